@@ -1,0 +1,48 @@
+//! `sidecore farm dispatch`.
+
+use super::{Durability, Farm};
+use crate::measures;
+use clap::{Args, ValueEnum};
+use sidecore_core::policy::balance::Balance;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub(crate) struct Dispatch {
+    #[command(flatten)]
+    pub(crate) farm: Farm,
+    /// Which node gets the next event: tokens (a node with credit left), eft, priced, sed or round-robin
+    #[arg(long, value_name = "POLICY", default_value = "tokens", value_parser = balance)]
+    pub(crate) balance: Balance,
+    /// Whether results are kept in the farm's result stream, or events only acknowledged
+    #[arg(long, value_name = "WHERE", default_value = "stream")]
+    pub(crate) results: Keep,
+    /// How often an event may fail until it becomes a dead letter
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) tries: u8,
+    /// How long an event may take at a node
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = measures::age)]
+    pub(crate) time_limit: Duration,
+    /// A node that was not heard for so long is lost, and its events go to others; nodes are heard every 10 ms
+    #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = measures::age)]
+    pub(crate) silence: Duration,
+    /// Most events held here and at nodes; all others wait in the work queue
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) hold: u32,
+    /// Most octets of events and results held here
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = measures::size)]
+    pub(crate) hold_bytes: u64,
+    #[command(flatten)]
+    pub(crate) durability: Durability,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Keep {
+    /// Committed to the result stream, once for each event
+    Stream,
+    /// Nobody keeps them
+    None,
+}
+
+fn balance(text: &str) -> Result<Balance, String> {
+    Balance::parse(text).map_err(|error| error.to_string())
+}

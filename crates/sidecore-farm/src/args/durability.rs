@@ -1,0 +1,34 @@
+//! How safely a farm keeps what it was given.
+
+use crate::measures;
+use clap::{Args, ValueEnum};
+use std::time::Duration;
+
+/// What the farm's streams are to be. A farm that exists is used as it is where nothing is asked for.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Durability (set by the first command of a farm; without these it is used as it is)")]
+pub(crate) struct Durability {
+    /// Where servers keep events: `file` survives a server's end, `memory` does not. When a server syncs its files to the disk is its own setting, `sync_interval`: two minutes by default [default: file]
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) storage: Option<Storage>,
+    /// On how many servers each event is kept; 3 survive the loss of one [default: 1]
+    #[arg(long, value_name = "N", value_parser = replicas)]
+    pub(crate) replicas: Option<usize>,
+    /// How much may wait, and how much may be kept of results; servers set it aside [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = measures::size)]
+    pub(crate) max_bytes: Option<u64>,
+    /// How long results are kept, and so how long a second result of one event is recognised [default: 24h]
+    #[arg(long, value_name = "TIME", value_parser = measures::age)]
+    pub(crate) results_age: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Storage {
+    File,
+    Memory,
+}
+
+/// An odd number: a majority of them is what must be alive.
+fn replicas(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| [1, 3, 5].contains(number)).ok_or("replicas are 1, 3 or 5".into())
+}

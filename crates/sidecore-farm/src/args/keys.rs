@@ -1,0 +1,50 @@
+//! What was typed for the remote device.
+
+use super::{Farm, name};
+use clap::Args;
+use sidecore_core::policy::balance::Balance;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct Gateway {
+    // The device's farm is in the service's configuration.
+    #[command(flatten)]
+    pub(crate) farm: Farm,
+    /// The remote device of the service's configuration
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: String,
+    /// The service's socket
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore_client::environment::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
+    /// What this gateway is called in NATS's subjects; default: the machine's name
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub(crate) name: Option<String>,
+    /// Which key server is asked: tokens, eft, priced, sed or round-robin
+    #[arg(long, value_name = "RULE", default_value = "tokens", value_parser = balance)]
+    pub(crate) balance: Balance,
+    /// A key server that says nothing for so many milliseconds is lost
+    #[arg(long, value_name = "MS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(20..=60_000))]
+    pub(crate) silence: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeyServer {
+    #[command(flatten)]
+    pub(crate) farm: Farm,
+    /// The socket of the service that holds the keys
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore_client::environment::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
+    /// What this key server is called in NATS's subjects; default: the machine's name
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub(crate) name: Option<String>,
+    /// Offer these keys only; needed where this user may use keys but not list them
+    #[arg(long, value_name = "KEY", num_args = 1..)]
+    pub(crate) allow: Vec<String>,
+    /// Requests at a time; default: twice as many as there are cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) jobs: Option<u16>,
+}
+
+fn balance(text: &str) -> Result<Balance, String> {
+    Balance::parse(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,34 @@
+//! `sidecore farm results`.
+
+use super::{Farm, name};
+use clap::{ArgGroup, Args};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("where").args(["to", "stdout"]).required(true))]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
+pub(crate) struct Results {
+    #[command(flatten)]
+    pub(crate) farm: Farm,
+    /// Write each result into this directory, as a file that is called as its event's id
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: Option<PathBuf>,
+    /// Write results to standard output, each with its length before it, four bytes, the largest first
+    #[arg(long)]
+    pub(crate) stdout: bool,
+    /// Write each result as a line
+    #[arg(long, requires = "stdout")]
+    pub(crate) lines: bool,
+    /// Write the event's id and a tab before each line
+    #[arg(long, requires = "lines")]
+    pub(crate) ids: bool,
+    /// Wait for further results; without it, what is there is taken
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// End after so many results, and wait until they are there
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Who takes them: each name gets every result once, and goes on where it was
+    #[arg(long, value_name = "TAKER", default_value = "results", value_parser = name)]
+    pub(crate) name: String,
+}

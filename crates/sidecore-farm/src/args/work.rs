@@ -1,0 +1,56 @@
+//! What `farm work` takes.
+
+use super::Farm;
+use crate::measures::{age, size};
+use crate::wire::{LONGEST_KIND, LONGEST_NODE, is_token};
+use clap::{ArgGroup, Args};
+use std::ffi::OsString;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("what").required(true).args(["sleep", "command"])))]
+pub(crate) struct Work {
+    #[command(flatten)]
+    pub(crate) farm: Farm,
+    /// This node's name in the farm; without it, the machine's name and the number of this process
+    #[arg(long, value_name = "NODE", value_parser = node)]
+    pub(crate) name: Option<String>,
+    /// Events at a time; without it, one for each core that this process may use
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+    /// Take only events of these kinds
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kind)]
+    pub(crate) kind: Vec<String>,
+    /// Start as many programs as --jobs says, once, and give them events behind their lengths (four bytes, the highest first);
+    /// they answer likewise
+    #[arg(long, requires = "command")]
+    pub(crate) pipe: bool,
+    /// Longest time for an event, as 500ms or 60s; then its program is ended and the event counts as failed
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = age)]
+    pub(crate) time_limit: Duration,
+    /// Largest result, as 500KiB; not more than the server takes in a message
+    #[arg(long, value_name = "BYTES", default_value = "1000000", value_parser = size)]
+    pub(crate) max_result: u64,
+    /// How often it says that it lives
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = age)]
+    pub(crate) beat: Duration,
+    /// No program: sleep as many times so long as the number at the beginning of the event says
+    #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "command")]
+    pub(crate) sleep: Option<Duration>,
+    /// The program and its arguments: the event on standard input, the result on standard output, exit code 0
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+fn node(text: &str) -> Result<String, String> {
+    token(text, LONGEST_NODE)
+}
+
+fn kind(text: &str) -> Result<String, String> {
+    token(text, LONGEST_KIND)
+}
+
+fn token(text: &str, longest: usize) -> Result<String, String> {
+    let wrong = || format!("a name has 1 to {longest} letters, digits, - and _");
+    is_token(text, longest).then(|| text.to_owned()).ok_or_else(wrong)
+}

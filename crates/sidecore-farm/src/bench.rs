@@ -1,0 +1,96 @@
+//! `sidecore farm bench`: the farm beside NATS alone, side by side in one run.
+
+mod contest;
+pub(crate) mod drill;
+mod feeding;
+mod found;
+mod kills;
+mod ledger;
+mod load;
+pub(crate) mod pull;
+mod rate;
+mod results;
+mod roles;
+pub(crate) mod rows;
+mod running;
+mod script;
+mod share;
+pub(crate) mod stand;
+mod tail;
+mod watch;
+
+pub(crate) use share::{UNIT, devices};
+
+use crate::args::bench::{Bench, Scenario};
+use crate::output::print;
+use crate::signals::Signals;
+use crate::trial::STOPPED;
+use rows::Row;
+use stand::Stand;
+
+/// In their order, where none is named. `kills` takes ten minutes: it is named.
+const ALL: [Scenario; 3] = [Scenario::Share, Scenario::Tail, Scenario::Rate];
+/// What the rows of each scenario say.
+const HEADINGS: [(&str, &str); 5] = [
+    ("share", "nodes with enough to do: share of the sum of their rates"),
+    ("tail", "Poisson arrivals at 0.8 of what the nodes can do: an event's time"),
+    ("rate", "events without work through one node: events a second"),
+    ("way", "500 events a second: from publishing until a worker has one"),
+    ("kills", "kill -9: ids fed and committed, compared one by one"),
+];
+
+/// Measures, prints a table for each scenario, and writes rows where they are wanted. The exit code is 1 where an event was lost or
+/// committed twice.
+///
+/// # Errors
+/// It cannot be measured: says what to do.
+pub(crate) async fn run(args: &Bench) -> Result<u8, String> {
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        done = bench(args) => done,
+        () = signals.next() => Err(STOPPED.into()),
+    }
+}
+
+async fn bench(args: &Bench) -> Result<u8, String> {
+    let mut stand = Stand::new(&args.common, args.quick).await?;
+    let scenarios = if args.scenarios.is_empty() { &ALL } else { args.scenarios.as_slice() };
+    let mut rows = Vec::new();
+    for scenario in scenarios {
+        match measure(&mut stand, *scenario, args).await {
+            Ok(found) => rows.extend(found),
+            Err(why) => return Err(format!("{why}; what all processes said is in {}", stand.server.keep().display())),
+        }
+        print(&tables(&rows, *scenario))?;
+    }
+    if let Some(file) = &args.common.json {
+        rows::write(&rows, file)?;
+    }
+    let well = rows.iter().all(|row| row.fed.is_none() || row.fed == row.committed && row.twice == Some(0));
+    Ok(u8::from(!well))
+}
+
+async fn measure(stand: &mut Stand, scenario: Scenario, args: &Bench) -> Result<Vec<Row>, String> {
+    match scenario {
+        Scenario::Share => share::measure(stand).await,
+        Scenario::Tail => tail::measure(stand).await,
+        Scenario::Rate => rate::measure(stand).await,
+        Scenario::Kills => kills::measure(stand, args).await,
+    }
+}
+
+/// The tables of what was measured last.
+fn tables(rows: &[Row], scenario: Scenario) -> String {
+    let names: &[&str] = match scenario {
+        Scenario::Share => &["share"],
+        Scenario::Tail => &["tail"],
+        Scenario::Rate => &["rate", "way"],
+        Scenario::Kills => &["kills"],
+    };
+    let table = |name: &&str| {
+        let of: Vec<Row> = rows.iter().filter(|row| row.scenario == *name).cloned().collect();
+        let heading = HEADINGS.iter().find(|(known, _)| known == name).map_or("", |(_, heading)| heading);
+        format!("{name}: {heading}\n{}\n\n", rows::table(&of))
+    };
+    names.iter().map(table).collect()
+}

@@ -1,0 +1,121 @@
+//! Variants measured alternately, again and again.
+
+use super::found::{Found, apart};
+use super::rows::{Reach, Row, median};
+use super::running::Variant;
+use super::stand::Stand;
+use crate::output::tell;
+
+/// Numbers of messages that a node that pulls has at a time.
+pub(crate) const IN_FLIGHT: [usize; 6] = [1, 2, 4, 8, 16, 32];
+
+/// What was found of one variant, repeat by repeat.
+pub(crate) struct Entry {
+    pub(crate) variant: Variant,
+    pub(crate) found: Vec<Found>,
+}
+
+/// A figure of a measurement.
+pub(crate) type Figure = fn(&Found) -> Option<f64>;
+
+/// All policies of the farm, then pull consumers with each fixed number.
+pub(crate) fn all(policies: &[&'static str]) -> Vec<Variant> {
+    let farms = policies.iter().map(|balance| Variant::Farm(balance));
+    farms.chain(IN_FLIGHT.map(Variant::Pull)).collect()
+}
+
+/// Measures each variant once, then each once more, and so on. The measurement is told which variant, and a seed that all of a
+/// repeat have.
+///
+/// # Errors
+/// One cannot be measured.
+pub(crate) async fn measure(
+    stand: &Stand,
+    scenario: &str,
+    variants: &[Variant],
+    repeats: usize,
+    one: impl AsyncFn(Variant, u64) -> Result<Found, String>,
+) -> Result<Vec<Entry>, String> {
+    let mut entries: Vec<Entry> = variants.iter().map(|&variant| Entry { variant, found: Vec::new() }).collect();
+    let steps = repeats * entries.len();
+    for repeat in 0..repeats {
+        for (number, entry) in entries.iter_mut().enumerate() {
+            let step = repeat * variants.len() + number + 1;
+            tell(format_args!("{scenario}: {}, {step} of {steps}", entry.variant.name()));
+            let seed = stand.seed.wrapping_add(repeat as u64);
+            entry.found.push(one(entry.variant, seed).await?);
+        }
+    }
+    Ok(entries)
+}
+
+/// Which of those that pull is the best: the place of its entry.
+pub(crate) fn best(entries: &[Entry], better: impl Fn(f64, f64) -> bool, figure: Figure) -> Option<usize> {
+    let pulls = entries.iter().enumerate().filter(|(_, entry)| matches!(entry.variant, Variant::Pull(_)));
+    let figures = pulls.filter_map(|(place, entry)| Some((place, figure(&Found::median(&entry.found))?)));
+    figures.reduce(|best, next| if better(next.1, best.1) { next } else { best }).map(|(place, _)| place)
+}
+
+/// The median of the quotients of measurements made in the same repeat.
+pub(crate) fn ratio(of: &Entry, by: &Entry, figure: Figure) -> Option<f64> {
+    let pairs = of.found.iter().zip(&by.found);
+    median(&mut pairs.filter_map(|(of, by)| Some(figure(of)? / figure(by)?)).collect::<Vec<_>>())
+}
+
+/// A row of what was found, without what only the scenario knows.
+pub(crate) fn row(stand: &Stand, scenario: &'static str, entry: &Entry, spread: Figure) -> Row {
+    let found = Found::median(&entry.found);
+    Row {
+        scenario,
+        variant: entry.variant.name(),
+        balance: entry.variant.balance().map(str::to_owned),
+        ops_per_s: found.ops_per_s,
+        share: found.share,
+        share_to_the_end: found.share_to_the_end,
+        total_us: found.total,
+        queue_us: found.queue,
+        cpu_us_per_op: found.cpu,
+        spread: apart(&entry.found, spread),
+        repeats: entry.found.len(),
+        seed: stand.seed,
+        library: stand.engine(),
+        ..Row::default()
+    }
+}
+
+/// The same row, compared.
+pub(crate) fn compared(row: Row, of: &Entry, by: &Entry, figure: Figure, reach: Reach) -> Row {
+    let is_itself = std::ptr::eq(of, by);
+    let compares = of.variant.balance().is_some() && !is_itself;
+    let ratio = ratio(of, by, figure).filter(|_| compares);
+    let baseline = compares.then(|| by.variant.name());
+    Row { ratio, baseline, reach: compares.then_some(reach), best: is_itself, ..row }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(variant: Variant, shares: &[f64]) -> Entry {
+        Entry { variant, found: shares.iter().map(|&share| Found { share: Some(share), ..Found::default() }).collect() }
+    }
+
+    #[test]
+    fn the_best_is_one_that_pulls_and_by_its_median() {
+        let entries = [
+            entry(Variant::Farm("tokens"), &[0.99]),
+            entry(Variant::Pull(1), &[0.6, 0.9, 0.6]),
+            entry(Variant::Pull(2), &[0.7, 0.7, 0.1]),
+        ];
+        assert_eq!(best(&entries, |one, other| one > other, |found| found.share), Some(2));
+        assert_eq!(best(&entries, |one, other| one < other, |found| found.share), Some(1));
+        assert_eq!(best(&entries[..1], |one, other| one > other, |found| found.share), None);
+    }
+
+    #[test]
+    fn a_ratio_is_of_pairs() {
+        let (of, by) = (entry(Variant::Farm("tokens"), &[2.0, 30.0, 4.0]), entry(Variant::Pull(1), &[1.0, 10.0, 4.0]));
+        assert_eq!(ratio(&of, &by, |found| found.share), Some(2.0));
+        assert_eq!(ratio(&of, &entry(Variant::Pull(1), &[]), |found| found.share), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! The processes of a farm that is drilled: who is there, who was killed, and who is started again when.
+
+use super::{FARM, FEEDER};
+use crate::bench::script::{self, Script};
+use crate::bench::stand::{Stand, until};
+use crate::bench::watch::Watcher;
+use crate::bench::{load, roles};
+use crate::crew::Process;
+use async_nats::jetstream::Context;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+
+/// A killed process is started again after this.
+const AWAY: Duration = Duration::from_millis(250);
+/// Who finds no server when it is started ends; for so long after the server's kill it is started again, as a service manager would.
+const EXCUSED: Duration = Duration::from_secs(3);
+/// Longest wait for all nodes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    Node(usize),
+    Feeder,
+    Dispatcher(usize),
+    Server,
+}
+
+/// All of them.
+pub(super) struct Cast<'a> {
+    stand: &'a mut Stand,
+    dispatchers: Vec<Process>,
+    nodes: Vec<Process>,
+    feeder: Option<Feeder>,
+    away: Vec<(Instant, Who)>,
+    /// When the server was killed last.
+    served: Option<Instant>,
+}
+
+/// The feeder, and what it is given.
+struct Feeder {
+    process: Process,
+    script: Arc<Script>,
+    begun: Instant,
+    giving: JoinHandle<()>,
+}
+
+impl<'a> Cast<'a> {
+    /// Starts a dispatcher and the nodes, and when these have joined a second dispatcher, if one is to stand by.
+    pub(super) async fn start(
+        stand: &'a mut Stand,
+        unit: Duration,
+        standby: bool,
+        watcher: &Watcher,
+    ) -> Result<Self, String> {
+        let mut dispatchers = vec![roles::dispatcher(stand, FARM, 0, &[])?];
+        let nodes = (0..load::NODES).map(|number| roles::node(stand, FARM, number, load::unit_of(number, unit)));
+        let mut nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        let ended = |dispatchers: &mut [Process], nodes: &mut [Process]| {
+            dispatchers.iter_mut().chain(nodes).find_map(Process::ended)
+        };
+        until("nodes to join", PATIENCE, async || match ended(&mut dispatchers, &mut nodes) {
+            Some(why) => Err(why),
+            None => Ok(watcher.seen().welcomed() == load::NODES),
+        })
+        .await?;
+        if standby {
+            dispatchers.push(roles::dispatcher(stand, FARM, 1, &[])?);
+        }
+        Ok(Self { stand, dispatchers, nodes, feeder: None, away: Vec::new(), served: None })
+    }
+
+    /// Starts the feeder.
+    pub(super) fn feed(&mut self, script: Arc<Script>, begun: Instant) -> Result<(), String> {
+        let mut process = roles::feeder(self.stand, FARM, FEEDER)?;
+        let giving = give(&mut process, &script, begun)?;
+        self.feeder = Some(Feeder { process, script, begun, giving });
+        Ok(())
+    }
+
+    pub(super) fn js(&self) -> &Context {
+        &self.stand.js
+    }
+
+    /// Kills it. Returns whether it was there.
+    pub(super) fn kill(&mut self, who: Who) -> bool {
+        let now = Instant::now();
+        if self.is_away(who) || who == Who::Feeder && self.has_fed_all() {
+            return false;
+        }
+        match who {
+            Who::Server => {
+                self.stand.server.kill();
+                self.served = Some(now);
+            }
+            _ => self.process(who).into_iter().for_each(Process::kill),
+        }
+        self.away.push((now + AWAY, who));
+        true
+    }
+
+    /// Starts again who has been away for long enough: the server before those who need it.
+    pub(super) async fn rise(&mut self) -> Result<(), String> {
+        let now = Instant::now();
+        self.away.sort_by_key(|(at, who)| (*who != Who::Server, *at));
+        while let Some(place) = self.away.iter().position(|(at, _)| *at <= now) {
+            if self.is_away(Who::Server) && self.away[place].1 != Who::Server {
+                return Ok(());
+            }
+            match self.away.remove(place).1 {
+                Who::Server => self.stand.server.start_again().await?,
+                Who::Feeder => self.feed_again()?,
+                who => self.process(who).map_or(Ok(()), Process::start_again)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody ends by himself, except a feeder that has fed all, and who finds no server.
+    pub(super) fn look(&mut self) -> Result<(), String> {
+        if let Some(why) = self.stand.server.ended() {
+            return Err(why);
+        }
+        let is_excused = self.served.is_some_and(|killed| killed.elapsed() < EXCUSED);
+        let nodes = (0..self.nodes.len()).map(Who::Node);
+        let all = nodes.chain((0..self.dispatchers.len()).map(Who::Dispatcher)).chain([Who::Feeder]);
+        for who in all.collect::<Vec<_>>() {
+            if who == Who::Feeder && self.has_fed_all() {
+                continue;
+            }
+            match self.process(who).and_then(Process::ended) {
+                Some(why) if !is_excused => return Err(why),
+                Some(_) => drop(self.kill(who)),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the feeder has ended because all is stored.
+    pub(super) fn has_fed_all(&mut self) -> bool {
+        self.feeder.as_mut().is_some_and(|feeder| feeder.process.is_done())
+    }
+
+    fn is_away(&self, who: Who) -> bool {
+        self.away.iter().any(|(_, away)| *away == who)
+    }
+
+    fn process(&mut self, who: Who) -> Option<&mut Process> {
+        match who {
+            Who::Node(number) => self.nodes.get_mut(number),
+            Who::Dispatcher(number) => self.dispatchers.get_mut(number),
+            Who::Feeder => self.feeder.as_mut().map(|feeder| &mut feeder.process),
+            Who::Server => None,
+        }
+    }
+
+    /// It is given everything again: it knows how far it was.
+    fn feed_again(&mut self) -> Result<(), String> {
+        let Some(feeder) = &mut self.feeder else { return Ok(()) };
+        feeder.giving.abort();
+        feeder.process.start_again()?;
+        feeder.giving = give(&mut feeder.process, &feeder.script, feeder.begun)?;
+        Ok(())
+    }
+}
+
+fn give(process: &mut Process, script: &Arc<Script>, begun: Instant) -> Result<JoinHandle<()>, String> {
+    script::give(script.clone(), begun, process.input().ok_or("the feeder has no input")?)
+}

@@ -1,0 +1,148 @@
+//! What one run of a variant found, and of several the medians.
+
+use super::feeding::Fed;
+use super::load;
+use super::results::Stored;
+use super::rows::{Cpu, Times, median, spread};
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+/// What is measured once. What a scenario does not look at is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) ops_per_s: Option<f64>,
+    pub(crate) share: Option<f64>,
+    pub(crate) share_to_the_end: Option<f64>,
+    pub(crate) total: Option<Times>,
+    /// From publishing until a worker has it.
+    pub(crate) queue: Option<Times>,
+    pub(crate) cpu: Option<Cpu>,
+}
+
+impl Found {
+    /// The median of each figure.
+    pub(crate) fn median(of: &[Self]) -> Self {
+        let middle =
+            |figure: &dyn Fn(&Self) -> Option<f64>| median(&mut of.iter().filter_map(figure).collect::<Vec<_>>());
+        let times = |of: fn(&Self) -> Option<Times>| {
+            let part = |part: fn(Times) -> f64| middle(&|found| of(found).map(part));
+            Some(Times {
+                mean: part(|times| times.mean)?,
+                p50: part(|times| times.p50)?,
+                p99: part(|times| times.p99)?,
+            })
+        };
+        let cpu = |part: fn(Cpu) -> f64| middle(&|found| found.cpu.map(part));
+        let cpus = || {
+            let (server, dispatcher, nodes) =
+                (cpu(|cpu| cpu.server)?, cpu(|cpu| cpu.dispatcher)?, cpu(|cpu| cpu.nodes)?);
+            Some(Cpu { server, dispatcher, nodes })
+        };
+        Self {
+            ops_per_s: middle(&|found| found.ops_per_s),
+            share: middle(&|found| found.share),
+            share_to_the_end: middle(&|found| found.share_to_the_end),
+            total: times(|found| found.total),
+            queue: times(|found| found.queue),
+            cpu: cpus(),
+        }
+    }
+}
+
+/// How far the repeats are apart in that figure.
+pub(crate) fn apart(of: &[Found], figure: impl Fn(&Found) -> Option<f64>) -> Option<f64> {
+    spread(&mut of.iter().filter_map(figure).collect::<Vec<_>>())
+}
+
+/// The work whose results were stored between those times after the first event, divided by what the nodes can do in that time.
+pub(crate) fn share(fed: &[Fed], stored: &[Stored], unit: Duration, from: Duration, to: Duration) -> Option<f64> {
+    let begin = fed.first()?.at;
+    let done = |at: SystemTime| at > begin + from && at <= begin + to;
+    Some(work(fed, stored, done) / (to.saturating_sub(from).as_secs_f64() * load::units_per_s(unit)))
+}
+
+/// The same until the last result, if each event has one.
+pub(crate) fn share_to_the_end(fed: &[Fed], stored: &[Stored], unit: Duration) -> Option<f64> {
+    let took = stored.iter().map(|stored| stored.at).max()?.duration_since(fed.first()?.at).ok()?;
+    (stored.len() >= fed.len()).then(|| work(fed, stored, |_| true) / (took.as_secs_f64() * load::units_per_s(unit)))
+}
+
+/// How long events took that were to come later than that after the first: until then rates are learnt.
+pub(crate) fn total(fed: &[Fed], stored: &[Stored], after: Duration) -> Vec<Duration> {
+    let Some(first) = fed.first() else { return Vec::new() };
+    let at: HashMap<&str, SystemTime> = stored.iter().map(|stored| (stored.id.as_str(), stored.at)).collect();
+    let later = fed.iter().filter(|event| event.at >= first.at + after);
+    // One clock, but not one moment: a result is never earlier than its event.
+    later.filter_map(|event| Some(at.get(event.id.as_str())?.duration_since(event.at).unwrap_or_default())).collect()
+}
+
+/// Results a second between the first and the last.
+pub(crate) fn rate(stored: &[Stored]) -> Option<f64> {
+    let (first, last) = (stored.iter().map(|stored| stored.at).min()?, stored.iter().map(|stored| stored.at).max()?);
+    let took = last.duration_since(first).ok()?;
+    (!took.is_zero()).then(|| (stored.len() - 1) as f64 / took.as_secs_f64())
+}
+
+/// Units of the events whose results were stored at such times.
+fn work(fed: &[Fed], stored: &[Stored], at: impl Fn(SystemTime) -> bool) -> f64 {
+    let units: HashMap<&str, u32> = fed.iter().map(|event| (event.id.as_str(), event.units)).collect();
+    let in_time = stored.iter().filter(|stored| at(stored.at));
+    in_time.filter_map(|stored| units.get(stored.id.as_str())).map(|units| f64::from(*units)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    const UNIT: Duration = Duration::from_micros(100);
+
+    /// An event each millisecond, with a result half a second later.
+    fn run(count: u64, units: u32) -> (Vec<Fed>, Vec<Stored>) {
+        let begin = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let at = |number: u64| begin + Duration::from_millis(number);
+        let fed = (0..count)
+            .map(|number| Fed { id: format!("e-{number}"), units, at: at(number), sent: at(number) })
+            .collect();
+        let stored = (0..count)
+            .map(|number| Stored { id: format!("e-{number}"), at: at(number + 500), body: Bytes::new(), reason: None })
+            .collect();
+        (fed, stored)
+    }
+
+    #[test]
+    fn a_share_is_work_done_by_work_that_could_be_done() {
+        // 142 units of work a millisecond is all that the nodes can do.
+        let (fed, stored) = run(2_000, 142);
+        let found = share(&fed, &stored, UNIT, Duration::from_secs(1), Duration::from_secs(2)).unwrap();
+        assert!((found - 1.0).abs() < 1e-9, "{found}");
+        let end = share_to_the_end(&fed, &stored, UNIT).unwrap();
+        assert!((end - 2_000.0 / 2_499.0).abs() < 1e-9, "{end}");
+        assert_eq!(share_to_the_end(&fed, &stored[1..], UNIT), None);
+        assert_eq!(share(&[], &[], UNIT, Duration::ZERO, UNIT), None);
+    }
+
+    #[test]
+    fn an_events_time_is_from_when_it_was_to_come() {
+        let (fed, mut stored) = run(100, 1);
+        assert_eq!(total(&fed, &stored, Duration::ZERO), vec![Duration::from_millis(500); 100]);
+        assert_eq!(total(&fed, &stored, Duration::from_millis(90)).len(), 10);
+        stored[0].at = SystemTime::UNIX_EPOCH;
+        assert_eq!(total(&fed, &stored, Duration::ZERO)[0], Duration::ZERO);
+        assert!((rate(&stored[1..]).unwrap() - 1_000.0).abs() < 1e-6);
+        assert_eq!((rate(&stored[..1]), rate(&[])), (None, None));
+    }
+
+    #[test]
+    fn medians_are_taken_figure_by_figure() {
+        let found = |share, p99| Found {
+            share: Some(share),
+            total: Some(Times { mean: 1.0, p50: 2.0, p99 }),
+            ..Found::default()
+        };
+        let of = [found(0.9, 5.0), found(0.7, 7.0), found(0.8, 6.0)];
+        let middle = Found::median(&of);
+        assert_eq!((middle.share, middle.total.map(|times| times.p99), middle.cpu), (Some(0.8), Some(6.0), None));
+        assert!((apart(&of, |found| found.share).unwrap() - 0.25).abs() < 1e-9);
+    }
+}

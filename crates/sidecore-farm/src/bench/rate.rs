@@ -1,0 +1,175 @@
+//! `rate`: small events without work through one node. What does the farm cost beside bare `JetStream`, in events a second and in
+//! time from publishing to a worker?
+
+use super::contest::{Entry, Figure, compared, measure as contest, row};
+use super::feeding::Target;
+use super::found::{Found, rate};
+use super::load::{Dice, filled};
+use super::pull::{self, Taken};
+use super::results;
+use super::rows::{Reach, Row, Times};
+use super::running::{FARM, Running, Variant, pull_node};
+use super::stand::{Stand, until};
+use super::watch::Watcher;
+use crate::bench::roles;
+use async_nats::jetstream::consumer::PullConsumer;
+use futures_util::StreamExt;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::time::timeout;
+
+/// Bytes of an event.
+const SIZE: usize = 1024;
+/// Messages that a node that pulls has at a time: as many as make it fast.
+const IN_FLIGHT: usize = 512;
+/// Events a second while the way to a worker is measured: few enough that none waits for another.
+const SELDOM: f64 = 500.0;
+/// Longest time for all events.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// A unit of work, of which these events have none.
+const UNIT: Duration = Duration::from_micros(1);
+/// The farm, with and without results; nodes that pull, store a result and acknowledge; nodes that pull and acknowledge only.
+const THROUGH_THE_FARM: Variant = Variant::Farm("tokens");
+const THROUGH_UNSTORED: Variant = Variant::Unstored("tokens");
+const PULL_AND_STORE: Variant = Variant::Pull(IN_FLIGHT);
+const PULL: Variant = Variant::Bare(IN_FLIGHT);
+const RATE: Figure = |found| found.ops_per_s;
+const QUEUE: Figure = |found| found.queue.map(|times| times.p50);
+
+/// Measures all: events a second, then the way to a worker.
+///
+/// # Errors
+/// It cannot be measured.
+pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
+    let repeats = stand.pick(1, 5);
+    let variants = [THROUGH_UNSTORED, PULL, THROUGH_THE_FARM, PULL_AND_STORE];
+    let rates = contest(stand, "rate", &variants, repeats, async |variant, _| through(stand, variant).await).await?;
+    let ways = contest(stand, "way", &[THROUGH_THE_FARM, PULL], repeats, async |variant, seed| {
+        way(stand, variant, seed).await
+    })
+    .await?;
+    let rates = rows(stand, "rate", &rates, RATE, Reach::AtLeast(0.7));
+    Ok([rates, rows(stand, "way", &ways, QUEUE, Reach::AtMost(1.5))].concat())
+}
+
+/// Pairs of a row and the bare one that it is compared with: what stores results beside what stores them too.
+fn rows(stand: &Stand, scenario: &'static str, entries: &[Entry], figure: Figure, reach: Reach) -> Vec<Row> {
+    let row = |entry, bare| Row {
+        devices: "1 node".into(),
+        size: Some(SIZE),
+        best: false,
+        ..compared(row(stand, scenario, entry, figure), entry, bare, figure, reach)
+    };
+    entries.chunks_exact(2).flat_map(|pair| [row(&pair[0], &pair[1]), row(&pair[1], &pair[1])]).collect()
+}
+
+/// Events a second, of events that are all there before the node comes.
+async fn through(stand: &Stand, variant: Variant) -> Result<Found, String> {
+    let count = stand.pick(20_000, 100_000);
+    let mut running = Running::without_nodes(stand, variant, &[]).await?;
+    running.target.all_at_once((0..count).map(|_| (0, filled(0, SIZE)))).await?;
+    running.begin();
+    let found = match variant {
+        Variant::Farm(_) => through_the_farm(stand, &mut running, count).await?,
+        Variant::Unstored(_) => drained(stand, &mut running, count).await?,
+        Variant::Pull(in_flight) | Variant::Bare(in_flight) => {
+            let stores = matches!(variant, Variant::Pull(_));
+            pulled(stand, &mut running, in_flight, count, stores).await?
+        }
+    };
+    let found = Found { cpu: Some(running.cpu(count)), ..found };
+    running.end().await;
+    Ok(found)
+}
+
+async fn through_the_farm(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Found, String> {
+    running.nodes.push(roles::node(stand, FARM, 0, UNIT)?);
+    running.finish(count, PATIENCE).await?;
+    let stored = results::all(&stand.js, &running.results).await?;
+    if stored.len() < count {
+        return Err(format!("{} of {count} events came through the farm in {} s", stored.len(), PATIENCE.as_secs()));
+    }
+    Ok(Found { ops_per_s: rate(&stored), ..Found::default() })
+}
+
+/// How fast the queue empties, between a tenth of it and its end: what is acknowledged is removed.
+async fn drained(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Found, String> {
+    running.nodes.push(roles::node(stand, FARM, 0, UNIT)?);
+    let (from, left) = (count as u64 * 9 / 10, async || results::count(&stand.js, &running.events).await);
+    until("events to be done", PATIENCE, async || Ok(left().await? <= from)).await?;
+    let (begun, rest) = (Instant::now(), left().await?);
+    until("all events to be done", PATIENCE, async || Ok(left().await? == 0)).await?;
+    Ok(Found { ops_per_s: Some(rest as f64 / begun.elapsed().as_secs_f64()), ..Found::default() })
+}
+
+/// The node itself says when its first and its last event came: without results nobody else knows.
+async fn pulled(
+    stand: &Stand,
+    running: &mut Running<'_>,
+    in_flight: usize,
+    count: usize,
+    stores: bool,
+) -> Result<Found, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("the node that pulls did not say how fast it was: {error}");
+    let mut done = stand.client.subscribe(pull::DONE).await.map_err(|error| wrong(&error))?;
+    let mut further = vec!["--count".to_owned(), count.to_string()];
+    further.extend((!stores).then(|| "--no-results".to_owned()));
+    running.nodes.push(pull_node(stand, 0, in_flight, UNIT, &further)?);
+    let said = timeout(PATIENCE, done.next()).await.map_err(|error| wrong(&error))?.ok_or_else(|| wrong(&"nothing"))?;
+    let taken: Taken = serde_json::from_slice(&said.payload).map_err(|error| wrong(&error))?;
+    let seconds = taken.last_ns.saturating_sub(taken.first_ns) as f64 / 1e9;
+    Ok(Found { ops_per_s: (seconds > 0.0).then(|| (count - 1) as f64 / seconds), ..Found::default() })
+}
+
+/// From publishing until a worker has it: seen in this process, which publishes, and hears what is sent to the farm's node or pulls
+/// for itself.
+async fn way(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, String> {
+    let lasting = stand.pick(Duration::from_secs(2), Duration::from_secs(10));
+    let running = Running::without_nodes(stand, variant, &[]).await?;
+    let times = match variant {
+        Variant::Farm(_) | Variant::Unstored(_) => way_through_the_farm(stand, &running.target, seed, lasting).await,
+        Variant::Pull(_) | Variant::Bare(_) => way_of_a_pull(stand, &running.target, seed, lasting).await,
+    };
+    running.end().await;
+    Ok(Found { queue: Times::of(times?), ..Found::default() })
+}
+
+async fn way_through_the_farm(
+    stand: &Stand,
+    target: &Target,
+    seed: u64,
+    lasting: Duration,
+) -> Result<Vec<Duration>, String> {
+    let watcher = Watcher::new(&stand.client, FARM).await?;
+    let _node = roles::node(stand, FARM, 0, UNIT)?;
+    until("the node to join", PATIENCE, async || Ok(watcher.seen().welcomed() == 1)).await?;
+    let events = target.poisson(&mut Dice::new(seed), SELDOM, lasting, |_| filled(0, SIZE)).await?;
+    let all = || events.iter().all(|event| watcher.seen().first(&event.id).is_some());
+    until("all events at the node", PATIENCE, async || Ok(all())).await?;
+    let watch = watcher.seen();
+    Ok(events.iter().filter_map(|event| watch.first(&event.id)?.duration_since(event.sent).ok()).collect())
+}
+
+async fn way_of_a_pull(stand: &Stand, target: &Target, seed: u64, lasting: Duration) -> Result<Vec<Duration>, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("cannot pull: {error}");
+    let consumer: PullConsumer = pull::consumer(&stand.js).await?;
+    let mut messages = pull::messages(&consumer, IN_FLIGHT).await?;
+    let arrivals: Arc<Mutex<HashMap<String, SystemTime>>> = Arc::default();
+    let noted = arrivals.clone();
+    let listening = tokio::spawn(async move {
+        while let Some(Ok(message)) = messages.next().await {
+            let now = SystemTime::now();
+            let id = pull::id(&message).to_owned();
+            noted.lock().map_err(|error| error.to_string())?.insert(id, now);
+            message.ack().await.map_err(|error| error.to_string())?;
+        }
+        Ok::<(), String>(())
+    });
+    let events = target.poisson(&mut Dice::new(seed), SELDOM, lasting, |_| filled(0, SIZE)).await?;
+    until("all messages", PATIENCE, async || Ok(arrivals.lock().map_err(|error| wrong(&error))?.len() >= events.len()))
+        .await?;
+    listening.abort();
+    let at = arrivals.lock().map_err(|error| wrong(&error))?;
+    Ok(events.iter().filter_map(|event| at.get(&event.id)?.duration_since(event.sent).ok()).collect())
+}

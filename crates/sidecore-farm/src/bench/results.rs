@@ -1,0 +1,92 @@
+//! What a stream has stored, message by message: ids, and when the server stored them.
+
+use crate::streams::names;
+use async_nats::jetstream::consumer::pull::OrderedConfig;
+use async_nats::jetstream::consumer::{DeliverPolicy, PullConsumer};
+use async_nats::jetstream::{Context, Message};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::timeout;
+
+/// Longest wait for one more message that the server says is there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One message of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// The last token of its subject.
+    pub(crate) id: String,
+    /// When the server stored it.
+    pub(crate) at: SystemTime,
+    pub(crate) body: Bytes,
+    /// Of a dead letter: why.
+    pub(crate) reason: Option<String>,
+}
+
+/// How many messages the stream has now.
+///
+/// # Errors
+/// The server does not say.
+pub(crate) async fn count(js: &Context, stream: &str) -> Result<u64, String> {
+    let info = js.get_stream(stream).await.map_err(|error| format!("no answer about the stream {stream}: {error}"))?;
+    Ok(info.cached_info().state.messages)
+}
+
+/// What is left in a work queue, in words; nothing where it is empty.
+pub(crate) async fn left(js: &Context, stream: &str, consumer: &str) -> Option<String> {
+    let waiting = count(js, stream).await.ok().filter(|waiting| *waiting > 0)?;
+    let consumer: Result<PullConsumer, _> = js.get_consumer_from_stream(consumer, stream).await;
+    let handed = consumer.map_or_else(
+        |_| "nobody takes them".to_owned(),
+        |consumer| {
+            let info = consumer.cached_info();
+            format!(
+                "the dispatcher has {} of them, and {} are still to come to it",
+                info.num_ack_pending, info.num_pending
+            )
+        },
+    );
+    Some(format!("{waiting} events are left in the work queue: {handed}"))
+}
+
+/// All that it has, from the first message on.
+///
+/// # Errors
+/// It cannot be read to its end.
+pub(crate) async fn all(js: &Context, stream: &str) -> Result<Vec<Stored>, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("cannot read the stream {stream}: {error}");
+    let handle = js.get_stream(stream).await.map_err(|error| wrong(&error))?;
+    let expected = handle.cached_info().state.messages;
+    let from = OrderedConfig { deliver_policy: DeliverPolicy::All, ..OrderedConfig::default() };
+    let consumer = handle.create_consumer(from).await.map_err(|error| wrong(&error))?;
+    let mut messages = consumer.messages().await.map_err(|error| wrong(&error))?;
+    let mut stored = Vec::new();
+    let mut last = 0;
+    while (stored.len() as u64) < expected {
+        let next = timeout(PATIENCE, messages.next()).await;
+        let message = next.map_err(|_| wrong(&format!("only {} of {expected} messages came", stored.len())))?;
+        let message = message.ok_or_else(|| wrong(&"it ended"))?.map_err(|error| wrong(&error))?;
+        let info = message.info().map_err(|error| wrong(&error))?;
+        // The client begins anew after a gap: what it then has again is not there again.
+        if info.stream_sequence > last {
+            last = info.stream_sequence;
+            let at = since_epoch(info.published.unix_timestamp_nanos());
+            let id = last_token(&message.subject).to_owned();
+            stored.push(Stored { id, at, body: message.payload.clone(), reason: reason(&message) });
+        }
+    }
+    Ok(stored)
+}
+
+fn reason(message: &Message) -> Option<String> {
+    Some(message.headers.as_ref()?.get(names::REASON)?.as_str().to_owned())
+}
+
+fn last_token(subject: &str) -> &str {
+    subject.rsplit_once('.').map_or(subject, |(_, token)| token)
+}
+
+fn since_epoch(nanos: i128) -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+}

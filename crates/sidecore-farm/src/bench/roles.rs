@@ -1,0 +1,49 @@
+//! The farm's processes, as `sidecore farm` is started for each.
+
+use super::stand::Stand;
+use crate::crew::{Process, Role};
+use std::time::Duration;
+
+/// A dispatcher, with further options.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) fn dispatcher(stand: &Stand, farm: &str, number: usize, further: &[&str]) -> Result<Process, String> {
+    start(stand, farm, format!("dispatcher {number}"), "dispatch", further, false)
+}
+
+/// A node that sleeps so long for each unit of an event, one event after the other.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) fn node(stand: &Stand, farm: &str, number: usize, unit: Duration) -> Result<Process, String> {
+    let (name, unit) = (node_name(number), format!("{}ns", unit.as_nanos()));
+    start(stand, farm, format!("node {number}"), "work", &["--name", &name, "--jobs", "1", "--sleep", &unit], false)
+}
+
+/// What the farm calls the node of that number.
+pub(crate) fn node_name(number: usize) -> String {
+    format!("node-{number}")
+}
+
+/// A feeder of that name, which is given lines.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) fn feeder(stand: &Stand, farm: &str, name: &str) -> Result<Process, String> {
+    start(stand, farm, "feeder".to_owned(), "feed", &["--name", name, "--lines"], true)
+}
+
+fn start(
+    stand: &Stand,
+    farm: &str,
+    name: String,
+    command: &str,
+    further: &[&str],
+    reads: bool,
+) -> Result<Process, String> {
+    let url = stand.server.url();
+    let arguments = [&[command, "--farm", farm, "--server", &url], further].concat();
+    let role = Role::of_this_program(name, arguments, stand.logs())?;
+    Role { reads, ..role }.start()
+}

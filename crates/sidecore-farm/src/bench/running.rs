@@ -1,0 +1,199 @@
+//! Sixteen nodes at work, fed by credit or pulling for themselves: started, measured, ended.
+
+use super::feeding::Target;
+use super::rows::Cpu;
+use super::stand::{Stand, until};
+use super::watch::Watcher;
+use super::{load, pull, results, roles};
+use crate::args::Durability;
+use crate::crew::{Process, Role};
+use crate::streams::{self, names};
+use std::time::Duration;
+
+/// The farm that is measured, and the kind of its events.
+pub(crate) const FARM: &str = "bench";
+const KIND: &str = "event";
+/// Longest wait for nodes to be ready.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How events come to nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Variant {
+    /// Through a farm's dispatcher, by that policy.
+    Farm(&'static str),
+    /// The same, and no result is stored.
+    Unstored(&'static str),
+    /// Each node pulls for itself, and has so many at a time.
+    Pull(usize),
+    /// The same, and no result is stored.
+    Bare(usize),
+}
+
+impl Variant {
+    /// The policy of a farm.
+    pub(crate) fn balance(self) -> Option<&'static str> {
+        match self {
+            Self::Farm(balance) | Self::Unstored(balance) => Some(balance),
+            Self::Pull(_) | Self::Bare(_) => None,
+        }
+    }
+
+    /// What rows call it.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Farm(balance) => balance.to_owned(),
+            Self::Unstored(balance) => format!("{balance}, no result"),
+            Self::Pull(in_flight) => format!("pull {in_flight}"),
+            Self::Bare(in_flight) => format!("pull {in_flight}, no result"),
+        }
+    }
+}
+
+/// A farm or a pool that runs.
+pub(crate) struct Running<'a> {
+    stand: &'a Stand,
+    /// Where its events are published.
+    pub(crate) target: Target,
+    /// The streams with its events and its results.
+    pub(crate) events: String,
+    pub(crate) results: String,
+    dispatcher: Option<Process>,
+    pub(crate) nodes: Vec<Process>,
+    /// Streams that go with it.
+    streams: Vec<String>,
+    /// CPU time before it had anything to do.
+    before: [Duration; 3],
+}
+
+impl<'a> Running<'a> {
+    /// Starts it, with a node for each of those units of work, and waits until all are ready. A farm's dispatcher gets the further
+    /// options.
+    ///
+    /// # Errors
+    /// Something does not start, or is not ready in half a minute.
+    pub(crate) async fn start(
+        stand: &'a Stand,
+        variant: Variant,
+        units: &[Duration],
+        further: &[&str],
+    ) -> Result<Self, String> {
+        let mut running = Self::without_nodes(stand, variant, further).await?;
+        match variant {
+            Variant::Farm(_) | Variant::Unstored(_) => running.join(units).await?,
+            Variant::Pull(in_flight) | Variant::Bare(in_flight) => running.pull(in_flight, units).await?,
+        }
+        running.begin();
+        Ok(running)
+    }
+
+    /// What there is before nodes come: streams, and the farm's dispatcher.
+    ///
+    /// # Errors
+    /// As for [`Running::start`].
+    pub(crate) async fn without_nodes(stand: &'a Stand, variant: Variant, further: &[&str]) -> Result<Self, String> {
+        let js = stand.js.clone();
+        let (subject, streams, dispatcher) = match variant {
+            Variant::Farm(balance) | Variant::Unstored(balance) => {
+                streams::ensure(&js, FARM, &Durability::default()).await?;
+                let names = names::streams(FARM).to_vec();
+                let keep = if matches!(variant, Variant::Farm(_)) { "stream" } else { "none" };
+                let further = [&["--balance", balance, "--results", keep], further].concat();
+                (names::event(FARM, KIND), names, Some(roles::dispatcher(stand, FARM, 0, &further)?))
+            }
+            Variant::Pull(_) | Variant::Bare(_) => {
+                pull::set_up(&js).await?;
+                (pull::EVENT.into(), vec![pull::EVENTS.into(), pull::RESULTS.into()], None)
+            }
+        };
+        let target = Target { js, subject, prefix: "event".into() };
+        let [events, results] = [streams[0].clone(), streams[1].clone()];
+        Ok(Self { stand, target, events, results, dispatcher, nodes: Vec::new(), streams, before: [Duration::ZERO; 3] })
+    }
+
+    /// From now on CPU time counts.
+    pub(crate) fn begin(&mut self) {
+        self.before = self.cpu_times();
+    }
+
+    async fn join(&mut self, units: &[Duration]) -> Result<(), String> {
+        let watcher = Watcher::new(&self.stand.client, FARM).await?;
+        let nodes = units.iter().enumerate().map(|(number, unit)| roles::node(self.stand, FARM, number, *unit));
+        self.nodes = nodes.collect::<Result<_, String>>()?;
+        until("nodes to join", PATIENCE, async || match self.ended() {
+            Some(why) => Err(why),
+            None => Ok(watcher.seen().welcomed() == units.len()),
+        })
+        .await
+    }
+
+    async fn pull(&mut self, in_flight: usize, units: &[Duration]) -> Result<(), String> {
+        let nodes = units.iter().enumerate().map(|(number, unit)| pull_node(self.stand, number, in_flight, *unit, &[]));
+        self.nodes = nodes.collect::<Result<_, String>>()?;
+        let (stand, wanted) = (self.stand, units.len() * in_flight);
+        until("nodes to pull", PATIENCE, async || Ok(waiting(stand).await? == wanted)).await
+    }
+
+    /// Waits until so many results are stored, but no longer than that. Returns how many are.
+    ///
+    /// # Errors
+    /// A process has ended, or the server does not answer.
+    pub(crate) async fn finish(&mut self, count: usize, patience: Duration) -> Result<u64, String> {
+        let (js, results) = (self.stand.js.clone(), self.results.clone());
+        let all = until("results", patience, async || Ok(results::count(&js, &results).await? >= count as u64)).await;
+        if let Some(why) = self.ended() {
+            return Err(why);
+        }
+        drop(all);
+        results::count(&js, &results).await
+    }
+
+    /// CPU time of an event since all were ready, if there were so many.
+    pub(crate) fn cpu(&self, events: usize) -> Cpu {
+        let now = self.cpu_times();
+        let us = |who: usize| (now[who].saturating_sub(self.before[who])).as_secs_f64() * 1e6 / events.max(1) as f64;
+        Cpu { server: us(0), dispatcher: us(1), nodes: us(2) }
+    }
+
+    /// Ends it, and removes what it had stored.
+    pub(crate) async fn end(mut self) {
+        self.nodes.clear();
+        self.dispatcher = None;
+        for stream in &self.streams {
+            // The server goes with the run: a stream that stays costs room only.
+            let _ = self.stand.js.delete_stream(stream).await;
+        }
+    }
+
+    fn cpu_times(&self) -> [Duration; 3] {
+        let nodes = self.nodes.iter().map(Process::cpu_time).sum();
+        [self.stand.server.cpu_time(), self.dispatcher.as_ref().map_or(Duration::ZERO, Process::cpu_time), nodes]
+    }
+
+    fn ended(&mut self) -> Option<String> {
+        self.dispatcher.iter_mut().chain(&mut self.nodes).find_map(Process::ended)
+    }
+}
+
+/// A node of the baseline.
+pub(crate) fn pull_node(
+    stand: &Stand,
+    number: usize,
+    in_flight: usize,
+    unit: Duration,
+    further: &[String],
+) -> Result<Process, String> {
+    let mut arguments = ["pull", "--server", &stand.server.url(), "--in-flight"].map(str::to_owned).to_vec();
+    arguments.extend([in_flight.to_string(), "--sleep".into(), format!("{}ns", unit.as_nanos())]);
+    arguments.extend_from_slice(further);
+    Role::of_this_program(format!("node {number}"), arguments, stand.logs())?.start()
+}
+
+/// Requests for messages that stand at the server.
+async fn waiting(stand: &Stand) -> Result<usize, String> {
+    Ok(pull::consumer(&stand.js).await?.cached_info().num_waiting)
+}
+
+/// Units of work of the sixteen, the last of them slow.
+pub(crate) fn sixteen(unit: Duration) -> Vec<Duration> {
+    (0..load::NODES).map(|node| load::unit_of(node, unit)).collect()
+}

@@ -1,0 +1,66 @@
+//! `share`: unequal nodes that always have enough to do. How much of what they can do together is done?
+
+use super::contest::{self, Figure};
+use super::found::{Found, share, share_to_the_end};
+use super::load::{self, Dice};
+use super::results;
+use super::rows::{Reach, Row};
+use super::running::{Running, Variant, sixteen};
+use super::stand::Stand;
+use std::time::Duration;
+
+/// What a unit of work takes on a fast node: together the nodes do 1,406 events a second.
+pub(crate) const UNIT: Duration = Duration::from_micros(200);
+/// All policies of core that the farm offers.
+const POLICIES: [&str; 4] = ["tokens", "round-robin", "eft", "priced"];
+/// Events that a dispatcher and its nodes have at a time: 32 for each node, as those have that pull the most. All others wait in the
+/// work queue, whatever the policy.
+const HOLD: [&str; 2] = ["--hold", "512"];
+/// Of the time that the nodes need for all: the part that is looked at. Before it rates are learnt, after it events run out.
+const FROM: f64 = 0.2;
+const TO: f64 = 0.8;
+/// After so many times that time whatever is not done is left.
+const LONGEST: f64 = 1.3;
+const SHARE: Figure = |found| found.share;
+
+/// Measures all.
+///
+/// # Errors
+/// It cannot be measured.
+pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
+    let variants = contest::all(&POLICIES);
+    let one = async |variant, seed| once(stand, variant, seed).await;
+    let entries = contest::measure(stand, "share", &variants, stand.pick(1, 5), one).await?;
+    let best = contest::best(&entries, |one, other| one > other, SHARE);
+    let row = |(place, entry): (usize, &contest::Entry)| Row {
+        devices: devices(),
+        best: best == Some(place),
+        reach: (entry.variant == Variant::Farm("tokens")).then_some(Reach::AtLeast(0.95)),
+        ..contest::row(stand, "share", entry, SHARE)
+    };
+    Ok(entries.iter().enumerate().map(row).collect())
+}
+
+/// The nodes in words.
+pub(crate) fn devices() -> String {
+    format!("{} nodes, {} of them {} x slower", load::NODES, load::SLOW, load::SLOWER)
+}
+
+async fn once(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, String> {
+    let lasting = stand.pick(Duration::from_secs(3), Duration::from_secs(10));
+    let mut running = Running::start(stand, variant, &sixteen(UNIT), &HOLD).await?;
+    let mut dice = Dice::new(seed);
+    let count = (load::events_per_s(UNIT) * lasting.as_secs_f64()) as usize;
+    let events = (0..count).map(|_| dice.size()).map(|units| (units, load::event(units)));
+    let fed = running.target.all_at_once(events).await?;
+    running.finish(count, lasting.mul_f64(LONGEST)).await?;
+    let stored = results::all(&stand.js, &running.results).await?;
+    let cpu = running.cpu(stored.len());
+    running.end().await;
+    Ok(Found {
+        share: share(&fed, &stored, UNIT, lasting.mul_f64(FROM), lasting.mul_f64(TO)),
+        share_to_the_end: share_to_the_end(&fed, &stored, UNIT),
+        cpu: Some(cpu),
+        ..Found::default()
+    })
+}

@@ -1,0 +1,59 @@
+//! `tail`: the same nodes at 0.8 of what they can do. How long does an event take that comes at a random time?
+
+use super::contest::{self, Figure};
+use super::found::{Found, total};
+use super::load::{self, Dice};
+use super::results;
+use super::rows::{Reach, Row, Times};
+use super::running::{Running, Variant, sixteen};
+use super::share::{UNIT, devices};
+use super::stand::Stand;
+use crate::output::tell;
+use std::time::Duration;
+
+/// Policies that a pool of unequal nodes can be at this load with; `round-robin` cannot.
+const POLICIES: [&str; 3] = ["tokens", "eft", "priced"];
+/// Of what the nodes can do together.
+const LOAD: f64 = 0.8;
+/// Of the time: until then rates are learnt.
+const AFTER: f64 = 0.2;
+/// How long what still waits may take at the end.
+const LONGEST: Duration = Duration::from_secs(10);
+const P99: Figure = |found| found.total.map(|times| times.p99);
+
+/// Measures all.
+///
+/// # Errors
+/// It cannot be measured.
+pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
+    let variants = contest::all(&POLICIES);
+    let one = async |variant, seed| once(stand, variant, seed).await;
+    let entries = contest::measure(stand, "tail", &variants, stand.pick(1, 5), one).await?;
+    let best = contest::best(&entries, |one, other| one < other, P99).map(|place| &entries[place]);
+    let row = |entry| {
+        let row = Row { devices: devices(), ..contest::row(stand, "tail", entry, P99) };
+        match best {
+            Some(best) => contest::compared(row, entry, best, P99, Reach::AtMost(0.7)),
+            None => row,
+        }
+    };
+    Ok(entries.iter().map(row).collect())
+}
+
+async fn once(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, String> {
+    let lasting = stand.pick(Duration::from_secs(4), Duration::from_secs(20));
+    let mut running = Running::start(stand, variant, &sixteen(UNIT), &[]).await?;
+    let mut dice = Dice::new(seed);
+    let fed = running.target.poisson(&mut dice, LOAD * load::events_per_s(UNIT), lasting, load::event).await?;
+    running.finish(fed.len(), LONGEST).await?;
+    let stored = results::all(&stand.js, &running.results).await?;
+    let cpu = running.cpu(stored.len());
+    running.end().await;
+    if stored.len() < fed.len() {
+        let (missing, name) = (fed.len() - stored.len(), variant.name());
+        tell(format_args!("{missing} of {} events had no result in time with {name}: no figure", fed.len()));
+        return Ok(Found { cpu: Some(cpu), ..Found::default() });
+    }
+    let times = total(&fed, &stored, lasting.mul_f64(AFTER));
+    Ok(Found { total: Times::of(times), cpu: Some(cpu), ..Found::default() })
+}

@@ -1,0 +1,102 @@
+//! A connection to the farm's NATS servers, which is made again without end once it was made.
+
+mod login;
+mod words;
+
+use crate::args::Farm;
+use crate::output::tell;
+use async_nats::{Client, ConnectOptions, Event, ServerError};
+use std::path::Path;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Longest wait for a server at the start.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Pauses between attempts to connect again grow by this, up to the longest.
+const STEP: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// What servers said this process may not do. They say it beside the request, which just has no answer.
+static DENIED: LazyLock<watch::Sender<String>> = LazyLock::new(|| watch::Sender::new(String::new()));
+
+/// Connects. The error says why not, and what to do.
+pub(crate) async fn connect(farm: &Farm) -> Result<Client, String> {
+    connect_and_hear(farm, |_| ()).await
+}
+
+/// Connects; `heard` is told when the connection is lost, made again, and what servers complain of.
+pub(crate) async fn connect_and_hear<F: Fn(&Event) + Send + Sync + 'static>(
+    farm: &Farm,
+    heard: F,
+) -> Result<Client, String> {
+    let options = options(farm).await?.event_callback(listener(words::servers(farm), heard));
+    options.connect(farm.server.as_slice()).await.map_err(|error| words::why_not(&error, farm))
+}
+
+/// Waits until a server says that this process may not do something: what it said.
+pub(crate) async fn denied() -> String {
+    let mut said = DENIED.subscribe();
+    // The sender is never dropped.
+    drop(said.changed().await);
+    said.borrow().clone()
+}
+
+async fn options(farm: &Farm) -> Result<ConnectOptions, String> {
+    let mut options = ConnectOptions::new()
+        .name(format!("sidecore farm {}", farm.farm))
+        .connection_timeout(PATIENCE)
+        .max_reconnects(None)
+        .reconnect_delay_callback(|attempts| {
+            STEP.saturating_mul(u32::try_from(attempts).unwrap_or(u32::MAX)).min(LONGEST_PAUSE)
+        });
+    if let Some(creds) = &farm.creds {
+        let read = options.credentials_file(creds).await;
+        options = read.map_err(|error| format!("cannot read the credentials {}: {error}", creds.display()))?;
+    }
+    // The library leaves aside what an address says of this.
+    options = match login::of(&farm.server)? {
+        Some(login::Login::User(user, password)) => options.user_and_password(user, password),
+        Some(login::Login::Token(token)) => options.token(token),
+        None => options,
+    };
+    if let Some(ca) = &farm.tls_ca {
+        options = options.add_root_certificates(readable(ca)?.to_owned());
+    }
+    if let (Some(cert), Some(key)) = (&farm.tls_cert, &farm.tls_key) {
+        options = options.add_client_certificate(readable(cert)?.to_owned(), readable(key)?.to_owned());
+    }
+    Ok(options)
+}
+
+/// A file that can be opened: the library says of one that cannot only that TLS failed.
+fn readable(path: &Path) -> Result<&Path, String> {
+    std::fs::File::open(path).map(|_| path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+/// What is done at each event of the connection: people are told of what they can do something about.
+fn listener<F: Fn(&Event) + Send + Sync + 'static>(
+    servers: String,
+    heard: F,
+) -> impl Fn(Event) -> std::future::Ready<()> + Send + Sync + 'static {
+    let lost = AtomicBool::new(false);
+    move |event| {
+        match &event {
+            Event::Disconnected => {
+                lost.store(true, Ordering::Relaxed);
+                tell(format_args!("lost the connection to {servers}; trying again"));
+            }
+            Event::Connected if lost.swap(false, Ordering::Relaxed) => {
+                tell(format_args!("connected to {servers} again"));
+            }
+            Event::ServerError(ServerError::Other(said)) if said.to_lowercase().contains("permissions violation") => {
+                DENIED.send_replace(said.clone());
+            }
+            Event::ServerError(said) => tell(said),
+            _ => {}
+        }
+        heard(&event);
+        std::future::ready(())
+    }
+}

@@ -1,0 +1,218 @@
+//! Processes of one run: started, killed and ended by id. None outlives this program, however that ends.
+
+use crate::sys;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+/// What a process is started as, again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Role {
+    /// What people call it, e.g. `node 3`.
+    pub(crate) name: String,
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    /// What it says is appended here.
+    pub(crate) log: PathBuf,
+    /// Whether it reads what [`Process::input`] is written.
+    pub(crate) reads: bool,
+}
+
+/// A process that runs, or that was killed and may be started again.
+#[derive(Debug)]
+pub(crate) struct Process {
+    role: Role,
+    child: Child,
+    /// CPU time of those before it in this role.
+    before: Duration,
+    killed: bool,
+}
+
+impl Role {
+    /// This program with other arguments.
+    ///
+    /// # Errors
+    /// The system does not say what this program is.
+    pub(crate) fn of_this_program<I: Into<OsString>>(
+        name: impl Into<String>,
+        arguments: impl IntoIterator<Item = I>,
+        logs: &Path,
+    ) -> Result<Self, String> {
+        let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+        let name = name.into();
+        let log = logs.join(format!("{}.log", name.replace(' ', "-")));
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        Ok(Self { name, program, arguments, log, reads: false })
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// It cannot be started: says why.
+    pub(crate) fn start(self) -> Result<Process, String> {
+        let child = self.spawn()?;
+        Ok(Process { role: self, child, before: Duration::ZERO, killed: false })
+    }
+
+    fn spawn(&self) -> Result<Child, String> {
+        let log = File::options().append(true).create(true).open(&self.log);
+        let log = log.map_err(|error| format!("cannot write {}: {error}", self.log.display()))?;
+        let input = if self.reads { Stdio::piped() } else { Stdio::null() };
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(input).stdout(Stdio::null()).stderr(log);
+        sys::alone(&mut command)
+            .spawn()
+            .map_err(|error| format!("cannot start {} for {}: {error}", self.program.display(), self.name))
+    }
+}
+
+impl Process {
+    /// The system's number of it.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it reads, once for each start.
+    pub(crate) fn input(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// Ends it as `kill -9` does. It is gone on return.
+    pub(crate) fn kill(&mut self) {
+        if self.killed {
+            return;
+        }
+        self.before += cpu_time(self.id());
+        self.killed = true;
+        // It may have ended by itself: then there is nothing to kill, and `wait` has its status.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it as before.
+    ///
+    /// # Errors
+    /// As for [`Role::start`].
+    pub(crate) fn start_again(&mut self) -> Result<(), String> {
+        self.kill();
+        self.child = self.role.spawn()?;
+        self.killed = false;
+        Ok(())
+    }
+
+    /// What it will be started as again.
+    pub(crate) fn be_again_as(&mut self, role: Role) {
+        self.role = role;
+    }
+
+    /// Why it ended, where nobody killed it; its exit code is among the reasons.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        if self.killed {
+            return None;
+        }
+        let status = self.child.try_wait().ok()??;
+        let said = last_line(&self.role.log).map_or_else(String::new, |line| format!("; it said: {line}"));
+        Some(format!("{} ended with {status}{said}", self.role.name))
+    }
+
+    /// Whether it ended by itself, and well.
+    pub(crate) fn is_done(&mut self) -> bool {
+        !self.killed && self.child.try_wait().is_ok_and(|status| status.is_some_and(|status| status.success()))
+    }
+
+    /// CPU time of all that were started in this role.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        self.before + if self.killed { Duration::ZERO } else { cpu_time(self.id()) }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The last line of a file that says something.
+pub(crate) fn last_line(file: &Path) -> Option<String> {
+    let text = fs::read(file).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
+/// CPU time of the process of that number, user's and system's; none if it is gone.
+pub(crate) fn cpu_time(id: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    let ticks = ticks(&stat).unwrap_or(0);
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// Fields 14 and 15 of `/proc/ID/stat`; the second field is a name in parentheses that may hold anything.
+fn ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, logs: &Path) -> Role {
+        let arguments = ["-c".into(), script.into()].to_vec();
+        Role { name: "a shell".into(), program: "/bin/sh".into(), arguments, log: logs.join("log"), reads: false }
+    }
+
+    /// Longest wait for something that takes no time.
+    fn until(mut is_so: impl FnMut() -> bool) {
+        for _ in 0..3_000 {
+            if is_so() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it did not happen in 30 s");
+    }
+
+    #[test]
+    fn a_killed_process_is_gone_and_can_be_started_again() {
+        let logs = tempfile::tempdir().unwrap();
+        let mut process = shell("exec sleep 1000", logs.path()).start().unwrap();
+        let first = process.id();
+        process.kill();
+        assert!(!Path::new(&format!("/proc/{first}/stat")).exists());
+        assert_eq!(process.ended(), None);
+        process.start_again().unwrap();
+        let second = process.id();
+        assert!(Path::new(&format!("/proc/{second}/stat")).exists());
+        drop(process);
+        assert!(!Path::new(&format!("/proc/{second}/stat")).exists());
+    }
+
+    #[test]
+    fn one_that_ends_by_itself_says_why() {
+        let logs = tempfile::tempdir().unwrap();
+        let mut process = shell("echo it is too late >&2; echo >&2; exit 3", logs.path()).start().unwrap();
+        until(|| process.ended().is_some());
+        let why = process.ended().unwrap();
+        assert!(why.contains("a shell ended with exit status: 3; it said: it is too late"), "{why}");
+        assert!(!process.is_done());
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_named() {
+        let logs = tempfile::tempdir().unwrap();
+        let role = Role { program: "/nowhere/at/all".into(), ..shell("", logs.path()) };
+        let error = role.start().unwrap_err();
+        assert!(error.contains("cannot start /nowhere/at/all for a shell"), "{error}");
+    }
+
+    #[test]
+    fn cpu_time_is_read_past_any_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 9 0 0 0 30 12 0 0 20 0 1 0 5 0 0";
+        assert_eq!(ticks(stat), Some(42));
+        assert_eq!(ticks(""), None);
+        assert_eq!(cpu_time(u32::MAX), Duration::ZERO);
+    }
+}

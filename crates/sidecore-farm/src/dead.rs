@@ -1,0 +1,137 @@
+//! `farm dead`: events that were given up, and feeding them once more.
+
+mod again;
+
+use crate::args;
+use crate::connect;
+use crate::ids;
+use crate::output::{print, tell};
+use crate::streams::{self, names};
+use async_nats::HeaderMap;
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::{RawMessageErrorKind, Stream};
+use async_nats::jetstream::{self};
+use bytes::Bytes;
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
+use serde::Serialize;
+
+/// Longest reason in the table.
+const LONGEST_REASON: usize = 120;
+
+/// An event that was given up.
+#[derive(Debug, Serialize)]
+struct Letter {
+    id: String,
+    kind: String,
+    tries: u32,
+    reason: String,
+    bytes: usize,
+    #[serde(skip)]
+    body: Bytes,
+    #[serde(skip)]
+    sequence: u64,
+    /// It is on its way back into the farm.
+    again: bool,
+}
+
+/// The exit code.
+pub(crate) async fn run(args: args::Dead) -> Result<u8, String> {
+    let client = connect::connect(&args.farm).await?;
+    let js = jetstream::new(client);
+    let streams = streams::existing(&js, &args.farm.farm).await?;
+    let letters = letters(&streams.dead, &args).await?;
+    if args.again {
+        return again::run(&js, &args.farm.farm, &streams.dead, letters).await;
+    }
+    print(&if args.json { lines(&letters)? } else { table(&letters) })?;
+    Ok(0)
+}
+
+/// What is there, up to the most that was asked for.
+async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<Letter>, String> {
+    let all = names::dead(&args.farm.farm, "*");
+    let mut letters = Vec::new();
+    let mut sequence = 1;
+    while let Some(message) = from(dead, &all, sequence).await? {
+        sequence = message.sequence + 1;
+        let letter = Letter::read(message);
+        if !args.ids.is_empty() && !args.ids.contains(&letter.id) {
+            continue;
+        }
+        if letters.len() == args.most {
+            tell(format_args!("there are more than {}: --most N shows N", args.most));
+            break;
+        }
+        letters.push(letter);
+    }
+    Ok(letters)
+}
+
+/// The first message of this sequence number or later.
+async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Result<Option<StreamMessage>, String> {
+    let asked = tokio::select! {
+        asked = dead.get_first_raw_message_by_subject(subject, sequence) => asked,
+        said = connect::denied() => return Err(format!("this account may not read dead letters: {said}; allow it, or give other credentials with --creds")),
+    };
+    match asked {
+        Ok(message) => Ok(Some(message)),
+        Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(None),
+        Err(error) => Err(format!("cannot read dead letters: {error}")),
+    }
+}
+
+impl Letter {
+    fn read(message: StreamMessage) -> Self {
+        let header = |name: &str| message.headers.get(name).map(|value| value.as_str().to_owned());
+        let token = message.subject.rsplit('.').next().unwrap_or_default();
+        let again = token.strip_prefix(again::MARK);
+        Self {
+            id: again.unwrap_or(token).to_owned(),
+            kind: header(names::KIND).unwrap_or_default(),
+            tries: header(names::TRIES).and_then(|tries| tries.parse().ok()).unwrap_or(0),
+            reason: header(names::REASON).unwrap_or_default(),
+            bytes: message.payload.len(),
+            again: again.is_some(),
+            body: message.payload,
+            sequence: message.sequence,
+        }
+    }
+
+    /// The headers of a letter, as they were.
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(names::KIND, self.kind.as_str());
+        headers.insert(names::TRIES, self.tries.to_string());
+        headers.insert(names::REASON, self.reason.as_str());
+        headers
+    }
+
+    /// Whether it can be fed: others may write into the farm too.
+    fn is_sound(&self) -> bool {
+        ids::is_one(&self.id) && args::name(&self.kind).is_ok()
+    }
+}
+
+fn lines(letters: &[Letter]) -> Result<String, String> {
+    let line = |letter| serde_json::to_string(letter).map(|line| line + "\n").map_err(|error| error.to_string());
+    letters.iter().map(line).collect()
+}
+
+fn table(letters: &[Letter]) -> String {
+    if letters.is_empty() {
+        return "no dead letters\n".into();
+    }
+    let mut table = Table::new();
+    table
+        .load_style(NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(["id", "kind", "tries", "bytes", "reason"]);
+    for letter in letters {
+        let reason: String = letter.reason.chars().flat_map(char::escape_debug).take(LONGEST_REASON).collect();
+        let id = letter.id.escape_debug().to_string();
+        let kind = letter.kind.escape_debug().to_string();
+        table.add_row([id, kind, letter.tries.to_string(), letter.bytes.to_string(), reason]);
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}

@@ -1,0 +1,116 @@
+//! Feeding dead letters once more, so that each is at every moment in the farm or among the dead.
+//!
+//! A letter cannot stay under its own name until its event is in the queue: if that died again meanwhile, its second death would
+//! be refused as one that is known, and forgotten with the first. So it goes under another name first, then into the queue, and
+//! only then away. Servers recognise an id that they have seen in the last two minutes and store nothing: that is waited for.
+
+use super::Letter;
+use crate::output::tell;
+use crate::streams::{REMEMBERED, names};
+use async_nats::HeaderMap;
+use async_nats::jetstream::Context;
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::stream::Stream;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Before the id in the name of a letter that is on its way: no id has it.
+pub(super) const MARK: &str = "again+";
+/// How often what the servers still remember is tried.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How much longer than the servers remember.
+const MARGIN: Duration = Duration::from_secs(30);
+/// The exit code where not all were fed.
+const NO: u8 = 1;
+
+/// The exit code.
+pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Vec<Letter>) -> Result<u8, String> {
+    let (mut sound, odd): (Vec<_>, Vec<_>) = letters.into_iter().partition(Letter::is_sound);
+    for letter in &odd {
+        tell(format_args!("left {} alone: its id or its kind is none", letter.id.escape_debug()));
+    }
+    for letter in &mut sound {
+        set_aside(js, farm, dead, letter).await?;
+    }
+    // Where somebody was stopped half way, two letters are now one.
+    sound.sort_by_key(|letter| letter.sequence);
+    sound.dedup_by_key(|letter| letter.sequence);
+    let end = Instant::now() + REMEMBERED + MARGIN;
+    let all = sound.len();
+    let mut told = false;
+    loop {
+        let mut left = Vec::new();
+        for letter in sound {
+            if !feed(js, farm, dead, &letter).await? {
+                left.push(letter);
+            }
+        }
+        sound = left;
+        if sound.is_empty() || Instant::now() > end {
+            break;
+        }
+        if !std::mem::replace(&mut told, true) {
+            tell(format_args!(
+                "{} were fed less than {} s ago: waiting until the servers take them again",
+                sound.len(),
+                REMEMBERED.as_secs()
+            ));
+        }
+        sleep(PAUSE).await;
+    }
+    tell(format_args!("fed {} of {} dead letters again", all - sound.len(), all + odd.len()));
+    Ok(if sound.is_empty() && odd.is_empty() { 0 } else { NO })
+}
+
+/// Gives a letter the name under which its event may die again.
+async fn set_aside(js: &Context, farm: &str, dead: &Stream<()>, letter: &mut Letter) -> Result<(), String> {
+    if letter.again {
+        return Ok(());
+    }
+    let name = names::dead(farm, &format!("{MARK}{}", letter.id));
+    let copy = publish(js, name.clone(), letter.headers(), letter).await?;
+    let sequence = match copy {
+        Some(ack) => ack.sequence,
+        // Somebody was stopped between this and what comes next.
+        None => dead.get_last_raw_message_by_subject(&name).await.map_err(|error| cannot(letter, error))?.sequence,
+    };
+    remove(dead, letter).await?;
+    (letter.sequence, letter.again) = (sequence, true);
+    Ok(())
+}
+
+/// Puts an event back into the queue. `false`: the servers recognise its id and have stored nothing.
+async fn feed(js: &Context, farm: &str, dead: &Stream<()>, letter: &Letter) -> Result<bool, String> {
+    let mut headers = HeaderMap::new();
+    headers.insert(names::ID, letter.id.as_str());
+    headers.insert(names::KIND, letter.kind.as_str());
+    let Some(ack) = publish(js, names::event(farm, &letter.kind), headers, letter).await? else { return Ok(false) };
+    if ack.duplicate {
+        return Ok(false);
+    }
+    remove(dead, letter).await.map(|()| true)
+}
+
+/// Publishes a letter's event. `None`: the stream has one of this name.
+async fn publish(
+    js: &Context,
+    subject: String,
+    headers: HeaderMap,
+    letter: &Letter,
+) -> Result<Option<async_nats::jetstream::publish::PublishAck>, String> {
+    let sent =
+        js.publish_with_headers(subject, headers, letter.body.clone()).await.map_err(|error| cannot(letter, error))?;
+    match sent.await {
+        Ok(ack) => Ok(Some(ack)),
+        Err(error) if error.kind() == PublishErrorKind::Other && error.to_string().contains("per subject") => Ok(None),
+        Err(error) => Err(cannot(letter, error)),
+    }
+}
+
+async fn remove(dead: &Stream<()>, letter: &Letter) -> Result<(), String> {
+    dead.delete_message(letter.sequence).await.map(drop).map_err(|error| cannot(letter, error))
+}
+
+fn cannot(letter: &Letter, error: impl std::fmt::Display) -> String {
+    format!("cannot feed {} again: {error}; nothing is lost: try again", letter.id)
+}

@@ -1,0 +1,370 @@
+//! The farm's controller: takes events from the work queue, hands them to nodes, commits their results once, and only then
+//! acknowledges them.
+//!
+//! One dispatcher is active. It loses nothing when it dies: what was not acknowledged comes again to the next one, and a
+//! result that is there already is refused by the server. All runs in one task, which takes what is there, decides, and
+//! sends what came of it.
+
+mod commits;
+mod inputs;
+mod known;
+mod lead;
+mod queue;
+mod quiet;
+
+use crate::args::{self, Keep};
+use crate::connect;
+use crate::handout::{End, Ended, HandOut, Room, Settings};
+use crate::signals::Signals;
+use crate::status::Status;
+use crate::streams;
+use crate::wire::{self, Lead};
+use async_nats::connection::State;
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, Message, Subject};
+use bytes::Bytes;
+use commits::{Commits, Stored};
+use inputs::{Input, Inputs};
+use known::{At, Known, Origin};
+use lead::{Leadership, Turn};
+use queue::{Queue, Taken};
+use quiet::Quiet;
+use sidecore_core::time::Nanos;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::Ordering;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Inputs that are taken one after the other before anything is sent.
+const AT_ONCE: usize = 512;
+/// Most results under way to the server.
+const MOST_COMMITS: usize = 4096;
+/// Status is published, and refused results are tried again, each so many beats.
+const SHOW: u64 = 25;
+/// A beat that is so late tells that this process did not run, ns.
+const AWAY: Nanos = 30_000_000;
+/// Nodes that were cut off with this process have so long to come back, ns.
+const RETURN: Nanos = 1_000_000_000;
+/// Left of the largest message for what stands around the octets.
+const MARGIN: usize = 1024;
+
+/// Runs a dispatcher until it is told to end.
+///
+/// # Errors
+/// The farm's servers do not do what it takes: says why, and what to do.
+pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, String> {
+    let signals = Signals::new()?;
+    let client = connect::connect(&args.farm).await?;
+    let context = jetstream::new(client.clone());
+    streams::ensure(&context, &args.farm.farm, &args.durability).await?;
+    let farm = &args.farm.farm;
+    let (commits, confirmed) = Commits::new(&client, farm).await?;
+    let inputs = Inputs::new(&client, farm, confirmed).await?;
+    let now = Instant::now();
+    let dispatcher = Dispatcher {
+        args,
+        queue: Queue::new(&client, farm),
+        leadership: Leadership::new(0, RandomState::new().hash_one(std::process::id())),
+        inputs,
+        commits,
+        known: Known::default(),
+        hand_out: None,
+        lead_subject: format!("farm.{farm}.dispatcher").into(),
+        status_subject: format!("farm.{farm}.status").into(),
+        connects: client.statistics().connects.load(Ordering::Relaxed),
+        connected: true,
+        beats: 0,
+        last_beat: 0,
+        quiet: Quiet::default(),
+        begun: now,
+        context,
+        client,
+    };
+    dispatcher.serve(signals).await.map(|()| 0)
+}
+
+struct Dispatcher<'a> {
+    args: &'a args::Dispatch,
+    client: Client,
+    context: Context,
+    inputs: Inputs,
+    queue: Queue,
+    commits: Commits,
+    known: Known,
+    leadership: Leadership,
+    /// Only while it is active, or was until it was cut off.
+    hand_out: Option<HandOut<Origin>>,
+    lead_subject: Subject,
+    status_subject: Subject,
+    /// How often the client has connected.
+    connects: u64,
+    connected: bool,
+    beats: u64,
+    last_beat: Nanos,
+    quiet: Quiet,
+    begun: Instant,
+}
+
+impl Dispatcher<'_> {
+    async fn serve(mut self, mut signals: Signals) -> Result<(), String> {
+        loop {
+            let input = tokio::select! {
+                () = signals.next() => return self.end().await,
+                input = self.inputs.next() => input,
+            };
+            self.take(input).await;
+            for _ in 1..AT_ONCE {
+                let Some(input) = self.inputs.ready() else { break };
+                self.take(input).await;
+            }
+            self.advance().await;
+        }
+    }
+
+    async fn take(&mut self, input: Input) {
+        let now = self.now();
+        match input {
+            Input::Beat => self.beat(now).await,
+            Input::Lead(message) => self.hear_lead(now, &message),
+            Input::Node(message) => {
+                if let Some(hand_out) = &mut self.hand_out {
+                    hand_out.hear(now, &message.payload);
+                }
+            }
+            Input::Queue(message) => self.take_message(now, message).await,
+            Input::Confirmed(message) => self.confirm(now, &message).await,
+        }
+    }
+
+    /// Everything that follows from what was taken.
+    async fn advance(&mut self) {
+        let now = self.now();
+        while let Some(ended) = self.hand_out.as_mut().and_then(HandOut::next_ended) {
+            self.finish(now, ended).await;
+        }
+        let Some(hand_out) = &mut self.hand_out else { return };
+        hand_out.pump(now);
+        while let Some((subject, message)) = hand_out.next_message() {
+            // What does not arrive is missed by the node's count.
+            let _ = self.client.publish(subject, message).await;
+        }
+        if self.leadership.active().is_some() && self.connected {
+            let room = self.room();
+            self.queue.ask(now, room, self.args.hold as usize / 8).await;
+        }
+    }
+
+    /// What may be taken from the queue.
+    fn room(&self) -> Room {
+        let full = self.commits.len() >= MOST_COMMITS || !self.commits.why().is_empty();
+        match &self.hand_out {
+            Some(hand_out) if !full => {
+                let Room { events, bytes } = hand_out.room();
+                Room { events, bytes: bytes.saturating_sub(self.commits.bytes()) }
+            }
+            _ => Room { events: 0, bytes: 0 },
+        }
+    }
+
+    async fn take_message(&mut self, now: Nanos, message: Message) {
+        match self.queue.take(now, message) {
+            Taken::Event(message, place) => {
+                if let Some((id, subject, body, origin)) = queue::event(message, place) {
+                    self.take_event(now, id, &subject, body, origin).await;
+                }
+            }
+            Taken::Said => {}
+            Taken::Gone => self
+                .step_down(now, "the work queue's consumer is gone: another dispatcher has it, or somebody removed it"),
+        }
+    }
+
+    async fn take_event(&mut self, now: Nanos, id: Box<str>, subject: &Subject, body: Bytes, origin: Origin) {
+        let Some(hand_out) = &mut self.hand_out else { return };
+        let known = self.known.get(origin.place);
+        if known.is_some() {
+            hand_out.totals_mut().duplicates += 1;
+        }
+        let former = match known {
+            Some(At::Held(tag)) => hand_out.origin_mut(tag),
+            Some(At::Committing(index)) => self.commits.origin_mut(index),
+            Some(At::Done) => return self.acknowledge(origin.acknowledge).await,
+            None => None,
+        };
+        if let Some(former) = former {
+            *former = origin;
+            return;
+        }
+        let kind = subject.rsplit('.').next().unwrap_or_default();
+        let place = origin.place;
+        if let Some(tag) = hand_out.offer(now, id, kind, body, origin) {
+            self.known.put(place, At::Held(tag));
+        }
+    }
+
+    /// An event has ended: its result is kept, or it is acknowledged at once.
+    async fn finish(&mut self, now: Nanos, ended: Ended<Origin>) {
+        let place = ended.event.origin.place;
+        if self.args.results == Keep::None && matches!(ended.end, End::Done(_)) {
+            return self.settle(now, ended).await;
+        }
+        let index = self.commits.commit(now, ended).await;
+        self.known.put(place, At::Committing(index));
+    }
+
+    async fn confirm(&mut self, now: Nanos, message: &Message) {
+        let Some(Stored { ended, already }) = self.commits.hear(now, message).await else { return };
+        if let Some(hand_out) = self.hand_out.as_mut().filter(|_| matches!(ended.end, End::Done(_))) {
+            let totals = hand_out.totals_mut();
+            *(if already { &mut totals.already_committed } else { &mut totals.committed }) += 1;
+        }
+        self.settle(now, ended).await;
+    }
+
+    /// Nothing more is to be done about an event.
+    async fn settle(&mut self, now: Nanos, ended: Ended<Origin>) {
+        let Origin { place, acknowledge, fed } = ended.event.origin;
+        self.known.put(place, At::Done);
+        if let Some(hand_out) = &mut self.hand_out {
+            let lag = if fed == 0 { 0 } else { since_1970().saturating_sub(fed) };
+            hand_out.returned(ended.by, now.saturating_sub(ended.at), lag);
+        }
+        self.acknowledge(acknowledge).await;
+    }
+
+    async fn acknowledge(&mut self, subject: Subject) {
+        // One that does not arrive comes again, and is known.
+        let _ = self.client.publish(subject, Bytes::new()).await;
+    }
+
+    fn hear_lead(&mut self, now: Nanos, message: &Message) {
+        let Some(Lead { dispatcher }) = Lead::decode(&message.payload) else { return };
+        if self.leadership.hear(now, dispatcher) == Turn::End {
+            self.drop_all(now, "another dispatcher is active");
+        }
+    }
+
+    async fn beat(&mut self, now: Nanos) {
+        self.look_at_connection(now);
+        if now.saturating_sub(self.last_beat) > AWAY {
+            self.hand_out.iter_mut().for_each(|hand_out| hand_out.woke(now));
+        }
+        self.last_beat = now;
+        self.beats += 1;
+        if !self.connected {
+            return;
+        }
+        if let Turn::Begin(id) = self.leadership.tick(now, since_1970()) {
+            // Boxed: it is large, and rare.
+            let begun = Box::pin(self.begin(now, id)).await;
+            begun.unwrap_or_else(|why| self.step_down(now, &why));
+        }
+        if let Some(dispatcher) = self.leadership.active() {
+            let lead = wire::encode(&Lead { dispatcher }, 0);
+            let _ = self.client.publish(self.lead_subject.clone(), lead).await;
+            if self.queue.is_gone(now) {
+                self.step_down(now, "the work queue does not answer");
+            }
+        }
+        self.hand_out.iter_mut().for_each(|hand_out| hand_out.tick(now));
+        if self.beats.is_multiple_of(SHOW) {
+            self.commits.tick(now).await;
+            self.show(now).await;
+        }
+    }
+
+    /// Whether there is a connection, and whether there was none in between.
+    fn look_at_connection(&mut self, now: Nanos) {
+        let connects = self.client.statistics().connects.load(Ordering::Relaxed);
+        let connected = self.client.connection_state() == State::Connected;
+        if !connected || connects != self.connects {
+            self.leadership.cut_off(now);
+            self.hand_out.iter_mut().for_each(|hand_out| hand_out.woke(now + RETURN));
+        }
+        (self.connects, self.connected) = (connects, connected);
+    }
+
+    /// Becomes active, or goes on being so.
+    async fn begin(&mut self, now: Nanos, dispatcher: u64) -> Result<(), String> {
+        let farm = &self.args.farm.farm;
+        let streams = streams::ensure(&self.context, farm, &self.args.durability).await?;
+        let queue = self.queue.begin(&self.context, farm, &streams).await?;
+        self.inputs.listen(&self.client, farm, queue).await?;
+        if self.hand_out.is_none() {
+            self.known = Known::default();
+            self.hand_out = Some(HandOut::new(self.settings(dispatcher)));
+        }
+        self.commits.send_all(now).await;
+        Ok(())
+    }
+
+    fn settings(&self, dispatcher: u64) -> Settings {
+        let args = self.args;
+        let payload = self.client.max_payload();
+        Settings {
+            farm: args.farm.farm.clone(),
+            dispatcher,
+            balance: args.balance,
+            tries: args.tries,
+            hold: args.hold,
+            // The largest event fits.
+            hold_bytes: usize::try_from(args.hold_bytes).unwrap_or(usize::MAX).max(2 * payload),
+            silence: args.silence.as_nanos() as Nanos,
+            limit: args.time_limit.as_nanos() as Nanos,
+            message: payload.saturating_sub(MARGIN),
+        }
+    }
+
+    /// Gives up being active, and waits for its turn.
+    fn step_down(&mut self, now: Nanos, why: &str) {
+        self.leadership.lost(now);
+        self.drop_all(now, why);
+    }
+
+    fn drop_all(&mut self, now: Nanos, why: &str) {
+        self.quiet.tell(now, &format!("stands by: {why}"));
+        self.hand_out = None;
+        self.inputs.deafen();
+        self.commits.forget();
+    }
+
+    async fn show(&mut self, now: Nanos) {
+        let mut status = match &mut self.hand_out {
+            Some(hand_out) => hand_out.show(now),
+            None => Status {
+                farm: self.args.farm.farm.clone(),
+                balance: self.args.balance.name().to_owned(),
+                ..Status::default()
+            },
+        };
+        status.active = self.leadership.active().is_some();
+        status.connected = self.connected;
+        status.committing = self.commits.len() as u64;
+        self.commits.why().clone_into(&mut status.holds);
+        if !status.holds.is_empty() {
+            self.quiet.tell(now, &status.holds);
+        }
+        if status.totals.turned_away > 0 || status.totals.garbage > 0 {
+            self.quiet.count(now, &status.totals);
+        }
+        let body = serde_json::to_vec(&status).unwrap_or_default();
+        let _ = self.client.publish(self.status_subject.clone(), body.into()).await;
+    }
+
+    /// Tells nodes, and lets what was said leave.
+    async fn end(&mut self) -> Result<(), String> {
+        if let Some(hand_out) = &mut self.hand_out {
+            hand_out.goodbye();
+        }
+        self.advance().await;
+        self.client.flush().await.map_err(|error| format!("cannot say goodbye: {error}"))
+    }
+
+    fn now(&self) -> Nanos {
+        self.begun.elapsed().as_nanos() as Nanos
+    }
+}
+
+/// By this machine's clock, which may be any: ids of dispatchers and what is shown as lag are made of it, no decision.
+fn since_1970() -> Nanos {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as Nanos)
+}

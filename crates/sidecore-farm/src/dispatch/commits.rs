@@ -1,0 +1,261 @@
+//! Results and dead letters on their way to their streams: an event is acknowledged when the server says that it has them.
+
+use super::known::Origin;
+use crate::handout::{End, Ended};
+use crate::streams::names;
+use async_nats::{Client, HeaderMap, HeaderValue, Message, StatusCode, Subject, Subscriber};
+use bytes::Bytes;
+use serde::Deserialize;
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// A result of which nothing is heard for so long is sent again. The server takes one of each id.
+const PATIENCE: Nanos = 5_000_000_000;
+/// Refused ones that are tried again at a time.
+const AT_ONCE: usize = 16;
+/// Error of a stream that refuses a message for its limits; the text says which.
+const REFUSED: u64 = 10_077;
+const COMMITTED: &str = "maximum messages per subject exceeded";
+const TOO_LARGE: u64 = 10_054;
+/// Left of the largest message for headers.
+const MARGIN: usize = 2048;
+
+/// A result under way.
+struct Commit {
+    ended: Ended<Origin>,
+    sent: Nanos,
+    serial: u64,
+}
+
+/// A result that the server has.
+pub(super) struct Stored {
+    pub(super) ended: Ended<Origin>,
+    /// It had it before.
+    pub(super) already: bool,
+}
+
+pub(super) struct Commits {
+    client: Client,
+    farm: String,
+    inbox: String,
+    under_way: Vec<Option<Commit>>,
+    free: Vec<u32>,
+    serial: u64,
+    bytes: usize,
+    /// Refused ones, and why the last was.
+    refused: VecDeque<(u32, u64)>,
+    why: String,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    error: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    #[serde(default)]
+    err_code: u64,
+    #[serde(default)]
+    description: String,
+}
+
+impl Commits {
+    /// And where the server's words arrive.
+    pub(super) async fn new(client: &Client, farm: &str) -> Result<(Self, Subscriber), String> {
+        let inbox = client.new_inbox();
+        let confirmed = client.subscribe(format!("{inbox}.*.*")).await;
+        let confirmed = confirmed.map_err(|error| format!("cannot receive confirmations: {error}"))?;
+        let commits = Self {
+            client: client.clone(),
+            farm: farm.to_owned(),
+            inbox,
+            under_way: Vec::new(),
+            free: Vec::new(),
+            serial: 0,
+            bytes: 0,
+            refused: VecDeque::new(),
+            why: String::new(),
+        };
+        Ok((commits, confirmed))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.under_way.len() - self.free.len()
+    }
+
+    /// Octets of what is under way.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Why results are refused; empty: they are not.
+    pub(super) fn why(&self) -> &str {
+        &self.why
+    }
+
+    pub(super) fn origin_mut(&mut self, index: u32) -> Option<&mut Origin> {
+        Some(&mut self.under_way.get_mut(index as usize)?.as_mut()?.ended.event.origin)
+    }
+
+    /// Sends what became of an event to its stream: its number until it is there.
+    pub(super) async fn commit(&mut self, now: Nanos, ended: Ended<Origin>) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.under_way.push(None);
+            (self.under_way.len() - 1) as u32
+        });
+        self.serial += 1;
+        self.bytes += size_of(&ended);
+        self.under_way[index as usize] = Some(Commit { ended, sent: 0, serial: self.serial });
+        self.send(now, index).await;
+        index
+    }
+
+    /// What the server says of one, where it has it.
+    pub(super) async fn hear(&mut self, now: Nanos, message: &Message) -> Option<Stored> {
+        let (index, serial) = self.name_of(&message.subject)?;
+        match judge(message) {
+            Ok(already) => {
+                let Commit { ended, .. } = self.under_way[index as usize].take()?;
+                self.free.push(index);
+                self.bytes -= size_of(&ended);
+                self.why.clear();
+                self.again(now, 2).await;
+                return Some(Stored { ended, already });
+            }
+            Err(Why::TooLarge) => self.give_up(now, index).await,
+            Err(Why::Refused(why)) => {
+                self.why = why;
+                self.refused.push_back((index, serial));
+            }
+        }
+        None
+    }
+
+    /// Leaves all of it to the next dispatcher.
+    pub(super) fn forget(&mut self) {
+        self.under_way.clear();
+        self.free.clear();
+        self.refused.clear();
+        self.why.clear();
+        self.bytes = 0;
+    }
+
+    /// Sends everything again: it may be lost.
+    pub(super) async fn send_all(&mut self, now: Nanos) {
+        self.refused.clear();
+        for index in 0..self.under_way.len() as u32 {
+            self.send(now, index).await;
+        }
+    }
+
+    /// Sends those again that were refused, and those of which nothing is heard.
+    pub(super) async fn tick(&mut self, now: Nanos) {
+        self.again(now, AT_ONCE).await;
+        let late = |commit: &Commit| commit.sent > 0 && now.saturating_sub(commit.sent) > PATIENCE;
+        for index in 0..self.under_way.len() {
+            if self.under_way[index].as_ref().is_some_and(late) {
+                self.send(now, index as u32).await;
+            }
+        }
+    }
+
+    async fn again(&mut self, now: Nanos, most: usize) {
+        for _ in 0..most {
+            let Some((index, serial)) = self.refused.pop_front() else { return };
+            if self.under_way[index as usize].as_ref().is_some_and(|commit| commit.serial == serial) {
+                self.send(now, index).await;
+            }
+        }
+    }
+
+    async fn send(&mut self, now: Nanos, index: u32) {
+        let Some(commit) = &mut self.under_way[index as usize] else { return };
+        commit.sent = now;
+        let reply = format!("{}.{index}.{}", self.inbox, commit.serial);
+        let id = &commit.ended.event.id;
+        // One that does not leave is sent again after a while.
+        let _ = match &commit.ended.end {
+            End::Done(result) => {
+                let subject = names::result(&self.farm, id);
+                self.client.publish_with_reply(subject, reply, result.clone()).await
+            }
+            End::Dead { reason, tries } => {
+                let headers = headers(reason, *tries, &commit.ended.event.kind);
+                let body = fitting(&commit.ended.event.body, self.client.max_payload());
+                let subject = names::dead(&self.farm, id);
+                self.client.publish_with_reply_and_headers(subject, reply, headers, body).await
+            }
+        };
+    }
+
+    /// The result can never be stored: the event is a dead letter.
+    async fn give_up(&mut self, now: Nanos, index: u32) {
+        let Some(commit) = &mut self.under_way[index as usize] else { return };
+        let before = size_of(&commit.ended);
+        commit.ended.end = match &commit.ended.end {
+            End::Done(result) => {
+                let reason = format!("its result of {} octets is larger than the result stream takes", result.len());
+                End::Dead { reason, tries: 1 }
+            }
+            End::Dead { reason, tries } => {
+                commit.ended.event.body = Bytes::new();
+                End::Dead { reason: format!("{reason}; too large to be kept"), tries: *tries }
+            }
+        };
+        self.bytes = self.bytes + size_of(&commit.ended) - before;
+        self.send(now, index).await;
+    }
+
+    /// Number and serial of the commit that is meant, where it is still under way.
+    fn name_of(&self, subject: &Subject) -> Option<(u32, u64)> {
+        let (index, serial) = subject.strip_prefix(self.inbox.as_str())?.strip_prefix('.')?.split_once('.')?;
+        let (index, serial) = (index.parse().ok()?, serial.parse().ok()?);
+        let commit = self.under_way.get(index as usize)?.as_ref()?;
+        (commit.serial == serial).then_some((index, serial))
+    }
+}
+
+enum Why {
+    TooLarge,
+    Refused(String),
+}
+
+/// Whether it was there before, or why it is not there now.
+fn judge(message: &Message) -> Result<bool, Why> {
+    if message.status == Some(StatusCode::NO_RESPONDERS) {
+        return Err(Why::Refused("nobody keeps results: the stream is gone, or its servers are away".to_owned()));
+    }
+    match serde_json::from_slice::<Said>(&message.payload) {
+        Ok(Said { error: None }) => Ok(false),
+        Ok(Said { error: Some(refusal) }) if refusal.description.contains(COMMITTED) => Ok(true),
+        Ok(Said { error: Some(Refusal { err_code: TOO_LARGE, .. }) }) => Err(Why::TooLarge),
+        Ok(Said { error: Some(Refusal { err_code: REFUSED, description }) }) => Err(Why::Refused(format!(
+            "the stream of results is full ({description}): take results out, or raise its limits"
+        ))),
+        Ok(Said { error: Some(refusal) }) => Err(Why::Refused(format!("results are refused: {}", refusal.description))),
+        Err(_) => Err(Why::Refused("the server's answer to a result cannot be read".to_owned())),
+    }
+}
+
+fn headers(reason: &str, tries: u8, kind: &str) -> HeaderMap {
+    let plain: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut headers = HeaderMap::new();
+    headers.insert(names::REASON, plain.parse::<HeaderValue>().unwrap_or_default());
+    headers.insert(names::TRIES, HeaderValue::from(u64::from(tries)));
+    headers.insert(names::KIND, kind.parse::<HeaderValue>().unwrap_or_default());
+    headers
+}
+
+/// As much of an event as fits into its dead letter.
+fn fitting(body: &Bytes, most: usize) -> Bytes {
+    body.slice(..body.len().min(most.saturating_sub(MARGIN)))
+}
+
+fn size_of(ended: &Ended<Origin>) -> usize {
+    let result = match &ended.end {
+        End::Done(result) => result.len(),
+        End::Dead { reason, .. } => reason.len(),
+    };
+    ended.event.body.len() + result
+}

@@ -1,0 +1,61 @@
+//! `sidecore farm export`: how a farm is, for Prometheus, over HTTP.
+//!
+//! It only listens to what the farm's dispatcher publishes: nothing that a scraper does reaches the farm, and the exporter
+//! stays when the dispatcher goes.
+
+// Shared with `sidecore export`.
+#[path = "../../sidecore-cli/src/export/http.rs"]
+mod http;
+mod metrics;
+#[cfg(test)]
+mod tests;
+
+use crate::args::watch::Export;
+use crate::heard::{Heard, View, Words};
+use crate::output;
+use http::{Answer, Server};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::task::spawn_blocking;
+
+/// What the metrics are.
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const LINKS: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>sidecore farm</title>\n<h1>sidecore farm</h1>\n\
+                     <p><a href=\"/metrics\">Metrics</a></p>\n</html>\n";
+
+/// Answers until it is ended.
+///
+/// # Errors
+/// No NATS server answers, or nobody can be answered at that address: says what to do.
+pub(crate) async fn run(args: &Export) -> Result<u8, String> {
+    let server = Server::bind(args.listen).map_err(|error| {
+        format!("{}: {error}; name another address and port of this machine with --listen", args.listen)
+    })?;
+    let mut words = Words::of(&args.farm).await?;
+    output::tell(format_args!("metrics at http://{}/metrics", server.address()));
+    let heard = Arc::new(Mutex::new(Heard::default()));
+    let known = Arc::clone(&heard);
+    let mut server = spawn_blocking(move || server.run(&|path| answer(&view(&known), path)));
+    loop {
+        tokio::select! {
+            word = words.next() => lock(&heard).take(word?, Instant::now()),
+            ended = &mut server => return ended.map_err(|error| error.to_string())?.map(|()| 0),
+        }
+    }
+}
+
+fn view(heard: &Mutex<Heard>) -> View {
+    lock(heard).view(Instant::now())
+}
+
+fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn answer(view: &View, path: &str) -> Answer {
+    match path {
+        "/metrics" => Answer { status: "200 OK", kind: CONTENT_TYPE, body: metrics::page(view) },
+        "/" => Answer { status: "200 OK", kind: "text/html; charset=utf-8", body: LINKS.to_owned() },
+        _ => Answer::text("404 Not Found", "there are / and /metrics\n"),
+    }
+}

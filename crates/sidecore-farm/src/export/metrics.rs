@@ -1,0 +1,177 @@
+//! What is exported of a farm.
+
+use crate::heard::View;
+use crate::status::{Node, Quantiles, Stages, State, Status};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+
+/// Before each name.
+const PREFIX: &str = "sidecore_farm";
+
+type Labels = Vec<(&'static str, String)>;
+
+/// What a number is: whether it can fall, and its unit.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Count,
+    Level,
+    Bytes,
+    Seconds,
+}
+use Kind::{Bytes, Count, Level, Seconds};
+
+/// A number of each farm or node: name, help, kind, and where it comes from.
+type Row<T> = (&'static str, &'static str, Kind, fn(&T) -> f64);
+
+const FARM: [Row<Status>; 14] = [
+    ("connected", "Whether the dispatcher has a connection to JetStream: 1 or 0.", Level, |farm| flag(farm.connected)),
+    ("held_up", "Whether the dispatcher does not go on, as where a stream is full: 1 or 0.", Level, |farm| {
+        flag(!farm.holds.is_empty())
+    }),
+    ("held_events", "Events that wait for a node or are with one.", Level, |farm| farm.held as f64),
+    ("held", "Bytes of these events.", Bytes, |farm| farm.held_bytes as f64),
+    ("waiting_events", "Events that no node has yet.", Level, |farm| farm.waiting as f64),
+    ("committing_results", "Results under way to the result stream.", Level, |farm| farm.committing as f64),
+    ("events", "Events taken from the work queue.", Count, |farm| farm.totals.seen as f64),
+    ("committed", "Results committed.", Count, |farm| farm.totals.committed as f64),
+    ("committed_before", "Results that were in the stream already.", Count, |farm| {
+        farm.totals.already_committed as f64
+    }),
+    ("redone", "Events handed out once more.", Count, |farm| farm.totals.redone as f64),
+    ("late", "Answers that came when their event was another's or done.", Count, |farm| farm.totals.late as f64),
+    ("dead", "Events that were given up.", Count, |farm| farm.totals.dead as f64),
+    ("came_again", "Events that the work queue gave again.", Count, |farm| farm.totals.duplicates as f64),
+    ("rubbish", "Messages that nobody of the farm sends.", Count, |farm| farm.totals.garbage as f64),
+];
+
+const NODE: [Row<Node>; 12] = [
+    ("node_up", "Whether the node gets events: 0 while it is paused or leaves.", Level, |node| {
+        flag(node.state == State::Up)
+    }),
+    ("node_slots", "Events that the node does at a time.", Level, |node| node.slots.into()),
+    ("node_credit", "Work that the node still asks for; below 0 it has more.", Seconds, |node| {
+        node.credit_ns as f64 / 1e9
+    }),
+    ("node_window", "Work that the node is to have.", Seconds, |node| node.window_ns as f64 / 1e9),
+    ("node_way", "Time that an event and its answer take on their way.", Seconds, |node| node.way_us as f64 / 1e6),
+    ("node_in_flight", "Events that the node has.", Level, |node| node.in_flight.into()),
+    ("node_lag", "From being fed until the answer, of the last event, by two clocks.", Seconds, |node| {
+        node.lag_ms / 1e3
+    }),
+    ("node_done", "Events that the node has done.", Count, |node| node.done as f64),
+    ("node_redone", "Events that were taken from the node.", Count, |node| node.redone as f64),
+    ("node_refused", "Events that the node could not do.", Count, |node| node.refused as f64),
+    ("node_failed", "Events that failed at the node.", Count, |node| node.failed as f64),
+    ("node_late", "Answers of the node that came too late.", Count, |node| node.late as f64),
+];
+
+/// A stage of an event: its label, and where its times come from.
+type Stage = (&'static str, fn(&Stages) -> Quantiles);
+
+const STAGES: [Stage; 4] = [
+    ("queue", |stages| stages.queue),
+    ("network", |stages| stages.network),
+    ("work", |stages| stages.work),
+    ("return", |stages| stages.back),
+];
+
+/// The whole page, as text of `OpenMetrics`.
+pub(super) fn page(view: &View) -> String {
+    let mut registry = Registry::with_prefix(PREFIX);
+    registry.register_collector(Box::new(Page(view.clone())));
+    let mut text = String::new();
+    // Only a writer can fail, and a string does not.
+    let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+    text
+}
+
+#[derive(Debug)]
+struct Page(View);
+
+impl Collector for Page {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
+        let View { active, standing_by } = &self.0;
+        let up = [(Labels::new(), flag(active.is_some()))];
+        family(encoder, "up", "Whether a dispatcher hands out: 1 or 0.", Level, up)?;
+        let others = [(Labels::new(), *standing_by as f64)];
+        family(encoder, "standing_by", "Dispatchers that stand by.", Level, others)?;
+        match active {
+            Some(status) => farm(encoder, status),
+            None => Ok(()),
+        }
+    }
+}
+
+fn farm(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> fmt::Result {
+    let info = vec![("farm", status.farm.clone()), ("balance", status.balance.clone())];
+    family(encoder, "info", "Always 1, labelled with the farm's name and policy.", Level, [(info, 1.0)])?;
+    for (name, help, kind, number) in FARM {
+        family(encoder, name, help, kind, [(Labels::new(), number(status))])?;
+    }
+    let turned_away = status.totals.turned_away as f64;
+    family(encoder, "nodes_turned_away", "Nodes that found no room.", Count, [(Labels::new(), turned_away)])?;
+    for (name, help, kind, number) in NODE {
+        family(encoder, name, help, kind, status.nodes.iter().map(|node| (named(node), number(node))))?;
+    }
+    let help = "Time of events in each stage, of the last seconds.";
+    family(encoder, "node_stage", help, Seconds, status.nodes.iter().flat_map(stages))
+}
+
+fn stages(node: &Node) -> impl Iterator<Item = (Labels, f64)> + '_ {
+    STAGES.into_iter().flat_map(|(stage, of)| {
+        let times = of(&node.stages);
+        [("0.5", times.p50_us), ("0.99", times.p99_us)].map(|(quantile, micros)| {
+            let mut labels = named(node);
+            labels.extend([("stage", stage.to_owned()), ("quantile", quantile.to_owned())]);
+            (labels, micros as f64 / 1e6)
+        })
+    })
+}
+
+fn named(node: &Node) -> Labels {
+    vec![("node", node.name.clone())]
+}
+
+fn flag(is_so: bool) -> f64 {
+    f64::from(u8::from(is_so))
+}
+
+/// All numbers of one name. Without any there is no such name.
+fn family(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    kind: Kind,
+    samples: impl IntoIterator<Item = (Labels, f64)>,
+) -> fmt::Result {
+    let mut samples = samples.into_iter().peekable();
+    if samples.peek().is_none() {
+        return Ok(());
+    }
+    let unit = match kind {
+        Bytes => Some(Unit::Bytes),
+        Seconds => Some(Unit::Seconds),
+        Count | Level => None,
+    };
+    let metric_type = if kind == Count { MetricType::Counter } else { MetricType::Gauge };
+    let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), metric_type)?;
+    for (labels, number) in samples {
+        if labels.is_empty() {
+            write(&mut metric, kind, number)?;
+        } else {
+            write(&mut metric.encode_family(&labels)?, kind, number)?;
+        }
+    }
+    Ok(())
+}
+
+fn write(metric: &mut MetricEncoder<'_>, kind: Kind, number: f64) -> fmt::Result {
+    match kind {
+        Count => metric.encode_counter::<NoLabelSet, f64, f64>(&number, None),
+        Level | Bytes | Seconds => metric.encode_gauge(&number),
+    }
+}

@@ -1,0 +1,121 @@
+//! Pages of a farm that is made up, and a server on loopback.
+
+use super::answer;
+use super::http::Server;
+use super::metrics::page;
+use crate::heard::View;
+use crate::status::{Node, Quantiles, Stages, Status, Totals};
+use prometheus_parse::{Scrape, Value};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+fn view() -> View {
+    let stages = Stages { network: Quantiles { p50_us: 250, p99_us: 1_500 }, ..Stages::default() };
+    let node = Node {
+        name: "n 1".to_owned(),
+        slots: 4,
+        credit_ns: -500_000_000,
+        lag_ms: 2.0,
+        done: 9,
+        stages,
+        ..Node::default()
+    };
+    let totals = Totals { seen: 12, committed: 10, turned_away: 3, ..Totals::default() };
+    let farm = Status {
+        farm: "f".to_owned(),
+        balance: "tokens".to_owned(),
+        connected: true,
+        held_bytes: 77,
+        totals,
+        nodes: vec![node],
+        ..Status::default()
+    };
+    View { active: Some(farm), standing_by: 2 }
+}
+
+fn parsed(text: &str) -> Scrape {
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    Scrape::parse(text.lines().map(|line| Ok(line.to_owned()))).unwrap()
+}
+
+/// The number of this name and these labels.
+fn number(scrape: &Scrape, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let sample = scrape.samples.iter().find(|sample| {
+        sample.metric == name && labels.iter().all(|(label, value)| sample.labels.get(label) == Some(value))
+    })?;
+    match sample.value {
+        Value::Counter(value) | Value::Gauge(value) | Value::Untyped(value) => Some(value),
+        Value::Histogram(_) | Value::Summary(_) => None,
+    }
+}
+
+#[test]
+fn everything_has_its_name_unit_and_labels() {
+    let text = page(&view());
+    let scrape = parsed(&text);
+    let node = ("node", "n 1");
+    for (name, labels, value) in [
+        ("sidecore_farm_up", &[][..], 1.0),
+        ("sidecore_farm_standing_by", &[], 2.0),
+        ("sidecore_farm_info", &[("farm", "f"), ("balance", "tokens")], 1.0),
+        ("sidecore_farm_connected", &[], 1.0),
+        ("sidecore_farm_held_up", &[], 0.0),
+        ("sidecore_farm_held_bytes", &[], 77.0),
+        ("sidecore_farm_events_total", &[], 12.0),
+        ("sidecore_farm_committed_total", &[], 10.0),
+        ("sidecore_farm_nodes_turned_away_total", &[], 3.0),
+        ("sidecore_farm_node_up", &[node], 1.0),
+        ("sidecore_farm_node_slots", &[node], 4.0),
+        ("sidecore_farm_node_credit_seconds", &[node], -0.5),
+        ("sidecore_farm_node_lag_seconds", &[node], 0.002),
+        ("sidecore_farm_node_done_total", &[node], 9.0),
+        ("sidecore_farm_node_stage_seconds", &[node, ("stage", "network"), ("quantile", "0.99")], 0.0015),
+        ("sidecore_farm_node_stage_seconds", &[node, ("stage", "return"), ("quantile", "0.5")], 0.0),
+    ] {
+        assert_eq!(number(&scrape, name, labels), Some(value), "{name} {labels:?} in\n{text}");
+    }
+}
+
+#[test]
+fn a_name_does_not_end_its_quotes() {
+    let mut hostile = view();
+    hostile.active.as_mut().unwrap().nodes[0].name = "\"} 1\\".to_owned();
+    assert!(page(&hostile).contains("sidecore_farm_node_slots{node=\"\\\"} 1\\\\\"} 4.0\n"));
+}
+
+#[test]
+fn without_a_dispatcher_the_page_says_that_alone() {
+    let scrape = parsed(&page(&View::default()));
+    assert_eq!(number(&scrape, "sidecore_farm_up", &[]), Some(0.0));
+    assert_eq!(number(&scrape, "sidecore_farm_standing_by", &[]), Some(0.0));
+    assert_eq!(scrape.samples.len(), 2);
+}
+
+#[test]
+fn a_farm_without_nodes_has_metrics_of_its_own() {
+    let mut empty = view();
+    empty.active.as_mut().unwrap().nodes.clear();
+    let text = page(&empty);
+    assert!(!text.contains("node_slots") && text.contains("sidecore_farm_committed_total 10"), "{text}");
+}
+
+fn asked(server: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn it_answers_over_http() {
+    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap().patience(Duration::from_secs(60));
+    let address = server.address();
+    // The thread ends with the test program.
+    std::thread::spawn(move || server.run(&|path| answer(&view(), path)));
+    let page = asked(address, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("sidecore_farm_up 1.0\n"), "{page}");
+    assert!(asked(address, "GET / HTTP/1.1\r\n\r\n").contains("<a href=\"/metrics\">"));
+    assert!(asked(address, "GET /nothing HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+}

@@ -1,0 +1,66 @@
+//! `farm feed`: reads events, gives each an id, and has them stored in the farm's work queue.
+//!
+//! A source reads events one after another and waits while too much is read and not stored. Each event keeps its id however often
+//! it is published, so that the servers store it once: after a lost connection all that was not acknowledged is published again.
+//! A feeder with a name keeps its place in the farm, behind the last event before which all are done.
+
+mod acks;
+mod directory;
+mod listen;
+mod outbox;
+mod place;
+mod pump;
+mod source;
+mod splitter;
+mod summary;
+
+use crate::args::Feed;
+use crate::connect;
+use crate::ids::Ids;
+use crate::streams;
+use async_nats::jetstream;
+use place::Keeper;
+use pump::Pump;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
+
+/// Events between a source and what publishes them.
+const QUEUE: usize = 16;
+/// What an event's headers and its way to a node add to it, at most.
+const HEADROOM: usize = 1_024;
+/// How long TCP clients have to read their last line.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// The exit code.
+pub(crate) async fn run(args: Feed) -> Result<u8, String> {
+    let again = Arc::new(Notify::new());
+    let connected = Arc::clone(&again);
+    let heard = move |event: &async_nats::Event| {
+        if matches!(event, async_nats::Event::Connected) {
+            connected.notify_one();
+        }
+    };
+    let client = connect::connect_and_hear(&args.farm, heard).await?;
+    let js = jetstream::new(client.clone());
+    streams::ensure(&js, &args.farm.farm, &args.durability).await?;
+    let limit = client.max_payload().saturating_sub(HEADROOM);
+    let ids = Ids::new(args.name.as_deref(), &client);
+    let (give, take) = mpsc::channel(QUEUE);
+    let source = source::open(&args, limit, ids).await?;
+    let keeper = match (&args.name, source.place()) {
+        (Some(name), Some(place)) => Some(Keeper::open(&js, &args.farm.farm, name, place?).await?),
+        _ => None,
+    };
+    let source = source.go_on_from(keeper.as_ref().map(Keeper::place)).await?;
+    let room = source.room();
+    let mut pump = Pump::open(&args, client, keeper, again, take).await?;
+    let code = pump.run(tokio::spawn(source.run(give))).await;
+    drop(pump);
+    if let Some(room) = room {
+        // Clients are told the last of their events; one that does not read is not waited for.
+        drop(timeout(FAREWELL, room.acquire_many(args.connections.into())).await);
+    }
+    code
+}

@@ -1,0 +1,149 @@
+//! Events from a directory: each file is one.
+
+use super::place::{self, Mark};
+use super::source::{Found, Unfit};
+use crate::ids::{self, Ids};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tokio::io::AsyncReadExt;
+use tokio::sync::mpsc::Sender;
+
+/// Most names in one directory: they are sorted in memory.
+const MOST_NAMES: usize = 1 << 20;
+/// Most directories within one another.
+const DEEPEST: usize = 64;
+
+pub(super) struct Directory {
+    root: PathBuf,
+    limit: usize,
+    ids: Ids,
+    /// What is done.
+    behind: Option<PathBuf>,
+    number: u64,
+    /// Files that are done, or called as if they were.
+    passed: u64,
+}
+
+/// What a directory has of one name.
+enum Entry {
+    File(PathBuf),
+    Directory(PathBuf),
+    /// Neither: says what it is.
+    Other(PathBuf, &'static str),
+}
+
+impl Directory {
+    pub(super) fn open(root: &Path, limit: usize, ids: Ids) -> Result<Self, String> {
+        if root.is_dir() {
+            return Ok(Self { root: root.to_owned(), limit, ids, behind: None, number: 0, passed: 0 });
+        }
+        Err(format!("{} is no directory: give a file with --from", root.display()))
+    }
+
+    pub(super) fn place(&self) -> Result<String, String> {
+        place::named("the directory", &self.root)
+    }
+
+    pub(super) fn go_on_from(self, mark: &Mark) -> Self {
+        Self { behind: mark.path.as_deref().and_then(ids::unescaped), number: mark.number, ..self }
+    }
+
+    /// All files in the order of their names; what a directory has below it comes in its place.
+    pub(super) async fn run(mut self, give: Sender<Found>) -> Result<(), String> {
+        // What comes next is last.
+        let mut open = vec![self.names(Path::new(""))?];
+        let done = self.number;
+        while let Some(names) = open.last_mut() {
+            let Some(entry) = names.pop() else {
+                open.pop();
+                continue;
+            };
+            let found = match entry {
+                Entry::Directory(path) if open.len() < DEEPEST => {
+                    let below = self.names(&path)?;
+                    open.push(below);
+                    continue;
+                }
+                Entry::Directory(path) => self.refused(&path, "directories are too deep here"),
+                Entry::Other(path, why) => self.refused(&path, why),
+                Entry::File(path) if self.is_done(&path) => {
+                    self.passed += 1;
+                    continue;
+                }
+                Entry::File(path) => self.file(&path).await,
+            };
+            if give.send(found).await.is_err() {
+                return Ok(());
+            }
+        }
+        match self.passed.saturating_sub(done) {
+            0 => Ok(()),
+            new => Err(format!(
+                "{new} new file(s) of {} have names before those that are done, and are not fed: give another --name for them",
+                self.root.display()
+            )),
+        }
+    }
+
+    /// A directory's names, the first last.
+    fn names(&self, below: &Path) -> Result<Vec<Entry>, String> {
+        let whole = self.root.join(below);
+        let cannot = |error| format!("cannot read the directory {}: {error}", whole.display());
+        let mut entries: Vec<(OsString, Entry)> = Vec::new();
+        for entry in fs::read_dir(&whole).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
+            let (name, path) = (entry.file_name(), below.join(entry.file_name()));
+            let kind = entry.file_type().map_err(cannot)?;
+            let entry = match (kind.is_file(), kind.is_dir(), kind.is_symlink()) {
+                (true, ..) => Entry::File(path),
+                (_, true, _) => Entry::Directory(path),
+                (.., true) => Entry::Other(path, "it is a symbolic link, which is not followed"),
+                _ => Entry::Other(path, "it is no file"),
+            };
+            if entries.len() == MOST_NAMES {
+                return Err(format!(
+                    "{} has more than {MOST_NAMES} names: divide it into directories",
+                    whole.display()
+                ));
+            }
+            entries.push((name, entry));
+        }
+        entries.sort_by(|one, other| other.0.cmp(&one.0));
+        Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn is_done(&self, path: &Path) -> bool {
+        self.behind.as_ref().is_some_and(|behind| path <= behind.as_path())
+    }
+
+    async fn file(&mut self, path: &Path) -> Found {
+        let body = content(&self.root.join(path), self.limit).await;
+        self.number += 1;
+        let after = Mark { number: self.number, offset: 0, path: Some(ids::escaped(path)) };
+        Found { id: self.ids.path(path), name: Some(shown(path)), body, after: Some(after), asker: None }
+    }
+
+    fn refused(&self, path: &Path, why: &str) -> Found {
+        let body = Err(Unfit::Unreadable(why.to_owned()));
+        Found { id: self.ids.path(path), name: Some(shown(path)), body, after: None, asker: None }
+    }
+}
+
+async fn content(path: &Path, limit: usize) -> Result<bytes::Bytes, Unfit> {
+    let unreadable = |error: std::io::Error| Unfit::Unreadable(format!("it cannot be read: {error}"));
+    let file = tokio::fs::File::open(path).await.map_err(unreadable)?;
+    let len = file.metadata().await.map_err(unreadable)?.len();
+    if len > limit as u64 {
+        return Err(Unfit::TooLarge(len, limit));
+    }
+    let mut body = Vec::with_capacity(usize::try_from(len).unwrap_or(limit));
+    // It may grow meanwhile.
+    file.take(limit as u64 + 1).read_to_end(&mut body).await.map_err(unreadable)?;
+    if body.len() > limit { Err(Unfit::TooLarge(body.len() as u64, limit)) } else { Ok(body.into()) }
+}
+
+/// A path as people are told it: names may hold what moves a terminal's cursor.
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().escape_debug().to_string()
+}

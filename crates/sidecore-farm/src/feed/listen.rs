@@ -1,0 +1,204 @@
+//! Events over TCP.
+//!
+//! While too much is read and not stored, nothing is read: TCP makes the program at the other end wait. It is told `stored N` when
+//! all up to its Nth event are dealt with, before it `refused N WHY` or `shed N` of each that is not stored.
+
+use super::source::{CHUNK, Found, Unfit};
+use super::splitter::{Cut, Form, Splitter};
+use crate::args::Feed;
+use crate::ids::Ids;
+use crate::output::tell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+/// Lines about single events that wait for a client to read them. One that reads none is left.
+const MOST_LINES: usize = 1_024;
+/// Longest time that a client may take to read a line.
+const LINE_TIME: Duration = Duration::from_secs(10);
+/// After an error of accepting, e.g. when there are no descriptors left.
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub(super) struct Listen {
+    listener: TcpListener,
+    room: Arc<Semaphore>,
+    shared: Arc<Shared>,
+}
+
+/// What all connections have in common.
+struct Shared {
+    form: Form,
+    limit: usize,
+    event_time: Duration,
+    ids: Ids,
+    next: AtomicU64,
+}
+
+/// A client that is told what became of its events.
+#[derive(Debug)]
+pub(super) struct Asker {
+    done: watch::Sender<u64>,
+    lines: Sender<String>,
+    /// It does not read.
+    deaf: Notify,
+}
+
+impl Asker {
+    /// One of its events is not stored.
+    pub(super) fn refuse(&self, line: String) {
+        if self.lines.try_send(line).is_err() {
+            self.deaf.notify_one();
+        }
+    }
+
+    /// All up to this one are dealt with.
+    pub(super) fn done(&self, number: u64) {
+        self.done.send_replace(number);
+    }
+}
+
+impl Listen {
+    pub(super) async fn open(
+        address: SocketAddr,
+        args: &Feed,
+        form: Form,
+        limit: usize,
+        ids: Ids,
+    ) -> Result<Self, String> {
+        let listener =
+            TcpListener::bind(address).await.map_err(|error| format!("cannot listen at {address}: {error}"))?;
+        let at = listener.local_addr().unwrap_or(address);
+        tell(format_args!("taking events at {at}"));
+        let shared = Shared { form, limit, event_time: args.event_time, ids, next: AtomicU64::new(0) };
+        Ok(Self { listener, room: Arc::new(Semaphore::new(args.connections.into())), shared: Arc::new(shared) })
+    }
+
+    /// What holds a permit for each client that is not told everything yet.
+    pub(super) fn room(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.room)
+    }
+
+    pub(super) async fn run(self, give: Sender<Found>) -> Result<(), String> {
+        // Readers end with this; writers when all that their clients sent is dealt with.
+        let mut readers = JoinSet::new();
+        loop {
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tell(format_args!("cannot take a connection: {error}"));
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            while readers.try_join_next().is_some() {}
+            match Arc::clone(&self.room).try_acquire_owned() {
+                Ok(room) => {
+                    readers.spawn(connection(stream, Arc::clone(&self.shared), give.clone(), room));
+                }
+                // Its buffer is empty, so that this never waits.
+                Err(_) => {
+                    drop(stream.try_write(b"refused 0 this feeder has as many connections as it may: try later\n"));
+                }
+            }
+        }
+    }
+}
+
+/// One client, until it ends, does not read, or takes too long.
+async fn connection(stream: TcpStream, shared: Arc<Shared>, give: Sender<Found>, room: OwnedSemaphorePermit) {
+    let (input, output) = stream.into_split();
+    let (lines, said) = channel(MOST_LINES);
+    let (done, progress) = watch::channel(0);
+    let asker = Arc::new(Asker { done, lines, deaf: Notify::new() });
+    // It lives as long as somebody may still have an event of this client.
+    tokio::spawn(answer(output, progress, said, room));
+    tokio::select! {
+        () = read(input, &shared, &asker, give) => {}
+        () = asker.deaf.notified() => {}
+    }
+}
+
+async fn read(mut input: OwnedReadHalf, shared: &Shared, asker: &Arc<Asker>, give: Sender<Found>) {
+    let mut splitter = Splitter::new(shared.form, shared.limit, 0);
+    let mut number = 0;
+    let mut begun = Instant::now();
+    loop {
+        while let Some(cut) = splitter.cut() {
+            number += 1;
+            let Some(found) = found(cut, number, shared, asker) else { return };
+            if give.send(found).await.is_err() {
+                return;
+            }
+            begun = Instant::now();
+        }
+        splitter.buffer.reserve(CHUNK);
+        let partial = splitter.partial();
+        let some = input.read_buf(&mut splitter.buffer);
+        let read = if partial { timeout_at(begun + shared.event_time, some).await } else { Ok(some.await) };
+        match read {
+            Ok(Ok(0) | Err(_)) => break,
+            Ok(Ok(_)) if partial => {}
+            Ok(Ok(_)) => begun = Instant::now(),
+            Err(_) => {
+                let most = shared.event_time;
+                asker.refuse(format!("refused {} it was not whole {most:?} after it began\n", number + 1));
+                return;
+            }
+        }
+    }
+    match splitter.end() {
+        Ok(None) => {}
+        Ok(Some(cut)) => {
+            if let Some(found) = found(cut, number + 1, shared, asker) {
+                drop(give.send(found).await);
+            }
+        }
+        Err(why) => asker.refuse(format!("refused {} {why}\n", number + 1)),
+    }
+}
+
+/// `None`: the client is told why it is not understood.
+fn found(cut: Cut, number: u64, shared: &Shared, asker: &Arc<Asker>) -> Option<Found> {
+    let body = match cut {
+        Cut::Event(body) => Ok(body),
+        Cut::TooLarge(size) => Err(Unfit::TooLarge(size, shared.limit)),
+        Cut::Text => {
+            asker.refuse(format!(
+                "refused {number} text where an event's length should be: this feeder needs --lines for that\n"
+            ));
+            return None;
+        }
+    };
+    let id = shared.ids.of_this_run(shared.next.fetch_add(1, Ordering::Relaxed));
+    Some(Found { id, name: None, body, after: None, asker: Some((Arc::clone(asker), number)) })
+}
+
+/// Tells a client what became of its events: of single ones first, since a number covers what was said before.
+async fn answer(
+    mut output: OwnedWriteHalf,
+    mut progress: watch::Receiver<u64>,
+    mut said: Receiver<String>,
+    _room: OwnedSemaphorePermit,
+) {
+    loop {
+        let line = tokio::select! {
+            biased;
+            Some(line) = said.recv() => line,
+            changed = progress.changed() => match changed {
+                Ok(()) => format!("stored {}\n", *progress.borrow_and_update()),
+                Err(_) => break,
+            },
+        };
+        if !matches!(timeout(LINE_TIME, output.write_all(line.as_bytes())).await, Ok(Ok(()))) {
+            break;
+        }
+    }
+}

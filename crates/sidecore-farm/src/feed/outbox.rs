@@ -1,0 +1,236 @@
+//! What was read and is not dealt with: in order, within limits, published as often as needed.
+
+use super::source::Found;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Stored,
+    /// It was stored before this feeder was started.
+    Already,
+    Refused,
+    Shed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    Sent(Instant),
+    Over(Outcome),
+}
+
+#[derive(Debug)]
+struct Pending {
+    found: Found,
+    state: State,
+    /// How often it was published.
+    tries: u32,
+}
+
+/// Events from the first that is not dealt with to the last that was read.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    pending: VecDeque<Pending>,
+    /// Number of the first.
+    first: u64,
+    /// Numbers of those that are ready, the next first.
+    ready: VecDeque<u64>,
+    bytes: u64,
+    most: usize,
+    most_bytes: u64,
+}
+
+impl Outbox {
+    pub(super) fn new(most: usize, most_bytes: u64) -> Self {
+        Self { pending: VecDeque::new(), first: 0, ready: VecDeque::new(), bytes: 0, most, most_bytes }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether one more may be read. One always may where there is none.
+    pub(super) fn has_room(&self) -> bool {
+        self.is_empty() || self.len() < self.most && self.bytes < self.most_bytes
+    }
+
+    /// Takes what was read. What is unfit is over at once.
+    pub(super) fn push(&mut self, found: Found) {
+        let number = self.first + self.pending.len() as u64;
+        self.bytes += size(&found);
+        let state = if found.body.is_ok() { State::Ready } else { State::Over(Outcome::Refused) };
+        if state == State::Ready {
+            self.ready.push_back(number);
+        }
+        self.pending.push_back(Pending { found, state, tries: 0 });
+    }
+
+    /// The next that is to be published, with its number; it counts as published now.
+    pub(super) fn publish(&mut self, now: Instant) -> Option<(u64, &Found)> {
+        let number = self.ready.pop_front()?;
+        let pending = self.pending.get_mut(usize::try_from(number - self.first).ok()?)?;
+        pending.state = State::Sent(now);
+        pending.tries += 1;
+        Some((number, &pending.found))
+    }
+
+    /// Stored, or recognised as stored: by this feeder where it has published it before.
+    pub(super) fn stored(&mut self, number: u64, duplicate: bool) {
+        let Some(pending) = self.sent(number) else { return };
+        let outcome = if duplicate && pending.tries == 1 { Outcome::Already } else { Outcome::Stored };
+        pending.state = State::Over(outcome);
+    }
+
+    /// It will not be stored. Its id, where it was not over before.
+    pub(super) fn give_up(&mut self, number: u64, outcome: Outcome) -> Option<&Found> {
+        let pending = self.sent(number)?;
+        pending.state = State::Over(outcome);
+        Some(&pending.found)
+    }
+
+    /// It was not stored, and is to be published again.
+    pub(super) fn again(&mut self, number: u64) {
+        let Some(pending) = self.sent(number) else { return };
+        // It is known that it was not stored: whoever stores it now is this feeder's next attempt.
+        pending.state = State::Ready;
+        let at = self.ready.partition_point(|ready| *ready < number);
+        self.ready.insert(at, number);
+    }
+
+    /// All that was published longer ago and had no answer.
+    pub(super) fn again_since(&mut self, now: Instant, age: Duration) -> usize {
+        let overdue = |pending: &Pending| matches!(pending.state, State::Sent(at) if now.duration_since(at) >= age);
+        let numbers: Vec<u64> = (self.first..)
+            .zip(&self.pending)
+            .filter(|(_, pending)| overdue(pending))
+            .map(|(number, _)| number)
+            .collect();
+        for number in &numbers {
+            self.again(*number);
+        }
+        numbers.len()
+    }
+
+    /// The first, where it is over.
+    pub(super) fn pop(&mut self) -> Option<(Found, Outcome)> {
+        let State::Over(outcome) = self.pending.front()?.state else { return None };
+        let found = self.pending.pop_front()?.found;
+        self.first += 1;
+        self.bytes -= size(&found);
+        Some((found, outcome))
+    }
+
+    fn sent(&mut self, number: u64) -> Option<&mut Pending> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.pending.get_mut(at).filter(|pending| matches!(pending.state, State::Sent(_)))
+    }
+}
+
+fn size(found: &Found) -> u64 {
+    found.body.as_ref().map_or(0, |body| body.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::Unfit;
+    use super::*;
+
+    fn event(number: u64) -> Found {
+        Found { id: format!("f-{number}"), name: None, body: Ok("body".into()), after: None, asker: None }
+    }
+
+    fn filled(number: u64) -> Outbox {
+        let mut outbox = Outbox::new(100, 1_000);
+        (0..number).for_each(|number| outbox.push(event(number)));
+        outbox
+    }
+
+    fn published(outbox: &mut Outbox) -> Vec<u64> {
+        let now = Instant::now();
+        std::iter::from_fn(|| outbox.publish(now).map(|(number, _)| number)).collect()
+    }
+
+    fn over(outbox: &mut Outbox) -> Vec<(String, Outcome)> {
+        std::iter::from_fn(|| outbox.pop().map(|(found, outcome)| (found.id, outcome))).collect()
+    }
+
+    #[test]
+    fn events_are_over_in_the_order_in_which_they_were_read() {
+        let mut outbox = filled(3);
+        assert_eq!(published(&mut outbox), [0, 1, 2]);
+        outbox.stored(2, false);
+        outbox.stored(1, true);
+        assert!(outbox.pop().is_none());
+        outbox.stored(0, false);
+        let expected = [("f-0", Outcome::Stored), ("f-1", Outcome::Already), ("f-2", Outcome::Stored)];
+        assert_eq!(over(&mut outbox), expected.map(|(id, outcome)| (id.to_owned(), outcome)));
+        assert!(outbox.is_empty() && outbox.has_room());
+    }
+
+    #[test]
+    fn what_is_published_again_and_recognised_was_stored_by_this_feeder() {
+        let mut outbox = filled(2);
+        published(&mut outbox);
+        outbox.stored(0, false);
+        assert_eq!(outbox.again_since(Instant::now(), Duration::ZERO), 1);
+        assert_eq!(published(&mut outbox), [1]);
+        outbox.stored(1, true);
+        assert!(over(&mut outbox).iter().all(|(_, outcome)| *outcome == Outcome::Stored));
+    }
+
+    #[test]
+    fn what_is_published_again_comes_before_what_is_new() {
+        let mut outbox = filled(4);
+        let now = Instant::now();
+        outbox.publish(now);
+        outbox.publish(now);
+        outbox.again(1);
+        outbox.again(0);
+        assert_eq!(published(&mut outbox), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn answers_to_what_is_over_or_never_was_change_nothing() {
+        let mut outbox = filled(1);
+        outbox.stored(0, false);
+        outbox.again(7);
+        assert_eq!(published(&mut outbox), [0]);
+        outbox.stored(0, false);
+        assert!(outbox.give_up(0, Outcome::Shed).is_none());
+        outbox.again(0);
+        assert_eq!(over(&mut outbox), [("f-0".to_owned(), Outcome::Stored)]);
+        outbox.stored(0, false);
+    }
+
+    #[test]
+    fn what_is_unfit_is_refused_in_its_turn() {
+        let mut outbox = filled(1);
+        outbox.push(Found { body: Err(Unfit::TooLarge(9, 5)), ..event(1) });
+        assert_eq!(published(&mut outbox), [0]);
+        assert!(outbox.pop().is_none());
+        outbox.give_up(0, Outcome::Shed);
+        assert_eq!(
+            over(&mut outbox).iter().map(|(_, outcome)| *outcome).collect::<Vec<_>>(),
+            [Outcome::Shed, Outcome::Refused]
+        );
+    }
+
+    #[test]
+    fn room_ends_by_number_and_by_bytes() {
+        let mut by_number = Outbox::new(2, 1_000);
+        let mut by_bytes = Outbox::new(100, 5);
+        for outbox in [&mut by_number, &mut by_bytes] {
+            outbox.push(event(0));
+            assert!(outbox.has_room());
+            outbox.push(event(1));
+            assert!(!outbox.has_room());
+        }
+    }
+}

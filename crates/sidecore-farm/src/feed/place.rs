@@ -1,0 +1,179 @@
+//! A feeder's place: how far its source is done, kept in the farm.
+
+use crate::connect;
+use crate::ids;
+use crate::streams::names;
+use async_nats::jetstream::Context;
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// How far a source is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mark {
+    /// Events before it.
+    pub(super) number: u64,
+    /// Bytes before it, of a file.
+    #[serde(default)]
+    pub(super) offset: u64,
+    /// The last path that is done, of a directory, escaped as ids are.
+    #[serde(default)]
+    pub(super) path: Option<String>,
+}
+
+/// As it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct Place {
+    source: String,
+    #[serde(flatten)]
+    mark: Mark,
+}
+
+/// Keeps one feeder's place.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pub(super) subject: String,
+    source: String,
+    mark: Mark,
+    saved: Option<Mark>,
+    sent: Option<Mark>,
+    /// Of what was sent last: an answer to what was sent before says nothing of it.
+    serial: u64,
+}
+
+impl Keeper {
+    /// Takes up the place of a feeder, or begins one. It is stored before the first event, so that nobody feeds another source
+    /// under the same name and ids.
+    pub(super) async fn open(js: &Context, farm: &str, feeder: &str, source: String) -> Result<Self, String> {
+        let subject = names::place(farm, feeder);
+        let mark = match kept(js, farm, &subject).await? {
+            Some(place) if place.source == source => checked(place.mark, feeder)?,
+            Some(place) => {
+                return Err(format!(
+                    "the feeder {feeder} has fed {} so far, not {source}: take another --name, or leave it out",
+                    place.source
+                ));
+            }
+            None => Mark::default(),
+        };
+        let mut keeper = Self { subject, source, mark, saved: None, sent: None, serial: 0 };
+        let stored = async { js.publish(keeper.subject.clone(), keeper.place_now()).await?.await };
+        let stored = tokio::select! {
+            stored = stored => stored.map_err(|error| format!("cannot keep the place of feeder {feeder}: {error}")),
+            said = connect::denied() => Err(format!("this account may not keep a feeder's place: {said}; allow it, or leave --name out")),
+        };
+        stored?;
+        keeper.arrived(keeper.serial);
+        Ok(keeper)
+    }
+
+    pub(super) fn place(&self) -> &Mark {
+        &self.mark
+    }
+
+    /// The source is done up to here.
+    pub(super) fn advance(&mut self, mark: Mark) {
+        self.mark = mark;
+    }
+
+    /// What is to be stored now, if anything is.
+    pub(super) fn due(&mut self) -> Option<Bytes> {
+        (self.saved.as_ref() != Some(&self.mark)).then(|| self.place_now())
+    }
+
+    /// Of what was given out last.
+    pub(super) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// What was given out with this serial number is stored.
+    pub(super) fn arrived(&mut self, serial: u64) {
+        if serial == self.serial {
+            self.saved = self.sent.take().or(self.saved.take());
+        }
+    }
+
+    pub(super) fn is_saved(&self) -> bool {
+        self.saved.as_ref() == Some(&self.mark)
+    }
+
+    /// Nothing is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.sent.is_none()
+    }
+
+    fn place_now(&mut self) -> Bytes {
+        self.sent = Some(self.mark.clone());
+        self.serial += 1;
+        let place = Place { source: self.source.clone(), mark: self.mark.clone() };
+        // Text and numbers always have a form in JSON.
+        serde_json::to_vec(&place).unwrap_or_default().into()
+    }
+}
+
+async fn kept(js: &Context, farm: &str, subject: &str) -> Result<Option<Place>, String> {
+    let places = crate::streams::handles(js, farm).await?.places;
+    let asked = tokio::select! {
+        asked = places.get_last_raw_message_by_subject(subject) => asked,
+        said = connect::denied() => return Err(format!("this account may not read a feeder's place: {said}; allow it, or leave --name out")),
+    };
+    match asked {
+        Ok(message) => serde_json::from_slice(&message.payload)
+            .map(Some)
+            .map_err(|error| format!("{subject} holds no feeder's place: {error}")),
+        Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+        Err(error) => Err(format!("cannot read {subject}: {error}")),
+    }
+}
+
+/// Others may write into the farm too.
+fn checked(mark: Mark, feeder: &str) -> Result<Mark, String> {
+    let sound = mark.path.as_ref().is_none_or(|path| ids::unescaped(path).is_some());
+    if sound {
+        Ok(mark)
+    } else {
+        Err(format!("the place of feeder {feeder} names a path that is none: take another --name"))
+    }
+}
+
+/// A file as places name it.
+pub(super) fn named(what: &str, path: &Path) -> Result<String, String> {
+    let whole = path.canonicalize().map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Ok(format!("{what} {}", whole.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keeper() -> Keeper {
+        Keeper {
+            subject: "s".into(),
+            source: "file x".into(),
+            mark: Mark::default(),
+            saved: None,
+            sent: None,
+            serial: 0,
+        }
+    }
+
+    #[test]
+    fn a_place_is_stored_until_the_one_that_is_meant_has_arrived() {
+        let mut keeper = keeper();
+        assert!(keeper.due().is_some());
+        let before = keeper.serial();
+        keeper.advance(Mark { number: 5, ..Mark::default() });
+        assert!(keeper.due().is_some());
+        keeper.arrived(before);
+        assert!(!keeper.is_saved(), "what arrived is the place before");
+        keeper.arrived(keeper.serial());
+        assert!(keeper.is_saved() && keeper.due().is_none());
+    }
+
+    #[test]
+    fn a_place_with_a_path_out_of_its_directory_is_refused() {
+        let with = |path: &str| checked(Mark { path: Some(path.into()), ..Mark::default() }, "f");
+        assert!(with("a_2fb").is_ok() && with("_2e_2e_2fb").is_err() && with("_2fetc").is_err());
+    }
+}

@@ -1,0 +1,335 @@
+//! Publishes what a source reads and takes the answers, until all is dealt with.
+
+use super::acks::{self, Ack};
+use super::outbox::{Outbox, Outcome};
+use super::place::Keeper;
+use super::source::Found;
+use super::summary::Summary;
+use crate::args::{Feed, WhenFull};
+use crate::connect;
+use crate::output::{print, tell};
+use crate::signals::Signals;
+use crate::streams::names;
+use async_nats::{Client, HeaderMap, Message, Subscriber};
+use futures_util::{FutureExt, StreamExt};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+/// How often a place is stored and what had no answer is looked for.
+const TICK: Duration = Duration::from_millis(250);
+/// What had no answer for so long is published again.
+const OVERDUE: Duration = Duration::from_secs(5);
+/// While nothing can be stored, one event is tried so often.
+const PROBE: Duration = Duration::from_millis(50);
+/// How long servers without a leader are waited for, and how long what was read has at the end.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LAST: Duration = Duration::from_secs(10);
+/// Answers, or events, that are taken at one go.
+const AT_ONCE: usize = 256;
+/// The exit code where not all was stored.
+const NO: u8 = 1;
+
+/// Where answers to a place come, beside the numbers of events: this and the place's serial number.
+const PLACE: &str = "place";
+
+pub(super) struct Pump {
+    client: Client,
+    subject: String,
+    kind: String,
+    inbox: String,
+    replies: Subscriber,
+    outbox: Outbox,
+    keeper: Option<Keeper>,
+    again: Arc<Notify>,
+    take: mpsc::Receiver<Found>,
+    when_full: WhenFull,
+    summary: Summary,
+    hold: Option<Hold>,
+    /// Nothing more will be read.
+    ended: bool,
+    /// When what was read must be dealt with, once this was told to end.
+    last: Option<Instant>,
+}
+
+/// Nothing can be stored.
+struct Hold {
+    since: Instant,
+    probe: Instant,
+    why: Ack,
+}
+
+impl Pump {
+    pub(super) async fn open(
+        args: &Feed,
+        client: Client,
+        keeper: Option<Keeper>,
+        again: Arc<Notify>,
+        take: mpsc::Receiver<Found>,
+    ) -> Result<Self, String> {
+        let inbox = client.new_inbox();
+        let replies =
+            client.subscribe(format!("{inbox}.*")).await.map_err(|error| format!("cannot subscribe: {error}"))?;
+        Ok(Self {
+            subject: names::event(&args.farm.farm, &args.kind),
+            kind: args.kind.clone(),
+            outbox: Outbox::new(args.in_flight.into(), args.in_flight_bytes),
+            when_full: args.when_full,
+            summary: Summary::new(),
+            hold: None,
+            ended: false,
+            last: None,
+            client,
+            inbox,
+            replies,
+            keeper,
+            again,
+            take,
+        })
+    }
+
+    /// The exit code. `reader` is what fills the queue.
+    pub(super) async fn run(&mut self, reader: JoinHandle<Result<(), String>>) -> Result<u8, String> {
+        let mut signals = Signals::new()?;
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut denied = std::pin::pin!(connect::denied());
+        while !self.is_over().await? {
+            self.publish().await?;
+            let probe = self.hold.as_ref().map(|hold| hold.probe);
+            tokio::select! {
+                Some(reply) = self.replies.next() => self.answers(&reply),
+                found = self.take.recv(), if !self.ended && self.outbox.has_room() => self.found(found),
+                () = self.again.notified() => { self.outbox.again_since(Instant::now(), Duration::ZERO); },
+                _ = tick.tick() => self.tick().await?,
+                said = &mut denied => return Err(format!("this account may not feed {}: {said}", self.subject)),
+                () = sleep_until(probe.unwrap_or_else(Instant::now)), if probe.is_some() => self.probe(),
+                () = signals.next() => self.stop(&reader)?,
+            }
+        }
+        self.end(reader).await
+    }
+
+    /// Publishes all that is ready; one at a time while nothing can be stored.
+    async fn publish(&mut self) -> Result<(), String> {
+        let now = Instant::now();
+        if let Some(hold) = &mut self.hold {
+            if now < hold.probe {
+                return Ok(());
+            }
+            hold.probe = now + PROBE;
+            return self.publish_one(now).await.map(drop);
+        }
+        while self.publish_one(now).await? {}
+        Ok(())
+    }
+
+    async fn publish_one(&mut self, now: Instant) -> Result<bool, String> {
+        let Some((number, found)) = self.outbox.publish(now) else { return Ok(false) };
+        let Ok(body) = &found.body else { return Ok(true) };
+        let mut headers = HeaderMap::new();
+        headers.insert(names::ID, found.id.as_str());
+        headers.insert(names::KIND, self.kind.as_str());
+        headers.insert(names::FED, unix_now().to_string());
+        let reply = format!("{}.{number}", self.inbox);
+        let sent = self.client.publish_with_reply_and_headers(self.subject.clone(), reply, headers, body.clone()).await;
+        sent.map(|()| true).map_err(|error| format!("cannot publish {}: {error}", found.id))
+    }
+
+    /// Takes one answer and what came with it.
+    fn answers(&mut self, reply: &Message) {
+        self.answer(reply);
+        for _ in 0..AT_ONCE {
+            let Some(Some(reply)) = self.replies.next().now_or_never() else { break };
+            self.answer(&reply);
+        }
+        self.settle();
+    }
+
+    fn answer(&mut self, reply: &Message) {
+        let ack = acks::read(reply);
+        let to = reply.subject.rsplit('.').next().unwrap_or_default();
+        match (to.parse(), ack) {
+            (Ok(number), Ack::Stored { duplicate }) => {
+                self.outbox.stored(number, duplicate);
+                self.goes_on();
+            }
+            (Ok(number), Ack::Full) if self.when_full == WhenFull::Shed => {
+                self.outbox.give_up(number, Outcome::Shed);
+            }
+            (Ok(number), Ack::Never(why)) => {
+                if let Some(found) = self.outbox.give_up(number, Outcome::Refused) {
+                    self.summary.refused(name(found), &why);
+                }
+            }
+            (Ok(number), why) => {
+                self.outbox.again(number);
+                self.holds(why);
+            }
+            (Err(_), Ack::Stored { .. }) => {
+                if let (Some(keeper), Some(Ok(serial))) = (&mut self.keeper, to.strip_prefix(PLACE).map(str::parse)) {
+                    keeper.arrived(serial);
+                }
+            }
+            // A place that is not stored is tried again at the next tick.
+            (Err(_), _) => {}
+        }
+    }
+
+    /// Nothing can be stored: one event is tried at a time, and people are told once.
+    fn holds(&mut self, why: Ack) {
+        let now = Instant::now();
+        if self.hold.is_none() {
+            self.summary.clear();
+            match &why {
+                Ack::Full => {
+                    tell("the farm is full: waiting until nodes have taken something (--when-full shed drops instead)");
+                }
+                Ack::NotNow(said) => tell(format_args!("nothing can be stored at the moment: {said}; trying again")),
+                Ack::Stored { .. } | Ack::Never(_) => {}
+            }
+        }
+        let hold = self.hold.get_or_insert(Hold { since: now, probe: now + PROBE, why: Ack::Full });
+        hold.why = why;
+    }
+
+    fn goes_on(&mut self) {
+        if self.hold.take().is_some() {
+            self.summary.clear();
+            tell("going on");
+        }
+    }
+
+    /// The next attempt is due.
+    fn probe(&mut self) {
+        // Nothing is ready: all that was tried waits for its answer.
+        if let Some(hold) = &mut self.hold {
+            hold.probe = hold.probe.max(Instant::now());
+        }
+    }
+
+    /// Takes what was read, and what else is there.
+    fn found(&mut self, found: Option<Found>) {
+        let Some(found) = found else {
+            self.ended = true;
+            return;
+        };
+        self.accept(found);
+        for _ in 0..AT_ONCE {
+            if !self.outbox.has_room() {
+                break;
+            }
+            let Ok(found) = self.take.try_recv() else { break };
+            self.accept(found);
+        }
+        self.settle();
+    }
+
+    fn accept(&mut self, found: Found) {
+        self.summary.read();
+        if let Err(why) = &found.body {
+            self.summary.refused(name(&found), &why.to_string());
+        }
+        self.outbox.push(found);
+    }
+
+    /// Tells of what is over, in order.
+    fn settle(&mut self) {
+        while let Some((found, outcome)) = self.outbox.pop() {
+            self.summary.over(outcome);
+            if let (Some(keeper), Some(mark)) = (&mut self.keeper, found.after) {
+                keeper.advance(mark);
+            }
+            if let Some((asker, number)) = found.asker {
+                match (outcome, &found.body) {
+                    (Outcome::Shed, _) => asker.refuse(format!("shed {number}\n")),
+                    (Outcome::Refused, Err(why)) => asker.refuse(format!("refused {number} {why}\n")),
+                    (Outcome::Refused, Ok(_)) => asker.refuse(format!("refused {number} by the server\n")),
+                    (Outcome::Stored | Outcome::Already, _) => {}
+                }
+                asker.done(number);
+            }
+        }
+    }
+
+    async fn tick(&mut self) -> Result<(), String> {
+        let now = Instant::now();
+        self.outbox.again_since(now, OVERDUE);
+        self.save().await?;
+        self.summary.progress();
+        match &self.hold {
+            Some(Hold { since, why: Ack::NotNow(said), .. }) if now.duration_since(*since) > PATIENCE => {
+                Err(format!("nothing could be stored for {} s: {said}; {}", PATIENCE.as_secs(), self.summary.line()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Has the place stored, where it is another.
+    async fn save(&mut self) -> Result<(), String> {
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        let Some(place) = keeper.due() else { return Ok(()) };
+        let reply = format!("{}.{PLACE}{}", self.inbox, keeper.serial());
+        let sent = self.client.publish_with_reply(keeper.subject.clone(), reply, place).await;
+        sent.map_err(|error| format!("cannot store the feeder's place: {error}"))
+    }
+
+    /// Whether all is dealt with, or the time for it is over.
+    async fn is_over(&mut self) -> Result<bool, String> {
+        if self.last.is_some_and(|last| Instant::now() >= last) {
+            return Ok(true);
+        }
+        if !self.ended || !self.outbox.is_empty() {
+            return Ok(false);
+        }
+        match &self.keeper {
+            Some(keeper) if !keeper.is_saved() => {
+                self.last.get_or_insert(Instant::now() + LAST);
+                if keeper.is_idle() {
+                    self.save().await?;
+                }
+                Ok(false)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Told to end: nothing more is read. Told twice: at once.
+    fn stop(&mut self, reader: &JoinHandle<Result<(), String>>) -> Result<(), String> {
+        self.summary.clear();
+        if self.last.is_some() {
+            return Err(format!("ended before all was stored: {}", self.summary.line()));
+        }
+        reader.abort();
+        self.take.close();
+        self.last = Some(Instant::now() + LAST);
+        Ok(())
+    }
+
+    async fn end(&mut self, reader: JoinHandle<Result<(), String>>) -> Result<u8, String> {
+        self.summary.clear();
+        if !self.outbox.is_empty() {
+            tell(format_args!(
+                "{} events had no answer of the server: feed them again (a feeder with a --name does by itself)",
+                self.outbox.len()
+            ));
+        }
+        print(&format!("{}\n", self.summary.line()))?;
+        // An error of waiting: it was told to end.
+        if let Ok(read) = reader.await {
+            read?;
+        }
+        Ok(if self.summary.is_complete() { 0 } else { NO })
+    }
+}
+
+fn name(found: &Found) -> &str {
+    found.name.as_deref().unwrap_or(&found.id)
+}
+
+/// Of the wall clock: for people, who see how long an event waited.
+fn unix_now() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
+}

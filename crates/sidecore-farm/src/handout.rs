@@ -1,0 +1,328 @@
+//! Hands events to nodes and takes their answers: core's decisions, and the bytes that belong to them.
+//!
+//! It knows no NATS and no clock: messages go in and come out as bytes with a subject, and the time is told. Where events
+//! come from, and where their results go, is whoever's who holds it: `T` is what that one keeps with an event.
+//!
+//! | Step | What |
+//! |---|---|
+//! | [`HandOut::offer`], [`HandOut::hear`], [`HandOut::tick`] | an event, a message of a node, the time |
+//! | [`HandOut::pump`] | hands out what can be handed out |
+//! | [`HandOut::next_ended`], [`HandOut::next_message`] | what came of it: ask until there is none |
+//!
+//! Limits: events and octets held ([`HandOut::room`] tells what is left, and whoever offers keeps to it), nodes (core's), one
+//! message.
+
+mod answers;
+mod kinds;
+mod node;
+mod show;
+mod stages;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use crate::status::Totals;
+use crate::wire::{self, Down, Octets};
+use async_nats::Subject;
+use bytes::Bytes;
+use kinds::Kinds;
+use node::Nodes;
+use sidecore_core::farm::{self, Farm, Member, Moved, Placed};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::session::Class;
+use sidecore_core::time::Nanos;
+use stages::Stage;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use waiting::Waiting;
+
+/// An event that a message to a node takes with it, beside its texts and octets, at most, bytes.
+const BESIDE: usize = wire::HEAD;
+/// A node that answers nothing for so much longer than an event may take is lost, ns.
+const STALL: Nanos = 5_000_000_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) farm: String,
+    /// Id of this dispatcher.
+    pub(crate) dispatcher: u64,
+    pub(crate) balance: Balance,
+    /// How often an event may fail.
+    pub(crate) tries: u8,
+    /// Most events held at a time, and their octets.
+    pub(crate) hold: u32,
+    pub(crate) hold_bytes: usize,
+    /// A node that was not heard for so long is lost.
+    pub(crate) silence: Nanos,
+    /// How long an event may take at a node.
+    pub(crate) limit: Nanos,
+    /// Most octets of one message.
+    pub(crate) message: usize,
+}
+
+/// Something to do, and what whoever brought it keeps with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Event<T> {
+    /// A token, as [`wire::is_token`] has it.
+    pub(crate) id: Box<str>,
+    pub(crate) kind: Rc<str>,
+    pub(crate) body: Bytes,
+    pub(crate) origin: T,
+}
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum End {
+    Done(Bytes),
+    /// It was given up.
+    Dead {
+        reason: String,
+        tries: u8,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Ended<T> {
+    pub(crate) event: Event<T>,
+    pub(crate) end: End,
+    /// Who did it, where somebody did.
+    pub(crate) by: Option<Member>,
+    /// When that was known.
+    pub(crate) at: Nanos,
+}
+
+/// What may be offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) events: usize,
+    pub(crate) bytes: usize,
+}
+
+/// An event until it has ended.
+#[derive(Debug)]
+struct Held<T> {
+    event: Event<T>,
+    class: Class,
+    arrived: Nanos,
+    /// Nodes that could not do it.
+    refusals: u32,
+}
+
+pub(crate) struct HandOut<T> {
+    settings: Settings,
+    farm: Farm,
+    kinds: Kinds,
+    nodes: Nodes,
+    /// By tag.
+    held: Vec<Option<Held<T>>>,
+    free: Vec<u32>,
+    bytes: usize,
+    waiting: Waiting,
+    ended: VecDeque<Ended<T>>,
+    messages: VecDeque<(Subject, Bytes)>,
+    totals: Totals,
+}
+
+impl<T> HandOut<T> {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let hold = settings.hold;
+        let core = farm::Settings {
+            balance: settings.balance,
+            in_flight: hold,
+            depth: hold,
+            silence: settings.silence,
+            // What was sent is under way for as long as nodes may be silent, and then some.
+            grace: settings.silence.saturating_mul(4),
+            tries: settings.tries.max(1),
+            stall: settings.limit.saturating_add(STALL),
+        };
+        Self {
+            farm: Farm::new(core),
+            kinds: Kinds::default(),
+            nodes: Nodes::new(&settings.farm),
+            held: (0..hold).map(|_| None).collect(),
+            free: (0..hold).rev().collect(),
+            bytes: 0,
+            waiting: Waiting::default(),
+            ended: VecDeque::new(),
+            messages: VecDeque::new(),
+            totals: Totals::default(),
+            settings,
+        }
+    }
+
+    /// What may be offered now.
+    pub(crate) fn room(&self) -> Room {
+        Room { events: self.free.len(), bytes: self.settings.hold_bytes.saturating_sub(self.bytes) }
+    }
+
+    /// Takes an event. One that does not fit, or is larger than a message to a node, ends at once.
+    pub(crate) fn offer(&mut self, now: Nanos, id: Box<str>, kind: &str, body: Bytes, origin: T) -> Option<u32> {
+        let (kind, class) = self.kinds.number(kind);
+        let event = Event { id, kind, body, origin };
+        self.totals.seen += 1;
+        let size = size_of(&event);
+        let too_large = size + wire::HEAD > self.settings.message;
+        let tag = if too_large { None } else { self.free.pop() };
+        let Some(tag) = tag else {
+            let most = self.settings.message;
+            let reason = format!("{size} octets do not fit into a message to a node, which has {most}");
+            self.end(now, event, End::Dead { reason, tries: 0 }, None);
+            return None;
+        };
+        self.bytes += size;
+        self.held[tag as usize] = Some(Held { event, class, arrived: now, refusals: 0 });
+        self.waiting.last(class, tag);
+        Some(tag)
+    }
+
+    /// What is kept with an event that has not ended: to change it.
+    pub(crate) fn origin_mut(&mut self, tag: u32) -> Option<&mut T> {
+        Some(&mut self.held.get_mut(tag as usize)?.as_mut()?.event.origin)
+    }
+
+    /// The time: who was silent is lost.
+    pub(crate) fn tick(&mut self, now: Nanos) {
+        while let Some(member) = self.farm.silent(now) {
+            self.lose(now, member);
+        }
+        self.farm.reprice(now);
+    }
+
+    /// This process was stopped or cut off: silence of nodes before now counts for nothing.
+    pub(crate) fn woke(&mut self, now: Nanos) {
+        self.farm.woke(now);
+    }
+
+    /// Hands out all that nodes have credit for.
+    pub(crate) fn pump(&mut self, now: Nanos) {
+        self.take_moved(now);
+        let Self { farm, waiting, held, nodes, .. } = self;
+        waiting.place(|class, tag| {
+            let Some(event) = &held[tag as usize] else { return waiting::Place::Gone };
+            let size = u32::try_from(event.event.body.len()).unwrap_or(u32::MAX);
+            match farm.place(now, tag, class, size) {
+                Placed::Given { member, ticket } => {
+                    nodes.give(member, tag, ticket);
+                    waiting::Place::Given
+                }
+                Placed::Full | Placed::Nobody => waiting::Place::Waits,
+            }
+        });
+        self.send_events();
+    }
+
+    /// The next event that has ended.
+    pub(crate) fn next_ended(&mut self) -> Option<Ended<T>> {
+        self.ended.pop_front()
+    }
+
+    /// The next message to send.
+    pub(crate) fn next_message(&mut self) -> Option<(Subject, Bytes)> {
+        self.messages.pop_front()
+    }
+
+    /// So long took what came behind a node's answer, and so long ago the event was fed, both ns.
+    pub(crate) fn returned(&mut self, by: Option<Member>, took: Nanos, lag: Nanos) {
+        if let Some(node) = by.and_then(|member| self.nodes.get_mut(member)) {
+            node.stages.record(Stage::Return, took);
+            node.lag = lag;
+        }
+    }
+
+    /// Counters, for what others than this count.
+    pub(crate) fn totals_mut(&mut self) -> &mut Totals {
+        &mut self.totals
+    }
+
+    /// Tells all nodes that this dispatcher ends.
+    pub(crate) fn goodbye(&mut self) {
+        let gone = wire::encode(&Down::Gone, 0);
+        self.messages.extend(self.nodes.iter().map(|node| (node.subject.clone(), gone.clone())));
+    }
+
+    fn lose(&mut self, now: Nanos, member: Member) {
+        let had = self.farm.view(member).map_or(0, |view| view.in_flight);
+        let Some(node) = self.nodes.remove(member, had) else { return };
+        self.farm.lose(now, member);
+        self.messages.push_back((node.subject, wire::encode(&Down::JoinAgain, 0)));
+        self.take_moved(now);
+    }
+
+    /// Where the events of lost nodes and failed ones go.
+    fn take_moved(&mut self, now: Nanos) {
+        while let Some(moved) = self.farm.next_moved(now) {
+            match moved {
+                Moved::Given { tag, member, ticket } => {
+                    self.totals.redone += 1;
+                    self.nodes.give(member, tag, ticket);
+                }
+                Moved::Again { tag } => self.again(tag),
+                Moved::GivenUp { tag } => {
+                    let reason = "each of the nodes that had it was lost".to_owned();
+                    self.end_tag(now, tag, End::Dead { reason, tries: 0 }, None);
+                }
+            }
+        }
+    }
+
+    /// An event that was handed out waits again, before all others.
+    fn again(&mut self, tag: u32) {
+        if let Some(held) = &self.held[tag as usize] {
+            self.totals.redone += 1;
+            self.waiting.first(held.class, tag);
+        }
+    }
+
+    fn end_tag(&mut self, now: Nanos, tag: u32, end: End, by: Option<Member>) {
+        let Some(held) = self.held.get_mut(tag as usize).and_then(Option::take) else { return };
+        self.free.push(tag);
+        self.bytes -= size_of(&held.event);
+        self.end(now, held.event, end, by);
+    }
+
+    fn end(&mut self, now: Nanos, event: Event<T>, end: End, by: Option<Member>) {
+        self.totals.dead += u64::from(matches!(end, End::Dead { .. }));
+        self.ended.push_back(Ended { event, end, by, at: now });
+    }
+
+    /// Makes messages of what nodes were given.
+    fn send_events(&mut self) {
+        let Self { nodes, held, messages, settings, .. } = self;
+        nodes.each_given(|node, given| {
+            let mut rest = given;
+            while !rest.is_empty() {
+                let (list, size) = fill(rest, held, settings);
+                rest = &rest[list.len().max(1)..];
+                messages.push_back((node.clone(), wire::encode(&Down::Events(list), size)));
+            }
+        });
+    }
+}
+
+/// As many of them as fit into one message, and its size.
+fn fill<'a, T>(
+    given: &[(u32, Ticket)],
+    held: &'a [Option<Held<T>>],
+    settings: &Settings,
+) -> (Vec<wire::Event<'a>>, usize) {
+    let mut size = 0;
+    let mut list = Vec::with_capacity(given.len().min(wire::MOST));
+    for (tag, ticket) in given.iter().take(wire::MOST) {
+        let Some(held) = &held[*tag as usize] else { break };
+        let more = size_of(&held.event);
+        if !list.is_empty() && size + more + wire::HEAD > settings.message {
+            break;
+        }
+        size += more;
+        let Event { id, kind, body, .. } = &held.event;
+        list.push(wire::Event { ticket: ticket.to_word(), kind, id, body: Octets(body), limit_ns: settings.limit });
+    }
+    (list, size)
+}
+
+/// What an event takes in a message, at most, and what it counts for in memory.
+fn size_of<T>(event: &Event<T>) -> usize {
+    event.body.len() + event.id.len() + event.kind.len() + BESIDE
+}

@@ -1,0 +1,142 @@
+//! What nodes say.
+
+use super::stages::Stage;
+use super::{End, HandOut};
+use crate::wire::{self, Answer, Answers, Beat, Down, Join, Outcome, Up};
+use bytes::Bytes;
+use sidecore_core::farm::{Answered, Failed, Heard, MAX_NODES, Member};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::time::Nanos;
+
+/// Nodes that refuse an event before it is given up.
+const MOST_REFUSALS: u32 = 100;
+/// Most messages to nodes that wait to be sent: answers to those who only ask are left out beyond.
+const MOST_REPLIES: usize = 1024;
+
+impl<T> HandOut<T> {
+    /// A message of a node, or of whoever may publish where nodes do.
+    pub(crate) fn hear(&mut self, now: Nanos, message: &Bytes) {
+        match Up::decode(message) {
+            Some(Up::Join(join)) => self.join(now, &join),
+            Some(Up::Beat(beat)) => self.beat(now, &beat),
+            Some(Up::Answers(answers)) => self.answers(now, &answers, message),
+            Some(Up::Leave { node, incarnation }) => self.leave(node, incarnation),
+            None => self.totals.garbage += 1,
+        }
+    }
+
+    fn join(&mut self, now: Nanos, join: &Join) {
+        if join.dispatcher != self.settings.dispatcher {
+            return;
+        }
+        if self.nodes.of(join.incarnation).is_none() && !self.admit(now, join) {
+            self.totals.turned_away += 1;
+            return self.reply(join.node, join.incarnation, &Down::Full { most: MAX_NODES as u32 });
+        }
+        let welcome = Down::Welcome { dispatcher: join.dispatcher, incarnation: join.incarnation };
+        self.reply(join.node, join.incarnation, &welcome);
+    }
+
+    /// Whether there was room for the node.
+    fn admit(&mut self, now: Nanos, join: &Join) -> bool {
+        // It began anew: what it had is lost.
+        if let Some(former) = self.nodes.named(join.node).map(|node| node.member) {
+            self.lose(now, former);
+        }
+        let offers = self.kinds.numbers(&join.offers);
+        let Some(member) = self.farm.join(now, join.slots, offers) else { return false };
+        self.nodes.add(now, member, join.node, join.incarnation);
+        true
+    }
+
+    fn beat(&mut self, now: Nanos, beat: &Beat) {
+        let Some(node) = self.nodes.of(beat.incarnation) else {
+            return self.reply(beat.node, beat.incarnation, &Down::JoinAgain);
+        };
+        let member = node.member;
+        if self.farm.beat(now, member, beat.received, beat.answered) != Heard::Fine {
+            self.lose(now, member);
+        }
+    }
+
+    fn leave(&mut self, name: &str, incarnation: u64) {
+        if let Some(node) = self.nodes.of(incarnation).filter(|node| &*node.name == name) {
+            self.farm.leave(node.member);
+        }
+    }
+
+    fn answers(&mut self, now: Nanos, answers: &Answers, message: &Bytes) {
+        let Some(node) = self.nodes.of(answers.incarnation) else {
+            self.totals.late += answers.list.len() as u64;
+            return;
+        };
+        let member = node.member;
+        for answer in &answers.list {
+            if !self.answer(now, member, answer, message) {
+                self.totals.late += 1;
+                self.nodes.get_mut(member).into_iter().for_each(|node| node.late += 1);
+            }
+        }
+    }
+
+    /// Whether the answer counts: its ticket is one that this node has.
+    fn answer(&mut self, now: Nanos, member: Member, answer: &Answer, message: &Bytes) -> bool {
+        let ticket = Ticket::from_word(answer.ticket);
+        match answer.outcome {
+            Outcome::Done(body) => {
+                let done = self.farm.answered(now, member, ticket, answer.held_ns, answer.work_ns);
+                done.map(|done| self.done(now, member, &done, answer, message.slice_ref(body.0))).is_some()
+            }
+            Outcome::Failed { reason } => {
+                let failed = self.farm.failed(now, member, ticket);
+                failed.map(|failed| self.failed(now, member, failed, reason)).is_some()
+            }
+            Outcome::Refused { reason } => {
+                let refused = self.farm.refused(now, member, ticket);
+                refused.map(|tag| self.refused(now, member, tag, reason)).is_some()
+            }
+        }
+    }
+
+    fn done(&mut self, now: Nanos, member: Member, done: &Answered, answer: &Answer, body: Bytes) {
+        let arrived = self.held[done.tag as usize].as_ref().map_or(done.handed, |held| held.arrived);
+        if let Some(node) = self.nodes.get_mut(member) {
+            node.done += 1;
+            let at_node = answer.held_ns - answer.work_ns;
+            node.stages.record(Stage::Queue, done.handed.saturating_sub(arrived).saturating_add(at_node));
+            node.stages.record(Stage::Network, done.way);
+            node.stages.record(Stage::Work, answer.work_ns);
+        }
+        self.end_tag(now, done.tag, End::Done(body), Some(member));
+    }
+
+    fn failed(&mut self, now: Nanos, member: Member, failed: Failed, reason: &str) {
+        self.nodes.get_mut(member).into_iter().for_each(|node| node.failed += 1);
+        match failed {
+            Failed::Again { tag } => self.again(tag),
+            Failed::Dead { tag, tries } => {
+                self.end_tag(now, tag, End::Dead { reason: reason.to_owned(), tries }, None);
+            }
+        }
+    }
+
+    /// Another node may be able to.
+    fn refused(&mut self, now: Nanos, member: Member, tag: u32, reason: &str) {
+        self.nodes.get_mut(member).into_iter().for_each(|node| node.refused += 1);
+        let Some(held) = &mut self.held[tag as usize] else { return };
+        held.refusals += 1;
+        if held.refusals > MOST_REFUSALS {
+            let reason = format!("no node can do it: {reason}");
+            self.farm.forget(tag);
+            return self.end_tag(now, tag, End::Dead { reason, tries: 0 }, None);
+        }
+        self.again(tag);
+    }
+
+    fn reply(&mut self, name: &str, incarnation: u64, down: &Down) {
+        if self.messages.len() < MOST_REPLIES {
+            let subject = self.nodes.subject(name, incarnation);
+            self.messages.push_back((subject, wire::encode(down, 0)));
+        }
+    }
+}

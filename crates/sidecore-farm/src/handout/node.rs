@@ -1,0 +1,131 @@
+//! The nodes of a dispatcher by name: core knows them by number.
+
+use super::stages::Stages;
+use async_nats::Subject;
+use sidecore_core::farm::{MAX_NODES, Member};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// Names of lost nodes of which is known how much was taken from them.
+const REMEMBERED: usize = 4 * MAX_NODES;
+
+/// One node since it joined.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) member: Member,
+    pub(super) name: Box<str>,
+    pub(super) incarnation: u64,
+    /// Where messages to it go.
+    pub(super) subject: Subject,
+    /// What it was given and has not been sent yet.
+    given: Vec<(u32, Ticket)>,
+    pub(super) stages: Stages,
+    pub(super) done: u64,
+    pub(super) failed: u64,
+    pub(super) refused: u64,
+    pub(super) late: u64,
+    /// Events that went to others because it was lost, since this dispatcher began.
+    pub(super) redone: u64,
+    /// Of the last event that it did, ns.
+    pub(super) lag: Nanos,
+    /// When its rate was last shown, and how many events it had done then.
+    pub(super) shown: (Nanos, u64),
+}
+
+#[derive(Debug)]
+pub(super) struct Nodes {
+    /// Before the name of a node in the subject of what it is sent.
+    down: String,
+    /// By number.
+    by_number: Vec<Option<Node>>,
+    /// Numbers of nodes that were given something.
+    given: Vec<usize>,
+    /// Lost nodes, and how much went to others.
+    lost: VecDeque<(Box<str>, u64)>,
+}
+
+impl Nodes {
+    pub(super) fn new(farm: &str) -> Self {
+        let by_number = (0..MAX_NODES).map(|_| None).collect();
+        Self { down: format!("farm.{farm}.down"), by_number, given: Vec::new(), lost: VecDeque::new() }
+    }
+
+    /// Where messages to a node go.
+    pub(super) fn subject(&self, name: &str, incarnation: u64) -> Subject {
+        format!("{}.{name}.{incarnation}", self.down).into()
+    }
+
+    pub(super) fn add(&mut self, now: Nanos, member: Member, name: &str, incarnation: u64) -> Subject {
+        let subject = self.subject(name, incarnation);
+        let lost = self.lost.iter().position(|(lost, _)| **lost == *name);
+        let redone = lost.and_then(|index| self.lost.remove(index)).map_or(0, |(_, redone)| redone);
+        let node = Node {
+            member,
+            name: name.into(),
+            incarnation,
+            subject: subject.clone(),
+            given: Vec::new(),
+            stages: Stages::new(now),
+            done: 0,
+            failed: 0,
+            refused: 0,
+            late: 0,
+            redone,
+            lag: 0,
+            shown: (now, 0),
+        };
+        self.by_number[member.number()] = Some(node);
+        subject
+    }
+
+    /// A node is lost, and what it had goes to others: so many events.
+    pub(super) fn remove(&mut self, member: Member, had: u32) -> Option<Node> {
+        self.get_mut(member)?;
+        let node = self.by_number[member.number()].take()?;
+        self.lost.push_back((node.name.clone(), node.redone + u64::from(had)));
+        self.lost.drain(..self.lost.len().saturating_sub(REMEMBERED));
+        Some(node)
+    }
+
+    pub(super) fn get_mut(&mut self, member: Member) -> Option<&mut Node> {
+        self.by_number[member.number()].as_mut().filter(|node| node.member == member)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Node> {
+        self.by_number.iter().flatten()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Node> {
+        self.by_number.iter_mut().flatten()
+    }
+
+    /// The node that joined with this number. There are few of them, and their numbers lie together.
+    pub(super) fn of(&mut self, incarnation: u64) -> Option<&mut Node> {
+        self.iter_mut().find(|node| node.incarnation == incarnation)
+    }
+
+    /// The node of this name.
+    pub(super) fn named(&self, name: &str) -> Option<&Node> {
+        self.iter().find(|node| &*node.name == name)
+    }
+
+    /// An event goes to a node with the next message.
+    pub(super) fn give(&mut self, member: Member, tag: u32, ticket: Ticket) {
+        let number = member.number();
+        let Some(node) = self.get_mut(member) else { return };
+        node.given.push((tag, ticket));
+        if node.given.len() == 1 {
+            self.given.push(number);
+        }
+    }
+
+    /// Takes what each node was given.
+    pub(super) fn each_given(&mut self, mut take: impl FnMut(&Subject, &[(u32, Ticket)])) {
+        for number in self.given.drain(..) {
+            let Some(node) = &mut self.by_number[number] else { continue };
+            take(&node.subject, &node.given);
+            node.given.clear();
+        }
+    }
+}

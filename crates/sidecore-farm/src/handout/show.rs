@@ -1,0 +1,57 @@
+//! How the hand-out is, for people.
+
+use super::HandOut;
+use super::node::Node;
+use crate::status::{self, State, Status};
+use sidecore_core::farm::{Farm, View};
+use sidecore_core::time::Nanos;
+
+impl<T> HandOut<T> {
+    /// What is known here; who holds it adds the rest.
+    pub(crate) fn show(&mut self, now: Nanos) -> Status {
+        let Self { farm, nodes, settings, .. } = self;
+        Status {
+            farm: settings.farm.clone(),
+            balance: settings.balance.name().to_owned(),
+            dispatcher: settings.dispatcher,
+            held: (self.held.len() - self.free.len()) as u64,
+            held_bytes: self.bytes as u64,
+            waiting: self.waiting.len() as u64,
+            totals: self.totals,
+            nodes: nodes.iter_mut().filter_map(|node| show(now, farm, node)).collect(),
+            ..Status::default()
+        }
+    }
+}
+
+fn show(now: Nanos, farm: &Farm, node: &mut Node) -> Option<status::Node> {
+    let view = farm.view(node.member)?;
+    let (since, done) = node.shown;
+    let seconds = now.saturating_sub(since) as f64 / 1e9;
+    node.shown = (now, node.done);
+    Some(status::Node {
+        name: node.name.to_string(),
+        state: state(&view),
+        slots: view.slots,
+        credit_ns: view.credit,
+        window_ns: view.window,
+        way_us: view.way / 1000,
+        in_flight: view.in_flight,
+        rate: (node.done - done) as f64 / seconds.max(1e-9),
+        lag_ms: node.lag as f64 / 1e6,
+        done: node.done,
+        redone: node.redone,
+        refused: node.refused,
+        late: node.late,
+        failed: node.failed,
+        stages: node.stages.show(now),
+    })
+}
+
+fn state(view: &View) -> State {
+    match view {
+        View { leaving: true, .. } => State::Leaving,
+        View { paused: true, .. } => State::Paused,
+        _ => State::Up,
+    }
+}

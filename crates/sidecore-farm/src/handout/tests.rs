@@ -1,0 +1,250 @@
+//! The hand-out by itself, with nodes that are played.
+
+use super::*;
+use crate::wire::{Answer, Answers, Beat, Join, Outcome, Up};
+
+const MS: Nanos = 1_000_000;
+const US: u64 = 9;
+
+fn settings() -> Settings {
+    Settings {
+        farm: "f".to_owned(),
+        dispatcher: US,
+        balance: Balance::Eft,
+        tries: 2,
+        hold: 16,
+        hold_bytes: 4096,
+        silence: 40 * MS,
+        limit: 7,
+        message: 1024,
+    }
+}
+
+fn hand_out() -> HandOut<u32> {
+    HandOut::new(settings())
+}
+
+fn say(hand_out: &mut HandOut<u32>, now: Nanos, up: &Up) {
+    hand_out.hear(now, &wire::encode(up, 0));
+}
+
+fn join(hand_out: &mut HandOut<u32>, now: Nanos, node: &str, incarnation: u64) {
+    let join = Join { node, incarnation, dispatcher: US, slots: 1, offers: Vec::new(), beat_ns: 10 };
+    say(hand_out, now, &Up::Join(join));
+}
+
+fn beat(hand_out: &mut HandOut<u32>, now: Nanos, node: &str, incarnation: u64, received: u64, answered: u64) {
+    say(hand_out, now, &Up::Beat(Beat { node, incarnation, received, answered, running: 0 }));
+}
+
+fn answer(hand_out: &mut HandOut<u32>, now: Nanos, incarnation: u64, ticket: u64, outcome: Outcome) {
+    let list = vec![Answer { ticket, held_ns: 10, work_ns: 5, outcome }];
+    say(hand_out, now, &Up::Answers(Answers { incarnation, list }));
+}
+
+fn offer(hand_out: &mut HandOut<u32>, number: u32) -> Option<u32> {
+    hand_out.offer(0, format!("e-{number}").into(), "k", Bytes::from(vec![number as u8; 100]), number)
+}
+
+/// What is to be sent, in words: subject, then what.
+fn sent(hand_out: &mut HandOut<u32>) -> Vec<(String, Said)> {
+    let mut all = Vec::new();
+    while let Some((subject, message)) = hand_out.next_message() {
+        let said = match Down::decode(&message).unwrap() {
+            Down::Events(list) => Said::Events(list.iter().map(|event| (event.id.to_owned(), event.ticket)).collect()),
+            Down::Welcome { .. } => Said::Welcome,
+            Down::JoinAgain => Said::JoinAgain,
+            Down::Full { most } => Said::Full(most),
+            Down::Gone => Said::Gone,
+        };
+        all.push((subject.to_string(), said));
+    }
+    all
+}
+
+#[derive(Debug, PartialEq)]
+enum Said {
+    Events(Vec<(String, u64)>),
+    Welcome,
+    JoinAgain,
+    Full(u32),
+    Gone,
+}
+
+/// The events of one message to a node.
+fn events(hand_out: &mut HandOut<u32>, now: Nanos, to: &str) -> Vec<(String, u64)> {
+    hand_out.pump(now);
+    match sent(hand_out).pop() {
+        Some((subject, Said::Events(list))) if subject == to => list,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_event_goes_to_a_node_and_its_result_comes_back_with_what_was_kept() {
+    let mut hand_out = hand_out();
+    join(&mut hand_out, 0, "n", 1);
+    assert_eq!(sent(&mut hand_out), [("farm.f.down.n.1".to_owned(), Said::Welcome)]);
+    offer(&mut hand_out, 3).unwrap();
+    let [(id, ticket)] = events(&mut hand_out, 0, "farm.f.down.n.1").try_into().unwrap();
+    assert_eq!(id, "e-3");
+    answer(&mut hand_out, MS, 1, ticket, Outcome::Done(Octets(b"result")));
+    let ended = hand_out.next_ended().unwrap();
+    assert_eq!((ended.event.origin, ended.end), (3, End::Done(Bytes::from("result"))));
+    assert_eq!(hand_out.room(), Room { events: 16, bytes: 4096 });
+    let shown = hand_out.show(2 * MS);
+    assert_eq!((shown.nodes[0].done, shown.totals.seen, shown.totals.late), (1, 1, 0));
+}
+
+#[test]
+fn answers_count_only_from_who_has_the_event_and_only_once() {
+    let mut hand_out = hand_out();
+    join(&mut hand_out, 0, "honest", 1);
+    offer(&mut hand_out, 3).unwrap();
+    let [(_, ticket)] = events(&mut hand_out, 0, "farm.f.down.honest.1").try_into().unwrap();
+    join(&mut hand_out, 0, "other", 2);
+    let forged = Outcome::Done(Octets(b"forged"));
+    answer(&mut hand_out, MS, 2, ticket, forged);
+    answer(&mut hand_out, MS, 99, ticket, forged);
+    answer(&mut hand_out, MS, 1, ticket ^ 1, forged);
+    answer(&mut hand_out, MS, 1, u64::MAX, forged);
+    assert!(hand_out.next_ended().is_none());
+    answer(&mut hand_out, MS, 1, ticket, Outcome::Done(Octets(b"real")));
+    answer(&mut hand_out, MS, 1, ticket, forged);
+    assert_eq!(hand_out.next_ended().unwrap().end, End::Done(Bytes::from("real")));
+    assert!(hand_out.next_ended().is_none());
+    assert_eq!(hand_out.show(MS).totals.late, 5);
+}
+
+#[test]
+fn events_of_a_silent_node_go_to_another_and_its_late_answer_does_not_count() {
+    let mut hand_out = hand_out();
+    join(&mut hand_out, 0, "first", 1);
+    offer(&mut hand_out, 3).unwrap();
+    let [(_, ticket)] = events(&mut hand_out, 0, "farm.f.down.first.1").try_into().unwrap();
+    join(&mut hand_out, 0, "second", 2);
+    beat(&mut hand_out, 30 * MS, "second", 2, 0, 0);
+    sent(&mut hand_out);
+    hand_out.tick(41 * MS);
+    let [(id, new)] = events(&mut hand_out, 41 * MS, "farm.f.down.second.2").try_into().unwrap();
+    assert!(id == "e-3" && new != ticket);
+    answer(&mut hand_out, 42 * MS, 1, ticket, Outcome::Done(Octets(b"late")));
+    answer(&mut hand_out, 42 * MS, 2, ticket, Outcome::Done(Octets(b"void")));
+    assert!(hand_out.next_ended().is_none());
+    answer(&mut hand_out, 43 * MS, 2, new, Outcome::Done(Octets(b"done")));
+    assert_eq!(hand_out.next_ended().unwrap().end, End::Done(Bytes::from("done")));
+    beat(&mut hand_out, 44 * MS, "first", 1, 1, 1);
+    assert_eq!(sent(&mut hand_out), [("farm.f.down.first.1".to_owned(), Said::JoinAgain)]);
+    assert_eq!(hand_out.show(44 * MS).totals.redone, 1);
+}
+
+#[test]
+fn a_node_that_begins_anew_loses_what_it_had() {
+    let mut hand_out = hand_out();
+    join(&mut hand_out, 0, "n", 1);
+    offer(&mut hand_out, 3).unwrap();
+    events(&mut hand_out, 0, "farm.f.down.n.1");
+    join(&mut hand_out, MS, "n", 2);
+    let [(id, ticket)] = events(&mut hand_out, MS, "farm.f.down.n.2").try_into().unwrap();
+    assert_eq!(id, "e-3");
+    answer(&mut hand_out, MS, 2, ticket, Outcome::Done(Octets(b"")));
+    assert!(hand_out.next_ended().is_some());
+}
+
+#[test]
+fn an_event_that_fails_is_dead_after_its_tries_with_the_last_reason() {
+    let mut hand_out = hand_out();
+    join(&mut hand_out, 0, "n", 1);
+    offer(&mut hand_out, 3).unwrap();
+    for reason in ["exit code 1", "exit code 2"] {
+        let [(_, ticket)] = events(&mut hand_out, 0, "farm.f.down.n.1").try_into().unwrap();
+        answer(&mut hand_out, 0, 1, ticket, Outcome::Failed { reason });
+    }
+    let end = hand_out.next_ended().unwrap().end;
+    assert_eq!(end, End::Dead { reason: "exit code 2".to_owned(), tries: 2 });
+    assert_eq!((hand_out.show(0).totals.dead, hand_out.show(0).totals.redone), (1, 1));
+}
+
+#[test]
+fn what_every_node_refuses_is_given_up_with_what_they_say() {
+    let mut hand_out = hand_out();
+    join(&mut hand_out, 0, "n", 1);
+    offer(&mut hand_out, 3).unwrap();
+    let (mut now, mut refused) = (0, 0);
+    let end = loop {
+        // A node that refuses much is left alone for a while, longer each time.
+        now += 20_000 * MS;
+        beat(&mut hand_out, now, "n", 1, refused, refused);
+        refused += 1;
+        hand_out.woke(now);
+        hand_out.tick(now);
+        let [(_, ticket)] = events(&mut hand_out, now, "farm.f.down.n.1").try_into().unwrap();
+        answer(&mut hand_out, now, 1, ticket, Outcome::Refused { reason: "no program" });
+        if let Some(ended) = hand_out.next_ended() {
+            break ended.end;
+        }
+    };
+    assert_eq!(end, End::Dead { reason: "no node can do it: no program".to_owned(), tries: 0 });
+}
+
+#[test]
+fn an_event_larger_than_a_message_ends_at_once_and_events_share_messages_otherwise() {
+    let mut hand_out = hand_out();
+    let large = Bytes::from(vec![0; 1024]);
+    assert_eq!(hand_out.offer(0, "large".into(), "k", large, 0), None);
+    assert!(matches!(hand_out.next_ended().unwrap().end, End::Dead { tries: 0, .. }));
+    join(&mut hand_out, 0, "n", 1);
+    sent(&mut hand_out);
+    (0..16).for_each(|number| assert!(offer(&mut hand_out, number).is_some()));
+    assert_eq!(hand_out.room().events, 0);
+    hand_out.pump(0);
+    let lists = sent(&mut hand_out);
+    let counts = lists.iter().map(|(_, said)| if let Said::Events(list) = said { list.len() } else { 0 });
+    assert_eq!(counts.collect::<Vec<_>>(), [7, 7, 2]);
+}
+
+#[test]
+fn there_is_place_for_so_many_nodes_and_the_others_are_told() {
+    let mut hand_out = hand_out();
+    for node in 0..5000 {
+        join(&mut hand_out, 0, &format!("n{node}"), node + 1);
+        while hand_out.next_message().is_some_and(|_| node < 4999) {}
+    }
+    join(&mut hand_out, 0, "last", 6000);
+    let most = farm::MAX_NODES as u32;
+    assert_eq!(sent(&mut hand_out), [("farm.f.down.last.6000".to_owned(), Said::Full(most))]);
+    assert_eq!(hand_out.show(0).nodes.len(), farm::MAX_NODES);
+    assert_eq!(hand_out.show(0).totals.turned_away, 5001 - u64::from(most));
+}
+
+#[test]
+fn who_only_asks_is_not_answered_without_end() {
+    let mut hand_out = hand_out();
+    (0..100_000).for_each(|stranger| beat(&mut hand_out, 0, "n", stranger, 0, 0));
+    assert!(sent(&mut hand_out).len() <= 1024);
+}
+
+#[test]
+fn garbage_is_counted_and_joining_another_dispatcher_is_none_of_ours() {
+    let mut hand_out = hand_out();
+    for message in [&b""[..], b"\x01", b"\x02\x00", b"GET / HTTP/1.1", &vec![0xff; 100_000]] {
+        hand_out.hear(0, &Bytes::copy_from_slice(message));
+    }
+    let join = Join { node: "n", incarnation: 1, dispatcher: US + 1, slots: 1, offers: Vec::new(), beat_ns: 10 };
+    say(&mut hand_out, 0, &Up::Join(join));
+    assert_eq!((hand_out.show(0).totals.garbage, sent(&mut hand_out).len()), (5, 0));
+}
+
+#[test]
+fn who_leaves_is_given_nothing_more_and_all_are_told_when_the_dispatcher_ends() {
+    let mut hand_out = hand_out();
+    join(&mut hand_out, 0, "n", 1);
+    join(&mut hand_out, 0, "m", 2);
+    say(&mut hand_out, 0, &Up::Leave { node: "n", incarnation: 1 });
+    sent(&mut hand_out);
+    offer(&mut hand_out, 1).unwrap();
+    offer(&mut hand_out, 2).unwrap();
+    assert_eq!(events(&mut hand_out, 0, "farm.f.down.m.2").len(), 2);
+    hand_out.goodbye();
+    assert!(sent(&mut hand_out).iter().all(|(_, said)| *said == Said::Gone));
+}

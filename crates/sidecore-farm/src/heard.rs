@@ -1,0 +1,192 @@
+//! What dispatchers of a farm say of it: the newest word, and how old it is.
+
+use crate::args::Farm;
+use crate::connect::connect;
+use crate::status::Status;
+use async_nats::Subscriber;
+use futures_util::StreamExt;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tokio::time::{Instant as Deadline, timeout_at};
+
+/// Who has not been heard for so long is gone: eight times what lies between two words.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Most dispatchers that stand by and are counted, and most nodes that are shown: no dispatcher has more.
+const STANDING_BY: usize = 16;
+const NODES: usize = 256;
+/// Longest text that is shown, characters.
+const LONGEST: usize = 200;
+
+/// The words of one farm's dispatchers.
+pub(crate) struct Words {
+    farm: String,
+    subscription: Subscriber,
+}
+
+/// What was heard so far.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    active: Option<(Instant, Status)>,
+    standing_by: BTreeMap<u64, Instant>,
+}
+
+/// How the farm is now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct View {
+    /// What the dispatcher said that hands out. `None`: there was none for a while.
+    pub(crate) active: Option<Status>,
+    pub(crate) standing_by: usize,
+}
+
+impl Words {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// No server, or it lets nobody listen: says what to do.
+    pub(crate) async fn of(farm: &Farm) -> Result<Self, String> {
+        let client = connect(farm).await?;
+        let subject = format!("farm.{}.status", farm.farm);
+        let subscription = client.subscribe(subject.clone()).await;
+        let subscription = subscription.map_err(|error| format!("cannot subscribe to {subject}: {error}"))?;
+        Ok(Self { farm: farm.farm.clone(), subscription })
+    }
+
+    /// Waits for the next word.
+    ///
+    /// # Errors
+    /// None comes any more: the connection was closed.
+    pub(crate) async fn next(&mut self) -> Result<Status, String> {
+        loop {
+            let Some(message) = self.subscription.next().await else {
+                return Err("the connection to NATS was closed".to_owned());
+            };
+            if let Some(status) = read(&message.payload, &self.farm) {
+                return Ok(status);
+            }
+        }
+    }
+
+    /// How the farm is: what is known as soon as whoever hands out was heard, or after a while.
+    ///
+    /// # Errors
+    /// As for [`Self::next`].
+    pub(crate) async fn now(&mut self) -> Result<Heard, String> {
+        let (mut heard, until) = (Heard::default(), Deadline::now() + SILENCE);
+        while heard.active.is_none() {
+            match timeout_at(until, self.next()).await {
+                Ok(status) => heard.take(status?, Instant::now()),
+                Err(_) => break,
+            }
+        }
+        Ok(heard)
+    }
+}
+
+impl Heard {
+    /// Takes what one dispatcher said. Of two that hand out it believes the later one.
+    pub(crate) fn take(&mut self, status: Status, now: Instant) {
+        self.standing_by.retain(|_, heard| is_fresh(*heard, now));
+        if status.active {
+            self.standing_by.remove(&status.dispatcher);
+            let later = |known: &(Instant, Status)| known.1.dispatcher > status.dispatcher && is_fresh(known.0, now);
+            if !self.active.as_ref().is_some_and(later) {
+                self.active = Some((now, status));
+            }
+        } else if self.standing_by.len() < STANDING_BY || self.standing_by.contains_key(&status.dispatcher) {
+            self.standing_by.insert(status.dispatcher, now);
+        }
+    }
+
+    pub(crate) fn view(&self, now: Instant) -> View {
+        let active = self.active.as_ref().filter(|(heard, _)| is_fresh(*heard, now));
+        let standing_by = self.standing_by.values().filter(|heard| is_fresh(**heard, now)).count();
+        View { active: active.map(|(_, status)| status.clone()), standing_by }
+    }
+}
+
+fn is_fresh(heard: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(heard) < SILENCE
+}
+
+/// Whoever may publish there can write anything: what people will see of it has no control characters and a length.
+fn read(message: &[u8], farm: &str) -> Option<Status> {
+    let mut status: Status = serde_json::from_slice(message).ok()?;
+    if status.farm != farm {
+        return None;
+    }
+    status.nodes.truncate(NODES);
+    let names = status.nodes.iter_mut().map(|node| &mut node.name);
+    for text in names.chain([&mut status.balance, &mut status.holds]) {
+        *text = text.chars().take(LONGEST).map(shown).collect();
+    }
+    Some(status)
+}
+
+fn shown(character: char) -> char {
+    if character.is_control() { char::REPLACEMENT_CHARACTER } else { character }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(dispatcher: u64, active: bool) -> Status {
+        Status { farm: "f".to_owned(), dispatcher, active, ..Status::default() }
+    }
+
+    #[test]
+    fn the_later_of_two_that_hand_out_is_believed_while_it_is_heard() {
+        let (mut heard, start) = (Heard::default(), Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        assert_eq!(heard.view(start), View::default());
+        for (ms, dispatcher) in [(0, 1), (1, 2), (2, 1)] {
+            heard.take(status(dispatcher, true), at(ms));
+        }
+        assert_eq!(heard.view(at(2)).active.unwrap().dispatcher, 2);
+        heard.take(status(1, true), at(2_500));
+        assert_eq!(heard.view(at(2_500)).active.unwrap().dispatcher, 1, "the other one is gone");
+        assert_eq!(heard.view(at(4_500)).active, None);
+    }
+
+    #[test]
+    fn who_stands_by_is_counted_until_it_is_gone_or_hands_out() {
+        let (mut heard, now) = (Heard::default(), Instant::now());
+        for dispatcher in 0..100 {
+            heard.take(status(dispatcher, false), now);
+            heard.take(status(dispatcher, false), now);
+        }
+        assert_eq!(heard.view(now).standing_by, STANDING_BY);
+        heard.take(status(3, true), now);
+        assert_eq!(heard.view(now).standing_by, STANDING_BY - 1);
+        assert_eq!(heard.view(now + SILENCE), View::default());
+    }
+
+    #[test]
+    fn words_of_others_and_rubbish_are_not_taken() {
+        let good = serde_json::to_vec(&status(7, true)).unwrap();
+        assert_eq!(read(&good, "f"), Some(status(7, true)));
+        assert_eq!(read(&good, "g"), None);
+        for rubbish in
+            [&b""[..], b"{", b"[]", b"7", b"\xff", b"{\"farm\":\"f\",\"held\":-1}", "[".repeat(100_000).as_bytes()]
+        {
+            assert_eq!(read(rubbish, "f"), None);
+        }
+    }
+
+    #[test]
+    fn texts_drive_no_terminal_and_end() {
+        let node = |name: &str| crate::status::Node { name: name.to_owned(), ..Default::default() };
+        let mut hostile = status(1, true);
+        hostile.balance = "\x1b]0;title\x07".repeat(1_000);
+        hostile.holds = "a\nb\u{9b}c".to_owned();
+        hostile.nodes = vec![node("\x1b[2J\r\n"); 1_000];
+        let read = read(&serde_json::to_vec(&hostile).unwrap(), "f").unwrap();
+        assert_eq!(read.nodes.len(), NODES);
+        assert_eq!(read.balance.chars().count(), LONGEST);
+        assert_eq!(
+            (read.holds.as_str(), read.nodes[0].name.as_str()),
+            ("a\u{fffd}b\u{fffd}c", "\u{fffd}[2J\u{fffd}\u{fffd}")
+        );
+        assert!(!read.balance.chars().any(char::is_control));
+    }
+}

@@ -1,0 +1,469 @@
+//! What a gateway decides: which key server is asked, and what becomes of the requests of one that is lost.
+//!
+//! Core's [`Farm`] chooses, with keys as kinds of events: a gateway knows at most [`Class::COUNT`] keys at a time. Each
+//! request is answered once: by the first answer to its last attempt, or with [`Outcome::Elsewhere`] when nobody has offered its
+//! key for a moment, when it failed at [`TRIES`] key servers, or when its time is over. It is handed messages and the time.
+
+mod kinds;
+#[cfg(test)]
+mod tests;
+
+use super::wire::{self, Answer, Asks, Letter, Presence, Up};
+use super::{HEADROOM, subjects};
+use kinds::{Kinds, Unfit};
+use sidecore_client::gateway::{self, MAX_INPUT, Offer, Operation, Outcome, Request, Tell};
+use sidecore_client::spec::Scheme;
+use sidecore_core::farm::{Failed, Farm, Heard, Member, Moved, Placed};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::session::Class;
+use sidecore_core::time::Nanos;
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
+
+/// How many key servers may fail at a request before it is given up.
+const TRIES: u8 = 3;
+/// A key server that has requests and answers none for so long is lost, ns.
+const STALL: Nanos = 2_000_000_000;
+/// A message to a key server may be under way for so long before it counts as lost, ns.
+const GRACE: Nanos = 200_000_000;
+/// Most requests with one key server.
+const DEPTH: u32 = 1024;
+/// Most notes to people that wait to be told.
+const MOST_NOTES: usize = 64;
+
+/// What a desk is made with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    /// Its number: messages to gateways of before are not for it.
+    pub(super) number: u64,
+    pub(super) balance: Balance,
+    /// Most requests of the service at a time.
+    pub(super) depth: u32,
+    /// A request is answered within so long, ns.
+    pub(super) patience: Nanos,
+    /// A key server that says nothing for so long is lost, ns.
+    pub(super) silence: Nanos,
+}
+
+/// What the service is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Offer { key: Rc<str>, public: Rc<[u8]> },
+    Withdraw(Rc<str>),
+    Answer { ticket: u64, ended: Ended },
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Done(Vec<u8>),
+    Refused(u8),
+    Elsewhere,
+}
+
+impl Said {
+    /// The message.
+    pub(super) fn tell(&self) -> Tell<'_> {
+        match self {
+            Self::Offer { key, public } => Tell::Offer(Offer { key, public }),
+            Self::Withdraw(key) => Tell::Withdraw(key),
+            Self::Answer { ticket, ended } => {
+                let outcome = match ended {
+                    Ended::Done(result) => Outcome::Done(result),
+                    Ended::Refused(reason) => Outcome::Refused(*reason),
+                    Ended::Elsewhere => Outcome::Elsewhere,
+                };
+                Tell::Answer(gateway::Answer { ticket: *ticket, outcome })
+            }
+        }
+    }
+}
+
+/// Requests for a key server, to be published.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) server: Rc<str>,
+    pub(super) key: Rc<str>,
+    pub(super) body: Vec<u8>,
+}
+
+/// A request that is not done.
+#[derive(Debug)]
+struct Entry {
+    /// The service's name for it.
+    ticket: u64,
+    class: Class,
+    scheme: Scheme,
+    operation: Operation,
+    input: Vec<u8>,
+    /// Who has it, under which name. `None`: it waits for room.
+    with: Option<(Member, Ticket)>,
+    /// The service was not answered yet.
+    open: bool,
+}
+
+/// A key server that joined.
+#[derive(Debug)]
+struct Server {
+    name: Rc<str>,
+    incarnation: u64,
+    member: Member,
+    offers: Vec<Class>,
+}
+
+/// The state machine: one for each connection to the service.
+#[derive(Debug)]
+pub(super) struct Desk {
+    settings: Settings,
+    farm: Farm,
+    servers: Vec<Server>,
+    kinds: Kinds,
+    /// By tag.
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    /// Tags that wait for room, by kind.
+    waiting: Vec<VecDeque<u32>>,
+    /// When which request is given up.
+    due: VecDeque<(Nanos, u32, u64)>,
+    said: VecDeque<Said>,
+    /// Attempts that are to be published.
+    asks: Vec<(u32, Member, Ticket)>,
+    notes: Vec<String>,
+    /// What was noted of a key of a key server: once.
+    noted: BTreeSet<(Rc<str>, String)>,
+    /// Keys that NATS does not let this gateway ask for.
+    denied: BTreeSet<String>,
+}
+
+impl Desk {
+    pub(super) fn new(settings: Settings) -> Self {
+        // A request whose time is over keeps its place until whoever has it is heard or lost.
+        let in_flight = settings.depth.saturating_mul(2).clamp(2, 1 << 16);
+        let farm = sidecore_core::farm::Settings {
+            balance: settings.balance,
+            in_flight,
+            depth: DEPTH,
+            silence: settings.silence,
+            grace: GRACE,
+            tries: TRIES,
+            stall: STALL,
+        };
+        Self {
+            settings,
+            farm: Farm::new(farm),
+            servers: Vec::new(),
+            kinds: Kinds::new(),
+            entries: (0..in_flight).map(|_| None).collect(),
+            free: (0..in_flight).rev().collect(),
+            waiting: (0..Class::COUNT).map(|_| VecDeque::new()).collect(),
+            due: VecDeque::new(),
+            said: VecDeque::new(),
+            asks: Vec::new(),
+            notes: Vec::new(),
+            noted: BTreeSet::new(),
+            denied: BTreeSet::new(),
+        }
+    }
+
+    /// The service asks.
+    pub(super) fn asked(&mut self, now: Nanos, request: &Request<'_>) {
+        let ticket = request.ticket;
+        let room = self.free.last().is_some();
+        let Some(class) = room.then(|| self.kinds.request(request.key)).flatten() else {
+            return self.said.push_back(Said::Answer { ticket, ended: Ended::Elsewhere });
+        };
+        let Some(tag) = self.free.pop() else { return };
+        let (scheme, input) = (request.scheme.clone(), request.input.to_vec());
+        let operation = request.operation;
+        self.entries[tag as usize] = Some(Entry { ticket, class, scheme, operation, input, with: None, open: true });
+        self.due.push_back((now.saturating_add(self.settings.patience), tag, ticket));
+        if !self.waiting[class.index()].is_empty() || !self.place(now, tag) {
+            self.waiting[class.index()].push_back(tag);
+        }
+    }
+
+    /// A key server says something.
+    pub(super) fn heard(&mut self, now: Nanos, name: &str, letter: &Letter<'_>) {
+        if letter.gateway != self.settings.number || crate::args::name(name).is_err() {
+            return;
+        }
+        if let Up::Join { slots, offers } = &letter.up {
+            return self.joined(now, name, letter.incarnation, *slots, offers);
+        }
+        let is_it = |server: &&Server| *server.name == *name && server.incarnation == letter.incarnation;
+        let Some(member) = self.servers.iter().find(is_it).map(|server| server.member) else { return };
+        match &letter.up {
+            Up::Beat { received, answered } => match self.farm.beat(now, member, *received, *answered) {
+                Heard::Fine => {}
+                Heard::Unknown => self.lose(now, member, "is not known any more"),
+                Heard::Lossy => self.lose(now, member, "lost messages"),
+            },
+            Up::Answers(list) => list.iter().for_each(|answer| self.answered(now, member, answer)),
+            Up::Leave => self.leaves(now, member),
+            Up::Join { .. } => {}
+        }
+        self.settle(now);
+    }
+
+    /// NATS lets nobody be asked for this key.
+    pub(super) fn denied(&mut self, now: Nanos, key: &str) {
+        self.denied.insert(key.to_owned());
+        let has = |server: &&Server| {
+            server.offers.iter().any(|class| self.kinds.key(*class).is_some_and(|(name, _)| *name == *key))
+        };
+        // They join again at once, and the key is not taken: nor is it missed that a request did not arrive.
+        let members: Vec<Member> = self.servers.iter().filter(has).map(|server| server.member).collect();
+        for member in members {
+            self.lose(now, member, "joins again, without a key that NATS does not let this gateway ask for");
+        }
+        self.kinds.expire(key);
+    }
+
+    /// Time goes by: who is silent, and which requests have waited too long.
+    pub(super) fn tick(&mut self, now: Nanos) {
+        while let Some(member) = self.farm.silent(now) {
+            self.lose(now, member, "is silent");
+        }
+        while let Some((_, tag, ticket)) = self.due.front().copied().filter(|(at, ..)| *at <= now) {
+            self.due.pop_front();
+            self.too_late(tag, ticket);
+        }
+        while let Some((_, key)) = self.kinds.next_gone(now) {
+            self.said.push_back(Said::Withdraw(key));
+        }
+        self.farm.reprice(now);
+        self.settle(now);
+    }
+
+    /// Nobody could be heard until now, for a reason of this process's own.
+    pub(super) fn woke(&mut self, now: Nanos) {
+        self.farm.woke(now);
+    }
+
+    /// What the service is to be told next.
+    pub(super) fn said(&mut self) -> &mut VecDeque<Said> {
+        &mut self.said
+    }
+
+    /// What people are to be told.
+    pub(super) fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Whom it knows.
+    pub(super) fn presence(&self) -> Presence {
+        let members = self.servers.iter().map(|server| server.incarnation).collect();
+        Presence { gateway: self.settings.number, members }
+    }
+
+    /// Requests that are to be published, those for one key of one key server together, in messages of at most so many bytes.
+    pub(super) fn outgoing(&mut self, max_payload: usize) -> Vec<Outgoing> {
+        let mut asks = std::mem::take(&mut self.asks);
+        asks.retain(|(tag, member, ticket)| {
+            self.entries[*tag as usize].as_ref().is_some_and(|entry| entry.with == Some((*member, *ticket)))
+        });
+        let class = |tag: u32| self.entries[tag as usize].as_ref().map(|entry| entry.class.index());
+        asks.sort_by_key(|(tag, member, _)| (member.number(), class(*tag)));
+        let together = asks.chunk_by(|one, other| one.1 == other.1 && class(one.0) == class(other.0));
+        let most = (max_payload.saturating_sub(HEADROOM) / (MAX_INPUT + HEADROOM)).clamp(1, wire::MOST);
+        together.flat_map(|list| list.chunks(most)).filter_map(|list| self.message(list)).collect()
+    }
+
+    fn message(&self, list: &[(u32, Member, Ticket)]) -> Option<Outgoing> {
+        let (tag, member, _) = *list.first()?;
+        let server = self.servers.iter().find(|server| server.member == member)?;
+        let (key, _) = self.kinds.key(self.entries[tag as usize].as_ref()?.class)?;
+        let request = |(tag, _, ticket): &(u32, Member, Ticket)| {
+            let entry = self.entries[*tag as usize].as_ref()?;
+            let (scheme, operation, input) = (entry.scheme.clone(), entry.operation, entry.input.as_slice());
+            Some(Request { ticket: ticket.to_word(), key: &key, scheme, operation, input })
+        };
+        let list = list.iter().filter_map(request).collect();
+        let asks = Asks { gateway: self.settings.number, incarnation: server.incarnation, list };
+        let body = wire::encode(&asks);
+        Some(Outgoing { server: server.name.clone(), key: key.clone(), body })
+    }
+
+    fn joined(&mut self, now: Nanos, name: &str, incarnation: u64, slots: u16, offers: &[Offer<'_>]) {
+        if let Some(server) = self.servers.iter().find(|server| *server.name == *name) {
+            if server.incarnation == incarnation {
+                return;
+            }
+            // Started again, or its keys are others.
+            self.lose(now, server.member, "joins again");
+        }
+        let name: Rc<str> = name.into();
+        let classes: Vec<Class> = offers.iter().filter_map(|offer| self.offered(&name, offer)).collect();
+        let member = (!classes.is_empty()).then(|| self.farm.join(now, slots, classes.iter().copied().collect()));
+        match member {
+            Some(Some(member)) => {
+                self.notes.push(format!("the key server {name} offers {} keys", classes.len()));
+                self.servers.push(Server { name, incarnation, member, offers: classes });
+            }
+            Some(None) => {
+                self.withdraw(now, &classes);
+                self.note(&name, "is one too many: a farm has at most 64 key servers at a time".to_owned());
+            }
+            None => self.note(&name, "offers no key".to_owned()),
+        }
+        self.settle(now);
+    }
+
+    /// A key is offered. `None`: it is not taken.
+    fn offered(&mut self, server: &Rc<str>, offer: &Offer<'_>) -> Option<Class> {
+        let key = offer.key;
+        if self.denied.contains(key) {
+            return None;
+        }
+        if !subjects::fits(key) {
+            self.note(server, format!("offers a key {key:?}, which cannot be part of a subject of NATS"));
+            return None;
+        }
+        match self.kinds.offer(offer) {
+            Ok((class, first)) => {
+                if let Some((key, public)) = self.kinds.key(class).filter(|_| first) {
+                    self.said.push_back(Said::Offer { key, public });
+                }
+                Some(class)
+            }
+            Err(Unfit::Another) => {
+                self.note(server, format!("offers {key} with another public part than others: it is not asked for it"));
+                None
+            }
+            Err(Unfit::TooMany) => {
+                let most = Class::COUNT;
+                self.note(server, format!("offers {key}, but a gateway takes at most {most} keys: use --allow there"));
+                None
+            }
+        }
+    }
+
+    fn leaves(&mut self, now: Nanos, member: Member) {
+        self.farm.leave(member);
+        let server = self.servers.iter_mut().find(|server| server.member == member);
+        let offers = server.map(|server| std::mem::take(&mut server.offers));
+        self.withdraw(now, &offers.unwrap_or_default());
+    }
+
+    fn withdraw(&mut self, now: Nanos, classes: &[Class]) {
+        for class in classes {
+            self.kinds.withdraw(now, *class);
+        }
+    }
+
+    fn lose(&mut self, now: Nanos, member: Member, why: &str) {
+        if let Some(place) = self.servers.iter().position(|server| server.member == member) {
+            let server = self.servers.swap_remove(place);
+            self.notes.push(format!("the key server {} {why}", server.name));
+            self.withdraw(now, &server.offers);
+        }
+        self.farm.lose(now, member);
+        self.settle(now);
+    }
+
+    fn answered(&mut self, now: Nanos, member: Member, answer: &Answer<'_>) {
+        let ticket = Ticket::from_word(answer.ticket);
+        let ended = match answer.outcome {
+            Outcome::Done(result) => Ended::Done(result.to_vec()),
+            Outcome::Refused(reason) => Ended::Refused(reason),
+            Outcome::Elsewhere => return self.failed(now, member, ticket),
+        };
+        if let Some(done) = self.farm.answered(now, member, ticket, answer.held_ns, answer.work_ns) {
+            self.end(done.tag, ended);
+        }
+    }
+
+    fn failed(&mut self, now: Nanos, member: Member, ticket: Ticket) {
+        match self.farm.failed(now, member, ticket) {
+            Some(Failed::Again { tag }) => self.again(now, tag),
+            Some(Failed::Dead { tag, .. }) => self.end(tag, Ended::Elsewhere),
+            // The attempt is void: another one counts.
+            None => {}
+        }
+    }
+
+    /// What happened to requests of lost key servers, and those that waited for room.
+    fn settle(&mut self, now: Nanos) {
+        while let Some(moved) = self.farm.next_moved(now) {
+            match moved {
+                Moved::Given { tag, member, ticket } => self.give(tag, member, ticket),
+                Moved::Again { tag } => self.again(now, tag),
+                Moved::GivenUp { tag } => self.end(tag, Ended::Elsewhere),
+            }
+        }
+        for kind in 0..self.waiting.len() {
+            while let Some(tag) = self.waiting[kind].pop_front() {
+                if !self.place(now, tag) {
+                    self.waiting[kind].push_front(tag);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The request has nobody any more.
+    fn again(&mut self, now: Nanos, tag: u32) {
+        let Some(entry) = &mut self.entries[tag as usize] else { return };
+        entry.with = None;
+        let class = entry.class;
+        if !entry.open {
+            self.close(tag);
+        } else if !self.place(now, tag) {
+            self.waiting[class.index()].push_front(tag);
+        }
+    }
+
+    /// Gives a request to a key server. `false`: it has to wait for room.
+    fn place(&mut self, now: Nanos, tag: u32) -> bool {
+        let Some(entry) = &self.entries[tag as usize] else { return true };
+        let size = u32::try_from(entry.input.len()).unwrap_or(u32::MAX);
+        match self.farm.place(now, tag, entry.class, size) {
+            Placed::Given { member, ticket } => self.give(tag, member, ticket),
+            Placed::Nobody if !self.kinds.lingers(entry.class) => self.end(tag, Ended::Elsewhere),
+            Placed::Nobody | Placed::Full => return false,
+        }
+        true
+    }
+
+    fn give(&mut self, tag: u32, member: Member, ticket: Ticket) {
+        if let Some(entry) = &mut self.entries[tag as usize] {
+            entry.with = Some((member, ticket));
+            self.asks.push((tag, member, ticket));
+        }
+    }
+
+    /// The time of a request is over: the service is answered. Whoever has it is heard or lost some time.
+    fn too_late(&mut self, tag: u32, ticket: u64) {
+        let entry = self.entries[tag as usize].as_mut().filter(|entry| entry.ticket == ticket && entry.open);
+        let Some(entry) = entry else { return };
+        if entry.with.is_some() {
+            entry.open = false;
+            return self.said.push_back(Said::Answer { ticket, ended: Ended::Elsewhere });
+        }
+        self.waiting[entry.class.index()].retain(|waits| *waits != tag);
+        self.end(tag, Ended::Elsewhere);
+    }
+
+    fn end(&mut self, tag: u32, ended: Ended) {
+        if let Some(entry) = self.entries[tag as usize].as_ref().filter(|entry| entry.open) {
+            self.said.push_back(Said::Answer { ticket: entry.ticket, ended });
+        }
+        self.close(tag);
+    }
+
+    fn close(&mut self, tag: u32) {
+        let Some(entry) = self.entries[tag as usize].take() else { return };
+        self.kinds.done(entry.class);
+        self.farm.forget(tag);
+        self.free.push(tag);
+    }
+
+    /// Something that people can change, told once.
+    fn note(&mut self, server: &Rc<str>, what: String) {
+        let note = format!("the key server {server} {what}");
+        if self.noted.len() < MOST_NOTES && self.noted.insert((server.clone(), what)) {
+            self.notes.push(note);
+        }
+    }
+}

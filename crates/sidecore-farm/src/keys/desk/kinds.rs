@@ -1,0 +1,134 @@
+//! Keys that are offered, as kinds of events: a number for each, given to another key when nobody uses it any more.
+
+use sidecore_client::gateway::Offer;
+use sidecore_core::session::Class;
+use sidecore_core::time::Nanos;
+use std::rc::Rc;
+
+/// A key of which the last key server was lost is offered for so long as before: most come back at once.
+const LINGER: Nanos = 60_000_000;
+
+/// Keys of which a gateway knows.
+#[derive(Debug)]
+pub(super) struct Kinds(Vec<Option<Kind>>);
+
+#[derive(Debug)]
+struct Kind {
+    key: Rc<str>,
+    public: Rc<[u8]>,
+    /// Key servers that offer it.
+    servers: u32,
+    /// Requests for it that are not done.
+    requests: u32,
+    /// Nobody offers it any more: until then requests wait for one who does.
+    until: Option<Nanos>,
+}
+
+/// Why a key is not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// Others offer another key of this name.
+    Another,
+    /// There are as many as a gateway takes.
+    TooMany,
+}
+
+impl Kinds {
+    pub(super) fn new() -> Self {
+        Self((0..Class::COUNT).map(|_| None).collect())
+    }
+
+    /// One more key server offers a key. The flag: it is the first one.
+    pub(super) fn offer(&mut self, offer: &Offer<'_>) -> Result<(Class, bool), Unfit> {
+        let known = self.place(|kind| kind.as_ref().is_some_and(|kind| *kind.key == *offer.key));
+        let (class, kind) = match known {
+            Some((class, Some(kind))) if *kind.public == *offer.public || kind.is_free() => (class, kind),
+            Some(_) => return Err(Unfit::Another),
+            None => {
+                let (class, free) = self.place(Option::is_none).ok_or(Unfit::TooMany)?;
+                let public = offer.public.into();
+                (class, free.insert(Kind { key: offer.key.into(), public, servers: 0, requests: 0, until: None }))
+            }
+        };
+        let first = kind.is_free();
+        // Its former key servers are gone, and it may be another key.
+        if first {
+            kind.public = offer.public.into();
+        }
+        kind.until = None;
+        kind.servers += 1;
+        Ok((class, first))
+    }
+
+    /// One key server less offers a key.
+    pub(super) fn withdraw(&mut self, now: Nanos, class: Class) {
+        if let Some(kind) = &mut self.0[class.index()] {
+            kind.servers -= 1;
+            kind.until = (kind.servers == 0).then(|| now.saturating_add(LINGER));
+        }
+    }
+
+    /// Nobody will offer this key again.
+    pub(super) fn expire(&mut self, key: &str) {
+        let is_it = |kind: &&mut Kind| *kind.key == *key && kind.servers == 0;
+        if let Some(kind) = self.0.iter_mut().flatten().find(is_it) {
+            kind.until = Some(0);
+        }
+    }
+
+    /// A key that nobody has offered for a while.
+    pub(super) fn next_gone(&mut self, now: Nanos) -> Option<(Class, Rc<str>)> {
+        let is_gone = |kind: &Option<Kind>| kind.as_ref().and_then(|kind| kind.until).is_some_and(|until| until <= now);
+        let (class, kind) = self.place(is_gone)?;
+        let kind = kind.as_mut()?;
+        kind.until = None;
+        let key = kind.key.clone();
+        self.tidy(class);
+        Some((class, key))
+    }
+
+    /// Whether a request that nobody can be asked for waits for one who can.
+    pub(super) fn lingers(&self, class: Class) -> bool {
+        self.0[class.index()].as_ref().is_some_and(|kind| kind.until.is_some())
+    }
+
+    /// One more request for a key that somebody offers.
+    pub(super) fn request(&mut self, key: &str) -> Option<Class> {
+        let is_it = |kind: &Option<Kind>| kind.as_ref().is_some_and(|kind| !kind.is_free() && *kind.key == *key);
+        let (class, kind) = self.place(is_it)?;
+        kind.as_mut()?.requests += 1;
+        Some(class)
+    }
+
+    /// A request is done.
+    pub(super) fn done(&mut self, class: Class) {
+        if let Some(kind) = &mut self.0[class.index()] {
+            kind.requests -= 1;
+        }
+        self.tidy(class);
+    }
+
+    /// The key's name and public part.
+    pub(super) fn key(&self, class: Class) -> Option<(Rc<str>, Rc<[u8]>)> {
+        self.0[class.index()].as_ref().map(|kind| (kind.key.clone(), kind.public.clone()))
+    }
+
+    fn place(&mut self, is_it: impl Fn(&Option<Kind>) -> bool) -> Option<(Class, &mut Option<Kind>)> {
+        Class::all().zip(&mut self.0).find(|(_, kind)| is_it(kind))
+    }
+
+    /// The number is another key's from when nobody offers this one and no request is for it.
+    fn tidy(&mut self, class: Class) {
+        let place = &mut self.0[class.index()];
+        if place.as_ref().is_some_and(|kind| kind.is_free() && kind.requests == 0) {
+            *place = None;
+        }
+    }
+}
+
+impl Kind {
+    /// Nobody offers it, nor has for a while.
+    fn is_free(&self) -> bool {
+        self.servers == 0 && self.until.is_none()
+    }
+}

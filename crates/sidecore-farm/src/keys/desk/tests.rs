@@ -1,0 +1,229 @@
+//! A desk by itself: what it tells the service, and whom it asks.
+
+use super::*;
+
+const MS: Nanos = 1_000_000;
+
+fn desk() -> Desk {
+    let (balance, patience, silence) = (Balance::Eft, 1000 * MS, 40 * MS);
+    Desk::new(Settings { number: 1, balance, depth: 8, patience, silence })
+}
+
+fn letter(incarnation: u64, up: Up<'_>) -> Letter<'_> {
+    Letter { gateway: 1, incarnation, up }
+}
+
+fn join(desk: &mut Desk, now: Nanos, name: &str, incarnation: u64, keys: &[&str]) {
+    let offers = keys.iter().map(|key| Offer { key, public: key.as_bytes() }).collect();
+    desk.heard(now, name, &letter(incarnation, Up::Join { slots: 2, offers }));
+}
+
+fn ask(desk: &mut Desk, now: Nanos, ticket: u64, key: &str) {
+    let (scheme, operation) = (Scheme::Ed25519, Operation::Sign);
+    desk.asked(now, &Request { ticket, key, scheme, operation, input: &[7] });
+}
+
+/// What the service was told of requests.
+fn answers(desk: &mut Desk) -> Vec<(u64, Ended)> {
+    let answer = |said| if let Said::Answer { ticket, ended } = said { Some((ticket, ended)) } else { None };
+    desk.said().drain(..).filter_map(answer).collect()
+}
+
+/// What the service was told of keys.
+fn keys(desk: &mut Desk) -> Vec<String> {
+    let key = |said| match said {
+        Said::Offer { key, .. } => Some(format!("+{key}")),
+        Said::Withdraw(key) => Some(format!("-{key}")),
+        Said::Answer { .. } => None,
+    };
+    desk.said().drain(..).filter_map(key).collect()
+}
+
+/// Who was asked under which tickets for which key.
+fn asked(desk: &mut Desk) -> Vec<(String, String, u64)> {
+    let mut all = Vec::new();
+    for Outgoing { server, key, body } in desk.outgoing(1 << 20) {
+        let asks = wire::asks(&body, &key).unwrap();
+        all.extend(asks.list.iter().map(|request| (server.to_string(), key.to_string(), request.ticket)));
+    }
+    all
+}
+
+fn answer(desk: &mut Desk, now: Nanos, name: &str, incarnation: u64, ticket: u64, outcome: Outcome<'_>) {
+    let list = vec![Answer { ticket, held_ns: MS, work_ns: MS, outcome }];
+    desk.heard(now, name, &letter(incarnation, Up::Answers(list)));
+}
+
+#[test]
+fn the_service_is_told_of_a_key_once_and_when_nobody_has_it_any_more() {
+    let mut desk = desk();
+    join(&mut desk, 0, "one", 11, &["a", "b"]);
+    join(&mut desk, 0, "one", 11, &["a", "b"]);
+    assert_eq!(keys(&mut desk), ["+a", "+b"]);
+    join(&mut desk, 0, "two", 21, &["b", "c"]);
+    assert_eq!(keys(&mut desk), ["+c"]);
+    assert_eq!(desk.presence().members, [11, 21]);
+    desk.heard(30 * MS, "two", &letter(21, Up::Beat { received: 0, answered: 0 }));
+    desk.tick(41 * MS);
+    assert!(keys(&mut desk).is_empty() && desk.presence().members == [21]);
+    desk.heard(70 * MS, "two", &letter(21, Up::Beat { received: 0, answered: 0 }));
+    desk.tick(101 * MS);
+    assert_eq!(keys(&mut desk), ["-a"]);
+    desk.heard(102 * MS, "two", &letter(21, Up::Leave));
+    desk.tick(162 * MS);
+    assert_eq!(keys(&mut desk), ["-b", "-c"]);
+}
+
+#[test]
+fn a_request_is_answered_once_by_whoever_it_is_with() {
+    let mut desk = desk();
+    join(&mut desk, 0, "one", 11, &["a"]);
+    ask(&mut desk, 0, 5, "a");
+    let [(server, key, ticket)] = asked(&mut desk).try_into().unwrap();
+    assert_eq!((server.as_str(), key.as_str()), ("one", "a"));
+    answer(&mut desk, MS, "one", 10, ticket, Outcome::Done(&[1]));
+    answer(&mut desk, MS, "two", 11, ticket, Outcome::Done(&[1]));
+    answer(&mut desk, MS, "one", 11, ticket + 1, Outcome::Done(&[1]));
+    answer(&mut desk, MS, "one", 11, u64::MAX, Outcome::Done(&[1]));
+    assert_eq!(answers(&mut desk), [], "of another time, of another, of another request");
+    answer(&mut desk, MS, "one", 11, ticket, Outcome::Done(&[9]));
+    answer(&mut desk, MS, "one", 11, ticket, Outcome::Done(&[9]));
+    assert_eq!(answers(&mut desk), [(5, Ended::Done(vec![9]))]);
+}
+
+#[test]
+fn requests_of_a_lost_key_server_are_with_another_at_once_and_its_late_answer_is_dropped() {
+    let mut desk = desk();
+    join(&mut desk, 0, "one", 11, &["a"]);
+    (0..4).for_each(|ticket| ask(&mut desk, 0, ticket, "a"));
+    let before = asked(&mut desk);
+    assert!(before.len() == 4 && before.iter().all(|(server, ..)| server == "one"));
+    join(&mut desk, 35 * MS, "two", 21, &["a"]);
+    assert_eq!(asked(&mut desk), []);
+    desk.tick(41 * MS);
+    let after = asked(&mut desk);
+    assert!(after.len() == 4 && after.iter().all(|(server, ..)| server == "two"));
+    for (_, _, ticket) in before {
+        answer(&mut desk, 42 * MS, "one", 11, ticket, Outcome::Done(&[1]));
+        answer(&mut desk, 42 * MS, "two", 21, ticket, Outcome::Done(&[1]));
+    }
+    assert!(answers(&mut desk).is_empty(), "too late, and of another");
+    for (_, _, ticket) in after {
+        answer(&mut desk, 43 * MS, "two", 21, ticket, Outcome::Done(&[2]));
+    }
+    let mut answered = answers(&mut desk);
+    answered.sort_by_key(|(ticket, _)| *ticket);
+    assert_eq!(answered, [0, 1, 2, 3].map(|ticket| (ticket, Ended::Done(vec![2]))));
+}
+
+#[test]
+fn a_key_that_nobody_offers_is_elsewhere_at_once_or_after_a_moment() {
+    let mut desk = desk();
+    ask(&mut desk, 0, 1, "a");
+    join(&mut desk, 0, "one", 11, &["a"]);
+    ask(&mut desk, 0, 2, "b");
+    assert_eq!(answers(&mut desk), [1, 2].map(|ticket| (ticket, Ended::Elsewhere)));
+    ask(&mut desk, 0, 3, "a");
+    asked(&mut desk);
+    desk.tick(50 * MS);
+    ask(&mut desk, 100 * MS, 4, "a");
+    desk.tick(109 * MS);
+    assert_eq!(answers(&mut desk), []);
+    desk.tick(110 * MS);
+    let mut answered = answers(&mut desk);
+    answered.sort_by_key(|(ticket, _)| *ticket);
+    assert_eq!(answered, [3, 4].map(|ticket| (ticket, Ended::Elsewhere)));
+}
+
+#[test]
+fn a_key_server_that_was_lost_by_mistake_and_joins_again_costs_a_moment_and_no_request() {
+    let mut desk = desk();
+    join(&mut desk, 0, "one", 11, &["a"]);
+    assert_eq!(keys(&mut desk), ["+a"]);
+    ask(&mut desk, 0, 3, "a");
+    asked(&mut desk);
+    desk.tick(50 * MS);
+    join(&mut desk, 60 * MS, "one", 12, &["a"]);
+    let [(_, _, ticket)] = asked(&mut desk).try_into().unwrap();
+    answer(&mut desk, 61 * MS, "one", 12, ticket, Outcome::Done(&[1]));
+    assert_eq!(desk.said().drain(..).collect::<Vec<_>>(), [Said::Answer { ticket: 3, ended: Ended::Done(vec![1]) }]);
+}
+
+#[test]
+fn a_request_that_one_fails_at_is_asked_of_another_and_fails_after_three() {
+    let mut desk = desk();
+    join(&mut desk, 0, "one", 11, &["a"]);
+    join(&mut desk, 0, "two", 21, &["a"]);
+    ask(&mut desk, 0, 1, "a");
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        let [(server, _, ticket)] = asked(&mut desk).try_into().unwrap();
+        let incarnation = if server == "one" { 11 } else { 21 };
+        answer(&mut desk, MS, &server, incarnation, ticket, Outcome::Elsewhere);
+        servers.push(server);
+    }
+    assert_ne!(servers[0], servers[1]);
+    assert_eq!(answers(&mut desk), [(1, Ended::Elsewhere)]);
+    // A refusal is one, whoever says it.
+    ask(&mut desk, 0, 2, "a");
+    let [(server, _, ticket)] = asked(&mut desk).try_into().unwrap();
+    answer(&mut desk, MS, &server, if server == "one" { 11 } else { 21 }, ticket, Outcome::Refused(5));
+    assert_eq!(answers(&mut desk), [(2, Ended::Refused(5))]);
+}
+
+#[test]
+fn a_request_without_an_answer_is_given_up_in_time_and_its_place_is_another_s_later() {
+    let mut desk = desk();
+    join(&mut desk, 0, "one", 11, &["a"]);
+    (0..16).for_each(|ticket| ask(&mut desk, 0, ticket, "a"));
+    ask(&mut desk, 0, 99, "a");
+    assert_eq!(answers(&mut desk), [(99, Ended::Elsewhere)], "as many as twice the depth");
+    let with = asked(&mut desk);
+    for at in 1..=100 {
+        desk.heard(at * 10 * MS, "one", &letter(11, Up::Beat { received: with.len() as u64, answered: 0 }));
+        desk.tick(at * 10 * MS);
+    }
+    assert_eq!(answers(&mut desk).len(), 16);
+    for (_, _, ticket) in with {
+        answer(&mut desk, 1001 * MS, "one", 11, ticket, Outcome::Done(&[1]));
+    }
+    assert_eq!(answers(&mut desk), [], "too late");
+    (0..16).for_each(|ticket| ask(&mut desk, 1002 * MS, ticket, "a"));
+    assert_eq!(answers(&mut desk), []);
+}
+
+#[test]
+fn a_key_with_another_public_part_and_one_too_many_are_not_taken() {
+    let mut desk = desk();
+    join(&mut desk, 0, "one", 11, &["a"]);
+    let offers = vec![Offer { key: "a", public: b"another" }, Offer { key: "a..b", public: b"x" }];
+    desk.heard(0, "two", &letter(21, Up::Join { slots: 1, offers }));
+    assert_eq!(desk.presence().members, [11]);
+    let notes = desk.notes().join("\n");
+    assert!(notes.contains("another public part") && notes.contains("cannot be part of a subject"), "{notes}");
+    let many: Vec<String> = (0..=Class::COUNT).map(|number| format!("key{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    join(&mut desk, 0, "three", 31, &many);
+    assert_eq!(keys(&mut desk).len(), Class::COUNT);
+    assert!(desk.notes().join("\n").contains("at most"));
+}
+
+#[test]
+fn a_key_that_nats_forbids_is_withdrawn_and_not_taken_again() {
+    let mut desk = desk();
+    join(&mut desk, 0, "one", 11, &["a", "b"]);
+    keys(&mut desk);
+    desk.denied(0, "b");
+    assert!(desk.presence().members.is_empty());
+    join(&mut desk, 0, "one", 12, &["a", "b"]);
+    desk.tick(MS);
+    assert_eq!(keys(&mut desk), ["-b"], "at once, and the other is offered as before");
+}
+
+#[test]
+fn what_is_for_another_gateway_is_nothing_here() {
+    let mut desk = desk();
+    let offers = vec![Offer { key: "a", public: b"x" }];
+    desk.heard(0, "one", &Letter { gateway: 2, incarnation: 11, up: Up::Join { slots: 1, offers } });
+    assert_eq!(keys(&mut desk), [""; 0]);
+}

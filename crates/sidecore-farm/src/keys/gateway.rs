@@ -1,0 +1,282 @@
+//! `sidecore farm gateway`: connects a remote device of the service on this machine with key servers on others.
+
+use super::desk::{Desk, Settings};
+use super::subjects::{Subjects, asked, token};
+use super::{BEAT, HEADROOM, fresh, own_name, wire};
+use crate::args;
+use crate::connect::connect_and_hear;
+use crate::output::tell;
+use crate::signals::Signals;
+use crate::sys::watch_gateway;
+use async_nats::connection::State;
+use async_nats::{Client, Event, Message, Subscriber};
+use futures_util::{FutureExt, StreamExt};
+use sidecore_client::client::Options;
+use sidecore_client::gateway::{Ask, Gateway, MAX_INPUT, MAX_PACKET, SILENCE, Tell, Welcome};
+use sidecore_client::sys::clock;
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+
+/// Pause before it is tried again to reach the service.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Longest wait for room to send to NATS: the service is not to take this gateway for dead.
+const SEND: Duration = Duration::from_millis(20);
+/// What NATS servers complain of.
+type Denials = UnboundedReceiver<String>;
+/// Most messages that are taken at once.
+const AT_ONCE: usize = 256;
+/// What a request may take of the time that the service allows, percent.
+const OF_TIMEOUT: u64 = 75;
+
+/// Serves the device until this process is told to end. The exit code.
+pub(crate) async fn run(args: &args::Gateway) -> Result<u8, String> {
+    let mut signals = Signals::new()?;
+    let (sender, denials) = unbounded_channel();
+    let heard = move |event: &Event| {
+        if let Event::ServerError(said) = event {
+            // Nobody listens any more: the process ends.
+            let _ = sender.send(said.to_string());
+        }
+    };
+    let client = connect_and_hear(&args.farm, heard).await?;
+    if client.max_payload() < MAX_INPUT + 2 * HEADROOM {
+        return Err(format!("the NATS server's max_payload is {} bytes: set it to 1MB", client.max_payload()));
+    }
+    tokio::select! {
+        () = signals.next() => Ok(0),
+        never = serve_again_and_again(args, &client, denials) => never,
+    }
+}
+
+async fn serve_again_and_again(args: &args::Gateway, client: &Client, mut denials: Denials) -> Result<u8, String> {
+    let options = options(args);
+    let mut told = String::new();
+    loop {
+        let why = match attach(&options, &args.device).await? {
+            Ok((gateway, welcome)) => {
+                tell(format_args!("serves the device {} with the farm {}", args.device, welcome.farm));
+                told.clear();
+                serve(args, client, &mut denials, gateway, &welcome).await?
+            }
+            Err(why) => why,
+        };
+        if why != told {
+            tell(format_args!("{why}; trying again"));
+            told = why;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Connects to the service without holding up the connection to NATS.
+async fn attach(options: &Options, device: &str) -> Result<Result<(Gateway, Welcome), String>, String> {
+    let (options, device) = (options.clone(), device.to_owned());
+    let attached = tokio::task::spawn_blocking(move || Gateway::connect(&options, &device)).await;
+    attached.map(|attached| attached.map_err(|error| error.to_string())).map_err(|error| error.to_string())
+}
+
+fn options(args: &args::Gateway) -> Options {
+    Options { socket: args.socket.clone(), name: "sidecore-gateway".to_owned(), ..Options::default() }
+}
+
+/// Serves one connection to the service until it ends: why it did.
+async fn serve(
+    args: &args::Gateway,
+    client: &Client,
+    denials: &mut Denials,
+    gateway: Gateway,
+    welcome: &Welcome,
+) -> Result<String, String> {
+    let farm = args::name(&welcome.farm).map_err(|error| format!("the device's farm {:?}: {error}", welcome.farm))?;
+    let (subjects, name) = (Subjects::new(&farm), own_name(args.name.as_deref()));
+    let ups = client.subscribe(subjects.every_up(&name)).await;
+    let ups = ups.map_err(|error| format!("cannot hear the key servers: {error}"))?;
+    let number = fresh()?;
+    let settings = Settings {
+        number,
+        balance: args.balance,
+        depth: welcome.depth,
+        patience: Nanos::from(welcome.timeout_ms) * 1_000_000 * OF_TIMEOUT / 100,
+        silence: args.silence * 1_000_000,
+    };
+    let gateway = watch_gateway(gateway).map_err(|error| format!("cannot wait for the service: {error}"))?;
+    let outbox = Outbox { client, subjects, name, beat: Vec::new() };
+    let (desk, silence) = (Desk::new(settings), Duration::from_millis(args.silence));
+    Ok(Session { desk, gateway, ups, denials, outbox, heard: clock::now(), blocked: false, silence }.run().await)
+}
+
+/// One connection to the service.
+struct Session<'a> {
+    desk: Desk,
+    gateway: AsyncFd<Gateway>,
+    ups: Subscriber,
+    denials: &'a mut Denials,
+    outbox: Outbox<'a>,
+    /// When the service said something last.
+    heard: Nanos,
+    /// The service has not read what was said before.
+    blocked: bool,
+    /// After so long without a word a key server is lost.
+    silence: Duration,
+}
+
+impl Session<'_> {
+    async fn run(mut self) -> String {
+        let mut beats = interval(Duration::from_nanos(BEAT));
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut room = vec![0; MAX_PACKET];
+        loop {
+            let done = tokio::select! {
+                readable = self.gateway.readable() => readable.map(drop).and_then(|()| self.hear(&mut room)),
+                writable = self.gateway.writable(), if self.blocked => writable.map(drop),
+                up = self.ups.next() => {
+                    let Some(up) = up else { return "the connection to NATS ended".to_owned() };
+                    self.take(&up);
+                    self.take_all();
+                    Ok(())
+                }
+                Some(said) = self.denials.recv() => {
+                    self.denied(&said);
+                    Ok(())
+                }
+                due = beats.tick() => self.beat(due),
+            };
+            let done = done.and_then(|()| self.say());
+            if let Err(error) = done {
+                return gone(&error);
+            }
+            self.outbox.send(&mut self.desk).await;
+        }
+    }
+
+    /// What the service asks.
+    fn hear(&mut self, room: &mut [u8]) -> io::Result<()> {
+        let now = clock::now();
+        for _ in 0..AT_ONCE {
+            let desk = &mut self.desk;
+            let heard = self.gateway.try_io(Interest::READABLE, |gateway| {
+                if let Ask::Request(request) = gateway.hear(room)? {
+                    desk.asked(now, &request);
+                }
+                Ok(())
+            });
+            match heard {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                other => other?,
+            }
+            self.heard = now;
+        }
+        Ok(())
+    }
+
+    /// What the service is told.
+    fn say(&mut self) -> io::Result<()> {
+        self.blocked = false;
+        while let Some(said) = self.desk.said().front() {
+            match self.gateway.try_io(Interest::WRITABLE, |gateway| gateway.tell(&said.tell())) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    return Ok(());
+                }
+                other => other?,
+            }
+            self.desk.said().pop_front();
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, up: &Message) {
+        if let (Some(server), Some(letter)) = (token(&up.subject, 4), wire::letter(&up.payload)) {
+            self.desk.heard(clock::now(), server, &letter);
+        }
+    }
+
+    /// Takes what has arrived as well.
+    fn take_all(&mut self) {
+        for _ in 0..AT_ONCE {
+            let Some(Some(up)) = self.ups.next().now_or_never() else { break };
+            self.take(&up);
+        }
+    }
+
+    /// A NATS server says what is wrong. A key that this gateway may not ask for is not offered to the service.
+    fn denied(&mut self, said: &str) {
+        let subject = said.split('"').nth(1).filter(|_| said.to_lowercase().contains("permissions violation"));
+        let Some(subject) = subject else { return };
+        tell(format_args!("NATS says: {said}; see the permissions in docs/remote-keys.md"));
+        if let Some((_, key)) = asked(subject) {
+            self.desk.denied(clock::now(), key);
+        }
+    }
+
+    fn beat(&mut self, due: Instant) -> io::Result<()> {
+        let now = clock::now();
+        // This process was stopped, or had no core: who is silent is not known.
+        if due.elapsed() > self.silence / 2 {
+            self.desk.woke(now);
+            self.heard = now;
+        }
+        self.take_all();
+        self.desk.tick(now);
+        self.outbox.beat = wire::encode(&self.desk.presence());
+        if now.saturating_sub(self.heard) > SILENCE {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        if self.blocked {
+            return Ok(());
+        }
+        match self.gateway.try_io(Interest::WRITABLE, |gateway| gateway.tell(&Tell::Beat)) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn gone(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+            "the service ended the connection: see its log".to_owned()
+        }
+        ErrorKind::TimedOut => "the service is silent".to_owned(),
+        _ => format!("the connection to the service is broken: {error}"),
+    }
+}
+
+/// What goes to key servers.
+struct Outbox<'a> {
+    client: &'a Client,
+    subjects: Subjects,
+    name: String,
+    /// Not sent yet.
+    beat: Vec<u8>,
+}
+
+impl Outbox<'_> {
+    async fn send(&mut self, desk: &mut Desk) {
+        desk.notes().into_iter().for_each(tell);
+        let mut messages: VecDeque<(String, Vec<u8>)> = VecDeque::new();
+        for ask in desk.outgoing(self.client.max_payload()) {
+            messages.push_back((self.subjects.ask(&self.name, &ask.server, &ask.key), ask.body));
+        }
+        if !self.beat.is_empty() {
+            messages.push_back((self.subjects.gateway(&self.name), std::mem::take(&mut self.beat)));
+        }
+        for (subject, body) in messages {
+            publish(self.client, subject, body).await;
+        }
+    }
+}
+
+/// Publishes where there is a connection. What is not sent counts as lost: whoever waits for it hears nothing, and goes on.
+pub(super) async fn publish(client: &Client, subject: String, body: Vec<u8>) {
+    if client.connection_state() == State::Connected {
+        // Too long, or no connection: both are seen by the beats that do not come.
+        let _ = timeout(SEND, client.publish(subject, body.into())).await;
+    }
+}

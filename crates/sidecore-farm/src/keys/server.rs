@@ -1,0 +1,206 @@
+//! `sidecore farm key-server`: lets gateways on other machines use keys of the service on this machine.
+//!
+//! It is an ordinary client of the service: which keys it may use, the service decides by the user that it runs as. It
+//! joins every gateway that it hears, offers them the keys, has their requests done, and answers.
+
+mod links;
+mod offered;
+mod workers;
+
+use super::gateway::publish;
+use super::subjects::{Subjects, asked, token};
+use super::{BEAT, HEADROOM, own_name, tell_what_is_denied, wire};
+use crate::args;
+use crate::connect::connect;
+use crate::output::tell;
+use crate::signals::Signals;
+use async_nats::{Client, Message, Subscriber};
+use futures_util::{FutureExt, StreamExt};
+use links::{Links, Post};
+use offered::{Keys, Offered};
+use sidecore_client::client::Options;
+use sidecore_client::gateway::{MAX_INPUT, MAX_RESULT};
+use sidecore_client::sys::clock;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use workers::{Job, Workers};
+
+/// How long a request may take at the service.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long requests may take that are there when this process is told to end.
+const LAST: Duration = Duration::from_secs(2);
+/// Most messages that are taken at once.
+const AT_ONCE: usize = 256;
+
+/// Serves until this process is told to end. The exit code.
+pub(crate) async fn run(args: &args::KeyServer) -> Result<u8, String> {
+    let mut signals = Signals::new()?;
+    let client = connect(&args.farm).await?;
+    if client.max_payload() < MAX_INPUT.max(MAX_RESULT) + 2 * HEADROOM {
+        return Err(format!("the NATS server's max_payload is {} bytes: set it to 1MB", client.max_payload()));
+    }
+    let options = Options {
+        socket: args.socket.clone(),
+        name: "sidecore-key-server".to_owned(),
+        patience: PATIENCE,
+        ..Options::default()
+    };
+    let slots = args.jobs.unwrap_or_else(twice_the_cores);
+    let keys = Keys::watch(&options, &args.allow).await?;
+    let workers = Workers::start(slots, &options, &keys.poke())?;
+    let (subjects, name) = (Subjects::new(&args.farm.farm), own_name(args.name.as_deref()));
+    let mut server = Server::subscribed(client, subjects, name, slots, keys, workers).await?;
+    tokio::select! {
+        () = signals.next() => {}
+        () = tell_what_is_denied() => {}
+        ended = server.run() => return Err(ended),
+    }
+    server.end().await;
+    Ok(0)
+}
+
+fn twice_the_cores() -> u16 {
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    u16::try_from(2 * cores).unwrap_or(u16::MAX).min(64)
+}
+
+struct Server {
+    client: Client,
+    subjects: Subjects,
+    name: String,
+    gateways: Subscriber,
+    asks: Subscriber,
+    keys: watch::Receiver<Arc<Offered>>,
+    links: Links,
+    workers: Workers,
+    answers: mpsc::UnboundedReceiver<workers::Answered>,
+    /// Jobs without an answer.
+    open: usize,
+    /// What ends with it.
+    _keys: Keys,
+}
+
+impl Server {
+    async fn subscribed(
+        client: Client,
+        subjects: Subjects,
+        name: String,
+        slots: u16,
+        keys: Keys,
+        (workers, answers): (Workers, mpsc::UnboundedReceiver<workers::Answered>),
+    ) -> Result<Self, String> {
+        let deaf = |error| format!("cannot hear gateways: {error}");
+        let asks = client.subscribe(subjects.every_ask(&name)).await.map_err(deaf)?;
+        let gateways = client.subscribe(subjects.every_gateway()).await.map_err(deaf)?;
+        tell(format_args!("key server {name}: {slots} requests at a time"));
+        let (links, receiver) = (Links::new(slots), keys.receiver());
+        Ok(Self {
+            client,
+            subjects,
+            name,
+            gateways,
+            asks,
+            keys: receiver,
+            links,
+            workers,
+            answers,
+            open: 0,
+            _keys: keys,
+        })
+    }
+
+    /// Serves until the connection to NATS is gone for good: says so.
+    async fn run(&mut self) -> String {
+        let mut beats = interval(Duration::from_nanos(BEAT));
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                ask = self.asks.next() => {
+                    let Some(ask) = ask else { return "the connection to NATS ended".to_owned() };
+                    self.take(&ask);
+                    for _ in 0..AT_ONCE {
+                        let Some(Some(ask)) = self.asks.next().now_or_never() else { break };
+                        self.take(&ask);
+                    }
+                }
+                answered = self.answers.recv() => self.take_answers(answered),
+                presence = self.gateways.next() => {
+                    let Some(presence) = presence else { return "the connection to NATS ended".to_owned() };
+                    self.meet(&presence);
+                }
+                changed = self.keys.changed() => {
+                    if changed.is_err() {
+                        return "the thread that watches the keys ended".to_owned();
+                    }
+                    let any = self.keys.borrow_and_update().any();
+                    self.links.keys_changed(any);
+                }
+                _ = beats.tick() => self.links.beat(clock::now()),
+            }
+            self.post().await;
+        }
+    }
+
+    /// Says that it leaves, does what it has, and answers.
+    async fn end(mut self) {
+        self.links.leave();
+        self.post().await;
+        let last = async {
+            while self.open > 0 {
+                let answered = self.answers.recv().await;
+                self.take_answers(answered);
+                self.post().await;
+            }
+        };
+        if timeout(LAST, last).await.is_err() {
+            tell("ends with requests that its service has not answered");
+        }
+        // There is nobody to tell that this failed.
+        let _ = timeout(LAST, self.client.flush()).await;
+    }
+
+    /// Requests of a gateway.
+    fn take(&mut self, ask: &Message) {
+        let now = clock::now();
+        let Some((gateway, key)) = asked(&ask.subject) else { return };
+        let Some(asks) = wire::asks(&ask.payload, key) else { return };
+        let Some(origin) = self.links.received(gateway, &asks) else { return };
+        let offered = self.keys.borrow().clone();
+        for request in asks.list {
+            let job = offered.key(key).and_then(|key| Job::new(origin.clone(), now, key, &request));
+            if job.is_some_and(|job| self.workers.give(job)) {
+                self.open += 1;
+            } else {
+                self.links.elsewhere(&origin, request.ticket);
+            }
+        }
+    }
+
+    fn take_answers(&mut self, first: Option<workers::Answered>) {
+        let now = clock::now();
+        let mut next = first;
+        while let Some(answered) = next {
+            self.open -= 1;
+            self.links.answered(now, answered);
+            next = self.answers.try_recv().ok();
+        }
+    }
+
+    fn meet(&mut self, message: &Message) {
+        if let (Some(gateway), Some(presence)) = (token(&message.subject, 3), wire::presence(&message.payload)) {
+            self.links.meet(clock::now(), gateway, &presence);
+        }
+    }
+
+    async fn post(&mut self) {
+        let offered = self.keys.borrow().clone();
+        let most = self.client.max_payload();
+        for Post { gateway, body } in self.links.posts(clock::now(), &offered, most) {
+            publish(&self.client, self.subjects.up(&gateway, &self.name), body).await;
+        }
+    }
+}

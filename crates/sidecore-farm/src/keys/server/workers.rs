@@ -1,0 +1,173 @@
+//! Threads that have requests done by the service: one request each at a time, on a lane of its own.
+
+use super::links::Origin;
+use sidecore_client::client::Options;
+use sidecore_client::face::call::{Request as Call, call};
+use sidecore_client::face::failure::Reason;
+use sidecore_client::face::key::Key;
+use sidecore_client::face::pause::Caller;
+use sidecore_client::gateway::{Operation, Outcome, Request};
+use sidecore_client::spec::Scheme;
+use sidecore_client::sys::clock;
+use sidecore_core::session::Refusal;
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Most requests that wait for a thread: a gateway gives more only if it breaks the protocol.
+const MOST: usize = 8192;
+/// Bytes of a shared secret.
+const SECRET: usize = 32;
+
+/// A request of a gateway.
+pub(super) struct Job {
+    origin: Origin,
+    ticket: u64,
+    arrived: Nanos,
+    key: Arc<Key>,
+    scheme: Scheme,
+    operation: Operation,
+    input: Vec<u8>,
+}
+
+impl Job {
+    /// `None`: the scheme is none of private keys.
+    pub(super) fn new(origin: Origin, arrived: Nanos, key: Arc<Key>, request: &Request<'_>) -> Option<Self> {
+        let (scheme, operation, input) = (request.scheme.clone(), request.operation, request.input.to_vec());
+        let job = Self { origin, ticket: request.ticket, arrived, key, scheme, operation, input };
+        request.scheme.is_asymmetric().then_some(job)
+    }
+
+    fn max_output(&self) -> usize {
+        match self.operation {
+            Operation::Derive | Operation::Decapsulate => SECRET,
+            Operation::Sign | Operation::SignDigest | Operation::Decrypt => self.key.public.max_len(),
+        }
+    }
+}
+
+/// What became of a job.
+pub(super) struct Answered {
+    pub(super) origin: Origin,
+    pub(super) ticket: u64,
+    pub(super) arrived: Nanos,
+    pub(super) work_ns: Nanos,
+    pub(super) done: Done,
+}
+
+/// The result, or why there is none.
+pub(super) enum Done {
+    Result(Vec<u8>),
+    Refused(Refusal),
+    Elsewhere,
+}
+
+impl Done {
+    pub(super) fn outcome(&self) -> Outcome<'_> {
+        match self {
+            Self::Result(result) => Outcome::Done(result),
+            Self::Refused(reason) => Outcome::refused(*reason),
+            Self::Elsewhere => Outcome::Elsewhere,
+        }
+    }
+}
+
+/// The threads.
+pub(super) struct Workers {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    ended: bool,
+}
+
+impl Workers {
+    /// So many threads. `poke`: has the keys looked at, where the service or a key is found to be gone.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(super) fn start(
+        slots: u16,
+        options: &Options,
+        poke: &SyncSender<()>,
+    ) -> Result<(Self, UnboundedReceiver<Answered>), String> {
+        let (answers, receiver) = unbounded_channel();
+        let workers = Self { shared: Arc::default() };
+        for number in 0..slots {
+            let (shared, options, answers, poke) =
+                (workers.shared.clone(), options.clone(), answers.clone(), poke.clone());
+            let thread = thread::Builder::new().name(format!("job {number}"));
+            let started = thread.spawn(move || work(&shared, &options, &answers, &poke));
+            started.map_err(|error| format!("cannot start {slots} threads: {error}; give a smaller --jobs"))?;
+        }
+        Ok((workers, receiver))
+    }
+
+    /// Has a job done. `false`: there are too many.
+    pub(super) fn give(&self, job: Job) -> bool {
+        let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.jobs.len() >= MOST {
+            return false;
+        }
+        queue.jobs.push_back(job);
+        drop(queue);
+        self.shared.ready.notify_one();
+        true
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+        self.shared.ready.notify_all();
+    }
+}
+
+fn work(shared: &Shared, options: &Options, answers: &UnboundedSender<Answered>, poke: &SyncSender<()>) {
+    while let Some(job) = next(shared) {
+        let begun = clock::now();
+        let done = done(&job, options, poke);
+        let work_ns = clock::now().saturating_sub(begun);
+        let Job { origin, ticket, arrived, .. } = job;
+        // The process ends where nobody takes answers.
+        let _ = answers.send(Answered { origin, ticket, arrived, work_ns, done });
+    }
+}
+
+fn next(shared: &Shared) -> Option<Job> {
+    let queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let idle = |queue: &mut Queue| queue.jobs.is_empty() && !queue.ended;
+    let mut queue = shared.ready.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
+    if queue.ended { None } else { queue.jobs.pop_front() }
+}
+
+fn done(job: &Job, options: &Options, poke: &SyncSender<()>) -> Done {
+    let (scheme, op, input) = (job.scheme.clone(), job.operation.op(), job.input.as_slice());
+    let request = Call { key: &job.key, scheme, op, head: &[], input, max_output: job.max_output() };
+    match call(Caller::thread(options), &request) {
+        Ok(Ok(result)) => Done::Result(result),
+        // It is about this machine.
+        Ok(Err(Refusal::NoDevice | Refusal::Shutdown | Refusal::Internal | Refusal::KeyElsewhere)) => Done::Elsewhere,
+        Ok(Err(refusal)) => Done::Refused(refusal),
+        Err(failure) => match failure.reason {
+            Reason::Input => Done::Refused(Refusal::InputLength),
+            Reason::Unsupported => Done::Refused(Refusal::Unsupported),
+            Reason::Service | Reason::Key | Reason::Private | Reason::Internal => {
+                // It is looked at soon anyway.
+                let _ = poke.try_send(());
+                Done::Elsewhere
+            }
+        },
+    }
+}

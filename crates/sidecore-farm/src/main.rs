@@ -1,0 +1,82 @@
+//! The farm: events for programs and requests for keys, handed to nodes on other machines by credit, on NATS. People start it
+//! as `sidecore farm`.
+
+// The macros panic where nothing can be written: `output` says so instead.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod args;
+mod bench;
+mod connect;
+mod crew;
+mod dead;
+mod dispatch;
+mod export;
+mod feed;
+mod handout;
+mod heard;
+mod ids;
+mod keys;
+#[path = "../../sidecore-lab/src/machine.rs"]
+mod machine;
+mod measures;
+mod node;
+#[path = "../../sidecore-cli/src/output.rs"]
+mod output;
+mod results;
+mod server;
+mod signals;
+#[cfg(test)]
+#[path = "../../sidecore/tests/service/skipped.rs"]
+mod skipped;
+mod status;
+mod streams;
+mod sys;
+mod top;
+mod trial;
+mod wire;
+mod work;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Exit code of usage or environment; see the README.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let done = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        // Help, version, or what is wrong with the arguments.
+        Err(usage) => output::print_usage(&usage).map(|()| if usage.use_stderr() { USAGE } else { 0 }),
+    };
+    ExitCode::from(done.unwrap_or_else(|message| {
+        output::tell(message);
+        USAGE
+    }))
+}
+
+/// The exit code.
+fn run(command: Command) -> Result<u8, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+    let code = runtime.block_on(async {
+        match command {
+            Command::Feed(args) => feed::run(args).await,
+            Command::Dispatch(args) => dispatch::run(&args).await,
+            Command::Work(args) => work::run(args).await,
+            Command::Results(args) => results::run(args).await,
+            Command::Dead(args) => dead::run(args).await,
+            Command::Status(args) => top::status(&args).await,
+            Command::Top(args) => top::top(args).await,
+            Command::Export(args) => export::run(&args).await,
+            Command::Try(args) => trial::run(&args).await,
+            Command::Bench(args) => bench::run(&args).await,
+            Command::Pull(args) => bench::pull::work(&args).await,
+            Command::Gateway(args) => keys::gateway::run(&args).await,
+            Command::KeyServer(args) => keys::server::run(&args).await,
+        }
+    });
+    // A thread that waits for standard input may do so without end.
+    runtime.shutdown_background();
+    code
+}

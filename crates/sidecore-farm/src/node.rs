@@ -1,0 +1,161 @@
+//! A node: joins the farm's dispatcher, does the events that it is given, and answers.
+
+mod link;
+
+use crate::output;
+use crate::work::{Outcome, Task, Work};
+use async_nats::{Client, Message, Subscriber};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use link::{Act, Begun, Link};
+use sidecore_core::time::Nanos;
+use std::future::{Future, pending};
+use std::time::{Duration, Instant};
+use tokio::time::{MissedTickBehavior, interval};
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) farm: String,
+    /// Its name, of no other node.
+    pub(crate) name: String,
+    /// Events that it does at a time.
+    pub(crate) slots: u16,
+    /// Kinds that it does; none: any.
+    pub(crate) offers: Vec<String>,
+    /// How often it says that it lives.
+    pub(crate) beat: Duration,
+}
+
+/// Messages that are taken one after the other before anything else is done.
+const AT_ONCE: usize = 256;
+/// Left of the largest message for what stands around the octets.
+const MARGIN: usize = 1024;
+
+/// Does events until `stop`; what it has begun then, it finishes.
+///
+/// # Errors
+/// The farm's messages cannot be received: says why.
+pub(crate) async fn run<W: Work>(
+    client: Client,
+    settings: Settings,
+    work: W,
+    stop: impl Future<Output = ()>,
+) -> Result<(), String> {
+    let leads = subscribe(&client, format!("farm.{}.dispatcher", settings.farm)).await?;
+    let most = client.max_payload().saturating_sub(MARGIN);
+    let beat = settings.beat;
+    let link = Link::new(settings, most);
+    let mut node = Node { client, link, leads, down: None, begun: Instant::now() };
+    node.serve(&work, beat, stop).await
+}
+
+struct Node {
+    client: Client,
+    link: Link,
+    leads: Subscriber,
+    /// What this node is sent since it joined last.
+    down: Option<Subscriber>,
+    begun: Instant,
+}
+
+/// An event that was done, or not.
+struct Finished {
+    begun: Begun,
+    work: Nanos,
+    outcome: Outcome,
+}
+
+impl Node {
+    async fn serve<W: Work>(&mut self, work: &W, beat: Duration, stop: impl Future<Output = ()>) -> Result<(), String> {
+        let mut stop = Box::pin(stop.fuse());
+        let mut ticks = interval(beat);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut running = FuturesUnordered::new();
+        let mut incarnation = self.link.incarnation();
+        while !(self.link.leaves() && self.link.is_idle()) {
+            tokio::select! {
+                _ = ticks.tick() => self.link.tick(self.now()),
+                Some(message) = self.leads.next() => self.link.lead(self.now(), &message.payload),
+                message = next(&mut self.down) => self.hear(&message),
+                Some(finished) = running.next() => self.finish(finished),
+                () = &mut stop => self.link.leave(),
+            }
+            self.take_all();
+            for _ in 0..AT_ONCE {
+                let Some(Some(finished)) = running.next().now_or_never() else { break };
+                self.finish(finished);
+            }
+            if incarnation != self.link.incarnation() {
+                // Others have what was begun: it is ended here.
+                incarnation = self.link.incarnation();
+                running = FuturesUnordered::new();
+            }
+            while let Some(begun) = self.link.begin() {
+                running.push(do_one(work, begun));
+            }
+            self.say().await?;
+        }
+        Ok(())
+    }
+
+    /// All messages that are there.
+    fn take_all(&mut self) {
+        for _ in 0..AT_ONCE {
+            let Some(Some(message)) = self.down.as_mut().and_then(|down| down.next().now_or_never()) else { return };
+            self.hear(&message);
+        }
+    }
+
+    fn hear(&mut self, message: &Message) {
+        self.link.hear(self.now(), &message.payload);
+    }
+
+    fn finish(&mut self, finished: Finished) {
+        self.link.finish(&finished.begun, finished.work, finished.outcome);
+    }
+
+    /// Sends what there is to be said.
+    async fn say(&mut self) -> Result<(), String> {
+        self.link.answer(self.now());
+        while let Some(act) = self.link.next_act() {
+            match act {
+                Act::Listen(subject) => self.down = Some(subscribe(&self.client, subject).await?),
+                Act::Say(message) => {
+                    let sent = self.client.publish(self.link.up().clone(), message).await;
+                    sent.map_err(|error| format!("cannot send to the dispatcher: {error}"))?;
+                }
+                Act::Tell(text) => output::tell(text),
+            }
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Nanos {
+        self.begun.elapsed().as_nanos() as Nanos
+    }
+}
+
+async fn do_one<W: Work>(work: &W, begun: Begun) -> Finished {
+    let since = Instant::now();
+    let task: &Task = &begun.task;
+    let outcome = work.run(task).await;
+    Finished { work: since.elapsed().as_nanos() as Nanos, begun, outcome }
+}
+
+async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, String> {
+    let to = subject.clone();
+    client.subscribe(subject).await.map_err(|error| format!("cannot receive {to}: {error}"))
+}
+
+/// The next message; none ever where nothing is listened to.
+async fn next(from: &mut Option<Subscriber>) -> Message {
+    let next = match from {
+        Some(subscriber) => subscriber.next().await,
+        None => None,
+    };
+    match next {
+        Some(message) => message,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,307 @@
+//! A node's side of what it and its dispatcher say to each other: no NATS and no clock.
+//!
+//! It follows the dispatcher that it hears. Whenever that one does not know it, or another one comes, it joins under a new
+//! incarnation and forgets what it had: the events are with others by then, and answers under an old name are never sent.
+
+#[cfg(test)]
+mod tests;
+
+use super::Settings;
+use crate::wire::{self, Answer, Answers, Beat, Down, Join, Lead, Octets, Up};
+use crate::work::{Outcome, Task};
+use async_nats::Subject;
+use bytes::Bytes;
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+/// A dispatcher that was not heard for so long may be followed by another one, whatever its id.
+const SILENCE: Nanos = 100_000_000;
+/// A node that is not welcome yet asks again after this.
+const AGAIN: Nanos = 100_000_000;
+/// A node for which there was no place asks again after this.
+const LATER: Nanos = 1_000_000_000;
+/// Most events that wait here, and their octets: a dispatcher that sends more does not keep to what was agreed.
+const MOST_EVENTS: usize = 65_536;
+const MOST_BYTES: usize = 1 << 30;
+
+/// What is to be done outside.
+#[derive(Debug, PartialEq)]
+pub(super) enum Act {
+    /// Receive what is sent there, and nothing else any more.
+    Listen(String),
+    /// Send this to dispatchers.
+    Say(Bytes),
+    /// Tell people.
+    Tell(String),
+}
+
+/// An event that is to be done now.
+#[derive(Debug)]
+pub(super) struct Begun {
+    incarnation: u64,
+    ticket: u64,
+    arrived: Nanos,
+    pub(super) task: Task,
+}
+
+/// What became of one, until it is sent.
+struct Ready {
+    ticket: u64,
+    arrived: Nanos,
+    work: Nanos,
+    outcome: Outcome,
+}
+
+pub(super) struct Link {
+    settings: Settings,
+    /// Where dispatchers hear nodes.
+    up: Subject,
+    /// Most octets of a message.
+    most: usize,
+    random: RandomState,
+    /// Whom it follows, and when that one was heard.
+    follows: Option<(u64, Nanos)>,
+    incarnation: u64,
+    welcome: bool,
+    /// When it asks again to join.
+    asks: Nanos,
+    leaving: bool,
+    received: u64,
+    answered: u64,
+    running: u32,
+    queue: VecDeque<Begun>,
+    queued: usize,
+    ready: Vec<Ready>,
+    acts: VecDeque<Act>,
+}
+
+impl Link {
+    pub(super) fn new(settings: Settings, most: usize) -> Self {
+        Self {
+            up: format!("farm.{}.up", settings.farm).into(),
+            settings,
+            most,
+            random: RandomState::new(),
+            follows: None,
+            incarnation: 0,
+            welcome: false,
+            asks: 0,
+            leaving: false,
+            received: 0,
+            answered: 0,
+            running: 0,
+            queue: VecDeque::new(),
+            queued: 0,
+            ready: Vec::new(),
+            acts: VecDeque::new(),
+        }
+    }
+
+    /// Where dispatchers hear nodes.
+    pub(super) fn up(&self) -> &Subject {
+        &self.up
+    }
+
+    /// Changes when all that was begun is to be ended.
+    pub(super) fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    pub(super) fn leaves(&self) -> bool {
+        self.leaving
+    }
+
+    /// Whether it has nothing to do and nothing to say.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.running == 0 && self.ready.is_empty()
+    }
+
+    /// A dispatcher says that it hands out.
+    pub(super) fn lead(&mut self, now: Nanos, message: &[u8]) {
+        let Some(Lead { dispatcher }) = Lead::decode(message) else { return };
+        match &mut self.follows {
+            Some((follows, heard)) if *follows == dispatcher => *heard = now,
+            Some((follows, heard)) if *follows > dispatcher && now.saturating_sub(*heard) < SILENCE => {}
+            _ => {
+                self.follows = Some((dispatcher, now));
+                self.join_anew(now);
+            }
+        }
+    }
+
+    /// The dispatcher says something to this node.
+    pub(super) fn hear(&mut self, now: Nanos, message: &Bytes) {
+        match Down::decode(message) {
+            Some(Down::Welcome { dispatcher, incarnation }) => {
+                self.welcome |=
+                    self.follows.is_some_and(|(follows, _)| follows == dispatcher) && incarnation == self.incarnation;
+            }
+            Some(Down::Events(list)) => self.take(now, &list, message),
+            Some(Down::JoinAgain) => self.join_anew(now),
+            Some(Down::Full { most }) => {
+                let text = format!("the dispatcher has {most} nodes, and takes no more; trying again");
+                self.acts.push_back(Act::Tell(text));
+                self.asks = now.saturating_add(LATER);
+            }
+            // Another one may follow at once, whatever its id.
+            Some(Down::Gone) => self.follows = None,
+            None => {}
+        }
+    }
+
+    /// The time: says that it lives, or asks to join.
+    pub(super) fn tick(&mut self, now: Nanos) {
+        if self.welcome {
+            self.beat();
+        } else if self.asks <= now {
+            self.ask(now);
+        }
+    }
+
+    /// It takes no more events, and ends when it has done those that it has begun.
+    pub(super) fn leave(&mut self) {
+        self.leaving = true;
+        if self.welcome {
+            let leave = Up::Leave { node: &self.settings.name, incarnation: self.incarnation };
+            self.acts.push_back(Act::Say(wire::encode(&leave, self.settings.name.len())));
+        }
+    }
+
+    /// The next event that is to be done.
+    pub(super) fn begin(&mut self) -> Option<Begun> {
+        if self.running >= u32::from(self.settings.slots) {
+            return None;
+        }
+        let begun = self.queue.pop_front()?;
+        self.queued -= begun.task.body.len();
+        self.running += 1;
+        Some(begun)
+    }
+
+    /// It was done, or not.
+    pub(super) fn finish(&mut self, begun: &Begun, work: Nanos, outcome: Outcome) {
+        let Begun { incarnation, ticket, arrived, .. } = *begun;
+        if incarnation == self.incarnation {
+            self.running -= 1;
+            self.ready.push(Ready { ticket, arrived, work, outcome: self.sendable(outcome) });
+        }
+    }
+
+    /// Answers all that is ready.
+    pub(super) fn answer(&mut self, now: Nanos) {
+        let ready = std::mem::take(&mut self.ready);
+        let mut rest = ready.as_slice();
+        while !rest.is_empty() {
+            let (list, size) = fill(now, rest, self.most);
+            rest = &rest[list.len()..];
+            self.answered += list.len() as u64;
+            let answers = Up::Answers(Answers { incarnation: self.incarnation, list });
+            self.acts.push_back(Act::Say(wire::encode(&answers, size)));
+        }
+        self.ready = ready;
+        self.ready.clear();
+    }
+
+    /// The next thing to be done outside.
+    pub(super) fn next_act(&mut self) -> Option<Act> {
+        self.acts.pop_front()
+    }
+
+    fn take(&mut self, now: Nanos, list: &[wire::Event], message: &Bytes) {
+        for event in list {
+            let task = Task {
+                id: event.id.to_owned(),
+                kind: event.kind.to_owned(),
+                body: message.slice_ref(event.body.0),
+                limit: Duration::from_nanos(event.limit_ns),
+            };
+            self.received += 1;
+            self.queued += task.body.len();
+            let Self { incarnation, .. } = *self;
+            self.queue.push_back(Begun { incarnation, ticket: event.ticket, arrived: now, task });
+        }
+        if self.queue.len() > MOST_EVENTS || self.queued > MOST_BYTES {
+            self.join_anew(now);
+        }
+    }
+
+    /// Under a new name; what it had is with others.
+    fn join_anew(&mut self, now: Nanos) {
+        self.incarnation = self.random.hash_one((now, self.incarnation));
+        (self.received, self.answered, self.running, self.queued) = (0, 0, 0, 0);
+        self.queue.clear();
+        self.ready.clear();
+        self.welcome = false;
+        let Settings { farm, name, .. } = &self.settings;
+        self.acts.push_back(Act::Listen(format!("farm.{farm}.down.{name}.{}", self.incarnation)));
+        self.ask(now);
+    }
+
+    fn ask(&mut self, now: Nanos) {
+        self.asks = now.saturating_add(AGAIN);
+        let (Some((dispatcher, _)), false) = (self.follows, self.leaving) else { return };
+        let Settings { name, slots, offers, beat, .. } = &self.settings;
+        let join = Join {
+            node: name,
+            incarnation: self.incarnation,
+            dispatcher,
+            slots: *slots,
+            offers: offers.iter().map(String::as_str).collect(),
+            beat_ns: beat.as_nanos() as Nanos,
+        };
+        self.acts.push_back(Act::Say(wire::encode(&Up::Join(join), 256)));
+    }
+
+    fn beat(&mut self) {
+        let Self { incarnation, received, answered, running, .. } = *self;
+        let beat = Up::Beat(Beat { node: &self.settings.name, incarnation, received, answered, running });
+        self.acts.push_back(Act::Say(wire::encode(&beat, self.settings.name.len())));
+    }
+
+    /// What fits into a message.
+    fn sendable(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Done(result) if result.len() + 2 * wire::HEAD > self.most => {
+                let (size, most) = (result.len(), self.most - 2 * wire::HEAD);
+                Outcome::Failed(format!(
+                    "the result has {size} octets, and a message {most}: raise the servers' max_payload"
+                ))
+            }
+            Outcome::Failed(reason) => Outcome::Failed(cut(reason)),
+            Outcome::Refused(reason) => Outcome::Refused(cut(reason)),
+            done @ Outcome::Done(_) => done,
+        }
+    }
+}
+
+/// As many answers as fit into a message, at least one, and its size.
+fn fill(now: Nanos, ready: &[Ready], most: usize) -> (Vec<Answer<'_>>, usize) {
+    let mut size = wire::HEAD;
+    let mut list = Vec::with_capacity(ready.len().min(wire::MOST));
+    for one in ready.iter().take(wire::MOST) {
+        let (outcome, octets) = match &one.outcome {
+            Outcome::Done(result) => (wire::Outcome::Done(Octets(result)), result.len()),
+            Outcome::Failed(reason) => (wire::Outcome::Failed { reason }, reason.len()),
+            Outcome::Refused(reason) => (wire::Outcome::Refused { reason }, reason.len()),
+        };
+        if !list.is_empty() && size + octets + wire::HEAD > most {
+            break;
+        }
+        size += octets + wire::HEAD;
+        let held_ns = now.saturating_sub(one.arrived).max(one.work);
+        list.push(Answer { ticket: one.ticket, held_ns, work_ns: one.work, outcome });
+    }
+    (list, size)
+}
+
+/// Not longer than a reason may be.
+fn cut(mut reason: String) -> String {
+    let mut end = wire::LONGEST_REASON.min(reason.len());
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    reason.truncate(end);
+    reason
+}

@@ -1,0 +1,57 @@
+//! Where results are written.
+
+use crate::args;
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+pub(super) enum Sink {
+    /// A file for each.
+    Directory(PathBuf),
+    /// Standard output, each with its length before it.
+    Frames,
+    /// Standard output, each a line, perhaps with its id.
+    Lines { ids: bool },
+}
+
+impl Sink {
+    pub(super) fn open(args: &args::Results) -> Result<Self, String> {
+        let Some(to) = &args.to else {
+            return Ok(if args.lines { Self::Lines { ids: args.ids } } else { Self::Frames });
+        };
+        fs::create_dir_all(to).map_err(|error| format!("cannot make the directory {}: {error}", to.display()))?;
+        Ok(Self::Directory(to.clone()))
+    }
+
+    /// Writes one result. When this returns, whoever looks sees all of it.
+    pub(super) fn put(&self, id: &str, result: &[u8]) -> Result<(), String> {
+        match self {
+            Self::Directory(directory) => {
+                let (part, whole) = (directory.join(format!(".{id}.part")), directory.join(id));
+                let written = fs::write(&part, result).and_then(|()| fs::rename(&part, &whole));
+                written.map_err(|error| format!("cannot write {}: {error}", whole.display()))
+            }
+            Self::Frames => {
+                let len =
+                    u32::try_from(result.len()).map_err(|_| format!("the result {id} is too large for its length"))?;
+                out(&[&len.to_be_bytes(), result])
+            }
+            Self::Lines { ids } => {
+                let line = result.strip_suffix(b"\n").unwrap_or(result);
+                if line.contains(&b'\n') {
+                    return Err(format!(
+                        "the result {id} has several lines: take it without --lines, or with --to DIR"
+                    ));
+                }
+                let name: [&[u8]; 2] = if *ids { [id.as_bytes(), b"\t"] } else { [b"", b""] };
+                out(&[name[0], name[1], line, b"\n"])
+            }
+        }
+    }
+}
+
+fn out(parts: &[&[u8]]) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    let written = parts.iter().try_for_each(|part| out.write_all(part)).and_then(|()| out.flush());
+    written.map_err(|error| format!("cannot write to standard output: {error}"))
+}

@@ -1,0 +1,219 @@
+//! A nats-server of one's own for `try` and `bench`: found, started on a free port, killed, started again, ended.
+
+use crate::crew::{Process, Role, last_line};
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+/// What it is called.
+const PROGRAM: &str = "nats-server";
+/// How it is got, said where it is not found.
+const HOW_TO_GET_IT: &str = "install it with `apt-get install nats-server`, or a newer one with \
+     `go install github.com/nats-io/nats-server/v2@latest`, or name yours with --nats-server FILE";
+/// Longest wait for it to take connections.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often that is looked at.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// A server with JetStream in a directory of its own, which goes when this is dropped unless it is kept.
+#[derive(Debug)]
+pub(crate) struct Server {
+    // Ended before its directory goes: fields are dropped in this order.
+    process: Process,
+    version: String,
+    port: u16,
+    dir: TempDir,
+}
+
+impl Server {
+    /// Starts the server that is named, or else the one that is found.
+    ///
+    /// # Errors
+    /// There is none, or it does not start: says what to do.
+    pub(crate) async fn start(named: Option<&Path>) -> Result<Self, String> {
+        let program = match named {
+            Some(named) => named.to_owned(),
+            None => find(&places()).ok_or_else(|| format!("no {PROGRAM} on the path: {HOW_TO_GET_IT}"))?,
+        };
+        let version = version(&program)?;
+        let dir = tempfile::Builder::new().prefix("sidecore-farm-").tempdir();
+        let dir = dir.map_err(|error| format!("cannot make a directory for the server: {error}"))?;
+        let mut process = role(&program, dir.path(), None).start()?;
+        let port = port(&mut process, dir.path()).await?;
+        process.be_again_as(role(&program, dir.path(), Some(port)));
+        let server = Self { process, version, port, dir };
+        server.ready().await?;
+        Ok(server)
+    }
+
+    /// Where it takes connections.
+    pub(crate) fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// What it says of itself, e.g. `2.9.10`.
+    pub(crate) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Where it keeps its log, and others may keep theirs.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Why it ended, where nobody killed it.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        self.process.ended()
+    }
+
+    /// CPU time of it and of those before it.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        self.process.cpu_time()
+    }
+
+    /// Ends it as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it on what it had stored, at the same port.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(crate) async fn start_again(&mut self) -> Result<(), String> {
+        self.process.start_again()?;
+        self.ready().await
+    }
+
+    /// Ends it and leaves its directory with all logs, which is the answer.
+    pub(crate) fn keep(mut self) -> PathBuf {
+        self.process.kill();
+        // What it stored says nothing that its log and the ids do not, and may be large.
+        let _ = fs::remove_dir_all(self.dir.path().join("store"));
+        self.dir.keep()
+    }
+
+    /// Waits until it takes connections.
+    async fn ready(&self) -> Result<(), String> {
+        let begun = Instant::now();
+        while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
+            if begun.elapsed() > PATIENCE {
+                return Err(slow(self.dir.path()));
+            }
+            sleep(INTERVAL).await;
+        }
+        Ok(())
+    }
+}
+
+fn role(program: &Path, dir: &Path, port: Option<u16>) -> Role {
+    let port = port.map_or_else(|| "-1".to_owned(), |port| port.to_string());
+    let mut arguments: Vec<OsString> = ["-js", "-a", "127.0.0.1", "-p", &port].map(OsString::from).to_vec();
+    for (option, path) in [("-sd", "store"), ("-l", "server.log"), ("--ports_file_dir", "")] {
+        arguments.extend([option.into(), dir.join(path).into()]);
+    }
+    Role { name: PROGRAM.into(), program: program.to_owned(), arguments, log: dir.join("server.err"), reads: false }
+}
+
+/// The port that it chose, from the file that it writes when it has one.
+async fn port(process: &mut Process, dir: &Path) -> Result<u16, String> {
+    let begun = Instant::now();
+    loop {
+        if let Some(port) = written_port(dir) {
+            return Ok(port);
+        }
+        if let Some(why) = process.ended() {
+            let said = last_line(&dir.join("server.log")).map_or_else(String::new, |line| format!("; its log: {line}"));
+            return Err(format!("{why}{said}"));
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(slow(dir));
+        }
+        sleep(INTERVAL).await;
+    }
+}
+
+fn slow(dir: &Path) -> String {
+    let said = last_line(&dir.join("server.log")).unwrap_or_else(|| "nothing".to_owned());
+    format!("{PROGRAM} takes no connections after {} s; its log ends with: {said}", PATIENCE.as_secs())
+}
+
+fn written_port(dir: &Path) -> Option<u16> {
+    let is_ports = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "ports");
+    let file = fs::read_dir(dir).ok()?.flatten().map(|entry| entry.path()).find(is_ports)?;
+    let ports: serde_json::Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+    let url = ports.get("nats")?.get(0)?.as_str()?;
+    url.rsplit_once(':')?.1.parse().ok()
+}
+
+/// Directories in which it may be: those of the path, then where `go install` puts programs.
+fn places() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let go = env::var_os("GOPATH").map(PathBuf::from);
+    let go = go.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join("go")));
+    env::split_paths(&path).chain(go.map(|go| go.join("bin"))).collect()
+}
+
+fn find(places: &[PathBuf]) -> Option<PathBuf> {
+    places.iter().map(|place| place.join(PROGRAM)).find(|program| program.is_file())
+}
+
+/// The number in `nats-server: v2.9.10`.
+fn version(program: &Path) -> Result<String, String> {
+    let wrong = |why: String| format!("{} is no {PROGRAM} that runs here: {why}; {HOW_TO_GET_IT}", program.display());
+    let output = Command::new(program).arg("--version").output().map_err(|error| wrong(error.to_string()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let number = said.trim().strip_prefix("nats-server: v").map(str::to_owned);
+    number.ok_or_else(|| wrong(format!("to --version it says \"{}\"", said.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skipped::skipped;
+
+    #[test]
+    fn where_there_is_none_it_is_said_how_to_get_one() {
+        assert_eq!(find(&[PathBuf::from("/nowhere")]), None);
+        assert!(HOW_TO_GET_IT.contains("apt-get install nats-server"));
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_no_server_is_refused() {
+        let error = Server::start(Some(Path::new("/bin/true"))).await.unwrap_err();
+        assert!(error.contains("/bin/true is no nats-server that runs here"), "{error}");
+        let error = Server::start(Some(Path::new("/nowhere/nats-server"))).await.unwrap_err();
+        assert!(error.contains("No such file"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_killed_server_comes_back_with_what_it_stored() {
+        if find(&places()).is_none() {
+            return skipped("no nats-server: apt-get install nats-server");
+        }
+        let mut server = Server::start(None).await.unwrap();
+        assert!(server.version().starts_with(|first: char| first.is_ascii_digit()), "{}", server.version());
+        let url = server.url();
+        let stream = async_nats::jetstream::stream::Config {
+            name: "kept".into(),
+            subjects: vec!["kept.*".into()],
+            ..Default::default()
+        };
+        let jetstream = async_nats::jetstream::new(async_nats::connect(&url).await.unwrap());
+        jetstream.create_stream(stream).await.unwrap();
+        jetstream.publish("kept.one", "a body".into()).await.unwrap().await.unwrap();
+        server.kill();
+        server.start_again().await.unwrap();
+        assert_eq!(server.url(), url);
+        let jetstream = async_nats::jetstream::new(async_nats::connect(&url).await.unwrap());
+        assert_eq!(jetstream.get_stream("kept").await.unwrap().cached_info().state.messages, 1);
+        let dir = server.dir().to_owned();
+        drop(server);
+        assert!(!dir.exists());
+    }
+}

@@ -1,0 +1,109 @@
+//! How a farm is, as its dispatcher publishes it four times a second: what `status`, `top` and `export` show.
+
+use serde::{Deserialize, Serialize};
+
+/// One dispatcher and the nodes that it has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Status {
+    pub(crate) farm: String,
+    pub(crate) balance: String,
+    /// Its id; a later one's is larger.
+    pub(crate) dispatcher: u64,
+    /// It hands out; else it stands by.
+    pub(crate) active: bool,
+    pub(crate) connected: bool,
+    /// Why it does not go on, in words; empty: it does.
+    pub(crate) holds: String,
+    /// Events that wait for a node or are with one, and their octets.
+    pub(crate) held: u64,
+    pub(crate) held_bytes: u64,
+    /// Events that no node has yet.
+    pub(crate) waiting: u64,
+    /// Results under way to the result stream.
+    pub(crate) committing: u64,
+    pub(crate) totals: Totals,
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// Since the dispatcher became active.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Totals {
+    /// Events taken from the work queue.
+    pub(crate) seen: u64,
+    pub(crate) committed: u64,
+    /// Results that were in the result stream before: of another dispatcher, or of a node that was given up.
+    pub(crate) already_committed: u64,
+    /// Events that were handed out once more because their node was lost or failed.
+    pub(crate) redone: u64,
+    /// Answers that came after their event was with another node, or done.
+    pub(crate) late: u64,
+    /// Events that were given up.
+    pub(crate) dead: u64,
+    /// Events that the work queue gave again.
+    pub(crate) duplicates: u64,
+    /// Messages that nobody of the farm sends.
+    pub(crate) garbage: u64,
+    /// Nodes that were turned away because there are as many as may be.
+    pub(crate) turned_away: u64,
+}
+
+/// One node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) state: State,
+    pub(crate) slots: u16,
+    /// Work until it stops asking; below 0: it has more.
+    pub(crate) credit_ns: i64,
+    pub(crate) window_ns: u64,
+    /// What an event and its answer take on their way.
+    pub(crate) way_us: u64,
+    pub(crate) in_flight: u32,
+    /// Events done, per second.
+    pub(crate) rate: f64,
+    /// From being fed until its answer, of the last event; by the clocks of the feeder and of the dispatcher.
+    pub(crate) lag_ms: f64,
+    pub(crate) done: u64,
+    /// Events that were taken from it.
+    pub(crate) redone: u64,
+    pub(crate) refused: u64,
+    pub(crate) late: u64,
+    pub(crate) failed: u64,
+    pub(crate) stages: Stages,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum State {
+    #[default]
+    Up,
+    /// It gets nothing for a while, because so much failed there.
+    Paused,
+    /// It finishes what it has.
+    Leaving,
+}
+
+/// Where an event's time goes. Together they are the time from its arrival at the dispatcher until its result is committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Stages {
+    /// At the dispatcher and at the node, before work begins.
+    pub(crate) queue: Quantiles,
+    /// On the way to the node and back.
+    pub(crate) network: Quantiles,
+    pub(crate) work: Quantiles,
+    /// From the answer's arrival until the result is committed.
+    #[serde(rename = "return")]
+    pub(crate) back: Quantiles,
+}
+
+/// Of the last seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Quantiles {
+    pub(crate) p50_us: u64,
+    pub(crate) p99_us: u64,
+}

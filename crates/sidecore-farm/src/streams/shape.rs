@@ -1,0 +1,138 @@
+//! What each stream must be, and how one differs that exists.
+
+use super::names;
+use crate::args::{Durability, Storage};
+use crate::measures;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use std::time::Duration;
+
+/// How much may wait and how much is kept of results, where nobody says.
+const MAX_BYTES: u64 = 1 << 30;
+/// Dead letters are few, and places are smaller still.
+const DEAD_PART: u64 = 8;
+const PLACES_BYTES: i64 = 16 << 20;
+/// How long results are kept, where nobody says.
+const RESULTS_AGE: Duration = Duration::from_secs(24 * 3_600);
+/// How long an event that is published again is recognised by its id. Servers keep each id so long in memory.
+pub(crate) const REMEMBERED: Duration = Duration::from_secs(120);
+
+/// All four, in the order of [`names::streams`].
+pub(super) fn all(farm: &str, durability: &Durability) -> [Config; 4] {
+    let [events, results, dead, places] = names::streams(farm);
+    let bytes = durability.max_bytes.unwrap_or(MAX_BYTES);
+    let kept = |name, subject, bytes: u64| Config {
+        max_bytes: i64::try_from(bytes).unwrap_or(i64::MAX),
+        ..common(name, subject, durability)
+    };
+    let once = |config: Config| Config { max_messages_per_subject: 1, discard_new_per_subject: true, ..config };
+    let age = durability.results_age.unwrap_or(RESULTS_AGE);
+    [
+        Config {
+            retention: RetentionPolicy::WorkQueue,
+            duplicate_window: REMEMBERED,
+            ..kept(events, names::event(farm, "*"), bytes)
+        },
+        Config {
+            max_age: age,
+            duplicate_window: REMEMBERED.min(age),
+            ..once(kept(results, names::result(farm, "*"), bytes))
+        },
+        once(kept(dead, names::dead(farm, "*"), (bytes / DEAD_PART).max(1))),
+        Config {
+            max_bytes: PLACES_BYTES,
+            max_messages_per_subject: 1,
+            ..common(places, names::place(farm, "*"), durability)
+        },
+    ]
+}
+
+/// Whether a stream that exists serves as the one that is wanted. Of its durability only what was asked for counts.
+pub(super) fn check(there: &Config, wanted: &Config, asked: &Durability) -> Result<(), String> {
+    let name = &wanted.name;
+    if let Some(odd) = foreign(there, wanted) {
+        return Err(format!(
+            "the stream {name} exists and is no farm's: {odd}; give this farm another name with --farm, or remove the stream"
+        ));
+    }
+    let Some((option, is, fix)) = other_than_asked(there, wanted, asked) else { return Ok(()) };
+    Err(format!(
+        "the stream {name} exists and {is}, which {option} does not ask for: {fix}, or leave {option} out to use it as it is"
+    ))
+}
+
+/// What makes it a stream of another kind.
+fn foreign(there: &Config, wanted: &Config) -> Option<String> {
+    if there.retention != wanted.retention {
+        return Some(format!("its retention is {}, not {}", retention(there.retention), retention(wanted.retention)));
+    }
+    if there.subjects != wanted.subjects {
+        return Some(format!("it takes {}, not {}", there.subjects.join(", "), wanted.subjects.join(", ")));
+    }
+    if there.discard != wanted.discard {
+        return Some("it drops old messages when it is full, instead of refusing new ones".into());
+    }
+    if there.max_messages_per_subject != wanted.max_messages_per_subject && wanted.max_messages_per_subject == 1
+        || there.discard_new_per_subject != wanted.discard_new_per_subject
+    {
+        return Some("it does not keep exactly one message for each subject".into());
+    }
+    None
+}
+
+/// The first setting that differs from what was asked for: the option, what it is, how to change it.
+fn other_than_asked(there: &Config, wanted: &Config, asked: &Durability) -> Option<(&'static str, String, String)> {
+    let name = &wanted.name;
+    if asked.storage.is_some() && there.storage != wanted.storage {
+        let is = format!("is kept in {}", if there.storage == StorageType::File { "files" } else { "memory" });
+        let fix = format!("storage cannot be changed, so when nothing waits in it remove it (`nats stream rm {name}`)");
+        return Some(("--storage", is, fix));
+    }
+    if asked.replicas.is_some() && there.num_replicas != wanted.num_replicas {
+        let is = format!("has {} replicas", there.num_replicas);
+        return Some((
+            "--replicas",
+            is,
+            format!("change it (`nats stream edit {name} --replicas {}`)", wanted.num_replicas),
+        ));
+    }
+    if asked.max_bytes.is_some() && there.max_bytes != wanted.max_bytes {
+        let is = u64::try_from(there.max_bytes)
+            .map_or("has no limit".into(), |bytes| format!("holds {}", measures::shown(bytes)));
+        return Some((
+            "--max-bytes",
+            is,
+            format!("change it (`nats stream edit {name} --max-bytes {}`)", wanted.max_bytes),
+        ));
+    }
+    if asked.results_age.is_some() && there.max_age != wanted.max_age {
+        let is = format!("keeps results for {} s", there.max_age.as_secs());
+        return Some((
+            "--results-age",
+            is,
+            format!("change it (`nats stream edit {name} --max-age {}s`)", wanted.max_age.as_secs()),
+        ));
+    }
+    None
+}
+
+fn common(name: String, subject: String, durability: &Durability) -> Config {
+    Config {
+        name,
+        subjects: vec![subject],
+        discard: DiscardPolicy::New,
+        storage: match durability.storage {
+            Some(Storage::Memory) => StorageType::Memory,
+            _ => StorageType::File,
+        },
+        num_replicas: durability.replicas.unwrap_or(1),
+        ..Config::default()
+    }
+}
+
+fn retention(policy: RetentionPolicy) -> &'static str {
+    match policy {
+        RetentionPolicy::Limits => "limits",
+        RetentionPolicy::Interest => "interest",
+        RetentionPolicy::WorkQueue => "a work queue",
+    }
+}

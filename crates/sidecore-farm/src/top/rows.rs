@@ -1,0 +1,127 @@
+//! How a farm is, as lines and a table.
+
+use super::units::{NONE, amount, count, signed_time, time};
+use crate::heard::View;
+use crate::status::{Node, Quantiles, State, Status, Totals};
+
+/// A table as text: headings, and whether numbers stand below, which stand at the right.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub(crate) columns: Vec<(String, bool)>,
+    pub(crate) cells: Vec<Vec<String>>,
+}
+
+/// A column: its heading, whether it has numbers, and what stands there.
+type Column = (&'static str, bool, fn(&Node) -> String);
+
+const COLUMNS: [Column; 18] = [
+    ("NODE", false, |node| node.name.clone()),
+    ("STATE", false, |node| state(node.state).to_owned()),
+    ("SLOTS", true, |node| node.slots.to_string()),
+    ("CREDIT", true, |node| signed_time(node.credit_ns)),
+    ("WINDOW", true, |node| time(node.window_ns as f64)),
+    ("WAY", true, |node| micros(node.way_us)),
+    ("INFLIGHT", true, |node| node.in_flight.to_string()),
+    ("DONE/S", true, |node| amount(node.rate)),
+    ("LAG", true, |node| lag(node.lag_ms)),
+    ("QUEUE p50/p99", true, |node| quantiles(node.stages.queue)),
+    ("NETWORK p50/p99", true, |node| quantiles(node.stages.network)),
+    ("WORK p50/p99", true, |node| quantiles(node.stages.work)),
+    ("RETURN p50/p99", true, |node| quantiles(node.stages.back)),
+    ("DONE", true, |node| count(node.done)),
+    ("REDONE", true, |node| count(node.redone)),
+    ("REFUSED", true, |node| count(node.refused)),
+    ("FAILED", true, |node| count(node.failed)),
+    ("LATE", true, |node| count(node.late)),
+];
+
+/// How the farm is, line by line.
+pub(super) fn header(farm: &str, view: &View) -> Vec<String> {
+    let Some(status) = &view.active else { return vec![nobody(farm, view.standing_by)] };
+    let mut lines = vec![who(status, view.standing_by), held(status)];
+    lines.extend(totals(&status.totals));
+    lines
+}
+
+/// What is wrong with it; `None`: nothing.
+pub(super) fn trouble(view: &View) -> Option<String> {
+    let status = view.active.as_ref()?;
+    if !status.connected {
+        return Some("the dispatcher has no connection to JetStream".to_owned());
+    }
+    (!status.holds.is_empty()).then(|| format!("it does not go on: {}", status.holds))
+}
+
+/// Nobody hands out.
+pub(super) fn nobody(farm: &str, standing_by: usize) -> String {
+    let others = if standing_by > 0 { format!(" ({standing_by} standing by)") } else { String::new() };
+    format!("nobody dispatches in farm {farm}{others}: start one with `sidecore farm dispatch --farm {farm}`")
+}
+
+/// Nodes, by name.
+pub(super) fn nodes(status: &Status) -> Rows {
+    let mut nodes: Vec<&Node> = status.nodes.iter().collect();
+    nodes.sort_by(|one, other| one.name.cmp(&other.name));
+    let columns = COLUMNS.map(|(heading, number, _)| (heading.to_owned(), number)).to_vec();
+    let cells = nodes.iter().map(|node| COLUMNS.map(|(_, _, cell)| cell(node)).to_vec()).collect();
+    Rows { columns, cells }
+}
+
+fn who(status: &Status, standing_by: usize) -> String {
+    let (farm, balance, nodes) = (&status.farm, &status.balance, status.nodes.len());
+    let slots: u32 = status.nodes.iter().map(|node| u32::from(node.slots)).sum();
+    format!("farm {farm}, balance {balance}; nodes: {nodes}, slots: {slots}, dispatchers standing by: {standing_by}")
+}
+
+fn held(status: &Status) -> String {
+    format!(
+        "held: {} events, {}B; without a node: {}; results being committed: {}",
+        count(status.held),
+        amount(status.held_bytes as f64),
+        count(status.waiting),
+        count(status.committing)
+    )
+}
+
+/// What went well, and what did not.
+fn totals(totals: &Totals) -> [String; 2] {
+    let Totals { seen, committed, already_committed, redone, late, dead, duplicates, garbage, turned_away } = *totals;
+    let well = [("taken", seen), ("committed", committed), ("committed before", already_committed)];
+    let badly = [
+        ("redone", redone),
+        ("late", late),
+        ("dead", dead),
+        ("came again", duplicates),
+        ("rubbish", garbage),
+        ("nodes turned away", turned_away),
+    ];
+    [listed(&well), listed(&badly)]
+}
+
+fn listed(numbers: &[(&str, u64)]) -> String {
+    numbers.iter().map(|(name, number)| format!("{name}: {}", count(*number))).collect::<Vec<_>>().join(", ")
+}
+
+fn state(state: State) -> &'static str {
+    match state {
+        State::Up => "up",
+        State::Paused => "paused",
+        State::Leaving => "leaving",
+    }
+}
+
+fn quantiles(quantiles: Quantiles) -> String {
+    if quantiles == Quantiles::default() {
+        return NONE.to_owned();
+    }
+    format!("{}/{}", micros(quantiles.p50_us), micros(quantiles.p99_us))
+}
+
+fn micros(micros: u64) -> String {
+    time(micros as f64 * 1e3)
+}
+
+/// Clocks of two machines may differ by more than the lag.
+fn lag(ms: f64) -> String {
+    signed_time((ms * 1e6) as i64)
+}

@@ -1,0 +1,144 @@
+//! `sidecore farm try`: the farm's main job in one command, with nothing set up.
+
+use crate::args::bench::{Try, Victim};
+use crate::bench::drill::{self, Drill, Drilled};
+use crate::bench::rows::{self, Row, Times, count, time};
+use crate::bench::stand::Stand;
+use crate::bench::{UNIT, devices};
+use crate::output::{print, tell};
+use crate::signals::Signals;
+use comfy_table::Table;
+use std::time::Duration;
+
+/// Exit codes: all is well, and it is not.
+const WELL: u8 = 0;
+const NO: u8 = 1;
+
+/// What is said after an interrupt.
+pub(crate) const STOPPED: &str = "stopped before its end: all that was started has ended";
+
+/// Runs it, prints the table, and says whether each event was committed exactly once.
+///
+/// # Errors
+/// It cannot be run: says what to do.
+pub(crate) async fn run(args: &Try) -> Result<u8, String> {
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        done = try_it(args) => done,
+        () = signals.next() => Err(STOPPED.into()),
+    }
+}
+
+async fn try_it(args: &Try) -> Result<u8, String> {
+    let mut stand = Stand::new(&args.common, args.quick).await?;
+    let drill = Drill {
+        unit: UNIT,
+        burst: stand.pick(Duration::from_secs(2), Duration::from_secs(5)),
+        lasting: Duration::from_secs(args.seconds.unwrap_or(stand.pick(6, 20))),
+        kills: args.kill.iter().map(|&victim| (victim, every(&stand, victim))).collect(),
+    };
+    let done = drill::run(&mut stand, &drill).await;
+    let done = match done {
+        Ok(done) => done,
+        Err(why) => return Err(format!("{why}; what all processes said is in {}", stand.server.keep().display())),
+    };
+    print(&format!("{}\n", table(&stand, &done)))?;
+    if let Some(file) = &args.common.json {
+        rows::write(&[row(&stand, "try", &done)], file)?;
+    }
+    if done.verdict.is_exactly_once() {
+        return Ok(WELL);
+    }
+    for complaint in done.verdict.complaints().iter().chain(&done.left) {
+        tell(complaint);
+    }
+    tell(format_args!("what all processes said is in {}", stand.server.keep().display()));
+    Ok(NO)
+}
+
+/// How often somebody of this kind is killed.
+fn every(stand: &Stand, victim: Victim) -> Duration {
+    match victim {
+        Victim::Node => stand.pick(Duration::from_millis(500), Duration::from_secs(1)),
+        Victim::Feeder | Victim::Dispatcher | Victim::Server => {
+            stand.pick(Duration::from_secs(2), Duration::from_secs(5))
+        }
+    }
+}
+
+/// What people are shown: a line for each thing.
+fn table(stand: &Stand, done: &Drilled) -> String {
+    let verdict = &done.verdict;
+    let times = |times: Option<Times>| {
+        times.map_or("none".to_owned(), |times| format!("p50 {}, p99 {}", time(times.p50), time(times.p99)))
+    };
+    let number = |ids: &[String]| count(ids.len() as u64);
+    let mut lines = vec![
+        ("engine", stand.engine()),
+        ("nodes", devices()),
+        ("share of the sum of their rates", done.share.map_or("none".to_owned(), |share| format!("{share:.2}"))),
+        ("killed with kill -9", kills(done)),
+        ("events fed", count(verdict.fed)),
+        ("committed", count(verdict.committed)),
+        ("lost", number(&verdict.lost)),
+        ("committed twice", number(&verdict.twice)),
+        ("handed out again", count(done.redone)),
+        ("late answers, dropped", count(done.late)),
+        ("an event's time at 0.8 of the rate", times(done.total)),
+        ("from a node's kill until others have all it had", times(Times::of(done.gaps.clone()))),
+    ];
+    if !done.stops.is_empty() {
+        lines.push(("from a dispatcher's or server's kill until events go out", times(Times::of(done.stops.clone()))));
+    }
+    if !verdict.dead.is_empty() {
+        lines.push(("given up", number(&verdict.dead)));
+    }
+    let mut table = Table::new();
+    table.load_style(rows::STYLE);
+    for (what, is) in lines {
+        table.add_row([what, &is]);
+    }
+    table.trim_fmt()
+}
+
+fn kills(done: &Drilled) -> String {
+    let kind = |(victim, times): &(Victim, u64)| {
+        let name = match victim {
+            Victim::Node => "node",
+            Victim::Feeder => "feeder",
+            Victim::Dispatcher => "dispatcher",
+            Victim::Server => "server",
+        };
+        format!("{name} {times} x")
+    };
+    done.kills.iter().map(kind).collect::<Vec<_>>().join(", ")
+}
+
+/// The same as a row.
+pub(crate) fn row(stand: &Stand, scenario: &'static str, done: &Drilled) -> Row {
+    let verdict = &done.verdict;
+    let number = |ids: &[String]| Some(ids.len() as u64);
+    Row {
+        scenario,
+        variant: kills(done),
+        balance: Some("tokens".into()),
+        devices: devices(),
+        ops_per_s: Some(verdict.committed as f64 / done.took.as_secs_f64()),
+        share: done.share,
+        total_us: done.total,
+        gap_us: Times::of(done.gaps.clone()),
+        stop_us: Times::of(done.stops.clone()),
+        kills: Some(done.killed()),
+        fed: Some(verdict.fed),
+        committed: Some(verdict.committed),
+        lost: number(&verdict.lost),
+        twice: number(&verdict.twice),
+        dead: number(&verdict.dead),
+        redone: Some(done.redone),
+        late: Some(done.late),
+        repeats: 1,
+        seed: stand.seed,
+        library: stand.engine(),
+        ..Row::default()
+    }
+}

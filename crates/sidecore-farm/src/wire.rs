@@ -1,0 +1,214 @@
+//! Messages between a dispatcher and its nodes.
+//!
+//! The first byte is the version, behind it is what postcard makes of the enums below. Whoever may publish on the farm's
+//! subjects can write anything: decoding is total, each size is checked, and nothing is copied before that.
+
+mod names;
+mod octets;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use names::{ID, is_token};
+pub(crate) use octets::Octets;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sidecore_core::time::Nanos;
+
+/// First byte of each message.
+const VERSION: u8 = 1;
+/// Most events or answers in one message.
+pub(crate) const MOST: usize = 4096;
+/// Longest name of a node, bytes.
+pub(crate) const LONGEST_NODE: usize = 64;
+/// Longest kind of an event, bytes.
+pub(crate) const LONGEST_KIND: usize = 64;
+/// Longest reason why an event failed, bytes.
+pub(crate) const LONGEST_REASON: usize = 512;
+/// Most kinds that a node names.
+const MOST_OFFERS: usize = 256;
+/// What a message takes beside its events or answers, and each of these beside its texts and octets, at most, bytes.
+pub(crate) const HEAD: usize = 32;
+
+/// From a node to the dispatcher.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Up<'a> {
+    #[serde(borrow)]
+    Join(Join<'a>),
+    #[serde(borrow)]
+    Beat(Beat<'a>),
+    #[serde(borrow)]
+    Answers(Answers<'a>),
+    /// It takes no more events, and answers those that it has.
+    Leave { node: &'a str, incarnation: u64 },
+}
+
+/// A node wants work.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Join<'a> {
+    pub(crate) node: &'a str,
+    /// Of no other time that it joined.
+    pub(crate) incarnation: u64,
+    /// The dispatcher that is meant.
+    pub(crate) dispatcher: u64,
+    /// Events that it does at a time.
+    pub(crate) slots: u16,
+    /// Kinds that it does; none: any.
+    #[serde(borrow)]
+    pub(crate) offers: Vec<&'a str>,
+    /// How often it beats.
+    pub(crate) beat_ns: Nanos,
+}
+
+/// A node lives.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Beat<'a> {
+    pub(crate) node: &'a str,
+    pub(crate) incarnation: u64,
+    /// Events since it joined.
+    pub(crate) received: u64,
+    /// Answers since it joined.
+    pub(crate) answered: u64,
+    pub(crate) running: u32,
+}
+
+/// What became of events of the node with this incarnation.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Answers<'a> {
+    pub(crate) incarnation: u64,
+    #[serde(borrow)]
+    pub(crate) list: Vec<Answer<'a>>,
+}
+
+/// What became of one event.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Answer<'a> {
+    pub(crate) ticket: u64,
+    /// From the event's arrival at the node until this answer.
+    pub(crate) held_ns: Nanos,
+    pub(crate) work_ns: Nanos,
+    #[serde(borrow)]
+    pub(crate) outcome: Outcome<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Outcome<'a> {
+    #[serde(borrow)]
+    Done(Octets<'a>),
+    /// It counts as a try.
+    Failed { reason: &'a str },
+    /// The node cannot do it; it is no try.
+    Refused { reason: &'a str },
+}
+
+/// From a dispatcher to one node.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Down<'a> {
+    Welcome {
+        dispatcher: u64,
+        incarnation: u64,
+    },
+    #[serde(borrow)]
+    Events(Vec<Event<'a>>),
+    /// The node is not, or no longer, one of the dispatcher's.
+    JoinAgain,
+    /// The dispatcher takes no more nodes.
+    Full {
+        most: u32,
+    },
+    /// The dispatcher ends: another one may follow.
+    Gone,
+}
+
+/// Something to do.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Event<'a> {
+    pub(crate) ticket: u64,
+    pub(crate) kind: &'a str,
+    pub(crate) id: &'a str,
+    #[serde(borrow)]
+    pub(crate) body: Octets<'a>,
+    /// How long it may take.
+    pub(crate) limit_ns: Nanos,
+}
+
+/// A dispatcher lives, and hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lead {
+    /// The dispatcher; a later one's is larger.
+    pub(crate) dispatcher: u64,
+}
+
+/// A message as it is sent.
+pub(crate) fn encode(message: &impl Serialize, size: usize) -> Bytes {
+    let mut out = Vec::with_capacity(size + HEAD);
+    out.push(VERSION);
+    // Nothing above fails to be written: lengths are known, and memory grows.
+    postcard::to_extend(message, out).map(Bytes::from).unwrap_or_default()
+}
+
+impl<'a> Up<'a> {
+    /// `None`: no message that a node sends.
+    pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
+        let up = decode::<Self>(message)?;
+        let sound = match &up {
+            Self::Join(join) => is_node(join.node) && join.slots > 0 && are_offers(&join.offers),
+            Self::Beat(beat) => is_node(beat.node),
+            Self::Answers(answers) => answers.list.len() <= MOST && answers.list.iter().all(Answer::is_sound),
+            Self::Leave { node, .. } => is_node(node),
+        };
+        sound.then_some(up)
+    }
+}
+
+impl Answer<'_> {
+    fn is_sound(&self) -> bool {
+        match self.outcome {
+            Outcome::Done(_) => self.work_ns <= self.held_ns,
+            Outcome::Failed { reason } | Outcome::Refused { reason } => reason.len() <= LONGEST_REASON,
+        }
+    }
+}
+
+impl<'a> Down<'a> {
+    /// `None`: no message that a dispatcher sends.
+    pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
+        let down = decode::<Self>(message)?;
+        let sound = match &down {
+            Self::Events(list) => list.len() <= MOST && list.iter().all(Event::is_sound),
+            _ => true,
+        };
+        sound.then_some(down)
+    }
+}
+
+impl Event<'_> {
+    fn is_sound(&self) -> bool {
+        is_token(self.id, ID) && is_token(self.kind, LONGEST_KIND)
+    }
+}
+
+impl Lead {
+    /// `None`: no dispatcher says this.
+    pub(crate) fn decode(message: &[u8]) -> Option<Self> {
+        decode(message)
+    }
+}
+
+/// The whole message, and nothing behind it.
+fn decode<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Option<T> {
+    let (version, rest) = message.split_first()?;
+    if *version != VERSION {
+        return None;
+    }
+    let (decoded, behind) = postcard::take_from_bytes(rest).ok()?;
+    behind.is_empty().then_some(decoded)
+}
+
+fn is_node(name: &str) -> bool {
+    is_token(name, LONGEST_NODE)
+}
+
+fn are_offers(offers: &[&str]) -> bool {
+    offers.len() <= MOST_OFFERS && offers.iter().all(|kind| is_token(kind, LONGEST_KIND))
+}

@@ -1,0 +1,144 @@
+//! What a node does with an event, and the node that does it.
+
+mod each;
+mod leave;
+mod line;
+mod pipe;
+mod program;
+mod said;
+pub(crate) mod sleep;
+mod starter;
+#[cfg(test)]
+mod tests;
+
+use crate::args::work::Work as Arguments;
+use crate::connect::connect;
+use crate::node;
+use crate::output;
+use crate::sys;
+use crate::wire::LONGEST_NODE;
+use bytes::Bytes;
+use each::Each;
+use line::Line;
+use pipe::Pipes;
+use sidecore_core::time::Pretty;
+use sleep::Sleep;
+use std::io;
+use std::rc::Rc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+/// An event that a node was given.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) id: String,
+    pub(crate) kind: String,
+    pub(crate) body: Bytes,
+    /// How long it may take, as the dispatcher says; a node may allow less.
+    pub(crate) limit: Duration,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Its result.
+    Done(Bytes),
+    /// Why not. It counts as a try of the event.
+    Failed(String),
+    /// Why this node cannot do it; another may. It is no try.
+    Refused(String),
+}
+
+/// Does events. The node's link calls it for as many at a time as the node has slots.
+pub(crate) trait Work: 'static {
+    /// Does one event. Ends within the limit; where the future is dropped before, what it began is ended.
+    async fn run(&self, task: &Task) -> Outcome;
+}
+
+impl<W: Work> Work for Rc<W> {
+    async fn run(&self, task: &Task) -> Outcome {
+        W::run(self, task).await
+    }
+}
+
+/// Is a node until it is told to leave. The exit code says whether it finished what it had.
+///
+/// # Errors
+/// The program cannot be started, or no server answers: says what to do.
+pub(crate) async fn run(args: Arguments) -> Result<u8, String> {
+    sys::keep_descriptors().map_err(|error| format!("cannot look at the descriptors of this process: {error}"))?;
+    let (limit, most) = (args.time_limit, usize::try_from(args.max_result).unwrap_or(usize::MAX));
+    if let Some(unit) = args.sleep {
+        return serve(&args, Sleep::new(unit, limit)).await;
+    }
+    let line = Line::find(&args.command)?;
+    if !args.pipe {
+        return serve(&args, Each::new(line, limit, most)?).await;
+    }
+    let pipes = Rc::new(Pipes::start(line, jobs(&args), limit, most).await?);
+    let code = serve(&args, Rc::clone(&pipes)).await?;
+    pipes.finish().await;
+    Ok(code)
+}
+
+async fn serve(args: &Arguments, work: impl Work) -> Result<u8, String> {
+    let client = connect(&args.farm).await?;
+    let settings = node::Settings {
+        farm: args.farm.farm.clone(),
+        name: args.name.clone().unwrap_or_else(own_name),
+        slots: jobs(args),
+        offers: args.kind.clone(),
+        beat: args.beat,
+    };
+    let (wish, order) = leave::at_signals(args.time_limit)?;
+    let all = async {
+        node::run(client.clone(), settings, work, wish).await?;
+        // Only then the last answers are with the server.
+        client.flush().await.map_err(|error| format!("cannot send the last answers: {error}"))
+    };
+    tokio::select! {
+        done = all => done.map(|()| 0),
+        why = order => {
+            output::tell(why);
+            Ok(UNFINISHED)
+        }
+    }
+}
+
+/// Events at a time.
+fn jobs(args: &Arguments) -> u16 {
+    let cores = || available_parallelism().ok().and_then(|cores| u16::try_from(cores.get()).ok());
+    args.jobs.or_else(cores).unwrap_or(1)
+}
+
+/// The machine's name and the number of this process.
+fn own_name() -> String {
+    let process = std::process::id().to_string();
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
+    let machine: String = machine.chars().map(plain).take(LONGEST_NODE - process.len() - 1).collect();
+    format!("{machine}-{process}")
+}
+
+/// Exit code of a node that gave up events when it ended.
+const UNFINISHED: u8 = 1;
+
+/// Nothing is started for so long after something could not be: whoever has no room for a process needs a moment.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The program could not be started, which is no fault of the event unless its names cannot be passed on.
+async fn refuse(line: &Line, error: &io::Error) -> Outcome {
+    let reason = format!("cannot start {}: {error}", line.name());
+    match error.kind() {
+        io::ErrorKind::InvalidInput | io::ErrorKind::ArgumentListTooLong => Outcome::Failed(reason),
+        _ => {
+            output::tell(&reason);
+            tokio::time::sleep(PAUSE).await;
+            Outcome::Refused(reason)
+        }
+    }
+}
+
+fn too_long(limit: Duration) -> String {
+    format!("took longer than {}", Pretty(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)))
+}

@@ -1,0 +1,141 @@
+//! Programs that live on: events on standard input, results on standard output, each behind its length as four bytes, the
+//! highest first.
+
+use super::line::Line;
+use super::program::Program;
+use super::said::Teller;
+use super::starter::Starter;
+use super::{Outcome, Task, Work, refuse, too_long};
+use crate::output;
+use bytes::Bytes;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Bytes of a length.
+const HEAD: usize = 4;
+
+/// See the module. A program that failed an event is ended; another takes its place with the next event.
+pub(super) struct Pipes {
+    line: Line,
+    limit: Duration,
+    max_result: usize,
+    starter: Starter,
+    teller: Teller,
+    /// They wait for an event.
+    idle: Mutex<Vec<Program>>,
+}
+
+impl Pipes {
+    /// Starts so many.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub(super) async fn start(line: Line, jobs: u16, limit: Duration, max_result: usize) -> Result<Self, String> {
+        let (starter, teller) = (Starter::new()?, Teller::new());
+        let pipes = Self { line, limit, max_result, starter, teller, idle: Mutex::default() };
+        for _ in 0..jobs {
+            let program =
+                pipes.another().await.map_err(|error| format!("cannot start {}: {error}", pipes.line.name()))?;
+            pipes.put(program);
+        }
+        Ok(pipes)
+    }
+
+    /// Ends all of them: their input ends, and they may finish what they do.
+    pub(super) async fn finish(&self) {
+        let programs = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = async {
+            for mut program in programs {
+                program.finish().await;
+            }
+        };
+        // Who has not ended by then is ended.
+        let _ = timeout(self.limit, all).await;
+    }
+
+    async fn another(&self) -> io::Result<Program> {
+        Program::new(self.starter.start(self.line.command(&[])).await?, self.teller.of(&self.line.name()))
+    }
+
+    fn put(&self, program: Program) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(program);
+    }
+
+    /// One that waits, or a new one.
+    async fn take(&self) -> io::Result<Program> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(mut program) = idle else { return self.another().await };
+        if program.is_quiet() {
+            return Ok(program);
+        }
+        let what = if program.take_output().is_empty() { "ended" } else { "wrote something" };
+        let why = program.complaint(&format!("it {what} while it waited for an event"));
+        output::tell(format_args!("{}: {why}; started anew", self.line.name()));
+        self.another().await
+    }
+
+    async fn ask(&self, program: &mut Program, body: &[u8]) -> Result<Bytes, String> {
+        let Ok(len) = u32::try_from(body.len()) else { return Err("an event has less than 4 GiB".to_owned()) };
+        let enough = |output: &[u8]| answer(output, self.max_result);
+        match program.exchange([&len.to_be_bytes(), body], false, enough).await {
+            Ok(Some(Ok(()))) if program.is_handed() => Ok(Bytes::from(program.take_output()).slice(HEAD..)),
+            Ok(Some(Ok(()))) => Err(program.complaint("it answered before it had read the event")),
+            Ok(Some(Err(wrong))) => Err(program.complaint(&wrong)),
+            Ok(None) => Err(program.fate().err().unwrap_or_else(|| program.complaint("it ended without a result"))),
+            Err(error) => Err(format!("cannot talk to the program: {error}")),
+        }
+    }
+}
+
+impl Work for Pipes {
+    async fn run(&self, task: &Task) -> Outcome {
+        let limit = self.limit.min(task.limit);
+        let mut program = match timeout(limit, self.take()).await {
+            Ok(Ok(program)) => program,
+            Ok(Err(error)) => return refuse(&self.line, &error).await,
+            Err(_) => return Outcome::Failed(too_long(limit)),
+        };
+        match timeout(limit, self.ask(&mut program, &task.body)).await {
+            Ok(Ok(result)) => {
+                self.put(program);
+                Outcome::Done(result)
+            }
+            Ok(Err(why)) => Outcome::Failed(why),
+            Err(_) => Outcome::Failed(program.complaint(&too_long(limit))),
+        }
+    }
+}
+
+/// Whether a whole result is there, or what is wrong with it.
+fn answer(output: &[u8], max_result: usize) -> Option<Result<(), String>> {
+    let (head, body) = output.split_first_chunk::<HEAD>()?;
+    let len = u32::from_be_bytes(*head) as usize;
+    if len > max_result {
+        return Some(Err(format!(
+            "it says that its result has {len} bytes, more than {max_result}, or it writes no length before it"
+        )));
+    }
+    match body.len() {
+        less if less < len => None,
+        same if same == len => Some(Ok(())),
+        _ => Some(Err("it wrote more than its result".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_whole_or_wrong() {
+        assert_eq!(answer(&[], 9), None);
+        assert_eq!(answer(&[0, 0, 0], 9), None);
+        assert_eq!(answer(&[0, 0, 0, 0], 9), Some(Ok(())));
+        assert_eq!(answer(&[0, 0, 0, 2, 7], 9), None);
+        assert_eq!(answer(&[0, 0, 0, 2, 7, 7], 9), Some(Ok(())));
+        assert!(matches!(answer(&[0, 0, 0, 2, 7, 7, 7], 9), Some(Err(_))));
+        assert!(matches!(answer(b"hello", 1_000_000), Some(Err(_))));
+    }
+}

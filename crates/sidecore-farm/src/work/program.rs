@@ -1,0 +1,304 @@
+//! A program that was started: its pipes, its end, and what it says on the way.
+
+use super::said::Said;
+use crate::sys;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
+use std::convert::Infallible;
+use std::future::pending;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::runtime::Handle;
+
+/// So much is read at a time.
+const PIECE: usize = 64 * 1024;
+/// And of what is said.
+const WORDS: usize = 4 * 1024;
+/// So much of what a program said before it ended is still looked at.
+const LAST_WORDS: usize = 256 * 1024;
+
+/// Leads a process group of its own, which is ended when this is dropped.
+pub(super) struct Program {
+    leader: Leader,
+    input: Input,
+    output: Output,
+    errors: Receiver,
+    said: Said,
+}
+
+/// What it reads.
+struct Input {
+    pipe: Option<Sender>,
+    /// Whether all that it was to be handed went into the pipe.
+    is_handed: bool,
+}
+
+/// What it writes.
+struct Output {
+    pipe: Receiver,
+    /// What nobody has taken yet.
+    bytes: Vec<u8>,
+}
+
+/// The first process. As long as it is not reaped, its number, which is the group's, is no other's.
+struct Leader {
+    group: Pid,
+    /// With what is readable as soon as it has ended. None: it is reaped, or a task waits for that.
+    process: Option<(Child, AsyncFd<OwnedFd>)>,
+    status: Option<ExitStatus>,
+}
+
+impl Program {
+    /// It was just started. What it says goes to `said`.
+    pub(super) fn new(mut child: Child, said: Said) -> io::Result<Self> {
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let leader = Leader::new(child)?;
+        let (Some(input), Some(output), Some(errors)) = pipes else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        Ok(Self {
+            leader,
+            input: Input { pipe: Some(Sender::from_owned_fd(input.into())?), is_handed: true },
+            output: Output { pipe: Receiver::from_owned_fd(output.into())?, bytes: Vec::new() },
+            errors: Receiver::from_owned_fd(errors.into())?,
+            said,
+        })
+    }
+
+    /// Hands over these bytes and, with `close`, the end of its input. Meanwhile takes what it writes, until `enough` says that this
+    /// is all or too much, and gives what that gave; `None`: it ended before.
+    ///
+    /// It need not read its input, and may close its output and go on.
+    ///
+    /// # Errors
+    /// The system's, about its pipes.
+    pub(super) async fn exchange<T>(
+        &mut self,
+        pieces: [&[u8]; 2],
+        close: bool,
+        enough: impl Fn(&[u8]) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        let Self { leader, input, output, said, errors } = self;
+        tokio::select! {
+            biased;
+            found = output.until(&enough) => return Ok(Some(found)),
+            never = input.hand(pieces, close) => match never {},
+            never = listen(errors, said) => match never {},
+            ended = leader.ended() => ended?,
+        }
+        // What it left running goes with it. What it wrote is still in the pipe, and read without waiting: something that has left
+        // the group may hold it open for ever.
+        leader.end_group();
+        output.rest(&enough)?;
+        Ok(enough(&self.output.bytes))
+    }
+
+    /// Whether it was handed all that it was to be.
+    pub(super) fn is_handed(&self) -> bool {
+        self.input.is_handed
+    }
+
+    /// Gives what it wrote.
+    pub(super) fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output.bytes)
+    }
+
+    /// Whether it runs and has written nothing that was not taken.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        let quiet = self.output.rest(&|bytes: &[u8]| (!bytes.is_empty()).then_some(())).is_ok();
+        quiet && self.output.bytes.is_empty() && !self.leader.has_ended()
+    }
+
+    /// Ends its input and waits until it has ended.
+    pub(super) async fn finish(&mut self) {
+        self.input.pipe = None;
+        let Self { leader, errors, said, output, .. } = self;
+        tokio::select! {
+            // It is reaped later, or with the node.
+            _ = leader.ended() => {}
+            never = listen(errors, said) => match never {},
+            never = output.forget() => match never {},
+        }
+    }
+
+    /// How it ended, with what it said last. `Ok`: well.
+    pub(super) fn fate(&mut self) -> Result<(), String> {
+        self.last_words();
+        match self.leader.reap() {
+            Ok(Some(status)) if status.success() => Ok(()),
+            Ok(Some(status)) => Err(self.said.after(&in_words(status))),
+            Ok(None) => Err(self.said.after("it goes on")),
+            Err(error) => Err(format!("nobody knows how the program ended: {error}")),
+        }
+    }
+
+    /// This, with what it said last.
+    pub(super) fn complaint(&mut self, what: &str) -> String {
+        self.last_words();
+        self.said.after(what)
+    }
+
+    /// Hears what is in the pipe already.
+    fn last_words(&mut self) {
+        let (mut piece, mut left) = ([0; WORDS], LAST_WORDS);
+        while left > 0 {
+            match rustix::io::read(&self.errors, &mut piece[..]) {
+                Ok(0) | Err(_) => break,
+                Ok(len) => self.said.hear(&piece[..len]),
+            }
+            left = left.saturating_sub(WORDS);
+        }
+        self.said.end();
+    }
+}
+
+impl Input {
+    /// A program that reads no more has had enough.
+    async fn hand(&mut self, pieces: [&[u8]; 2], close: bool) -> Infallible {
+        self.is_handed = false;
+        let written = match &mut self.pipe {
+            Some(pipe) => write(pipe, pieces).await,
+            None => Ok(()),
+        };
+        self.is_handed = written.is_ok();
+        if close || written.is_err() {
+            self.pipe = None;
+        }
+        pending().await
+    }
+}
+
+impl Output {
+    /// Reads until it is enough. Waits for ever where the program has closed it.
+    async fn until<T>(&mut self, enough: &impl Fn(&[u8]) -> Option<T>) -> T {
+        loop {
+            if let Some(found) = enough(&self.bytes) {
+                return found;
+            }
+            self.bytes.reserve(PIECE);
+            if !matches!(self.pipe.read_buf(&mut self.bytes).await, Ok(1..)) {
+                return pending().await;
+            }
+        }
+    }
+
+    /// Reads what is there until it is enough. The kernel is asked itself: the runtime may not have heard of it yet.
+    fn rest<T>(&mut self, enough: &impl Fn(&[u8]) -> Option<T>) -> io::Result<()> {
+        let mut piece = vec![0; PIECE];
+        while enough(&self.bytes).is_none() {
+            match rustix::io::read(&self.pipe, &mut piece[..]) {
+                Ok(0) | Err(Errno::AGAIN) => break,
+                Ok(len) => self.bytes.extend_from_slice(&piece[..len]),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads for ever, for nobody.
+    async fn forget(&mut self) -> Infallible {
+        let mut piece = vec![0; PIECE];
+        while matches!(self.pipe.read(&mut piece).await, Ok(1..)) {}
+        pending().await
+    }
+}
+
+impl Leader {
+    fn new(child: Child) -> io::Result<Self> {
+        let group = Pid::from_child(&child);
+        match pidfd_open(group, PidfdFlags::empty()).map_err(io::Error::from).and_then(sys::watch) {
+            Ok(exit) => Ok(Self { group, process: Some((child, exit)), status: None }),
+            Err(error) => {
+                end(child);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until it has ended. It is not reaped by that.
+    async fn ended(&self) -> io::Result<()> {
+        match &self.process {
+            Some((_, exit)) => exit.readable().await.map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        self.process.is_none() || !matches!(waitid(WaitId::Pid(self.group), options), Ok(None))
+    }
+
+    fn end_group(&self) {
+        if self.process.is_some() {
+            end_group(self.group);
+        }
+    }
+
+    /// How it ended, if it has. The group ends first: then its number is free.
+    fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.has_ended() {
+            self.end_group();
+            if let Some((mut child, _)) = self.process.take() {
+                self.status = Some(child.wait()?);
+            }
+        }
+        Ok(self.status)
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        self.end_group();
+        let Some((mut child, exit)) = self.process.take() else { return };
+        // It may take its time to die, which the node has not. Where the node itself ends, the system reaps it.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                if exit.readable().await.is_ok() {
+                    let _ = child.wait();
+                }
+            });
+        }
+    }
+}
+
+/// Ends a program of which nobody wants anything.
+pub(super) fn end(mut child: Child) {
+    end_group(Pid::from_child(&child));
+    // It is dead, whatever is said about it.
+    let _ = child.wait();
+}
+
+/// Ends all processes of the group. The number must be ours.
+fn end_group(group: Pid) {
+    // That nobody is left is what was wanted.
+    let _ = kill_process_group(group, Signal::KILL);
+}
+
+async fn write(pipe: &mut Sender, pieces: [&[u8]; 2]) -> io::Result<()> {
+    pipe.write_all(pieces[0]).await?;
+    pipe.write_all(pieces[1]).await
+}
+
+/// Hears all that the program says.
+async fn listen(errors: &mut Receiver, said: &mut Said) -> Infallible {
+    let mut piece = [0; WORDS];
+    while let Ok(len @ 1..) = errors.read(&mut piece).await {
+        said.hear(&piece[..len]);
+    }
+    pending().await
+}
+
+fn in_words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => match nix::sys::signal::Signal::try_from(signal) {
+            Ok(name) => format!("ended by {name}"),
+            Err(_) => format!("ended by signal {signal}"),
+        },
+        (None, None) => status.to_string(),
+    }
+}

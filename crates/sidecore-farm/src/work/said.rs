@@ -1,0 +1,165 @@
+//! What programs say on standard error: passed on, a few lines a second, with the last line kept as a reason.
+
+use crate::output;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Longest line that is passed on, and longest last line in a reason, bytes.
+const LONGEST: usize = 1_000;
+const LONGEST_REASON: usize = 200;
+/// So many lines of all programs of a node are passed on at once, and then so many a second.
+const BURST: u32 = 100;
+const PER_SECOND: u32 = 20;
+
+/// Passes on what the programs of a node say.
+#[derive(Clone, Debug)]
+pub(super) struct Teller(Arc<Mutex<Allowance>>);
+
+/// How many lines may be passed on.
+#[derive(Debug)]
+struct Allowance {
+    left: u32,
+    /// When the last one was added.
+    at: Instant,
+    /// Left out since the last line that was passed on.
+    omitted: u64,
+}
+
+/// What one program said.
+pub(super) struct Said {
+    teller: Teller,
+    of: String,
+    line: Vec<u8>,
+    last: String,
+}
+
+impl Teller {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Allowance::new(Instant::now()))))
+    }
+
+    /// For a program that is known by this.
+    pub(super) fn of(&self, of: &str) -> Said {
+        Said { teller: self.clone(), of: clean(of, LONGEST_REASON), line: Vec::new(), last: String::new() }
+    }
+
+    fn pass_on(&self, of: &str, line: &str) {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+        match taken {
+            Some(0) => output::tell(format_args!("{of}: {line}")),
+            Some(omitted) => output::tell(format_args!("{of}: {line} ({omitted} lines of programs were left out)")),
+            None => {}
+        }
+    }
+}
+
+impl Allowance {
+    fn new(now: Instant) -> Self {
+        Self { left: BURST, at: now, omitted: 0 }
+    }
+
+    /// Takes one: how many lines were left out before it. `None`: none is left.
+    fn take(&mut self, now: Instant) -> Option<u64> {
+        let every = Duration::from_secs(1) / PER_SECOND;
+        let more = now.saturating_duration_since(self.at).as_nanos() / every.as_nanos();
+        let more = u32::try_from(more).unwrap_or(BURST).min(BURST);
+        self.left = (self.left + more).min(BURST);
+        self.at = if self.left == BURST { now } else { self.at + every * more };
+        if self.left == 0 {
+            self.omitted += 1;
+            return None;
+        }
+        self.left -= 1;
+        Some(std::mem::take(&mut self.omitted))
+    }
+}
+
+impl Said {
+    /// Takes more of it.
+    pub(super) fn hear(&mut self, bytes: &[u8]) {
+        let mut lines = bytes.split(|byte| *byte == b'\n');
+        self.add(lines.next().unwrap_or_default());
+        for line in lines {
+            self.end();
+            self.add(line);
+        }
+    }
+
+    /// No more of this line comes.
+    pub(super) fn end(&mut self) {
+        let line = clean(&String::from_utf8_lossy(&self.line), LONGEST);
+        self.line.clear();
+        if !line.is_empty() {
+            self.teller.pass_on(&self.of, &line);
+            self.last = line;
+        }
+    }
+
+    /// What happened, and what was said last.
+    pub(super) fn after(&self, what: &str) -> String {
+        if self.last.is_empty() {
+            return what.to_owned();
+        }
+        format!("{what}: {}", clean(&self.last, LONGEST_REASON))
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        let room = LONGEST.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
+/// Without control characters and spaces around it, at most so many bytes.
+pub(super) fn clean(text: &str, longest: usize) -> String {
+    let mut clean = String::new();
+    for shown in text.trim().chars().filter(|shown| !shown.is_control()) {
+        if clean.len() + shown.len_utf8() > longest {
+            break;
+        }
+        clean.push(shown);
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_kept_without_what_drives_a_terminal() {
+        let mut said = Teller::new().of("test");
+        assert_eq!(said.after("exit code 1"), "exit code 1");
+        said.hear(b"first\nsec");
+        said.hear(b"ond \x1b[31m\x07red\n\n  \n");
+        assert_eq!(said.after("exit code 1"), "exit code 1: second [31mred");
+        said.hear(b"no newline \xff");
+        said.end();
+        assert_eq!(said.after("exit code 1"), "exit code 1: no newline \u{fffd}");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_characters() {
+        let mut said = Teller::new().of("test");
+        said.hear("ä".repeat(1_000_000).as_bytes());
+        assert!(said.line.len() <= LONGEST);
+        said.hear(b"\n");
+        assert_eq!(said.after("x"), format!("x: {}", "ä".repeat(LONGEST_REASON / 2)));
+    }
+
+    #[test]
+    fn lines_are_passed_on_as_fast_as_people_read() {
+        let start = Instant::now();
+        let mut allowance = Allowance::new(start);
+        let mut taken = |ms| allowance.take(start + Duration::from_millis(ms));
+        for _ in 0..BURST {
+            assert_eq!(taken(0), Some(0));
+        }
+        assert_eq!((taken(0), taken(49)), (None, None));
+        assert_eq!((taken(50), taken(99)), (Some(2), None));
+        assert_eq!((taken(150), taken(150), taken(150)), (Some(1), Some(0), None));
+        for _ in 0..BURST {
+            assert!(taken(1_000_000).is_some());
+        }
+        assert_eq!(taken(1_000_000), None, "nothing is saved up beyond that");
+    }
+}

@@ -1,0 +1,47 @@
+//! The thread that starts programs: a start waits until the program's process has had a core, which the node's own thread, that
+//! has to say every few milliseconds that it lives, does not have time for.
+
+use super::program::end;
+use std::io;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use tokio::sync::oneshot;
+
+/// See the module. The programs that it has started end with it.
+pub(super) struct Starter(Sender<Order>);
+
+struct Order {
+    command: Command,
+    started: oneshot::Sender<io::Result<Child>>,
+}
+
+impl Starter {
+    /// # Errors
+    /// The system has no room for a thread.
+    pub(super) fn new() -> Result<Self, String> {
+        let (orders, taken) = channel();
+        let thread = thread::Builder::new().name("starter".to_owned()).spawn(move || obey(&taken));
+        thread.map(|_| Self(orders)).map_err(|error| format!("cannot start a thread: {error}"))
+    }
+
+    /// Starts a program.
+    pub(super) async fn start(&self, command: Command) -> io::Result<Child> {
+        let (started, child) = oneshot::channel();
+        let gone = || io::Error::other("the thread that starts programs has ended");
+        self.0.send(Order { command, started }).map_err(|_| gone())?;
+        child.await.map_err(|_| gone())?
+    }
+}
+
+fn obey(orders: &Receiver<Order>) {
+    for Order { mut command, started } in orders {
+        if started.is_closed() {
+            continue;
+        }
+        if let Err(Ok(child)) = started.send(command.spawn()) {
+            // Its event was given up meanwhile.
+            end(child);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The processes of a farm, and what came of its events.
+
+use crate::server::Server;
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, HeaderMap};
+use futures_util::StreamExt;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-farm");
+/// Longest wait for anything: far more than it needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After this one looks again.
+const MOMENT: Duration = Duration::from_millis(10);
+
+/// A process that is ended with its test.
+pub(crate) struct Process {
+    child: Child,
+    said: PathBuf,
+}
+
+impl Process {
+    pub(crate) fn id(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    /// Ends it at once: it cannot do anything about it.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// What it has said on standard error.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A farm named `f` on this server.
+pub(crate) struct Crew {
+    url: String,
+    scratch: TempDir,
+    pub(crate) client: Client,
+    context: Context,
+}
+
+impl Crew {
+    pub(crate) async fn new(server: &Server) -> Self {
+        let client = async_nats::connect(server.url()).await.unwrap();
+        let context = jetstream::new(client.clone());
+        Self { url: server.url(), scratch: tempfile::tempdir().unwrap(), client, context }
+    }
+
+    /// Starts `sidecore farm …` for this farm.
+    pub(crate) fn start(&self, name: &str, arguments: &[&str]) -> Process {
+        let said = self.scratch.path().join(name);
+        let (command, rest) = arguments.split_first().unwrap();
+        let mut process = Command::new(PROGRAM);
+        process.args([command, "--farm", "f", "--server", &self.url]).args(rest);
+        process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&said).unwrap());
+        Process { child: process.spawn().unwrap(), said }
+    }
+
+    /// A dispatcher, when it has made the farm.
+    pub(crate) async fn dispatcher(&self, further: &[&str]) -> Process {
+        let process = self.start("dispatch", &[&["dispatch"], further].concat());
+        self.until("the farm's streams", async |crew| crew.context.get_stream("f-places").await.is_ok()).await;
+        process
+    }
+
+    /// A node that sleeps as many milliseconds as an event says.
+    pub(crate) fn node(&self, name: &str, jobs: &str) -> Process {
+        self.start(name, &["work", "--name", name, "--jobs", jobs, "--sleep", "1ms"])
+    }
+
+    /// Feeds events with these numbers as their ids, of so many milliseconds; each until it is stored.
+    pub(crate) async fn feed(&self, numbers: std::ops::Range<u32>, ms: u32) {
+        for number in numbers {
+            self.until("room for an event", async |crew| crew.stored(number, ms).await).await;
+        }
+    }
+
+    /// Whether the server has taken the event, now or before.
+    async fn stored(&self, number: u32, ms: u32) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", format!("e-{number}"));
+        let sent = self.context.publish_with_headers("farm.f.events.k", headers, ms.to_string().into()).await;
+        sent.unwrap().await.is_ok()
+    }
+
+    /// Waits until so many results are there, and all events acknowledged.
+    pub(crate) async fn done(&self, count: u64) {
+        self.until("results", async |crew| crew.messages("f-results").await == Some(count)).await;
+        self.until("acknowledgements", async |crew| crew.messages("f-events").await == Some(0)).await;
+    }
+
+    /// Waits until so many are in a stream.
+    pub(crate) async fn kept(&self, stream: &str, count: u64) {
+        self.until(stream, async |crew| crew.messages(stream).await == Some(count)).await;
+    }
+
+    /// Last tokens of the subjects in a stream, and how many messages it ever took.
+    pub(crate) async fn ids(&self, stream: &str) -> (BTreeSet<String>, u64) {
+        let stream = self.context.get_stream(stream).await.unwrap();
+        let info = stream.get_info().await.unwrap();
+        let mut subjects = stream.info_with_subjects(">").await.unwrap();
+        let mut ids = BTreeSet::new();
+        while let Some(subject) = subjects.next().await {
+            ids.insert(subject.unwrap().0.rsplit('.').next().unwrap().to_owned());
+        }
+        (ids, info.state.last_sequence)
+    }
+
+    /// A message of a stream, with its headers.
+    pub(crate) async fn message(&self, stream: &str, subject: &str) -> jetstream::message::StreamMessage {
+        let stream = self.context.get_stream(stream).await.unwrap();
+        stream.get_last_raw_message_by_subject(subject).await.unwrap()
+    }
+
+    /// Waits until the dispatcher shows that it is so.
+    pub(crate) async fn shown(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let mut shown = self.client.subscribe("farm.f.status").await.unwrap();
+        let begun = Instant::now();
+        loop {
+            let message = tokio::time::timeout(PATIENCE, shown.next()).await;
+            let message = message.unwrap_or_else(|_| panic!("no status: {what}")).unwrap();
+            let status: Value = serde_json::from_slice(&message.payload).unwrap();
+            if is(&status) {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{what}: {status}");
+        }
+    }
+
+    /// Removes all messages of a stream.
+    pub(crate) async fn empty(&self, stream: &str) {
+        self.context.get_stream(stream).await.unwrap().purge().await.unwrap();
+    }
+
+    async fn messages(&self, stream: &str) -> Option<u64> {
+        Some(self.context.get_stream(stream).await.ok()?.cached_info().state.messages)
+    }
+
+    async fn until(&self, what: &str, is: impl AsyncFn(&Self) -> bool) {
+        let begun = Instant::now();
+        while !is(self).await {
+            assert!(begun.elapsed() < PATIENCE, "no {what}");
+            sleep(MOMENT).await;
+        }
+    }
+}
+
+/// The ids of events with these numbers.
+pub(crate) fn ids(numbers: std::ops::Range<u32>) -> BTreeSet<String> {
+    numbers.map(|number| format!("e-{number}")).collect()
+}

@@ -1,0 +1,88 @@
+//! Dead letters: listed with their reasons, and fed once more without being lost on the way.
+
+use crate::program::{fine, refused, run, run_with};
+use crate::queue::{Event, count, publish, take, with};
+use crate::server::Server;
+use async_nats::jetstream::stream::Config;
+use serde_json::Value;
+use std::time::Duration;
+
+const HEADERS: [(&str, &str); 3] = [("Farm-Kind", "image"), ("Farm-Tries", "3"), ("Farm-Reason", "exit code 1")];
+
+fn bury(server: &Server, id: &str, body: &str) {
+    publish(&server.url(), &format!("farm.farm.dead.{id}"), &HEADERS, body);
+}
+
+fn event(id: &str, body: &str) -> Event {
+    Event { id: id.into(), kind: "image".into(), body: body.into() }
+}
+
+#[test]
+fn dead_letters_are_listed_with_their_reasons() {
+    let Some(server) = Server::start() else { return };
+    fine(&run(&server.url(), &["feed"]));
+    assert_eq!(fine(&run(&server.url(), &["dead"])), "no dead letters\n");
+    bury(&server, "f-1", "body");
+    bury(&server, "f-2", "");
+    let table = fine(&run(&server.url(), &["dead"]));
+    assert!(table.contains("f-1") && table.contains("exit code 1"), "{table}");
+    let lines = fine(&run(&server.url(), &["dead", "--json", "f-1"]));
+    let letter: Value = serde_json::from_str(&lines).unwrap();
+    let expected = serde_json::json!({"id": "f-1", "kind": "image", "tries": 3, "reason": "exit code 1", "bytes": 4, "again": false});
+    assert_eq!(letter, expected);
+    let few = run(&server.url(), &["dead", "--most", "1"]);
+    refused(&few, 0, &["more than 1"]);
+}
+
+#[test]
+fn dead_letters_are_fed_again_under_their_ids() {
+    let Some(server) = Server::start() else { return };
+    fine(&run(&server.url(), &["feed"]));
+    for id in ["f-1", "f-2", "f-3"] {
+        bury(&server, id, "body");
+    }
+    fine(&run(&server.url(), &["dead", "--again", "f-2"]));
+    assert_eq!(take(&server.url(), "farm", 10), [event("f-2", "body")]);
+    refused(&run(&server.url(), &["dead", "--again"]), 0, &["fed 2 of 2"]);
+    assert_eq!(take(&server.url(), "farm", 10), [event("f-1", "body"), event("f-3", "body")]);
+    assert_eq!(count(&server.url(), "farm-dead"), 0);
+}
+
+#[test]
+fn one_who_was_stopped_half_way_finishes_the_next_time() {
+    let Some(server) = Server::start() else { return };
+    fine(&run(&server.url(), &["feed"]));
+    // Set aside, and not yet away from where it was; set aside only.
+    bury(&server, "again+f-1", "one");
+    bury(&server, "f-1", "one");
+    bury(&server, "again+f-2", "two");
+    refused(&run(&server.url(), &["dead", "--again"]), 0, &["fed"]);
+    let mut events = take(&server.url(), "farm", 10);
+    events.sort_by(|one, other| one.id.cmp(&other.id));
+    assert_eq!(events, [event("f-1", "one"), event("f-2", "two")]);
+    assert_eq!(count(&server.url(), "farm-dead"), 0);
+}
+
+#[test]
+fn what_was_fed_a_moment_ago_is_waited_for() {
+    let Some(server) = Server::start() else { return };
+    fine(&run_with(&server.url(), &["feed", "--lines", "--name", "f", "--kind", "image"], b"body\n"));
+    with(&server.url(), async |js| {
+        let config = js.get_stream("farm-events").await.unwrap().get_info().await.unwrap().config;
+        js.update_stream(Config { duplicate_window: Duration::from_secs(5), ..config }).await.map(drop).unwrap();
+    });
+    assert_eq!(take(&server.url(), "farm", 10), [event("f-0", "body")]);
+    bury(&server, "f-0", "body");
+    refused(&run(&server.url(), &["dead", "--again"]), 0, &["fed 1 of 1"]);
+    assert_eq!(take(&server.url(), "farm", 10), [event("f-0", "body")]);
+}
+
+#[test]
+fn a_letter_whose_name_is_no_id_is_left_alone() {
+    let Some(server) = Server::start() else { return };
+    fine(&run(&server.url(), &["feed"]));
+    bury(&server, "a/b", "evil");
+    bury(&server, "f-1", "one");
+    refused(&run(&server.url(), &["dead", "--again"]), 1, &["left a/b alone", "fed 1 of 2"]);
+    assert_eq!(count(&server.url(), "farm-dead"), 1);
+}

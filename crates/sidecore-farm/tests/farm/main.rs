@@ -1,0 +1,20 @@
+//! The farm on a NATS server of its own.
+
+mod cluster;
+mod crew;
+mod dead;
+mod feed;
+mod feed_bad;
+mod feed_tcp;
+mod luck;
+mod pipeline;
+mod program;
+mod queue;
+mod remote;
+mod results;
+mod server;
+#[path = "../../../sidecore/tests/service/skipped.rs"]
+mod skipped;
+mod streams;
+mod watch;
+mod work;

@@ -1,0 +1,8 @@
+//! A service whose keys are in services elsewhere: two or three real services, a NATS server, gateways and key servers as
+//! processes.
+
+mod losses;
+mod measured;
+mod permissions;
+mod serves;
+mod site;

@@ -1,0 +1,225 @@
+//! A machine of a test: a service, and a process of the farm beside it.
+
+use sidecore::client::{Admin, Client, Error, Options, Session};
+use sidecore::config::{Config, DeviceConfig, LimitsConfig};
+use sidecore::core::session::{Op, Refusal};
+use sidecore::keys::{Acl, KeyCommand, Kind};
+use sidecore::service::Service;
+use sidecore::spec::{Hash, KeyMaterial, Scheme, SessionSpec, SignaturePadding};
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long anything may take before the test calls it a stall.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// The farm of the tests.
+const FARM: &str = "keys";
+/// A user who owns nothing here.
+pub(super) const STRANGER: u32 = 65534;
+
+/// A service in a directory of its own. Stops when dropped.
+pub(super) struct Site {
+    service: Option<Service>,
+    config: Config,
+    _directory: TempDir,
+}
+
+impl Site {
+    /// One that has a remote device `far`.
+    pub(super) fn near() -> Self {
+        let devices = vec![DeviceConfig::inline("here"), DeviceConfig::remote("far", FARM)];
+        Self::with(devices)
+    }
+
+    /// One without.
+    pub(super) fn far() -> Self {
+        Self::with(vec![DeviceConfig::inline("here")])
+    }
+
+    fn with(devices: Vec<DeviceConfig>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        // Other users reach the socket; what they may do there is the service's to say.
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        let limits = LimitsConfig { device_timeout_ms: 20_000, ..LimitsConfig::default() };
+        let socket = directory.path().join("socket");
+        let config = Config { socket, socket_mode: 0o666, devices, limits, ..Config::default() };
+        let mut site = Self { service: None, config, _directory: directory };
+        site.start_again();
+        site
+    }
+
+    /// Its keys are gone.
+    pub(super) fn start_again(&mut self) {
+        self.service = None;
+        self.service = Some(Service::start(self.config.clone()).unwrap());
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.service = None;
+    }
+
+    pub(super) fn options(&self) -> Options {
+        Options { socket: self.config.socket.clone(), name: "test".to_owned(), ..Options::default() }
+    }
+
+    pub(super) fn admin(&self) -> Admin {
+        Admin::connect(&self.options()).unwrap()
+    }
+
+    /// Makes a key here. Its public part.
+    pub(super) fn make(&self, name: &str, kind: Kind) -> Vec<u8> {
+        let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
+        self.admin().keys(command).unwrap();
+        self.admin().key_info(name).unwrap().public
+    }
+
+    /// Stores a key.
+    pub(super) fn import(&self, name: &str, pkcs8: &[u8], acl: Acl) -> Vec<u8> {
+        let command = KeyCommand::Import { name: name.to_owned(), pkcs8: pkcs8.into(), acl };
+        self.admin().keys(command).unwrap();
+        self.admin().key_info(name).unwrap().public
+    }
+
+    /// Says that a key is elsewhere.
+    pub(super) fn knows(&self, name: &str, public: &[u8]) {
+        let command = KeyCommand::ImportPublic { name: name.to_owned(), public: public.to_vec(), acl: Acl::default() };
+        self.admin().keys(command).unwrap();
+    }
+
+    /// A gateway of this site's device.
+    pub(super) fn gateway(&self, nats: &str) -> Process {
+        Process::start(self.farm("gateway", nats, "near").args(["--device", "far"]))
+    }
+
+    /// A key server of this site's keys.
+    pub(super) fn key_server(&self, nats: &str, name: &str) -> Process {
+        Process::start(&mut self.farm("key-server", nats, name))
+    }
+
+    /// The same, as another user, with these keys only.
+    pub(super) fn key_server_of(&self, user: u32, nats: &str, name: &str, keys: &[&str]) -> Process {
+        let mut command = self.farm("key-server", nats, name);
+        Process::start(command.arg("--allow").args(keys).uid(user).gid(user))
+    }
+
+    /// The same, as another user, with all keys.
+    pub(super) fn key_server_without(&self, user: u32, nats: &str) -> Process {
+        Process::start(self.farm("key-server", nats, "one").uid(user).gid(user))
+    }
+
+    fn farm(&self, role: &str, nats: &str, name: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-farm"));
+        command.args([role, "--server", nats, "--farm", FARM, "--name", name, "--socket"]).arg(&self.config.socket);
+        command
+    }
+}
+
+/// A process that is killed when dropped.
+pub(super) struct Process {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// Waits until it says something with these words.
+    pub(super) fn says(&self, words: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("it never said: {words}"));
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub(super) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits until it has ended. Its exit code.
+    pub(super) fn ended(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub(super) fn pkcs1() -> Scheme {
+    Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 }
+}
+
+/// A client with a session on a key.
+pub(super) struct User {
+    pub(super) client: Client,
+    pub(super) session: Session,
+}
+
+impl User {
+    pub(super) fn new(site: &Site, key: &str, scheme: Scheme) -> Self {
+        let mut client = Client::connect(&site.options()).unwrap();
+        let spec = SessionSpec { scheme, key: KeyMaterial::Stored(key.to_owned()) };
+        let session = client.open_session(&spec).unwrap();
+        Self { client, session }
+    }
+
+    pub(super) fn call(&mut self, op: Op, input: &[u8]) -> Result<Vec<u8>, Error> {
+        self.client.call(self.session, op, 0, input, 4096)
+    }
+
+    /// Asks until somebody does it.
+    pub(super) fn call_soon(&mut self, op: Op, input: &[u8]) -> Vec<u8> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.call(op, input) {
+                Ok(result) => return result,
+                Err(error) if named(&error) && Instant::now() < end => thread::sleep(Duration::from_millis(2)),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Asks until nobody does it any more.
+    pub(super) fn refused_soon(&mut self, op: Op, input: &[u8]) -> Error {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.call(op, input) {
+                Err(error) if named(&error) => return error,
+                other => assert!(Instant::now() < end, "it never came to a refusal: {other:?}"),
+            }
+        }
+    }
+}
+
+/// A failure that says that the key's machines are not there.
+pub(super) fn named(error: &Error) -> bool {
+    matches!(error, Error::Refused(Refusal::KeyElsewhere) | Error::DeviceFailed(_))
+}

@@ -1,0 +1,121 @@
+//! Taking results: each once for each taker, as a file, a frame or a line.
+
+use crate::program::{Running, farm, fine, refused, run, until};
+use crate::queue::publish;
+use crate::server::Server;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// A farm with these results.
+fn farm_with(server: &Server, results: &[(&str, &str)]) {
+    fine(&run(&server.url(), &["feed"]));
+    add(server, results);
+}
+
+fn add(server: &Server, results: &[(&str, &str)]) {
+    for (id, body) in results {
+        publish(&server.url(), &format!("farm.farm.results.{id}"), &[], body);
+    }
+}
+
+fn files(directory: &Path) -> BTreeMap<String, String> {
+    let read =
+        |entry: fs::DirEntry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap());
+    fs::read_dir(directory).unwrap().map(|entry| read(entry.unwrap())).collect()
+}
+
+#[test]
+fn each_result_is_a_file_called_as_its_event() {
+    let Some(server) = Server::start() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let to = scratch.path().join("new/directory");
+    farm_with(&server, &[("f-1", "one\n"), ("f-2", "")]);
+    let args = ["results", "--to", to.to_str().unwrap()];
+    refused(&run(&server.url(), &args), 0, &["took 2 results"]);
+    let expected = [("f-1", "one\n"), ("f-2", "")].map(|(id, body)| (id.to_owned(), body.to_owned()));
+    assert_eq!(files(&to), BTreeMap::from(expected));
+    add(&server, &[("f-3", "three")]);
+    refused(&run(&server.url(), &args), 0, &["took 1 results"]);
+    refused(&run(&server.url(), &[&args[..], &["--name", "other"]].concat()), 0, &["took 3 results"]);
+}
+
+#[test]
+fn results_come_as_frames_or_as_lines() {
+    let Some(server) = Server::start() else { return };
+    farm_with(&server, &[("f-1", "one\n"), ("f-2", "two")]);
+    assert_eq!(fine(&run(&server.url(), &["results", "--stdout"])), "\0\0\0\x04one\n\0\0\0\x03two");
+    let lines = ["results", "--stdout", "--lines", "--name", "lines"];
+    assert_eq!(fine(&run(&server.url(), &lines)), "one\ntwo\n");
+    assert_eq!(
+        fine(&run(&server.url(), &["results", "--stdout", "--lines", "--ids", "--name", "ids"])),
+        "f-1\tone\nf-2\ttwo\n"
+    );
+}
+
+#[test]
+fn a_result_of_several_lines_is_no_line() {
+    let Some(server) = Server::start() else { return };
+    farm_with(&server, &[("f-1", "one\ntwo\n")]);
+    refused(
+        &run(&server.url(), &["results", "--stdout", "--lines"]),
+        2,
+        &["the result f-1 has several lines", "--to DIR"],
+    );
+    // It is not lost.
+    assert_eq!(fine(&run(&server.url(), &["results", "--stdout"])), "\0\0\0\x08one\ntwo\n");
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_is_left_out_and_said() {
+    let Some(server) = Server::start() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let to = scratch.path().join("to");
+    farm_with(&server, &[("/tmp/x", "evil"), ("a/b", "evil"), ("f-1", "one")]);
+    refused(
+        &run(&server.url(), &["results", "--to", to.to_str().unwrap()]),
+        1,
+        &["left out a result whose name is no id: /tmp/x", "took 1 results"],
+    );
+    assert_eq!(files(&to).into_keys().collect::<Vec<_>>(), ["f-1"]);
+    assert_eq!(files(scratch.path().join("to").as_path()).len(), 1);
+}
+
+#[test]
+fn a_number_of_results_is_waited_for() {
+    let Some(server) = Server::start() else { return };
+    farm_with(&server, &[("f-1", "one")]);
+    let taker = Running::start(&mut farm(&server.url(), &["results", "--stdout", "--lines", "--count", "2"]));
+    add(&server, &[("f-2", "two"), ("f-3", "three")]);
+    assert_eq!(fine(&taker.end()), "one\ntwo\n");
+    assert_eq!(fine(&run(&server.url(), &["results", "--stdout", "--lines"])), "three\n");
+}
+
+#[test]
+fn a_taker_that_follows_is_killed_and_goes_on() {
+    let Some(server) = Server::start() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let to = scratch.path().join("to");
+    farm_with(&server, &[("f-1", "one")]);
+    let args = ["results", "--follow", "--to", to.to_str().unwrap()];
+    let mut taker = Running::start(&mut farm(&server.url(), &args));
+    until("the first is there", || to.join("f-1").exists());
+    taker.child.kill().unwrap();
+    add(&server, &[("f-2", "two")]);
+    let taker = Running::start(&mut farm(&server.url(), &args));
+    until("the second is there", || to.join("f-2").exists());
+    taker.stop();
+    fine(&taker.end());
+    assert_eq!(files(&to).len(), 2);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_said_and_nothing_is_lost() {
+    let Some(server) = Server::start() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("file");
+    fs::write(&file, "").unwrap();
+    farm_with(&server, &[("f-1", "one")]);
+    refused(&run(&server.url(), &["results", "--to", file.to_str().unwrap()]), 2, &["cannot make the directory"]);
+    assert_eq!(fine(&run(&server.url(), &["results", "--stdout", "--lines"])), "one\n");
+}

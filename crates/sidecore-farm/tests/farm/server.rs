@@ -1,0 +1,144 @@
+//! A NATS server with JetStream for one test: a port and a directory of its own, ended with it.
+
+use crate::skipped::skipped;
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Longest wait for a server: far more than any needs.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// After this one looks again.
+const MOMENT: Duration = Duration::from_millis(5);
+
+/// A server that runs until it is dropped.
+pub(crate) struct Server {
+    process: Option<Child>,
+    port: u16,
+    jetstream: bool,
+    further: Vec<String>,
+    scratch: TempDir,
+}
+
+impl Server {
+    /// A server with JetStream, or `None` where the machine has none: that is said.
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// The same with further arguments.
+    pub(crate) fn start_with(further: &[&str]) -> Option<Self> {
+        Self::new(true, further)
+    }
+
+    /// A server that stores nothing.
+    pub(crate) fn without_jetstream() -> Option<Self> {
+        Self::new(false, &[])
+    }
+
+    fn new(jetstream: bool, further: &[&str]) -> Option<Self> {
+        let scratch = tempfile::tempdir().unwrap();
+        let further = further.iter().map(|argument| (*argument).to_owned()).collect();
+        let mut server = Self { process: None, port: 0, jetstream, further, scratch };
+        server.begin("-1").then_some(server)
+    }
+
+    /// Where clients find it.
+    pub(crate) fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Ends it at once, as a failure of power would end its process.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    /// Starts it again on the port and with the directory that it had.
+    pub(crate) fn start_again(&mut self) {
+        self.kill();
+        let port = self.port.to_string();
+        assert!(self.begin(&port), "the server was there before");
+    }
+
+    fn begin(&mut self, port: &str) -> bool {
+        let directory = self.scratch.path();
+        let log = directory.join("log");
+        let mut command = Command::new("nats-server");
+        command.args(["-a", "127.0.0.1", "-p", port]);
+        if self.jetstream {
+            command.args(["-js", "-sd"]).arg(directory.join("store"));
+        }
+        command.arg("--ports_file_dir").arg(directory).arg("-l").arg(&log).args(&self.further);
+        match command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
+            Ok(process) => self.process = Some(process),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                skipped("no nats-server: apt-get install nats-server");
+                return false;
+            }
+            Err(error) => panic!("cannot start nats-server: {error}"),
+        }
+        self.port = self.listening();
+        true
+    }
+
+    /// Its port, as soon as it listens there.
+    fn listening(&mut self) -> u16 {
+        let begun = Instant::now();
+        let process = self.process.as_mut().unwrap();
+        let id = process.id().to_string();
+        loop {
+            if let Some(port) = port_of(&self.scratch, &id) {
+                return port;
+            }
+            if let Some(status) = process.try_wait().unwrap() {
+                let log = fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default();
+                panic!("nats-server ended, {status}: {log}");
+            }
+            assert!(begun.elapsed() < PATIENCE, "nats-server does not listen");
+            thread::sleep(MOMENT);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The port in the file that the server of this process writes; `None` until it is whole.
+fn port_of(scratch: &TempDir, id: &str) -> Option<u16> {
+    let mine = |path: &PathBuf| {
+        let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+        path.extension() == Some(OsStr::new("ports")) && name.rsplit('_').next() == Some(id)
+    };
+    let entries = fs::read_dir(scratch.path()).unwrap();
+    let file = entries.map(|entry| entry.unwrap().path()).find(mine)?;
+    let ports: Value = serde_json::from_slice(&fs::read(file).unwrap()).ok()?;
+    ports["nats"][0].as_str()?.rsplit(':').next()?.parse().ok()
+}
+
+#[test]
+fn a_server_that_is_started_again_has_its_port_and_its_streams() {
+    let Some(mut server) = Server::start() else { return };
+    let before = server.url();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap());
+        context.create_stream("kept").await.unwrap();
+    });
+    server.start_again();
+    assert_eq!(server.url(), before);
+    runtime.block_on(async {
+        let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap());
+        context.get_stream("kept").await.unwrap();
+    });
+}
