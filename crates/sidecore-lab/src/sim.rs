@@ -3,6 +3,7 @@
 mod bakeoff;
 mod bench_rows;
 mod compare;
+mod farm_rows;
 mod faults;
 mod output;
 mod paper_rows;

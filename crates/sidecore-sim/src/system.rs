@@ -1,5 +1,6 @@
 //! Systems: parts put together, with the software that runs on them.
 
+mod farm;
 mod machine;
 mod nic;
 mod ocf;
@@ -118,7 +119,7 @@ fn fullest<'a>(parts: &[(&'a str, f64)]) -> (&'a str, f64) {
 }
 
 /// All systems.
-pub static ALL: [System; 7] = [
+pub static ALL: [System; 8] = [
     System::new::<queue::Queue>("queue", queue::METRICS),
     System::new::<machine::Machine>("machine", machine::METRICS),
     System::new::<ocf::Ocf>("ocf", ocf::METRICS),
@@ -126,6 +127,7 @@ pub static ALL: [System; 7] = [
     System::new::<nic::NetworkInterface>("nic", nic::METRICS),
     System::new::<pair::Pair>("pair", pair::METRICS),
     System::new::<streams::Streams>("streams", streams::METRICS),
+    System::new::<farm::Farm>("farm", farm::METRICS),
 ];
 
 /// The system of that name.

@@ -1,9 +1,9 @@
 //! The rows of a fresh `sidecore bench` against what the plan of this machine predicts for them; those of `net papers` go to
-//! [`paper_rows`].
+//! [`paper_rows`], those of `farm bench` to [`farm_rows`].
 
 use super::compare::percent;
 use super::output::{self, progress};
-use super::paper_rows;
+use super::{farm_rows, paper_rows};
 use crate::args::Plans;
 use crate::output::print;
 use crate::report::{Grid, Key, Row, digits};
@@ -33,10 +33,13 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     if let Some(scenario) = paper_rows::scenario(plan) {
         return paper_rows::compare(plan, (path, scenario), &read(path)?, args);
     }
+    if plan.system.name == "farm" {
+        return farm_rows::compare(plan, path, args);
+    }
     if plan.system.name != "machine" {
         return Err(format!(
             "{} holds rows of a bench: only a plan of `bench calibrate` predicts them; those of `net papers` are predicted by \
-             plans/inic.toml and plans/lhcb.toml",
+             plans/inic.toml and plans/lhcb.toml, those of `farm bench` by plans/farm.toml",
             path.display()
         ));
     }

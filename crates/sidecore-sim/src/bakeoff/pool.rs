@@ -5,7 +5,7 @@
 
 use crate::engine::{Engine, Random, World};
 use crate::part::tables;
-use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Work};
+use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Reach, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Program, Rates};
 use sidecore_core::policy::notify::Notify;
@@ -300,7 +300,8 @@ impl<'a> Pool<'a> {
 
     /// `false`: no device takes it now.
     fn place(&mut self, engine: &mut Engine<Event>, arrived: Nanos, size: u32) -> bool {
-        let work = Work { lane: LANE, tag: 0, class: Class::NOOP, size, urgent: false, submitted: None };
+        let work =
+            Work { lane: LANE, tag: 0, class: Class::NOOP, size, urgent: false, reach: Reach::HERE, submitted: None };
         let Placed::Given(Given { device, ticket, begins, .. }) = self.dispatch.place(engine.now(), work) else {
             return false;
         };
@@ -393,7 +394,7 @@ fn capability(card: &Card) -> Capability {
     }
     let reference = rates.estimate(Class::NOOP, MEASURED[2]).max(1);
     let weight = (WEIGHT / reference).clamp(1, 1_000) as u32;
-    Capability { classes: Classes::all(), immediate: false, depth: u32::MAX, weight, rates }
+    Capability { classes: Classes::all(), immediate: false, elsewhere: false, depth: u32::MAX, weight, rates }
 }
 
 fn pareto_kinds(least: f64, most: f64) -> Vec<(f64, f64)> {

@@ -278,7 +278,8 @@ impl<'a> Run<'a> {
         let world = &mut self.world;
         let depth = if world.sabotage == Some(Sabotage::Overcommit) { plan.depth * 2 } else { plan.depth };
         let immediate = plan.kind == Kind::Inline;
-        let capability = Capability { classes: plan.classes(), immediate, depth, weight: plan.weight, rates };
+        let capability =
+            Capability { classes: plan.classes(), immediate, elsewhere: false, depth, weight: plan.weight, rates };
         let Some(number) = self.sidecore.add_device(capability) else { return };
         let index = world.devices.len() as u32;
         let may_spin = plan.owned || world.sabotage == Some(Sabotage::SpinUnowned);

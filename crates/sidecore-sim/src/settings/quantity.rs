@@ -55,6 +55,7 @@ units! {
     Part Ratio "1" "number" f64 1e2;
     Nanosecond Ns "ns" "number" f64;
     Microsecond Us "us" "number" f64 1e3;
+    Millisecond Ms "ms" "number" f64 1e6;
     NanosecondPerByte NsPerByte "ns/B" "number" f64 1e2;
     MegabitPerSecond Mbit "Mbit/s" "number" f64;
     GigabitPerSecond Gbit "Gbit/s" "number" f64 1e3;
@@ -76,6 +77,13 @@ impl<const LEAST: u64, const MOST: u64> Us<LEAST, MOST> {
     /// In whole ns.
     pub(crate) fn nanos(self) -> Nanos {
         self.ns().round() as Nanos
+    }
+}
+
+impl<const LEAST: u64, const MOST: u64> Ms<LEAST, MOST> {
+    /// In whole ns.
+    pub(crate) fn nanos(self) -> Nanos {
+        (self.0 * 1e6).round() as Nanos
     }
 }
 

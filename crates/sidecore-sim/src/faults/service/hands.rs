@@ -7,7 +7,7 @@ use crate::faults::sabotage::Sabotage;
 use crate::faults::scenario::class_of;
 use crate::faults::world::{Clock, Who, World};
 use crate::faults::{Invariant, result};
-use sidecore_core::dispatch::{Done, Given, LaneId, MAX_LOSSES, Replaced, Work};
+use sidecore_core::dispatch::{Done, Given, LaneId, MAX_LOSSES, Reach, Replaced, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::Ring;
 use sidecore_core::policy::order::Schedule;
@@ -101,7 +101,13 @@ impl Host for Hands<'_, '_> {
         if submission.input_len() > MAX_REQUEST {
             return Err(Refusal::TooLarge);
         }
-        Ok(Plan { class, size: submission.input_len() as u32, room: Ok(0), token: submission.session() })
+        Ok(Plan {
+            class,
+            size: submission.input_len() as u32,
+            reach: Reach::HERE,
+            room: Ok(0),
+            token: submission.session(),
+        })
     }
 
     fn run(&mut self, link: &mut u32, submission: &Submission, plan: Plan) -> Result<u32, Refusal> {

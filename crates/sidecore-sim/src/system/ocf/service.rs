@@ -10,7 +10,7 @@ use super::parameters::Ocf;
 use crate::engine::Engine;
 use crate::part::cpu::Section;
 use crate::part::tables;
-use sidecore_core::dispatch::{Capability, ClientId, Dispatch, Given, LaneId, Limits, Placed, Work};
+use sidecore_core::dispatch::{Capability, ClientId, Dispatch, Given, LaneId, Limits, Placed, Reach, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::Ring;
@@ -99,7 +99,7 @@ impl Service {
             rates.observe(class, size, unloaded(set, size));
         }
         let (classes, depth) = ([class].into_iter().collect(), set.card.depth.get());
-        let card = Capability { classes, immediate: false, depth, weight: 1, rates };
+        let card = Capability { classes, immediate: false, elsewhere: false, depth, weight: 1, rates };
         let devices = std::iter::repeat_n(card, cards as usize);
         Self {
             dispatch: tables(limits, set.service.balance, set.notify(), credit, devices),
@@ -131,7 +131,7 @@ impl Service {
         let submitted = || self.clients.iter().any(|client| !client.submitted.is_empty());
         !machine.cards.done.is_empty()
             || !self.due.is_empty()
-            || (submitted() && self.dispatch.has_room(Some(self.class)))
+            || (submitted() && self.dispatch.has_room(Some((self.class, Reach::HERE))))
     }
 
     /// Decides what the next round does. Its effects show when its time is over.
@@ -180,7 +180,8 @@ impl Service {
     /// Gives a request to the card that the balancer chooses. `false`: all are full.
     fn place(&mut self, set: &Ocf, number: usize, slot: u32, now: Nanos) -> bool {
         let (lane, size) = (LaneId(number as u32), set.client.size.get());
-        let work = Work { lane, tag: slot, class: self.class, size, urgent: false, submitted: None };
+        let work =
+            Work { lane, tag: slot, class: self.class, size, urgent: false, reach: Reach::HERE, submitted: None };
         let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
             return false;
         };

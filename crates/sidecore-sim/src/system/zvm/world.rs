@@ -7,7 +7,7 @@ use super::totals::Totals;
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section};
 use crate::part::tables;
-use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Work};
+use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Reach, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::{Notify, Ring, Step as Waiting, Waiter};
@@ -99,8 +99,14 @@ impl Zone {
         }
         let (depth, in_flight) = (set.adapter.depth.get(), set.adapter.count.get() * set.adapter.depth.get());
         let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM };
-        let adapter =
-            || Capability { classes: Classes::all(), immediate: false, depth, weight: 1, rates: Rates::new() };
+        let adapter = || Capability {
+            classes: Classes::all(),
+            immediate: false,
+            elsewhere: false,
+            depth,
+            weight: 1,
+            rates: Rates::new(),
+        };
         let adapters = (0..set.adapter.count.get()).map(|_| adapter());
         Self {
             cpu: Cpu::new(set.cpu(), Event::Done),
@@ -278,7 +284,15 @@ impl Zone {
         let now = engine.now();
         let Some((guest, submitted)) = self.submitted.pop_front() else { return };
         let (class, service) = self.pickup[guest as usize].asks;
-        let work = Work { lane: LaneId(guest), tag: 0, class, size: SIZE, urgent: false, submitted: Some(submitted) };
+        let work = Work {
+            lane: LaneId(guest),
+            tag: 0,
+            class,
+            size: SIZE,
+            urgent: false,
+            reach: Reach::HERE,
+            submitted: Some(submitted),
+        };
         let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
             return self.submitted.push_front((guest, submitted));
         };

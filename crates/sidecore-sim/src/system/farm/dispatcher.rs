@@ -1,0 +1,265 @@
+//! The dispatcher: it does what core's [`Farm`] decides, as the real one does.
+
+use super::field::Field;
+use super::node::{Answer, Parcel};
+use super::parameters;
+use super::world::Event;
+use crate::engine::Engine;
+use sidecore_core::farm::{Failed, Farm, Heard, MAX_NODES, Member, Moved, Placed, Settings};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::session::{Class, Classes};
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// The kind of all events.
+const KIND: Class = Class::NOOP;
+/// From the dispatcher over the server to a node.
+const HOPS: u32 = 2;
+/// How often the dispatcher looks for silent nodes at most, ns.
+const LOOK: Nanos = 1_000_000;
+/// What a node tells the dispatcher.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Message {
+    Answer(Parcel, Answer),
+    /// It has received and answered so many in this life.
+    Beat {
+        node: usize,
+        life: u32,
+        received: u64,
+        answered: u64,
+    },
+    Joins {
+        node: usize,
+        life: u32,
+    },
+}
+
+/// When a node that could not join tries again, ns.
+const AGAIN: Nanos = 10_000_000;
+
+#[derive(Debug)]
+pub(super) struct Dispatcher {
+    farm: Farm,
+    /// Life and name of each node that belongs to the farm.
+    members: Vec<Option<(u32, Member)>>,
+    /// Nodes by number of their member.
+    nodes: [usize; MAX_NODES],
+    free_tags: Vec<u32>,
+    /// Events by tag.
+    jobs: Vec<u32>,
+    /// What it has not read yet.
+    inbox: VecDeque<Message>,
+    /// It is at a message, or hands out an event.
+    works: bool,
+    /// The event at the head of the queue has to wait for a node.
+    blocked: bool,
+    /// Time that what it sent besides took, ns.
+    debt: f64,
+}
+
+impl Dispatcher {
+    pub(super) fn new(set: &parameters::Farm) -> Self {
+        let in_flight = set.hand.in_flight.get();
+        let settings = Settings {
+            balance: set.hand.balance,
+            in_flight,
+            depth: set.hand.depth.get(),
+            silence: set.death.silence_ms.nanos(),
+            grace: set.death.grace_ms.nanos(),
+            tries: set.hand.tries.get() as u8,
+            // No node of these hangs.
+            stall: Nanos::MAX,
+        };
+        Self {
+            farm: Farm::new(settings),
+            members: vec![None; set.node.count.get() as usize],
+            nodes: [0; MAX_NODES],
+            free_tags: (0..in_flight).rev().collect(),
+            jobs: vec![0; in_flight as usize],
+            inbox: VecDeque::new(),
+            works: false,
+            blocked: false,
+            debt: 0.0,
+        }
+    }
+
+    /// A message is there.
+    pub(super) fn comes(&mut self, engine: &mut Engine<Event>, field: &mut Field, message: Message) {
+        self.inbox.push_back(message);
+        self.begin(engine, field);
+    }
+
+    /// An event waits, or there may be room.
+    pub(super) fn hand_out(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+        field.refill(engine);
+        self.begin(engine, field);
+    }
+
+    /// Begins with the next message, or with the next event if there is none.
+    fn begin(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+        let message = self.inbox.front();
+        if self.works || (message.is_none() && (self.blocked || field.held.is_empty())) {
+            return;
+        }
+        self.works = true;
+        // What is read with a beat costs next to nothing beside an event and its answer.
+        let own = if let Some(Message::Beat { .. } | Message::Joins { .. }) = message { 0.0 } else { 1.0 };
+        let time = own * field.set.dispatcher.event_us.ns() + std::mem::take(&mut self.debt);
+        field.tally.busy += time;
+        engine.after(time.round() as Nanos, Event::Turns);
+    }
+
+    /// It is done with what it had begun. Returns the node that must join again, if there is one.
+    pub(super) fn turns(&mut self, engine: &mut Engine<Event>, field: &mut Field) -> Option<usize> {
+        let mut stranger = None;
+        match self.inbox.pop_front() {
+            Some(Message::Answer(parcel, answer)) => self.answered(engine, field, parcel, answer),
+            Some(Message::Beat { node, life, received, answered }) => {
+                let is_known = self.heard(engine, field, (node, life), [received, answered]);
+                stranger = Some(node).filter(|node| !is_known && field.nodes[*node].is(life));
+            }
+            Some(Message::Joins { node, life }) => self.joins(engine, field, node, life),
+            None => self.place(engine, field),
+        }
+        self.works = false;
+        field.refill(engine);
+        self.begin(engine, field);
+        stranger
+    }
+
+    /// Gives the event at the head of the queue to a node, or finds that it has to wait.
+    fn place(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+        let Some(&number) = field.held.front() else { return };
+        let job = field.jobs[number as usize];
+        let size = job.units * field.set.event.unit_bytes.get();
+        let Some(tag) = job.tag.or_else(|| self.free_tags.pop()) else {
+            self.blocked = true;
+            return;
+        };
+        self.jobs[tag as usize] = number;
+        field.jobs[number as usize].tag = Some(tag);
+        match self.farm.place(engine.now(), tag, KIND, size) {
+            Placed::Given { member, ticket } => {
+                field.held.pop_front();
+                self.send(engine, field, tag, member, ticket);
+            }
+            Placed::Full | Placed::Nobody => {
+                self.blocked = true;
+                if job.tag.is_none() {
+                    self.free(field, tag);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, engine: &mut Engine<Event>, field: &mut Field, tag: u32, member: Member, ticket: Ticket) {
+        let (node, job) = (self.nodes[member.number()], self.jobs[tag as usize]);
+        let life = self.members[node].map_or(0, |(life, _)| life);
+        let work = field.jobs[job as usize].work;
+        let parcel = Parcel { node, life, job, attempt: ticket.to_word(), work };
+        field.send(engine, HOPS, parcel);
+    }
+
+    /// A node's answer.
+    fn answered(&mut self, engine: &mut Engine<Event>, field: &mut Field, parcel: Parcel, answer: Answer) {
+        let now = engine.now();
+        let Some(member) = self.member(parcel.node, parcel.life) else { return };
+        let ticket = Ticket::from_word(parcel.attempt);
+        if answer.failed {
+            match self.farm.failed(now, member, ticket) {
+                None => return,
+                Some(Failed::Again { .. }) => field.held.push_front(parcel.job),
+                Some(Failed::Dead { tag, .. }) => self.give_up(field, tag),
+            }
+        } else {
+            let Some(done) = self.farm.answered(now, member, ticket, answer.held, answer.work) else { return };
+            self.free(field, done.tag);
+            field.store(engine, parcel.job);
+        }
+        field.take_from(parcel.node, parcel.job);
+        field.is_with_another(now, parcel.job);
+        self.farm.reprice(now);
+        self.go_on(engine, field);
+    }
+
+    /// A node's beat. Returns whether it belongs to the farm.
+    fn heard(
+        &mut self,
+        engine: &mut Engine<Event>,
+        field: &mut Field,
+        (node, life): (usize, u32),
+        [received, answered]: [u64; 2],
+    ) -> bool {
+        let Some(member) = self.member(node, life) else { return false };
+        let heard = self.farm.beat(engine.now(), member, received, answered);
+        if heard == Heard::Lossy {
+            self.lose(engine, field, node);
+        }
+        heard == Heard::Fine
+    }
+
+    /// A node joins, in place of the one that it was.
+    fn joins(&mut self, engine: &mut Engine<Event>, field: &mut Field, node: usize, life: u32) {
+        if !field.nodes[node].is(life) {
+            return;
+        }
+        self.lose(engine, field, node);
+        let slots = field.set.node.slots.get() as u16;
+        let Some(member) = self.farm.join(engine.now(), slots, Classes::all()) else {
+            engine.after(AGAIN, Event::Came(Message::Joins { node, life }));
+            return;
+        };
+        self.members[node] = Some((life, member));
+        self.nodes[member.number()] = node;
+        self.go_on(engine, field);
+    }
+
+    /// Who was silent is lost.
+    pub(super) fn looks(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+        let now = engine.now();
+        while let Some(member) = self.farm.silent(now) {
+            self.lose(engine, field, self.nodes[member.number()]);
+        }
+        self.go_on(engine, field);
+        let due = self.farm.due().unwrap_or(now);
+        engine.schedule(due.max(now + LOOK), Event::Looks);
+    }
+
+    fn member(&self, node: usize, life: u32) -> Option<Member> {
+        self.members[node].filter(|(known, _)| *known == life).map(|(_, member)| member)
+    }
+
+    fn lose(&mut self, engine: &mut Engine<Event>, field: &mut Field, node: usize) {
+        if let Some((_, member)) = self.members[node].take() {
+            self.farm.lose(engine.now(), member);
+            field.forget(node);
+            self.go_on(engine, field);
+        }
+    }
+
+    /// What lost nodes had goes to others, and there may be room for what waits.
+    fn go_on(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+        while let Some(moved) = self.farm.next_moved(engine.now()) {
+            match moved {
+                Moved::Given { tag, member, ticket } => {
+                    self.debt += field.set.dispatcher.event_us.ns();
+                    self.send(engine, field, tag, member, ticket);
+                }
+                Moved::Again { tag } => field.held.push_front(self.jobs[tag as usize]),
+                Moved::GivenUp { tag } => self.give_up(field, tag),
+            }
+        }
+        self.blocked = false;
+        self.hand_out(engine, field);
+    }
+
+    fn give_up(&mut self, field: &mut Field, tag: u32) {
+        field.give_up(self.jobs[tag as usize]);
+        self.free(field, tag);
+    }
+
+    fn free(&mut self, field: &mut Field, tag: u32) {
+        field.jobs[self.jobs[tag as usize] as usize].tag = None;
+        self.free_tags.push(tag);
+    }
+}

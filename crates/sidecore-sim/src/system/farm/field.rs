@@ -1,0 +1,204 @@
+//! Events, nodes and the ways between them, whoever hands out.
+
+use super::dispatcher::{Dispatcher, Message};
+use super::node::{Node, Parcel};
+use super::parameters::Farm;
+use super::pull::Pull;
+use super::tally::Tally;
+use super::world::Event;
+use crate::engine::Engine;
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// Events that wait where there is always enough to do.
+const ENOUGH: usize = 64;
+
+/// Who hands out.
+#[derive(Debug)]
+pub(super) enum Hand {
+    Dispatcher(Box<Dispatcher>),
+    Pull(Pull),
+}
+
+/// An event of the farm.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    /// What its bytes grow with, and units of work that it takes.
+    pub(super) units: u32,
+    pub(super) work: f64,
+    /// When it was to come.
+    came: Nanos,
+    /// How often it was handed out.
+    pub(super) handed: u32,
+    /// How many results of it were stored.
+    pub(super) stored: u32,
+    /// It is not handed out any more.
+    pub(super) given_up: bool,
+    /// The dispatcher's name for it.
+    pub(super) tag: Option<u32>,
+    /// The death of a node that had it, until another has it.
+    died: Option<usize>,
+}
+
+/// A death: when, and how many events are not with others yet.
+#[derive(Clone, Copy, Debug)]
+struct Death {
+    at: Nanos,
+    left: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) set: Farm,
+    pub(super) nodes: Vec<Node>,
+    /// Events that each node has.
+    has: Vec<Vec<u32>>,
+    /// By number.
+    pub(super) jobs: Vec<Job>,
+    /// What nobody has, oldest first.
+    pub(super) held: VecDeque<u32>,
+    deaths: Vec<Death>,
+    pub(super) tally: Tally,
+    /// No further event comes, and no node dies.
+    pub(super) ended: bool,
+}
+
+impl Field {
+    pub(super) fn new(set: &Farm) -> Self {
+        let count = set.node.count.get() as usize;
+        Self {
+            set: *set,
+            nodes: (0..count).map(|number| Node::new(number, set)).collect(),
+            has: vec![Vec::new(); count],
+            jobs: Vec::new(),
+            held: VecDeque::new(),
+            deaths: Vec::new(),
+            tally: Tally::default(),
+            ended: false,
+        }
+    }
+
+    /// One event more.
+    pub(super) fn add(&mut self, engine: &mut Engine<Event>) -> u32 {
+        let (least, most) = (self.set.event.least_units.get(), self.set.event.most_units.get());
+        let units = least + engine.random().below(u64::from(most - least) + 1) as u32;
+        let came = engine.now();
+        let stray = self.set.event.stray.get();
+        let more = if stray > 0.0 { engine.random().exponential(stray) } else { 0.0 };
+        let work = f64::from(units) * (1.0 - stray + more);
+        self.jobs.push(Job { units, work, came, handed: 0, stored: 0, given_up: false, tag: None, died: None });
+        self.jobs.len() as u32 - 1
+    }
+
+    /// Where there is always enough to do, there is.
+    pub(super) fn refill(&mut self, engine: &mut Engine<Event>) {
+        while self.set.is_saturated() && !self.ended && self.held.len() < ENOUGH {
+            let job = self.add(engine);
+            self.held.push_back(job);
+        }
+    }
+
+    /// From a program to the server or back, ns.
+    pub(super) fn hop(&self, engine: &mut Engine<Event>) -> Nanos {
+        let spread = self.set.network.spread_us.ns();
+        let more = if spread > 0.0 { engine.random().exponential(spread) } else { 0.0 };
+        (self.set.network.hop_us.ns() + more).round() as Nanos
+    }
+
+    /// When a message that the node sends now is at the dispatcher: after those that it sent before.
+    pub(super) fn back(&mut self, engine: &mut Engine<Event>, node: usize) -> Nanos {
+        let at = engine.now() + self.hop(engine) + self.hop(engine);
+        let last = &mut self.nodes[node].back;
+        *last = at.max(*last);
+        *last
+    }
+
+    /// An event goes to a node, over so many hops.
+    pub(super) fn send(&mut self, engine: &mut Engine<Event>, hops: u32, parcel: Parcel) {
+        let at = engine.now();
+        let job = &mut self.jobs[parcel.job as usize];
+        job.handed += 1;
+        self.tally.redone += u64::from(job.handed > 1);
+        self.is_with_another(at, parcel.job);
+        self.has[parcel.node].push(parcel.job);
+        let way: Nanos = (0..hops).map(|_| self.hop(engine)).sum();
+        let there = &mut self.nodes[parcel.node].there;
+        *there = (at + way).max(*there);
+        engine.schedule(*there, Event::Reached(parcel));
+    }
+
+    /// The node does not have it any more.
+    pub(super) fn take_from(&mut self, node: usize, job: u32) {
+        if let Some(place) = self.has[node].iter().position(|has| *has == job) {
+            self.has[node].swap_remove(place);
+        }
+    }
+
+    /// The node has nothing any more.
+    pub(super) fn forget(&mut self, node: usize) {
+        self.has[node].clear();
+    }
+
+    /// Where a node died with it: another has it, or it was done nevertheless.
+    pub(super) fn is_with_another(&mut self, at: Nanos, job: u32) {
+        let Some(number) = self.jobs[job as usize].died.take() else { return };
+        let death = &mut self.deaths[number];
+        death.left -= 1;
+        if death.left == 0 {
+            self.tally.gaps.push(at - death.at);
+        }
+    }
+
+    /// A result is stored, `hops` after now.
+    pub(super) fn store(&mut self, engine: &mut Engine<Event>, job: u32) -> Nanos {
+        let at = engine.now() + self.hop(engine) + self.set.network.store_us.nanos();
+        engine.schedule(at, Event::Stored(job));
+        at
+    }
+
+    pub(super) fn stored(&mut self, engine: &mut Engine<Event>, number: u32) {
+        let job = &mut self.jobs[number as usize];
+        job.stored += 1;
+        // The server refuses a second one.
+        if job.stored == 1 {
+            self.tally.did(job.work, engine.now() - job.came);
+        }
+    }
+
+    /// It failed as often as it may, or too many nodes died with it.
+    pub(super) fn give_up(&mut self, job: u32) {
+        self.jobs[job as usize].given_up = true;
+        self.tally.dead += 1;
+    }
+
+    /// A node beats, if it has this life.
+    pub(super) fn beats(&mut self, engine: &mut Engine<Event>, number: usize, life: u32) {
+        let node = &self.nodes[number];
+        if node.is(life) {
+            let (received, answered) = (node.received, node.answered);
+            let at = self.back(engine, number);
+            engine.schedule(at, Event::Came(Message::Beat { node: number, life, received, answered }));
+            engine.after(self.set.death.beat_ms.nanos(), Event::Beats(number, life));
+        }
+    }
+
+    /// One of the living nodes dies.
+    pub(super) fn kill(&mut self, engine: &mut Engine<Event>) -> Option<usize> {
+        let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].lives).collect();
+        let node = *living.get(engine.random().below(living.len() as u64) as usize)?;
+        self.nodes[node].lives = false;
+        let lost = std::mem::take(&mut self.has[node]);
+        for job in &lost {
+            self.jobs[*job as usize].died = Some(self.deaths.len());
+        }
+        self.deaths.push(Death { at: engine.now(), left: lost.len() as u32 });
+        Some(node)
+    }
+
+    /// The next node dies half to one and a half times the mean time from now.
+    pub(super) fn next_death(&self, engine: &mut Engine<Event>) {
+        let every = self.set.death.every_ms.nanos();
+        let after = every / 2 + engine.random().below(every);
+        engine.after(after, Event::Dies);
+    }
+}

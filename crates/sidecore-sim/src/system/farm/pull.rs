@@ -1,0 +1,70 @@
+//! Nodes that pull for themselves, without a dispatcher: each has a fixed number of places, and asks the server for an event for
+//! each that is empty. The server knows nothing of the nodes; who asks first is served first.
+
+use super::field::{Field, Job};
+use super::node::{Answer, Parcel};
+use super::world::Event;
+use crate::engine::Engine;
+use std::collections::VecDeque;
+
+/// The server's part.
+#[derive(Debug, Default)]
+pub(super) struct Pull {
+    /// Nodes that ask, in that life.
+    asking: VecDeque<(usize, u32)>,
+}
+
+impl Pull {
+    /// Serves those that ask.
+    pub(super) fn hand_out(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+        field.refill(engine);
+        while !field.held.is_empty()
+            && let Some((node, life)) = self.asking.pop_front()
+        {
+            // The server knows whether anybody still waits for an answer.
+            if !field.nodes[node].is(life) {
+                continue;
+            }
+            let Some(job) = field.held.pop_front() else { return };
+            let Job { handed, work, .. } = field.jobs[job as usize];
+            let attempt = u64::from(handed) + 1;
+            field.send(engine, 1, Parcel { node, life, job, attempt, work });
+            engine.after(field.set.death.ack_wait_ms.nanos(), Event::Expires(job, attempt));
+            field.refill(engine);
+        }
+    }
+
+    /// A node has an empty place.
+    pub(super) fn asks(&mut self, engine: &mut Engine<Event>, field: &mut Field, node: usize, life: u32) {
+        self.asking.push_back((node, life));
+        self.hand_out(engine, field);
+    }
+
+    /// A node did an event: it stores the result, hears that it is stored, acknowledges, and asks for another.
+    pub(super) fn worked(engine: &mut Engine<Event>, field: &mut Field, parcel: Parcel, answer: Answer) {
+        let Parcel { node, life, job, attempt, .. } = parcel;
+        field.take_from(node, job);
+        if answer.failed {
+            let hop = field.hop(engine);
+            engine.after(hop, Event::Asks(node, life));
+            if attempt >= u64::from(field.set.hand.tries.get()) {
+                return field.give_up(job);
+            }
+            // It says that it failed.
+            engine.after(hop, Event::Expires(job, attempt));
+            return;
+        }
+        let stored = field.store(engine, job);
+        let asked = stored + field.hop(engine) + field.hop(engine);
+        engine.schedule(asked, Event::Asks(node, life));
+    }
+
+    /// An attempt was not acknowledged: the event is given to another.
+    pub(super) fn expires(&mut self, engine: &mut Engine<Event>, field: &mut Field, job: u32, attempt: u64) {
+        let Job { stored, handed, given_up, .. } = field.jobs[job as usize];
+        if stored == 0 && !given_up && u64::from(handed) == attempt {
+            field.held.push_front(job);
+            self.hand_out(engine, field);
+        }
+    }
+}
