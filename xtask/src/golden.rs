@@ -12,7 +12,7 @@ const DOCS: &str = "docs";
 /// A page, and the arguments with which `sidecore sim` makes it.
 type Page = (&'static str, &'static [&'static str]);
 
-const PAGES: [Page; 13] = [
+const PAGES: [Page; 14] = [
     ("what-would-have-helped.md", &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, INIC, "--title", "What would have helped"]),
     ("simulated/bakeoff.md", &["bakeoff", "--seeds", "60"]),
     ("simulated/waiting.md", &["waiting"]),
@@ -25,6 +25,7 @@ const PAGES: [Page; 13] = [
     ("simulated/lhcb.md", &[LHCB, "--compare", "docs/published/lhcb.csv"]),
     ("simulated/lhcb-latency.md", &[LHCB, "--title", "Two PCs: what the slides leave out"]),
     ("simulated/streams.md", &[STREAMS, "--title", "Many small sends"]),
+    ("simulated/farm.md", &[FARM, "--title", "A farm: credit, policies and pull consumers"]),
     ("simulated/streams-measured.md", &[STREAMS, "--compare", "docs/simulated/streams.csv"]),
 ];
 
@@ -34,6 +35,7 @@ const ZVM: &str = "plans/zvm.toml";
 const ZVM_ONE: &str = "plans/zvm-one-thread.toml";
 const INIC: &str = "plans/inic.toml";
 const LHCB: &str = "plans/lhcb.toml";
+const FARM: &str = "plans/farm.toml";
 const STREAMS: &str = "plans/streams.toml";
 
 /// Makes every page again. With `write`, the committed ones are replaced; else each that differs is named.

@@ -44,6 +44,9 @@ pub(crate) enum Command {
     /// Take a network path apart: goodput, CPU time, packets, latency
     #[command(disable_help_flag = true)]
     Net(HandedOn),
+    /// Hand out events and requests to nodes on other machines by credit, on NATS
+    #[command(disable_help_flag = true)]
+    Farm(HandedOn),
 }
 
 /// Whatever the other program takes.

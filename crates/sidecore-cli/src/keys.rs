@@ -7,7 +7,9 @@ use crate::output;
 use sidecore::client::{Admin, Options};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
-use sidecore::keys::{Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, check_name, read_passphrase, read_private_key};
+use sidecore::keys::{
+    Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, check_name, read_passphrase, read_private_key, read_public_key,
+};
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,15 +20,22 @@ use zeroize::Zeroizing;
 pub(crate) fn run(args: Keys) -> Result<(), Box<dyn Error>> {
     let connect = || Admin::connect(&Options { socket: args.socket, ..Options::default() });
     match args.command {
-        KeysCommand::Import { name, file, passphrase_file, users } => {
-            let key = key_of(&name, &file, passphrase_file.as_deref())?;
-            let entry = new_key(&mut connect()?, KeyCommand::Import { name, pkcs8: key, acl: users.acl() })?;
+        KeysCommand::Import { name, file, public, passphrase_file, users, .. } => {
+            let acl = users.acl();
+            let command = if let Some(file) = public {
+                KeyCommand::ImportPublic { public: public_of(&name, &file)?, name, acl }
+            } else {
+                let file = file.ok_or("name the file with the key")?;
+                KeyCommand::Import { pkcs8: key_of(&name, &file, passphrase_file.as_deref())?, name, acl }
+            };
+            let entry = new_key(&mut connect()?, command)?;
             report(&format!("the key {} was imported", entry.name), &in_words(&entry))?;
         }
         KeysCommand::Generate { name, kind, users } => {
             let entry = new_key(&mut connect()?, KeyCommand::Generate { name, kind, acl: users.acl() })?;
             report(&format!("the key {} was made", entry.name), &in_words(&entry))?;
         }
+        KeysCommand::Remote { name, also, .. } => drop(connect()?.keys(KeyCommand::Share { name, also })?),
         KeysCommand::List { json } => output::print(&list::render(&all(&mut connect()?)?, json))?,
         KeysCommand::Delete { name } => drop(connect()?.keys(KeyCommand::Delete { name })?),
         KeysCommand::Passphrase { new_passphrase_file } => {
@@ -62,6 +71,13 @@ fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<Sec
     Ok(read_private_key(&bytes, passphrase.as_ref()).map_err(|error| format!("{}: {error}", file.display()))?)
 }
 
+/// Reads the public part of a key.
+fn public_of(name: &str, file: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
+    check_name(name)?;
+    let bytes = read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(read_public_key(&bytes).map_err(|error| format!("{}: {error}", file.display()))?)
+}
+
 /// All of a file, in one allocation, so that no copy of a key stays behind.
 fn read(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let from: Box<dyn Read> =
@@ -87,7 +103,11 @@ fn report(done: &str, text: &str) -> Result<(), String> {
 }
 
 fn in_words(entry: &KeyEntry) -> String {
-    let what = format!("{} is a key of kind {}; {}\n", entry.name, entry.kind.name(), list::users(&entry.acl));
+    let mut what = format!("{} is a key of kind {}; {}\n", entry.name, entry.kind.name(), list::users(&entry.acl));
+    if entry.site == Site::Elsewhere {
+        what +=
+            "Its private part is on other machines: connect a gateway of a remote device (kind = \"remote\") for it\n";
+    }
     if entry.at_rest {
         return what;
     }

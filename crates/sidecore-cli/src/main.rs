@@ -21,8 +21,8 @@ use clap::Parser;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Where the laboratory is: cargo builds both programs into one directory, `packaging/install` puts it into the other.
-const LABORATORY: [&str; 2] = [".", "../lib/sidecore"];
+/// Where the laboratory and the farm are: cargo builds all programs into one directory, `packaging/install` puts it into the other.
+const BESIDE: [&str; 2] = [".", "../lib/sidecore"];
 /// How often the live view looks.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Exit codes beside 0: the answer is no, and usage or environment. See the README.
@@ -32,7 +32,8 @@ const USAGE: u8 = 2;
 fn main() -> ExitCode {
     let done = match Cli::try_parse() {
         Ok(cli) => run(cli.command),
-        Err(_) if is_help_for_the_laboratory() => Err(laboratory()),
+        Err(_) if is_help_for(&["bench", "sim", "net"]) => Err(laboratory()),
+        Err(_) if is_help_for(&["farm"]) => Err(farm()),
         // Help, version, or what is wrong with the arguments.
         Err(usage) => output::print_usage(&usage).map(|()| if usage.use_stderr() { USAGE } else { 0 }),
     };
@@ -54,6 +55,7 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Check(args) => return check::run(&args).map(answer),
         Command::Run(args) => return launch::run(&args),
         Command::Bench(_) | Command::Sim(_) | Command::Net(_) => Err(laboratory()),
+        Command::Farm(_) => Err(farm()),
     };
     done.map(|()| 0)
 }
@@ -65,12 +67,23 @@ fn answer(yes: bool) -> u8 {
 
 /// Goes on as the program that measures and draws, which is kept out of what root runs. Returns only where it cannot.
 fn laboratory() -> String {
-    beside::go_on_as("sidecore-lab", &LABORATORY, std::env::args_os().skip(1))
+    beside::go_on_as("sidecore-lab", &BESIDE, std::env::args_os().skip(1))
 }
 
-/// Whether this is `sidecore help bench` or the like: the laboratory has the words for it.
-fn is_help_for_the_laboratory() -> bool {
+/// Goes on as the program that speaks with NATS, whose libraries are kept out of what root runs. Returns only where it cannot.
+fn farm() -> String {
+    let typed = || std::env::args_os().skip(1);
+    let help = typed().next().filter(|first| first == "help");
+    beside::go_on_as(
+        "sidecore-farm",
+        &BESIDE,
+        help.into_iter().chain(typed().skip_while(|word| word != "farm").skip(1)),
+    )
+}
+
+/// Whether this is `sidecore help bench` or the like: the program that does it has the words for it.
+fn is_help_for(commands: &[&str]) -> bool {
     let mut typed = std::env::args_os().skip(1);
     typed.next().is_some_and(|first| first == "help")
-        && typed.next().is_some_and(|of| of == "bench" || of == "sim" || of == "net")
+        && typed.next().is_some_and(|of| commands.iter().any(|name| of == *name))
 }

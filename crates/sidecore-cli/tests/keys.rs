@@ -159,7 +159,10 @@ fn keys_are_imported_made_listed_and_deleted_and_survive_a_restart() {
     assert_eq!(service.done(&["keys", "list", "--json"]), before);
     let lines: Vec<&str> = before.lines().collect();
     assert_eq!(lines.len(), 4);
-    assert_eq!(lines[0], r#"{"at_rest":true,"gids":[],"kind":"ed25519","name":"new","uids":[3,12]}"#);
+    assert_eq!(
+        lines[0],
+        r#"{"at_rest":true,"gids":[],"kind":"ed25519","name":"new","private_part":"here","uids":[3,12]}"#
+    );
     let list = service.done(&["keys", "list"]);
     assert!(list.contains("ml-kem-768") && list.contains("at rest") && !list.contains("mail"), "{list}");
     service.end();

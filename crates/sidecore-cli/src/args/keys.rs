@@ -16,12 +16,20 @@ pub(crate) struct Keys {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Give the service a private key: PEM, DER or PKCS#12, told by content
+    /// Give the service a private key: PEM, DER or PKCS#12, told by content. With --remote: the public part of a key that
+    /// services on other machines have
     Import {
-        /// Its name from now on
+        /// Its name from now on; with --remote, the one that it has there
         name: String,
         /// The file with the key; - for standard input
-        file: PathBuf,
+        #[arg(required_unless_present = "remote", conflicts_with = "remote")]
+        file: Option<PathBuf>,
+        /// The private part is on other machines only: their services are asked, through a gateway
+        #[arg(long, requires = "public", conflicts_with = "passphrase_file")]
+        remote: bool,
+        /// The file with the public key or the certificate, PEM or DER; - for standard input
+        #[arg(long, value_name = "FILE", requires = "remote")]
+        public: Option<PathBuf>,
         /// The file with the passphrase that the key is encrypted with
         #[arg(long, value_name = "FILE")]
         passphrase_file: Option<PathBuf>,
@@ -59,6 +67,18 @@ pub(crate) enum KeysCommand {
     Pem {
         /// The key's name
         name: String,
+    },
+    /// Say whether services on other machines have a key as well, and may be asked
+    #[command(group = clap::ArgGroup::new("where").args(["also", "never"]).required(true))]
+    Remote {
+        /// Its name, here and there
+        name: String,
+        /// They have it as well
+        #[arg(long)]
+        also: bool,
+        /// They are not asked
+        #[arg(long)]
+        never: bool,
     },
     /// Say who may use a key, beside root and the service's own user
     #[command(group = clap::ArgGroup::new("how").args(["add", "remove", "set", "nobody"]).required(true))]

@@ -21,10 +21,10 @@ pub(super) fn render(entries: &[KeyEntry], json: bool) -> String {
     }
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["name", "kind", "kept", "who may use it"]);
+    table.set_header(["name", "kind", "kept", "private part", "who may use it"]);
     for entry in entries {
         let kept = if entry.at_rest { "at rest" } else { "in memory" };
-        table.add_row([entry.name.as_str(), entry.kind.name(), kept, &users(&entry.acl)]);
+        table.add_row([entry.name.as_str(), entry.kind.name(), kept, entry.site.name(), &users(&entry.acl)]);
     }
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
@@ -48,6 +48,7 @@ fn object(entry: &KeyEntry) -> serde_json::Value {
         "name": entry.name,
         "kind": entry.kind.name(),
         "at_rest": entry.at_rest,
+        "private_part": entry.site.name(),
         "uids": entry.acl.uids,
         "gids": entry.acl.gids,
     })
@@ -56,16 +57,24 @@ fn object(entry: &KeyEntry) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidecore::keys::Kind;
+    use sidecore::keys::{Kind, Site};
 
     #[test]
     fn a_list_says_who_may_use_what() {
         let acl = Acl { uids: vec![0, 4_000_000_000], gids: vec![0] };
-        let other = KeyEntry { name: "b".to_owned(), kind: Kind::P256, acl: Acl::default(), at_rest: false };
-        let entries = [KeyEntry { name: "a".to_owned(), kind: Kind::Rsa2048, acl, at_rest: true }, other];
+        let other = KeyEntry {
+            name: "b".to_owned(),
+            kind: Kind::P256,
+            acl: Acl::default(),
+            at_rest: false,
+            site: Site::Elsewhere,
+        };
+        let entries =
+            [KeyEntry { name: "a".to_owned(), kind: Kind::Rsa2048, acl, at_rest: true, site: Site::Here }, other];
         let text = render(&entries, false);
         assert!(text.contains("user root (0), user 4000000000, group root (0)"), "{text}");
         assert!(text.contains("in memory") && text.contains("only"), "{text}");
+        assert!(text.contains("here") && text.contains("remote"), "{text}");
         let json = render(&entries, true);
         let lines: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines[0]["uids"], json!([0, 4_000_000_000_u32]));

@@ -1,6 +1,7 @@
 //! The views on a counter file that is made up.
 
-use super::live::{Screen, Shown, unusable};
+use super::live::shown::unusable;
+use super::live::{Screen, Shown};
 use super::rows::{SORTS, View, clients, header};
 use super::{print, render};
 use ratatui::Terminal;

@@ -3,6 +3,7 @@
 mod attack;
 mod check;
 mod example;
+mod remote;
 mod service;
 #[path = "../../../sidecore/tests/service/skipped.rs"]
 mod skipped;

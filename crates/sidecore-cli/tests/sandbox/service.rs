@@ -85,7 +85,7 @@ impl Place {
         Admin::connect(&self.options()).unwrap()
     }
 
-    fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         let service_users = vec![USER.to_owned()];
         Options { socket: self.socket(), service_users, name: "test".to_owned(), ..Options::default() }
     }

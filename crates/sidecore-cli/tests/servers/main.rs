@@ -9,6 +9,7 @@ mod memory;
 mod module;
 mod programs;
 mod relay;
+mod remote;
 mod secrets;
 mod server;
 mod service;

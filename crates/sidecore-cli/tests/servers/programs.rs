@@ -11,7 +11,7 @@ pub(crate) const BOUND: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Every program that these tests run, and the Debian package that has it.
-const PACKAGES: [(&str, &str); 17] = [
+const PACKAGES: [(&str, &str); 18] = [
     ("openssl", "openssl"),
     ("nginx", "nginx-light"),
     ("haproxy", "haproxy"),
@@ -29,6 +29,7 @@ const PACKAGES: [(&str, &str); 17] = [
     ("mosquitto_sub", "mosquitto-clients"),
     ("python3", "python3"),
     ("node", "nodejs"),
+    ("nats-server", "nats-server"),
 ];
 
 /// The program, or the end of the test with the line that installs what is missing.

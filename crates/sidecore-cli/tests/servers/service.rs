@@ -95,6 +95,16 @@ impl Service {
         self.identity_of(material, &uri)
     }
 
+    /// Says that the key is on other machines, where it has the same name; for servers' workers. The server's files for it.
+    pub(crate) fn knows(&self, material: &Material) -> Identity {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        command.args(["keys", "import", material.kind.name(), "--remote", "--public"]).arg(&material.certificate);
+        command.args(["--uid", &worker_uid().to_string(), "--socket"]).arg(self.socket());
+        run(&mut command).expect("keys import --remote");
+        let public = Self::admin(self.socket()).key_info(material.kind.name()).unwrap().public;
+        self.identity_of(material, &Uri::new(material.kind.name()).unwrap().with_public(public).unwrap())
+    }
+
     /// The files of a server whose key has that name here, without its public part.
     pub(crate) fn identity(&self, material: &Material, name: &str) -> Identity {
         self.identity_of(material, &Uri::new(name).unwrap())
