@@ -41,6 +41,9 @@ pub const MAX_NODES: usize = MAX_DEVICES;
 /// answered.
 const PRIOR: Nanos = 1_000_000_000;
 
+/// A node that misses so many of its own beats is lost.
+const BEATS: Nanos = 4;
+
 /// What a farm is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -50,7 +53,7 @@ pub struct Settings {
     pub in_flight: u32,
     /// Most events with one node.
     pub depth: u32,
-    /// A node that was not heard for so long is lost, ns.
+    /// A node that was not heard for so long is lost, ns, unless it beats so rarely that it needs longer.
     pub silence: Nanos,
     /// How long a message to a node may be under way before it counts as lost, ns.
     pub grace: Nanos,
@@ -152,8 +155,9 @@ impl Farm {
         Self { settings, dispatch, lane, nodes: Vec::with_capacity(MAX_NODES), tried, moves: Moves::default() }
     }
 
-    /// A node joins that does `slots` events at a time (at least 1), of those kinds. `None`: there are [`MAX_NODES`].
-    pub fn join(&mut self, now: Nanos, slots: u16, offers: Classes) -> Option<Member> {
+    /// A node joins that does `slots` events at a time (at least 1), of those kinds, and is heard every `beat` ns. It is lost after
+    /// four beats, not before [`Settings::silence`]. `None`: there are [`MAX_NODES`].
+    pub fn join(&mut self, now: Nanos, slots: u16, offers: Classes, beat: Nanos) -> Option<Member> {
         let depth = self.settings.depth;
         let rates = Rates::with_prior(PRIOR);
         let capability = Capability {
@@ -167,7 +171,8 @@ impl Farm {
         let number = self.dispatch.add_device(capability)?;
         let generation = self.nodes.get(number).map_or(0, |node| node.member.generation.wrapping_add(1));
         let member = Member { number: number as u8, generation };
-        let node = Node::new(member, slots.max(1), now);
+        let silence = beat.saturating_mul(BEATS).max(self.settings.silence);
+        let node = Node::new(member, slots.max(1), silence, now);
         self.dispatch.set_window(number, node.window());
         match self.nodes.get_mut(number) {
             Some(place) => *place = node,
@@ -190,14 +195,12 @@ impl Farm {
         let work = Work { lane: self.lane, tag, class, size, reach: Reach::HERE, urgent: false, submitted: None };
         // Where it failed it is tried again only if there is nobody else.
         let shunned = self.tried[tag as usize].at.filter(|at| self.has_other(*at, class));
-        if let Some(at) = shunned {
-            self.dispatch.set_paused(at.number(), true);
-        }
-        let tried = self.untried(class).and_then(|node| self.dispatch.place_on(now, node, work));
-        let placed = tried.map_or_else(|| self.dispatch.place(now, work), crate::dispatch::Placed::Given);
-        if let Some(at) = shunned {
-            self.dispatch.set_paused(at.number(), self.nodes[at.number()].is_paused());
-        }
+        let untried = self.untried(class, shunned).and_then(|node| self.dispatch.place_on(now, node, work));
+        let placed = match (untried, shunned) {
+            (Some(given), _) => crate::dispatch::Placed::Given(given),
+            (None, Some(at)) => self.dispatch.place_not_on(now, at.number(), work),
+            (None, None) => self.dispatch.place(now, work),
+        };
         match placed {
             crate::dispatch::Placed::Given(given) => {
                 let has_others = self.dispatch.device_load(given.device).in_flight > 1;
@@ -255,19 +258,16 @@ impl Farm {
                 self.dispatch.set_paused(node.member.number(), false);
             }
         }
-        let Settings { silence, stall, .. } = self.settings;
+        let stall = self.settings.stall;
         let has_events = |node: &Node| self.dispatch.device_load(node.member.number()).in_flight > 0;
-        let lost = |node: &&Node| {
-            now.saturating_sub(node.heard) > silence || now.saturating_sub(node.progress) > stall && has_events(node)
-        };
+        let is_stuck = |node: &Node| now.saturating_sub(node.progress) > stall && has_events(node);
+        let lost = |node: &&Node| node.is_silent(now) || is_stuck(node);
         self.nodes.iter().filter(|node| node.present).find(lost).map(|node| node.member)
     }
 
     /// When [`Farm::silent`] has to be asked next.
     pub fn due(&self) -> Option<Nanos> {
-        let silence = self.settings.silence;
-        let next =
-            |node: &Node| node.pause_ends().map_or(node.heard + silence + 1, |at| at.min(node.heard + silence + 1));
+        let next = |node: &Node| node.pause_ends().map_or(node.silent_at(), |at| at.min(node.silent_at()));
         self.nodes.iter().filter(|node| node.present).map(next).min()
     }
 
@@ -284,9 +284,8 @@ impl Farm {
     /// Events with which many nodes were lost are given up. One that was just heard lives: only messages were lost, with a server
     /// of the network, and often those of all nodes at a time. That says nothing against the events.
     pub fn lose(&mut self, now: Nanos, member: Member) {
-        let silence = self.settings.silence;
         let Some(node) = self.node_mut(member) else { return };
-        let was_silent = now.saturating_sub(node.heard) > silence;
+        let was_silent = node.is_silent(now);
         node.present = false;
         self.dispatch.lose(member.number());
         self.moves.lost(&mut self.dispatch, &self.nodes, member.number(), now);
@@ -367,8 +366,9 @@ impl Farm {
     }
 
     /// A node without work, of which nobody knows how long it takes for this kind.
-    fn untried(&self, class: Class) -> Option<usize> {
-        let fresh = self.nodes.iter().filter(|node| node.present && !node.has_failed());
+    fn untried(&self, class: Class, shunned: Option<Member>) -> Option<usize> {
+        let is_fresh = |node: &&Node| node.present && !node.has_failed() && Some(node.member) != shunned;
+        let fresh = self.nodes.iter().filter(is_fresh);
         fresh.map(|node| node.member.number()).find(|number| {
             let is_idle = self.dispatch.device_load(*number).in_flight == 0;
             is_idle && !self.dispatch.knows(*number, class) && self.dispatch.can_take(*number, class)

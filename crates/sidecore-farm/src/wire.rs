@@ -21,6 +21,8 @@ const VERSION: u8 = 1;
 pub(crate) const MOST: usize = 4096;
 /// Longest name of a node, bytes.
 pub(crate) const LONGEST_NODE: usize = 64;
+/// Longest time between two beats of a node, ns.
+pub(crate) const LONGEST_BEAT: Nanos = 10_000_000_000;
 /// Longest kind of an event, bytes.
 pub(crate) const LONGEST_KIND: usize = 64;
 /// Longest reason why an event failed, bytes.
@@ -56,7 +58,7 @@ pub(crate) struct Join<'a> {
     /// Kinds that it does; none: any.
     #[serde(borrow)]
     pub(crate) offers: Vec<&'a str>,
-    /// How often it beats.
+    /// How often it beats, up to [`LONGEST_BEAT`].
     pub(crate) beat_ns: Nanos,
 }
 
@@ -152,12 +154,18 @@ impl<'a> Up<'a> {
     pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
         let up = decode::<Self>(message)?;
         let sound = match &up {
-            Self::Join(join) => is_node(join.node) && join.slots > 0 && are_offers(&join.offers),
+            Self::Join(join) => join.is_sound(),
             Self::Beat(beat) => is_node(beat.node),
             Self::Answers(answers) => answers.list.len() <= MOST && answers.list.iter().all(Answer::is_sound),
             Self::Leave { node, .. } => is_node(node),
         };
         sound.then_some(up)
+    }
+}
+
+impl Join<'_> {
+    fn is_sound(&self) -> bool {
+        is_node(self.node) && self.slots > 0 && are_offers(&self.offers) && self.beat_ns <= LONGEST_BEAT
     }
 }
 

@@ -1,6 +1,6 @@
 //! Devices that work with keys of other machines: which keys those are, and requests that come back undone.
 
-use super::{DeviceState, Dispatch, Reach, Replaced};
+use super::{DeviceState, Dispatch, Placed, Reach, Replaced, Work};
 use crate::inflight::Ticket;
 use crate::time::Nanos;
 use alloc::boxed::Box;
@@ -43,19 +43,28 @@ impl Dispatch {
     /// [`Dispatch::replace`] does with what a device died with. Where no other can do it, it is given up.
     pub fn pass_on(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
         let device = self.device_of(ticket)?;
-        // Not to the same one again.
+        self.without(device, |others| others.replace(now, ticket))
+    }
+
+    /// Chooses another device than this one for a request and counts it as given, as [`Dispatch::place`] does.
+    pub fn place_not_on(&mut self, now: Nanos, device: usize, work: Work) -> Placed {
+        self.without(device, |others| others.place(now, work))
+    }
+
+    /// What is done meanwhile knows nothing of the device. Prices stay as they are: it is there again at once.
+    fn without<T>(&mut self, device: usize, act: impl FnOnce(&mut Self) -> T) -> T {
         let (state, usable) = (self.devices[device].state, self.loads[device].usable);
         (self.devices[device].state, self.loads[device].usable) = (DeviceState::Draining, false);
-        let replaced = self.replace(now, ticket);
+        let acted = act(self);
         (self.devices[device].state, self.loads[device].usable) = (state, usable);
-        replaced
+        acted
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::tests::{capability, elsewhere, work};
-    use super::super::{Balance, ClientId, Limits, Placed, Work};
+    use super::super::{Balance, ClientId, Limits};
     use super::*;
     use crate::work::LaneId;
 
@@ -118,6 +127,15 @@ mod tests {
         dispatch.complete(first, None).unwrap();
         let Some(Replaced::Given(given)) = dispatch.replace(0, waits) else { panic!("there is room") };
         assert_eq!(given.device, here);
+    }
+
+    #[test]
+    fn a_device_that_is_left_out_is_there_again_afterwards() {
+        let (mut dispatch, lane) = dispatch();
+        let [first, second] = [capability(1), capability(1)].map(|device| dispatch.add_device(device).unwrap());
+        assert_eq!(device_of(dispatch.place_not_on(0, first, work(lane, 0))), second);
+        assert_eq!(dispatch.place_not_on(0, first, work(lane, 0)), Placed::Full, "the other one has no room");
+        assert_eq!(device_of(dispatch.place(0, work(lane, 0))), first);
     }
 
     #[test]

@@ -79,7 +79,9 @@ pub(super) struct Node {
     pub(super) member: Member,
     pub(super) present: bool,
     pub(super) slots: u16,
-    pub(super) heard: Nanos,
+    /// It is lost when it was not heard for so long, ns.
+    silence: Nanos,
+    heard: Nanos,
     /// When an answer of it counted last, or it was given something and had nothing.
     pub(super) progress: Nanos,
     /// Events that were given to it.
@@ -101,11 +103,12 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(member: Member, slots: u16, now: Nanos) -> Self {
+    pub(super) fn new(member: Member, slots: u16, silence: Nanos, now: Nanos) -> Self {
         Self {
             member,
             present: true,
             slots,
+            silence,
             heard: now,
             progress: now,
             sent: 0,
@@ -131,6 +134,16 @@ impl Node {
         let is_lossy = answered > self.answers || received > self.sent;
         let is_late = received < sent && now.saturating_sub(since) > grace;
         if is_lossy || is_late { Heard::Lossy } else { Heard::Fine }
+    }
+
+    /// Whether it was not heard for too long.
+    pub(super) fn is_silent(&self, now: Nanos) -> bool {
+        now >= self.silent_at()
+    }
+
+    /// When it is silent unless it is heard before.
+    pub(super) fn silent_at(&self) -> Nanos {
+        self.heard.saturating_add(self.silence).saturating_add(1)
     }
 
     /// It was given an event.

@@ -18,7 +18,7 @@ fn farm(balance: Balance) -> Farm {
 }
 
 fn join(farm: &mut Farm, now: Nanos) -> Member {
-    farm.join(now, 1, Classes::all()).unwrap()
+    farm.join(now, 1, Classes::all(), 10 * MS).unwrap()
 }
 
 fn given(placed: Placed) -> (Member, Ticket) {
@@ -103,6 +103,14 @@ fn a_node_that_failed_its_first_event_is_not_the_first_to_get_another() {
     assert_eq!(first, fresh);
     farm.failed(10 * MS, fresh, ticket).unwrap();
     assert_eq!(given(farm.place(10 * MS, 2, KIND, 100)).0, known);
+}
+
+#[test]
+fn a_node_that_beats_rarely_is_given_four_of_its_beats() {
+    let mut farm = farm(Balance::Tokens);
+    let member = farm.join(0, 1, Classes::all(), 100 * MS).unwrap();
+    assert_eq!((farm.due(), farm.silent(400 * MS)), (Some(400 * MS + 1), None));
+    assert_eq!(farm.silent(400 * MS + 1), Some(member));
 }
 
 #[test]
@@ -290,7 +298,7 @@ fn who_leaves_finishes_what_it_has() {
 fn kinds_go_to_nodes_that_offer_them() {
     let mut farm = farm(Balance::Eft);
     let [one, other] = [0, 1].map(|kind| Class::from_index(kind).unwrap());
-    let member = farm.join(0, 4, [other].into_iter().collect()).unwrap();
+    let member = farm.join(0, 4, [other].into_iter().collect(), 0).unwrap();
     assert_eq!(farm.place(0, 0, one, 100), Placed::Nobody);
     assert_eq!(given(farm.place(0, 0, other, 100)).0, member);
 }
@@ -299,7 +307,7 @@ fn kinds_go_to_nodes_that_offer_them() {
 fn a_farm_has_so_many_nodes_and_their_numbers_come_back() {
     let mut farm = farm(Balance::Eft);
     let members: Vec<_> = (0..MAX_NODES).map(|_| join(&mut farm, 0)).collect();
-    assert_eq!(farm.join(0, 1, Classes::all()), None);
+    assert_eq!(farm.join(0, 1, Classes::all(), 0), None);
     farm.lose(0, members[5]);
     let again = join(&mut farm, 0);
     assert_eq!(again.number(), 5);

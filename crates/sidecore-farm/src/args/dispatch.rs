@@ -22,7 +22,7 @@ pub(crate) struct Dispatch {
     /// How long an event may take at a node
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = measures::age)]
     pub(crate) time_limit: Duration,
-    /// A node that was not heard for so long is lost, and its events go to others; nodes are heard every 10 ms
+    /// A node that was not heard for so long, and for four of its beats of 10 ms, is lost, and its events go to others
     #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = measures::age)]
     pub(crate) silence: Duration,
     /// Most events held here and at nodes; all others wait in the work queue

@@ -2,7 +2,7 @@
 
 use super::Farm;
 use crate::measures::{age, size};
-use crate::wire::{LONGEST_KIND, LONGEST_NODE, is_token};
+use crate::wire::{LONGEST_BEAT, LONGEST_KIND, LONGEST_NODE, is_token};
 use clap::{ArgGroup, Args};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -31,8 +31,8 @@ pub(crate) struct Work {
     /// Largest result, as 500KiB; not more than the server takes in a message
     #[arg(long, value_name = "BYTES", default_value = "1000000", value_parser = size)]
     pub(crate) max_result: u64,
-    /// How often it says that it lives
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = age)]
+    /// How often it says that it lives, 1ms to 10s; after four times without it the node is lost
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = beat)]
     pub(crate) beat: Duration,
     /// No program: sleep as many times so long as the number at the beginning of the event says
     #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "command")]
@@ -40,6 +40,12 @@ pub(crate) struct Work {
     /// The program and its arguments: the event on standard input, the result on standard output, exit code 0
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+fn beat(text: &str) -> Result<Duration, String> {
+    let longest = Duration::from_nanos(LONGEST_BEAT);
+    let fits = |beat: &Duration| (Duration::from_millis(1)..=longest).contains(beat);
+    age(text).ok().filter(fits).ok_or_else(|| format!("a beat is 1ms to {}s, as 10ms", longest.as_secs()))
 }
 
 fn node(text: &str) -> Result<String, String> {

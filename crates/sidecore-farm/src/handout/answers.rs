@@ -44,7 +44,7 @@ impl<T> HandOut<T> {
             self.lose(now, former);
         }
         let offers = self.kinds.numbers(&join.offers);
-        let Some(member) = self.farm.join(now, join.slots, offers) else { return false };
+        let Some(member) = self.farm.join(now, join.slots, offers, join.beat_ns) else { return false };
         self.nodes.add(now, member, join.node, join.incarnation);
         true
     }

@@ -295,7 +295,7 @@ impl Desk {
         }
         let name: Rc<str> = name.into();
         let classes: Vec<Class> = offers.iter().filter_map(|offer| self.offered(&name, offer)).collect();
-        let member = (!classes.is_empty()).then(|| self.farm.join(now, slots, classes.iter().copied().collect()));
+        let member = (!classes.is_empty()).then(|| self.farm.join(now, slots, classes.iter().copied().collect(), 0));
         match member {
             Some(Some(member)) => {
                 self.notes.push(format!("the key server {name} offers {} keys", classes.len()));

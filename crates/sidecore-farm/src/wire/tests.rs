@@ -108,6 +108,9 @@ fn what_no_node_says_is_refused() {
     let answer = |work_ns, outcome| Answer { ticket: 1, held_ns: 10, work_ns, outcome };
     let slots = Join { node: "n", incarnation: 1, dispatcher: 1, slots: 0, offers: Vec::new(), beat_ns: 1 };
     assert_eq!(Up::decode(&encode(&Up::Join(slots), 0)), None);
+    let beat_ns = LONGEST_BEAT + 1;
+    let hardly_ever = Join { node: "n", incarnation: 1, dispatcher: 1, slots: 1, offers: Vec::new(), beat_ns };
+    assert_eq!(Up::decode(&encode(&Up::Join(hardly_ever), 0)), None);
     let longer_than_it_had_it = answers(vec![answer(11, Outcome::Done(Octets(b"")))]);
     assert_eq!(Up::decode(&encode(&longer_than_it_had_it, 0)), None);
     let reason = "x".repeat(LONGEST_REASON + 1);

@@ -35,7 +35,9 @@ pub(super) struct Path {
 pub(super) struct Running<'p> {
     path: &'p mut Path,
     flow: Flow,
-    /// When the far end has counted its window, at the earliest.
+    /// How long the far end counts.
+    time: Duration,
+    /// When it has counted that, at the earliest.
     ends: Instant,
 }
 
@@ -62,7 +64,7 @@ impl Path {
                 Err(error) => return Err(format!("no peer at {peer}: {error}; start `sidecore net peer` there")),
             }
         };
-        let control = Control::new(connection, PATIENCE, MAX_ANSWER).map_err(|error| lost(&error))?;
+        let control = Control::new(connection, PATIENCE, MAX_ANSWER).map_err(|error| lost(&error, PATIENCE))?;
         Ok(Self { control, far: peer.ip(), cpus: None, lost: false })
     }
 
@@ -115,7 +117,7 @@ impl Path {
             self.say(&Ask::Go)?;
         }
         let time = window.map_or(Duration::ZERO, Window::time);
-        Ok(Running { path: self, flow, ends: Instant::now() + time })
+        Ok(Running { path: self, flow, time, ends: Instant::now() + time })
     }
 
     /// Until the far end has all of them.
@@ -154,7 +156,7 @@ impl Path {
     fn say(&mut self, ask: &Ask) -> Result<(), String> {
         let said = self.control.say(ask);
         self.lost |= said.is_err();
-        said.map_err(|error| lost(&error))
+        said.map_err(|error| lost(&error, PATIENCE))
     }
 
     fn hear(&mut self) -> Result<Answer, String> {
@@ -164,7 +166,7 @@ impl Path {
     fn hear_within(&mut self, patience: Duration) -> Result<Answer, String> {
         let answer = self.control.hear_within(patience);
         self.lost |= !matches!(answer, Ok(Some(_)));
-        answer.map_err(|error| lost(&error))?.ok_or_else(|| "the peer is lost: it hung up".to_owned())
+        answer.map_err(|error| lost(&error, patience))?.ok_or_else(|| "the peer is lost: it hung up".to_owned())
     }
 }
 
@@ -205,7 +207,8 @@ impl Running<'_> {
         let latencies = self.flow.end();
         self.path.say(&Ask::Count)?;
         let rest = self.ends.saturating_duration_since(Instant::now());
-        let answer = self.path.hear_within(rest + PATIENCE)?;
+        // What traffic kept from coming is sent again after as long as it was sent in vain.
+        let answer = self.path.hear_within(rest + self.time + PATIENCE)?;
         let Answer::Window(counted) = answer else { return Err(unexpected(answer)) };
         let [before, after] = *counted;
         Ok((after.since(&before), latencies))
@@ -260,9 +263,9 @@ fn show(connections: &[Connection], token: u64) -> bool {
     any
 }
 
-fn lost(error: &io::Error) -> String {
+fn lost(error: &io::Error, patience: Duration) -> String {
     match error.kind() {
-        io::ErrorKind::TimedOut => format!("the peer is lost: no answer for {} s", PATIENCE.as_secs()),
+        io::ErrorKind::TimedOut => format!("the peer is lost: no answer for {} s", patience.as_secs()),
         _ => format!("the peer is lost: {error}"),
     }
 }
@@ -512,7 +515,7 @@ mod tests {
         let control = Control::new(control, PATIENCE, MAX_ANSWER).unwrap();
         let mut path = Path { control, far: Ipv4Addr::LOCALHOST.into(), cpus: None, lost: false };
         let flow = Flow::begin(&load(Transport::Tcp, Direction::Send), Side::Near, &[], Vec::new()).unwrap();
-        let mut running = Running { path: &mut path, flow, ends: Instant::now() };
+        let mut running = Running { path: &mut path, flow, time: Duration::ZERO, ends: Instant::now() };
         assert_eq!(running.check(), Ok(()));
         drop(far);
         let gone = (0..10_000).find_map(|_| running.check().err());

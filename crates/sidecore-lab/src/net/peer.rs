@@ -28,6 +28,9 @@ const LONGEST: Duration = Duration::from_secs(600);
 const ARRIVAL: Duration = Duration::from_secs(6);
 /// How long one that came may take to show its token: as long as TCP sends it for the third time.
 const SHOW: Duration = Duration::from_secs(2);
+/// How long there is traffic after a window whose near end has not asked: its own window may end later. Not for ever, as this
+/// traffic may be what keeps its question from coming.
+const LINGER: Duration = Duration::from_secs(2);
 /// How often it looks whether the near end is there.
 const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of a token.
@@ -192,11 +195,14 @@ fn count_window(control: &mut Control, flow: Flow, window: Window) -> io::Result
     // However late that was, the window is as long as it was asked for.
     near = wait(control, near, Instant::now() + Duration::from_millis(window.counted_ms))?;
     let after = flow.count();
-    if near == Near::Counts {
-        // Its window may end later than this one: there is traffic until it asks.
-        near = heard(control)?;
+    let lingers = Instant::now() + LINGER;
+    while near == Near::Counts && control.is_quiet() && Instant::now() < lingers {
+        thread::sleep(LOOK);
     }
     drop(flow);
+    if near == Near::Counts {
+        near = heard(control)?;
+    }
     if near == Near::Gone { Ok(()) } else { control.say(&Answer::Window(Box::new([before, after]))) }
 }
 
@@ -369,6 +375,23 @@ mod tests {
             thread::sleep(Duration::from_millis(2));
             connection.write_all(&[0]).unwrap();
         }
+        near.say(&Ask::Count).unwrap();
+        assert!(matches!(near.hear().unwrap(), Some(Answer::Window(_))));
+        counts.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn traffic_ends_though_the_near_end_cannot_ask() {
+        let (near, far) = pair();
+        let mut near = Control::new(near, SILENCE, super::super::protocol::MAX_ANSWER).unwrap();
+        let mut far = Control::new(far, SILENCE, MAX_ASK).unwrap();
+        let (mut connection, flow) = flow();
+        connection.write_all(&[0]).unwrap();
+        let window = Window { warm_up_ms: 0, counted_ms: 1 };
+        let counts = thread::spawn(move || count_window(&mut far, flow, window));
+        let mut traffic = Vec::new();
+        connection.read_to_end(&mut traffic).unwrap();
+        assert_eq!(traffic, [0]);
         near.say(&Ask::Count).unwrap();
         assert!(matches!(near.hear().unwrap(), Some(Answer::Window(_))));
         counts.join().unwrap().unwrap();

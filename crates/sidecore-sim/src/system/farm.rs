@@ -52,9 +52,9 @@ impl Model for Farm {
                 "more than half the nodes are away at a time: take a shorter time, or death.every_ms longer".to_owned(),
             ),
             (
-                self.death.silence_ms.nanos() < 2 * self.death.beat_ms.nanos(),
+                self.death.silence_ms.nanos() < 4 * self.death.beat_ms.nanos(),
                 "death.silence_ms",
-                "at least two beats, or who is there is lost".to_owned(),
+                "at least four beats: a node is not lost before".to_owned(),
             ),
         ]
     }

@@ -205,7 +205,8 @@ impl Dispatcher {
         }
         self.lose(engine, field, node);
         let slots = field.set.node.slots.get() as u16;
-        let Some(member) = self.farm.join(engine.now(), slots, Classes::all()) else {
+        let beat = field.set.death.beat_ms.nanos();
+        let Some(member) = self.farm.join(engine.now(), slots, Classes::all(), beat) else {
             engine.after(AGAIN, Event::Came(Message::Joins { node, life }));
             return;
         };

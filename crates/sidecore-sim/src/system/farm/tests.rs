@@ -107,7 +107,7 @@ fn what_cannot_be_is_told() {
     };
     assert!(wrong(&["slow_count=17"]).contains("at most node.count, 16"));
     assert!(wrong(&["least_units=200"]).contains("at least event.least_units, 200"));
-    assert!(wrong(&["silence_ms=15"]).contains("at least two beats"));
+    assert!(wrong(&["silence_ms=39"]).contains("at least four beats"));
     assert!(wrong(&["every_ms=1", "away_ms=1000"]).contains("half the nodes"));
 }
 
