@@ -10,8 +10,9 @@
 //!    A ticket that was renewed meanwhile is void: nothing happens twice.
 //! 4. [`Dispatch::announce`], once for all completions of a lane in this round, says when its client is woken.
 //!
-//! Under [`Order::Shortest`] a device has few requests at a time. Further ones are kept back, and
-//! [`Dispatch::release`] hands them out, least rank first, as the device completes.
+//! Under [`Order::Shortest`] a device has few requests at a time, and under `priced` a request may be for a device that has no room for
+//! it now ([`Limits::kept`]). Such ones are kept back, and [`Dispatch::release`] hands them out as the device completes: those of
+//! the least rank first, or by fair shares of the device's time.
 //!
 //! When a device dies, [`Dispatch::lose`] stops its use, [`Dispatch::next_orphan`] lists what it had, and
 //! [`Dispatch::replace`] gives each to another device or gives it up, as it does with what
@@ -59,6 +60,17 @@ pub struct Limits {
     pub in_flight: u32,
     /// Time on devices that a client of weight 1 may use in one round, ns.
     pub quantum: Nanos,
+    /// Under `priced`, most requests that are kept back for one device beyond its depth. With all devices together they should not
+    /// fill the table. 0: requests wait where they are until the device that is best for them has room.
+    pub kept: u32,
+}
+
+impl Limits {
+    /// What is usually [kept back](Limits::kept) for a device, where that many requests may be in flight: [`MAX_DEVICES`] devices do
+    /// not fill the table.
+    pub fn usually_kept(in_flight: u32) -> u32 {
+        in_flight / MAX_DEVICES as u32
+    }
 }
 
 /// What a device is like, as it joins.
@@ -164,6 +176,7 @@ struct Device {
 #[derive(Debug)]
 pub struct Dispatch {
     quantum: Nanos,
+    kept: u32,
     clients: Tables,
     inflight: InFlight,
     balancer: Balancer,
@@ -180,6 +193,7 @@ impl Dispatch {
     pub fn new(limits: Limits, balance: Balance) -> Self {
         Self {
             quantum: limits.quantum,
+            kept: limits.kept,
             clients: Tables::new(limits.clients, limits.lanes),
             inflight: InFlight::new(limits.in_flight),
             balancer: Balancer::new(balance),
@@ -192,7 +206,9 @@ impl Dispatch {
 
     /// A client of that weight, with at most `credit` requests in flight over all its lanes. `None`: the table is full.
     pub fn add_client(&mut self, weight: u32, credit: u32) -> Option<ClientId> {
-        self.clients.add_client(Share::new(weight), credit)
+        let client = self.clients.add_client(Share::new(weight), credit)?;
+        self.devices.iter_mut().for_each(|device| device.kept.forget(client));
+        Some(client)
     }
 
     /// Forgets a client. Its lanes must be closed.
@@ -223,7 +239,14 @@ impl Dispatch {
     /// Changes the order of the requests on each device; it is [`Order::Fifo`] at first. Call [`Dispatch::release`] for
     /// each device afterwards: under the new order they may have more.
     pub fn set_order(&mut self, order: Order) {
+        if order == self.order {
+            return;
+        }
         self.order = order;
+        for device in &mut self.devices {
+            // Their ranks say nothing among the new ones.
+            device.kept.rank_anew().for_each(|ticket| self.ranks[ticket.index()] = 0);
+        }
     }
 
     /// The order in force.
@@ -284,10 +307,16 @@ impl Dispatch {
         self.inflight.len()
     }
 
-    /// Whether a device has room for a request of that class on a key that is there; of `None`, of any.
-    pub fn has_room(&self, wanted: Option<(Class, Reach)>) -> bool {
-        let can = |device: &Device| wanted.is_none_or(|(class, reach)| device.can(class, reach));
-        self.devices.iter().zip(&self.loads).any(|(device, load)| can(device) && self.balancer.accepts(load))
+    /// Whether a device would take some request now.
+    pub fn has_room(&self) -> bool {
+        self.loads.iter().any(|load| self.balancer.accepts(load))
+    }
+
+    /// Whether a device would be given a request of that class and size (bytes), on a key that is there, now.
+    pub fn would_place(&self, class: Class, size: u32, reach: Reach) -> bool {
+        let devices = &self.devices;
+        let estimate = |i: usize| devices[i].rates.estimate(class, size);
+        self.balancer.would_choose(&self.loads, |i| devices[i].can(class, reach), estimate)
     }
 
     /// Chooses a device for a request and enters it in the table.
@@ -339,9 +368,15 @@ impl Dispatch {
     /// Call it after each completion and after a change of order, until there is none.
     #[inline]
     pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
-        let on_device = self.on_device(device);
+        let (on_device, depth) = (self.on_device(device), self.loads[device].depth);
         let kept = &mut self.devices[device].kept;
-        let ticket = kept.pop(on_device, self.order == Order::Fifo)?;
+        if self.order == Order::Fifo {
+            let ticket = if on_device < depth { kept.pop()? } else { return None };
+            let entry = self.inflight.get_mut(ticket)?;
+            (entry.state, entry.handed) = (State::AsItCame, now);
+            return Some(ticket);
+        }
+        let ticket = kept.pop_by_rank(on_device)?;
         let entry = self.inflight.get_mut(ticket)?;
         (entry.state, entry.handed) = (State::Ranked, now);
         kept.handed(entry.work.size > CHUNK);
@@ -352,7 +387,8 @@ impl Dispatch {
     pub fn schedule(&self, ticket: Ticket) -> Option<Schedule> {
         let entry = self.inflight.get(ticket)?;
         let ranked = || Schedule { rank: self.ranks[ticket.index()], chunks: chunks(entry.work.size) };
-        Some(if entry.state == State::AsItCame { Schedule::FIFO } else { ranked() })
+        let as_it_came = entry.state == State::AsItCame || entry.state == State::KeptBack && self.order == Order::Fifo;
+        Some(if as_it_came { Schedule::FIFO } else { ranked() })
     }
 
     /// A request was answered without a device. It counts for the next announcement, and costs its client a little, so
@@ -491,7 +527,26 @@ impl Dispatch {
     /// Whether the device may begin with a request that it was given just now. Else the request is kept back.
     #[inline]
     fn begins(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
-        self.order == Order::Fifo || self.begins_by_rank(now, device, ticket)
+        if self.order != Order::Fifo {
+            return self.begins_by_rank(now, device, ticket);
+        }
+        let begins = self.loads[device].in_flight <= self.loads[device].depth && self.devices[device].kept.is_empty();
+        if !begins {
+            self.keep_back(device, ticket);
+        }
+        begins
+    }
+
+    /// Keeps a request back for a device that has no room for it now.
+    #[cold]
+    fn keep_back(&mut self, device: usize, ticket: Ticket) {
+        let Some(entry) = self.inflight.get_mut(ticket) else { return };
+        let client = self.clients.lane(entry.work.lane).client;
+        let kept = &mut self.devices[device].kept;
+        let rank = kept.fair(client, self.clients.client(client).share.weight(), entry.cost);
+        entry.state = State::KeptBack;
+        kept.push(rank, ticket, entry.work.size > CHUNK);
+        self.ranks[ticket.index()] = 0;
     }
 
     fn begins_by_rank(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {

@@ -54,6 +54,9 @@ pub(crate) struct Bench {
     /// In the scenario sockets, compare each byte that arrives, in all measurements
     #[arg(long)]
     pub(crate) check: bool,
+    /// In the scenario balance, requests of several sizes at random times on devices that fill, with a burst
+    #[arg(long)]
+    pub(crate) mix: bool,
     /// Where calibrate writes its plan
     #[arg(long, value_name = "FILE", default_value = "machine.toml")]
     pub(crate) plan: PathBuf,
@@ -423,6 +426,12 @@ pub(crate) enum SimCommand {
         /// How many random pools
         #[arg(long, value_name = "N", default_value_t = 60)]
         seeds: u64,
+        /// Most requests that a device holds at a time; several, with commas between; without it any number
+        #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+        depth: Vec<u32>,
+        /// So many requests come at once after a fifth of each run
+        #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=5000))]
+        burst: u32,
         #[command(flatten)]
         output: Output,
     },

@@ -63,6 +63,7 @@ pub(crate) struct Settings {
     seed: u64,
     ops: Vec<String>,
     check: bool,
+    mix: bool,
 }
 
 impl Settings {
@@ -132,14 +133,15 @@ impl Outcome {
 pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
     if args.scenarios.contains(&Scenario::Calibrate) {
         return match args.scenarios[..] {
-            [_] if args.op.is_empty() && !args.check => calibrate::run(&args.plan),
-            [_] => Err("calibrate takes neither --op nor --check: it measures what a plan needs".into()),
+            [_] if args.op.is_empty() && !args.check && !args.mix => calibrate::run(&args.plan),
+            [_] => Err("calibrate takes none of --op, --check and --mix: it measures what a plan needs".into()),
             _ => Err("calibrate makes a plan and no rows: run it alone".into()),
         };
     }
     let chosen: Vec<&Part> = PARTS.iter().filter(|part| part.is_asked_for(&args.scenarios)).collect();
     check_usage(args, &chosen)?;
-    let settings = Settings { quick: args.quick, seed: args.seed, ops: args.op.clone(), check: args.check };
+    let Bench { quick, seed, check, mix, .. } = *args;
+    let settings = Settings { quick, seed, ops: args.op.clone(), check, mix };
     // Each scenario says how many steps it takes as it begins.
     let mut progress = Progress::new(0);
     let mut outcome = Outcome::default();
@@ -206,6 +208,9 @@ fn check_usage(args: &Bench, chosen: &[&Part]) -> Result<(), String> {
     let names = || chosen.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
     if args.check && !chosen.iter().any(|part| part.scenario == Scenario::Sockets) {
         return Err(format!("--check compares what arrives in the scenario sockets, and this is {}", names()));
+    }
+    if args.mix && !chosen.iter().any(|part| part.scenario == Scenario::Balance) {
+        return Err(format!("--mix is of the scenario balance, and this is {}", names()));
     }
     let mut known: Vec<&str> = Vec::new();
     for op in chosen.iter().flat_map(|part| (part.ops)()) {

@@ -15,6 +15,7 @@ use crate::args::{Sim, SimCommand};
 use crate::output::print;
 use crate::report::{Grid, count};
 pub(crate) use paper_rows::{Predictions, value};
+use sidecore_sim::bakeoff::Setup;
 use sidecore_sim::speed::timers;
 use std::path::Path;
 use std::time::Instant;
@@ -23,7 +24,10 @@ use std::time::Instant;
 pub(crate) fn run(args: &Sim) -> Result<bool, String> {
     match &args.command {
         None => tables::run(&args.plans),
-        Some(SimCommand::Bakeoff { seeds, output }) => bakeoff::run(*seeds, output),
+        Some(SimCommand::Bakeoff { seeds, depth, burst, output }) => {
+            let depths = if depth.is_empty() { vec![None] } else { depth.iter().copied().map(Some).collect() };
+            bakeoff::run(&Setup { seeds: *seeds, depths, burst: *burst }, output)
+        }
         Some(SimCommand::Waiting { seed, output }) => waiting::run(*seed, output),
         Some(SimCommand::Faults(args)) => faults::run(args),
         Some(SimCommand::Replay { file }) => replay(file),

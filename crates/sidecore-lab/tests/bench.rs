@@ -81,6 +81,16 @@ fn balance_has_a_row_for_each_policy() {
 }
 
 #[test]
+fn a_mix_that_fills_devices_says_what_was_done_of_what_was_offered() {
+    let rows = rows(&["balance", "--mix"]);
+    assert_eq!(rows.len(), 5);
+    for row in &rows {
+        assert_eq!((&row["baseline"], &row["load"]), (&"offered".into(), &0.9.into()));
+        assert!(has(row, &["balance", "devices", "sent_per_s", "ops_per_s", "ratio", "total_us", "seed"]), "{row}");
+    }
+}
+
+#[test]
 fn notify_says_what_waiting_costs() {
     let rows = rows(&["notify"]);
     for policy in ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn", "predict"] {

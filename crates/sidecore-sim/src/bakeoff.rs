@@ -7,9 +7,9 @@ mod cases;
 mod pool;
 
 use cases::Case;
-pub use cases::random_pool;
+pub use cases::{random_pool, regression_pool};
 use pool::Traffic;
-pub use pool::{Judged, Run};
+pub use pool::{Card, Judged, Run, Sizes};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 use std::ops::ControlFlow;
@@ -18,6 +18,24 @@ use std::ops::ControlFlow;
 pub const LOADS: [f64; 3] = [0.8, 0.9, 0.95];
 /// Within so many times the best, a policy counts as good as the best.
 pub const NEAR: f64 = 1.1;
+
+/// What is tried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// How many random pools.
+    pub seeds: u64,
+    /// Most requests that a device holds at a time; all cases are tried with each. `None`: any number.
+    pub depths: Vec<Option<u32>>,
+    /// So many requests come at once after a fifth of each run.
+    pub burst: u32,
+}
+
+impl Setup {
+    /// So many random pools, of devices that hold any number of requests, and no burst.
+    pub fn of(seeds: u64) -> Self {
+        Self { seeds, depths: vec![None], burst: 0 }
+    }
+}
 
 /// What became of one case under one policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +47,10 @@ pub struct Line {
     pub seed: u64,
     /// Part of the fluid capacity; `None`: 64 requests outstanding all the time.
     pub load: Option<f64>,
+    /// Most requests that a device held; `None`: any number.
+    pub depth: Option<u32>,
+    /// Requests that came at once.
+    pub burst: u32,
     /// How devices were chosen.
     pub balance: Balance,
     /// In which order each served what it had.
@@ -42,6 +64,8 @@ pub struct Line {
 /// How often a policy was good in the random pools at one load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
+    /// Most requests that a device held; `None`: any number.
+    pub depth: Option<u32>,
     /// Part of the fluid capacity.
     pub load: f64,
     /// The policy.
@@ -66,13 +90,15 @@ pub struct Bakeoff {
 }
 
 impl Bakeoff {
-    /// How often each policy was good in the random pools, by load and policy.
+    /// How often each policy was good in the random pools, by depth, load and policy.
     pub fn summaries(&self) -> Vec<Summary> {
-        let of = |(load, balance)| {
-            let is_of = |line: &&Line| (line.scenario, line.load, line.balance) == (cases::POOLS, Some(load), balance);
+        let of = |(depth, load, balance)| {
+            let place = (cases::POOLS, depth, Some(load), balance);
+            let is_of = |line: &&Line| (line.scenario, line.depth, line.load, line.balance) == place;
             let lines: Vec<&Line> = self.lines.iter().filter(is_of).collect();
             let ratios: Vec<(f64, f64)> = lines.iter().filter_map(|line| line.ratio).collect();
             Summary {
+                depth,
                 load,
                 balance,
                 pools: lines.len(),
@@ -82,11 +108,14 @@ impl Bakeoff {
                 worst: ratios.iter().map(|(_, p99)| *p99).fold(0.0, f64::max),
             }
         };
-        LOADS.iter().flat_map(|load| Balance::ALL.map(|balance| (*load, balance))).map(of).collect()
+        let mut depths: Vec<Option<u32>> = self.lines.iter().map(|line| line.depth).collect();
+        depths.dedup();
+        let loads = depths.into_iter().flat_map(|depth| LOADS.map(|load| (depth, load)));
+        loads.flat_map(|(depth, load)| Balance::ALL.map(|balance| (depth, load, balance))).map(of).collect()
     }
 }
 
-/// Tries all policies on `seeds` random pools at each of [`LOADS`], and on the single cases:
+/// Tries all policies on random pools at each of [`LOADS`], and on the single cases:
 ///
 /// - `regression` at each of [`LOADS`] and with 64 requests outstanding;
 /// - `heavy tail`: sizes of a Pareto distribution from 64 B to 1 MiB, at 0.8, also shortest first;
@@ -95,8 +124,8 @@ impl Bakeoff {
 /// - `misled`: at 0.9, devices report in turn 20 % less and 20 % more than they took, and so are their prices.
 ///
 /// `progress` is told runs done and runs in all before each run; after a break it returns the cases that are complete.
-pub fn run(seeds: u64, progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>) -> Bakeoff {
-    let cases = cases::all(seeds);
+pub fn run(setup: &Setup, progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>) -> Bakeoff {
+    let cases: Vec<Case> = setup.depths.iter().flat_map(|depth| cases::all(setup.seeds, *depth, setup.burst)).collect();
     let total = cases.iter().map(|case| case.policies.len()).sum();
     let (mut lines, mut done) = (Vec::with_capacity(total), 0);
     for case in &cases {
@@ -124,6 +153,8 @@ fn compared<'a>(case: &'a Case, judged: &'a [Judged]) -> impl Iterator<Item = Li
         scenario: case.scenario,
         seed: case.seed,
         load,
+        depth: Some(case.run.depth).filter(|depth| *depth != u32::MAX),
+        burst: case.run.burst,
         balance: *balance,
         order: *order,
         found: *judged,

@@ -2,7 +2,7 @@
 
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
-use sidecore_sim::bakeoff::{Bakeoff, LOADS, Line, NEAR, Run, random_pool, run};
+use sidecore_sim::bakeoff::{Bakeoff, LOADS, Line, NEAR, Run, Setup, random_pool, run};
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 use std::thread;
@@ -15,7 +15,7 @@ const POOLS: u64 = 60;
 /// The single cases and a few pools, run once for all tests.
 fn small() -> &'static Bakeoff {
     static SMALL: OnceLock<Bakeoff> = OnceLock::new();
-    SMALL.get_or_init(|| run(SEEDS, &mut |_, _| ControlFlow::Continue(())))
+    SMALL.get_or_init(|| run(&Setup::of(SEEDS), &mut |_, _| ControlFlow::Continue(())))
 }
 
 /// The line of a single case.
@@ -55,7 +55,7 @@ fn shortest_first_helps_where_sizes_have_a_heavy_tail() {
 #[test]
 fn a_break_leaves_whole_cases() {
     let mut told = Vec::new();
-    let part = run(1, &mut |done, total| {
+    let part = run(&Setup::of(1), &mut |done, total| {
         told.push((done, total));
         if done < 7 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
@@ -71,16 +71,32 @@ fn verdict(seed: u64) -> (bool, bool) {
     (priced.stable, priced.stable && priced.p99 <= NEAR * best)
 }
 
-#[test]
-fn priced_is_stable_in_all_pools_and_near_the_best_in_most() {
+/// What is found for each of the pools.
+fn of_pools<T: Send>(find: impl Fn(u64) -> T + Sync) -> Vec<T> {
     const PARTS: u64 = 4;
-    let verdicts: Vec<(bool, bool)> = thread::scope(|scope| {
-        let part = |part| scope.spawn(move || (part..POOLS).step_by(PARTS as usize).map(verdict).collect::<Vec<_>>());
+    thread::scope(|scope| {
+        let find = &find;
+        let part = |part| scope.spawn(move || (part..POOLS).step_by(PARTS as usize).map(find).collect::<Vec<_>>());
         let parts: Vec<_> = (0..PARTS).map(part).collect();
         parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
-    });
+    })
+}
+
+#[test]
+fn priced_is_stable_in_all_pools_and_near_the_best_in_most() {
+    let verdicts = of_pools(verdict);
     let stable = verdicts.iter().filter(|verdict| verdict.0).count();
     let near = verdicts.iter().filter(|verdict| verdict.1).count();
     println!("of {POOLS} pools at 0.95 stable in {stable}, near the best in {near}");
     assert!(stable == POOLS as usize && near >= 55, "{stable} {near}");
+}
+
+#[test]
+fn priced_recovers_from_a_burst_however_few_requests_a_device_holds() {
+    for depth in [8, 16, 64] {
+        let run = |seed| Run { balance: Balance::Priced, depth, burst: 1_000, ..random_pool(seed, 0.95) };
+        let stable = of_pools(|seed| run(seed).go(seed).stable);
+        let count = stable.iter().filter(|stable| **stable).count();
+        assert_eq!(count, POOLS as usize, "depth {depth}: {stable:?}");
+    }
 }

@@ -40,6 +40,10 @@ impl Tables {
         Self { clients: Vec::with_capacity(limits.0), lanes: Vec::with_capacity(limits.1), limits }
     }
 
+    pub(super) fn most_clients(&self) -> usize {
+        self.limits.0
+    }
+
     pub(super) fn add_client(&mut self, share: Share, credit: u32) -> Option<ClientId> {
         let client = Client { share, credit, in_flight: 0, lanes: 0, present: true };
         let free = self.clients.iter().position(|c| !c.present && c.lanes == 0);

@@ -22,11 +22,12 @@ impl Dispatch {
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
         let Capability { classes, immediate, elsewhere, depth, weight, rates } = capability;
         let number = self.next_device()?;
-        let kept = Kept::new(self.ranks.len().min(depth as usize));
+        let most = self.ranks.len().min(depth.saturating_add(self.kept) as usize);
+        let kept = Kept::new(most, self.clients.most_clients());
         let held = elsewhere.then(Held::default);
         let device = Device { state: DeviceState::Active, classes, immediate, held, rates, kept, last: None };
         put(&mut self.devices, number, device);
-        put(&mut self.loads, number, Load::idle(depth, weight));
+        put(&mut self.loads, number, Load { kept: self.kept, ..Load::idle(depth, weight) });
         self.balancer.devices_changed(self.devices.len());
         Some(number)
     }

@@ -71,7 +71,7 @@ mod tests {
     const KEY: u16 = 7;
 
     fn dispatch() -> (Dispatch, LaneId) {
-        let limits = Limits { lanes: 1, clients: 1, in_flight: 8, quantum: 1 << 40 };
+        let limits = Limits { lanes: 1, clients: 1, in_flight: 8, quantum: 1 << 40, kept: 0 };
         let mut dispatch = Dispatch::new(limits, Balance::Eft);
         let client: ClientId = dispatch.add_client(1, 8).unwrap();
         let lane = dispatch.add_lane(client, crate::policy::notify::Notify::Park).unwrap();

@@ -1,13 +1,24 @@
 //! Requests that were given to a device and are kept back, least rank first, until it can begin with them.
+//!
+//! Under [`Order::Shortest`](super::Order::Shortest) the rank is the order's. Under `priced`, where a device has more requests than
+//! it holds, clients are served in proportion to their weights: by start-time fair queueing (Goyal, Vin and Cheng, "Start-time fair
+//! queueing", 1996). A request's rank is when it would begin if its client had the device's time to itself: with the end of
+//! its client's request before, or now. What is being begun with says what "now" is.
 
 use crate::inflight::Ticket;
 use crate::time::Nanos;
+use crate::work::ClientId;
 use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 /// Requests that a device has to itself: the one it serves and one that follows, so that it never idles while the
 /// sidecore looks elsewhere.
 const ON_DEVICE: u32 = 2;
+
+/// Parts of a nanosecond in which a client's time is counted: a short request of a heavy client takes some as well.
+const PARTS: Nanos = 16;
 
 /// What one device has, and what is kept back for it.
 #[derive(Debug)]
@@ -17,16 +28,25 @@ pub(super) struct Kept {
     came: u64,
     /// Requests on the device that are served in chunks.
     chunked: u32,
+    /// The fair rank of what was begun with last.
+    begun: Nanos,
+    /// By client: the fair rank of its next request, if that is not less than `begun`.
+    next: Vec<Nanos>,
 }
 
 impl Kept {
-    /// Room for so many requests.
-    pub(super) fn new(capacity: usize) -> Self {
-        Self { heap: BinaryHeap::with_capacity(capacity), came: 0, chunked: 0 }
+    /// Room for so many requests of so many clients.
+    pub(super) fn new(capacity: usize, clients: usize) -> Self {
+        Self { heap: BinaryHeap::with_capacity(capacity), came: 0, chunked: 0, begun: 0, next: vec![0; clients] }
     }
 
     pub(super) fn len(&self) -> u32 {
         self.heap.len() as u32
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.heap.is_empty()
     }
 
     /// Whether a request that was not kept back goes to the device: it passes none of a lesser rank.
@@ -43,18 +63,45 @@ impl Kept {
         before < ON_DEVICE
     }
 
+    /// The fair rank of a request of that client, whose weight is at least 1, for so much time on the device, ns.
+    pub(super) fn fair(&mut self, client: ClientId, weight: u32, cost: Nanos) -> Nanos {
+        let next = &mut self.next[client.0 as usize];
+        let rank = self.begun.max(*next);
+        let time = cost.saturating_mul(PARTS) / Nanos::from(weight);
+        *next = rank.saturating_add(time.max(1));
+        rank
+    }
+
+    /// A client of that number is new: it owes nothing.
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.next[client.0 as usize] = 0;
+    }
+
+    /// All that is kept back comes before anything else, in the order in which it came. Their tickets.
+    pub(super) fn rank_anew(&mut self) -> impl Iterator<Item = Ticket> {
+        let mut all = core::mem::take(&mut self.heap).into_vec();
+        for Reverse((rank, ..)) in &mut all {
+            *rank = 0;
+        }
+        self.heap = all.into();
+        self.heap.iter().map(|Reverse((.., ticket, _))| Ticket::from_word(*ticket))
+    }
+
     pub(super) fn push(&mut self, rank: Nanos, ticket: Ticket, chunked: bool) {
         self.came += 1;
         self.heap.push(Reverse((rank, self.came, ticket.to_word(), chunked)));
     }
 
-    /// The next one, if the device may have it; `freely`: whatever it has.
-    pub(super) fn pop(&mut self, on_device: u32, freely: bool) -> Option<Ticket> {
+    /// The next one, if the device may have it by rank.
+    pub(super) fn pop_by_rank(&mut self, on_device: u32) -> Option<Ticket> {
         let Reverse((.., chunked)) = *self.heap.peek()?;
-        if !freely && !self.lets(on_device, chunked) {
-            return None;
-        }
-        let Reverse((.., ticket, _)) = self.heap.pop()?;
+        self.lets(on_device, chunked).then(|| self.pop()).flatten()
+    }
+
+    /// The next one.
+    pub(super) fn pop(&mut self) -> Option<Ticket> {
+        let Reverse((rank, _, ticket, _)) = self.heap.pop()?;
+        self.begun = self.begun.max(rank);
         Some(Ticket::from_word(ticket))
     }
 

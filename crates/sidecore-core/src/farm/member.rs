@@ -12,6 +12,9 @@ const FIRST_WAY: Nanos = 1_000_000;
 const SPAN: Nanos = 1_000_000_000;
 /// The average way counts up to so many times the least one: what is longer is a queue, which more credit would lengthen.
 const MOST_TIMES: Nanos = 4;
+/// What the ways' spread adds to the window: so many times their mean deviation, up to so many times the least way in all.
+const DEVIATIONS: Nanos = 4;
+const MOST_SPREAD: Nanos = 16;
 /// The largest work is forgotten by one part in so many with each event.
 const FORGET: Nanos = 256;
 /// So many failures one after the other, and a node is left alone.
@@ -210,9 +213,10 @@ impl Node {
 
     /// Work that it may have before it stops asking, ns: what it does while an answer and the next event are under way, with a
     /// fifth to spare, and the longest event, of which nobody knows how much is done. The rule of `LHCb` in events, 1 + 1.2 × (way /
-    /// service time), is the same for events that are alike.
+    /// service time), is the same for events that are alike. Where machines are busy some ways are far longer than most, and a
+    /// node would be idle meanwhile: the way counts with its spread, as for TCP's retransmissions (RFC 6298).
     pub(super) fn window(&self) -> Nanos {
-        let way = self.way.typical();
+        let way = self.way.long();
         (way + way / 5).saturating_add(self.largest)
     }
 }
@@ -221,6 +225,8 @@ impl Node {
 #[derive(Clone, Debug)]
 struct Way {
     average: Nanos,
+    /// Mean deviation from the average.
+    deviation: Nanos,
     seen: bool,
     /// Least ones of this span and of the one before.
     least: [Nanos; 2],
@@ -229,7 +235,7 @@ struct Way {
 
 impl Way {
     fn new(now: Nanos) -> Self {
-        Self { average: FIRST_WAY, seen: false, least: [Nanos::MAX; 2], since: now }
+        Self { average: FIRST_WAY, deviation: 0, seen: false, least: [Nanos::MAX; 2], since: now }
     }
 
     fn observe(&mut self, now: Nanos, way: Nanos) {
@@ -238,12 +244,27 @@ impl Way {
             self.since = now;
         }
         self.least[0] = self.least[0].min(way);
-        self.average = if self.seen { self.average - self.average / 8 + way.min(1 << 50) / 8 } else { way };
+        let way = way.min(1 << 50);
+        if self.seen {
+            self.deviation = self.deviation - self.deviation / 4 + self.average.abs_diff(way) / 4;
+            self.average = self.average - self.average / 8 + way / 8;
+        } else {
+            self.average = way;
+        }
         self.seen = true;
     }
 
+    fn least(&self) -> Nanos {
+        self.least[0].min(self.least[1])
+    }
+
     fn typical(&self) -> Nanos {
-        let least = self.least[0].min(self.least[1]);
-        self.average.min(least.saturating_mul(MOST_TIMES))
+        self.average.min(self.least().saturating_mul(MOST_TIMES))
+    }
+
+    /// Longer than most are.
+    fn long(&self) -> Nanos {
+        let spread = DEVIATIONS * self.deviation;
+        self.typical().saturating_add(spread).min(self.least().saturating_mul(MOST_SPREAD)).max(self.typical())
     }
 }

@@ -62,6 +62,18 @@ fn a_window_does_not_grow_with_the_queue_that_it_makes() {
 }
 
 #[test]
+fn a_window_covers_ways_that_are_longer_than_most() {
+    let mut farm = farm(Balance::Tokens);
+    let member = join(&mut farm, 0);
+    for round in 0..200 {
+        serve(&mut farm, round * 10 * MS, 0, if round % 4 == 3 { 5 * MS } else { MS });
+    }
+    let View { way, window, .. } = farm.view(member).unwrap();
+    assert!((MS..3 * MS).contains(&way), "{way}");
+    assert!((5 * MS..20 * MS).contains(&window), "{window}");
+}
+
+#[test]
 fn an_event_goes_to_the_node_that_asks_and_finishes_it_first() {
     let mut farm = farm(Balance::Tokens);
     let slow = join(&mut farm, 0);

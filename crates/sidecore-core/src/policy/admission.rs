@@ -29,6 +29,11 @@ impl Share {
         Self { weight: weight.clamp(1, Self::MAX_WEIGHT), balance: 0 }
     }
 
+    /// Its weight, 1 to [`Share::MAX_WEIGHT`].
+    pub fn weight(&self) -> u32 {
+        self.weight
+    }
+
     /// From the next round on it has this weight, brought to 1..=1000.
     pub fn set_weight(&mut self, weight: u32) {
         self.weight = weight.clamp(1, Self::MAX_WEIGHT);

@@ -75,6 +75,8 @@ pub struct Load {
     pub in_flight: u32,
     /// Most requests it may have.
     pub depth: u32,
+    /// Most requests that may wait for it beyond these, under `priced`.
+    pub kept: u32,
     /// Estimated work given to it and not done, ns.
     pub backlog: Nanos,
     /// Speed relative to the other devices, for `sed`, 1..=1000.
@@ -84,15 +86,21 @@ pub struct Load {
 }
 
 impl Load {
-    /// An idle device of that depth and weight, with the usual window.
+    /// An idle device of that depth and weight, with the usual window. Nothing waits for it.
     pub fn idle(depth: u32, weight: u32) -> Self {
-        Self { usable: true, in_flight: 0, depth, backlog: 0, weight, window: tokens::WINDOW }
+        Self { usable: true, in_flight: 0, depth, kept: 0, backlog: 0, weight, window: tokens::WINDOW }
     }
 
     /// Whether it can take one more request.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.usable && self.in_flight < self.depth
+    }
+
+    /// Whether one more request may be on it or wait for it.
+    #[inline]
+    fn has_place(&self) -> bool {
+        self.usable && self.in_flight < self.depth.saturating_add(self.kept)
     }
 }
 
@@ -130,10 +138,15 @@ impl Balancer {
     /// Whether a device would be given one more request that it can do.
     #[inline]
     pub fn accepts(&self, load: &Load) -> bool {
-        load.has_room() && (self.policy != Balance::Tokens || tokens::credit(load) > 0)
+        match self.policy {
+            Balance::Priced => load.has_place(),
+            Balance::Tokens => load.has_room() && tokens::credit(load) > 0,
+            Balance::RoundRobin | Balance::Sed | Balance::Eft => load.has_room(),
+        }
     }
 
-    /// Index of the device for a request; `None` if no device that can do it accepts one. `capable` tells whether a
+    /// Index of the device for a request; `None` if no device that can do it accepts one, or under `priced`, if the best one does
+    /// not: on any other the request would cost time that others need. `capable` tells whether a
     /// device can do it at all, `estimate` how long it would take there, ns. Equals go to the lower index.
     #[inline]
     pub fn choose(
@@ -159,6 +172,19 @@ impl Balancer {
             Balance::Priced if self.prices.known() => self.prices.choose(loads, capable, estimate),
             Balance::Tokens | Balance::Eft | Balance::Priced => all.filter(open).min_by_key(|&i| finish(i)),
         }
+    }
+
+    /// Whether [`Balancer::choose`] would find a device. Nobody's turn is over by asking.
+    pub fn would_choose(
+        &self,
+        loads: &[Load],
+        capable: impl Fn(usize) -> bool,
+        estimate: impl Fn(usize) -> Nanos,
+    ) -> bool {
+        if self.policy == Balance::Priced && self.prices.known() && loads.len() > 1 {
+            return self.prices.best(loads, capable, estimate).is_some();
+        }
+        loads.iter().enumerate().any(|(i, load)| self.accepts(load) && capable(i))
     }
 
     /// So many requests were given to a device: `priced` learns what arrives.

@@ -37,8 +37,11 @@ impl<L, R> Sidecore<L, R> {
         let Self { lanes, watched, dispatch, .. } = self;
         watched.iter().filter_map(|id| lanes[id.0 as usize].as_ref()).any(|lane| {
             let wanted = (!lane.pending.is_empty()).then(|| lane.pending.first());
-            let wanted = wanted.and_then(|next| host.plan(&lane.end, next).ok()).map(|plan| (plan.class, plan.reach));
-            lane.is_ready(host) && !dispatch.may_take(lane.client) && dispatch.has_room(wanted)
+            let wanted = wanted.and_then(|next| host.plan(&lane.end, next).ok());
+            lane.is_ready(host)
+                && !dispatch.may_take(lane.client)
+                && wanted
+                    .map_or_else(|| dispatch.has_room(), |plan| dispatch.would_place(plan.class, plan.size, plan.reach))
         })
     }
 

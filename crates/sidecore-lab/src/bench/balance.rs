@@ -1,5 +1,7 @@
 //! Balance policies on emulated devices of unequal speed, against the sum of what the devices' model allows.
 
+mod mix;
+
 use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::{BenchError, Outcome, Settings};
@@ -64,6 +66,9 @@ impl Pool {
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    if settings.mix {
+        return mix::measure(settings, progress);
+    }
     let (repeats, ns) = settings.pick((2, 150_000_000), (5, 500_000_000));
     let mut outcome = Outcome::default();
     for pool in settings.pick(&POOLS[..1], &POOLS) {

@@ -2,11 +2,11 @@
 
 use super::BenchError;
 use super::series::histogram;
-use super::task::{Answer, Counts, Measured, Task, Traffic};
+use super::task::{Answer, Counts, Measured, Mix, Task, Traffic};
 use crate::baseline::{operation, private_key};
 use crate::ffi::Token;
 use hdrhistogram::Histogram;
-use load::Load;
+use load::{Arrivals, Load};
 use sending::Sender;
 use sidecore::bare::{Bare, Exchange};
 use sidecore::client::{Client, Options};
@@ -83,7 +83,14 @@ impl Member {
                 let slots = Load::most(client, &sample);
                 let load = Load::new(client, sample, slots)?;
                 wait_until(*start);
-                load.open(*per_s, *seed, *ns)?
+                load.open(&Arrivals { per_s: *per_s, burst: 0, seed: *seed }, *ns)?
+            }
+            Task::Mixed { op, mix: Mix { parts, per_s, burst }, seed, start, ns } => {
+                let samples = parts.iter().map(|(part, size)| Ok((*part, input(op, *size)?)));
+                let samples = samples.collect::<Result<Vec<_>, BenchError>>()?;
+                let load = Load::mixed(self.client()?, samples)?;
+                wait_until(*start);
+                load.open(&Arrivals { per_s: *per_s, burst: *burst, seed: *seed }, *ns)?
             }
             Task::Provide { configuration } => {
                 self.provided = None;

@@ -23,6 +23,8 @@ pub(crate) enum Task {
     Closed { op: String, size: u32, depth: u32, start: u64, ns: u64 },
     /// Through the lane, at random times of this rate, whatever is in flight.
     Open { op: String, size: u32, per_s: f64, seed: u64, start: u64, ns: u64 },
+    /// Through the lane, requests of several sizes at random times, whatever is in flight.
+    Mixed { op: String, mix: Mix, seed: u64, start: u64, ns: u64 },
     /// Load the provider as this configuration file of OpenSSL says.
     Provide { configuration: PathBuf },
     /// Signatures by OpenSSL.
@@ -31,6 +33,17 @@ pub(crate) enum Task {
     Token { module: PathBuf, pin: String, op: String, start: u64, ns: u64 },
     /// Messages; what connections they go on last as long as the process.
     Send(Sending),
+}
+
+/// Requests of several sizes, and when they come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Mix {
+    /// So many bytes with that probability each.
+    pub(crate) parts: Vec<(f64, u32)>,
+    /// Requests a second.
+    pub(crate) per_s: f64,
+    /// Requests that come at once after a fifth of the time, besides.
+    pub(crate) burst: u32,
 }
 
 /// Messages that a program is to send.

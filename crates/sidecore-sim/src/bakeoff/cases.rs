@@ -32,9 +32,12 @@ pub(super) struct Case {
     pub(super) policies: &'static [(Balance, Order)],
 }
 
-/// The single cases, then the random pools.
-pub(super) fn all(seeds: u64) -> Vec<Case> {
-    let case = |scenario, seed, policies, run| Case { scenario, seed, run, policies };
+/// The single cases, then the random pools, with devices of that depth and that burst.
+pub(super) fn all(seeds: u64, depth: Option<u32>, burst: u32) -> Vec<Case> {
+    let case = |scenario, seed, policies, run| {
+        let run = Run { depth: depth.unwrap_or(u32::MAX), burst, ..run };
+        Case { scenario, seed, run, policies }
+    };
     let single = |scenario, run| case(scenario, 1, AS_THEY_COME, run);
     let mut cases: Vec<Case> = LOADS.map(|load| single("regression", regression(Traffic::Open(load)))).into();
     let heavy_tail = Run { sizes: Sizes::Pareto(64, 1 << 20), ..regression(Traffic::Open(0.8)) };
@@ -68,7 +71,14 @@ fn regression(traffic: Traffic) -> Run {
         balance: Balance::Eft,
         order: Order::Fifo,
         change: None,
+        depth: u32::MAX,
+        burst: 0,
     }
+}
+
+/// The case in which comparative advantage counts, at that part of its fluid capacity.
+pub fn regression_pool(load: f64) -> Run {
+    regression(Traffic::Open(load))
 }
 
 /// The random pool of that seed, at that part of its fluid capacity: 3 to 8 devices of 0.1 to 5 us and 0.02 to 2 ns/B;

@@ -16,6 +16,8 @@ use std::collections::VecDeque;
 
 /// Requests in the system at which a run is broken off: whatever carries the load never has so many.
 const OVERFLOW: usize = 8_000;
+/// Requests that may be in flight at a time, as in the service.
+const TABLE: u32 = 16_384;
 /// The only lane.
 const LANE: LaneId = LaneId(0);
 /// How often dispatch is asked to look at prices, ns.
@@ -127,6 +129,10 @@ pub struct Run {
     pub order: Order,
     /// A device that changes.
     pub change: Option<Change>,
+    /// Most requests that a device holds at a time.
+    pub depth: u32,
+    /// So many requests come at once when the warm-up is over, beside the others.
+    pub burst: u32,
 }
 
 /// What came of a run.
@@ -251,8 +257,14 @@ struct Pool<'a> {
 
 impl<'a> Pool<'a> {
     fn new(run: &'a Run, capacity: f64) -> Self {
-        let limits = Limits { lanes: 1, clients: 1, in_flight: 2 * OVERFLOW as u32, quantum: 1 };
-        let mut dispatch = tables(limits, run.balance, Notify::Park, u32::MAX, run.cards.iter().map(capability));
+        let limits = Limits { lanes: 1, clients: 1, in_flight: TABLE, quantum: 1, kept: Limits::usually_kept(TABLE) };
+        let mut dispatch = tables(
+            limits,
+            run.balance,
+            Notify::Park,
+            u32::MAX,
+            run.cards.iter().map(|card| capability(card, run.depth)),
+        );
         dispatch.set_order(run.order);
         let load = if let Traffic::Open(load) = run.traffic { load } else { 1.0 };
         Self {
@@ -288,14 +300,21 @@ impl<'a> Pool<'a> {
             let gap = engine.random().exponential(self.gap);
             engine.after(gap.round() as Nanos, Event::Arrival);
         }
+        self.enter(engine);
         if self.arrivals == self.warm_up {
             (self.since, self.done) = (engine.now(), 0);
+            self.in_system += self.run.burst;
+            (0..self.run.burst).for_each(|_| self.enter(engine));
         }
+        self.over = self.arrivals == self.run.requests || self.in_system as usize >= OVERFLOW;
+    }
+
+    /// A request of some size. As in a lane it waits behind those that came before it.
+    fn enter(&mut self, engine: &mut Engine<Event>) {
         let size = self.run.sizes.draw(engine.random());
         if !self.waiting.is_empty() || !self.place(engine, engine.now(), size) {
             self.waiting.push_back((engine.now(), size));
         }
-        self.over = self.arrivals == self.run.requests || self.in_system as usize >= OVERFLOW;
     }
 
     /// `false`: no device takes it now.
@@ -387,14 +406,14 @@ impl World for Pool<'_> {
 }
 
 /// What dispatch is told of a device as it joins.
-fn capability(card: &Card) -> Capability {
+fn capability(card: &Card, depth: u32) -> Capability {
     let mut rates = Rates::new();
     for size in MEASURED {
         rates.observe(Class::NOOP, size, card.reported(card.time(size.into())));
     }
     let reference = rates.estimate(Class::NOOP, MEASURED[2]).max(1);
     let weight = (WEIGHT / reference).clamp(1, 1_000) as u32;
-    Capability { classes: Classes::all(), immediate: false, elsewhere: false, depth: u32::MAX, weight, rates }
+    Capability { classes: Classes::all(), immediate: false, elsewhere: false, depth, weight, rates }
 }
 
 fn pareto_kinds(least: f64, most: f64) -> Vec<(f64, f64)> {

@@ -22,6 +22,8 @@ use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
 const MAX_LANES: u32 = 64;
+/// Requests that are kept back for a full device under `priced`: fewer than this.
+const MOST_KEPT: u32 = 8;
 /// A device with work that shows no progress for so long is taken away, ns.
 const DEVICE_TIMEOUT: Nanos = 2_000_000;
 
@@ -316,7 +318,13 @@ impl<'a> Run<'a> {
 
 fn sidecore(plan: &Scenario, sabotage: Option<Sabotage>, tape: Option<usize>, now: Nanos) -> Sidecore<u32, Request> {
     let settings = Settings {
-        limits: Limits { lanes: MAX_LANES, clients: MAX_LANES, in_flight: plan.in_flight, quantum: plan.quantum },
+        limits: Limits {
+            lanes: MAX_LANES,
+            clients: MAX_LANES,
+            in_flight: plan.in_flight,
+            quantum: plan.quantum,
+            kept: plan.in_flight % MOST_KEPT,
+        },
         balance: plan.balance,
         order: plan.order,
         notify: plan.hops,

@@ -82,3 +82,13 @@ fn a_device_of_small_depth_gets_what_it_can_hold() {
     let shares = divided(Balance::RoundRobin, vec![shallow, DeviceConfig::emulated("deep", 20_000, 0.0)], 32);
     assert!(shares[0] > 0 && shares[0] < u64::from(TOTAL) / 4, "{shares:?}");
 }
+
+#[test]
+fn every_policy_serves_devices_that_are_full() {
+    let device = |name: &str, fixed: u64| DeviceConfig { depth: 2, ..DeviceConfig::emulated(name, fixed, 0.0) };
+    for balance in Balance::ALL {
+        // All is done, and each device has its part.
+        let shares = divided(balance, vec![device("a", 20_000), device("b", 40_000)], 192);
+        assert!(shares.iter().all(|share| *share > 0), "{balance}: {shares:?}");
+    }
+}

@@ -1,6 +1,6 @@
 //! The memory that a record is written to.
 //!
-//! Words: [`MAGIC`], [`VERSION`], lanes and clients, in flight and classes, quantum, balance; then the calls, each with
+//! Words: [`MAGIC`], [`VERSION`], lanes and clients, in flight and classes, quantum, most kept back, balance; then the calls, each with
 //! its decision; then [`END`] with whether the tape was full, and a [`hash`] over all words before it.
 
 use super::call::place_in;
@@ -12,8 +12,9 @@ use alloc::vec::Vec;
 /// First word of a record.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sidecrec");
 /// Second word: number of this format. Since 2 the numbers of devices that are gone are given out again; since 3 it is said
-/// how many classes there are, and a device has as many words of them as that takes; since 4 keys may be on other machines.
-pub const VERSION: u64 = 4;
+/// how many classes there are, and a device has as many words of them as that takes; since 4 keys may be on other machines;
+/// since 5 requests are kept back for full devices under `priced`.
+pub const VERSION: u64 = 5;
 /// Number that stands for the end instead of a call.
 pub const END: u8 = 255;
 
@@ -33,24 +34,24 @@ pub struct Start {
 
 impl Start {
     /// Number of words that it has in a record, with the first two.
-    pub const WORDS: usize = 6;
+    pub const WORDS: usize = 7;
 
     fn words(&self) -> [u64; Self::WORDS] {
-        let Limits { lanes, clients, in_flight, quantum } = self.limits;
+        let Limits { lanes, clients, in_flight, quantum, kept } = self.limits;
         let tables = u64::from(lanes) | u64::from(clients) << 32;
         let balance = u64::from(place_in(&Balance::ALL, &self.balance));
-        [MAGIC, VERSION, tables, u64::from(in_flight) | CLASSES << 32, quantum, balance]
+        [MAGIC, VERSION, tables, u64::from(in_flight) | CLASSES << 32, quantum, kept.into(), balance]
     }
 
     /// Reads it back. `None`: these words begin no record of this version.
     pub fn from_words(words: &[u64; Self::WORDS]) -> Option<Self> {
-        let [MAGIC, VERSION, tables, in_flight, quantum, balance] = *words else { return None };
+        let [MAGIC, VERSION, tables, in_flight, quantum, kept, balance] = *words else { return None };
         // A class is its place in the table.
         if in_flight >> 32 != CLASSES {
             return None;
         }
         let (lanes, clients) = (tables as u32, (tables >> 32) as u32);
-        let limits = Limits { lanes, clients, in_flight: in_flight as u32, quantum };
+        let limits = Limits { lanes, clients, in_flight: in_flight as u32, quantum, kept: u32::try_from(kept).ok()? };
         Some(Self { limits, balance: *Balance::ALL.get(usize::try_from(balance).ok()?)? })
     }
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use world::World;
 
-const LIMITS: Limits = Limits { lanes: 5, clients: 3, in_flight: 10, quantum: 30_000 };
+const LIMITS: Limits = Limits { lanes: 5, clients: 3, in_flight: 10, quantum: 30_000, kept: 2 };
 /// Classes that requests and devices are of: few, so that devices differ in what they can do. One may not be done twice.
 fn classes() -> Vec<Class> {
     ["noop", "aes-128-gcm", "once-encrypt"].into_iter().filter_map(Class::from_name).collect()

@@ -1,12 +1,13 @@
 //! Each path by itself.
 
+use super::kept::kept;
 use super::*;
 
-const LIMITS: Limits = Limits { lanes: 3, clients: 2, in_flight: 8, quantum: 10_000 };
+const LIMITS: Limits = Limits { lanes: 3, clients: 2, in_flight: 8, quantum: 10_000, kept: 0 };
 const COALESCE: Notify = Notify::Coalesce { count: 3, delay: 1_000 };
 
 /// One client with credit for 4 requests, one lane that is always rung, and devices of these depths.
-fn start(depths: &[u32]) -> (Dispatch, ClientId, LaneId) {
+pub(super) fn start(depths: &[u32]) -> (Dispatch, ClientId, LaneId) {
     let mut dispatch = Dispatch::new(LIMITS, Balance::RoundRobin);
     let client = dispatch.add_client(1, 4).unwrap();
     let lane = dispatch.add_lane(client, Notify::Park).unwrap();
@@ -17,7 +18,7 @@ fn start(depths: &[u32]) -> (Dispatch, ClientId, LaneId) {
 }
 
 /// Places a request that must find its device.
-fn placed(dispatch: &mut Dispatch, work: Work) -> (usize, Ticket) {
+pub(super) fn placed(dispatch: &mut Dispatch, work: Work) -> (usize, Ticket) {
     match dispatch.place(100, work) {
         Placed::Given(Given { device, ticket, begins: true, .. }) => (device, ticket),
         other => panic!("{other:?}"),
@@ -25,14 +26,14 @@ fn placed(dispatch: &mut Dispatch, work: Work) -> (usize, Ticket) {
 }
 
 /// Replaces a request that must find its device.
-fn replaced(dispatch: &mut Dispatch, ticket: Ticket) -> (usize, Ticket) {
+pub(super) fn replaced(dispatch: &mut Dispatch, ticket: Ticket) -> (usize, Ticket) {
     match dispatch.replace(200, ticket) {
         Some(Replaced::Given(Given { device, ticket, begins: true, .. })) => (device, ticket),
         other => panic!("{other:?}"),
     }
 }
 
-fn loads(dispatch: &Dispatch, device: usize) -> (u32, Nanos) {
+pub(super) fn loads(dispatch: &Dispatch, device: usize) -> (u32, Nanos) {
     let load = dispatch.device_load(device);
     (load.in_flight, load.backlog)
 }
@@ -356,88 +357,6 @@ fn the_size_decides_where_a_request_ends_first() {
     assert_eq!([large, small].map(|work| placed(&mut dispatch, work).0), [1, 0]);
 }
 
-/// Places a request that must be kept back.
-fn kept(dispatch: &mut Dispatch, work: Work) -> Ticket {
-    match dispatch.place(100, work) {
-        Placed::Given(Given { ticket, begins: false, .. }) => ticket,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn the_shortest_is_released_first() {
-    let (mut dispatch, _, lane) = start(&[8]);
-    dispatch.set_order(Order::Shortest);
-    let [first, second] = [0, 1].map(|tag| placed(&mut dispatch, Work { size: 9_000, ..work(lane, tag) }).1);
-    let [long, short, other] = [9_000, 10, 10].map(|size| kept(&mut dispatch, Work { size, ..work(lane, size) }));
-    assert_eq!((loads(&dispatch, 0).0, dispatch.total_in_flight(), dispatch.release(200, 0)), (5, 5, None));
-    dispatch.complete(first, None);
-    assert_eq!((dispatch.release(200, 0), dispatch.release(200, 0)), (Some(short), None));
-    assert_eq!(dispatch.complete(short, None).unwrap().handed, 200);
-    dispatch.complete(second, None);
-    assert_eq!([0; 3].map(|device| dispatch.release(300, device)), [Some(other), Some(long), None]);
-}
-
-#[test]
-fn two_short_ones_find_room_beside_long_ones() {
-    let (mut dispatch, _, lane) = start(&[8]);
-    dispatch.set_order(Order::Shortest);
-    let long = Work { size: 100_000, ..work(lane, 0) };
-    let tickets = [0; 2].map(|_| placed(&mut dispatch, long).1);
-    kept(&mut dispatch, long);
-    let [short, _] = [1, 2].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
-    let next = kept(&mut dispatch, work(lane, 3));
-    assert_eq!([tickets[0], short].map(|ticket| dispatch.schedule(ticket).unwrap().chunks), [4, 1]);
-    dispatch.complete(short, None);
-    assert_eq!((dispatch.release(200, 0), dispatch.release(200, 0)), (Some(next), None));
-}
-
-#[test]
-fn an_aged_one_is_not_passed() {
-    let (mut dispatch, _, lane) = start(&[8]);
-    dispatch.set_order(Order::Shortest);
-    let long = Work { size: 100_000, ..work(lane, 0) };
-    let [first, _] = [0; 2].map(|_| placed(&mut dispatch, long).1);
-    let old = kept(&mut dispatch, long);
-    let age = 16 * dispatch.estimate(0, Class::NOOP, long.size);
-    let Placed::Given(Given { ticket, begins: false, .. }) = dispatch.place(100 + age, work(lane, 1)) else {
-        panic!("it is later")
-    };
-    assert_eq!(dispatch.release(101 + age, 0), None);
-    dispatch.complete(first, None);
-    assert_eq!([0; 2].map(|device| dispatch.release(101 + age, device)), [Some(old), Some(ticket)]);
-}
-
-#[test]
-fn what_was_kept_back_for_a_dead_device_moves_to_another() {
-    let (mut dispatch, _, lane) = start(&[8]);
-    dispatch.set_order(Order::Shortest);
-    let tickets = [0, 1].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
-    let held = kept(&mut dispatch, work(lane, 2));
-    dispatch.add_device(capability(8));
-    dispatch.lose(0);
-    assert_eq!((dispatch.release(200, 0), dispatch.next_orphan(0, 2)), (None, Some(held)));
-    let moved = [tickets[0], tickets[1]].map(|ticket| replaced(&mut dispatch, ticket).1);
-    let Some(Replaced::Given(Given { device: 1, ticket, begins: false, .. })) = dispatch.replace(200, held) else {
-        panic!("there is no room")
-    };
-    assert_eq!((loads(&dispatch, 0), loads(&dispatch, 1).0), ((0, 0), 3));
-    assert!(moved.iter().all(|ticket| dispatch.complete(*ticket, None).is_some()));
-    assert_eq!((dispatch.release(300, 1), dispatch.complete(held, None)), (Some(ticket), None));
-    assert_eq!(dispatch.complete(ticket, None).unwrap().work.tag, 2);
-}
-
-#[test]
-fn what_was_kept_back_is_released_when_the_order_changes() {
-    let (mut dispatch, _, lane) = start(&[8]);
-    dispatch.set_order(Order::Shortest);
-    (0..2).for_each(|tag| assert_eq!(placed(&mut dispatch, work(lane, tag)).0, 0));
-    let held = [2, 3].map(|tag| kept(&mut dispatch, work(lane, tag)));
-    dispatch.set_order(Order::Fifo);
-    placed(&mut dispatch, work(lane, 4));
-    assert_eq!([0; 3].map(|device| dispatch.release(200, device)), [Some(held[0]), Some(held[1]), None]);
-}
-
 #[test]
 fn tokens_leave_what_devices_cannot_do_soon() {
     let (mut dispatch, _, lane) = start(&[8, 8]);
@@ -446,9 +365,9 @@ fn tokens_leave_what_devices_cannot_do_soon() {
     let first = placed(&mut dispatch, long);
     assert_eq!((first.0, placed(&mut dispatch, work(lane, 1)).0), (0, 1));
     assert_eq!((placed(&mut dispatch, long).0, dispatch.place(100, long)), (1, Placed::Full));
-    assert!(!dispatch.has_room(None));
+    assert!(!dispatch.has_room());
     dispatch.complete(first.1, None);
-    assert_eq!((dispatch.has_room(None), placed(&mut dispatch, long).0), (true, 0));
+    assert_eq!((dispatch.has_room(), placed(&mut dispatch, long).0), (true, 0));
 }
 
 #[test]

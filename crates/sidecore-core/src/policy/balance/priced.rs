@@ -16,6 +16,9 @@
 //! A device that is no bottleneck has the price 0: its time is free, for what it can do, and a request that could go
 //! there for nothing would never go anywhere else, however long it waits. Prices are therefore at least [`FLOOR`] of
 //! their mean, which bounds the ratio.
+//!
+//! A device that is full stays the best one: the request waits for it. If it went to one that has room instead, the time that is
+//! lost there would fill that one as well, and after a burst capacity would stay at that of earliest finish alone.
 
 use super::mix::{KINDS, Kind, Mix};
 use super::{Load, Program, Progress};
@@ -94,7 +97,7 @@ impl Prices {
         self.solving || (now >= self.next && self.arrived > 0)
     }
 
-    /// The device with the least finish and loss, as above. Prices are known.
+    /// The device with the least finish and loss, as above, if it has a place for the request. Prices are known.
     #[inline]
     pub(super) fn choose(
         &mut self,
@@ -102,23 +105,37 @@ impl Prices {
         capable: impl Fn(usize) -> bool,
         estimate: impl Fn(usize) -> Nanos,
     ) -> Option<usize> {
+        for i in (0..loads.len()).filter(|&i| loads[i].usable && capable(i)) {
+            self.times[i] = estimate(i);
+        }
+        self.best(loads, capable, |i| self.times[i])
+    }
+
+    /// The same, of times that cost nothing to look at.
+    #[inline]
+    pub(super) fn best(
+        &self,
+        loads: &[Load],
+        capable: impl Fn(usize) -> bool,
+        time: impl Fn(usize) -> Nanos,
+    ) -> Option<usize> {
         let (mut least, mut backlog, mut usable) = (f64::MAX, 0.0, 0.0);
         for (i, load) in loads.iter().enumerate().filter(|(_, load)| load.usable) {
             backlog += load.backlog as f64;
             usable += 1.0;
             if capable(i) {
-                self.times[i] = estimate(i);
-                least = least.min(self.by_device[i] * self.times[i] as f64);
+                least = least.min(self.by_device[i] * time(i) as f64);
             }
         }
         let mean = backlog / f64::max(usable, 1.0);
         let scale = mean / least.max(f64::MIN_POSITIVE);
         let score = |i: usize| {
-            let time = self.times[i] as f64;
+            let time = time(i) as f64;
             loads[i].backlog as f64 + time + (self.by_device[i] * time * scale - mean)
         };
-        let open = (0..loads.len()).filter(|&i| loads[i].has_room() && capable(i));
-        open.map(|i| (score(i), i)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, i)| i)
+        let usable = (0..loads.len()).filter(|&i| loads[i].usable && capable(i));
+        let (_, best) = usable.map(|i| (score(i), i)).min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(best).filter(|best| loads[*best].has_place())
     }
 
     /// Goes on with the program, or begins a new one.

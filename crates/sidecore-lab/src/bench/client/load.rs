@@ -30,11 +30,23 @@ struct Place {
     due: u64,
 }
 
+/// When requests come under open load.
+pub(super) struct Arrivals {
+    /// At random times, so many a second.
+    pub(super) per_s: f64,
+    /// So many at once after a fifth of the time, besides.
+    pub(super) burst: u32,
+    pub(super) seed: u64,
+}
+
 /// One session with its places.
 pub(super) struct Load<'c> {
     client: &'c mut Client,
     session: Session,
+    /// What is sent now.
     sample: Sample,
+    /// What else is, with that probability each.
+    others: Vec<(f64, Sample)>,
     output: Vec<u8>,
     places: Vec<Place>,
     free: Vec<u32>,
@@ -61,6 +73,7 @@ impl<'c> Load<'c> {
             session,
             output: vec![0; sample.output_len],
             sample,
+            others: Vec::new(),
             free: (0..places.len() as u32).collect(),
             places,
             stages: Stages::new(),
@@ -70,11 +83,19 @@ impl<'c> Load<'c> {
         })
     }
 
+    /// Samples of one session, with that probability each: as many in flight as there is room for.
+    pub(super) fn mixed(client: &'c mut Client, mut samples: Vec<(f64, Sample)>) -> Result<Self, BenchError> {
+        samples.sort_by_key(|(_, sample)| sample.input.len());
+        let (_, largest) = samples.pop().ok_or("a mix of nothing")?;
+        let depth = Self::most(client, &largest);
+        Ok(Self { others: samples, ..Self::new(client, largest, depth)? })
+    }
+
     /// Always as many in flight as there are places, for so long.
     pub(super) fn closed(mut self, ns: u64) -> Result<Measured, BenchError> {
         let begun = self.begin();
         while !self.free.is_empty() {
-            self.submit_due(0)?;
+            self.submit(0, None)?;
         }
         self.client.ring();
         let (mut ops, mut batch, mut looked) = (0, 1, 0);
@@ -142,21 +163,28 @@ impl<'c> Load<'c> {
 
     fn replace(&mut self, received: &Received) -> Result<(), Error> {
         self.received(received)?;
-        self.submit_due(0)
+        self.submit(0, None)
     }
 
-    /// At the times of a Poisson process of this rate. The time of a request counts from when it was to be submitted,
+    /// At the times of a Poisson process. The time of a request counts from when it was to be submitted,
     /// so a stalled system cannot hide its stall.
-    pub(super) fn open(mut self, per_s: f64, seed: u64, ns: u64) -> Result<Measured, BenchError> {
-        let (begun, mut random) = (self.begin(), seed | 1);
+    pub(super) fn open(mut self, arrivals: &Arrivals, ns: u64) -> Result<Measured, BenchError> {
+        let (begun, mut random) = (self.begin(), arrivals.seed | 1);
         let (mut now, mut next, mut ops) = (begun.at, begun.at as f64, 0);
+        let (burst_at, mut burst) = (begun.at + ns / 5, arrivals.burst);
         let mut end = begun.at + ns;
         while now < end {
-            let due = next as u64;
+            let is_burst = burst > 0 && burst_at <= next as u64;
+            let due = if is_burst { burst_at } else { next as u64 };
             if now >= due && !self.free.is_empty() {
-                self.submit_due(due)?;
+                let other = self.draw(&mut random);
+                self.submit(due, other)?;
                 self.client.ring();
-                next += gap(&mut random, per_s);
+                if is_burst {
+                    burst -= 1;
+                } else {
+                    next += gap(&mut random, arrivals.per_s);
+                }
             } else if let Some(received) = self.take(if self.free.is_empty() { end } else { due.min(end) })? {
                 self.received(&received)?;
                 ops += 1;
@@ -199,15 +227,31 @@ impl<'c> Load<'c> {
         self.idled += clock::now() - awake;
     }
 
-    fn submit_due(&mut self, due: u64) -> Result<(), Error> {
+    /// Which of the others comes next; `None`: what is sent where there are none.
+    fn draw(&self, random: &mut u64) -> Option<usize> {
+        if self.others.is_empty() {
+            return None;
+        }
+        let mut left = uniform(random);
+        self.others.iter().position(|(part, _)| {
+            left -= part;
+            left < 0.0
+        })
+    }
+
+    fn submit(&mut self, due: u64, other: Option<usize>) -> Result<(), Error> {
         let Some(tag) = self.free.pop() else { return Ok(()) };
         let place = &mut self.places[tag as usize];
+        let sample = other.map_or(&self.sample, |other| &self.others[other].1);
         place.due = due;
-        if !self.sample.input.is_empty() {
-            self.client.write(&place.buffer, 0, &self.sample.input)?;
+        if !self.others.is_empty() {
+            place.fit(sample);
+        }
+        if !sample.input.is_empty() {
+            self.client.write(&place.buffer, 0, &sample.input)?;
         }
         let (inputs, outputs) = ([place.input], [place.output]);
-        let (session, op, head_len) = (self.session, self.sample.op, self.sample.head_len as u32);
+        let (session, op, head_len) = (self.session, sample.op, sample.head_len as u32);
         let request = Request { session, op, head_len, inputs: &inputs, outputs: &outputs, urgent: false };
         self.client.submit(tag, &request)
     }
@@ -275,23 +319,36 @@ fn room(sample: &Sample) -> u32 {
     (sample.input.len() + sample.output_len + 16) as u32
 }
 
-/// A buffer whose output begins where the payload does if both are of about one length, else behind the input.
 fn place(client: &mut Client, sample: &Sample) -> Result<Place, Error> {
     let buffer = client.alloc(room(sample))?;
-    let start = buffer.extent().offset;
-    let input = Extent::new(start, sample.input.len() as u32);
-    let prefix = sample.payload_offset() as u32;
-    let after = (sample.input.len() as u32).next_multiple_of(16).min(sample.input.len() as u32 + 15);
-    let offset = if sample.in_place() { prefix } else { after };
-    let output = Extent::new(start + offset, buffer.extent().len - offset);
-    Ok(Place { buffer, input, output, due: 0 })
+    let nothing = Extent::new(buffer.extent().offset, 0);
+    let mut place = Place { buffer, input: nothing, output: nothing, due: 0 };
+    place.fit(sample);
+    Ok(place)
 }
 
-/// Time to the next arrival, ns. Source of the generator: xorshift64* (Marsaglia 2003, Vigna 2016).
+impl Place {
+    /// For that sample, for which there is room: the output begins where the payload does if both are of about one length, else
+    /// behind the input.
+    fn fit(&mut self, sample: &Sample) {
+        let Extent { offset: start, len: room } = self.buffer.extent();
+        self.input = Extent::new(start, sample.input.len() as u32);
+        let prefix = sample.payload_offset() as u32;
+        let after = (sample.input.len() as u32).next_multiple_of(16).min(sample.input.len() as u32 + 15);
+        let offset = if sample.in_place() { prefix } else { after };
+        self.output = Extent::new(start + offset, room - offset);
+    }
+}
+
+/// Time to the next arrival, ns.
 fn gap(state: &mut u64, per_s: f64) -> f64 {
+    -uniform(state).ln() * 1e9 / per_s
+}
+
+/// Above 0, up to 1. Source of the generator: xorshift64* (Marsaglia 2003, Vigna 2016).
+fn uniform(state: &mut u64) -> f64 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
     *state ^= *state >> 27;
-    let uniform = ((state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
-    -uniform.ln() * 1e9 / per_s
+    ((state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 + 1.0) / (1u64 << 53) as f64
 }

@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn every_comparison_has_both_its_sides() {
         for quick in [true, false] {
-            let settings = Settings { quick, seed: 1, ops: Vec::new(), check: false };
+            let settings = Settings { quick, seed: 1, ops: Vec::new(), check: false, mix: false };
             for jobs in JOBS {
                 let row = |policies| Row::new("keys-waiting", "closed").with(Key::Notify, in_words(policies));
                 let rows: Vec<Row> = policies(&settings, jobs).into_iter().map(row).collect();

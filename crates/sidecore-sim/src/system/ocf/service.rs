@@ -93,7 +93,8 @@ impl Service {
         let class = Class::of(Algorithm::TripleDesCbc, Op::Encrypt).expect("3DES encrypts");
         let (clients, cards, credit) = (set.clients(), set.card.count.get(), set.client.in_flight.get());
         let in_flight = clients * credit;
-        let limits = Limits { lanes: clients, clients, in_flight, quantum: QUANTUM };
+        // All cards are alike: a request waits for any of them.
+        let limits = Limits { lanes: clients, clients, in_flight, quantum: QUANTUM, kept: 0 };
         let mut rates = Rates::new();
         for size in MEASURED {
             rates.observe(class, size, unloaded(set, size));
@@ -131,7 +132,7 @@ impl Service {
         let submitted = || self.clients.iter().any(|client| !client.submitted.is_empty());
         !machine.cards.done.is_empty()
             || !self.due.is_empty()
-            || (submitted() && self.dispatch.has_room(Some((self.class, Reach::HERE))))
+            || (submitted() && self.dispatch.would_place(self.class, machine.set.client.size.get(), Reach::HERE))
     }
 
     /// Decides what the next round does. Its effects show when its time is over.

@@ -98,7 +98,8 @@ impl Zone {
             engine.schedule(at, Event::Poll(task));
         }
         let (depth, in_flight) = (set.adapter.depth.get(), set.adapter.count.get() * set.adapter.depth.get());
-        let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM };
+        // All adapters are alike: a request waits for any of them.
+        let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM, kept: 0 };
         let adapter = || Capability {
             classes: Classes::all(),
             immediate: false,
@@ -244,7 +245,7 @@ impl Zone {
         let (there, time) = match task {
             ENQUEUE => {
                 let post = if self.tasks[task].is_told { host.post_us.nanos() } else { 0 };
-                (!self.submitted.is_empty() && self.dispatch.has_room(None), post + host.enqueue_us.nanos())
+                (!self.submitted.is_empty() && self.dispatch.has_room(), post + host.enqueue_us.nanos())
             }
             _ => (!self.replied.is_empty(), host.dequeue_us.nanos()),
         };

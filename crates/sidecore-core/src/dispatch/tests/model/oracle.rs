@@ -70,6 +70,19 @@ impl Oracle {
         begun.filter(|request| schedule.chunks > 1 || request.schedule.chunks == 1).count() < 2
     }
 
+    /// Whether the device holds one more.
+    pub(super) fn has_room(&self, device: usize) -> bool {
+        self.on(device).filter(|request| request.held.is_none()).count() < self.units[device].depth as usize
+    }
+
+    /// Whether this request is kept back for that device, and none of its client was before it.
+    pub(super) fn is_first_of_its_client(&self, device: usize, ticket: Ticket) -> bool {
+        let client = |request: &Request| self.lanes[&request.work.lane.0].client;
+        let held: Vec<&Request> = self.on(device).filter(|request| request.held.is_some()).collect();
+        let Some(this) = held.iter().find(|request| request.ticket == ticket) else { return false };
+        held.iter().filter(|other| client(other) == client(this)).all(|other| this.held <= other.held)
+    }
+
     /// The request that is next of those kept back.
     pub(super) fn next_held(&self, device: usize) -> Option<&Request> {
         let held = self.on(device).filter(|request| request.held.is_some());
@@ -126,7 +139,8 @@ impl Oracle {
     pub(super) fn with_room(&self, class: Class, balance: Balance) -> Vec<usize> {
         let has_room = |&device: &usize| {
             let has_credit = balance != Balance::Tokens || self.backlog(device) < WINDOW;
-            has_credit && self.on(device).count() < self.units[device].depth as usize
+            let kept = if balance == Balance::Priced { super::LIMITS.kept } else { 0 };
+            has_credit && self.on(device).count() < (self.units[device].depth + kept) as usize
         };
         self.capable(class).into_iter().filter(has_room).collect()
     }

@@ -20,6 +20,11 @@ fn pick<T: Copy>(items: &[T], index: Index) -> Option<T> {
     items.get(index.index(items.len().max(1))).copied()
 }
 
+/// How a request is served that was kept back under another order, or for a device that was full.
+fn of_rank_0(work: &Work) -> Schedule {
+    Schedule { rank: 0, chunks: chunks(work.size) }
+}
+
 fn with<T>(item: Option<T>, act: impl FnOnce(T)) {
     if let Some(item) = item {
         act(item);
@@ -58,7 +63,7 @@ impl World {
                 let begun = oracle.tickets(|request| !request.waiting && request.held.is_none());
                 with(pick(&begun, index), |ticket| self.complete(ticket, took));
             }
-            Event::SetOrder(order) => self.dispatch.set_order(order),
+            Event::SetOrder(order) => self.set_order(order),
             Event::Release(index) => with(device(&ALIVE, index), |device| _ = self.release(device)),
             Event::UseVoid(index) => with(pick(&oracle.void, index), |ticket| self.use_void(ticket)),
             Event::Announce(index) => with(lane(index), |lane| self.announce(lane)),
@@ -118,10 +123,16 @@ impl World {
         let cost = self.dispatch.estimate(device, work.class, work.size);
         let schedule = self.dispatch.schedule(ticket).unwrap();
         assert_eq!(schedule, self.dispatch.order().schedule(self.now, cost, work.size));
-        let first = self.oracle.next_held(device).is_none_or(|next| schedule.rank < next.schedule.rank);
-        let begins = first && self.oracle.may_begin(device, schedule);
-        assert_eq!(held, self.dispatch.order() == Order::Shortest && !begins);
+        let next = self.oracle.next_held(device);
+        let begins = match self.dispatch.order() {
+            Order::Fifo => next.is_none() && self.oracle.has_room(device),
+            Order::Shortest => {
+                next.is_none_or(|next| schedule.rank < next.schedule.rank) && self.oracle.may_begin(device, schedule)
+            }
+        };
+        assert_eq!(held, !begins);
         self.kept += 1;
+        let schedule = if held && self.dispatch.order() == Order::Fifo { of_rank_0(&work) } else { schedule };
         let held = held.then_some(self.kept);
         let request = Request { ticket, work, device, waiting: false, held, schedule, handed: self.now, cost, losses };
         self.oracle.requests.push(request);
@@ -135,14 +146,31 @@ impl World {
 
     /// `false`: the device may begin with none of what is kept back for it.
     fn release(&mut self, device: usize) -> bool {
-        let freely = self.dispatch.order() == Order::Fifo;
-        let next = self.oracle.next_held(device).filter(|next| freely || self.oracle.may_begin(device, next.schedule));
-        let expected = next.map(|next| next.ticket);
-        assert_eq!(self.dispatch.release(self.now, device), expected);
-        for request in self.oracle.requests.iter_mut().filter(|request| Some(request.ticket) == expected) {
-            (request.held, request.handed) = (None, self.now);
+        let fifo = self.dispatch.order() == Order::Fifo;
+        let released = self.dispatch.release(self.now, device);
+        if fifo {
+            // Whose turn it is the shares say, which have tests of their own; no client's own request passes another.
+            let is_due = self.oracle.has_room(device) && self.oracle.next_held(device).is_some();
+            assert_eq!(released.is_some(), is_due);
+            assert!(released.is_none_or(|ticket| self.oracle.is_first_of_its_client(device, ticket)));
+        } else {
+            let next = self.oracle.next_held(device).filter(|next| self.oracle.may_begin(device, next.schedule));
+            assert_eq!(released, next.map(|next| next.ticket));
         }
-        expected.is_some()
+        for request in self.oracle.requests.iter_mut().filter(|request| Some(request.ticket) == released) {
+            (request.held, request.handed) = (None, self.now);
+            request.schedule = if fifo { Schedule::FIFO } else { request.schedule };
+        }
+        released.is_some()
+    }
+
+    fn set_order(&mut self, order: Order) {
+        if order != self.dispatch.order() {
+            for request in self.oracle.requests.iter_mut().filter(|request| request.held.is_some()) {
+                request.schedule = of_rank_0(&request.work);
+            }
+        }
+        self.dispatch.set_order(order);
     }
 
     fn use_void(&mut self, ticket: Ticket) {
@@ -294,7 +322,7 @@ impl World {
         assert_eq!((self.dispatch.device_state(device), load.usable), (state, state == DeviceState::Active));
         assert_eq!(load.in_flight as usize, self.oracle.on(device).count());
         assert_eq!(load.backlog, self.oracle.backlog(device));
-        assert!(load.in_flight <= depth);
+        assert!(load.in_flight <= depth + LIMITS.kept);
         let mut has: Vec<Ticket> = self.oracle.on(device).map(|request| request.ticket).collect();
         has.sort_by_key(|ticket| ticket.index());
         let mut from = 0;

@@ -1,0 +1,168 @@
+//! Requests that wait for a device which has no room for them now.
+
+use super::paths::{loads, placed, replaced, start};
+use super::*;
+
+const LONG: u32 = 16_384;
+
+/// Places a request that must be kept back.
+pub(super) fn kept(dispatch: &mut Dispatch, work: Work) -> Ticket {
+    match dispatch.place(100, work) {
+        Placed::Given(Given { ticket, begins: false, .. }) => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_shortest_is_released_first() {
+    let (mut dispatch, _, lane) = start(&[8]);
+    dispatch.set_order(Order::Shortest);
+    let [first, second] = [0, 1].map(|tag| placed(&mut dispatch, Work { size: 9_000, ..work(lane, tag) }).1);
+    let [long, short, other] = [9_000, 10, 10].map(|size| kept(&mut dispatch, Work { size, ..work(lane, size) }));
+    assert_eq!((loads(&dispatch, 0).0, dispatch.total_in_flight(), dispatch.release(200, 0)), (5, 5, None));
+    dispatch.complete(first, None);
+    assert_eq!((dispatch.release(200, 0), dispatch.release(200, 0)), (Some(short), None));
+    assert_eq!(dispatch.complete(short, None).unwrap().handed, 200);
+    dispatch.complete(second, None);
+    assert_eq!([0; 3].map(|device| dispatch.release(300, device)), [Some(other), Some(long), None]);
+}
+
+#[test]
+fn two_short_ones_find_room_beside_long_ones() {
+    let (mut dispatch, _, lane) = start(&[8]);
+    dispatch.set_order(Order::Shortest);
+    let long = Work { size: 100_000, ..work(lane, 0) };
+    let tickets = [0; 2].map(|_| placed(&mut dispatch, long).1);
+    kept(&mut dispatch, long);
+    let [short, _] = [1, 2].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
+    let next = kept(&mut dispatch, work(lane, 3));
+    assert_eq!([tickets[0], short].map(|ticket| dispatch.schedule(ticket).unwrap().chunks), [4, 1]);
+    dispatch.complete(short, None);
+    assert_eq!((dispatch.release(200, 0), dispatch.release(200, 0)), (Some(next), None));
+}
+
+#[test]
+fn an_aged_one_is_not_passed() {
+    let (mut dispatch, _, lane) = start(&[8]);
+    dispatch.set_order(Order::Shortest);
+    let long = Work { size: 100_000, ..work(lane, 0) };
+    let [first, _] = [0; 2].map(|_| placed(&mut dispatch, long).1);
+    let old = kept(&mut dispatch, long);
+    let age = 16 * dispatch.estimate(0, Class::NOOP, long.size);
+    let Placed::Given(Given { ticket, begins: false, .. }) = dispatch.place(100 + age, work(lane, 1)) else {
+        panic!("it is later")
+    };
+    assert_eq!(dispatch.release(101 + age, 0), None);
+    dispatch.complete(first, None);
+    assert_eq!([0; 2].map(|device| dispatch.release(101 + age, device)), [Some(old), Some(ticket)]);
+}
+
+#[test]
+fn what_was_kept_back_for_a_dead_device_moves_to_another() {
+    let (mut dispatch, _, lane) = start(&[8]);
+    dispatch.set_order(Order::Shortest);
+    let tickets = [0, 1].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
+    let held = kept(&mut dispatch, work(lane, 2));
+    dispatch.add_device(capability(8));
+    dispatch.lose(0);
+    assert_eq!((dispatch.release(200, 0), dispatch.next_orphan(0, 2)), (None, Some(held)));
+    let moved = [tickets[0], tickets[1]].map(|ticket| replaced(&mut dispatch, ticket).1);
+    let Some(Replaced::Given(Given { device: 1, ticket, begins: false, .. })) = dispatch.replace(200, held) else {
+        panic!("there is no room")
+    };
+    assert_eq!((loads(&dispatch, 0), loads(&dispatch, 1).0), ((0, 0), 3));
+    assert!(moved.iter().all(|ticket| dispatch.complete(*ticket, None).is_some()));
+    assert_eq!((dispatch.release(300, 1), dispatch.complete(held, None)), (Some(ticket), None));
+    assert_eq!(dispatch.complete(ticket, None).unwrap().work.tag, 2);
+}
+
+#[test]
+fn what_was_kept_back_is_released_when_the_order_changes() {
+    let (mut dispatch, _, lane) = start(&[8]);
+    dispatch.set_order(Order::Shortest);
+    (0..2).for_each(|tag| assert_eq!(placed(&mut dispatch, work(lane, tag)).0, 0));
+    let held = [2, 3].map(|tag| kept(&mut dispatch, work(lane, tag)));
+    dispatch.set_order(Order::Fifo);
+    // It passes none of those that came before.
+    let last = kept(&mut dispatch, work(lane, 4));
+    assert_eq!([0; 4].map(|device| dispatch.release(200, device)), [Some(held[0]), Some(held[1]), Some(last), None]);
+}
+
+/// Short requests are ten times as fast on the first device and long ones a little slower, and prices are known.
+fn priced(kept: u32, depths: [u32; 2]) -> (Dispatch, LaneId) {
+    let limits = Limits { lanes: 3, clients: 2, in_flight: 64, quantum: 10_000, kept };
+    let mut dispatch = Dispatch::new(limits, Balance::Priced);
+    let client = dispatch.add_client(1, 64).unwrap();
+    let lane = dispatch.add_lane(client, Notify::Park).unwrap();
+    for depth in depths {
+        dispatch.add_device(capability(depth));
+    }
+    for (device, size, took) in [(0, 64, 100), (0, LONG, 11_000), (1, 64, 1_000), (1, LONG, 10_000)] {
+        dispatch.observe(device, Class::NOOP, size, took);
+    }
+    for number in 0..1_000 {
+        let (_, ticket) = placed(&mut dispatch, of(lane, if number % 500 == 0 { LONG } else { 64 }));
+        dispatch.complete(ticket, None);
+    }
+    dispatch.reprice(1_000);
+    (dispatch, lane)
+}
+
+fn of(lane: LaneId, size: u32) -> Work {
+    Work { size, ..work(lane, 0) }
+}
+
+#[test]
+fn under_priced_a_request_waits_for_the_best_device_and_goes_to_no_other() {
+    let (mut dispatch, lane) = priced(2, [8, 1]);
+    let (device, ticket) = placed(&mut dispatch, of(lane, LONG));
+    let held = [0; 2].map(|_| kept(&mut dispatch, of(lane, LONG)));
+    assert_eq!((device, loads(&dispatch, 1).0, loads(&dispatch, 0).0), (1, 3, 0));
+    assert_eq!(dispatch.place(100, of(lane, LONG)), Placed::Full, "the first one has room, and is for short ones");
+    assert!(
+        !dispatch.would_place(Class::NOOP, LONG, Reach::HERE) && dispatch.would_place(Class::NOOP, 64, Reach::HERE)
+    );
+    assert_eq!(placed(&mut dispatch, of(lane, 64)).0, 0);
+    assert_eq!(dispatch.release(200, 1), None, "there is no room yet");
+    dispatch.complete(ticket, None);
+    assert_eq!((dispatch.release(200, 1), dispatch.release(200, 1)), (Some(held[0]), None));
+    assert_eq!(dispatch.schedule(held[0]), Some(Schedule::FIFO));
+    assert_eq!(dispatch.complete(held[0], None).unwrap().handed, 200);
+    // What waits goes on under any other policy.
+    dispatch.set_balance(Balance::Eft);
+    assert_eq!(dispatch.release(300, 1), Some(held[1]));
+}
+
+#[test]
+fn a_client_with_many_requests_that_wait_holds_up_no_other() {
+    let (mut dispatch, lane) = priced(32, [8, 1]);
+    let mut tickets = vec![placed(&mut dispatch, of(lane, LONG)).1];
+    (0..20).for_each(|_| _ = kept(&mut dispatch, of(lane, LONG)));
+    let heavy = dispatch.add_client(3, 64).unwrap();
+    let other = dispatch.add_lane(heavy, Notify::Park).unwrap();
+    (0..10).for_each(|_| _ = kept(&mut dispatch, of(other, LONG)));
+    let mut served = Vec::new();
+    for round in 0..12 {
+        dispatch.complete(tickets.pop().unwrap(), None);
+        let ticket = dispatch.release(200 + round, 1).unwrap();
+        let entry = dispatch.inflight.get(ticket).unwrap();
+        served.push(entry.work.lane == other);
+        tickets.push(ticket);
+    }
+    // Three for one, from the first of its requests on.
+    assert_eq!(served.iter().filter(|other| **other).count(), 9, "{served:?}");
+    assert!(served[..2].contains(&true) && served[4..8].contains(&false), "{served:?}");
+}
+
+#[test]
+fn a_new_client_does_not_owe_what_the_old_one_of_its_number_did() {
+    let (mut dispatch, lane) = priced(32, [8, 1]);
+    placed(&mut dispatch, of(lane, LONG));
+    (0..3).for_each(|_| _ = kept(&mut dispatch, of(lane, LONG)));
+    let client = dispatch.add_client(1, 64).unwrap();
+    let owed = |dispatch: &mut Dispatch| dispatch.devices[1].kept.fair(client, 1, 10_000);
+    assert_eq!((owed(&mut dispatch), owed(&mut dispatch)), (0, 160_000));
+    dispatch.remove_client(client);
+    assert_eq!(dispatch.add_client(1, 64), Some(client));
+    assert_eq!(owed(&mut dispatch), 0);
+}

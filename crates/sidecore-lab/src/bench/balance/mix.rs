@@ -1,0 +1,153 @@
+//! An open mix of sizes on devices that fill: whether a policy carries it, beside what the linear program allows.
+//!
+//! The pools are those of the simulator's bake-off, at a common speed: their devices are emulated, all on one core.
+
+use super::super::crew::{Crew, Plan};
+use super::super::experiment::{By, Case, Run, Turn, Variant, measure_all};
+use super::super::task::{Mix, Task};
+use super::super::{BenchError, Outcome, Settings};
+use super::{OP, POLICIES, input_len};
+use crate::progress::Progress;
+use crate::report::Key;
+use sidecore::config::{DeviceConfig, NotifyConfig};
+use sidecore::core::policy::balance::Program;
+use sidecore::core::policy::notify::Notify;
+use sidecore_sim::bakeoff::{Card, Sizes, random_pool, regression_pool};
+
+/// What the devices of each pool can do together, requests a second: little beside what a core can.
+const PER_S: f64 = 8_000.0;
+/// Parts of that which are offered.
+const LOADS: [f64; 3] = [0.8, 0.9, 0.95];
+const QUICK_LOADS: [f64; 1] = [0.9];
+/// Most requests that a device holds.
+const DEPTHS: [u32; 2] = [8, 64];
+const QUICK_DEPTHS: [u32; 1] = [64];
+/// Random pools beside the one in which comparative advantage counts.
+const POOLS: u64 = 5;
+/// Requests that come at once after a fifth of a run.
+const BURST: u32 = 1_000;
+/// Slots of the client's lane.
+const SLOTS: u32 = 1_024;
+/// One request in so many carries stage times.
+const SAMPLE_EVERY: u32 = 4;
+
+/// Devices, and what they are asked for.
+struct Pool {
+    name: String,
+    /// Fixed time in ns, and time of each byte in ns.
+    models: Vec<(f64, f64)>,
+    parts: Vec<(f64, u32)>,
+}
+
+impl Pool {
+    /// The same at the common speed. `None`: its sizes are no list.
+    fn new(name: &str, cards: &[Card], sizes: &Sizes) -> Option<Self> {
+        let Sizes::Mix(parts) = sizes else { return None };
+        let models = cards.iter().map(|card| (card.fixed, card.per_byte)).collect();
+        let mut pool = Self { name: name.to_owned(), models, parts: parts.clone() };
+        let slower = pool.per_s()? / PER_S;
+        for (fixed, per_byte) in &mut pool.models {
+            (*fixed, *per_byte) = (*fixed * slower, *per_byte * slower);
+        }
+        Some(pool)
+    }
+
+    /// Most requests a second that the devices can carry, by the linear program. `None`: it has no solution.
+    fn per_s(&self) -> Option<f64> {
+        let mix: Vec<f64> = self.parts.iter().map(|(part, _)| *part).collect();
+        let time = |kind: usize, device: usize| {
+            let (fixed, per_byte) = self.models[device];
+            Some(fixed + per_byte * input_len(self.parts[kind].1) as f64)
+        };
+        let per_ns = Program::new(self.models.len(), mix.len()).solve(self.models.len(), &mix, time)?;
+        Some(per_ns * 1e9)
+    }
+
+    fn devices(&self, depth: u32) -> Vec<DeviceConfig> {
+        let device = |(i, (fixed, per_byte)): (usize, &(f64, f64))| {
+            let name = format!("device-{i}");
+            DeviceConfig { depth, ..DeviceConfig::emulated(&name, fixed.round() as u64, *per_byte) }
+        };
+        self.models.iter().enumerate().map(device).collect()
+    }
+
+    /// Its devices and what they are asked for, in words.
+    fn in_words(&self) -> String {
+        let part = |(part, size): &(f64, u32)| format!("{:.0} % {size} B", part * 100.0);
+        format!("{}: {}", self.name, self.parts.iter().map(part).collect::<Vec<_>>().join(", "))
+    }
+
+    /// The policies at that part of what it can carry.
+    fn case(&self, load: f64, seed: u64, ns: u64) -> Case<'_, Crew> {
+        let name = self.in_words();
+        let per_s = load * PER_S;
+        // The burst counts as well.
+        let offered = per_s + f64::from(BURST) * 1e9 / ns as f64;
+        let case = Case::new("balance").with(Key::Op, OP).with(Key::Clients, 1).with(Key::Load, load);
+        POLICIES.into_iter().fold(case.with(Key::Seed, seed), |case, policy| {
+            let run = move |crew: &mut Crew, turn: &Turn<'_>| {
+                crew.set(&format!("balance={policy}"))?;
+                let mix = Mix { parts: self.parts.clone(), per_s, burst: BURST };
+                let seed = seed.wrapping_add(turn.repeat as u64);
+                let task = |start| Task::Mixed { op: OP.to_owned(), mix: mix.clone(), seed, start, ns };
+                Ok(Run::of(crew.together(1, task)?).begun(offered))
+            };
+            let variant = Variant::new(&name, run).with(Key::Balance, policy);
+            case.variant(variant.against(By::Bound(offered), "offered"))
+        })
+    }
+}
+
+pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let (repeats, ns) = settings.pick((1, 2_000_000_000), (3, 3_000_000_000));
+    let loads = settings.pick(&QUICK_LOADS[..], &LOADS);
+    let mut outcome = Outcome::default();
+    for pool in pools(settings.pick(0, POOLS)) {
+        for depth in settings.pick(&QUICK_DEPTHS[..], &DEPTHS) {
+            let devices = pool.devices(*depth);
+            let count = devices.len();
+            let plan = Plan::inline(1);
+            let notify = NotifyConfig::all(Notify::Spin);
+            let plan = Plan { notify, devices, slots: SLOTS, sample_every: SAMPLE_EVERY, ..plan };
+            let mut crew = Crew::start(&plan)?;
+            let cases = loads.iter().map(|load| {
+                let case = pool.case(*load, settings.seed, ns).with(Key::Pinned, crew.pinning.describe(1));
+                case.with(Key::Devices, format!("{count} emulated, depth {depth}"))
+            });
+            let cases = cases.collect();
+            outcome.add(measure_all(&mut crew, cases, repeats, progress)?);
+        }
+    }
+    Ok(outcome.noted(format!(
+        "balance --mix: the load is a part of the {PER_S:.0} requests a second that the linear program allows these devices; \
+         after a fifth of each run {BURST} come at once besides. The ratio is what was done of what was offered: a policy that \
+         carries the load has 0.99 and more. Latency counts from the time at which a request was to be submitted."
+    )))
+}
+
+/// The case made to tell policies apart, and so many random ones.
+fn pools(random: u64) -> impl Iterator<Item = Pool> {
+    let regression = regression_pool(LOADS[0]);
+    let first = Pool::new("regression", &regression.cards, &regression.sizes);
+    let others = (0..random).filter_map(|seed| {
+        let pool = random_pool(seed, LOADS[0]);
+        Pool::new(&format!("pool {seed}"), &pool.cards, &pool.sizes)
+    });
+    first.into_iter().chain(others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_are_brought_to_one_speed() {
+        let pools: Vec<Pool> = pools(POOLS).collect();
+        assert_eq!(pools.len() as u64, 1 + POOLS);
+        for pool in &pools {
+            assert!((pool.per_s().unwrap() / PER_S - 1.0).abs() < 1e-9, "{}", pool.name);
+            assert!(pool.devices(8).iter().all(|device| device.depth == 8 && device.fixed_ns > 0));
+        }
+        assert_eq!(pools[0].in_words(), "regression: 95 % 256 B, 5 % 16384 B");
+    }
+}
