@@ -206,9 +206,7 @@ impl Dispatch {
 
     /// A client of that weight, with at most `credit` requests in flight over all its lanes. `None`: the table is full.
     pub fn add_client(&mut self, weight: u32, credit: u32) -> Option<ClientId> {
-        let client = self.clients.add_client(Share::new(weight), credit)?;
-        self.devices.iter_mut().for_each(|device| device.kept.forget(client));
-        Some(client)
+        self.clients.add_client(Share::new(weight), credit)
     }
 
     /// Forgets a client. Its lanes must be closed.
@@ -312,6 +310,13 @@ impl Dispatch {
         self.loads.iter().any(|load| self.balancer.accepts(load))
     }
 
+    /// Whether a device would be given a request of which nothing is known: under `priced` each might be the best one for it.
+    pub fn would_place_any(&self) -> bool {
+        let mut usable = self.loads.iter().filter(|load| load.usable).peekable();
+        let every = self.balancer.policy() == Balance::Priced && usable.peek().is_some();
+        if every { usable.all(|load| self.balancer.accepts(load)) } else { self.has_room() }
+    }
+
     /// Whether a device would be given a request of that class and size (bytes), on a key that is there, now.
     pub fn would_place(&self, class: Class, size: u32, reach: Reach) -> bool {
         let devices = &self.devices;
@@ -362,25 +367,6 @@ impl Dispatch {
         self.load(device, cost);
         self.clients.started(work.lane, cost);
         Some(Given { device, ticket, begins: self.begins(now, device, ticket), cost })
-    }
-
-    /// The next request that was kept back for this device and that it may begin with, if there is one: hand it over.
-    /// Call it after each completion and after a change of order, until there is none.
-    #[inline]
-    pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
-        let (on_device, depth) = (self.on_device(device), self.loads[device].depth);
-        let kept = &mut self.devices[device].kept;
-        if self.order == Order::Fifo {
-            let ticket = if on_device < depth { kept.pop()? } else { return None };
-            let entry = self.inflight.get_mut(ticket)?;
-            (entry.state, entry.handed) = (State::AsItCame, now);
-            return Some(ticket);
-        }
-        let ticket = kept.pop_by_rank(on_device)?;
-        let entry = self.inflight.get_mut(ticket)?;
-        (entry.state, entry.handed) = (State::Ranked, now);
-        kept.handed(entry.work.size > CHUNK);
-        Some(ticket)
     }
 
     /// How its device serves a request. `None`: the ticket is void.
@@ -522,48 +508,6 @@ impl Dispatch {
     #[inline]
     fn on_device(&self, device: usize) -> u32 {
         self.loads[device].in_flight - self.devices[device].kept.len()
-    }
-
-    /// Whether the device may begin with a request that it was given just now. Else the request is kept back.
-    #[inline]
-    fn begins(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
-        if self.order != Order::Fifo {
-            return self.begins_by_rank(now, device, ticket);
-        }
-        let begins = self.loads[device].in_flight <= self.loads[device].depth && self.devices[device].kept.is_empty();
-        if !begins {
-            self.keep_back(device, ticket);
-        }
-        begins
-    }
-
-    /// Keeps a request back for a device that has no room for it now.
-    #[cold]
-    fn keep_back(&mut self, device: usize, ticket: Ticket) {
-        let Some(entry) = self.inflight.get_mut(ticket) else { return };
-        let client = self.clients.lane(entry.work.lane).client;
-        let kept = &mut self.devices[device].kept;
-        let rank = kept.fair(client, self.clients.client(client).share.weight(), entry.cost);
-        entry.state = State::KeptBack;
-        kept.push(rank, ticket, entry.work.size > CHUNK);
-        self.ranks[ticket.index()] = 0;
-    }
-
-    fn begins_by_rank(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
-        let before = self.on_device(device) - 1;
-        let (kept, order) = (&mut self.devices[device].kept, self.order);
-        let Some(entry) = self.inflight.get_mut(ticket) else { return true };
-        let Schedule { rank, chunks } = order.schedule(now, entry.cost, entry.work.size);
-        let begins = kept.begins(before, chunks > 1, rank);
-        self.ranks[ticket.index()] = rank;
-        if begins {
-            entry.state = State::Ranked;
-            kept.handed(chunks > 1);
-        } else {
-            entry.state = State::KeptBack;
-            kept.push(rank, ticket, chunks > 1);
-        }
-        begins
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 //! ```text
 //! line 0      armed word of the submission doorbell: the sidecore arms, the client clears
 //! line 1      armed word of the completion doorbell: the client arms, the sidecore clears
-//! line 2      advice of the service to the client: notify policy, park cost, sampling rate
+//! line 2      advice of the service to the client: notify policy, park cost, wake-up time, sampling rate
 //! line 3..32  report of the client: what only it can count (an allegation, shown as such)
 //! line 32..   submission slots, then completion slots
 //! page        payload arena
@@ -45,6 +45,8 @@ pub mod advice {
     pub const SAMPLE_EVERY: usize = 2;
     /// Whether the client may spin: it does not share its core with a sidecore.
     pub const MAY_SPIN: usize = 3;
+    /// How long a wake-up may take, ns.
+    pub const WAKE_TIME: usize = 4;
 }
 
 /// The offsets of one lane.

@@ -49,6 +49,8 @@ pub struct Settings {
     pub notify: Hops,
     /// What a sleep and a wake cost it.
     pub park_cost: Nanos,
+    /// How long it may take until it runs when it was rung for.
+    pub wake_time: Nanos,
     /// It owns its core.
     pub may_spin: bool,
     /// A device with work that shows no progress for so long is taken away.
@@ -182,7 +184,7 @@ impl<L, R> Sidecore<L, R> {
             round_end: 0,
             at: At::Round,
             turn: None,
-            waits: WaitLoop::for_several(Waiter::new(notify.service, settings.park_cost, settings.may_spin)),
+            waits: WaitLoop::for_several(waiter(settings)),
             now,
             timers: Timers::default(),
         }
@@ -233,4 +235,10 @@ impl<L, R> Sidecore<L, R> {
     pub fn set_balance(&mut self, balance: Balance) {
         self.dispatch.make(&Call::SetBalance(balance));
     }
+}
+
+fn waiter(settings: &Settings) -> Waiter {
+    let mut waiter = Waiter::new(settings.notify.service, settings.park_cost, settings.may_spin);
+    waiter.set_wake_time(settings.wake_time);
+    waiter
 }

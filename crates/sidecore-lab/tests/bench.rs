@@ -81,11 +81,11 @@ fn balance_has_a_row_for_each_policy() {
 }
 
 #[test]
-fn a_mix_that_fills_devices_says_what_was_done_of_what_was_offered() {
+fn a_mix_that_fills_devices_says_what_was_done_of_what_is_possible() {
     let rows = rows(&["balance", "--mix"]);
     assert_eq!(rows.len(), 5);
     for row in &rows {
-        assert_eq!((&row["baseline"], &row["load"]), (&"offered".into(), &0.9.into()));
+        assert_eq!((&row["baseline"], &row["load"]), (&"linear program".into(), &0.9.into()));
         assert!(has(row, &["balance", "devices", "sent_per_s", "ops_per_s", "ratio", "total_us", "seed"]), "{row}");
     }
 }

@@ -125,6 +125,14 @@ fn this_machine_is_measured_and_predicted() {
     let op_ns: f64 = between(between(&written, "[sha-256]\n", "\n["), "at_16384_ns = { value = ", ",").parse().unwrap();
     let predicted = cell["predicted"].as_f64().unwrap();
     assert!((0.01e9..=1e9).contains(&(predicted * op_ns)), "{cell}, {op_ns} ns");
+    // An open load is driven with what the bench offered, whatever the plan says that this machine can do.
+    let open = r#"{"scenario":"notify","variant":"open","op":"sha-256","notify":"park","clients":1,"size":16384,"load":0.5,"ops_per_s":1e3,"sent_per_s":1e3}"#;
+    fs::write(folder.path().join(rows), open).unwrap();
+    let compared = run(&["sim", plan, "--compare", rows, "--json", json]);
+    let cells = fs::read_to_string(folder.path().join(json)).unwrap();
+    let cell: serde_json::Value = serde_json::from_str(cells.trim()).unwrap();
+    let predicted = cell["predicted"].as_f64().unwrap();
+    assert!((950.0..1050.0).contains(&predicted), "{cell} {}", text(&compared.stderr));
     fs::write(folder.path().join(rows), "no row\n").unwrap();
     let wrong = run(&["sim", plan, "--compare", rows]);
     assert!(text(&wrong.stderr).contains("rows.json:1: is no row of a bench"), "{}", text(&wrong.stderr));

@@ -113,9 +113,11 @@ struct World<'m> {
 }
 
 fn run(machine: &Machine, process: Process, policy: Notify, seed: u64) -> Line {
+    let mut waiter = Waiter::new(policy, machine.park_cost, true);
+    waiter.set_wake_time(machine.park_cost.max(machine.wake_latency));
     let mut world = World {
         machine,
-        waiter: Waiter::new(policy, machine.park_cost, true),
+        waiter,
         forecaster: Forecaster::new(),
         arrivals: Arrivals::new(process, seed),
         random: Random::new(!seed),

@@ -30,7 +30,7 @@ use crate::spec::Secret;
 use crate::sys::{clock, cpu, wake};
 use advice::Advice;
 use calibrate::Calibration;
-pub use calibrate::park_cost;
+pub use calibrate::{ParkTimes, park_times};
 use command::{SidecoreHandle, mailbox};
 use listener::Listener;
 use place::Place;

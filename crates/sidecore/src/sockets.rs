@@ -19,14 +19,13 @@ mod user;
 
 use crate::config::{Config, SocketsConfig};
 use crate::service::place::Place;
-use crate::service::{StartError, check_cpus, park_cost, raise_file_limit};
+use crate::service::{ParkTimes, StartError, check_cpus, park_times, raise_file_limit};
 use crate::sys::wake;
 use cores::Cores;
 use listener::Listener;
 use rows::Registry;
 pub use sidecore_client::sockets::{ask, protocol};
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::time::Nanos;
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -59,8 +58,7 @@ pub struct Sockets {
 struct Shared {
     limits: SocketsConfig,
     notify: Notify,
-    /// CPU time of a sleep and a wake-up, ns.
-    park_cost: Nanos,
+    park: ParkTimes,
     cores: Arc<Cores>,
     registry: Registry,
     /// Connections that were accepted so far.
@@ -84,7 +82,7 @@ impl Sockets {
         let shared = Arc::new(Shared {
             limits,
             notify: config.notify.service,
-            park_cost: park_cost()?,
+            park: park_times()?,
             cores: Cores::new(&config.sidecores),
             registry: Registry::default(),
             serials: AtomicU32::new(0),

@@ -2,6 +2,7 @@
 
 use super::finding::{Finding, State, topics};
 use super::topology::Topology;
+use sidecore::service::ParkTimes;
 use sidecore::sys::cpu;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -15,8 +16,7 @@ type Trip = Result<f64, String>;
 pub(super) struct Trips {
     pub(super) from: usize,
     pub(super) to: Vec<(usize, Trip)>,
-    /// CPU time of a sleep and its wake-up, ns.
-    pub(super) park_cost: Option<u64>,
+    pub(super) park: Option<ParkTimes>,
 }
 
 topics! {
@@ -53,7 +53,7 @@ pub(super) fn measure(allowed: &[usize], sidecores: &[usize], taken: &[usize]) -
     let others: Vec<usize> = free.into_iter().filter(|cpu| *cpu != from).collect();
     let time = TIME / others.len().clamp(1, PAIRS) as u32;
     let to: Vec<(usize, Trip)> = spread(&others).map(|to| (to, trip(from, to, time))).collect();
-    (!to.is_empty()).then(|| Trips { from, to, park_cost: sidecore::service::park_cost().ok() })
+    (!to.is_empty()).then(|| Trips { from, to, park: sidecore::service::park_times().ok() })
 }
 
 /// At most [`PAIRS`] of them, with the first and the last.
@@ -175,14 +175,19 @@ fn round_trip(trips: &Trips, topology: &Topology) -> Finding {
         "from core {} {places}: what a request to a sidecore that spins there takes at least, beside its work",
         trips.from
     );
-    ROUND_TRIP.ok_if(trips.park_cost.is_none_or(|cost| near.1 < cost as f64), found)
+    ROUND_TRIP.ok_if(trips.park.is_none_or(|park| near.1 < park.cost as f64), found)
 }
 
 fn park_cost(trips: &Trips) -> Finding {
-    PARK.of(trips.park_cost, |cost| {
-        let cost = micros(cost as f64);
+    PARK.of(trips.park, |park| {
+        let [cost, wake] = [park.cost, park.wake].map(|time| micros(time as f64));
         let meaning = "spinning is cheaper where the next request comes sooner than that, parking where it comes later";
-        (true, format!("a sleep and its wake-up take {cost} of CPU time: {meaning}"))
+        let learn = if park.wake > park.cost {
+            "; a wake-up takes longer than it costs, and `learn` keeps its bound as long as none takes longer than that"
+        } else {
+            ""
+        };
+        (true, format!("a sleep and its wake-up take {cost} of CPU time and the wake-up {wake}: {meaning}{learn}"))
     })
 }
 
@@ -200,7 +205,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     fn trips(to: &[(usize, Trip)]) -> Trips {
-        Trips { from: 1, to: to.to_vec(), park_cost: Some(2_000) }
+        Trips { from: 1, to: to.to_vec(), park: Some(ParkTimes { cost: 2_000, wake: 3_000 }) }
     }
 
     #[test]
@@ -213,8 +218,9 @@ mod tests {
         let text = "from core 1 to core 0 (one third-level cache) and back 0.11 us: what a request to a sidecore that spins there \
                     takes at least, beside its work";
         assert_eq!((findings[0].state, findings[0].found.as_str()), (State::Ok, text));
-        let text = "a sleep and its wake-up take 2.00 us of CPU time: spinning is cheaper where the next request comes sooner \
-                    than that, parking where it comes later";
+        let text = "a sleep and its wake-up take 2.00 us of CPU time and the wake-up 3.00 us: spinning is cheaper where the next \
+                    request comes sooner than that, parking where it comes later; a wake-up takes longer than it costs, and \
+                    `learn` keeps its bound as long as none takes longer than that";
         assert_eq!((findings[1].state, findings[1].found.as_str()), (State::Ok, text));
         let far = trips(&[(7, Ok(330.0)), (0, Ok(110.0)), (3, Err(DISTURBED.to_owned())), (4, Ok(250.0))]);
         let text = &judge(Some(&far), &[], &topology)[0].found;

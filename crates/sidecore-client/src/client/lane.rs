@@ -447,6 +447,7 @@ impl Lane {
         let policy = self.notify.or(advised).unwrap_or(Notify::Park);
         let waiter = &mut self.waits.waiter;
         waiter.set_park_cost(park_cost);
+        waiter.set_wake_time(load(advice::WAKE_TIME));
         let may_spin = spins || self.notify.is_some();
         waiter.set_may_spin(may_spin);
         self.spins = may_spin && policy.spins();

@@ -11,6 +11,8 @@ pub(super) struct Client {
     pub(super) share: Share,
     pub(super) credit: u32,
     pub(super) in_flight: u32,
+    /// Its next fair rank where requests wait for devices.
+    pub(super) next: Nanos,
     lanes: u32,
     present: bool,
 }
@@ -40,12 +42,8 @@ impl Tables {
         Self { clients: Vec::with_capacity(limits.0), lanes: Vec::with_capacity(limits.1), limits }
     }
 
-    pub(super) fn most_clients(&self) -> usize {
-        self.limits.0
-    }
-
     pub(super) fn add_client(&mut self, share: Share, credit: u32) -> Option<ClientId> {
-        let client = Client { share, credit, in_flight: 0, lanes: 0, present: true };
+        let client = Client { share, credit, in_flight: 0, next: 0, lanes: 0, present: true };
         let free = self.clients.iter().position(|c| !c.present && c.lanes == 0);
         Some(ClientId(put(&mut self.clients, free, self.limits.0, client)?))
     }

@@ -23,7 +23,7 @@ impl Dispatch {
         let Capability { classes, immediate, elsewhere, depth, weight, rates } = capability;
         let number = self.next_device()?;
         let most = self.ranks.len().min(depth.saturating_add(self.kept) as usize);
-        let kept = Kept::new(most, self.clients.most_clients());
+        let kept = Kept::new(most);
         let held = elsewhere.then(Held::default);
         let device = Device { state: DeviceState::Active, classes, immediate, held, rates, kept, last: None };
         put(&mut self.devices, number, device);

@@ -2,15 +2,16 @@
 //!
 //! Under [`Order::Shortest`](super::Order::Shortest) the rank is the order's. Under `priced`, where a device has more requests than
 //! it holds, clients are served in proportion to their weights: by start-time fair queueing (Goyal, Vin and Cheng, "Start-time fair
-//! queueing", 1996). A request's rank is when it would begin if its client had the device's time to itself: with the end of
-//! its client's request before, or now. What is being begun with says what "now" is.
+//! queueing", 1996). A request's rank is when it would begin if its client had its part of the time to itself: with the end of its
+//! client's request before, on whatever device, or now. What a device begins with says what "now" is there. What a client had
+//! on other devices counts, or one whose requests are all for one device would have a part of that one only; but it counts
+//! no further than [`MOST_AHEAD`].
 
-use crate::inflight::Ticket;
+use super::Dispatch;
+use crate::inflight::{State, Ticket};
+use crate::policy::order::{CHUNK, Order, Schedule};
 use crate::time::Nanos;
-use crate::work::ClientId;
 use alloc::collections::BinaryHeap;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 /// Requests that a device has to itself: the one it serves and one that follows, so that it never idles while the
@@ -19,6 +20,10 @@ const ON_DEVICE: u32 = 2;
 
 /// Parts of a nanosecond in which a client's time is counted: a short request of a heavy client takes some as well.
 const PARTS: Nanos = 16;
+
+/// A client's next request is so much later than "now" at most, ns of its part: it does not pay for ever for time of a device that
+/// nobody else wanted.
+const MOST_AHEAD: Nanos = 1_000_000_000;
 
 /// What one device has, and what is kept back for it.
 #[derive(Debug)]
@@ -30,14 +35,12 @@ pub(super) struct Kept {
     chunked: u32,
     /// The fair rank of what was begun with last.
     begun: Nanos,
-    /// By client: the fair rank of its next request, if that is not less than `begun`.
-    next: Vec<Nanos>,
 }
 
 impl Kept {
-    /// Room for so many requests of so many clients.
-    pub(super) fn new(capacity: usize, clients: usize) -> Self {
-        Self { heap: BinaryHeap::with_capacity(capacity), came: 0, chunked: 0, begun: 0, next: vec![0; clients] }
+    /// Room for so many requests.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { heap: BinaryHeap::with_capacity(capacity), came: 0, chunked: 0, begun: 0 }
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -63,18 +66,13 @@ impl Kept {
         before < ON_DEVICE
     }
 
-    /// The fair rank of a request of that client, whose weight is at least 1, for so much time on the device, ns.
-    pub(super) fn fair(&mut self, client: ClientId, weight: u32, cost: Nanos) -> Nanos {
-        let next = &mut self.next[client.0 as usize];
-        let rank = self.begun.max(*next);
+    /// The fair rank of a request for so much time on the device, ns. `next`: its client's next rank, if that is later than now;
+    /// the client's weight is at least 1.
+    pub(super) fn fair(&self, next: &mut Nanos, weight: u32, cost: Nanos) -> Nanos {
+        let rank = (*next).clamp(self.begun, self.begun.saturating_add(MOST_AHEAD * PARTS));
         let time = cost.saturating_mul(PARTS) / Nanos::from(weight);
         *next = rank.saturating_add(time.max(1));
         rank
-    }
-
-    /// A client of that number is new: it owes nothing.
-    pub(super) fn forget(&mut self, client: ClientId) {
-        self.next[client.0 as usize] = 0;
     }
 
     /// All that is kept back comes before anything else, in the order in which it came. Their tickets.
@@ -120,5 +118,68 @@ impl Kept {
     /// The device died: its requests are found in the table.
     pub(super) fn clear(&mut self) {
         self.heap.clear();
+    }
+}
+
+impl Dispatch {
+    /// The next request that was kept back for this device and that it may begin with, if there is one: hand it over.
+    /// Call it after each completion and after a change of order, until there is none.
+    #[inline]
+    pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
+        let (on_device, depth) = (self.on_device(device), self.loads[device].depth);
+        let kept = &mut self.devices[device].kept;
+        if self.order == Order::Fifo {
+            let ticket = if on_device < depth { kept.pop()? } else { return None };
+            let entry = self.inflight.get_mut(ticket)?;
+            (entry.state, entry.handed) = (State::AsItCame, now);
+            return Some(ticket);
+        }
+        let ticket = kept.pop_by_rank(on_device)?;
+        let entry = self.inflight.get_mut(ticket)?;
+        (entry.state, entry.handed) = (State::Ranked, now);
+        kept.handed(entry.work.size > CHUNK);
+        Some(ticket)
+    }
+
+    /// Whether the device may begin with a request that it was given just now. Else the request is kept back.
+    #[inline]
+    pub(super) fn begins(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
+        if self.order != Order::Fifo {
+            return self.begins_by_rank(now, device, ticket);
+        }
+        let begins = self.loads[device].in_flight <= self.loads[device].depth && self.devices[device].kept.is_empty();
+        if !begins {
+            self.keep_back(device, ticket);
+        }
+        begins
+    }
+
+    /// Keeps a request back for a device that has no room for it now.
+    #[cold]
+    fn keep_back(&mut self, device: usize, ticket: Ticket) {
+        let Some(entry) = self.inflight.get_mut(ticket) else { return };
+        let client = self.clients.lane(entry.work.lane).client;
+        let (kept, client) = (&mut self.devices[device].kept, self.clients.client_mut(client));
+        let rank = kept.fair(&mut client.next, client.share.weight(), entry.cost);
+        entry.state = State::KeptBack;
+        kept.push(rank, ticket, entry.work.size > CHUNK);
+        self.ranks[ticket.index()] = 0;
+    }
+
+    fn begins_by_rank(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
+        let before = self.on_device(device) - 1;
+        let (kept, order) = (&mut self.devices[device].kept, self.order);
+        let Some(entry) = self.inflight.get_mut(ticket) else { return true };
+        let Schedule { rank, chunks } = order.schedule(now, entry.cost, entry.work.size);
+        let begins = kept.begins(before, chunks > 1, rank);
+        self.ranks[ticket.index()] = rank;
+        if begins {
+            entry.state = State::Ranked;
+            kept.handed(chunks > 1);
+        } else {
+            entry.state = State::KeptBack;
+            kept.push(rank, ticket, chunks > 1);
+        }
+        begins
     }
 }

@@ -138,11 +138,10 @@ impl Balancer {
     /// Whether a device would be given one more request that it can do.
     #[inline]
     pub fn accepts(&self, load: &Load) -> bool {
-        match self.policy {
-            Balance::Priced => load.has_place(),
-            Balance::Tokens => load.has_room() && tokens::credit(load) > 0,
-            Balance::RoundRobin | Balance::Sed | Balance::Eft => load.has_room(),
+        if load.has_room() {
+            return self.policy != Balance::Tokens || tokens::credit(load) > 0;
         }
+        self.policy == Balance::Priced && load.has_place()
     }
 
     /// Index of the device for a request; `None` if no device that can do it accepts one, or under `priced`, if the best one does

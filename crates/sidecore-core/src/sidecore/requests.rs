@@ -40,8 +40,10 @@ impl<L, R> Sidecore<L, R> {
             let wanted = wanted.and_then(|next| host.plan(&lane.end, next).ok());
             lane.is_ready(host)
                 && !dispatch.may_take(lane.client)
-                && wanted
-                    .map_or_else(|| dispatch.has_room(), |plan| dispatch.would_place(plan.class, plan.size, plan.reach))
+                && wanted.map_or_else(
+                    || dispatch.would_place_any(),
+                    |plan| dispatch.would_place(plan.class, plan.size, plan.reach),
+                )
         })
     }
 

@@ -47,7 +47,7 @@ pub(super) fn run(path: &Path) -> Result<(), BenchError> {
     progress.scenario("calibrate");
     let cores = (crew_plan.pinning.clients[0], crew_plan.pinning.sidecores[0]);
     progress.begin("sleeping and waking");
-    let park_cost = sidecore::service::park_cost()? as f64;
+    let park_cost = sidecore::service::park_times()?.cost as f64;
     let mut machine = Machine { sleep: sleep::measure(cores)?, park_cost, ..Machine::default() };
     progress.advance();
     let mut crew = Crew::start(&crew_plan)?;

@@ -112,7 +112,11 @@ impl Arrival {
                 let seed = seed.wrapping_add(turn.repeat as u64);
                 let before = crew.counters()?;
                 let measured = crew.together(self.clients(), |start| self.task(capacity, seed, start, ns))?;
-                Ok(Run::of(measured).counted(Counted::of(&crew.counters()?.since(&before))))
+                let run = Run::of(measured).counted(Counted::of(&crew.counters()?.since(&before)));
+                Ok(match self {
+                    Self::Open(load) => run.begun(load * capacity),
+                    Self::Closed(_) => run,
+                })
             };
             case.variant(Variant::new(variant, run).with(Key::Notify, policy).against(By::Median, POLICIES[0]))
         })

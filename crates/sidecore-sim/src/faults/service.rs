@@ -329,6 +329,7 @@ fn sidecore(plan: &Scenario, sabotage: Option<Sabotage>, tape: Option<usize>, no
         order: plan.order,
         notify: plan.hops,
         park_cost: PARK_COST,
+        wake_time: PARK_COST,
         may_spin: plan.owned || sabotage == Some(Sabotage::SpinUnowned),
         device_timeout: DEVICE_TIMEOUT,
         pace: Pace {

@@ -30,6 +30,18 @@ fn bounds_hold_at_each_point_of_every_run() {
 }
 
 #[test]
+fn learn_keeps_its_bound_where_a_wake_up_takes_longer_than_a_park_costs() {
+    for tenths in [12, 15, 40, 200] {
+        let park_cost = Machine::default().park_cost;
+        let machine = Machine { wake_latency: park_cost * tenths / 10, wake_jitter: 0, ..Machine::default() };
+        for process in Process::all(&machine) {
+            let line = run(&machine, process, Notify::Learn, 1);
+            assert!(line.worst_ratio <= 3.0 && line.ratio <= 3.03, "{tenths} tenths: {}", show(&line));
+        }
+    }
+}
+
+#[test]
 fn the_adversary_brings_each_policy_to_its_bound() {
     let lines = compare(&Machine::default(), Process::Adversary, 1);
     let ratios = [Notify::BreakEven, Notify::Learn].map(|policy| of(&lines, policy).next().unwrap().worst_ratio);

@@ -8,6 +8,7 @@
 use super::{Port, Request};
 use crate::config::Place;
 use crate::engine::execute::{Scratch, compute, deliver};
+use crate::service::ParkTimes;
 use crate::sys::{clock, cpu, wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 use sidecore_core::doorbell::Doorbell;
@@ -36,7 +37,7 @@ pub(crate) struct WorkerOptions {
     pub(crate) free: Vec<usize>,
     pub(crate) depth: u32,
     pub(crate) max_request: u32,
-    pub(crate) park_cost: Nanos,
+    pub(crate) park: ParkTimes,
     pub(crate) to_device: Notify,
     pub(crate) from_device: Notify,
     /// Rung when an answer is there and the sidecore sleeps.
@@ -74,7 +75,8 @@ impl Worker {
         let theirs = shared.clone();
         let name = format!("sidecore-{}", options.name);
         let thread = thread::Builder::new().name(name).spawn(move || {
-            let waiter = Waiter::new(options.to_device, options.park_cost, options.place.may_spin);
+            let mut waiter = Waiter::new(options.to_device, options.park.cost, options.place.may_spin);
+            waiter.set_wake_time(options.park.wake);
             let of_loop = Loop {
                 requests: their_requests,
                 replies: their_replies,

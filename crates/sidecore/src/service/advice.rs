@@ -1,18 +1,17 @@
 //! What a client is told about waiting and sampling, in words of its lane.
 
-use super::calibrate::Calibration;
+use super::calibrate::{Calibration, ParkTimes};
 use crate::config::{Config, Waiters};
 use crate::shm::LaneMemory;
 use crate::sys::cpu;
 use sidecore_core::layout::advice;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::sync::Ordering;
-use sidecore_core::time::Nanos;
 
 /// The same for all clients, but for the policy, which can be changed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advice {
-    park_cost: Nanos,
+    park: ParkTimes,
     sample_every: u32,
     /// A core is left for clients beside those of sidecores and workers.
     pub(super) may_spin: bool,
@@ -22,14 +21,15 @@ impl Advice {
     /// To be made before any thread is tied to a core, for that thread sees no other.
     pub(super) fn new(config: &Config, calibration: &Calibration) -> Self {
         let may_spin = Waiters::of(config, &cpu::allowed()).clients_may_spin;
-        Self { park_cost: calibration.park_cost, sample_every: config.sample_every, may_spin }
+        Self { park: calibration.park, sample_every: config.sample_every, may_spin }
     }
 
     /// Writes it to a lane: before its client has it, and when the policy changes.
     pub(super) fn give(&self, memory: &LaneMemory, notify: Notify) {
         let store = |word, value| memory.advice(word).store(value, Ordering::Relaxed);
         store(advice::NOTIFY, notify.to_word());
-        store(advice::PARK_COST, self.park_cost);
+        store(advice::PARK_COST, self.park.cost);
+        store(advice::WAKE_TIME, self.park.wake);
         store(advice::SAMPLE_EVERY, u64::from(self.sample_every));
         store(advice::MAY_SPIN, u64::from(self.may_spin));
     }

@@ -20,6 +20,10 @@ const RUNS: u32 = 3;
 const SLEEPS: usize = 31;
 /// Bounds for what a sleep and a wake-up may cost, ns: outside them the measurement was disturbed.
 const PARK_COST: std::ops::RangeInclusive<Nanos> = 1_000..=100_000;
+/// The same for the time of a wake-up.
+const WAKE_TIME: std::ops::RangeInclusive<Nanos> = 1_000..=1_000_000;
+/// So many of the sleeps took no longer.
+const MOST_SLEEPS: usize = SLEEPS * 9 / 10;
 
 /// One measured operation.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +36,7 @@ struct Sample {
 /// What was measured.
 #[derive(Debug)]
 pub(super) struct Calibration {
-    /// CPU time of a sleep and a wake-up, ns.
-    pub(super) park_cost: Nanos,
+    pub(super) park: ParkTimes,
     samples: Vec<Sample>,
 }
 
@@ -42,7 +45,7 @@ impl Calibration {
         let sizes = SIZES.map(|size| size.min(max_request));
         let samples = Class::all().flat_map(|class| sizes.map(|size| (class, size)));
         let samples = samples.filter_map(|(class, size)| measure(class, size)).collect();
-        Ok(Self { park_cost: park_cost()?, samples })
+        Ok(Self { park: park_times()?, samples })
     }
 
     /// Rates of a device on which what takes so long here, with so many bytes of input, takes as long as `took` says.
@@ -68,12 +71,21 @@ fn measure(class: Class, size: u32) -> Option<Sample> {
     Some(Sample { class, input: sample.input.len() as u32, took })
 }
 
-/// CPU time of one side of a ping-pong in which each side sleeps until the other wakes it: one sleep and one wake-up.
+/// What a sleep and a wake-up take here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParkTimes {
+    /// CPU time of both, ns: what is usual.
+    pub cost: Nanos,
+    /// From a ring until the sleeper runs, ns: nine of ten take no longer.
+    pub wake: Nanos,
+}
+
+/// Measures a ping-pong in which each side sleeps until the other wakes it: one side's CPU time, and half of the time there and back.
 ///
 /// # Errors
 ///
 /// If there are no pipes to be had.
-pub fn park_cost() -> io::Result<Nanos> {
+pub fn park_times() -> io::Result<ParkTimes> {
     let (there, back) = (wake::pipe()?, wake::pipe()?);
     let echo = thread::spawn(move || {
         for _ in 0..SLEEPS {
@@ -83,22 +95,26 @@ pub fn park_cost() -> io::Result<Nanos> {
         }
         back.1
     });
-    let mut costs = [0; SLEEPS];
-    for cost in &mut costs {
-        let start = clock::thread_cpu();
+    let (mut costs, mut wakes) = ([0; SLEEPS], [0; SLEEPS]);
+    for (cost, wake) in costs.iter_mut().zip(&mut wakes) {
+        let (began, start) = (clock::now(), clock::thread_cpu());
         wake::ring_pipe(&there.1);
         wait_readable(back.0.as_fd(), None)?;
         wake::drain_pipe(&back.0);
         *cost = clock::thread_cpu() - start;
+        *wake = (clock::now() - began) / 2;
     }
     // Its end of the pipe lives as long as the thread is needed.
     let _ = echo.join();
-    Ok(typical(costs))
+    let cost = at(costs, SLEEPS / 2).clamp(*PARK_COST.start(), *PARK_COST.end());
+    let wake = at(wakes, MOST_SLEEPS).clamp(*WAKE_TIME.start(), *WAKE_TIME.end());
+    Ok(ParkTimes { cost, wake })
 }
 
-fn typical(mut costs: [Nanos; SLEEPS]) -> Nanos {
-    costs.sort_unstable();
-    costs[SLEEPS / 2].clamp(*PARK_COST.start(), *PARK_COST.end())
+/// The value of that rank.
+fn at(mut values: [Nanos; SLEEPS], rank: usize) -> Nanos {
+    values.sort_unstable();
+    values[rank]
 }
 
 #[cfg(test)]
@@ -108,10 +124,14 @@ mod tests {
     #[test]
     fn half_of_the_sleeps_may_be_disturbed() {
         let disturbed = |few: Nanos, most: Nanos| std::array::from_fn(|i| if i < SLEEPS / 2 { few } else { most });
-        assert_eq!(typical(disturbed(1, 5_000)), 5_000);
-        assert_eq!(typical(disturbed(9_000_000, 5_000)), 5_000);
-        assert_eq!(typical([3; SLEEPS]), 1_000);
-        assert_eq!(typical([9_000_000; SLEEPS]), 100_000);
+        assert_eq!(at(disturbed(1, 5_000), SLEEPS / 2), 5_000);
+        assert_eq!(at(disturbed(9_000_000, 5_000), SLEEPS / 2), 5_000);
+    }
+
+    #[test]
+    fn what_a_sleep_takes_is_within_bounds() {
+        let ParkTimes { cost, wake } = park_times().unwrap();
+        assert!(PARK_COST.contains(&cost) && WAKE_TIME.contains(&wake), "{cost} {wake}");
     }
 
     #[test]

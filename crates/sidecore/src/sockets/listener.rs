@@ -213,6 +213,7 @@ fn may_hold_descriptors(socket: &OwnedFd) -> bool {
 mod tests {
     use super::*;
     use crate::config::{Sidecores, SocketsConfig};
+    use crate::service::ParkTimes;
     use crate::sockets::cores::Cores;
     use crate::sockets::rows::Registry;
     use rustix::net::{SocketAddrUnix, bind, listen, sockopt};
@@ -267,7 +268,7 @@ mod tests {
         let shared = Arc::new(Shared {
             limits: SocketsConfig { max_programs: 1, ..SocketsConfig::default() },
             notify: Notify::Park,
-            park_cost: 2000,
+            park: ParkTimes { cost: 2000, wake: 2000 },
             cores: Cores::new(&Sidecores::default()),
             registry: Registry::default(),
             serials: AtomicU32::new(0),

@@ -128,7 +128,8 @@ struct Serving {
 
 impl Serving {
     fn new(user: Arc<User>, desk: Desk) -> Self {
-        let waiter = Waiter::new(desk.shared.notify, desk.shared.park_cost, false);
+        let mut waiter = Waiter::new(desk.shared.notify, desk.shared.park.cost, false);
+        waiter.set_wake_time(desk.shared.park.wake);
         let now = clock::now();
         Self {
             user,

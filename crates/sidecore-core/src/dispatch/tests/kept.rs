@@ -155,14 +155,32 @@ fn a_client_with_many_requests_that_wait_holds_up_no_other() {
 }
 
 #[test]
-fn a_new_client_does_not_owe_what_the_old_one_of_its_number_did() {
-    let (mut dispatch, lane) = priced(32, [8, 1]);
-    placed(&mut dispatch, of(lane, LONG));
-    (0..3).for_each(|_| _ = kept(&mut dispatch, of(lane, LONG)));
-    let client = dispatch.add_client(1, 64).unwrap();
-    let owed = |dispatch: &mut Dispatch| dispatch.devices[1].kept.fair(client, 1, 10_000);
-    assert_eq!((owed(&mut dispatch), owed(&mut dispatch)), (0, 160_000));
-    dispatch.remove_client(client);
-    assert_eq!(dispatch.add_client(1, 64), Some(client));
-    assert_eq!(owed(&mut dispatch), 0);
+fn what_a_client_has_on_other_devices_counts_but_not_for_ever() {
+    let [mut first, second] = [Kept::new(4), Kept::new(4)];
+    let mut next = 0;
+    assert_eq!(
+        (first.fair(&mut next, 1, 10), second.fair(&mut next, 1, 10), first.fair(&mut next, 2, 10)),
+        (0, 160, 320)
+    );
+    assert_eq!(next, 400, "a client of twice the weight pays half");
+    // Time goes on where it has nothing, and it may not save any up.
+    first.push(1_000, Ticket::from_word(0), false);
+    first.pop();
+    assert_eq!(first.fair(&mut next, 1, 10), 1_000);
+    next = Nanos::MAX;
+    assert_eq!(second.fair(&mut next, 1, 10), 16_000_000_000);
+}
+
+#[test]
+fn whatever_comes_has_room_if_each_device_has() {
+    let (mut dispatch, lane) = priced(0, [8, 1]);
+    assert!(dispatch.would_place_any());
+    let (_, ticket) = placed(&mut dispatch, of(lane, LONG));
+    assert!(!dispatch.would_place_any() && dispatch.has_room(), "a long one would wait for the second");
+    dispatch.set_balance(Balance::Eft);
+    assert!(dispatch.would_place_any());
+    dispatch.set_balance(Balance::Priced);
+    dispatch.complete(ticket, None);
+    dispatch.drain(1);
+    assert!(dispatch.would_place_any(), "one that gets nothing is nobody's best");
 }

@@ -7,8 +7,9 @@
 //! `(c - s) / 2 <= t <= 2c + s`. Without savings that is c/2 to 2c; each wait that goes well widens it, so that at a
 //! steady load the threshold can be 0 (park at once) or far above (spin). The cost of a run so never exceeds three times
 //! the offline optimum by more than one poll, if no poll takes longer than a park and no wake-up is false. A gap that was
-//! parked through is known up to the wake-up only. Savings count on what it lasted less a park cost, so the bound holds
-//! for true lengths as well, but for one poll in each wait, if no wake-up takes longer than a park costs.
+//! parked through is known up to the wake-up only. Savings count on what it lasted less a park cost, or the time of a wake-up where that
+//! is longer, so the bound holds for true lengths as well, but for one poll in each wait, if no wake-up takes longer than it was
+//! said to.
 //!
 //! Who parks at once never learns that gaps have become short: what it observes ends with a wake-up. And two who wait for
 //! each other, both parking at once, see only each other's wake-ups. So of 256 waits in the mean eight in a row are probes,
@@ -91,13 +92,13 @@ impl Learner {
         self.threshold
     }
 
-    /// The wait ended after `gap` ns; `wait` says what it cost.
-    pub(super) fn end(&mut self, gap: Nanos, wait: &Audit, park_cost: Nanos) {
+    /// The wait ended after `gap` ns; `wait` says what it cost. A wake-up takes up to `wake_time`, ns.
+    pub(super) fn end(&mut self, gap: Nanos, wait: &Audit, park_cost: Nanos, wake_time: Nanos) {
         let cost = wait.cost_ns.min(LONGEST).cast_signed();
         // Fibonacci hashing, the source: Knuth, The Art of Computer Programming, 6.4.
         self.chance = (self.chance ^ gap).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let found_spinning = wait.parks == 0 && wait.naps == 0;
-        let surely = if found_spinning { gap } else { wait.spun_ns.max(gap.saturating_sub(park_cost)) };
+        let surely = if found_spinning { gap } else { wait.spun_ns.max(gap.saturating_sub(park_cost.max(wake_time))) };
         let optimum = surely.min(park_cost).min(LONGEST).cast_signed();
         self.savings = self.savings.saturating_add(3 * optimum - cost);
         if self.threshold >= park_cost {
@@ -129,7 +130,7 @@ mod tests {
         let threshold = learner.threshold();
         let parks = u64::from(gap > threshold);
         let spun_ns = gap.min(threshold);
-        learner.end(gap, &Audit { parks, spun_ns, cost_ns: spun_ns + parks * COST, ..Audit::default() }, COST);
+        learner.end(gap, &Audit { parks, spun_ns, cost_ns: spun_ns + parks * COST, ..Audit::default() }, COST, COST);
         threshold
     }
 

@@ -31,6 +31,8 @@ pub enum Step {
 pub struct Waiter {
     policy: Notify,
     park_cost: Nanos,
+    /// How long a wake-up may take, ns.
+    wake_time: Nanos,
     may_spin: bool,
     /// When the wait under way began.
     begun: Option<Nanos>,
@@ -54,6 +56,7 @@ impl Waiter {
         Self {
             policy: policy.within_limits(),
             park_cost,
+            wake_time: park_cost,
             may_spin,
             begun: None,
             spinning_since: None,
@@ -83,6 +86,12 @@ impl Waiter {
     /// Takes another cost of a sleep and a wake, ns of CPU time.
     pub fn set_park_cost(&mut self, park_cost: Nanos) {
         self.park_cost = park_cost;
+    }
+
+    /// How long it takes from a ring until the sleeper runs, ns: as long as it does now and then. Until it is told it is what a park
+    /// costs. `learn` reckons with it.
+    pub fn set_wake_time(&mut self, wake_time: Nanos) {
+        self.wake_time = wake_time;
     }
 
     /// Whether it may spin, from the next step on.
@@ -141,7 +150,7 @@ impl Waiter {
         self.tally.waits = 1;
         self.tally.optimum_ns = gap.min(self.park_cost);
         match self.policy {
-            Notify::Learn => self.learner.end(gap, &self.tally, self.park_cost),
+            Notify::Learn => self.learner.end(gap, &self.tally, self.park_cost, self.wake_time),
             Notify::Predict if self.expectant(begun).is_some_and(|wait| wait.too_late_to_nap()) => {
                 self.overshoot.fade();
             }

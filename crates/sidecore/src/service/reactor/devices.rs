@@ -147,7 +147,7 @@ impl Reactor {
                     free: self.hands.free.clone(),
                     depth: config.depth,
                     max_request,
-                    park_cost: self.hands.setup.calibration.park_cost,
+                    park: self.hands.setup.calibration.park,
                     to_device: self.sidecore.notify().to_device,
                     from_device: self.sidecore.notify().from_device,
                     sidecore: self.hands.setup.wake.clone(),
