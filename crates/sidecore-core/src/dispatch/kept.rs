@@ -126,10 +126,13 @@ impl Dispatch {
     /// Call it after each completion and after a change of order, until there is none.
     #[inline]
     pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
-        let (on_device, depth) = (self.on_device(device), self.loads[device].depth);
+        let on_device = self.on_device(device);
+        if on_device >= self.loads[device].depth {
+            return None;
+        }
         let kept = &mut self.devices[device].kept;
         if self.order == Order::Fifo {
-            let ticket = if on_device < depth { kept.pop()? } else { return None };
+            let ticket = kept.pop()?;
             let entry = self.inflight.get_mut(ticket)?;
             (entry.state, entry.handed) = (State::AsItCame, now);
             return Some(ticket);
@@ -168,10 +171,11 @@ impl Dispatch {
 
     fn begins_by_rank(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
         let before = self.on_device(device) - 1;
+        let has_room = before < self.loads[device].depth;
         let (kept, order) = (&mut self.devices[device].kept, self.order);
         let Some(entry) = self.inflight.get_mut(ticket) else { return true };
         let Schedule { rank, chunks } = order.schedule(now, entry.cost, entry.work.size);
-        let begins = kept.begins(before, chunks > 1, rank);
+        let begins = has_room && kept.begins(before, chunks > 1, rank);
         self.ranks[ticket.index()] = rank;
         if begins {
             entry.state = State::Ranked;

@@ -134,6 +134,17 @@ fn under_priced_a_request_waits_for_the_best_device_and_goes_to_no_other() {
 }
 
 #[test]
+fn whatever_the_order_a_device_holds_no_more_than_its_depth() {
+    let (mut dispatch, lane) = priced(2, [8, 1]);
+    dispatch.set_order(Order::Shortest);
+    let (_, ticket) = placed(&mut dispatch, of(lane, LONG));
+    let held = kept(&mut dispatch, of(lane, LONG));
+    assert_eq!(dispatch.release(200, 1), None);
+    dispatch.complete(ticket, None);
+    assert_eq!(dispatch.release(200, 1), Some(held));
+}
+
+#[test]
 fn a_client_with_many_requests_that_wait_holds_up_no_other() {
     let (mut dispatch, lane) = priced(32, [8, 1]);
     let mut tickets = vec![placed(&mut dispatch, of(lane, LONG)).1];

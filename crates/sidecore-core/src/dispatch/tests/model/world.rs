@@ -124,12 +124,13 @@ impl World {
         let schedule = self.dispatch.schedule(ticket).unwrap();
         assert_eq!(schedule, self.dispatch.order().schedule(self.now, cost, work.size));
         let next = self.oracle.next_held(device);
-        let begins = match self.dispatch.order() {
-            Order::Fifo => next.is_none() && self.oracle.has_room(device),
+        let is_next = match self.dispatch.order() {
+            Order::Fifo => next.is_none(),
             Order::Shortest => {
                 next.is_none_or(|next| schedule.rank < next.schedule.rank) && self.oracle.may_begin(device, schedule)
             }
         };
+        let begins = is_next && self.oracle.has_room(device);
         assert_eq!(held, !begins);
         self.kept += 1;
         let schedule = if held && self.dispatch.order() == Order::Fifo { of_rank_0(&work) } else { schedule };
@@ -154,7 +155,8 @@ impl World {
             assert_eq!(released.is_some(), is_due);
             assert!(released.is_none_or(|ticket| self.oracle.is_first_of_its_client(device, ticket)));
         } else {
-            let next = self.oracle.next_held(device).filter(|next| self.oracle.may_begin(device, next.schedule));
+            let may_begin = |next: &&Request| self.oracle.may_begin(device, next.schedule);
+            let next = self.oracle.next_held(device).filter(|_| self.oracle.has_room(device)).filter(may_begin);
             assert_eq!(released, next.map(|next| next.ticket));
         }
         for request in self.oracle.requests.iter_mut().filter(|request| Some(request.ticket) == released) {
