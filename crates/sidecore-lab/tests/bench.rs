@@ -95,7 +95,10 @@ fn notify_says_what_waiting_costs() {
     let rows = rows(&["notify"]);
     for policy in ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn", "predict"] {
         let of_policy: Vec<_> = rows.iter().filter(|row| row["notify"] == policy).collect();
-        assert!(of_policy.iter().any(|row| row["variant"] == "open" && has(row, &["load", "seed"])), "{policy}");
+        assert!(
+            of_policy.iter().any(|row| row["variant"] == "open" && has(row, &["load", "seed", "sent_per_s"])),
+            "{policy}"
+        );
         assert!(of_policy.iter().any(|row| row["variant"] == "closed" && row["load"].is_null()), "{policy}");
         let figures = ["total_us", "queue_us", "deliver_us", "cpu_us_per_op", "empty_polls", "wakeups_sent", "ratio"];
         assert!(of_policy.iter().all(|row| has(row, &figures)), "{of_policy:?}");

@@ -165,7 +165,7 @@ columns! {
     Load = set("load", 0, plain);
     /// Completed operations a second, of all clients together.
     OpsPerS = found("ops_per_s", "ops/s", 0, More, rate);
-    /// Operations a second that were begun, where not all are completed.
+    /// Operations a second that were begun or to be begun, where not all may be completed.
     SentPerS = found("sent_per_s", "sent", 2, Depends, rate);
     /// Share of what was sent that did not come.
     Lost = found("lost", "lost", 2, Less, |share| format!("{} %", digits(share * 100.0)));

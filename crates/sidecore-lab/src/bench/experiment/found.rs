@@ -12,7 +12,7 @@ pub(in crate::bench) struct Run {
     /// Operations a second of all clients, run by run; none: this cannot be measured here.
     pub(super) rates: Vec<f64>,
     pub(super) missing: Option<String>,
-    /// Operations begun a second, run by run, where not all of them are completed.
+    /// Operations a second that were begun or to be begun, run by run, where not all of them may be completed.
     begun: Vec<f64>,
     /// What is compared instead of the rate: its name among the metrics, and its values.
     merit: Option<&'static str>,
@@ -52,7 +52,7 @@ impl Run {
         Self { merit: Some(name), merits: vec![value], ..self }
     }
 
-    /// With so many operations begun a second, of which not all were completed.
+    /// With so many operations a second that were begun or to be begun, of which not all may be completed.
     pub(in crate::bench) fn begun(self, per_s: f64) -> Self {
         Self { begun: vec![per_s], ..self }
     }
@@ -90,6 +90,7 @@ impl Run {
         let mbit_per_s = row.number(Key::Size).filter(|_| payload).map(|size| rate * size * 8.0 / 1e6);
         let row = row
             .with(Key::OpsPerS, rate)
+            .with(Key::SentPerS, (!self.begun.is_empty()).then(|| median(&self.begun)))
             .with(Key::MbitPerS, mbit_per_s)
             .with_times(Key::TotalMean, self.stage(Stage::Total, |measured| &measured.total))
             .with_times(Key::QueueMean, self.stage(Stage::Queue, |measured| &measured.queue))
@@ -135,7 +136,6 @@ impl Run {
                 by_ring.filter(|[_, sends, _]| *sends > 0.0).map(|[messages, sends, _]| messages / sends),
             )
             .with(Key::RingShare, by_ring.map(|[messages, _, all]| messages / all))
-            .with(Key::SentPerS, lost.map(|_| median(&self.begun)))
             .with(Key::Lost, lost.map(|[lost, all]| lost / all.max(1.0)))
     }
 
