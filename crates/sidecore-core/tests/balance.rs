@@ -170,9 +170,9 @@ proptest! {
         let requests = 4_000;
         let took = closed_loop(Balance::Eft, &lines, 60, std::iter::repeat_n(size, requests)) as f64;
         let rate: f64 = lines.iter().map(|line| 1.0 / line.time(size) as f64).sum();
-        // At the end each device may have one request more than its part.
+        // At the end each device may have one request more than its part, and at the begin one while nothing is known of it.
         let slowest = lines.iter().map(|line| line.time(size)).max().unwrap() as f64;
-        prop_assert!(requests as f64 / rate / (took - slowest) >= 0.97, "{took}");
+        prop_assert!(requests as f64 / rate / (took - 2.0 * slowest) >= 0.97, "{took}");
     }
 
     #[test]
