@@ -19,6 +19,8 @@ mod account;
 mod families;
 mod family;
 mod http;
+#[cfg(test)]
+mod scraped;
 mod sockets;
 #[cfg(test)]
 mod tests;

@@ -25,9 +25,8 @@ use std::time::Duration;
 const BESIDE: [&str; 2] = [".", "../lib/sidecore"];
 /// How often the live view looks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Exit codes beside 0: the answer is no, and usage or environment. See the README.
+/// Exit code where the answer is no; see the README.
 const NO: u8 = 1;
-const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let done = match Cli::try_parse() {
@@ -35,12 +34,9 @@ fn main() -> ExitCode {
         Err(_) if is_help_for(&["bench", "sim", "net"]) => Err(laboratory()),
         Err(_) if is_help_for(&["farm"]) => Err(farm()),
         // Help, version, or what is wrong with the arguments.
-        Err(usage) => output::print_usage(&usage).map(|()| if usage.use_stderr() { USAGE } else { 0 }),
+        Err(usage) => output::print_usage(&usage),
     };
-    ExitCode::from(done.unwrap_or_else(|message| {
-        output::tell(message);
-        USAGE
-    }))
+    output::exit_code(done)
 }
 
 /// The exit code.

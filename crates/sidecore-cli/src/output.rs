@@ -5,6 +5,10 @@
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+/// Exit code of usage or environment; see the README.
+const USAGE: u8 = 2;
 
 /// Prints text. A reader that has closed the pipe has seen enough: that is no failure.
 ///
@@ -24,12 +28,21 @@ pub(crate) fn written(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints help, version, or on standard error what is wrong with the arguments.
+/// Prints help, version, or on standard error what is wrong with the arguments. The exit code.
 ///
 /// # Errors
 /// As for [`print`].
-pub(crate) fn print_usage(usage: &clap::Error) -> Result<(), String> {
-    unless_closed(usage.print().and_then(|()| io::stdout().flush()))
+pub(crate) fn print_usage(usage: &clap::Error) -> Result<u8, String> {
+    let code = if usage.use_stderr() { USAGE } else { 0 };
+    unless_closed(usage.print().and_then(|()| io::stdout().flush())).map(|()| code)
+}
+
+/// How a program ends that has come to this; what went wrong is said.
+pub(crate) fn exit_code(done: Result<u8, String>) -> ExitCode {
+    ExitCode::from(done.unwrap_or_else(|message| {
+        tell(message);
+        USAGE
+    }))
 }
 
 /// Says something on standard error, where somebody listens.

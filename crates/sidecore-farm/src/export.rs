@@ -8,6 +8,9 @@
 mod http;
 mod metrics;
 #[cfg(test)]
+#[path = "../../sidecore-cli/src/export/scraped.rs"]
+mod scraped;
+#[cfg(test)]
 mod tests;
 
 use crate::args::watch::Export;

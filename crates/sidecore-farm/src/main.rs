@@ -40,19 +40,13 @@ use args::{Cli, Command};
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Exit code of usage or environment; see the README.
-const USAGE: u8 = 2;
-
 fn main() -> ExitCode {
     let done = match Cli::try_parse() {
         Ok(cli) => run(cli.command),
         // Help, version, or what is wrong with the arguments.
-        Err(usage) => output::print_usage(&usage).map(|()| if usage.use_stderr() { USAGE } else { 0 }),
+        Err(usage) => output::print_usage(&usage),
     };
-    ExitCode::from(done.unwrap_or_else(|message| {
-        output::tell(message);
-        USAGE
-    }))
+    output::exit_code(done)
 }
 
 /// The exit code.

@@ -28,20 +28,16 @@ use std::process::ExitCode;
 
 /// Where `sidecore` is: cargo builds both into one directory, `packaging/install` puts this program in `lib/sidecore`.
 const COMMAND: [&str; 2] = [".", "../../bin"];
-/// Exit codes beside 0: the answer is no, and usage or environment. See the README.
+/// Exit code where the answer is no; see the README.
 const NO: u8 = 1;
-const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let done = match Cli::try_parse() {
         Ok(cli) => run(cli.command),
         // Help, version, or what is wrong with the arguments.
-        Err(usage) => output::print_usage(&usage).map(|()| if usage.use_stderr() { USAGE } else { 0 }),
+        Err(usage) => output::print_usage(&usage),
     };
-    ExitCode::from(done.unwrap_or_else(|message| {
-        output::tell(message);
-        USAGE
-    }))
+    output::exit_code(done)
 }
 
 /// The exit code.

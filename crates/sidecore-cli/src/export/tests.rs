@@ -2,10 +2,11 @@
 
 use super::Exporter;
 use super::http::{Answer, Server};
+use super::scraped::{number, parsed};
 use super::sockets::{List, Sockets};
 use crate::args::SocketsService;
 use crate::sockets::programs::made_up;
-use prometheus_parse::{Scrape, Value};
+use prometheus_parse::Scrape;
 use sidecore::config::Place;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::balance::Balance;
@@ -79,22 +80,6 @@ impl Service {
     fn exporter(&self) -> Exporter {
         let nowhere = SocketsService::at(self.folder.path().join("sockets"));
         Exporter::new(self.path(), 2, 2, Sockets::new(&nowhere, 2))
-    }
-}
-
-fn parsed(text: &str) -> Scrape {
-    assert!(text.ends_with("# EOF\n"), "{text}");
-    Scrape::parse(text.lines().map(|line| Ok(line.to_owned()))).unwrap()
-}
-
-/// The number of this name and these labels.
-fn number(scrape: &Scrape, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
-    let sample = scrape.samples.iter().find(|sample| {
-        sample.metric == name && labels.iter().all(|(label, value)| sample.labels.get(label) == Some(value))
-    })?;
-    match sample.value {
-        Value::Counter(value) | Value::Gauge(value) | Value::Untyped(value) => Some(value),
-        Value::Histogram(_) | Value::Summary(_) => None,
     }
 }
 

@@ -3,9 +3,9 @@
 use super::answer;
 use super::http::Server;
 use super::metrics::page;
+use super::scraped::{number, parsed};
 use crate::heard::View;
 use crate::status::{Node, Quantiles, Stages, Status, Totals};
-use prometheus_parse::{Scrape, Value};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -32,22 +32,6 @@ fn view() -> View {
         ..Status::default()
     };
     View { active: Some(farm), standing_by: 2 }
-}
-
-fn parsed(text: &str) -> Scrape {
-    assert!(text.ends_with("# EOF\n"), "{text}");
-    Scrape::parse(text.lines().map(|line| Ok(line.to_owned()))).unwrap()
-}
-
-/// The number of this name and these labels.
-fn number(scrape: &Scrape, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
-    let sample = scrape.samples.iter().find(|sample| {
-        sample.metric == name && labels.iter().all(|(label, value)| sample.labels.get(label) == Some(value))
-    })?;
-    match sample.value {
-        Value::Counter(value) | Value::Gauge(value) | Value::Untyped(value) => Some(value),
-        Value::Histogram(_) | Value::Summary(_) => None,
-    }
 }
 
 #[test]

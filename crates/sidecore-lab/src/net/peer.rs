@@ -360,15 +360,20 @@ mod tests {
         assert_eq!(wait(&mut far, Near::Counts, far_away()).unwrap(), Near::Gone);
     }
 
-    #[test]
-    fn there_is_traffic_until_the_near_end_asks() {
+    /// A near end, a connection of the load that had one message, and the far end, which counts for 1 ms.
+    fn counting() -> (Control, TcpStream, thread::JoinHandle<io::Result<()>>) {
         let (near, far) = pair();
-        let mut near = Control::new(near, SILENCE, super::super::protocol::MAX_ANSWER).unwrap();
+        let near = Control::new(near, SILENCE, super::super::protocol::MAX_ANSWER).unwrap();
         let mut far = Control::new(far, SILENCE, MAX_ASK).unwrap();
         let (mut connection, flow) = flow();
         connection.write_all(&[0]).unwrap();
         let window = Window { warm_up_ms: 0, counted_ms: 1 };
-        let counts = thread::spawn(move || count_window(&mut far, flow, window));
+        (near, connection, thread::spawn(move || count_window(&mut far, flow, window)))
+    }
+
+    #[test]
+    fn there_is_traffic_until_the_near_end_asks() {
+        let (mut near, mut connection, counts) = counting();
         // Much later than the window.
         for _ in 0..100 {
             connection.read_exact(&mut [0]).unwrap();
@@ -382,13 +387,7 @@ mod tests {
 
     #[test]
     fn traffic_ends_though_the_near_end_cannot_ask() {
-        let (near, far) = pair();
-        let mut near = Control::new(near, SILENCE, super::super::protocol::MAX_ANSWER).unwrap();
-        let mut far = Control::new(far, SILENCE, MAX_ASK).unwrap();
-        let (mut connection, flow) = flow();
-        connection.write_all(&[0]).unwrap();
-        let window = Window { warm_up_ms: 0, counted_ms: 1 };
-        let counts = thread::spawn(move || count_window(&mut far, flow, window));
+        let (mut near, mut connection, counts) = counting();
         let mut traffic = Vec::new();
         connection.read_to_end(&mut traffic).unwrap();
         assert_eq!(traffic, [0]);

@@ -1,44 +1,23 @@
 //! A service with a remote device, a client on a key that is elsewhere, and what is waited for.
 
+pub(crate) use crate::served::{Running, administer, connect, options, root_or_skipped, start};
 use rustix::fs::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-use sidecore::client::{Admin, Client, Error, Options, Session};
+use sidecore::client::{Client, Error, Session};
 use sidecore::config::{Config, DeviceConfig, LimitsConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::{self, Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore::keys::{Acl, KeyCommand, KeyEntry};
 use sidecore::service::Service;
 use std::fs::{self, Permissions};
-use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 pub(crate) const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 pub(crate) const RSA_PUBLIC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.spki.der");
 /// How long anything may take before the test calls it a stall.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A running service. Stops when dropped.
-pub(crate) struct Running {
-    service: Service,
-    directory: TempDir,
-}
-
-impl Deref for Running {
-    type Target = Service;
-
-    fn deref(&self) -> &Service {
-        &self.service
-    }
-}
-
-pub(crate) fn start(config: Config) -> Running {
-    let directory = tempfile::tempdir().unwrap();
-    let service = Service::start(Config { socket: directory.path().join("socket"), ..config }).unwrap();
-    Running { service, directory }
-}
 
 /// The service itself, and a remote device that may leave a request without an answer for so long.
 pub(crate) fn config(timeout_ms: u32) -> Config {
@@ -50,18 +29,6 @@ pub(crate) fn config(timeout_ms: u32) -> Config {
 /// One that is patient enough for a busy machine.
 pub(crate) fn remote() -> Running {
     start(config(20_000))
-}
-
-pub(crate) fn options(service: &Service) -> Options {
-    Options { socket: service.socket().to_owned(), name: "test".to_owned(), ..Options::default() }
-}
-
-pub(crate) fn administer(service: &Service) -> Admin {
-    Admin::connect(&options(service)).unwrap()
-}
-
-pub(crate) fn connect(service: &Service) -> Client {
-    Client::connect(&options(service)).unwrap()
 }
 
 /// Stores the public part of a key that is elsewhere.
@@ -150,7 +117,7 @@ pub(crate) fn sign_digest(digest: &[u8]) -> Vec<u8> {
 
 /// Lets other users reach the socket.
 pub(crate) fn let_others_in(service: &Running) {
-    fs::set_permissions(service.directory.path(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(service.socket().parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Does it as another user, in a thread that is that user's for ever. For root only.

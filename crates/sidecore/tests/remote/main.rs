@@ -6,5 +6,7 @@ mod hostile;
 mod losses;
 mod serves;
 
+#[path = "../service/common.rs"]
+mod served;
 #[path = "../service/skipped.rs"]
 mod skipped;

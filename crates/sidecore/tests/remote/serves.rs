@@ -2,11 +2,9 @@
 
 use crate::common::{
     PATIENCE, RSA, RSA_PUBLIC, Signer, administer, as_user, config, connect, expected, import, import_public,
-    let_others_in, options, owner, remote, share, start, stored,
+    let_others_in, options, owner, remote, root_or_skipped, share, start, stored,
 };
 use crate::far::{Far, Line, Manner, OwnKey};
-use crate::skipped::skipped;
-use rustix::process::geteuid;
 use sidecore::client::Error;
 use sidecore::config::{Config, DeviceConfig, Sidecores};
 use sidecore::core::session::{Op, Refusal};
@@ -156,8 +154,8 @@ fn a_key_that_is_here_only_never_leaves_and_one_that_is_in_both_places_is_shared
 
 #[test]
 fn who_may_not_use_a_key_gets_nothing_of_it_from_elsewhere() {
-    if !geteuid().is_root() {
-        return skipped("only root can be another user");
+    if !root_or_skipped("be another user") {
+        return;
     }
     let service = remote();
     import_public(&service, "www", RSA_PUBLIC);
@@ -177,8 +175,8 @@ fn who_may_not_use_a_key_gets_nothing_of_it_from_elsewhere() {
 
 #[test]
 fn only_the_user_of_the_configuration_is_a_gateway() {
-    if !geteuid().is_root() {
-        return skipped("only root can be another user");
+    if !root_or_skipped("be another user") {
+        return;
     }
     let mut config = config(20_000);
     config.devices[1].user = Some(STRANGER);
