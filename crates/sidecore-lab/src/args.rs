@@ -1,6 +1,7 @@
 //! What was typed.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use sidecore_sim::estimate::{Effort, MOST};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -402,11 +403,48 @@ pub(crate) struct Plans {
     /// Title of the Markdown page
     #[arg(long, value_name = "TEXT", default_value = "sidecore sim")]
     pub(crate) title: String,
-    /// Seed of everything random
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) effort: Sureness,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+/// What is run without a word: most runs of a case, and how sure they are to make it, percent.
+const RUNS: u32 = 12;
+const PERCENT: f64 = 1.0;
+
+/// How sure the figures of a simulation are to be.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Sureness {
+    /// Seed of everything random; further runs of a case have the seeds behind it
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Most runs of each case, with a seed each; with one, figures have no interval
+    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
+    seeds: u32,
+    /// Half of a figure's 95 % interval at which its case was run often enough, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = PERCENT, value_parser = percent)]
+    precision: f64,
+}
+
+impl Sureness {
+    pub(crate) fn effort(&self) -> Effort {
+        Effort { seed: self.seed, runs: self.seeds, precision: self.precision / 100.0 }
+    }
+
+    /// The arguments that ask for it, without those that have their defaults.
+    pub(crate) fn arguments(&self) -> String {
+        let Self { seed, seeds, precision } = self;
+        let runs = if *seeds == RUNS { String::new() } else { format!(" --seeds {seeds}") };
+        let usual = precision.total_cmp(&PERCENT).is_eq();
+        let precision = if usual { String::new() } else { format!(" --precision {precision}") };
+        format!("--seed {seed}{runs}{precision}")
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.01..=100.0).contains(percent));
+    percent.ok_or_else(|| "a percentage from 0.01 to 100".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,9 @@
 //! A published table is a CSV file: lines that begin with `#` say where it comes from, then a line of headings, the
 //! first of them a parameter's name, `case` or `metric`, the others values of the plan's columns; then one line for each row.
 
+use crate::estimate::{Effort, Estimate};
 use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Shape, metric, read_text};
+use crate::rule;
 use crate::settings::Settings;
 use crate::table::{self, Progress, Table};
 use std::path::{Path, PathBuf};
@@ -39,6 +41,35 @@ pub struct Cell {
     pub predicted: f64,
     /// (predicted - published) / published.
     pub error: f64,
+    /// Half of the interval around the predicted mean; none after one run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<f64>,
+    /// What the simplest rule makes of the cell from the others that were published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<f64>,
+    /// Means of the two regimes that the runs were in, if they were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regimes: Option<[f64; 2]>,
+}
+
+impl Cell {
+    /// A cell of one run.
+    pub fn new(row: &str, column: &str, published: f64, predicted: f64) -> Self {
+        let (row, column, error) = (row.to_owned(), column.to_owned(), (predicted - published) / published);
+        Self { row, column, published, predicted, error, within: None, rule: None, regimes: None }
+    }
+
+    /// The same with how sure the prediction is.
+    #[must_use]
+    pub fn sure(self, estimate: &Estimate) -> Self {
+        let regimes = estimate.regimes.map(|both| both.map(|regime| regime.mean));
+        Self { within: Some(estimate.within).filter(|within| within.is_finite()), regimes, ..self }
+    }
+
+    /// The error of the simplest rule, as that of the prediction.
+    pub fn rule_error(&self) -> Option<f64> {
+        self.rule.map(|rule| (rule - self.published) / self.published)
+    }
 }
 
 /// A published table with what the plan yields for it.
@@ -106,7 +137,7 @@ pub fn compare(
     plan: &Plan,
     published: &Published,
     keep: &[&str],
-    seed: u64,
+    effort: &Effort,
     progress: Progress<'_>,
 ) -> Result<Comparison, PlanError> {
     let wrong = |message: String| PlanError::in_file(&published.path, None, &message);
@@ -127,7 +158,7 @@ pub fn compare(
     if cell.is_none() && !rows.is_metrics() && !columns.is_metrics() {
         return Err(wrong("its rows must be metrics: begin the line of headings with `metric`".to_owned()));
     }
-    let table = table::run(plan, &settings, &Shape { rows, columns, cell }, seed, progress)?;
+    let table = table::run(plan, &settings, &Shape { rows, columns, cell }, effort, progress)?;
     Ok(Comparison { cells: cells(&known, &published.columns, &table), understood, left_out: labels(&left_out), table })
 }
 
@@ -142,12 +173,14 @@ fn understand(plan: &Plan, published: &Published, keep: &[&str]) -> Result<(Sett
 
 fn cells(rows: &[&(String, Vec<Option<f64>>)], columns: &[String], table: &Table) -> Vec<Cell> {
     let mut cells = Vec::new();
+    let values: Vec<Vec<Option<f64>>> = rows.iter().map(|(_, values)| values.clone()).collect();
+    let guesses = rule::guesses(&values, columns);
     for (r, (row, values)) in rows.iter().enumerate() {
         for (c, (column, value)) in columns.iter().zip(values).enumerate() {
             let published = value.filter(|value| *value != 0.0);
-            if let (Some(published), Some(predicted)) = (published, table.value(r, c)) {
-                let error = (predicted - published) / published;
-                cells.push(Cell { row: row.clone(), column: column.clone(), published, predicted, error });
+            if let (Some(published), Some(estimate)) = (published, table.estimate(r, c)) {
+                let cell = Cell::new(row, column, published, estimate.mean).sure(&estimate);
+                cells.push(Cell { rule: guesses[r].get(c).copied().flatten(), ..cell });
             }
         }
     }
@@ -157,17 +190,27 @@ fn cells(rows: &[&(String, Vec<Option<f64>>)], columns: &[String], table: &Table
 impl Comparison {
     /// Median of the errors' sizes; 0 without cells.
     pub fn median_error(&self) -> f64 {
-        let mut sizes: Vec<f64> = self.cells.iter().map(|cell| cell.error.abs()).collect();
-        sizes.sort_by(f64::total_cmp);
-        match sizes.len() {
-            0 => 0.0,
-            n if n % 2 == 1 => sizes[n / 2],
-            n => f64::midpoint(sizes[n / 2 - 1], sizes[n / 2]),
-        }
+        median(self.cells.iter().map(|cell| cell.error.abs()).collect())
     }
 
     /// The cell with the largest error.
     pub fn worst(&self) -> Option<&Cell> {
         self.cells.iter().max_by(|a, b| a.error.abs().total_cmp(&b.error.abs()))
+    }
+
+    /// Median and largest of the sizes of the simplest rule's errors, where it says something of every cell.
+    pub fn rule_errors(&self) -> Option<(f64, f64)> {
+        let sizes: Vec<f64> = self.cells.iter().map(|cell| cell.rule_error().map(f64::abs)).collect::<Option<_>>()?;
+        let worst = sizes.iter().copied().fold(0.0, f64::max);
+        Some((median(sizes), worst))
+    }
+}
+
+fn median(mut sizes: Vec<f64>) -> f64 {
+    sizes.sort_by(f64::total_cmp);
+    match sizes.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => sizes[n / 2],
+        n => f64::midpoint(sizes[n / 2 - 1], sizes[n / 2]),
     }
 }

@@ -7,11 +7,13 @@
 pub mod bakeoff;
 pub mod compare;
 pub mod engine;
+pub mod estimate;
 pub mod faults;
 mod names;
 mod part;
 pub mod plan;
 pub mod replay;
+mod rule;
 pub mod settings;
 pub mod speed;
 pub mod system;

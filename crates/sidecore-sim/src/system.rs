@@ -9,6 +9,7 @@ mod queue;
 mod streams;
 mod zvm;
 
+use crate::estimate::{Effort, Estimate, estimate};
 use crate::settings::{Parameter, Settings};
 use serde::de::DeserializeOwned;
 use serde::de::value::Error;
@@ -75,6 +76,16 @@ impl System {
     /// If the settings are those of another system.
     pub fn run(&self, settings: &Settings, seed: u64) -> Outcome {
         (self.model)(settings).expect("settings hold values only").run(seed)
+    }
+
+    /// As many runs as it takes to be sure of these metrics, by their numbers: the means, and how sure each metric is.
+    ///
+    /// # Panics
+    ///
+    /// If the settings are those of another system.
+    pub fn estimate(&self, settings: &Settings, wanted: &[usize], effort: &Effort) -> (Outcome, Vec<Estimate>) {
+        let model = (self.model)(settings).expect("settings hold values only");
+        estimate(|seed| model.run(seed), wanted, effort)
     }
 }
 

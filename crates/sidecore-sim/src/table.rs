@@ -1,20 +1,23 @@
-//! A plan's table: one run for each case, one cell for each row and column.
+//! A plan's table: one case for each row and column, each run as often as it takes to be sure of it.
 
+use crate::estimate::{Effort, Estimate};
 use crate::plan::{Axis, CASE, Changes, Plan, PlanError, Shape};
 use crate::settings::{Settings, Source};
 use crate::system::Outcome;
 use std::ops::ControlFlow;
 
-/// Called after each run with how many are done and how many there are; `Break` stops the table there.
+/// Called after each case with how many are done and how many there are; `Break` stops the table there.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
 
-/// One run of a table.
+/// One case of a table.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What was set for it beside the table's settings: parameter and value, or `case` and its name.
     pub case: Changes,
-    /// What it found.
+    /// What it found: means, where it was run several times.
     pub outcome: Outcome,
+    /// How sure each metric is.
+    pub estimates: Vec<Estimate>,
 }
 
 /// A table that was run.
@@ -22,7 +25,7 @@ pub struct Run {
 pub struct Table {
     /// What it goes over.
     pub shape: Shape,
-    /// The runs, rows first. Fewer than planned if it was stopped.
+    /// The cases, rows first. Fewer than planned if it was stopped.
     pub runs: Vec<Run>,
     /// Whether it was stopped before its end.
     pub stopped: bool,
@@ -37,7 +40,7 @@ pub fn run(
     plan: &Plan,
     settings: &Settings,
     shape: &Shape,
-    seed: u64,
+    effort: &Effort,
     progress: Progress<'_>,
 ) -> Result<Table, PlanError> {
     let cases = shape.cases();
@@ -58,10 +61,11 @@ pub fn run(
         Ok(settings)
     };
     let prepared = cases.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
+    let wanted: Vec<usize> = [&shape.rows.metrics[..], &shape.columns.metrics, shape.cell.as_slice()].concat();
     let mut table = Table { shape: shape.clone(), runs: Vec::new(), stopped: false };
     for (case, settings) in cases.into_iter().zip(&prepared) {
-        let outcome = plan.system.run(settings, seed);
-        table.runs.push(Run { case, outcome });
+        let (outcome, estimates) = plan.system.estimate(settings, &wanted, effort);
+        table.runs.push(Run { case, outcome, estimates });
         if progress(table.runs.len(), prepared.len()).is_break() && table.runs.len() < prepared.len() {
             table.stopped = true;
             break;
@@ -81,8 +85,13 @@ impl Table {
 
     /// The value of that cell, where it was run and measured.
     pub fn value(&self, row: usize, column: usize) -> Option<f64> {
+        self.estimate(row, column).map(|estimate| estimate.mean)
+    }
+
+    /// The same with how sure it is.
+    pub fn estimate(&self, row: usize, column: usize) -> Option<Estimate> {
         let Shape { rows, columns, cell } = &self.shape;
         let metric = rows.metrics.get(row).or(columns.metrics.get(column)).or(cell.as_ref())?;
-        self.run_of(row, column)?.outcome.values.get(*metric).copied().filter(|value| value.is_finite())
+        self.run_of(row, column)?.estimates.get(*metric).copied().filter(|estimate| estimate.mean.is_finite())
     }
 }

@@ -1,6 +1,7 @@
 //! Plans that are right, and what is said about those that are not.
 
 use sidecore_sim::compare::{Published, compare};
+use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::{Origin, Source};
 use sidecore_sim::table;
@@ -154,7 +155,7 @@ fn go(_: usize, _: usize) -> ControlFlow<()> {
 #[test]
 fn a_table_has_a_run_for_each_case_and_the_same_ones_for_the_same_seed() {
     let plan = good();
-    let run = |seed| table::run(&plan, &plan.settings, &plan.shape, seed, &mut go).unwrap();
+    let run = |seed| table::run(&plan, &plan.settings, &plan.shape, &Effort::once(seed), &mut go).unwrap();
     let (first, again, other) = (run(1), run(1), run(2));
     assert_eq!(
         (first.runs.len(), &first.shape.rows.labels[..], first.shape.columns.labels[1].as_str()),
@@ -185,15 +186,15 @@ fn with_cases(rows: &str, more: &str) -> (tempfile::TempDir, Result<Plan, String
 fn an_axis_over_cases_sets_several_parameters_at_once() {
     let (_folder, plan) = with_cases("\"busy\", \"calm\"", "");
     let plan = plan.unwrap();
-    let table = table::run(&plan, &plan.settings, &plan.shape, 1, &mut go).unwrap();
+    let table = table::run(&plan, &plan.settings, &plan.shape, &Effort::once(1), &mut go).unwrap();
     let waits = [0, 1].map(|row| table.value(row, 0).unwrap());
     assert!((waits[0] - 40.0).abs() < 8.0 && waits[1] < 1.0, "{waits:?}");
     assert_eq!(table.runs[1].case, [("case".to_owned(), "calm".to_owned())]);
     let (_folder, found) = published("case,wait_us\nbusy,40\n");
-    let comparison = compare(&plan, &found.unwrap(), &[], 1, &mut go).unwrap();
+    let comparison = compare(&plan, &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap();
     assert_eq!((comparison.cells.len(), comparison.cells[0].row.as_str()), (1, "busy"));
     let (_folder, found) = published("case,wait_us\nbsy,40\n");
-    let said = compare(&plan, &found.unwrap(), &[], 1, &mut go).unwrap_err().to_string();
+    let said = compare(&plan, &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap_err().to_string();
     assert!(said.contains("unknown case `bsy`; did you mean `busy`?"), "{said}");
 }
 
@@ -214,7 +215,7 @@ fn wrong_cases_are_said() {
 fn a_stopped_table_keeps_what_it_has() {
     let plan = good();
     let mut stop = |done, _| if done == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    let table = table::run(&plan, &plan.settings, &plan.shape, 1, &mut stop).unwrap();
+    let table = table::run(&plan, &plan.settings, &plan.shape, &Effort::once(1), &mut stop).unwrap();
     assert!(table.stopped && table.runs.len() == 3);
     assert!(table.value(0, 2).is_some() && table.value(0, 3).is_none());
 }
@@ -232,16 +233,16 @@ fn a_published_table_is_compared_cell_by_cell() {
     let (_folder, found) = published(
         "# Two servers, of 20.5 us and 10 us each, of old\nmetric,0.5,0.8\nwait_us,3.33,\nutilisation,0.5,0.8\n",
     );
-    let comparison = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap();
+    let comparison = compare(&good(), &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap();
     assert_eq!(comparison.understood, ["server.count=2", "server.time_us=10"]);
     let cells: Vec<(&str, &str)> = comparison.cells.iter().map(|c| (c.row.as_str(), c.column.as_str())).collect();
     assert_eq!(cells, [("wait_us", "0.5"), ("utilisation", "0.5"), ("utilisation", "0.8")]);
     assert!(comparison.worst().unwrap().error.abs() < 0.1 && comparison.median_error() < 0.05);
     let (_folder, found) = published("metric,0.5\nWait,10\ncolour,3\n");
-    let comparison = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap();
+    let comparison = compare(&good(), &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap();
     assert_eq!((comparison.cells.len(), &comparison.left_out[..]), (1, &["colour".to_owned()][..]));
     let (_folder, found) = published("server.count,0.5\n1,10\n3,1.6\n");
-    let comparison = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap();
+    let comparison = compare(&good(), &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap();
     assert_eq!(comparison.cells.len(), 2);
     assert!((comparison.cells[0].predicted - 10.0).abs() < 1.0, "{comparison:?}");
 }
@@ -264,7 +265,7 @@ fn a_published_table_that_does_not_fit_is_refused() {
         ("# 0 us each\nserver.count,0.5\n1,2\n", "its heading says: --set server.time_us=0: `0` is no value"),
     ] {
         let (_folder, found) = published(text);
-        let said = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap_err().to_string();
+        let said = compare(&good(), &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap_err().to_string();
         assert!(said.contains(message), "{said}");
     }
 }

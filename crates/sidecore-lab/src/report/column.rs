@@ -342,6 +342,10 @@ columns! {
     Settings = json_only("settings");
     /// What else was found, by metric, each in its own unit: of a simulated case all.
     Metrics = json_only("metrics");
+    /// Half of the 95 % interval around each metric, where several runs give one.
+    Within = json_only("within");
+    /// Runs that a simulated row is the mean of.
+    Seeds = json_only("seeds");
     /// The part that limited a simulated case, with its utilisation.
     Limit = json_only("limit");
 }

@@ -8,6 +8,7 @@ use crate::args::Plans;
 use crate::output::print;
 use crate::report::{Grid, Key, Row, digits};
 use sidecore_sim::compare::Cell;
+use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::{Changes, Plan};
 use sidecore_sim::settings::Parameter;
 use std::fs;
@@ -54,9 +55,9 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     let mut progress = progress("sim")?;
     let (mut cells, mut left_out) = (Vec::<Cell>::new(), 0);
     for (index, row) in rows.iter().enumerate() {
-        match case(plan, row, args.seed)? {
+        match case(plan, row, args.effort.seed)? {
             Some(case) if cells.iter().any(|cell| cell.row == case.name) => {}
-            Some(case) => cells.extend(predicted(plan, case, args.seed)?),
+            Some(case) => cells.extend(predicted(plan, case, &args.effort.effort())?),
             None => left_out += usize::from(row.scenario() == "notify" || row.variant() == "sidecore"),
         }
         if progress(index + 1, rows.len()).is_break() {
@@ -71,13 +72,14 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
 }
 
 /// What the plan yields for the case, beside what was measured.
-fn predicted(plan: &Plan, Case { name, set, measured }: Case, seed: u64) -> Result<Vec<Cell>, String> {
+fn predicted(plan: &Plan, Case { name, set, measured }: Case, effort: &Effort) -> Result<Vec<Cell>, String> {
     let settings = plan.with(&set).map_err(|error| error.to_string())?;
-    let outcome = plan.system.run(&settings, seed);
+    let number = |metric: &str| plan.system.metrics.iter().position(|known| known.name == metric);
+    let wanted: Vec<usize> = measured.iter().filter_map(|(metric, _)| number(metric)).collect();
+    let (_, estimates) = plan.system.estimate(&settings, &wanted, effort);
     let cell = |(metric, published): (&str, f64)| {
-        let known = plan.system.metrics.iter().position(|known| known.name == metric)?;
-        let (row, column, predicted) = (name.clone(), metric.to_owned(), outcome.values[known]);
-        Some(Cell { row, column, published, predicted, error: (predicted - published) / published })
+        let estimate = estimates[number(metric)?];
+        Some(Cell::new(&name, metric, published, estimate.mean).sure(&estimate))
     };
     Ok(measured.into_iter().filter_map(cell).collect())
 }

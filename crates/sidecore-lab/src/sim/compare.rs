@@ -6,6 +6,7 @@ use crate::report::{Grid, digits};
 use sidecore_sim::compare::{Comparison, Published, compare};
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::Source;
+use sidecore_sim::table::Run;
 use std::path::Path;
 
 /// Runs the plan at the cells of the table and shows both.
@@ -14,11 +15,11 @@ pub(super) fn run(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String
     let by_hand = plan.settings.iter().filter(|(_, set)| matches!(set, Some((_, Source::CommandLine))));
     let kept: Vec<&str> = by_hand.map(|(known, _)| known.name.as_str()).collect();
     let mut progress = progress("sim")?;
-    let found = compare(plan, &published, &kept, args.seed, &mut progress);
+    let found = compare(plan, &published, &kept, &args.effort.effort(), &mut progress);
     drop(progress);
     let comparison = found.map_err(|error| error.to_string())?;
     let title = format!("{}, beside published figures", plan.title);
-    let command = format!("{} --compare {} --seed {}", args.files[0].display(), path.display(), args.seed);
+    let command = format!("{} --compare {} {}", args.files[0].display(), path.display(), args.effort.arguments());
     show(&args.output, &comparison.cells, (&title, &command), &[grid(plan, &comparison)])
 }
 
@@ -28,12 +29,20 @@ pub(super) fn percent(share: f64) -> String {
     if text == "-0.0 %" { "+0.0 %".to_owned() } else { text }
 }
 
+/// Half of an interval as a part of its mean; nothing after one run.
+pub(super) fn half(within: Option<f64>, mean: f64) -> String {
+    within.map_or(String::new(), |within| format!("{:.1} %", (within / mean).abs() * 100.0))
+}
+
 fn grid(plan: &Plan, comparison: &Comparison) -> Grid {
     let Comparison { cells, understood, left_out, table } = comparison;
     let titles = (table.shape.rows.title(), table.shape.columns.title());
-    let mut grid = Grid::new(&plan.title, &[titles.0, titles.1, "published", "predicted", "error"]);
+    let headings = [titles.0, titles.1, "published", "predicted", "+-", "error", "simplest rule"];
+    let mut grid = Grid::new(&plan.title, &headings);
     for cell in cells {
-        let figures = [digits(cell.published), digits(cell.predicted), percent(cell.error)];
+        let rule = cell.rule_error().map_or(String::new(), percent);
+        let half = half(cell.within, cell.predicted);
+        let figures = [digits(cell.published), digits(cell.predicted), half, percent(cell.error), rule];
         grid.push([cell.row.clone(), cell.column.clone()].into_iter().chain(figures));
     }
     grid.notes.extend(comparison.worst().map(|worst| {
@@ -41,6 +50,13 @@ fn grid(plan: &Plan, comparison: &Comparison) -> Grid {
         let (cells, row, column) = (cells.len(), &worst.row, &worst.column);
         format!("{cells} cells: median error {median:.1} %, worst {most:.1} % at {row} {column}")
     }));
+    grid.notes.extend(comparison.rule_errors().map(|(median, worst)| {
+        let (median, worst) = (median * 100.0, worst * 100.0);
+        format!(
+            "The simplest rule, which knows nothing but the other cells published: median error {median:.1} %, worst {worst:.1} %"
+        )
+    }));
+    grid.notes.extend(sureness(comparison));
     for (what, said) in
         [("Left out, for the plan has no such metric", left_out), ("From the table's heading", understood)]
     {
@@ -48,4 +64,28 @@ fn grid(plan: &Plan, comparison: &Comparison) -> Grid {
     }
     grid.notes.extend(table.stopped.then(|| STOPPED.to_owned()));
     grid
+}
+
+/// How often was run for it, and the cells whose runs fell into two regimes.
+fn sureness(comparison: &Comparison) -> Vec<String> {
+    let runs = |run: &Run| run.estimates.iter().map(|estimate| estimate.runs).max().unwrap_or(0);
+    let (least, most) = comparison
+        .table
+        .runs
+        .iter()
+        .map(runs)
+        .fold((u32::MAX, 0), |(least, most), runs| (least.min(runs), most.max(runs)));
+    let count = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    let mut notes = Vec::new();
+    if most > 1 {
+        notes.push(format!(
+            "+-: half of the 95 % interval around the mean of {count} runs, each with a seed of its own"
+        ));
+    }
+    for cell in &comparison.cells {
+        let Some([low, high]) = cell.regimes else { continue };
+        let [low, high] = [low, high].map(|mean| percent((mean - cell.published) / cell.published));
+        notes.push(format!("Two regimes by seed at {} {}: an error of {low} or of {high}", cell.row, cell.column));
+    }
+    notes
 }

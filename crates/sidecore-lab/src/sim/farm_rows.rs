@@ -65,7 +65,7 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     for (index, row) in rows.iter().enumerate() {
         match row.settings() {
             Some(settings) => {
-                let predicted = predicted(plan, row, &settings, args.seed).map_err(|error| error.to_string())?;
+                let predicted = predicted(plan, row, &settings, args.effort.seed).map_err(|error| error.to_string())?;
                 cells.extend(predicted);
             }
             None => left_out += 1,
@@ -107,8 +107,7 @@ fn predicted(plan: &Plan, row: &Measured, set: &Changes, seed: u64) -> Result<Ve
         let published = measured?;
         let at = plan.system.metrics.iter().position(|known| known.name == name)?;
         let predicted = outcome.values[at];
-        let (row, column) = (format!("{}: {}", row.scenario, row.variant), name.to_owned());
-        let cell = Cell { row, column, published, predicted, error: (predicted - published) / published };
+        let cell = Cell::new(&format!("{}: {}", row.scenario, row.variant), name, published, predicted);
         cell.error.is_finite().then_some(cell)
     };
     Ok(row.figures().into_iter().filter_map(cell).collect())

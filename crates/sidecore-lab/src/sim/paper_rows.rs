@@ -95,7 +95,7 @@ pub(super) fn compare(
     if own.len() > MAX_CELLS {
         return Err(wrong(format!("has {} rows, at most {MAX_CELLS} are compared", own.len())));
     }
-    let mut predictions = Predictions::new(plan.clone(), args.seed);
+    let mut predictions = Predictions::new(plan.clone(), args.effort.seed);
     let (mut cells, mut unknown) = (Vec::new(), 0);
     let mut progress = progress("sim")?;
     for (index, row) in own.iter().enumerate() {
@@ -143,8 +143,7 @@ fn changes(predictions: &mut Predictions, first: &Row, row: &Row) -> Result<Opti
     let cell = |(metric, before): (&&'static str, &f64)| {
         let published = measured(row, metric)? / measured(first, metric)?;
         let predicted = after.get(metric)? / before;
-        let error = (predicted - published) / published;
-        let cell = Cell { row: name.clone(), column: (*metric).to_owned(), published, predicted, error };
+        let cell = Cell::new(&name, metric, published, predicted);
         cell.error.is_finite().then_some(cell)
     };
     Ok(Some(before.iter().filter_map(cell).collect()))

@@ -8,8 +8,10 @@ use crate::machine;
 use crate::output::print;
 use crate::report::{Grid, Key, Row, digits};
 use serde_json::{Map, Value};
+use sidecore_sim::estimate::{Effort, Estimate};
 use sidecore_sim::plan::{Plan, PlanError};
 use sidecore_sim::settings::{Settings, Source};
+use sidecore_sim::system::Metric;
 use sidecore_sim::table::{self, Table};
 use std::path::PathBuf;
 
@@ -60,7 +62,7 @@ fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
     let mut summary =
         Grid::new("In one table", &["system", "figure", "as published", "with", "", "gain", "limited by"]);
     for plan in plans {
-        let sheets = sheets(plan, args.seed)?;
+        let sheets = sheets(plan, &args.effort.effort())?;
         let own = |index: usize| (index > 0).then(|| &sheets[0].table);
         let grids = sheets.iter().enumerate().map(|(index, sheet)| value_grid(plan, sheet, own(index)));
         let grids: Vec<Grid> = grids.collect();
@@ -71,20 +73,20 @@ fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
         sections += &section(plan, &grids, &plots);
         summary.rows.extend(summary_rows(plan, &sheets));
         drawn.extend(plots.into_iter().map(|plot| (plot.file, plot.svg)));
-        rows.extend(sheets.iter().flat_map(|sheet| sheet_rows(plan, sheet, args.seed)));
+        rows.extend(sheets.iter().flat_map(|sheet| sheet_rows(plan, sheet, args.effort.seed)));
         if sheets.iter().any(|sheet| sheet.table.stopped) {
             break;
         }
     }
     let files: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
-    let command = format!("{} --seed {}", files.join(" "), args.seed);
+    let command = format!("{} {}", files.join(" "), args.effort.arguments());
     let summary = if summary.rows.is_empty() { String::new() } else { summary.to_markdown() + "\n" };
     output::write(&args.output, &rows, &output::page(&args.title, &command, &(summary + &sections)), &drawn)?;
     printed.map(|()| true)
 }
 
 /// The plan's own table and those of its variants.
-fn sheets(plan: &Plan, seed: u64) -> Result<Vec<Sheet>, String> {
+fn sheets(plan: &Plan, effort: &Effort) -> Result<Vec<Sheet>, String> {
     let mut all: Vec<(&str, Settings)> = vec![(OWN, plan.settings.clone())];
     for variant in &plan.variants {
         all.push((&variant.name, plan.with(&variant.set).map_err(|error| error.to_string())?));
@@ -93,7 +95,7 @@ fn sheets(plan: &Plan, seed: u64) -> Result<Vec<Sheet>, String> {
     let mut sheets: Vec<Sheet> = Vec::new();
     for (index, (variant, settings)) in all.iter().enumerate() {
         let mut progress = |done, each| progress(index * each + done, all.len() * each);
-        let table = table::run(plan, settings, &plan.shape, seed, &mut progress);
+        let table = table::run(plan, settings, &plan.shape, effort, &mut progress);
         sheets.push(Sheet { variant: (*variant).to_owned(), table: table.map_err(|error| error.to_string())? });
         if sheets[index].table.stopped {
             break;
@@ -148,8 +150,35 @@ fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
         }
     });
     grid.notes.extend(limits(table));
+    grid.notes.extend(sureness(table));
     grid.notes.extend(table.stopped.then(|| STOPPED.to_owned()));
     grid
+}
+
+/// How wide the intervals of the shown figures are, and the cells whose runs fell into two regimes.
+fn sureness(table: &Table) -> Vec<String> {
+    let (rows, columns) = (&table.shape.rows.labels, &table.shape.columns.labels);
+    let at = |(r, c): (usize, usize)| format!("{} {}", rows[r], columns[c]);
+    let places = (0..rows.len()).flat_map(|r| (0..columns.len()).map(move |c| (r, c)));
+    let cells: Vec<((usize, usize), Estimate)> =
+        places.filter_map(|at| Some((at, table.estimate(at.0, at.1)?))).collect();
+    let widest = cells.iter().filter(|(_, estimate)| estimate.runs > 1).max_by(|a, b| {
+        let width = |cell: &((usize, usize), Estimate)| cell.1.relative();
+        width(a).total_cmp(&width(b))
+    });
+    let mut notes: Vec<String> = widest
+        .map(|(place, estimate)| {
+            let (half, at, runs) = (estimate.relative() * 100.0, at(*place), estimate.runs);
+            format!("95 % intervals are within {half:.1} % of the means, the widest at {at} ({runs} runs).")
+        })
+        .into_iter()
+        .collect();
+    for (place, estimate) in &cells {
+        let Some([low, high]) = estimate.regimes else { continue };
+        let [low, high] = [low, high].map(|it| format!("{} in {} runs", digits(it.mean), it.runs));
+        notes.push(format!("Two regimes by seed at {}: {low}, {high}.", at(*place)));
+    }
+    notes
 }
 
 /// The part that limits each cell, where cells are runs of their own and not all limited by the same.
@@ -203,6 +232,12 @@ fn sheet_rows(plan: &Plan, sheet: &Sheet, seed: u64) -> Vec<Row> {
         let metrics = plan.system.metrics.iter().zip(&run.outcome.values);
         let metrics = metrics.map(|(metric, value)| (metric.name.to_owned(), Value::from(*value)));
         let metrics: Map<_, _> = metrics.filter(|(_, value)| !value.is_null()).collect();
+        let half = |(metric, estimate): (&Metric, &Estimate)| {
+            estimate.within.is_finite().then(|| (metric.name.to_owned(), Value::from(estimate.within)))
+        };
+        let within: Map<_, _> = plan.system.metrics.iter().zip(&run.estimates).filter_map(half).collect();
+        let within = (!within.is_empty()).then_some(within);
+        let seeds = run.estimates.iter().map(|estimate| u64::from(estimate.runs)).max();
         let settings: Map<_, _> = run.case.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         let set = |name| settings.get(name).and_then(|value| value.as_str()?.parse::<u64>().ok());
         Row::new(&stem, &sheet.variant)
@@ -212,6 +247,8 @@ fn sheet_rows(plan: &Plan, sheet: &Sheet, seed: u64) -> Vec<Row> {
             .with(Key::MbitPerS, metrics.get("mbit_per_s").cloned())
             .with(Key::Settings, settings)
             .with(Key::Metrics, metrics)
+            .with(Key::Within, within)
+            .with(Key::Seeds, seeds)
             .with(Key::Limit, run.outcome.limit.as_str())
             .with(Key::Seed, seed)
             .with(Key::Commit, commit.as_str())

@@ -2,6 +2,7 @@
 
 use super::{plan_of, root, values_of};
 use sidecore_sim::compare::{Published, compare};
+use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::{Origin, Source};
 use std::ops::ControlFlow;
@@ -22,7 +23,8 @@ fn value(settings: &[&str], attachment: &str, metric: &str) -> f64 {
 fn published_cells_are_within_reach() {
     let published = Published::read(&root().join("docs/published/inic.csv")).unwrap();
     for seed in 1..=3 {
-        let comparison = compare(&plan(&[]), &published, &[], seed, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let comparison =
+            compare(&plan(&[]), &published, &[], &Effort::once(seed), &mut |_, _| ControlFlow::Continue(())).unwrap();
         assert_eq!(comparison.cells.len(), 8);
         let worst = comparison.worst().unwrap();
         assert!(comparison.median_error() <= 0.02 && worst.error.abs() <= 0.06, "seed {seed}: {worst:?}");

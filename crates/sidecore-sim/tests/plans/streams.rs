@@ -2,6 +2,7 @@
 
 use super::{plan_of, root, values_of};
 use sidecore_sim::compare::{Comparison, Published, compare};
+use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::{Origin, Source};
 use std::ops::ControlFlow;
@@ -20,7 +21,7 @@ fn value(settings: &[&str], metric: &str) -> f64 {
 
 fn measured(settings: &[&str], keep: &[&str], seed: u64) -> Comparison {
     let published = Published::read(&root().join("docs/simulated/streams.csv")).unwrap();
-    compare(&plan(settings), &published, keep, seed, &mut |_, _| ControlFlow::Continue(())).unwrap()
+    compare(&plan(settings), &published, keep, &Effort::once(seed), &mut |_, _| ControlFlow::Continue(())).unwrap()
 }
 
 #[test]

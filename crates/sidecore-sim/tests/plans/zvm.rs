@@ -2,6 +2,7 @@
 
 use super::{plan_of, root};
 use sidecore_sim::compare::{Cell, Published, compare};
+use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::{Origin, Source};
 use sidecore_sim::system::Outcome;
@@ -27,7 +28,8 @@ fn calibrated(seed: u64) -> Vec<(u32, Cell)> {
     let mut all = Vec::new();
     for (file, threads) in [("zvm_table1.csv", 10), ("zvm_table3.csv", 1)] {
         let published = Published::read(&root().join("docs/published").join(file)).unwrap();
-        let comparison = compare(&plan(&[]), &published, &[], seed, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let comparison =
+            compare(&plan(&[]), &published, &[], &Effort::once(seed), &mut |_, _| ControlFlow::Continue(())).unwrap();
         assert!(comparison.understood.contains(&format!("guest.threads={threads}")), "{:?}", comparison.understood);
         assert!(comparison.understood.ends_with(&["guest.poll_us=250".to_owned()]), "{:?}", comparison.understood);
         all.extend(comparison.cells.into_iter().map(|cell| (threads, cell)));
@@ -90,7 +92,7 @@ fn headings_say_which_table_it_is() {
         "# Table 2: ten guests, one thread each, with SMT, guest poll time 50 us\nmetric,interrupts\nETR,33000\n";
     std::fs::write(&path, text).unwrap();
     let published = Published::read(&path).unwrap();
-    let found = compare(&plan(&[]), &published, &[], 1, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    let found = compare(&plan(&[]), &published, &[], &Effort::once(1), &mut |_, _| ControlFlow::Continue(())).unwrap();
     assert_eq!(found.understood, ["guest.threads=1", "host.smt=on", "guest.poll_us=50"]);
     // One request in each of ten guests every 300 us.
     assert!(found.cells[0].error.abs() < 0.02, "{:?}", found.cells);
