@@ -12,21 +12,26 @@ const DOCS: &str = "docs";
 /// A page, and the arguments with which `sidecore sim` makes it.
 type Page = (&'static str, &'static [&'static str]);
 
-const PAGES: [Page; 14] = [
-    ("what-would-have-helped.md", &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, INIC, "--title", "What would have helped"]),
+const PAGES: [Page; 16] = [
+    (
+        "what-would-have-helped.md",
+        &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, INIC, "--seeds", "1", "--title", "What would have helped"],
+    ),
     ("simulated/bakeoff.md", &["bakeoff", "--seeds", "60"]),
     ("simulated/waiting.md", &["waiting"]),
-    ("simulated/queue.md", &["plans/queue.toml", "--title", "Queues with known answers"]),
+    ("simulated/queue.md", &["plans/queue.toml", "--seeds", "1", "--title", "Queues with known answers"]),
     ("simulated/ocf-hifn7751x4.md", &[OCF_HIFN, "--compare", "docs/published/ocf_hifn7751x4.csv"]),
     ("simulated/ocf-bcm5820x4.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4.csv"]),
+    ("simulated/ocf-bcm5820x4-many.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4_many.csv"]),
     ("simulated/zvm-ten-threads.md", &[ZVM, "--compare", "docs/published/zvm_table1.csv"]),
     ("simulated/zvm-one-thread.md", &[ZVM, "--compare", "docs/published/zvm_table3.csv"]),
-    ("simulated/inic.md", &[INIC, "--compare", "docs/published/inic.csv"]),
-    ("simulated/lhcb.md", &[LHCB, "--compare", "docs/published/lhcb.csv"]),
-    ("simulated/lhcb-latency.md", &[LHCB, "--title", "Two PCs: what the slides leave out"]),
-    ("simulated/streams.md", &[STREAMS, "--title", "Many small sends"]),
-    ("simulated/farm.md", &[FARM, "--title", "A farm: credit, policies and pull consumers"]),
-    ("simulated/streams-measured.md", &[STREAMS, "--compare", "docs/simulated/streams.csv"]),
+    ("simulated/zvm-one-thread-50us.md", &[ZVM, "--compare", "docs/published/zvm_table4.csv"]),
+    ("simulated/inic.md", &[INIC, "--seeds", "1", "--compare", "docs/published/inic.csv"]),
+    ("simulated/lhcb.md", &[LHCB, "--seeds", "1", "--compare", "docs/published/lhcb.csv"]),
+    ("simulated/lhcb-latency.md", &[LHCB, "--seeds", "1", "--title", "Two PCs: what the slides leave out"]),
+    ("simulated/streams.md", &[STREAMS, "--seeds", "1", "--title", "Many small sends"]),
+    ("simulated/farm.md", &[FARM, "--seeds", "1", "--title", "A farm: credit, policies and pull consumers"]),
+    ("simulated/streams-measured.md", &[STREAMS, "--seeds", "1", "--compare", "docs/simulated/streams.csv"]),
 ];
 
 const OCF_HIFN: &str = "plans/ocf-hifn7751x4.toml";

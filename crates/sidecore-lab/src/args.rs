@@ -400,6 +400,9 @@ pub(crate) struct Plans {
     /// List the parameters with value, unit, origin and meaning, and run nothing
     #[arg(long)]
     pub(crate) parameters: bool,
+    /// Move each parameter by a tenth: which of them matter, and with --compare which the table fixes
+    #[arg(long, conflicts_with = "parameters")]
+    pub(crate) sensitivity: bool,
     /// Title of the Markdown page
     #[arg(long, value_name = "TEXT", default_value = "sidecore sim")]
     pub(crate) title: String,
@@ -440,6 +443,11 @@ impl Sureness {
         let precision = if usual { String::new() } else { format!(" --precision {precision}") };
         format!("--seed {seed}{runs}{precision}")
     }
+}
+
+fn above_0(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "a number above 0".to_owned())
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -488,8 +496,65 @@ pub(crate) enum SimCommand {
         /// What a service with `record = "FILE"` wrote
         file: PathBuf,
     },
+    /// Find the cheapest hardware and policies that keep the 99th percentile under a bound at a load
+    Choose(Choose),
+    /// Find parameters so that plans come near to published tables, and how well the tables fix them
+    Fit(Fit),
     /// How fast the simulator is here: events a second
     Speed,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Choose {
+    /// The plan, whose [choose] section says what may be chosen, and whose variants are tried too
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: PathBuf,
+    /// Requests a second
+    #[arg(long, value_name = "RATE", value_parser = above_0)]
+    pub(crate) load: f64,
+    /// The bound on the 99th percentile of a request's time, us
+    #[arg(long, value_name = "US", value_parser = above_0)]
+    pub(crate) p99: f64,
+    /// Price of one of a parameter or metric, as in card.count=300; in place of the plan's; may be repeated
+    #[arg(long, value_name = "NAME=PRICE")]
+    pub(crate) cost: Vec<String>,
+    /// Values that a parameter may have, with commas outside of brackets between, as in card.count=1,2,4; beside the plan's; may be repeated
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) over: Vec<String>,
+    /// Set a parameter, as in threads=4
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) effort: Sureness,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fit {
+    /// Plans; parameters that several of them take from one file are one
+    #[arg(value_name = "PLAN", required = true)]
+    pub(crate) plans: Vec<PathBuf>,
+    /// Published tables: all of the one plan, or one for each plan in their order
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    pub(crate) to: Vec<PathBuf>,
+    /// The parameters to find, with commas between; without it those whose origin is "fitted"
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) vary: Vec<String>,
+    /// Set a parameter, as in threads=4
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Write what was found as a parameter file, which a plan includes behind its others
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) write: Option<PathBuf>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Runs of each case, with a seed each
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) seeds: u32,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 #[derive(Debug, Args)]

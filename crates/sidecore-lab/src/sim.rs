@@ -2,9 +2,11 @@
 
 mod bakeoff;
 mod bench_rows;
+mod choose;
 mod compare;
 mod farm_rows;
 mod faults;
+mod fit;
 mod output;
 mod paper_rows;
 mod plots;
@@ -31,6 +33,8 @@ pub(crate) fn run(args: &Sim) -> Result<bool, String> {
         Some(SimCommand::Waiting { seed, output }) => waiting::run(*seed, output),
         Some(SimCommand::Faults(args)) => faults::run(args),
         Some(SimCommand::Replay { file }) => replay(file),
+        Some(SimCommand::Choose(args)) => choose::run(args),
+        Some(SimCommand::Fit(args)) => fit::run(args),
         Some(SimCommand::Speed) => speed(),
     }
 }

@@ -57,6 +57,68 @@ fn a_published_table_is_compared() {
 }
 
 #[test]
+fn figures_say_how_sure_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, json) = (folder.path().join("published.csv"), folder.path().join("cells.json"));
+    fs::write(&table, "# closed form\nserver.count,0.5,0.8\n1,10,40\n2,3.333,17.78\n").unwrap();
+    let file = ["--compare", table.to_str().unwrap(), "--json", json.to_str().unwrap()];
+    let done = sim(&[&["plans/queue.toml", "--set", "arrivals.count=20000"], &file[..]].concat());
+    let said = text(&done.stdout);
+    assert!(said.contains("95 % interval around the mean of") && said.contains("The simplest rule"), "{said}");
+    for line in fs::read_to_string(&json).unwrap().lines() {
+        let cell: serde_json::Value = serde_json::from_str(line).unwrap();
+        let [published, predicted, within] =
+            ["published", "predicted", "within"].map(|key| cell[key].as_f64().unwrap());
+        assert!(within > 0.0 && within < 0.2 * predicted && cell["rule"].as_f64().is_some(), "{cell}");
+        // Twice the interval is hardly ever missed by what is exact.
+        assert!((published - predicted).abs() < 2.0 * within + 0.01 * published, "{cell}");
+    }
+    let once = sim(&[&["plans/queue.toml", "--set", "arrivals.count=20000", "--seeds", "1"], &file[..]].concat());
+    assert!(once.status.success() && !text(&once.stdout).contains("interval"), "{}", text(&once.stdout));
+}
+
+#[test]
+fn a_parameter_is_found_from_a_table_and_written_for_a_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, found) = (folder.path().join("published.csv"), folder.path().join("found.toml"));
+    fs::write(&table, "server.count,0.2,0.5,0.8\n1,5,20,80\n").unwrap();
+    let (table, written) = (table.to_str().unwrap(), found.to_str().unwrap());
+    let named = ["--vary", "server.time_us", "--set", "arrivals.count=30000", "--write", written];
+    let done = sim(&[&["fit", "plans/queue.toml", "--to", table], &named[..]].concat());
+    let said = text(&done.stdout);
+    assert!(done.status.success() && said.contains("server.time_us"), "{said}{}", text(&done.stderr));
+    let parameters = fs::read_to_string(&found).unwrap();
+    let time: f64 = between(&parameters, "time_us = { value = ", ",").parse().unwrap();
+    assert!((time / 20.0 - 1.0).abs() < 0.1, "{time}");
+    let matter = sim(&["plans/queue.toml", "--set", "arrivals.count=20000", "--sensitivity", "--compare", table]);
+    let said = text(&matter.stdout);
+    assert!(said.contains("fixed by the table") && said.contains("arrivals.load"), "{said}{}", text(&matter.stderr));
+}
+
+#[test]
+fn what_to_choose_is_answered_with_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, page) = (folder.path().join("ways.json"), folder.path().join("page.md"));
+    let files = ["--json", json.to_str().unwrap(), "--markdown", page.to_str().unwrap()];
+    let ask = |bound: &str| {
+        let asked =
+            ["--load", "3000", "--p99", bound, "--over", "card.count=1,2", "--set", "threads=4", "--seeds", "6"];
+        sim(&[&["choose", "plans/ocf-hifn7751x4.toml"], &asked[..], &files[..]].concat())
+    };
+    let done = ask("3000");
+    let said = text(&done.stdout);
+    assert!(done.status.success() && said.contains("margin in time") && said.contains("limited by"), "{said}");
+    assert!(said.contains("if the plan is wrong") && said.contains("to be safe from that"), "{said}");
+    let ways = fs::read_to_string(&json).unwrap();
+    assert_eq!(ways.lines().filter(|line| line.contains("\"place\":\"choice\"")).count(), 1, "{ways}");
+    assert!(fs::read_to_string(&page).unwrap().contains("](ocf-hifn7751x4-choose.svg)"));
+    assert!(folder.path().join("ocf-hifn7751x4-choose.svg").exists());
+    let none = ask("10");
+    assert_eq!(none.status.code(), Some(1), "{}", text(&none.stdout));
+    assert!(text(&none.stdout).contains("nothing that may be chosen keeps the bound"), "{}", text(&none.stdout));
+}
+
+#[test]
 fn parameters_are_listed_and_nothing_is_run() {
     let done = sim(&["plans/queue.toml", "--parameters", "--set", "load=0.7"]);
     let shown = text(&done.stdout);
@@ -66,7 +128,7 @@ fn parameters_are_listed_and_nothing_is_run() {
 
 #[test]
 fn wrong_input_is_usage_and_says_what_to_do() {
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 16] = [
         (&[], "Usage: sidecore sim"),
         (&["no-plan.toml"], "no-plan.toml: cannot be read"),
         (&["plans/queue.toml", "--set", "lod=1"], "did you mean `arrivals.load`?"),
@@ -74,6 +136,17 @@ fn wrong_input_is_usage_and_says_what_to_do() {
         (&["plans/queue.toml", "--compare", "rows.json"], "only a plan of `bench calibrate` predicts them"),
         (&["plans/queue.toml", "plans/queue.toml", "--compare", "a.csv"], "--compare takes one plan"),
         (&["faults", "--sabotage", "nothing"], "there are drop-client-ring"),
+        (&["plans/queue.toml", "--seeds", "0"], "0 is not in 1..=1000"),
+        (&["plans/queue.toml", "--precision", "0"], "a percentage from 0.01 to 100"),
+        (&["plans/queue.toml", "plans/zvm.toml", "--sensitivity"], "--sensitivity takes one plan"),
+        (&["fit", "plans/zvm.toml", "plans/zvm.toml", "--to", "docs/published/lhcb.csv"], "2 plans and 1 tables"),
+        (&["choose", "plans/queue.toml", "--load", "1", "--p99", "1"], "plans/queue.toml has no [choose] section"),
+        (&["choose", "plans/zvm.toml", "--load", "-1", "--p99", "1"], "a number above 0"),
+        (
+            &["choose", "plans/zvm.toml", "--load", "1", "--p99", "1", "--over", "host.mod=x"],
+            "did you mean `host.mode`?",
+        ),
+        (&["choose", "plans/zvm.toml", "--load", "1", "--p99", "1", "--cost", "adapter.count"], "write NAME=PRICE"),
         (&["replay", "plans/queue.toml"], "plans/queue.toml: this is no record of this version"),
     ];
     for (arguments, message) in cases {

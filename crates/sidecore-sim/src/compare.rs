@@ -8,6 +8,7 @@ use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Shape, metric, read_text};
 use crate::rule;
 use crate::settings::Settings;
 use crate::table::{self, Progress, Table};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// Longest file that is read, bytes.
@@ -117,6 +118,25 @@ impl Published {
     }
 }
 
+impl Published {
+    /// The plan's own table, as if it had been published.
+    ///
+    /// # Errors
+    ///
+    /// As [`table::run`].
+    pub fn of_plan(plan: &Plan, effort: &Effort) -> Result<Self, PlanError> {
+        let go = &mut |_, _| ControlFlow::Continue(());
+        let Shape { rows, columns, .. } = &plan.shape;
+        let found = table::run(plan, &plan.settings, &plan.shape, effort, go)?;
+        let row = |(r, label): (usize, &String)| {
+            (label.clone(), (0..columns.labels.len()).map(|c| found.value(r, c)).collect())
+        };
+        let rows_found = rows.labels.iter().enumerate().map(row).collect();
+        let (path, notes, columns) = (plan.path.clone(), String::new(), columns.labels.clone());
+        Ok(Self { path, notes, corner: rows.name.clone(), rows: rows_found, columns })
+    }
+}
+
 fn number(field: &str) -> Result<Option<f64>, String> {
     match field {
         "" | "-" => Ok(None),
@@ -140,32 +160,77 @@ pub fn compare(
     effort: &Effort,
     progress: Progress<'_>,
 ) -> Result<Comparison, PlanError> {
-    let wrong = |message: String| PlanError::in_file(&published.path, None, &message);
-    let (settings, understood) = understand(plan, published, keep)?;
-    let is_metric = |row: &str| metric(plan.system, row).map(drop);
-    let is_known = |(row, _): &&(String, _)| published.corner != "metric" || is_metric(row).is_ok();
-    let (known, left_out): (Vec<_>, Vec<_>) = published.rows.iter().partition(is_known);
-    if known.is_empty() {
-        let first = left_out.first().map_or(Ok(()), |(row, _)| is_metric(row));
-        first.map_err(|unknown| wrong(format!("no row is a metric of the plan: {unknown}")))?;
+    let cells = Cells::of(plan, published, keep)?;
+    cells.compare(&cells.settings, effort, progress)
+}
+
+/// The cells of a published table as the plan runs them.
+#[derive(Clone, Debug)]
+pub(crate) struct Cells<'a> {
+    plan: &'a Plan,
+    /// The plan's settings with what the table's heading says.
+    pub(crate) settings: Settings,
+    shape: Shape,
+    rows: Vec<&'a (String, Vec<Option<f64>>)>,
+    columns: &'a [String],
+    understood: Vec<String>,
+    left_out: Vec<String>,
+}
+
+impl<'a> Cells<'a> {
+    pub(crate) fn of(plan: &'a Plan, published: &'a Published, keep: &[&str]) -> Result<Self, PlanError> {
+        let wrong = |message: String| PlanError::in_file(&published.path, None, &message);
+        let (settings, understood) = understand(plan, published, keep)?;
+        let is_metric = |row: &str| metric(plan.system, row).map(drop);
+        let is_known = |(row, _): &&(String, _)| published.corner != "metric" || is_metric(row).is_ok();
+        let (known, left_out): (Vec<_>, Vec<_>) = published.rows.iter().partition(is_known);
+        if known.is_empty() {
+            let first = left_out.first().map_or(Ok(()), |(row, _)| is_metric(row));
+            first.map_err(|unknown| wrong(format!("no row is a metric of the plan: {unknown}")))?;
+        }
+        let labels = |rows: &[&(String, _)]| rows.iter().map(|(row, _)| row.clone()).collect::<Vec<_>>();
+        let axis = |name: &str, labels: &[String]| {
+            Axis::named(name, labels, plan.system, (&settings, &plan.cases)).map_err(wrong)
+        };
+        let rows = axis(&published.corner, &labels(&known))?;
+        let columns = axis(&plan.shape.columns.name, &published.columns)?;
+        let cell = plan.shape.cell;
+        if cell.is_none() && !rows.is_metrics() && !columns.is_metrics() {
+            return Err(wrong("its rows must be metrics: begin the line of headings with `metric`".to_owned()));
+        }
+        let shape = Shape { rows, columns, cell };
+        let left_out = labels(&left_out);
+        Ok(Self { plan, settings, shape, rows: known, columns: &published.columns, understood, left_out })
     }
-    let labels = |rows: &[&(String, _)]| rows.iter().map(|(row, _)| row.clone()).collect::<Vec<_>>();
-    let axis =
-        |name: &str, labels: &[String]| Axis::named(name, labels, plan.system, (&settings, &plan.cases)).map_err(wrong);
-    let rows = axis(&published.corner, &labels(&known))?;
-    let columns = axis(&plan.shape.columns.name, &published.columns)?;
-    let cell = plan.shape.cell;
-    if cell.is_none() && !rows.is_metrics() && !columns.is_metrics() {
-        return Err(wrong("its rows must be metrics: begin the line of headings with `metric`".to_owned()));
+
+    /// Names of the cells that a prediction can be compared with.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> + '_ {
+        self.rows.iter().flat_map(|(row, values)| {
+            let known = self.columns.iter().zip(values).filter(|(_, value)| value.is_some_and(|value| value != 0.0));
+            known.map(move |(column, _)| format!("{row} {column}"))
+        })
     }
-    let table = table::run(plan, &settings, &Shape { rows, columns, cell }, effort, progress)?;
-    Ok(Comparison { cells: cells(&known, &published.columns, &table), understood, left_out: labels(&left_out), table })
+
+    /// Runs them with these settings, which are the plan's but for parameters that somebody varies.
+    pub(crate) fn compare(
+        &self,
+        settings: &Settings,
+        effort: &Effort,
+        progress: Progress<'_>,
+    ) -> Result<Comparison, PlanError> {
+        let table = table::run(self.plan, settings, &self.shape, effort, progress)?;
+        let cells = cells(&self.rows, self.columns, &table);
+        Ok(Comparison { cells, understood: self.understood.clone(), left_out: self.left_out.clone(), table })
+    }
 }
 
 /// The plan's settings with what the heading of the table says.
 fn understand(plan: &Plan, published: &Published, keep: &[&str]) -> Result<(Settings, Vec<String>), PlanError> {
     let found = plan.headings.iter().flat_map(|known| known.found_in(&published.notes));
-    let set: Vec<(String, String)> = found.filter(|(name, _)| !keep.contains(&name.as_str())).collect();
+    // What is said last counts: "one thread" and "no SMT" follow what they are exceptions of.
+    let found: Vec<(String, String)> = found.filter(|(name, _)| !keep.contains(&name.as_str())).collect();
+    let is_last = |at: usize| found[at + 1..].iter().all(|(name, _)| *name != found[at].0);
+    let set: Vec<(String, String)> = (0..found.len()).filter(|at| is_last(*at)).map(|at| found[at].clone()).collect();
     let wrong = |error: PlanError| PlanError::in_file(&published.path, None, &format!("its heading says: {error}"));
     let settings = plan.with(&set).map_err(wrong)?;
     Ok((settings, set.into_iter().map(|(name, value)| format!("{name}={value}")).collect()))
@@ -206,7 +271,8 @@ impl Comparison {
     }
 }
 
-fn median(mut sizes: Vec<f64>) -> f64 {
+/// The median; 0 of nothing.
+pub fn median(mut sizes: Vec<f64>) -> f64 {
     sizes.sort_by(f64::total_cmp);
     match sizes.len() {
         0 => 0.0,

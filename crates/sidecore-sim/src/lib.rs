@@ -5,10 +5,12 @@
 #![forbid(unsafe_code)]
 
 pub mod bakeoff;
+pub mod choose;
 pub mod compare;
 pub mod engine;
 pub mod estimate;
 pub mod faults;
+pub mod fit;
 mod names;
 mod part;
 pub mod plan;

@@ -70,6 +70,25 @@ pub struct Plan {
     pub cases: Vec<Variant>,
     /// What headings of published tables mean in this plan.
     pub headings: Vec<Heading>,
+    /// What may be chosen of it, if the plan says so.
+    pub choice: Option<Choice>,
+}
+
+/// What may be chosen of a plan's system, and what it costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Full name of the parameter that is the load, requests a second.
+    pub load: String,
+    /// Number of the metric that is the 99th percentile of a request's time, us.
+    pub latency: usize,
+    /// Number of the metric that counts requests done in a second.
+    pub rate: usize,
+    /// Full names of parameters with the values that they may have.
+    pub over: Vec<(String, Vec<String>)>,
+    /// Names of parameters or metrics, and the price of one of each.
+    pub cost: Vec<(String, f64)>,
+    /// The worst error of what was predicted and is known, as a part of it, where some is known.
+    pub error: Option<f64>,
 }
 
 /// Settings under a name: a second table of the plan, or a case along an axis.
@@ -125,6 +144,24 @@ impl Plan {
         }
         let all = settings.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" --set ");
         self.system.check(&self.settings).map_err(|wrong| PlanError::of_setting(&all, &wrong.message))
+    }
+
+    /// The full name of a parameter, which may be shortened to what follows its last point.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name.
+    pub fn full_name(&self, name: &str) -> Result<String, String> {
+        self.settings.find(name).map(|index| self.settings.parameter(index).name.clone())
+    }
+
+    /// Whether this text would be a value for the parameter of that full name.
+    ///
+    /// # Errors
+    ///
+    /// If it would not: what is accepted.
+    pub fn accepts(&self, name: &str, text: &str) -> Result<(), String> {
+        self.settings.accepts(name, text)
     }
 
     /// The settings of a variant.

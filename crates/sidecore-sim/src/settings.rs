@@ -2,7 +2,9 @@
 
 mod quantity;
 
-pub(crate) use quantity::{Bits, Bytes, Count, Gbit, KiB, MHz, Mbit, Ms, Ns, NsPerByte, Ratio, Us, balance, notify};
+pub(crate) use quantity::{
+    Bits, Bytes, Count, Gbit, KiB, MHz, Mbit, Ms, Ns, NsPerByte, Rate, Ratio, Us, balance, notify,
+};
 
 use crate::names::unknown;
 use quantity::Reader;

@@ -13,6 +13,7 @@ use crate::estimate::{Effort, Estimate, estimate};
 use crate::settings::{Parameter, Settings};
 use serde::de::DeserializeOwned;
 use serde::de::value::Error;
+use sidecore_core::time::Nanos;
 
 /// A modelled system. It has no state: everything about a run is in its settings and its seed.
 #[derive(Debug)]
@@ -122,6 +123,12 @@ pub struct Outcome {
     pub limit: String,
     /// Hash of the run.
     pub trace: u64,
+}
+
+/// The time below which this part of the times is, which are put in order; not a number of none.
+fn percentile(times: &mut [Nanos], part: f64) -> f64 {
+    times.sort_unstable();
+    times.get((times.len() as f64 * part) as usize).map_or(f64::NAN, |time| *time as f64)
 }
 
 /// What is used most of these, each with how much of it is used.

@@ -72,6 +72,7 @@ pub(super) fn write(
     Ok(())
 }
 
-fn write_file(path: &Path, text: &str) -> Result<(), String> {
+/// Writes a file, or says why not.
+pub(super) fn write_file(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }

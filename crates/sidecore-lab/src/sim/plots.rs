@@ -5,7 +5,7 @@ use crate::report::{bytes, digits};
 use sidecore_sim::plan::Plan;
 use sidecore_sim::table::Table;
 
-const SIZE: (u32, u32) = (760, 360);
+pub(super) const SIZE: (u32, u32) = (760, 360);
 
 /// A table with what it is a table of.
 pub(super) struct Sheet {

@@ -2,7 +2,7 @@
 
 use super::output::{self, STOPPED, progress};
 use super::plots::{self, Plot, Sheet};
-use super::{bench_rows, compare};
+use super::{bench_rows, compare, fit};
 use crate::args::Plans;
 use crate::machine;
 use crate::output::print;
@@ -16,22 +16,19 @@ use sidecore_sim::table::{self, Table};
 use std::path::PathBuf;
 
 /// Name of a plan's own table beside its variants.
-const OWN: &str = "as published";
+pub(super) const OWN: &str = "as published";
 
 pub(super) fn run(args: &Plans) -> Result<bool, String> {
     if args.compare.is_some() && args.files.len() != 1 {
         return Err("--compare takes one plan: name the one that the table is about".to_owned());
     }
-    let read = |path: &PathBuf| {
-        let mut plan = Plan::read(path)?;
-        plan.set_all(&args.set)?;
-        Ok(plan)
-    };
-    let plans: Result<Vec<Plan>, PlanError> = args.files.iter().map(read).collect();
-    let plans = plans.map_err(|error| error.to_string())?;
+    let plans = read(&args.files, &args.set)?;
     if args.parameters {
         let text: String = plans.iter().map(|plan| parameters(plan).to_text() + "\n").collect();
         return print(&text).map(|()| true);
+    }
+    if args.sensitivity {
+        return fit::sensitivity(&plans, args);
     }
     match &args.compare {
         Some(path) if path.extension().is_some_and(|extension| extension == "json") => {
@@ -40,6 +37,17 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
         Some(path) => compare::run(&plans[0], path, args),
         None => tables(&plans, args),
     }
+}
+
+/// Reads plans and sets what the command line says.
+pub(super) fn read(files: &[PathBuf], set: &[String]) -> Result<Vec<Plan>, String> {
+    let read = |path: &PathBuf| {
+        let mut plan = Plan::read(path)?;
+        plan.set_all(set)?;
+        Ok(plan)
+    };
+    let plans: Result<Vec<Plan>, PlanError> = files.iter().map(read).collect();
+    plans.map_err(|error| error.to_string())
 }
 
 fn parameters(plan: &Plan) -> Grid {

@@ -41,6 +41,12 @@ impl Random {
         sample * mean
     }
 
+    /// From (1 - `part`) to (1 + `part`) times the mean, each as likely.
+    #[inline]
+    pub fn around(&mut self, mean: f64, part: f64) -> f64 {
+        mean * (1.0 + part * (2.0 * self.uniform() - 1.0))
+    }
+
     /// Normally distributed.
     #[inline]
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {

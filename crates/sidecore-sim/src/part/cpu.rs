@@ -147,12 +147,13 @@ impl<E: Copy> Cpu<E> {
         done
     }
 
-    /// The processor with an idle core, or else an idle thread; the one that ran this owner last if it is among them.
+    /// The idle thread that ran this owner last, whatever its sibling does, since its caches are warm; else one of an idle core,
+    /// else any idle thread.
     fn free_processor(&self, section: &Section) -> Option<usize> {
         let idle = |index: &usize| self.processors[*index].running.is_none();
         let rank = |index: &usize| {
             let core_busy = self.sibling(*index).is_some_and(|sibling| !idle(&sibling));
-            (core_busy, self.processors[*index].last_owner != Some(section.owner))
+            (self.processors[*index].last_owner != Some(section.owner), core_busy)
         };
         (0..self.processors.len()).filter(idle).min_by_key(rank)
     }

@@ -1,7 +1,7 @@
 //! Reading a plan: typed structs by serde, with the places of what they hold, so that each error names its line.
 
 use super::axis::{Axis, Shape, metric};
-use super::{Changes, Heading, MAX_CELLS, NUMBER, Plan, PlanError, Variant};
+use super::{Changes, Choice, Heading, MAX_CELLS, NUMBER, Plan, PlanError, Variant};
 use crate::names::unknown;
 use crate::settings::{Origin, Parameter, Settings, Source};
 use crate::system::{self, System};
@@ -39,9 +39,24 @@ struct Written {
     case: Vec<WrittenVariant>,
     #[serde(default)]
     heading: Vec<WrittenHeading>,
+    choose: Option<Spanned<WrittenChoice>>,
 }
 
-const OWN_KEYS: [&str; 9] = ["system", "title", "about", "include", "plot", "table", "variant", "case", "heading"];
+const OWN_KEYS: [&str; 10] =
+    ["system", "title", "about", "include", "plot", "table", "variant", "case", "heading", "choose"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenChoice {
+    load: Spanned<String>,
+    latency: Spanned<String>,
+    rate: Spanned<String>,
+    #[serde(default)]
+    over: BTreeMap<Spanned<String>, Spanned<Values>>,
+    #[serde(default)]
+    cost: BTreeMap<String, f64>,
+    error: Option<f64>,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -228,6 +243,7 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
         plot: written.plot.iter().map(metric).collect::<Result<_, _>>()?,
         variants: written.variant.into_iter().map(variant).collect::<Result<_, _>>()?,
         headings: written.heading.into_iter().map(|it| heading(file, it, &settings)).collect::<Result<_, _>>()?,
+        choice: written.choose.as_ref().map(|it| choice(file, it.get_ref(), system, &settings)).transpose()?,
         cases,
         settings,
     };
@@ -301,10 +317,7 @@ fn axis(file: &File, over: &Spanned<Over>, system: &System, known: Known<'_>) ->
     let (Some((name, values)), 1) = (over.get_ref().iter().next(), over.get_ref().len()) else {
         return Err(file.wrong(over)("an axis goes over one thing: write { NAME = [VALUES] }".to_owned()));
     };
-    let labels: Vec<String> = match values.get_ref() {
-        Values::List(list) => list.iter().map(Scalar::to_string).collect(),
-        Values::Range(range) => range.labels().map_err(file.wrong(values))?,
-    };
+    let labels = values.get_ref().labels().map_err(file.wrong(values))?;
     if labels.is_empty() || labels.len() > MAX_AXIS {
         let message = format!("an axis has 1 to {MAX_AXIS} values, this one {}", labels.len());
         return Err(file.wrong(values)(message));
@@ -314,6 +327,15 @@ fn axis(file: &File, over: &Spanned<Over>, system: &System, known: Known<'_>) ->
         labels.iter().try_for_each(|label| known.0.accepts(&axis.name, label)).map_err(file.wrong(values))?;
     }
     Ok(axis)
+}
+
+impl Values {
+    fn labels(&self) -> Result<Vec<String>, String> {
+        match self {
+            Self::List(list) => Ok(list.iter().map(Scalar::to_string).collect()),
+            Self::Range(range) => range.labels(),
+        }
+    }
 }
 
 impl Range {
@@ -357,6 +379,33 @@ fn changes(file: &File, set: &Set, settings: &Settings, is_number: bool) -> Resu
         Ok((name.clone(), text))
     };
     set.iter().map(change).collect()
+}
+
+/// What the plan says may be chosen.
+fn choice(
+    file: &File,
+    written: &WrittenChoice,
+    system: &'static System,
+    settings: &Settings,
+) -> Result<Choice, PlanError> {
+    let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
+    let parameter = |name: &Spanned<String>| {
+        let index = settings.find(name.get_ref()).map_err(file.wrong(name))?;
+        Ok(settings.parameter(index).name.clone())
+    };
+    let one = |(name, values): (&Spanned<String>, &Spanned<Values>)| {
+        let (full, labels) = (parameter(name)?, values.get_ref().labels().map_err(file.wrong(values))?);
+        labels.iter().try_for_each(|label| settings.accepts(&full, label)).map_err(file.wrong(values))?;
+        Ok((full, labels))
+    };
+    Ok(Choice {
+        load: parameter(&written.load)?,
+        latency: metric(&written.latency)?,
+        rate: metric(&written.rate)?,
+        over: written.over.iter().map(one).collect::<Result<_, _>>()?,
+        cost: written.cost.iter().map(|(name, price)| (name.clone(), *price)).collect(),
+        error: written.error,
+    })
 }
 
 fn heading(file: &File, written: WrittenHeading, settings: &Settings) -> Result<Heading, PlanError> {

@@ -57,6 +57,7 @@ units! {
     Microsecond Us "us" "number" f64 1e3;
     Millisecond Ms "ms" "number" f64 1e6;
     NanosecondPerByte NsPerByte "ns/B" "number" f64 1e2;
+    PerSecond Rate "1/s" "number" f64;
     MegabitPerSecond Mbit "Mbit/s" "number" f64;
     GigabitPerSecond Gbit "Gbit/s" "number" f64 1e3;
 }

@@ -5,8 +5,8 @@
 
 mod lane;
 
-use super::{Metric, Model, Outcome, Rule, metric};
-use crate::settings::{Bytes, Count, Ns, Ratio, notify, settings};
+use super::{Metric, Model, Outcome, Rule, metric, percentile};
+use crate::settings::{Bytes, Count, Ns, Rate, Ratio, notify, settings};
 use lane::{Arrival, lane};
 use sidecore_core::policy::notify::Notify;
 
@@ -22,6 +22,8 @@ settings! {
             depth: Count<1, 4096>,
             /// Part of the capacity; 0: always `depth` in flight.
             load: Ratio<0, 99>,
+            /// Requests a second that come by themselves; 0: as `load` says.
+            rate_per_s: Rate<0, 1_000_000_000>,
             open_ns: Time,
             requests: Count<100, 100_000_000>,
         }
@@ -136,7 +138,10 @@ impl Model for Machine {
 
     fn run(&self, seed: u64) -> Outcome {
         let (load, policy) = (self.client.load.get(), self.service.notify);
-        let arrival = if load > 0.0 {
+        let rate = self.client.rate_per_s.get();
+        let arrival = if rate > 0.0 {
+            Arrival::Open(1e9 / rate)
+        } else if load > 0.0 {
             let capacity = lane(self, Arrival::Closed(CAPACITY_DEPTH), Notify::Spin, CAPACITY_REQUESTS, seed).0.rate();
             Arrival::Open(1e9 / (capacity * load))
         } else {
@@ -147,11 +152,8 @@ impl Model for Machine {
         let cpu = [per(world.client.cpu), per(world.sidecore.cpu)];
         let busy = world.sidecore.worked / engine.now().max(1) as f64 * 100.0;
         let mean = per(world.times.iter().sum::<u64>() as f64);
-        world.times.sort_unstable();
-        let at = |part: f64| {
-            world.times.get((world.times.len() as f64 * part) as usize).map_or(f64::NAN, |t| *t as f64 / 1e3)
-        };
-        let values = vec![world.rate(), mean, at(0.5), at(0.99), cpu[0], cpu[1]];
+        let [p50, p99] = [0.5, 0.99].map(|part| percentile(&mut world.times, part) / 1e3);
+        let values = vec![world.rate(), mean, p50, p99, cpu[0], cpu[1]];
         let limit = if busy > 90.0 { format!("sidecore {busy:.0} %") } else { format!("client sidecore {busy:.0} %") };
         Outcome { values, limit, trace: engine.trace() }
     }

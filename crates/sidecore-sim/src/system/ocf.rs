@@ -21,7 +21,12 @@ use service::Service;
 pub(super) const METRICS: &[Metric] = &[
     metric("mbit_per_s", "Mbit/s", "payload encrypted in a second"),
     metric("ops_per_s", "1/s", "requests done in a second"),
-    metric("latency_us", "us", "mean time from a client's submission to its reply"),
+    metric(
+        "latency_us",
+        "us",
+        "mean time of a request: from a client's submission, or since it came by itself, to its reply",
+    ),
+    metric("p99_us", "us", "99th percentile of it"),
     metric("cpu_percent", "%", "processor in the kernel, in interrupts and in the sidecore"),
     metric("user_percent", "%", "processor in the clients' programs"),
     metric("interrupts_per_s", "1/s", "interrupts in a second"),
@@ -71,9 +76,9 @@ impl Model for Ocf {
     }
 
     fn run(&self, seed: u64) -> Outcome {
-        let (counted, trace) = match self.service.software {
+        let (counted, p99, trace) = match self.service.software {
             Software::Sidecore => machine::run(self, Service::new(self), seed),
-            Software::Ocf => machine::run(self, Kernel::new(self.clients()), seed),
+            Software::Ocf => machine::run(self, Kernel::new(self), seed),
         };
         let [elapsed, done, latency, interrupts, switches, user, kernel, bus, memory, card] = counted;
         let per_second = |count: f64| count * 1e9 / elapsed.max(1.0);
@@ -86,7 +91,8 @@ impl Model for Ocf {
         let rated = mbit * 100.0 / (self.card.rated_mbit_per_s.get() * cards);
         let (interrupts, switches) = (per_second(interrupts), per_second(switches));
         let latency = latency / done / 1e3;
-        let values = vec![mbit, ops, latency, kernel, user, interrupts, switches, card, bus, memory, rated];
+        let p99 = p99 / 1e3;
+        let values = vec![mbit, ops, latency, p99, kernel, user, interrupts, switches, card, bus, memory, rated];
         let limit = limit(&[("cpu", kernel + user), ("bus", bus), ("memory", memory)], ("card", card));
         Outcome { values, limit, trace }
     }

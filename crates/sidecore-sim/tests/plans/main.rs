@@ -1,5 +1,6 @@
 //! The plans of this project, against what others measured and what must hold.
 
+mod choose;
 mod nic;
 mod pair;
 mod streams;

@@ -23,38 +23,53 @@ fn metric(outcome: &Outcome, name: &str) -> f64 {
     outcome.values[plan.system.metrics.iter().position(|known| known.name == name).unwrap()]
 }
 
-/// Cells of both published tables, with the number of threads.
-fn calibrated(seed: u64) -> Vec<(u32, Cell)> {
+/// Cells of the published tables, with the number of threads and the poll time.
+fn calibrated(seed: u64) -> Vec<((u32, u32), Cell)> {
     let mut all = Vec::new();
-    for (file, threads) in [("zvm_table1.csv", 10), ("zvm_table3.csv", 1)] {
+    for (file, threads, poll) in
+        [("zvm_table1.csv", 10, 1_500), ("zvm_table3.csv", 1, 1_500), ("zvm_table4.csv", 1, 50)]
+    {
         let published = Published::read(&root().join("docs/published").join(file)).unwrap();
-        let comparison =
-            compare(&plan(&[]), &published, &[], &Effort::once(seed), &mut |_, _| ControlFlow::Continue(())).unwrap();
-        assert!(comparison.understood.contains(&format!("guest.threads={threads}")), "{:?}", comparison.understood);
-        assert!(comparison.understood.ends_with(&["guest.poll_us=250".to_owned()]), "{:?}", comparison.understood);
-        all.extend(comparison.cells.into_iter().map(|cell| (threads, cell)));
+        let go = &mut |_, _| ControlFlow::Continue(());
+        let comparison = compare(&plan(&[]), &published, &[], &Effort::once(seed), go).unwrap();
+        let understood =
+            [format!("guest.threads={threads}"), "host.smt=off".to_owned(), format!("guest.poll_us={poll}")];
+        assert_eq!(comparison.understood, understood);
+        let (median, rule) = (comparison.median_error(), comparison.rule_errors().unwrap().0);
+        assert!(median <= 0.05 && rule > 5.0 * median, "{file}: {median}, the simplest rule {rule}");
+        all.extend(comparison.cells.into_iter().map(|cell| ((threads, poll), cell)));
     }
     all
 }
 
-/// Cells that are not within 15 %, with the error that is reached. All three are waits for the host.
-const BEYOND: [(u32, &str, &str, f64); 3] =
-    [(10, "NSERV", "polling", 0.25), (10, "NSERV", "interrupts", 0.28), (1, "NSERV", "baseline", 0.18)];
+/// Cells that are not within 15 %, with the error that is reached: waits of a few us for the host, and what a program's
+/// cold caches cost.
+const BEYOND: [((u32, u32), &str, &str, f64); 5] = [
+    ((10, 1_500), "NSERV", "polling", 0.48),
+    ((10, 1_500), "NSERV", "interrupts", 0.21),
+    ((1, 1_500), "NSERV", "baseline", 0.18),
+    ((1, 1_500), "NSERV", "interrupts", 0.18),
+    ((1, 1_500), "guest_busy_per_1000", "baseline", 0.18),
+];
 
 #[test]
 fn published_cells_are_within_reach() {
     let cells = calibrated(1);
-    let mut sizes: Vec<f64> = cells.iter().map(|(_, cell)| cell.error.abs()).collect();
-    sizes.sort_by(f64::total_cmp);
-    assert_eq!(sizes.len(), 54);
-    let median = f64::midpoint(sizes[26], sizes[27]);
-    assert!(median <= 0.05, "{median}");
-    for (threads, cell) in cells {
+    assert_eq!(cells.len(), 81);
+    for (table, cell) in cells {
         let known =
-            BEYOND.iter().find(|(t, row, column, _)| *t == threads && *row == cell.row && *column == cell.column);
+            BEYOND.iter().find(|(of, row, column, _)| *of == table && *row == cell.row && *column == cell.column);
         let most = known.map_or(0.15, |known| known.3);
-        assert!(cell.error.abs() <= most, "{threads} threads: {cell:?}");
+        assert!(cell.error.abs() <= most, "{table:?}: {cell:?}");
     }
+}
+
+/// With ten threads and interrupts, requests follow each other without the timer: it may only make things worse.
+#[test]
+fn guests_that_poll_more_rarely_are_not_faster() {
+    let rate = |poll: &str| metric(&run(&["host.mode=interrupts", "guest.threads=10", poll], 1), "ETR");
+    let rates = ["guest.poll_us=50", "guest.poll_us=500", "guest.poll_us=1500", "guest.poll_us=6000"].map(rate);
+    assert!(rates.windows(2).all(|pair| pair[1] < pair[0] * 1.03), "{rates:?}");
 }
 
 #[test]
@@ -94,8 +109,8 @@ fn headings_say_which_table_it_is() {
     let published = Published::read(&path).unwrap();
     let found = compare(&plan(&[]), &published, &[], &Effort::once(1), &mut |_, _| ControlFlow::Continue(())).unwrap();
     assert_eq!(found.understood, ["guest.threads=1", "host.smt=on", "guest.poll_us=50"]);
-    // One request in each of ten guests every 300 us.
-    assert!(found.cells[0].error.abs() < 0.02, "{:?}", found.cells);
+    // One request in each of ten guests every 50 us, or as soon as it is there.
+    assert!(found.cells[0].predicted > 100_000.0, "{:?}", found.cells);
 }
 
 #[test]
@@ -109,6 +124,27 @@ fn a_guest_gets_its_depth_each_tick() {
 fn threads_of_a_core_share_it() {
     let busy = |smt| metric(&run(&["host.cores=2", "host.mode=interrupts", smt], 1), "total_busy_per_1000");
     assert!(busy("host.smt=on") > busy("host.smt=off") * 1.1);
+}
+
+/// Also where cores are idle: a virtual CPU goes back to where it ran.
+#[test]
+fn siblings_cost_time_on_a_machine_that_is_hardly_used() {
+    let settings = ["host.mode=interrupts", "guest.threads=10"];
+    let busy = |smt: &[&str]| metric(&run(&[&settings[..], smt].concat(), 1), "total_busy_per_1000");
+    let (alone, fast, slow) = (
+        busy(&["host.smt=off"]),
+        busy(&["host.smt=on", "host.smt_speed=0.9"]),
+        busy(&["host.smt=on", "host.smt_speed=0.5"]),
+    );
+    assert!(alone < fast && fast * 1.05 < slow, "{alone} {fast} {slow}");
+}
+
+#[test]
+fn requests_that_come_by_themselves_are_done_or_wait() {
+    let at = |rate: &str| run(&["service.software=sidecore", rate], 1);
+    let (calm, over) = (at("guest.rate_per_s=30000"), at("guest.rate_per_s=900000"));
+    assert!((metric(&calm, "ETR") / 30_000.0 - 1.0).abs() < 0.05 && metric(&calm, "p99_us") < 400.0, "{calm:?}");
+    assert!(metric(&over, "ETR") < 400_000.0 && metric(&over, "p99_us") > 10_000.0, "{over:?}");
 }
 
 #[test]
@@ -126,9 +162,8 @@ fn a_guest_that_is_woken_does_not_wait_for_its_timer() {
 fn what_contradicts_itself_is_refused() {
     for (setting, names) in [
         ("host.poll_most_us=10", "host.poll_least_us"),
-        ("guest.poll_scale=0.01", "guest.poll_scale"),
         ("adapter.engines=9", "adapter.engines"),
-        ("guest.poll_us=3000", "guest.poll_us"),
+        ("guest.poll_us=30000", "guest.poll_us"),
         ("notify.guest=timer", "notify.guest"),
     ] {
         let mut plan = plan(&[]);

@@ -44,12 +44,23 @@ rows = { notify = ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-
 columns = { metric = ["ops_per_s", "p50_us", "p99_us", "client_cpu_us", "service_cpu_us"] }
 "#;
 
+/// What an engineer would choose here: how both sides wait, by the CPU time that a request takes.
+const CHOOSE: &str = r#"
+[choose]
+load = "client.rate_per_s"
+latency = "p99_us"
+rate = "ops_per_s"
+over = { "service.notify" = ["spin", "park", "timer(50us)", "timer(250us)", "coalesce(4,50us)", "coalesce(16,100us)", "break-even", "learn"] }
+cost = { client_cpu_us = 1, service_cpu_us = 1 }
+"#;
+
 const CLIENT: &str = r#"
 [client]
 op = "aes-256-gcm"
 size = 1024
 depth = 64
 load = 0.1
+rate_per_s = 0
 requests = 20_000
 "#;
 
@@ -103,6 +114,7 @@ impl Machine {
              about = \"One client and one sidecore on a core each.\"\n",
         );
         text += TABLE;
+        text += CHOOSE;
         text += CLIENT;
         let mut part = "client";
         for (of, name, value, meaning) in self.entries() {

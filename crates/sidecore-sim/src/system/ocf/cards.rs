@@ -19,8 +19,9 @@ pub(super) struct Hardware {
     pub(super) cards: u32,
     pub(super) bus: f64,
     pub(super) memory: f64,
-    /// A card's time for a request beside its bytes, and for a byte.
+    /// A card's time for a request beside its bytes, by how much of it that strays to either side, and for a byte.
     pub(super) fixed: f64,
+    pub(super) variation: f64,
     pub(super) per_byte: f64,
     /// A card's buffer, and other bus use of a request, bytes.
     pub(super) buffer: f64,
@@ -129,7 +130,7 @@ impl Cards {
                 }
             }
             Event::Engine(card) => self.ended(engine, card),
-            Event::Cpu(_) | Event::Start(_) | Event::Due(_) => {}
+            Event::Cpu(_) | Event::Arrival(_) | Event::Due(_) => {}
         }
         self.done.len() > before
     }
@@ -159,6 +160,9 @@ impl Cards {
     }
 
     fn begin(&mut self, engine: &mut Engine<Event>, number: u32, stage: Stage) {
+        let Hardware { fixed, variation, .. } = self.hardware;
+        // The bridge answers sooner or later; without that, cards stay in step for ever.
+        let fixed = if stage == Stage::Fetch { engine.random().around(fixed, variation) } else { 0.0 };
         let card = &mut self.each[number as usize];
         card.stage = stage;
         let Some((request, _)) = card.record.front() else { return };
@@ -169,7 +173,7 @@ impl Cards {
         let any = f64::INFINITY;
         // Engine's time; bytes over the bus and how fast the card takes part in it; the same of the memory.
         let (time, bus, memory) = match stage {
-            Stage::Fetch => (self.hardware.fixed, (self.hardware.command, any), (0.0, any)),
+            Stage::Fetch => (fixed, (self.hardware.command, any), (0.0, any)),
             Stage::Fill => (0.0, (first, any), (0.0, any)),
             Stage::Stream => (compute, (2.0 * streamed, 2.0 * streamed / compute), (streamed, streamed / compute)),
             Stage::Drain => (0.0, (first, any), (first, any)),

@@ -2,14 +2,19 @@
 
 use super::cards::{Finished, Request};
 use super::machine::{Event, Machine, Software, Step};
+use super::parameters::Ocf;
 use crate::engine::Engine;
-use crate::part::cpu::Section;
+use crate::part::cpu::{Level, Section};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
 /// The framework and the processes that use it, each with a session of its own and one request at a time.
 pub(super) struct Kernel {
     submitted: Vec<Nanos>,
+    /// Requests that came to each process by themselves and were not begun, and whether it is at one.
+    arrived: Vec<VecDeque<Nanos>>,
+    busy: Vec<bool>,
+    is_open: bool,
     /// Requests for the kernel's thread.
     queue: VecDeque<u32>,
     thread_awake: bool,
@@ -17,14 +22,32 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    pub(super) fn new(clients: u32) -> Self {
-        let submitted = vec![0; clients as usize];
-        Self { submitted, queue: VecDeque::new(), thread_awake: false, reaped: Vec::new() }
+    pub(super) fn new(set: &Ocf) -> Self {
+        let clients = set.clients() as usize;
+        let (submitted, arrived, busy) = (vec![0; clients], vec![VecDeque::new(); clients], vec![false; clients]);
+        Self {
+            submitted,
+            arrived,
+            busy,
+            is_open: set.gap().is_some(),
+            queue: VecDeque::new(),
+            thread_awake: false,
+            reaped: Vec::new(),
+        }
     }
 
+    /// The kernel's thread begins a request. It goes before processes that were woken, and holds interrupts off, since the
+    /// driver runs at the level of its card's.
     fn thread(machine: &Machine) -> Section {
         let host = &machine.set.host;
-        Machine::section(Step::Serve, machine.set.clients(), host.dispatch_us.ns() + host.driver_us.ns())
+        let time = host.dispatch_us.ns() + host.driver_us.ns();
+        Section { level: Level::Interrupt, ..Machine::section(Step::Serve, machine.set.clients(), time) }
+    }
+
+    /// The same with the switch to it.
+    fn woken(machine: &Machine) -> Section {
+        let thread = Self::thread(machine);
+        Section { time: thread.time + machine.set.host.switch_us.nanos(), ..thread }
     }
 
     /// The kernel's thread gave a request to its session's card, and goes on while there are more.
@@ -47,15 +70,31 @@ impl Kernel {
         machine.line_busy = !machine.cards.done.is_empty();
         machine.line_busy.then(|| machine.interrupt())
     }
+
+    /// What is complete is taken from the cards.
+    fn reap(&mut self, machine: &mut Machine) -> Section {
+        self.reaped.append(&mut machine.cards.done);
+        let time = machine.set.host.reap_us.ns() * self.reaped.len() as f64;
+        Machine::section(Step::Reap, machine.set.clients() + 1, time)
+    }
 }
 
 impl Software for Kernel {
+    fn arrived(&mut self, machine: &mut Machine, now: Nanos, client: u32) {
+        let number = client as usize;
+        self.arrived[number].push_back(now);
+        if !std::mem::replace(&mut self.busy[number], true) {
+            machine.ready.push(machine.user(client));
+        }
+    }
+
     fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
         let (client, bytes, host) = (section.owner, machine.set.bytes(), machine.set.host);
         match Step::of(section) {
             Step::User => {
                 machine.cards.write_back(engine, machine.set.copied());
-                self.submitted[client as usize] = engine.now();
+                let arrived = self.arrived[client as usize].pop_front().filter(|_| self.is_open);
+                self.submitted[client as usize] = arrived.unwrap_or(engine.now());
                 let time = host.submit_us.ns() + host.copy_ns_per_byte.get() * bytes + machine.set.map();
                 return Some(Machine::section(Step::Submit, client, time));
             }
@@ -63,20 +102,19 @@ impl Software for Kernel {
                 machine.cards.write_back(engine, bytes);
                 self.queue.push_back(client);
                 if !std::mem::replace(&mut self.thread_awake, true) {
-                    machine.ready.push(Self::thread(machine));
+                    machine.ready.push(Self::woken(machine));
                 }
             }
             Step::Return => {
                 machine.cards.write_back(engine, bytes);
                 machine.replied(engine.now(), self.submitted[client as usize]);
-                machine.ready.push(machine.user(client));
+                let goes_on = !self.is_open || !self.arrived[client as usize].is_empty();
+                self.busy[client as usize] = goes_on;
+                // It keeps the processor: others that were woken wait until it sleeps, or until an interrupt has come.
+                return goes_on.then(|| machine.user(client));
             }
             Step::Serve => return self.dispatched(machine, engine),
-            Step::Interrupt => {
-                self.reaped.append(&mut machine.cards.done);
-                let time = host.reap_us.ns() * self.reaped.len() as f64;
-                return Some(Machine::section(Step::Reap, section.owner, time));
-            }
+            Step::Interrupt => return Some(self.reap(machine)),
             Step::Reap => return self.reaped(machine),
             Step::Sleep | Step::Wake | Step::Look => {}
         }

@@ -5,6 +5,7 @@ use super::cards::Cards;
 use super::parameters::Ocf;
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section, Shape};
+use crate::system::percentile;
 use sidecore_core::time::Nanos;
 
 /// What happens.
@@ -18,8 +19,8 @@ pub(super) enum Event {
     Memory,
     /// That card's engine is done with its stage.
     Engine(u32),
-    /// That client begins.
-    Start(u32),
+    /// A request for that client to make; without arrivals of their own, its first one.
+    Arrival(u32),
     /// Completions of that lane may have to be announced.
     Due(u32),
 }
@@ -66,6 +67,9 @@ impl Step {
 
 /// What runs on the machine.
 pub(super) trait Software {
+    /// A request came for a client to make.
+    fn arrived(&mut self, machine: &mut Machine, now: Nanos, client: u32);
+
     /// A section ended; its owner goes on with the answer at once.
     fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section>;
 
@@ -90,6 +94,8 @@ pub(super) struct Machine {
     interrupts: u64,
     done: u64,
     latency: f64,
+    /// Time of each request that is counted, ns.
+    times: Vec<Nanos>,
 }
 
 /// Between two instants: time, requests done and their latencies, interrupts, context switches, time of users and of the
@@ -117,14 +123,15 @@ impl Machine {
     /// No two runs through the same code take equally long: caches, refresh, clock ticks. Without that, closed loops lock
     /// into phases that no real machine keeps.
     fn varied(&self, engine: &mut Engine<Event>, section: Section) -> Section {
-        let factor = 1.0 + self.set.host.variation.get() * (2.0 * engine.random().uniform() - 1.0);
-        Section { time: (section.time as f64 * factor).round() as Nanos, ..section }
+        let time = engine.random().around(section.time as f64, self.set.host.variation.get());
+        Section { time: time.round() as Nanos, ..section }
     }
 
     /// A client has its reply.
     pub(super) fn replied(&mut self, now: Nanos, submitted: Nanos) {
         self.done += 1;
         self.latency += (now - submitted) as f64;
+        self.times.push(now - submitted);
     }
 
     fn counters(&self, now: Nanos) -> Counters {
@@ -158,7 +165,13 @@ impl<S: Software> World for Running<S> {
             return machine.ready.clear();
         }
         match event {
-            Event::Start(client) => machine.ready.push(machine.user(client)),
+            Event::Arrival(client) => {
+                if let Some(gap) = machine.set.gap() {
+                    let gap = engine.random().exponential(gap).round() as Nanos;
+                    engine.after(gap, event);
+                }
+                software.arrived(machine, engine.now(), client);
+            }
             Event::Due(lane) => software.due(machine, lane),
             _ => {
                 let interrupts = machine.cards.handle(engine, event) && software.is_interrupted();
@@ -178,19 +191,20 @@ impl<S: Software> World for Running<S> {
 /// Requests that are not counted at the start, for each that may be in flight, and beside that.
 const WARM_UP: u64 = 4;
 const WARM_UP_LEAST: u64 = 400;
-/// Requests that are counted.
+/// Requests that are counted, and as many more where they come by themselves, whose tail is wanted.
 const COUNTED: u64 = 4_000;
+const COUNTED_OPEN: u64 = 20_000;
 /// Clients begin within this time, ns.
 const STARTS: Nanos = 1_000_000;
 /// A run that takes longer is stuck, ns.
 const END: Nanos = 1_000_000_000_000;
 
-/// Runs the software: what was counted, and the hash of the run.
-pub(super) fn run<S: Software>(set: &Ocf, software: S, seed: u64) -> (Counters, u64) {
+/// Runs the software: what was counted, the 99th percentile of the requests' times, ns, and the hash of the run.
+pub(super) fn run<S: Software>(set: &Ocf, software: S, seed: u64) -> (Counters, f64, u64) {
     let mut engine = Engine::new(seed);
     for client in 0..set.clients() {
-        let at = engine.random().below(STARTS);
-        engine.schedule(at, Event::Start(client));
+        let at = engine.random().below(set.gap().map_or(STARTS, |gap| (2.0 * gap) as Nanos));
+        engine.schedule(at, Event::Arrival(client));
     }
     let warm = WARM_UP_LEAST + WARM_UP * u64::from(set.clients() * set.client.in_flight.get());
     let shape =
@@ -204,11 +218,15 @@ pub(super) fn run<S: Software>(set: &Ocf, software: S, seed: u64) -> (Counters, 
         interrupts: 0,
         done: 0,
         latency: 0.0,
+        times: Vec::new(),
     };
     let mut world = Running { machine, software };
-    let [before, after] = [warm, warm + COUNTED].map(|requests| {
+    let counted = if set.gap().is_some() { COUNTED_OPEN } else { COUNTED };
+    let [before, after] = [warm, warm + counted].map(|requests| {
+        world.machine.times.clear();
         while world.machine.done < requests && engine.step(&mut world, END) {}
         world.machine.counters(engine.now())
     });
-    (std::array::from_fn(|counter| after[counter] - before[counter]), engine.trace())
+    let p99 = percentile(&mut world.machine.times, 0.99);
+    (std::array::from_fn(|counter| after[counter] - before[counter]), p99, engine.trace())
 }

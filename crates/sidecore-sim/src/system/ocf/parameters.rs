@@ -1,7 +1,7 @@
 //! What can be set, and what it means for a run.
 
 use super::cards::Hardware;
-use crate::settings::{Bits, Bytes, Count, KiB, MHz, Mbit, NsPerByte, Ratio, Us, balance, settings};
+use crate::settings::{Bits, Bytes, Count, KiB, MHz, Mbit, NsPerByte, Rate, Ratio, Us, balance, settings};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 
@@ -15,6 +15,8 @@ settings! {
             threads: Count<1, 256>,
             size: Bytes<8, 65_536>,
             in_flight: Count<1, 64>,
+            /// Of all threads together; 0: each asks again as soon as it is answered.
+            rate_per_s: Rate<0, 1_000_000_000>,
             user_us: Time,
             copies: Count<0, 2>,
             arena_kib: KiB<1, 65_536>,
@@ -81,6 +83,12 @@ impl Ocf {
         self.client.threads.get()
     }
 
+    /// Mean time between two requests that come to a thread by themselves, ns; `None`: it asks again when it is answered.
+    pub(super) fn gap(&self) -> Option<f64> {
+        let rate = self.client.rate_per_s.get();
+        (rate > 0.0).then(|| 1e9 * f64::from(self.clients()) / rate)
+    }
+
     /// Payload of a request, bytes.
     pub(super) fn bytes(&self) -> f64 {
         f64::from(self.client.size.get())
@@ -120,6 +128,7 @@ impl Ocf {
             bus: width / 8.0 * clock / 1e3 * slot.efficiency.get(),
             memory: self.memory.write_mbit_per_s.get() / 8e3,
             fixed: card.fixed_us.ns(),
+            variation: self.host.variation.get(),
             per_byte: card.per_byte_ns.get(),
             buffer: f64::from(card.buffer_bytes.get()),
             command: f64::from(card.command_bytes.get()),

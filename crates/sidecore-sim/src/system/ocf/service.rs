@@ -52,17 +52,20 @@ struct Client {
     /// A moment at which its completions are due is scheduled.
     timed: bool,
     submitted_at: Vec<Nanos>,
+    /// Requests that came by themselves and were not submitted; `None`: there is always one.
+    arrived: Option<VecDeque<Nanos>>,
     free: Vec<u32>,
     submitted: VecDeque<u32>,
     completed: VecDeque<u32>,
 }
 
 impl Client {
-    fn new(in_flight: u32) -> Self {
+    fn new(in_flight: u32, is_open: bool) -> Self {
         Self {
-            asleep: false,
+            asleep: is_open,
             timed: false,
             submitted_at: vec![0; in_flight as usize],
+            arrived: is_open.then(VecDeque::new),
             free: (0..in_flight).rev().collect(),
             submitted: VecDeque::new(),
             completed: VecDeque::new(),
@@ -71,7 +74,8 @@ impl Client {
 
     /// Whether it can go on without an answer.
     fn has_work(&self) -> bool {
-        !self.free.is_empty() || !self.completed.is_empty()
+        let is_asked = self.arrived.as_ref().is_none_or(|arrived| !arrived.is_empty());
+        (!self.free.is_empty() && is_asked) || !self.completed.is_empty()
     }
 
     /// Takes a completion, if there is one, and submits a request, if a slot is free. When the completed one was
@@ -80,8 +84,11 @@ impl Client {
         let slot = self.completed.pop_front();
         let submitted = slot.map(|slot| self.submitted_at[slot as usize]);
         self.free.extend(slot);
-        if let Some(slot) = self.free.pop() {
-            self.submitted_at[slot as usize] = now;
+        if !self.free.is_empty()
+            && let Some(since) = self.arrived.as_mut().map_or(Some(now), VecDeque::pop_front)
+            && let Some(slot) = self.free.pop()
+        {
+            self.submitted_at[slot as usize] = since;
             self.submitted.push_back(slot);
         }
         submitted
@@ -105,7 +112,7 @@ impl Service {
         Self {
             dispatch: tables(limits, set.service.balance, set.notify(), credit, devices),
             class,
-            clients: (0..clients).map(|_| Client::new(credit)).collect(),
+            clients: (0..clients).map(|_| Client::new(credit, set.gap().is_some())).collect(),
             turn: 0,
             asleep: true,
             tickets: vec![None; in_flight as usize],
@@ -268,6 +275,16 @@ fn unloaded(set: &Ocf, size: u32) -> Nanos {
 }
 
 impl Software for Service {
+    fn arrived(&mut self, machine: &mut Machine, now: Nanos, number: u32) {
+        let client = &mut self.clients[number as usize];
+        let Some(arrived) = &mut client.arrived else { return machine.ready.push(machine.user(number)) };
+        arrived.push_back(now);
+        if client.asleep && client.has_work() {
+            client.asleep = false;
+            machine.ready.push(machine.user(number));
+        }
+    }
+
     fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
         if section.owner < machine.set.clients() {
             return self.client_ended(machine, engine, section);

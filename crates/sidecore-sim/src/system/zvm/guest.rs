@@ -29,10 +29,19 @@ pub(super) enum Step {
 pub(super) enum Effect {
     /// Nothing.
     None,
-    /// Took a reply that was ready since that instant.
-    Took(Nanos),
-    /// Sent a request.
-    Sent,
+    /// Took a reply.
+    Took(Reply),
+    /// Sent a request that came at that instant.
+    Sent(Nanos),
+}
+
+/// A reply in the virtual queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    /// When its request came to the guest's programs, or was made where they ask by themselves.
+    pub(super) came: Nanos,
+    /// When it was ready.
+    pub(super) ready: Nanos,
 }
 
 /// One guest.
@@ -41,12 +50,17 @@ pub(super) struct Guest {
     depth: u32,
     /// Threads that may run.
     runnable: u32,
+    /// Threads with nothing to do, and requests that came and have none, where they come by themselves.
+    idle: u32,
+    came: Option<VecDeque<Nanos>>,
+    /// What the threads that may run are about to ask, by when it came.
+    asked: VecDeque<Nanos>,
     /// Requests that the kernel holds back, since the virtual queue is full.
-    held: u32,
+    held: VecDeque<Nanos>,
     /// Requests sent whose replies it has not taken.
     pub(super) in_flight: u32,
-    /// When each reply in the virtual queue became ready.
-    pub(super) replies: VecDeque<Nanos>,
+    /// Replies in the virtual queue.
+    pub(super) replies: VecDeque<Reply>,
     /// The kernel is to look as soon as the virtual CPU can.
     told: bool,
     /// The pass that is under way took a reply.
@@ -54,10 +68,41 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// So many threads that begin when it is told; `depth` requests may be in the virtual queue.
-    pub(super) fn new(depth: u32, runnable: u32) -> Self {
-        let replies = VecDeque::with_capacity(depth as usize);
-        Self { step: Step::Idle, depth, runnable, held: 0, in_flight: 0, replies, told: false, got: false }
+    /// So many threads that begin when it is told, or when requests come; `depth` requests may be in the virtual queue.
+    pub(super) fn new(depth: u32, threads: u32, is_open: bool) -> Self {
+        Self {
+            step: Step::Idle,
+            depth,
+            runnable: if is_open { 0 } else { threads },
+            idle: if is_open { threads } else { 0 },
+            came: is_open.then(VecDeque::new),
+            asked: VecDeque::new(),
+            held: VecDeque::new(),
+            in_flight: 0,
+            replies: VecDeque::with_capacity(depth as usize),
+            told: false,
+            got: false,
+        }
+    }
+
+    /// A request came by itself. The step that begins now, or `Idle` if another is under way or no thread is free.
+    pub(super) fn came(&mut self, now: Nanos) -> Step {
+        if let Some(came) = &mut self.came {
+            came.push_back(now);
+        }
+        self.begin();
+        if self.step == Step::Idle && self.runnable > 0 { self.enter(Step::Dispatch) } else { Step::Idle }
+    }
+
+    /// Threads with nothing to do take requests that came.
+    fn begin(&mut self) {
+        let Some(came) = &mut self.came else { return };
+        while self.idle > 0
+            && let Some(at) = came.pop_front()
+        {
+            self.asked.push_back(at);
+            (self.idle, self.runnable) = (self.idle - 1, self.runnable + 1);
+        }
     }
 
     /// The kernel is to look. The step that begins now, or `Idle` if another is under way.
@@ -67,12 +112,12 @@ impl Guest {
     }
 
     /// The step under way is done: what it did, and the next one.
-    pub(super) fn finish(&mut self) -> (Effect, Step) {
+    pub(super) fn finish(&mut self, now: Nanos) -> (Effect, Step) {
         match self.step {
             Step::Idle | Step::Dispatch => (Effect::None, self.next()),
             Step::Wake => (Effect::None, self.receive()),
             Step::Request => {
-                self.held += 1;
+                self.held.push_back(self.asked.pop_front().unwrap_or(now));
                 (Effect::None, self.receive())
             }
             Step::Receive => {
@@ -80,15 +125,17 @@ impl Guest {
                 self.got = reply.is_some();
                 if self.got {
                     self.in_flight -= 1;
-                    self.runnable += 1;
+                    let thread = if self.came.is_some() { &mut self.idle } else { &mut self.runnable };
+                    *thread += 1;
+                    self.begin();
                 }
                 (reply.map_or(Effect::None, Effect::Took), self.send())
             }
             Step::Send => {
-                self.held -= 1;
+                let came = self.held.pop_front().unwrap_or(now);
                 self.in_flight += 1;
                 let room = self.in_flight < self.depth;
-                (Effect::Sent, if room || self.got { self.receive() } else { self.next() })
+                (Effect::Sent(came), if room || self.got { self.receive() } else { self.next() })
             }
         }
     }
@@ -100,7 +147,7 @@ impl Guest {
     }
 
     fn send(&mut self) -> Step {
-        if self.held > 0 && self.in_flight < self.depth {
+        if !self.held.is_empty() && self.in_flight < self.depth {
             self.enter(Step::Send)
         } else if self.got && self.in_flight > 0 {
             self.receive()
@@ -135,7 +182,7 @@ mod tests {
     fn steps(guest: &mut Guest, first: Step) -> Vec<Step> {
         let mut seen = vec![first];
         while *seen.last().unwrap() != Step::Idle {
-            seen.push(guest.finish().1);
+            seen.push(guest.finish(1).1);
         }
         seen
     }
@@ -143,10 +190,10 @@ mod tests {
     #[test]
     fn one_thread_sends_and_looks_once_in_vain() {
         use Step::{Dispatch, Idle, Receive, Request, Send, Wake};
-        let mut guest = Guest::new(7, 1);
+        let mut guest = Guest::new(7, 1, false);
         let first = guest.tell();
         assert_eq!(steps(&mut guest, first), [Dispatch, Wake, Request, Send, Receive, Idle]);
-        guest.replies.push_back(5);
+        guest.replies.push_back(Reply { came: 1, ready: 5 });
         let first = guest.tell();
         assert_eq!(steps(&mut guest, first), [Dispatch, Wake, Receive, Request, Send, Receive, Idle]);
         assert_eq!((guest.in_flight, guest.replies.len()), (1, 0));
@@ -154,32 +201,32 @@ mod tests {
 
     #[test]
     fn what_exceeds_the_depth_is_held_until_a_reply_is_taken() {
-        let mut guest = Guest::new(2, 3);
+        let mut guest = Guest::new(2, 3, false);
         let first = guest.tell();
         steps(&mut guest, first);
-        assert_eq!((guest.in_flight, guest.held), (2, 1));
-        guest.replies.push_back(5);
+        assert_eq!((guest.in_flight, guest.held.len()), (2, 1));
+        guest.replies.push_back(Reply { came: 1, ready: 5 });
         let first = guest.tell();
         let seen = steps(&mut guest, first);
         // The held request goes as the reply is taken; the thread's next one is held.
         assert_eq!(seen[2..4], [Step::Receive, Step::Send]);
-        assert_eq!((guest.in_flight, guest.held), (2, 1));
+        assert_eq!((guest.in_flight, guest.held.len()), (2, 1));
     }
 
     #[test]
     fn a_submission_takes_the_replies_that_are_ready() {
-        let mut guest = Guest::new(7, 2);
+        let mut guest = Guest::new(7, 2, false);
         guest.tell();
-        while guest.finish().1 != Step::Send {}
-        assert_eq!(guest.finish(), (Effect::Sent, Step::Receive));
-        guest.replies.push_back(9);
-        assert_eq!(guest.finish(), (Effect::Took(9), Step::Request));
+        while guest.finish(1).1 != Step::Send {}
+        assert_eq!(guest.finish(1), (Effect::Sent(1), Step::Receive));
+        guest.replies.push_back(Reply { came: 1, ready: 9 });
+        assert_eq!(guest.finish(1), (Effect::Took(Reply { came: 1, ready: 9 }), Step::Request));
     }
 
     #[test]
     fn it_is_told_once_however_often() {
-        let mut guest = Guest::new(1, 1);
+        let mut guest = Guest::new(1, 1, false);
         assert_eq!((guest.tell(), guest.tell(), guest.tell()), (Step::Dispatch, Step::Idle, Step::Idle));
-        assert_eq!((guest.finish().1, guest.finish().1), (Step::Wake, Step::Request));
+        assert_eq!((guest.finish(1).1, guest.finish(1).1), (Step::Wake, Step::Request));
     }
 }

@@ -64,7 +64,7 @@ impl Task {
             None => {
                 let factor = if std::mem::take(&mut self.found) { 1.0 / self.poll.growth } else { self.poll.growth };
                 self.interval = ((self.interval as f64 * factor) as Nanos).clamp(self.poll.least, self.poll.most);
-                Step::Nap { until: now + self.interval }
+                Step::Nap { until: now + self.interval + self.poll.late }
             }
         };
         self.doing = match rest {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use sidecore_core::policy::notify::Notify;
 
-    const POLL: Poll = Poll { least: 50, most: 300, growth: 2.0 };
+    const POLL: Poll = Poll { least: 50, most: 300, growth: 2.0, late: 0 };
 
     #[test]
     fn intervals_grow_while_nothing_is_found_and_shrink_otherwise() {

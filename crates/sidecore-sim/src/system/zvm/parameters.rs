@@ -1,7 +1,7 @@
 //! What can be set, and what it means for a run.
 
 use crate::part::cpu;
-use crate::settings::{Count, Ratio, Us, balance, notify, settings};
+use crate::settings::{Count, Rate, Ratio, Us, balance, notify, settings};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::time::Nanos;
@@ -12,10 +12,11 @@ settings! {
         guest: Guest {
             count: Count<1, 100>,
             threads: Count<1, 1000>,
-            /// From one tick of its poll timer to the next, before it is scaled.
-            poll_us: Us<10_000, 2_000_000>,
-            poll_scale: Ratio<10, 10_000>,
+            /// From one tick of its poll timer to the next.
+            poll_us: Us<10_000, 20_000_000>,
             queue_depth: Count<1, 64>,
+            /// Of all guests together; 0: each thread asks again as soon as it is answered.
+            rate_per_s: Rate<0, 1_000_000_000>,
             /// A thread's part of a request.
             request_us: Us<100, 1_000_000>,
             /// Its timer or interrupt, until it looks at the queue.
@@ -37,6 +38,8 @@ settings! {
             poll_least_us: Us<1_000, 10_000_000>,
             poll_most_us: Us<1_000, 1_000_000_000>,
             poll_growth: Ratio<100, 1_600>,
+            /// How much later than asked the tasks' timers come.
+            poll_late_us: Us<0, 1_000_000>,
             /// The enqueue task is told of a request.
             post_us: Us<0, 100_000>,
             /// An adapter's interrupt.
@@ -92,21 +95,32 @@ pub(super) struct Poll {
     pub(super) least: Nanos,
     pub(super) most: Nanos,
     pub(super) growth: f64,
+    /// What is added to each interval, ns.
+    pub(super) late: Nanos,
 }
 
-/// Shortest time before and during measurement, ns.
+/// Shortest time before and during measurement, ns, and where requests come by themselves, which must have time to queue.
 const SHORTEST: Nanos = 3_000_000;
+const SHORTEST_OPEN: Nanos = 30_000_000;
 
 impl Zvm {
     /// From one tick of a guest's poll timer to the next, ns.
     pub(super) fn tick(&self) -> Nanos {
-        (self.guest.poll_us.ns() * self.guest.poll_scale.get()).round() as Nanos
+        self.guest.poll_us.nanos()
+    }
+
+    /// Mean time between two requests that come to a guest by themselves, ns; `None`: its threads ask again when they are
+    /// answered.
+    pub(super) fn gap(&self) -> Option<f64> {
+        let rate = self.guest.rate_per_s.get();
+        (rate > 0.0).then(|| 1e9 * f64::from(self.guest.count.get()) / rate)
     }
 
     /// Time before measurement, and of measurement: whole ticks, so that a guest that is served once in each is counted
     /// right.
     pub(super) fn span(&self) -> Nanos {
-        SHORTEST.div_ceil(self.tick()).max(2) * self.tick()
+        let shortest = if self.gap().is_some() { SHORTEST_OPEN } else { SHORTEST };
+        shortest.div_ceil(self.tick()).max(2) * self.tick()
     }
 
     pub(super) fn cpu(&self) -> cpu::Shape {
@@ -120,8 +134,9 @@ impl Zvm {
     }
 
     pub(super) fn poll(&self) -> Poll {
-        let Host { poll_least_us, poll_most_us, poll_growth, .. } = &self.host;
-        Poll { least: poll_least_us.nanos(), most: poll_most_us.nanos(), growth: poll_growth.get() }
+        let Host { poll_least_us, poll_most_us, poll_growth, poll_late_us, .. } = &self.host;
+        let (least, most) = (poll_least_us.nanos(), poll_most_us.nanos());
+        Poll { least, most, growth: poll_growth.get(), late: poll_late_us.nanos() }
     }
 
     /// How the host's two tasks look, and the policy of the service by which guests look for replies. Without one they do

@@ -14,6 +14,11 @@ pub(in crate::system) const METRICS: &[Metric] = &[
     metric("guest_busy_per_1000", "%", "of it, in guests"),
     metric("cp_busy_per_1000", "%", "of it, in the host"),
     metric("ETR", "1/s", "requests done in a second"),
+    metric(
+        "p99_us",
+        "us",
+        "99th percentile of a request's time, since it was made or came by itself, until the guest has its reply",
+    ),
 ];
 
 /// Sums over all blocks, times in ns.
@@ -39,7 +44,7 @@ pub(super) struct Totals {
 const BUSY: f64 = 0.9;
 
 impl Totals {
-    /// In the order of [`METRICS`].
+    /// In the order of [`METRICS`], all but the last.
     pub(super) fn values(&self) -> Vec<f64> {
         let mean = |sum: f64, count: u64| sum / count as f64 / 1e3;
         let queue = mean(self.waited, self.handed);

@@ -1,6 +1,6 @@
 //! Guests, host and adapters together.
 
-use super::guest::{Effect, Guest, Step};
+use super::guest::{Effect, Guest, Reply, Step};
 use super::host::{self, Doing, Task};
 use super::parameters::{CP, GUEST, Zvm};
 use super::totals::Totals;
@@ -32,6 +32,8 @@ pub(super) enum Event {
     Done(u32),
     /// The timer of a guest ticks, or its programs begin.
     Tick(u32),
+    /// A request comes to a guest by itself.
+    Request(u32),
     /// Replies of a guest were held back until now.
     Announce(u32),
     /// A task looks by its timer.
@@ -40,6 +42,15 @@ pub(super) enum Event {
     Due(usize),
     /// An adapter is done with a request that took so long.
     Reply(Ticket, Nanos),
+}
+
+/// A request in a guest's virtual queue.
+#[derive(Clone, Copy)]
+struct Request {
+    guest: u32,
+    /// When it came to the guest's programs, and when it was sent.
+    came: Nanos,
+    sent: Nanos,
 }
 
 /// How one guest waits for replies.
@@ -62,8 +73,8 @@ pub(super) struct Zone {
     guests: Vec<Guest>,
     pickup: Vec<Pending>,
     tasks: [Task; 2],
-    /// Requests in the guests' virtual queues, by guest and instant.
-    submitted: VecDeque<(u32, Nanos)>,
+    /// Requests in the guests' virtual queues.
+    submitted: VecDeque<Request>,
     /// Requests that the adapters are done with, and their time there.
     replied: VecDeque<(Ticket, Nanos)>,
     /// Guests to be told of replies.
@@ -72,6 +83,8 @@ pub(super) struct Zone {
     /// When each engine of each adapter is free.
     adapters: Vec<Vec<Nanos>>,
     found: Totals,
+    /// From the coming of each request until its guest has the reply, ns.
+    times: Vec<Nanos>,
 }
 
 impl Zone {
@@ -91,7 +104,8 @@ impl Zone {
             // A guest does not own its CPU and never spins.
             let waiter = look.map(|policy| Waiter::new(policy, cost, false));
             pickup.push(Pending { asks, offset, ticking: false, waiter, armed: None });
-            engine.schedule(offset, Event::Tick(guest));
+            let first = set.gap().map_or(Event::Tick(guest), |_| Event::Request(guest));
+            engine.schedule(offset, first);
         }
         for task in [ENQUEUE, DEQUEUE] {
             let at = engine.random().below(poll.least);
@@ -111,7 +125,9 @@ impl Zone {
         let adapters = (0..set.adapter.count.get()).map(|_| adapter());
         Self {
             cpu: Cpu::new(set.cpu(), Event::Done),
-            guests: (0..guests).map(|_| Guest::new(set.guest.queue_depth.get(), set.guest.threads.get())).collect(),
+            guests: (0..guests)
+                .map(|_| Guest::new(set.guest.queue_depth.get(), set.guest.threads.get(), set.gap().is_some()))
+                .collect(),
             pickup,
             tasks: [
                 Task::new(enqueue, poll, intervals[ENQUEUE], set.host.post_us.nanos()),
@@ -124,6 +140,7 @@ impl Zone {
             dispatch: tables(limits, set.service.balance, look.unwrap_or(Notify::Park), u32::MAX, adapters),
             adapters: vec![vec![0; set.adapter.engines.get() as usize]; set.adapter.count.get() as usize],
             found: Totals::default(),
+            times: Vec::new(),
             set: *set,
         }
     }
@@ -131,14 +148,15 @@ impl Zone {
     /// From now on it is measured, and added to that.
     pub(super) fn measure(&mut self, totals: Totals) {
         self.found = totals;
+        self.times.clear();
         (self.cpu.booked[GUEST], self.cpu.booked[CP]) = (totals.guest, totals.cp);
     }
 
-    /// The totals with what was measured in so many ns, and the intervals of the tasks' timers.
-    pub(super) fn measured(self, time: Nanos) -> (Totals, [Nanos; 2]) {
+    /// The totals with what was measured in so many ns, the time of each request, and the intervals of the tasks' timers.
+    pub(super) fn measured(self, time: Nanos) -> (Totals, Vec<Nanos>, [Nanos; 2]) {
         let (guest, cp) = (self.cpu.booked[GUEST], self.cpu.booked[CP]);
         let found = Totals { time: self.found.time + time as f64, guest, cp, ..self.found };
-        (found, self.tasks.map(|task| task.interval))
+        (found, self.times, self.tasks.map(|task| task.interval))
     }
 
     /// A virtual CPU goes on.
@@ -155,18 +173,19 @@ impl Zone {
     }
 
     fn guest_done(&mut self, engine: &mut Engine<Event>, guest: u32) {
-        let (effect, next) = self.guests[guest as usize].finish();
+        let (effect, next) = self.guests[guest as usize].finish(engine.now());
         match effect {
             Effect::None => {}
-            Effect::Took(ready) => {
+            Effect::Took(reply) => {
                 self.found.taken += 1;
-                self.found.rested += (engine.now() - ready) as f64;
+                self.found.rested += (engine.now() - reply.ready) as f64;
+                self.times.push(engine.now() - reply.came);
                 if let Some(waiter) = &mut self.pickup[guest as usize].waiter {
                     waiter.end(engine.now());
                 }
             }
-            Effect::Sent => {
-                self.submitted.push_back((guest, engine.now()));
+            Effect::Sent(came) => {
+                self.submitted.push_back(Request { guest, came, sent: engine.now() });
                 self.ring(engine, ENQUEUE);
             }
         }
@@ -283,7 +302,7 @@ impl Zone {
     /// The enqueue task gives a request to an adapter.
     fn hand_over(&mut self, engine: &mut Engine<Event>) {
         let now = engine.now();
-        let Some((guest, submitted)) = self.submitted.pop_front() else { return };
+        let Some(request @ Request { guest, came, sent }) = self.submitted.pop_front() else { return };
         let (class, service) = self.pickup[guest as usize].asks;
         let work = Work {
             lane: LaneId(guest),
@@ -292,13 +311,13 @@ impl Zone {
             size: SIZE,
             urgent: false,
             reach: Reach::HERE,
-            submitted: Some(submitted),
+            submitted: Some(came),
         };
         let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
-            return self.submitted.push_front((guest, submitted));
+            return self.submitted.push_front(request);
         };
         self.found.handed += 1;
-        self.found.waited += (now - submitted) as f64;
+        self.found.waited += (now - sent) as f64;
         self.found.engines += service as f64;
         let done = host::begin(&mut self.adapters[device], now, service);
         engine.schedule(done, Event::Reply(ticket, done - now));
@@ -312,7 +331,8 @@ impl Zone {
         let guest = done.work.lane.0;
         self.found.returned += 1;
         self.found.served += (now - done.handed) as f64;
-        self.guests[guest as usize].replies.push_back(now);
+        let came = done.work.submitted.unwrap_or(now);
+        self.guests[guest as usize].replies.push_back(Reply { came, ready: now });
         if self.pickup[guest as usize].waiter.is_some() {
             let ring = self.dispatch.announce(now, done.work.lane);
             self.announce(engine, guest, ring);
@@ -362,6 +382,16 @@ impl World for Zone {
             Event::Tick(guest) => {
                 self.pickup[guest as usize].ticking = false;
                 self.tell(engine, guest);
+            }
+            Event::Request(guest) => {
+                if let Some(gap) = self.set.gap() {
+                    let gap = engine.random().exponential(gap).round() as Nanos;
+                    engine.after(gap, event);
+                }
+                let step = self.guests[guest as usize].came(engine.now());
+                if step != Step::Idle {
+                    self.step(engine, guest, step);
+                }
             }
             Event::Announce(guest) => {
                 let ring = self.dispatch.due(engine.now(), LaneId(guest));

@@ -17,7 +17,7 @@ impl World for Bench {
     type Event = Event;
 
     fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
-        if let Event::Start(index) = event {
+        if let Event::Arrival(index) = event {
             let (card, request) = self.requests[index as usize];
             self.cards.submit(engine, card, request);
         } else if self.cards.handle(engine, event) {
@@ -29,14 +29,24 @@ impl World for Bench {
 
 /// Bus of 0.1 B/ns, memory of 1 B/ns; a card needs 1 us, buffers 100 B and computes 20 ns for a byte.
 fn hardware() -> Hardware {
-    Hardware { cards: 4, bus: 0.1, memory: 1.0, fixed: 1_000.0, per_byte: 20.0, buffer: 100.0, command: 0.0, record: 1 }
+    Hardware {
+        cards: 4,
+        bus: 0.1,
+        memory: 1.0,
+        fixed: 1_000.0,
+        variation: 0.0,
+        per_byte: 20.0,
+        buffer: 100.0,
+        command: 0.0,
+        record: 1,
+    }
 }
 
 fn run(hardware: Hardware, requests: &[(u32, u32)]) -> Bench {
     let requests: Vec<_> = (0..).zip(requests).map(|(id, (card, size))| (*card, Request { id, size: *size })).collect();
     let mut engine = Engine::new(1);
     (0..requests.len() as u32).for_each(|index| {
-        engine.schedule(0, Event::Start(index));
+        engine.schedule(0, Event::Arrival(index));
     });
     let mut bench = Bench { cards: Cards::new(hardware), requests, done: Vec::new(), slowest: 0.0 };
     engine.run(&mut bench, 10_000_000);

@@ -1,0 +1,214 @@
+//! Parameters found from published tables, and which of them matter.
+
+use super::compare::percent;
+use super::output::{self, Members, STOPPED, show};
+use super::tables;
+use crate::args::{self, Plans};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::report::{Grid, digits};
+use sidecore_sim::compare::{Published, median};
+use sidecore_sim::estimate::Effort;
+use sidecore_sim::fit::{self, FIXED, Fitted, Free, Target, Which};
+use sidecore_sim::plan::Plan;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+pub(super) fn run(args: &args::Fit) -> Result<bool, String> {
+    let plans = tables::read(&args.plans, &args.set)?;
+    let published = read(&args.to)?;
+    let targets = pairs(&plans, &published)?;
+    let which = if args.vary.is_empty() { Which::Fitted } else { Which::Named(&args.vary) };
+    let free = fit::free(&targets, which)?;
+    let effort = Effort { seed: args.seed, runs: args.seeds, precision: 0.0 };
+    let found = watched("fit", |progress| fit::fit(&targets, free, &effort, progress))?;
+    if let Some(path) = &args.write {
+        output::write_file(path, &file(&found, &names(&args.to)))?;
+    }
+    let title = format!("{}, fitted", plans[0].title);
+    let command = format!("fit {} --to {} --seeds {}", names(&args.plans), names(&args.to), args.seeds);
+    show(&args.output, &lines(&found), (&title, &command), &[grid(&title, &found)])
+}
+
+/// Moves every parameter that can be moved a little, at the cells of a published table or at the plan's own.
+pub(super) fn sensitivity(plans: &[Plan], args: &Plans) -> Result<bool, String> {
+    let [plan] = plans else { return Err("--sensitivity takes one plan".to_owned()) };
+    let effort = Effort { precision: 0.0, ..args.effort.effort() };
+    let effort = Effort { runs: effort.runs.min(SENSITIVITY_RUNS), ..effort };
+    let published = match &args.compare {
+        Some(path) => Published::read(path).map_err(|error| error.to_string())?,
+        None => Published::of_plan(plan, &effort).map_err(|error| error.to_string())?,
+    };
+    let targets = [Target { plan, published: &published }];
+    let free = fit::free(&targets, Which::All)?;
+    let found = watched("sensitivity", |progress| fit::sensitivity(&targets, free, &effort, progress))?;
+    let title = format!("{}: what a tenth more of each parameter changes", plan.title);
+    let command = format!("{} --sensitivity {}", args.files[0].display(), args.effort.arguments());
+    let grid = influences(&title, &found, args.compare.is_some());
+    show(&args.output, &lines(&found), (&title, &command), &[grid])
+}
+
+/// Most runs of each case for a derivative.
+const SENSITIVITY_RUNS: u32 = 4;
+/// An effect below this part of a cell is hardly one.
+const HARDLY: f64 = 0.005;
+
+fn read(files: &[PathBuf]) -> Result<Vec<Published>, String> {
+    let read = files.iter().map(|file| Published::read(file).map_err(|error| error.to_string()));
+    read.collect()
+}
+
+/// All tables of the one plan, or one for each plan.
+fn pairs<'a>(plans: &'a [Plan], published: &'a [Published]) -> Result<Vec<Target<'a>>, String> {
+    let (many, tables) = (plans.len(), published.len());
+    if many != 1 && many != tables {
+        return Err(format!("{many} plans and {tables} tables: give --to one table for each plan, or name one plan"));
+    }
+    let target = |(at, published)| Target { plan: &plans[at % many], published };
+    Ok(published.iter().enumerate().map(target).collect())
+}
+
+/// Runs it with a bar and an ear for Ctrl-C.
+fn watched<T, E: ToString>(
+    name: &'static str,
+    run: impl FnOnce(fit::Progress<'_>) -> Result<T, E>,
+) -> Result<T, String> {
+    let interrupt = Interrupt::new()?;
+    let mut progress = Progress::new(0);
+    progress.scenario(name);
+    let bar = progress.bar.clone();
+    let step = |done: usize, most: usize| {
+        bar.set_length(most as u64);
+        bar.set_position(done as u64);
+        if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    run(&step).map_err(|error| error.to_string())
+}
+
+fn names(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn sizes(errors: &[f64]) -> (f64, f64) {
+    let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+    (median(sizes.clone()) * 100.0, sizes.into_iter().fold(0.0, f64::max) * 100.0)
+}
+
+/// The factor up and down that holds a value, in words.
+fn sure(factor: f64) -> String {
+    match factor {
+        _ if factor <= FIXED => format!("x/ {factor:.2}"),
+        _ if factor < 100.0 => format!("x/ {factor:.1}, hardly fixed"),
+        _ => "not fixed".to_owned(),
+    }
+}
+
+fn grid(title: &str, found: &fit::Fit) -> Grid {
+    let mut grid = Grid::new(title, &["parameter", "unit", "before", "fitted", "95 %", "+10 % moves a cell by"]);
+    for Fitted { free, value, factor, effects } in &found.parameters {
+        let effect = format!("{:.1} %", sizes(effects).1);
+        let figures = [digits(free.value), digits(*value), sure(*factor), effect];
+        grid.push([free.name.clone(), free.unit.to_owned()].into_iter().chain(figures));
+    }
+    let [before, after] = found.errors.each_ref().map(|errors| sizes(errors));
+    grid.notes.push(format!(
+        "{} cells: median error {:.1} % before and {:.1} % now, worst {:.1} % and {:.1} %",
+        found.cells.len(),
+        before.0,
+        after.0,
+        before.1,
+        after.1
+    ));
+    let mut worst: Vec<(&String, f64)> = found.cells.iter().zip(found.errors[1].iter().copied()).collect();
+    worst.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    let worst: Vec<String> = worst.iter().take(5).map(|(cell, error)| format!("{cell} {}", percent(*error))).collect();
+    grid.notes.push(format!("The largest: {}", worst.join("; ")));
+    grid.notes.push(
+        "95 %: the factor up and down within which the value lies; the last column is the cell that is moved most"
+            .to_owned(),
+    );
+    grid.notes.extend(found.stopped.then(|| STOPPED.to_owned()));
+    grid
+}
+
+/// Parameters by how much they matter.
+fn influences(title: &str, found: &fit::Fit, is_published: bool) -> Grid {
+    let fixed: &[&str] = if is_published { &["fixed by the table"] } else { &[] };
+    let headings = ["parameter", "value", "unit", "median cell", "most", "where"];
+    let mut grid = Grid::new(title, &[&headings[..], fixed].concat());
+    let mut by_effect: Vec<&Fitted> = found.parameters.iter().filter(|it| !it.effects.is_empty()).collect();
+    by_effect.sort_by(|a, b| sizes(&b.effects).1.total_cmp(&sizes(&a.effects).1));
+    let (moving, idle): (Vec<&Fitted>, Vec<&Fitted>) =
+        by_effect.into_iter().partition(|it| sizes(&it.effects).1 >= HARDLY * 100.0);
+    for it in moving {
+        let most = it.effects.iter().zip(&found.cells).max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
+        let (most, cell) = most.map_or((0.0, ""), |(effect, cell)| (*effect, cell.as_str()));
+        let cell = cell.split_once(": ").map_or(cell, |(_, cell)| cell).to_owned();
+        let typical = format!("{:.1} %", sizes(&it.effects).0);
+        let own =
+            [it.free.name.clone(), it.free.text(it.free.value), it.free.unit.to_owned(), typical, percent(most), cell];
+        grid.push(own.into_iter().chain(is_published.then(|| sure(it.factor))));
+    }
+    if !idle.is_empty() {
+        let names: Vec<&str> = idle.iter().map(|it| it.free.name.as_str()).collect();
+        grid.notes.push(format!("No cell is moved by {:.1} % by {}", HARDLY * 100.0, names.join(", ")));
+    }
+    grid.notes.push("Numbers that count things, such as cores, are not moved: set them with --set".to_owned());
+    grid.notes.extend((!is_published).then(|| "With --compare FILE: which parameters that table fixes".to_owned()));
+    grid.notes.extend(found.stopped.then(|| STOPPED.to_owned()));
+    grid
+}
+
+fn lines(found: &fit::Fit) -> Vec<Members<7>> {
+    let line = |Fitted { free, value, factor, effects }: &Fitted| {
+        Members([
+            ("parameter", free.name.as_str().into()),
+            ("unit", free.unit.into()),
+            ("before", free.value.into()),
+            ("fitted", (*value).into()),
+            ("factor", factor.is_finite().then_some(*factor).into()),
+            ("most", (sizes(effects).1 / 100.0).into()),
+            ("stopped", found.stopped.into()),
+        ])
+    };
+    found.parameters.iter().map(line).collect()
+}
+
+/// A parameter file of what was found.
+fn file(found: &fit::Fit, tables: &str) -> String {
+    let mut parts = BTreeMap::<&str, Vec<(&str, &Fitted)>>::new();
+    for fitted in &found.parameters {
+        let (part, name) = fitted.free.name.split_once('.').unwrap_or(("", &fitted.free.name));
+        parts.entry(part).or_default().push((name, fitted));
+    }
+    let mut text = format!("# Found by `sidecore sim fit` from {tables}.\n");
+    for (part, parameters) in parts {
+        _ = writeln!(text, "\n[{part}]");
+        for (name, Fitted { free: free @ Free { unit, meaning, .. }, value, factor, .. }) in parameters {
+            let meaning = format!("{meaning} ({})", sure(*factor)).replace(['"', '\\'], "'");
+            let value = free.text(significant(*value));
+            _ = writeln!(
+                text,
+                "{name} = {{ value = {value}, unit = \"{unit}\", origin = \"fitted\", meaning = \"{meaning}\" }}"
+            );
+        }
+    }
+    text
+}
+
+/// With three digits, which is more than any fit is sure of.
+fn significant(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_beyond_the_third_are_dropped() {
+        assert_eq!([123.456, 0.012_345, 9.999].map(|value| significant(value).to_string()), ["123", "0.0123", "10"]);
+    }
+}

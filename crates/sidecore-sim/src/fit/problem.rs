@@ -1,0 +1,191 @@
+//! The cells of all tables as functions of the parameters that move.
+
+use super::{Fit, Fitted, Free, Progress, Target, factors, set};
+use crate::compare::{Cell, Cells};
+use crate::estimate::Effort;
+use crate::plan::PlanError;
+use levenberg_marquardt::LeastSquaresProblem;
+use nalgebra::storage::Owned;
+use nalgebra::{DMatrix, DVector, Dyn};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// Factor by which a parameter is moved for a derivative, as a logarithm: well above what a seed does, well below what
+/// changes a regime.
+const STEP: f64 = 0.05;
+/// From this error on, as a logarithm, an error counts by its size and no longer by its square.
+const LARGE: f64 = 0.05;
+/// What a cell's error counts as where the parameters are impossible, as a logarithm.
+const IMPOSSIBLE: f64 = 5.0;
+
+/// The fit as the method sees it. Parameters are logarithms.
+pub(super) struct Problem<'a> {
+    targets: &'a [Target<'a>],
+    cells: Vec<Cells<'a>>,
+    free: Vec<Free>,
+    effort: &'a Effort,
+    progress: Progress<'a>,
+    at: DVector<f64>,
+    evaluations: AtomicUsize,
+    stopped: AtomicBool,
+    best: Mutex<Option<Best>>,
+}
+
+/// The evaluation with the least sum so far: sum, parameters, errors.
+type Best = (f64, DVector<f64>, Vec<f64>);
+
+impl<'a> Problem<'a> {
+    pub(super) fn new(
+        targets: &'a [Target<'a>],
+        free: Vec<Free>,
+        effort: &'a Effort,
+        progress: Progress<'a>,
+    ) -> Result<Self, PlanError> {
+        let cells = targets.iter().map(Target::cells).collect::<Result<_, _>>()?;
+        let at = DVector::from_iterator(free.len(), free.iter().map(|free| free.value.ln()));
+        let (evaluations, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Ok(Self { targets, cells, free, effort, progress, at, evaluations, stopped, best: Mutex::new(None) })
+    }
+
+    /// Errors where the parameters start.
+    pub(super) fn first(&self) -> Result<Vec<f64>, PlanError> {
+        let none = || PlanError::in_file(&self.targets[0].published.path, None, "not every cell is predicted");
+        self.errors(&self.at).ok_or_else(none)
+    }
+
+    /// There must be something left to judge the fit by.
+    pub(super) fn check(&self, cells: usize) -> Result<(), PlanError> {
+        let (parameters, path) = (self.free.len(), &self.targets[0].published.path);
+        let few = format!("{cells} cells cannot fix {parameters} parameters: name fewer with --vary, or add tables");
+        if cells > parameters { Ok(()) } else { Err(PlanError::in_file(path, None, &few)) }
+    }
+
+    /// Errors of all cells as logarithms of predicted over published; none where the parameters are impossible or it was
+    /// stopped.
+    pub(super) fn errors(&self, at: &DVector<f64>) -> Option<Vec<f64>> {
+        let mut errors = Vec::new();
+        for (number, cells) in self.cells.iter().enumerate() {
+            let found = self.run(number, cells, at)?;
+            errors.extend(found.iter().map(|cell| (cell.predicted / cell.published).ln()));
+        }
+        let done = self.evaluations.fetch_add(1, Relaxed) + 1;
+        if (self.progress)(done, (super::PATIENCE + 1) * (self.free.len() + 1)).is_break() {
+            self.stopped.store(true, Relaxed);
+        }
+        let sum = errors.iter().map(|error| counted(*error).powi(2)).sum();
+        let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
+        if best.as_ref().is_none_or(|(least, ..)| sum < *least) {
+            *best = Some((sum, at.clone(), errors.clone()));
+        }
+        Some(errors)
+    }
+
+    fn run(&self, number: usize, cells: &Cells<'_>, at: &DVector<f64>) -> Option<Vec<Cell>> {
+        if self.stopped.load(Relaxed) {
+            return None;
+        }
+        let mut settings = cells.settings.clone();
+        for (free, value) in self.free.iter().zip(at.iter()).filter(|(free, _)| free.targets.contains(&number)) {
+            set(&mut settings, free, value.exp()).ok()?;
+        }
+        let go = &mut |_, _| ControlFlow::Continue(());
+        let found = cells.compare(&settings, self.effort, go).ok()?.cells;
+        (found.len() == cells.names().count()).then_some(found)
+    }
+
+    /// Derivatives of these errors by each parameter.
+    fn derivatives(&self, errors: &[f64]) -> Option<DMatrix<f64>> {
+        let moved = |parameter: usize| {
+            let mut at = self.at.clone();
+            at[parameter] += STEP;
+            // At the upper limit of a parameter the derivative is taken downwards.
+            let (found, step) = if let Some(found) = self.errors(&at) {
+                (found, STEP)
+            } else {
+                at[parameter] -= 2.0 * STEP;
+                (self.errors(&at)?, -STEP)
+            };
+            Some(found.iter().zip(errors).map(|(moved, before)| (moved - before) / step).collect::<Vec<f64>>())
+        };
+        let columns: Vec<Vec<f64>> = (0..self.free.len()).into_par_iter().map(moved).collect::<Option<_>>()?;
+        Some(DMatrix::from_fn(errors.len(), columns.len(), |cell, parameter| columns[parameter][cell]))
+    }
+
+    /// What the parameters came to.
+    pub(super) fn found(mut self, before: Vec<f64>) -> Fit {
+        let best = self.best.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (_, at, errors) = best.unwrap_or_else(|| (0.0, self.at.clone(), before.clone()));
+        self.at.copy_from(&at);
+        let derivatives = self.derivatives(&errors);
+        let left = DVector::from_vec(errors.clone());
+        let intervals = derivatives.as_ref().map(|found| factors(found, &left));
+        let fitted = |(number, free): (usize, &Free)| Fitted {
+            free: free.clone(),
+            value: at[number].exp(),
+            factor: intervals.as_ref().map_or(f64::INFINITY, |factors| factors[number]),
+            effects: derivatives.as_ref().map_or(Vec::new(), |found| {
+                found.column(number).iter().map(|slope| (slope * 1.1_f64.ln()).exp_m1()).collect()
+            }),
+        };
+        let parameters = self.free.iter().enumerate().map(fitted).collect();
+        let relative = |errors: Vec<f64>| errors.into_iter().map(f64::exp_m1).collect();
+        let stopped = self.stopped.load(Relaxed);
+        Fit { parameters, errors: [relative(before), relative(errors)], cells: self.names(), stopped }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = |(cells, target): (&Cells<'_>, &Target<'_>)| {
+            let file = target.published.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            cells.names().map(|name| format!("{file}: {name}")).collect::<Vec<_>>()
+        };
+        self.cells.iter().zip(self.targets).flat_map(names).collect()
+    }
+}
+
+/// An error as it counts: its square is twice what pseudo-Huber makes of it.
+fn counted(error: f64) -> f64 {
+    let part = error / LARGE;
+    LARGE * (2.0 * ((1.0 + part * part).sqrt() - 1.0)).sqrt() * error.signum()
+}
+
+/// Derivative of the same by the error.
+fn counted_slope(error: f64) -> f64 {
+    let part = error / LARGE;
+    let counted = counted(error) / LARGE;
+    if counted.abs() < 1e-9 { 1.0 } else { part / ((1.0 + part * part).sqrt() * counted) }
+}
+
+impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
+    type ResidualStorage = Owned<f64, Dyn>;
+    type JacobianStorage = Owned<f64, Dyn, Dyn>;
+    type ParameterStorage = Owned<f64, Dyn>;
+
+    fn set_params(&mut self, at: &DVector<f64>) {
+        self.at.copy_from(at);
+    }
+
+    fn params(&self) -> DVector<f64> {
+        self.at.clone()
+    }
+
+    fn residuals(&self) -> Option<DVector<f64>> {
+        let found = self.errors(&self.at);
+        if found.is_none() && self.stopped.load(Relaxed) {
+            return None;
+        }
+        let cells = self.cells.iter().map(|cells| cells.names().count()).sum();
+        let found = found.unwrap_or_else(|| vec![IMPOSSIBLE; cells]);
+        Some(DVector::from_iterator(found.len(), found.into_iter().map(counted)))
+    }
+
+    fn jacobian(&self) -> Option<DMatrix<f64>> {
+        let errors = self.errors(&self.at)?;
+        let mut found = self.derivatives(&errors)?;
+        for (mut row, error) in found.row_iter_mut().zip(errors) {
+            row *= counted_slope(error);
+        }
+        Some(found)
+    }
+}

@@ -1,0 +1,98 @@
+//! Fits of a queue whose answers are known in closed form.
+
+use super::*;
+use std::path::Path;
+
+const GO: Progress<'_> = &|_, _| ControlFlow::Continue(());
+
+/// One server with constant time: `D/M/1` in this simulator's queue, whose mean wait grows with the square of its time.
+fn plan(time: &str) -> Plan {
+    let text = format!(
+        "system = \"queue\"\ntitle = \"one server\"\n[arrivals]\nload = 0.5\ncount = 40000\n[server]\ncount = 1\ndistribution = \
+         \"exponential\"\ntime_us = {{ value = {time}, unit = \"us\", origin = \"fitted\", meaning = \"one request\" }}\n[table]\n\
+         cell = \"wait_us\"\nrows = {{ \"server.count\" = [1] }}\ncolumns = {{ load = [0.5] }}\n"
+    );
+    Plan::parse(Path::new("one.toml"), &text).unwrap()
+}
+
+fn published(rows: &str) -> (tempfile::TempDir, Published) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    std::fs::write(&path, format!("server.count,0.2,0.5,0.8\n{rows}")).unwrap();
+    let published = Published::read(&path).unwrap();
+    (folder, published)
+}
+
+/// A queue of one server with memory of nothing waits load / (1 - load) of its time: 2.5, 10 and 40 us at 10 us each.
+const EXACT: &str = "1,2.5,10,40\n";
+
+#[test]
+fn a_time_is_found_again_with_an_interval_that_holds_it() {
+    let (_folder, published) = published(EXACT);
+    let plan = plan("4");
+    let targets = [Target { plan: &plan, published: &published }];
+    let free = free(&targets, Which::Fitted).unwrap();
+    assert_eq!(free.iter().map(|free| free.name.as_str()).collect::<Vec<_>>(), ["server.time_us"]);
+    let found = fit(&targets, free, &Effort { seed: 1, runs: 4, precision: 0.0 }, GO).unwrap();
+    let time = &found.parameters[0];
+    assert!((time.value / 10.0).ln().abs() < time.factor.ln().max(0.02) && time.factor < 1.2, "{time:?}");
+    let worst = |errors: &[f64]| errors.iter().fold(0.0, |worst: f64, error| worst.max(error.abs()));
+    assert!(worst(&found.errors[0]) > 0.5 && worst(&found.errors[1]) < 0.05, "{:?}", found.errors);
+    // Waits are proportional to the time.
+    assert!(time.effects.iter().all(|effect| (effect - 0.1).abs() < 0.01), "{time:?}");
+    assert_eq!(found.cells, ["table: 1 0.2", "table: 1 0.5", "table: 1 0.8"]);
+}
+
+#[test]
+fn what_the_table_does_not_tell_is_not_fixed() {
+    let (_folder, published) = published(EXACT);
+    let plan = plan("10");
+    let targets = [Target { plan: &plan, published: &published }];
+    let names = ["time_us".to_owned(), "arrivals.count".to_owned()];
+    let found = sensitivity(&targets, free(&targets, Which::Named(&names)).unwrap(), &Effort::once(1), GO).unwrap();
+    let factor = |name: &str| found.parameters.iter().find(|it| it.free.name == name).unwrap().factor;
+    assert!(factor("server.time_us") < FIXED && factor("arrivals.count") > FIXED, "{:?}", found.parameters);
+}
+
+#[test]
+fn what_two_plans_take_from_one_place_is_one_parameter() {
+    let (_folder, published) = published(EXACT);
+    let (a, b, other) = (plan("4"), plan("4"), plan("5"));
+    let targets = [&a, &b, &other].map(|plan| Target { plan, published: &published });
+    let free = free(&targets, Which::Fitted).unwrap();
+    assert_eq!(free.iter().map(|free| free.targets.clone()).collect::<Vec<_>>(), [vec![0, 1], vec![2]]);
+}
+
+#[test]
+fn what_cannot_be_fitted_is_said() {
+    let (_folder, published) = published("1,2.5,,\n");
+    let plan = plan("4");
+    let targets = [Target { plan: &plan, published: &published }];
+    let said = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        free(&targets, Which::Named(&names)).unwrap_err()
+    };
+    assert!(said(&["server.count"]).contains("server.count is 1, which cannot be moved by factors"));
+    assert!(said(&["tme_us"]).contains("did you mean `server.time_us`?"));
+    let few = fit(&targets, free(&targets, Which::Fitted).unwrap(), &Effort::once(1), GO).unwrap_err().to_string();
+    assert!(few.contains("1 cells cannot fix 1 parameters"), "{few}");
+}
+
+#[test]
+fn a_fit_that_is_stopped_keeps_the_best_that_it_had() {
+    let (_folder, published) = published(EXACT);
+    let plan = plan("4");
+    let targets = [Target { plan: &plan, published: &published }];
+    let after = |evaluations: usize| {
+        let stop: Progress<'_> =
+            &move |done, _| if done >= evaluations { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        fit(&targets, free(&targets, Which::Fitted).unwrap(), &Effort::once(1), stop).unwrap()
+    };
+    let (first, later) = (after(1), after(6));
+    assert!(first.stopped && later.stopped);
+    let sum = |errors: &[f64]| errors.iter().map(|error| error.ln_1p().abs()).sum::<f64>();
+    assert!(
+        sum(&first.errors[1]) >= sum(&later.errors[1]) && sum(&later.errors[1]) < sum(&later.errors[0]),
+        "{later:?}"
+    );
+}
