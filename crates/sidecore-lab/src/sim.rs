@@ -10,16 +10,16 @@ mod fit;
 mod output;
 mod paper_rows;
 mod plots;
+mod replay;
 mod tables;
 mod waiting;
 
 use crate::args::{Sim, SimCommand};
 use crate::output::print;
-use crate::report::{Grid, count};
+use crate::report::Grid;
 pub(crate) use paper_rows::{Predictions, value};
 use sidecore_sim::bakeoff::Setup;
 use sidecore_sim::speed::timers;
-use std::path::Path;
 use std::time::Instant;
 
 /// `false`: the answer is no.
@@ -32,34 +32,11 @@ pub(crate) fn run(args: &Sim) -> Result<bool, String> {
         }
         Some(SimCommand::Waiting { seed, output }) => waiting::run(*seed, output),
         Some(SimCommand::Faults(args)) => faults::run(args),
-        Some(SimCommand::Replay { file }) => replay(file),
+        Some(SimCommand::Replay(args)) => replay::run(args),
         Some(SimCommand::Choose(args)) => choose::run(args),
         Some(SimCommand::Fit(args)) => fit::run(args),
         Some(SimCommand::Speed) => speed(),
     }
-}
-
-/// A recorded run of the service, decided again. `false`: a decision came out otherwise.
-fn replay(path: &Path) -> Result<bool, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let bytes = std::fs::read(path).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
-    let replayed = sidecore_sim::replay::replay(&bytes).map_err(|error| wrong(&error))?;
-    let mut grid = Grid::new(format!("Replay of {}", path.display()), &["what", "count"]);
-    grid.push(["calls".to_owned(), count(replayed.events)]);
-    grid.push(["decisions among them".to_owned(), count(replayed.decisions)]);
-    grid.notes.push(match &replayed.first_difference {
-        None => "Every decision was made again, bit for bit.".to_owned(),
-        Some(first) => {
-            let (recorded, made) = (first.recorded, first.made);
-            format!("Call {} came out otherwise: {}: recorded {recorded:x?}, now {made:x?}.", first.event, first.call)
-        }
-    });
-    if replayed.cut_off {
-        let cut_off = "The record ends before the run did: its room was used up. Raise record_mib for more.";
-        grid.notes.push(cut_off.to_owned());
-    }
-    print(&grid.to_text())?;
-    Ok(replayed.first_difference.is_none())
 }
 
 /// Events in each measurement of the simulator's speed.

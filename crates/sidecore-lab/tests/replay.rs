@@ -10,6 +10,7 @@ use sidecore_sim::replay::{ReplayError, Replayed, replay};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use tempfile::TempDir;
 
@@ -124,4 +125,31 @@ fn a_service_that_ends_leaves_its_record() {
     assert_eq!(load(service.socket(), "sha-256", 500), 500);
     drop(service);
     assert!(same(&directory.path().join("record")).decisions > 500);
+}
+
+#[test]
+fn what_a_service_did_can_come_once_more_to_other_devices() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = start(&directory, vec![DeviceConfig::emulated("card", 15_000, 1.0)]);
+    assert_eq!(load(service.socket(), "sha-256", 2_000), 2_000);
+    drop(service);
+    let record = directory.path().join("record");
+    let json = directory.path().join("figures.json");
+    let again = |more: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_sidecore-lab"));
+        program.args(["sim", "replay"]).arg(&record).args(more).arg("--json").arg(&json).output().unwrap()
+    };
+    let done = again(&["--devices", "2", "--balance", "priced"]);
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success() && said.contains("2 like device 0 of the record, priced"), "{said}");
+    let lines = fs::read_to_string(&json).unwrap();
+    let figures: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [recorded, same, two] = [0, 1, 2].map(|line| figures[line]["mean_us"].as_f64().unwrap());
+    // What the sidecore itself takes is left out; two devices are no slower than one.
+    assert!(same <= recorded * 1.05 && two <= same * 1.01 && two >= 15.0, "{lines}");
+    for (wrong, message) in [(["--like", "3"], "devices 0 to 0"), (["--balance", "best"], "--balance:")] {
+        let refused = again(&wrong);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && said.contains(message), "{said}");
+    }
 }

@@ -128,7 +128,7 @@ fn parameters_are_listed_and_nothing_is_run() {
 
 #[test]
 fn wrong_input_is_usage_and_says_what_to_do() {
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 17] = [
         (&[], "Usage: sidecore sim"),
         (&["no-plan.toml"], "no-plan.toml: cannot be read"),
         (&["plans/queue.toml", "--set", "lod=1"], "did you mean `arrivals.load`?"),
@@ -141,12 +141,13 @@ fn wrong_input_is_usage_and_says_what_to_do() {
         (&["plans/queue.toml", "plans/zvm.toml", "--sensitivity"], "--sensitivity takes one plan"),
         (&["fit", "plans/zvm.toml", "plans/zvm.toml", "--to", "docs/published/lhcb.csv"], "2 plans and 1 tables"),
         (&["choose", "plans/queue.toml", "--load", "1", "--p99", "1"], "plans/queue.toml has no [choose] section"),
-        (&["choose", "plans/zvm.toml", "--load", "-1", "--p99", "1"], "a number above 0"),
+        (&["choose", "plans/zvm.toml", "--load=-1", "--p99", "1"], "a number above 0"),
         (
             &["choose", "plans/zvm.toml", "--load", "1", "--p99", "1", "--over", "host.mod=x"],
             "did you mean `host.mode`?",
         ),
         (&["choose", "plans/zvm.toml", "--load", "1", "--p99", "1", "--cost", "adapter.count"], "write NAME=PRICE"),
+        (&["replay", "plans/queue.toml", "--devices", "2"], "plans/queue.toml: this is no record of this version"),
         (&["replay", "plans/queue.toml"], "plans/queue.toml: this is no record of this version"),
     ];
     for (arguments, message) in cases {

@@ -4,11 +4,17 @@
 //! The same code gets the same calls here, and each decision is compared bit for bit. A record may come from anywhere:
 //! whatever its bytes are, there is an answer or a [`ReplayError`].
 
+mod again;
 #[cfg(test)]
 mod tests;
+mod traffic;
+
+pub use again::{Again, Pool, again};
+pub use traffic::{Request, Traffic, traffic};
 
 use sidecore_core::dispatch::record::{Call, Decision, END, MAGIC, Start, apply, hash, is_possible};
 use sidecore_core::dispatch::{Dispatch, Limits};
+use std::ops::ControlFlow;
 use strum::Display;
 
 /// Bytes of a word.
@@ -77,6 +83,41 @@ impl std::error::Error for ReplayError {}
 /// # Errors
 /// For bytes that are no whole record.
 pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
+    let mut replayed = Replayed { events: 0, decisions: 0, first_difference: None, cut_off: false };
+    replayed.cut_off = walk(bytes, |step| {
+        let event = replayed.events;
+        replayed.events += 1;
+        replayed.decisions += u64::from(step.decided);
+        if step.made == step.recorded {
+            return ControlFlow::Continue(());
+        }
+        let Step { call, recorded, made, .. } = step;
+        replayed.first_difference = Some(Difference { event, call: in_words(call), recorded, made });
+        ControlFlow::Break(())
+    })?
+    .cut_off;
+    Ok(replayed)
+}
+
+/// One call of a record.
+struct Step<'a> {
+    call: &'a Call,
+    /// The decision in the record, and the one that the same code makes now.
+    recorded: Decision,
+    made: Decision,
+    /// Whether the call is answered with a decision.
+    decided: bool,
+}
+
+/// What a record was of.
+struct Walked {
+    start: Start,
+    /// It ends before the run did.
+    cut_off: bool,
+}
+
+/// Makes each call of a record again, until its end or until it is told to stop.
+fn walk(bytes: &[u8], mut visit: impl FnMut(Step<'_>) -> ControlFlow<()>) -> Result<Walked, ReplayError> {
     let words = words(bytes)?;
     let (start, rest) = words.split_first_chunk::<{ Start::WORDS }>().ok_or(ReplayError::NoRecord)?;
     let start = Start::from_words(start).ok_or(ReplayError::NoRecord)?;
@@ -86,12 +127,9 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
         return Err(ReplayError::Limits);
     }
     let mut dispatch = Dispatch::new(start.limits, start.balance);
-    let mut replayed = Replayed { events: 0, decisions: 0, first_difference: None, cut_off };
-    let mut left = calls;
-    while let Some((head, rest)) = left.split_first()
-        && replayed.first_difference.is_none()
-    {
-        let (event, kind) = (replayed.events, *head as u8);
+    let (mut left, mut event) = (calls, 0);
+    while let Some((head, rest)) = left.split_first() {
+        let kind = *head as u8;
         let (arguments, recorded, rest) = split(*head, rest).ok_or(ReplayError::Truncated)?;
         let call = Call::decode(kind, (head >> 32) as u32, arguments).ok_or(match kind {
             1..=Call::KINDS => ReplayError::Arguments(event, kind),
@@ -101,15 +139,13 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
             return Err(ReplayError::Impossible(event, in_words(&call)));
         }
         let decision = apply(&mut dispatch, &call);
-        left = rest;
-        replayed.events += 1;
-        replayed.decisions += u64::from(decision.is_some());
+        (left, event) = (rest, event + 1);
         let made = decision.unwrap_or_default();
-        if made != recorded {
-            replayed.first_difference = Some(Difference { event, call: in_words(&call), recorded, made });
+        if visit(Step { call: &call, recorded, made, decided: decision.is_some() }).is_break() {
+            break;
         }
     }
-    Ok(replayed)
+    Ok(Walked { start, cut_off })
 }
 
 /// Bytes as words, the first in the lowest bits.

@@ -3,6 +3,13 @@
 use super::*;
 use crate::faults::record;
 use proptest::prelude::*;
+use sidecore_core::dispatch::record::Recorded;
+use sidecore_core::dispatch::{Capability, ClientId, LaneId, Placed, Reach, Work};
+use sidecore_core::policy::balance::{Balance, Rates};
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::order::Order;
+use sidecore_core::session::{Class, Classes};
+use sidecore_core::time::Nanos;
 use std::sync::OnceLock;
 
 const ROOM: usize = 1 << 20;
@@ -162,4 +169,73 @@ proptest! {
         words.extend([u64::from(END), 0]);
         let _ = replay(&sealed(words));
     }
+}
+
+/// The record of ten requests that come at once to one device, which works on each for a microsecond.
+fn burst() -> Vec<u8> {
+    let limits = Limits { lanes: 1, clients: 1, in_flight: 64, quantum: 1_000, kept: 0 };
+    let mut recorded = Recorded::new(limits, Balance::Eft, Some(ROOM));
+    recorded.make(&Call::AddClient { weight: 1, credit: 64 });
+    recorded.make(&Call::AddLane(ClientId(0), Notify::Park));
+    let (classes, rates) = (Classes::all(), Rates::with_prior(1_000));
+    let device = Capability { classes, immediate: false, elsewhere: false, depth: 64, weight: 1, rates };
+    recorded.make(&Call::AddDevice(device));
+    let work = |tag| {
+        let (lane, class, reach) = (LaneId(0), Class::NOOP, Reach::HERE);
+        Work { lane, tag, class, size: 64, urgent: false, reach, submitted: None }
+    };
+    let mut tickets = Vec::new();
+    for tag in 0..10 {
+        let (Placed::Given(given), _) = recorded.place_run(5_000, work(tag), 1, Nanos::MAX) else {
+            panic!("it is full")
+        };
+        tickets.push(given.ticket);
+    }
+    for (done, ticket) in tickets.into_iter().enumerate() {
+        recorded.complete(ticket, Some(1_000));
+        recorded.announce(6_000 + 1_000 * done as u64, LaneId(0));
+    }
+    // One that is not done when the record ends.
+    recorded.place_run(20_000, work(11), 1, Nanos::MAX);
+    to_bytes(&recorded.end_record().unwrap().into_words())
+}
+
+#[test]
+fn recorded_requests_come_once_more() {
+    let traffic = traffic(&burst()).unwrap();
+    assert_eq!((traffic.requests.len(), traffic.devices.len(), traffic.left_out), (10, 1, 1));
+    let recorded = Again::recorded(&traffic);
+    let each: Vec<Nanos> = (1..=10).map(|number| number * 1_000).collect();
+    assert_eq!((&recorded.times, recorded.span, &recorded.busy[..]), (&each, 10_000, &[10_000][..]));
+    let pool = |devices: usize, balance| Pool { devices: vec![0; devices], depth: None, balance, order: Order::Fifo };
+    assert_eq!(again(&traffic, &pool(1, Balance::Eft)), Some(recorded));
+    for balance in Balance::ALL {
+        let two = again(&traffic, &pool(2, balance)).unwrap();
+        assert_eq!((two.times.len(), two.refused), (10, 0), "{balance}");
+        assert!(two.at(0.99) <= Some(10_000) && two.busy.iter().sum::<Nanos>() == 10_000, "{balance}: {two:?}");
+    }
+    let two = again(&traffic, &pool(2, Balance::Eft)).unwrap();
+    assert_eq!((two.span, &two.busy[..]), (5_000, &[5_000, 5_000][..]));
+    // What finds no room waits.
+    let full = again(&traffic, &Pool { depth: Some(1), ..pool(1, Balance::Eft) }).unwrap();
+    assert_eq!(full.times, each);
+    assert_eq!(again(&traffic, &Pool { devices: vec![1], ..pool(1, Balance::Eft) }), None);
+    assert_eq!(again(&traffic, &pool(0, Balance::Eft)), None);
+}
+
+/// Whatever happened in a run, what was done of it can come again.
+#[test]
+fn records_with_faults_can_come_once_more() {
+    let mut requests = 0;
+    for seed in 0..60 {
+        let traffic = traffic(&record(seed, ROOM)).unwrap();
+        requests += traffic.requests.len();
+        for balance in [Balance::Eft, Balance::Priced] {
+            let pool = Pool { devices: vec![0, 0], depth: Some(4), balance, order: Order::Shortest };
+            let found = again(&traffic, &pool).unwrap();
+            assert_eq!(found.times.len() as u64 + found.refused, traffic.requests.len() as u64, "seed {seed}");
+        }
+    }
+    assert!(requests > 3_000, "{requests}");
+    assert!(traffic(&burst()[..80]).is_err());
 }

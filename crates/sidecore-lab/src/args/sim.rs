@@ -1,0 +1,220 @@
+//! Arguments of `sidecore sim`.
+
+use clap::{Args, Subcommand};
+use sidecore_sim::estimate::{Effort, MOST};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct Sim {
+    #[command(subcommand)]
+    pub(crate) command: Option<SimCommand>,
+    #[command(flatten)]
+    pub(crate) plans: Plans,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Plans {
+    /// Plans to run, e.g. plans/zvm.toml
+    #[arg(value_name = "PLAN")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Set a parameter, as in threads=4
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Run the plan at the cells of a published table (.csv) or at the rows of a bench (.json), and show both
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
+    /// List the parameters with value, unit, origin and meaning, and run nothing
+    #[arg(long)]
+    pub(crate) parameters: bool,
+    /// Move each parameter by a tenth: which of them matter, and with --compare which the table fixes
+    #[arg(long, conflicts_with = "parameters")]
+    pub(crate) sensitivity: bool,
+    /// Title of the Markdown page
+    #[arg(long, value_name = "TEXT", default_value = "sidecore sim")]
+    pub(crate) title: String,
+    #[command(flatten)]
+    pub(crate) effort: Sureness,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// What is run without a word: most runs of a case, and how sure they are to make it, percent.
+const RUNS: u32 = 12;
+const PERCENT: f64 = 1.0;
+
+/// How sure the figures of a simulation are to be.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Sureness {
+    /// Seed of everything random; further runs of a case have the seeds behind it
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Most runs of each case, with a seed each; with one, figures have no interval
+    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
+    seeds: u32,
+    /// Half of a figure's 95 % interval at which its case was run often enough, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = PERCENT, value_parser = percent)]
+    precision: f64,
+}
+
+impl Sureness {
+    pub(crate) fn effort(&self) -> Effort {
+        Effort { seed: self.seed, runs: self.seeds, precision: self.precision / 100.0 }
+    }
+
+    /// The arguments that ask for it, without those that have their defaults.
+    pub(crate) fn arguments(&self) -> String {
+        let Self { seed, seeds, precision } = self;
+        let runs = if *seeds == RUNS { String::new() } else { format!(" --seeds {seeds}") };
+        let usual = precision.total_cmp(&PERCENT).is_eq();
+        let precision = if usual { String::new() } else { format!(" --precision {precision}") };
+        format!("--seed {seed}{runs}{precision}")
+    }
+}
+
+fn above_0(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "a number above 0".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.01..=100.0).contains(percent));
+    percent.ok_or_else(|| "a percentage from 0.01 to 100".to_owned())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Output {
+    /// Write rows as JSON, one object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write tables as Markdown, with plots as SVG files beside it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimCommand {
+    /// Balance policies on random pools of devices, against the best of them
+    Bakeoff {
+        /// How many random pools
+        #[arg(long, value_name = "N", default_value_t = 60)]
+        seeds: u64,
+        /// Most requests that a device holds at a time; several, with commas between; without it any number
+        #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+        depth: Vec<u32>,
+        /// So many requests come at once after a fifth of each run
+        #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=5000))]
+        burst: u32,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Notify policies on gaps of every kind, against the best that was possible
+    Waiting {
+        /// Seed of everything random
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Random schedules with faults; invariants are checked after each event
+    Faults(Faults),
+    /// Go through a recorded run of the service again, and compare each decision
+    /// With --devices, --like, --depth, --balance or --order the recorded requests come once more, to other devices
+    Replay(Replay),
+    /// Find the cheapest hardware and policies that keep the 99th percentile under a bound at a load
+    Choose(Choose),
+    /// Find parameters so that plans come near to published tables, and how well the tables fix them
+    Fit(Fit),
+    /// How fast the simulator is here: events a second
+    Speed,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// What a service with `record = "FILE"` wrote
+    pub(crate) file: PathBuf,
+    /// So many devices instead of the recorded ones
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) devices: Option<u32>,
+    /// Each like the recorded device of this number; without it like the one that did most
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) like: Option<usize>,
+    /// Most requests that a device holds at a time; without it as recorded
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) depth: Option<u32>,
+    /// How devices are chosen, e.g. priced; without it as recorded
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) balance: Option<String>,
+    /// In which order a device serves what it has, fifo or shortest; without it as recorded
+    #[arg(long, value_name = "ORDER")]
+    pub(crate) order: Option<String>,
+    /// Write the figures as JSON, one object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Choose {
+    /// The plan, whose [choose] section says what may be chosen, and whose variants are tried too
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: PathBuf,
+    /// Requests a second
+    #[arg(long, value_name = "RATE", value_parser = above_0)]
+    pub(crate) load: f64,
+    /// The bound on the 99th percentile of a request's time, us
+    #[arg(long, value_name = "US", value_parser = above_0)]
+    pub(crate) p99: f64,
+    /// Price of one of a parameter or metric, as in card.count=300; in place of the plan's; may be repeated
+    #[arg(long, value_name = "NAME=PRICE")]
+    pub(crate) cost: Vec<String>,
+    /// Values that a parameter may have, with commas outside of brackets between, as in card.count=1,2,4; beside the plan's; may be repeated
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) over: Vec<String>,
+    /// Set a parameter, as in threads=4
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) effort: Sureness,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fit {
+    /// Plans; parameters that several of them take from one file are one
+    #[arg(value_name = "PLAN", required = true)]
+    pub(crate) plans: Vec<PathBuf>,
+    /// Published tables: all of the one plan, or one for each plan in their order
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    pub(crate) to: Vec<PathBuf>,
+    /// The parameters to find, with commas between; without it those whose origin is "fitted"
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) vary: Vec<String>,
+    /// Set a parameter, as in threads=4
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Write what was found as a parameter file, which a plan includes behind its others
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) write: Option<PathBuf>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Runs of each case, with a seed each
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) seeds: u32,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Faults {
+    /// How many runs
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) seeds: u64,
+    /// Seed of the first run
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) first: u64,
+    /// Put a defect in, to see that it is found
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sabotage: Option<String>,
+}

@@ -1,0 +1,247 @@
+//! The requests of a record once more, at the times at which they came, on other devices and under other policies.
+//!
+//! Core's [`Dispatch`] decides; a device works on one request at a time, for as long as the record says that this request
+//! took, or, on a device of another kind, in the proportion of what both take for such requests. What a request costs the sidecore itself is
+//! left out, and so are shares between clients: all requests are of one client, in one lane.
+
+use super::traffic::{Request, Traffic};
+use crate::engine::{Engine, World};
+use crate::part::tables;
+use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Reach, Work};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::order::Order;
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// The only lane.
+const LANE: LaneId = LaneId(0);
+/// How often dispatch is asked to look at prices, ns.
+const REPRICE: Nanos = 100_000;
+
+/// What serves the requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// Each device by the number of the recorded one that it is like.
+    pub devices: Vec<usize>,
+    /// Requests that a device holds at a time; `None`: as recorded.
+    pub depth: Option<u32>,
+    /// How devices are chosen.
+    pub balance: Balance,
+    /// In which order each serves what it has.
+    pub order: Order,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Again {
+    /// Time of each request, ns, from the shortest.
+    pub times: Vec<Nanos>,
+    /// From the first request to the last completion, ns.
+    pub span: Nanos,
+    /// Time that each device worked, ns.
+    pub busy: Vec<Nanos>,
+    /// Requests that no device could do.
+    pub refused: u64,
+}
+
+impl Again {
+    /// What the record itself says.
+    pub fn recorded(traffic: &Traffic) -> Self {
+        let mut times: Vec<Nanos> = traffic.requests.iter().map(|request| request.done - request.came).collect();
+        times.sort_unstable();
+        let first = traffic.requests.first().map_or(0, |request| request.came);
+        let last = traffic.requests.iter().map(|request| request.done).max().unwrap_or(0);
+        let mut busy = vec![0; traffic.devices.len()];
+        for Request { device, took, .. } in &traffic.requests {
+            busy[*device] += took;
+        }
+        Self { times, span: last - first, busy, refused: 0 }
+    }
+
+    /// Time below which this part of the requests is, ns.
+    pub fn at(&self, part: f64) -> Option<Nanos> {
+        self.times.get((self.times.len() as f64 * part) as usize).copied()
+    }
+
+    /// Mean time, ns.
+    pub fn mean(&self) -> f64 {
+        self.times.iter().sum::<Nanos>() as f64 / self.times.len() as f64
+    }
+}
+
+/// Runs the requests on that pool. `None`: a device is like none of the record.
+pub fn again(traffic: &Traffic, pool: &Pool) -> Option<Again> {
+    if pool.devices.is_empty() || pool.devices.iter().any(|like| *like >= traffic.devices.len()) {
+        return None;
+    }
+    let first = traffic.requests.first().map_or(0, |request| request.came);
+    let mut engine = Engine::new(0);
+    let mut world = Devices::new(traffic, pool, first);
+    if !traffic.requests.is_empty() {
+        engine.schedule(0, Event::Arrival);
+        engine.schedule(REPRICE, Event::Reprice);
+    }
+    while world.left > 0 && engine.step(&mut world, Nanos::MAX) {}
+    let Devices { mut times, busy, refused, .. } = world;
+    times.sort_unstable();
+    Some(Again { times, span: engine.now(), busy, refused })
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// The next request comes.
+    Arrival,
+    /// A device is done with what it works on.
+    Done(usize),
+    Reprice,
+}
+
+struct Devices<'a> {
+    traffic: &'a Traffic,
+    pool: &'a Pool,
+    first: Nanos,
+    dispatch: Dispatch,
+    /// Number of the request that comes next, and how many are not answered.
+    next: usize,
+    left: usize,
+    /// Requests that every device was too full for.
+    waiting: VecDeque<usize>,
+    /// The request behind each ticket.
+    requests: Vec<usize>,
+    queues: Vec<VecDeque<Ticket>>,
+    working: Vec<Option<(Ticket, Nanos)>>,
+    times: Vec<Nanos>,
+    busy: Vec<Nanos>,
+    refused: u64,
+}
+
+impl<'a> Devices<'a> {
+    fn new(traffic: &'a Traffic, pool: &'a Pool, first: Nanos) -> Self {
+        let in_flight = traffic.limits.in_flight;
+        let kept = Limits::usually_kept(in_flight);
+        let limits = Limits { lanes: 1, clients: 1, in_flight, quantum: traffic.limits.quantum, kept };
+        let like = |number: usize| {
+            let known = &traffic.devices[number];
+            // What a sidecore does itself is a device of its own here, so that requests may wait for it.
+            let depth = pool.depth.unwrap_or(known.depth.max(1));
+            Capability { immediate: false, elsewhere: false, depth, ..known.clone() }
+        };
+        let devices = pool.devices.iter().map(|number| like(*number));
+        let mut dispatch = tables(limits, pool.balance, Notify::Park, u32::MAX, devices);
+        dispatch.set_order(pool.order);
+        let (count, left) = (pool.devices.len(), traffic.requests.len());
+        Self {
+            traffic,
+            pool,
+            first,
+            dispatch,
+            next: 0,
+            left,
+            waiting: VecDeque::new(),
+            requests: vec![0; in_flight as usize],
+            queues: vec![VecDeque::new(); count],
+            working: vec![None; count],
+            times: Vec::with_capacity(left),
+            busy: vec![0; count],
+            refused: 0,
+        }
+    }
+
+    fn came(&self, request: usize) -> Nanos {
+        self.traffic.requests[request].came - self.first
+    }
+
+    /// How long a device takes for a request, ns.
+    fn time(&self, device: usize, request: usize) -> Nanos {
+        let Request { work, device: own, took, .. } = self.traffic.requests[request];
+        let like = self.pool.devices[device];
+        let takes = |device: usize| self.traffic.rates[device].estimate(work.class, work.size).max(1) as f64;
+        if like == own { took } else { (took as f64 * takes(like) / takes(own)).round() as Nanos }
+    }
+
+    fn arrive(&mut self, engine: &mut Engine<Event>) {
+        let request = self.next;
+        self.next += 1;
+        if self.next < self.traffic.requests.len() {
+            engine.schedule(self.came(self.next), Event::Arrival);
+        }
+        if !self.waiting.is_empty() || !self.place(engine, request) {
+            self.waiting.push_back(request);
+        }
+    }
+
+    /// `false`: every device is too full for it.
+    fn place(&mut self, engine: &mut Engine<Event>, request: usize) -> bool {
+        let Work { class, size, urgent, .. } = self.traffic.requests[request].work;
+        let work = Work { lane: LANE, tag: 0, class, size, urgent, reach: Reach::HERE, submitted: None };
+        match self.dispatch.place(engine.now(), work) {
+            Placed::Given(Given { device, ticket, begins, .. }) => {
+                self.requests[ticket.index()] = request;
+                if begins {
+                    self.hand(engine, device, ticket);
+                }
+            }
+            Placed::Full => return false,
+            Placed::Now { .. } | Placed::NoDevice => {
+                self.refused += 1;
+                self.left -= 1;
+            }
+        }
+        true
+    }
+
+    fn hand(&mut self, engine: &mut Engine<Event>, device: usize, ticket: Ticket) {
+        self.queues[device].push_back(ticket);
+        self.work(engine, device);
+    }
+
+    /// The device takes up the request of the least rank, the first of equals, if it works on none.
+    fn work(&mut self, engine: &mut Engine<Event>, device: usize) {
+        if self.working[device].is_some() {
+            return;
+        }
+        let rank = |ticket: &Ticket| self.dispatch.schedule(*ticket).map_or(0, |schedule| schedule.rank);
+        let queue = &self.queues[device];
+        let Some((index, _)) = queue.iter().enumerate().min_by_key(|(_, ticket)| rank(ticket)) else { return };
+        let Some(ticket) = self.queues[device].remove(index) else { return };
+        let time = self.time(device, self.requests[ticket.index()]);
+        self.working[device] = Some((ticket, time));
+        engine.after(time, Event::Done(device));
+    }
+
+    fn done(&mut self, engine: &mut Engine<Event>, device: usize) {
+        let Some((ticket, took)) = self.working[device].take() else { return };
+        self.busy[device] += took;
+        self.left -= 1;
+        self.times.push(engine.now() - self.came(self.requests[ticket.index()]));
+        self.dispatch.complete(ticket, Some(took));
+        self.dispatch.announce(engine.now(), LANE);
+        while let Some(ticket) = self.dispatch.release(engine.now(), device) {
+            self.hand(engine, device, ticket);
+        }
+        while let Some(request) = self.waiting.front().copied() {
+            if !self.place(engine, request) {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        self.work(engine, device);
+    }
+}
+
+impl World for Devices<'_> {
+    type Event = Event;
+
+    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+        match event {
+            Event::Arrival => self.arrive(engine),
+            Event::Done(device) => self.done(engine, device),
+            Event::Reprice => {
+                self.dispatch.reprice(engine.now());
+                engine.after(REPRICE, Event::Reprice);
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The requests that are in a record: when each came, what it asked for, who did it and how long that took.
+
+use super::{ReplayError, Step, walk};
+use sidecore_core::dispatch::record::{Call, Decision};
+use sidecore_core::dispatch::{Capability, Limits, Work};
+use sidecore_core::policy::balance::{Balance, Rates};
+use sidecore_core::policy::order::Order;
+use sidecore_core::time::Nanos;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// A request that was done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Request {
+    /// When the sidecore took it from its lane, ns since the record's clock began.
+    pub came: Nanos,
+    /// When the sidecore had its completion.
+    pub done: Nanos,
+    /// What it asked for.
+    pub work: Work,
+    /// Number of the device that did it.
+    pub device: usize,
+    /// How long the device worked on it, ns.
+    pub took: Nanos,
+}
+
+/// What a record holds of its requests.
+#[derive(Debug)]
+pub struct Traffic {
+    /// Those that were done, in the order in which they came.
+    pub requests: Vec<Request>,
+    /// The devices, with the rates that they had at first.
+    pub devices: Vec<Capability>,
+    /// What each request took on each device, learnt over the whole record.
+    pub rates: Vec<Rates>,
+    /// How devices were chosen when the record began, and in which order they served.
+    pub balance: Balance,
+    /// In which order devices served what they had, last.
+    pub order: Order,
+    /// Sizes of the service's tables.
+    pub limits: Limits,
+    /// Requests that were refused, lost or not done when the record ended.
+    pub left_out: u64,
+}
+
+/// What stands for what in the first word of a decision about a place: given, done at once, full, kept.
+const GIVEN: u64 = 1;
+const NOW: u64 = 2;
+const FULL: u64 = 3;
+const KEPT: u64 = 5;
+
+/// Reads the requests of a record.
+///
+/// # Errors
+/// For bytes that are no whole record.
+pub fn traffic(bytes: &[u8]) -> Result<Traffic, ReplayError> {
+    let mut reader = Reader::default();
+    let walked = walk(bytes, |step| {
+        reader.step(&step);
+        ControlFlow::Continue(())
+    })?;
+    let mut requests = reader.requests;
+    let left_out = reader.pending.len() as u64 + reader.lost;
+    requests.retain(|request| request.done > 0);
+    requests.sort_by_key(|request| request.came);
+    let rates = reader.devices.iter().enumerate().map(|(device, known)| learnt(known, device, &requests)).collect();
+    let (balance, limits) = (walked.start.balance, walked.start.limits);
+    let balance = reader.balance.unwrap_or(balance);
+    let order = reader.order.unwrap_or(Order::Fifo);
+    Ok(Traffic { requests, devices: reader.devices, rates, balance, order, limits, left_out })
+}
+
+/// The rates that a device brought along, and all that it did.
+fn learnt(device: &Capability, number: usize, requests: &[Request]) -> Rates {
+    let mut rates = device.rates.clone();
+    for Request { work, took, .. } in requests.iter().filter(|request| request.device == number) {
+        rates.observe(work.class, work.size, *took);
+    }
+    rates
+}
+
+#[derive(Default)]
+struct Reader {
+    requests: Vec<Request>,
+    devices: Vec<Capability>,
+    balance: Option<Balance>,
+    order: Option<Order>,
+    /// Requests under way by lane and tag: when they came and what they ask for.
+    pending: HashMap<(u32, u32), (Nanos, Work)>,
+    /// Requests whose completion has no time yet: the next call that has one tells it.
+    untimed: Vec<usize>,
+    lost: u64,
+}
+
+impl Reader {
+    fn step(&mut self, step: &Step<'_>) {
+        if let Some(now) = time_of(step.call) {
+            for index in self.untimed.drain(..) {
+                self.requests[index].done = now.max(self.requests[index].came + 1);
+            }
+        }
+        match step.call {
+            Call::Place(now, work) => self.place(*now, *work, step.recorded),
+            Call::Complete(_, took) => self.complete(*took, step.recorded),
+            Call::AddDevice(device) => self.devices.push(device.clone()),
+            Call::SetBalance(balance) => self.balance = Some(*balance),
+            Call::SetOrder(order) => self.order = Some(*order),
+            _ => {}
+        }
+    }
+
+    fn place(&mut self, now: Nanos, work: Work, decision: Decision) {
+        let key = (work.lane.0, work.tag);
+        let (kind, device) = (decision[0] & 0xff, (decision[0] >> 8) as u8);
+        match kind {
+            GIVEN | KEPT | FULL => _ = self.pending.entry(key).or_insert((now, work)),
+            NOW => {
+                let (came, work) = self.pending.remove(&key).unwrap_or((now, work));
+                let took = decision[1].max(1);
+                self.untimed.push(self.requests.len());
+                self.requests.push(Request { came, done: 0, work, device: device.into(), took });
+            }
+            _ => self.lost += u64::from(self.pending.remove(&key).is_some()) + 1,
+        }
+    }
+
+    fn complete(&mut self, took: Option<Nanos>, decision: Decision) {
+        if decision[0] == 0 {
+            return;
+        }
+        let (lane, tag, device) = (decision[2] as u32, (decision[0] >> 32) as u32, (decision[0] >> 8) as u8);
+        let Some((came, work)) = self.pending.remove(&(lane, tag)) else { return };
+        match took {
+            Some(took) => {
+                self.untimed.push(self.requests.len());
+                self.requests.push(Request { came, done: 0, work, device: device.into(), took: took.max(1) });
+            }
+            None => self.lost += 1,
+        }
+    }
+}
+
+/// The time of a call, if it has one.
+fn time_of(call: &Call) -> Option<Nanos> {
+    match call {
+        Call::Place(now, _)
+        | Call::Announce(now, _)
+        | Call::Due(now, _)
+        | Call::Replace(now, _)
+        | Call::Reprice(now)
+        | Call::Release(now, _)
+        | Call::PassOn(now, _) => Some(*now),
+        _ => None,
+    }
+}
