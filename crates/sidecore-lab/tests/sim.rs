@@ -93,6 +93,11 @@ fn a_parameter_is_found_from_a_table_and_written_for_a_plan() {
     let matter = sim(&["plans/queue.toml", "--set", "arrivals.count=20000", "--sensitivity", "--compare", table]);
     let said = text(&matter.stdout);
     assert!(said.contains("fixed by the table") && said.contains("arrivals.load"), "{said}{}", text(&matter.stderr));
+    // A bus of 67 bit is none: such a parameter stays, and the others are told all the same.
+    let card = ["plans/ocf-hifn7751x4.toml", "--sensitivity", "--compare", "docs/published/ocf_hifn7751x4.csv"];
+    let said = text(&sim(&[&card[..], &["--seeds", "1"]].concat()).stdout);
+    let moved = said.lines().find(|line| line.starts_with("card.per_byte_ns")).unwrap();
+    assert!(moved.contains("x/ 1.") && said.contains("bus.width_bits"), "{said}");
 }
 
 #[test]

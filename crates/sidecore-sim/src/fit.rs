@@ -53,6 +53,8 @@ pub struct Free {
     /// The plans that have it, by the number of their targets: those that take it from the same file.
     targets: Vec<usize>,
     is_whole: bool,
+    /// Whether the plan says that it was fitted.
+    is_fitted: bool,
 }
 
 /// A parameter with what is known of it.
@@ -62,8 +64,9 @@ pub struct Fitted {
     pub free: Free,
     /// Where it came to rest.
     pub value: f64,
-    /// Factor up and down within which it lies with a probability of 95 %; infinite where the tables say nothing of it.
-    pub factor: f64,
+    /// Factor up and down within which it lies with a probability of 95 %; infinite where the tables say nothing of it, none
+    /// where it was held while others were free.
+    pub factor: Option<f64>,
     /// By how much a tenth more of it changes each cell, as a part of the cell.
     pub effects: Vec<f64>,
 }
@@ -146,10 +149,11 @@ pub fn fit(targets: &[Target<'_>], free: Vec<Free>, effort: &Effort, progress: P
     problem.check(before.len())?;
     let method = LevenbergMarquardt::new().with_patience(PATIENCE).with_tol(TOLERANCE);
     let (problem, _) = method.minimize(problem);
-    Ok(problem.found(before))
+    Ok(problem.found(before, |_| true))
 }
 
-/// How much each of these parameters moves each cell, and how well the tables fix it, without moving any.
+/// How much each of these parameters moves each cell, and how well the tables fix those that were fitted, if the others are
+/// right; none is changed.
 ///
 /// # Errors
 ///
@@ -162,13 +166,16 @@ pub fn sensitivity(
 ) -> Result<Fit, PlanError> {
     let problem = Problem::new(targets, free, effort, progress)?;
     let errors = problem.first()?;
-    Ok(problem.found(errors))
+    Ok(problem.found(errors, |free| free.is_fitted))
 }
 
 /// Factors up and down within which the parameters lie: from the derivatives of the cells' errors by the parameters'
 /// logarithms, and from the errors.
 fn factors(derivatives: &DMatrix<f64>, errors: &DVector<f64>) -> Vec<f64> {
     let (cells, parameters) = derivatives.shape();
+    if parameters == 0 {
+        return Vec::new();
+    }
     let freedom = cells.saturating_sub(parameters) as f64;
     let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else { return vec![f64::INFINITY; parameters] };
     let (quantile, variance) = (student.inverse_cdf(0.975), errors.norm_squared() / freedom);
@@ -199,7 +206,8 @@ impl Free {
         let is_whole = settings.accepts(&parameter.name, "1.5").is_err_and(|said| said.contains("whole"));
         let meaning = if let Source::Documented(_, meaning) = source { meaning.clone() } else { String::new() };
         let (name, unit) = (parameter.name.clone(), parameter.unit);
-        (!is_whole || value >= COUNTED).then(|| Self { name, value, unit, meaning, targets: vec![target], is_whole })
+        let (targets, is_fitted) = (vec![target], matches!(source, Source::Documented(Origin::Fitted, _)));
+        (!is_whole || value >= COUNTED).then_some(Self { name, value, unit, meaning, targets, is_whole, is_fitted })
     }
 
     /// Whether both are one parameter in two plans.

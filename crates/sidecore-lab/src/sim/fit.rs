@@ -97,7 +97,8 @@ fn sizes(errors: &[f64]) -> (f64, f64) {
 }
 
 /// The factor up and down that holds a value, in words.
-fn sure(factor: f64) -> String {
+fn sure(factor: Option<f64>) -> String {
+    let Some(factor) = factor else { return "not fitted".to_owned() };
     match factor {
         _ if factor <= FIXED => format!("x/ {factor:.2}"),
         _ if factor < 100.0 => format!("x/ {factor:.1}, hardly fixed"),
@@ -156,6 +157,8 @@ fn influences(title: &str, found: &fit::Fit, is_published: bool) -> Grid {
         grid.notes.push(format!("No cell is moved by {:.1} % by {}", HARDLY * 100.0, names.join(", ")));
     }
     grid.notes.push("Numbers that count things, such as cores, are not moved: set them with --set".to_owned());
+    let meaning = "Fixed by the table: the factor up and down within which a fitted parameter lies (95 %), if those that are not fitted are right";
+    grid.notes.extend(is_published.then(|| meaning.to_owned()));
     grid.notes.extend((!is_published).then(|| "With --compare FILE: which parameters that table fixes".to_owned()));
     grid.notes.extend(found.stopped.then(|| STOPPED.to_owned()));
     grid
@@ -168,7 +171,7 @@ fn lines(found: &fit::Fit) -> Vec<Members<7>> {
             ("unit", free.unit.into()),
             ("before", free.value.into()),
             ("fitted", (*value).into()),
-            ("factor", factor.is_finite().then_some(*factor).into()),
+            ("factor", factor.filter(|factor| factor.is_finite()).into()),
             ("most", (sizes(effects).1 / 100.0).into()),
             ("stopped", found.stopped.into()),
         ])

@@ -95,7 +95,7 @@ impl<'a> Problem<'a> {
         (found.len() == cells.names().count()).then_some(found)
     }
 
-    /// Derivatives of these errors by each parameter.
+    /// Derivatives of these errors by each parameter; 0 by one that can be moved neither up nor down. `None`: it was stopped.
     fn derivatives(&self, errors: &[f64]) -> Option<DMatrix<f64>> {
         let moved = |parameter: usize| {
             let mut at = self.at.clone();
@@ -109,22 +109,32 @@ impl<'a> Problem<'a> {
             };
             Some(found.iter().zip(errors).map(|(moved, before)| (moved - before) / step).collect::<Vec<f64>>())
         };
-        let columns: Vec<Vec<f64>> = (0..self.free.len()).into_par_iter().map(moved).collect::<Option<_>>()?;
+        let still = || vec![0.0; errors.len()];
+        let columns = (0..self.free.len()).into_par_iter().map(|parameter| moved(parameter).unwrap_or_else(still));
+        let columns: Vec<Vec<f64>> = columns.collect();
+        if self.stopped.load(Relaxed) {
+            return None;
+        }
         Some(DMatrix::from_fn(errors.len(), columns.len(), |cell, parameter| columns[parameter][cell]))
     }
 
-    /// What the parameters came to.
-    pub(super) fn found(mut self, before: Vec<f64>) -> Fit {
+    /// What the parameters came to, with intervals of those that were free, by `is_free`.
+    pub(super) fn found(mut self, before: Vec<f64>, is_free: impl Fn(&Free) -> bool) -> Fit {
         let best = self.best.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (_, at, errors) = best.unwrap_or_else(|| (0.0, self.at.clone(), before.clone()));
         self.at.copy_from(&at);
         let derivatives = self.derivatives(&errors);
         let left = DVector::from_vec(errors.clone());
-        let intervals = derivatives.as_ref().map(|found| factors(found, &left));
+        let moved: Vec<usize> = (0..self.free.len()).filter(|number| is_free(&self.free[*number])).collect();
+        let intervals = derivatives.as_ref().map(|found| factors(&found.select_columns(&moved), &left));
+        let factor = |number: usize| {
+            let place = moved.iter().position(|moved| *moved == number)?;
+            Some(intervals.as_ref().map_or(f64::INFINITY, |factors| factors[place]))
+        };
         let fitted = |(number, free): (usize, &Free)| Fitted {
             free: free.clone(),
             value: at[number].exp(),
-            factor: intervals.as_ref().map_or(f64::INFINITY, |factors| factors[number]),
+            factor: factor(number),
             effects: derivatives.as_ref().map_or(Vec::new(), |found| {
                 found.column(number).iter().map(|slope| (slope * 1.1_f64.ln()).exp_m1()).collect()
             }),
