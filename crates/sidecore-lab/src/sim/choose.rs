@@ -10,6 +10,11 @@ use serde_json::Value;
 use sidecore_sim::choose::{Answer, Candidate, Question, Verdict, choose};
 use sidecore_sim::plan::{Choice, Plan};
 
+/// So many times the bound, and a way is not drawn.
+const NEAR: f64 = 3.0;
+/// The colour of ways that are beaten.
+const GREY: usize = 9;
+
 /// `false`: nothing that may be chosen keeps the bound.
 pub(super) fn run(args: &args::Choose) -> Result<bool, String> {
     let plans = tables::read(std::slice::from_ref(&args.plan), &args.set)?;
@@ -24,13 +29,22 @@ pub(super) fn run(args: &args::Choose) -> Result<bool, String> {
     let printed = print(&text);
     let (file, svg) = picture(plan, &question, &answer);
     let tables: Vec<String> = grids.iter().map(Grid::to_markdown).collect();
-    let drawn = "The dashed line is the bound; along the other lie those that nothing beats in both cost and tail.";
+    let drawn = "Each point is a way that carries the load, without those at more than three times the bound, which the dashed line is; along \
+                 the other lie those that nothing beats in both cost and tail.";
     let body = format!("{}\n![cost and tail]({file})\n\n{drawn}\n\n{}", tables[0], tables[1]);
-    let command =
-        format!("choose {} --load {} --p99 {} {}", args.plan.display(), args.load, args.p99, args.effort.arguments());
+    let command = command(args);
     let title = format!("{}: what to choose", plan.title);
     output::write(&args.output, &json(&answer), &output::page(&title, &command, &body), &[(file, svg)])?;
     printed.map(|()| answer.best.is_some())
+}
+
+/// The arguments that ask for the same again.
+fn command(args: &args::Choose) -> String {
+    let given = [("set", &args.set), ("over", &args.over), ("cost", &args.cost)];
+    let given =
+        given.into_iter().flat_map(|(name, values)| values.iter().map(move |value| format!(" --{name} {value}")));
+    let (plan, given) = (args.plan.display(), given.collect::<Vec<_>>().concat());
+    format!("choose {plan} --load {} --p99 {}{given} {}", args.load, args.p99, args.effort.arguments())
 }
 
 /// What the plan says may be chosen, with what the command line says instead.
@@ -176,9 +190,16 @@ fn frontier_grid(plan: &Plan, answer: &Answer) -> Grid {
 fn picture(plan: &Plan, question: &Question, answer: &Answer) -> (String, String) {
     let point = |number: usize| (answer.candidates[number].cost, answer.candidates[number].tail.mean);
     let points: Vec<(f64, f64)> = answer.frontier().into_iter().map(point).collect();
-    let (from, to) = points.iter().fold((f64::MAX, f64::MIN), |(from, to), (cost, _)| (from.min(*cost), to.max(*cost)));
+    let near = answer.candidates.iter().filter(|it| it.verdict != Verdict::Overloaded).map(|it| it.cost);
+    let (from, to) = near
+        .chain(points.iter().map(|(cost, _)| *cost))
+        .fold((f64::MAX, f64::MIN), |(from, to), cost| (from.min(cost), to.max(cost)));
     let bound = vec![(from, question.bound), (to.max(from * 1.01), question.bound)];
-    let drawn = [Line { colour: 0, dashed: false, points }, Line { colour: 1, dashed: true, points: bound }];
+    let is_near = |it: &&Candidate| it.verdict != Verdict::Overloaded && it.tail.mean <= NEAR * question.bound;
+    let others = answer.candidates.iter().filter(is_near).map(|it| vec![(it.cost, it.tail.mean)]);
+    let others = others.map(|points| Line { colour: GREY, dashed: false, points });
+    let lines_of = [Line { colour: 0, dashed: false, points }, Line { colour: 1, dashed: true, points: bound }];
+    let drawn: Vec<Line> = others.chain(lines_of).collect();
     let across = Axis::new("cost", Scale::Linear, digits);
     let up = Axis::new("99th percentile, us", Scale::Linear, digits);
     (format!("{}-choose.svg", plots::stem(plan)), on_white(&lines(plots::SIZE, &across, &up, &drawn)))
