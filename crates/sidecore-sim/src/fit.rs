@@ -65,7 +65,7 @@ pub struct Fitted {
     /// Where it came to rest.
     pub value: f64,
     /// Factor up and down within which it lies with a probability of 95 %; infinite where the tables say nothing of it, none
-    /// where it was held while others were free.
+    /// where it was held while others were free, or the fit was stopped.
     pub factor: Option<f64>,
     /// By how much a tenth more of it changes each cell, as a part of the cell.
     pub effects: Vec<f64>,

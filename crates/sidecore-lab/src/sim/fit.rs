@@ -96,9 +96,9 @@ fn sizes(errors: &[f64]) -> (f64, f64) {
     (median(sizes.clone()) * 100.0, sizes.into_iter().fold(0.0, f64::max) * 100.0)
 }
 
-/// The factor up and down that holds a value, in words.
-fn sure(factor: Option<f64>) -> String {
-    let Some(factor) = factor else { return "not fitted".to_owned() };
+/// The factor up and down that holds a value, in words; `none` where it is not known.
+fn sure(factor: Option<f64>, none: &str) -> String {
+    let Some(factor) = factor else { return none.to_owned() };
     match factor {
         _ if factor <= FIXED => format!("x/ {factor:.2}"),
         _ if factor < 100.0 => format!("x/ {factor:.1}, hardly fixed"),
@@ -109,8 +109,8 @@ fn sure(factor: Option<f64>) -> String {
 fn grid(title: &str, found: &fit::Fit) -> Grid {
     let mut grid = Grid::new(title, &["parameter", "unit", "before", "fitted", "95 %", "+10 % moves a cell by"]);
     for Fitted { free, value, factor, effects } in &found.parameters {
-        let effect = format!("{:.1} %", sizes(effects).1);
-        let figures = [digits(free.value), digits(*value), sure(*factor), effect];
+        let effect = if effects.is_empty() { "-".to_owned() } else { format!("{:.1} %", sizes(effects).1) };
+        let figures = [digits(free.value), digits(*value), sure(*factor, "-"), effect];
         grid.push([free.name.clone(), free.unit.to_owned()].into_iter().chain(figures));
     }
     let [before, after] = found.errors.each_ref().map(|errors| sizes(errors));
@@ -150,7 +150,7 @@ fn influences(title: &str, found: &fit::Fit, is_published: bool) -> Grid {
         let typical = format!("{:.1} %", sizes(&it.effects).0);
         let own =
             [it.free.name.clone(), it.free.text(it.free.value), it.free.unit.to_owned(), typical, percent(most), cell];
-        grid.push(own.into_iter().chain(is_published.then(|| sure(it.factor))));
+        grid.push(own.into_iter().chain(is_published.then(|| sure(it.factor, "not fitted"))));
     }
     if !idle.is_empty() {
         let names: Vec<&str> = idle.iter().map(|it| it.free.name.as_str()).collect();
@@ -190,7 +190,7 @@ fn file(found: &fit::Fit, tables: &str) -> String {
     for (part, parameters) in parts {
         _ = writeln!(text, "\n[{part}]");
         for (name, Fitted { free: free @ Free { unit, meaning, .. }, value, factor, .. }) in parameters {
-            let meaning = format!("{meaning} ({})", sure(*factor)).replace(['"', '\\'], "'");
+            let meaning = format!("{meaning} ({})", sure(*factor, "not known")).replace(['"', '\\'], "'");
             let value = free.text(significant(*value));
             _ = writeln!(
                 text,

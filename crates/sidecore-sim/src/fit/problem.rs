@@ -129,7 +129,7 @@ impl<'a> Problem<'a> {
         let intervals = derivatives.as_ref().map(|found| factors(&found.select_columns(&moved), &left));
         let factor = |number: usize| {
             let place = moved.iter().position(|moved| *moved == number)?;
-            Some(intervals.as_ref().map_or(f64::INFINITY, |factors| factors[place]))
+            intervals.as_ref().map(|factors| factors[place])
         };
         let fitted = |(number, free): (usize, &Free)| Fitted {
             free: free.clone(),
