@@ -1,8 +1,8 @@
 //! The cheapest hardware and policies that keep a tail under a bound at a load.
 //!
 //! A plan says what may be chosen: its own software and its variants, each with every combination of values of some
-//! parameters. All of them are run at the load, since neither cost nor tail need fall or rise along a parameter; what is overloaded or far
-//! off is run once, the others until they are sure. The answer is the cheapest whose interval lies under the bound.
+//! parameters. All of them are run at the load, since neither cost nor tail need fall or rise along a parameter; what is
+//! overloaded or far off is run once, the others until they are sure. The answer is the cheapest whose interval lies under the bound.
 
 use crate::estimate::{Effort, Estimate};
 use crate::plan::{Changes, Choice, Plan, PlanError};
@@ -115,15 +115,14 @@ pub fn choose(plan: &Plan, question: &Question, progress: Progress<'_>) -> Resul
     }
     candidates.sort_by(|(a, _), (b, _)| a.cost.total_cmp(&b.cost).then(a.tail.mean.total_cmp(&b.tail.mean)));
     let best = candidates.iter().position(|(found, _)| found.verdict == Verdict::Meets);
-    let margin = best.filter(|_| !stopped).map(|best| {
-        let mut step = 0;
-        let mut go_on = || {
+    let mut step = most - STEPS - 1;
+    let margin = best.filter(|_| !stopped).and_then(|best| {
+        trial.margin(&candidates, best, &mut || {
             step += 1;
-            progress((most - STEPS - 1 + step).min(most), most).is_continue()
-        };
-        let safe = trial.safe(&candidates[best..], &mut go_on).map(|behind| best + behind);
-        Margin { safe, ..trial.margin(&candidates[best].1, go_on) }
+            progress(step.min(most), most).is_continue()
+        })
     });
+    stopped |= best.is_some() && margin.is_none();
     let candidates = candidates.into_iter().map(|(found, _)| found).collect();
     Ok(Answer { candidates, best, margin, impossible, stopped })
 }
@@ -168,9 +167,6 @@ fn combinations(plan: &Plan, question: &Question) -> Result<(Vec<Combination>, u
 struct Trial<'a> {
     plan: &'a Plan,
     question: &'a Question,
-    /// Numbers of the metrics.
-    tail: usize,
-    rate: usize,
 }
 
 impl<'a> Trial<'a> {
@@ -180,16 +176,17 @@ impl<'a> Trial<'a> {
             let message = format!("a cost of `{name}`: that is no parameter and no metric of the plan's");
             return Err(PlanError::in_file(&plan.path, None, &message));
         }
-        Ok(Self { plan, question, tail: question.choice.latency, rate: question.choice.rate })
+        Ok(Self { plan, question })
     }
 
     fn run(&self, settings: &Settings, variant: Option<String>, set: Changes) -> (Candidate, u64) {
-        let Self { plan, question, .. } = self;
-        let wanted = [self.tail];
+        let Self { plan, question } = self;
+        let Choice { latency, rate, .. } = question.choice;
+        let wanted = [latency];
         let once = Effort::once(question.effort.seed);
         let mut found = plan.system.estimate(settings, &wanted, &once);
         let is_near = self.verdict(&found.1) != Verdict::Overloaded
-            && found.1[self.tail].mean <= FAR * question.bound
+            && found.1[latency].mean <= FAR * question.bound
             && question.effort.runs > 1;
         if is_near {
             found = plan.system.estimate(settings, &wanted, &question.effort);
@@ -201,8 +198,8 @@ impl<'a> Trial<'a> {
             variant,
             set,
             cost: cost.sum(),
-            tail: estimates[self.tail],
-            rate: estimates[self.rate],
+            tail: estimates[latency],
+            rate: estimates[rate],
             verdict: self.verdict(&estimates),
             limit: outcome.limit,
         };
@@ -217,9 +214,9 @@ impl<'a> Trial<'a> {
     }
 
     fn verdict(&self, estimates: &[Estimate]) -> Verdict {
-        let (tail, bound) = (&estimates[self.tail], self.question.bound);
+        let (tail, bound) = (&estimates[self.question.choice.latency], self.question.bound);
         let within = if tail.within.is_finite() { tail.within } else { 0.0 };
-        match estimates[self.rate].mean {
+        match estimates[self.question.choice.rate].mean {
             rate if rate < CARRIED * self.question.load => Verdict::Overloaded,
             _ if tail.mean + within <= bound => Verdict::Meets,
             _ if tail.mean - within <= bound => Verdict::Unsure,
@@ -234,22 +231,28 @@ impl<'a> Trial<'a> {
         let mut settings = settings.clone();
         // A load that the parameter does not take is more than anything carries.
         let taken = settings.set(&question.choice.load, &load.to_string(), Source::Plan).is_ok();
-        let mut found = Trial { question: &question, ..*self }.run(&settings, None, Changes::new()).0;
+        let mut found = Trial { plan: self.plan, question: &question }.run(&settings, None, Changes::new()).0;
         if !taken {
             found.verdict = Verdict::Overloaded;
         }
         found
     }
 
-    /// How much more than the load these settings carry.
-    fn margin(&self, settings: &Settings, mut go_on: impl FnMut() -> bool) -> Margin {
+    /// How much more than the load the best of these carries, and which of them is safe from the plan's error. `None`: it was
+    /// stopped.
+    fn margin(
+        &self,
+        candidates: &[(Candidate, Settings)],
+        best: usize,
+        go_on: &mut impl FnMut() -> bool,
+    ) -> Option<Margin> {
         let (mut low, mut high, mut limit) = (1.0, None, String::new());
         let mut times = 2.0;
         for _ in 0..STEPS {
-            if !go_on() || times > HIGHEST {
+            if times > HIGHEST {
                 break;
             }
-            let found = self.at(settings, times);
+            let found = go_on().then(|| self.at(&candidates[best].1, times))?;
             if found.verdict == Verdict::Meets {
                 low = times;
             } else {
@@ -258,18 +261,15 @@ impl<'a> Trial<'a> {
             limit = found.limit;
             times = high.map_or(low * 2.0, |high| f64::midpoint(low, high));
         }
-        let error = self.question.choice.error;
-        let at_error = error.map(|error| self.at(settings, 1.0 + error)).map(|found| (found.tail.mean, found.verdict));
+        let (mut at_error, mut safe) = (None, None);
+        let mut meeting = (best..candidates.len()).filter(|number| candidates[*number].0.verdict == Verdict::Meets);
+        while let (Some(error), None, Some(number)) = (self.question.choice.error, safe, meeting.next()) {
+            let found = go_on().then(|| self.at(&candidates[number].1, 1.0 + error))?;
+            at_error = at_error.or(Some((found.tail.mean, found.verdict)));
+            safe = (found.verdict == Verdict::Meets).then_some(number);
+        }
         let load = self.question.load;
-        Margin { carries: (low * load, high.map(|high| high * load)), limit, at_error, safe: None }
-    }
-
-    /// The first of these that meets the bound at the load plus the plan's worst error.
-    fn safe(&self, candidates: &[(Candidate, Settings)], go_on: &mut impl FnMut() -> bool) -> Option<usize> {
-        let error = self.question.choice.error?;
-        let holds = |settings| self.at(settings, 1.0 + error).verdict == Verdict::Meets;
-        let mut meeting = candidates.iter().enumerate().filter(|(_, (found, _))| found.verdict == Verdict::Meets);
-        meeting.find(|(_, (_, settings))| !go_on() || holds(settings)).map(|(number, _)| number).filter(|_| go_on())
+        Some(Margin { carries: (low * load, high.map(|high| high * load)), limit, at_error, safe })
     }
 }
 

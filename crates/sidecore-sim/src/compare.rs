@@ -116,9 +116,7 @@ impl Published {
             _ => Err(wrong(None, &format!("has {cells} cells, at most {MAX_CELLS} are compared"))),
         }
     }
-}
 
-impl Published {
     /// The plan's own table, as if it had been published.
     ///
     /// # Errors

@@ -224,6 +224,6 @@ impl Free {
 
 impl<'a> Target<'a> {
     fn cells(&self) -> Result<Cells<'a>, PlanError> {
-        Cells::of(self.plan, self.published, &[])
+        Cells::of(self.plan, self.published, &self.plan.set_by_hand())
     }
 }

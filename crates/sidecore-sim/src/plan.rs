@@ -155,6 +155,12 @@ impl Plan {
         self.settings.find(name).map(|index| self.settings.parameter(index).name.clone())
     }
 
+    /// Full names of the parameters that the command line set: headings of published tables do not change these.
+    pub fn set_by_hand(&self) -> Vec<&str> {
+        let by_hand = self.settings.iter().filter(|(_, set)| matches!(set, Some((_, Source::CommandLine))));
+        by_hand.map(|(known, _)| known.name.as_str()).collect()
+    }
+
     /// Whether this text would be a value for the parameter of that full name.
     ///
     /// # Errors

@@ -118,8 +118,8 @@ pub(crate) enum SimCommand {
     },
     /// Random schedules with faults; invariants are checked after each event
     Faults(Faults),
-    /// Go through a recorded run of the service again, and compare each decision
-    /// With --devices, --like, --depth, --balance or --order the recorded requests come once more, to other devices
+    /// Go through a recorded run of the service again, and compare each decision; with --devices, --like, --depth, --balance or
+    /// --order its requests come once more, to other devices
     Replay(Replay),
     /// Find the cheapest hardware and policies that keep the 99th percentile under a bound at a load
     Choose(Choose),

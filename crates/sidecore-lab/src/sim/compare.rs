@@ -5,17 +5,14 @@ use crate::args::Plans;
 use crate::report::{Grid, digits};
 use sidecore_sim::compare::{Comparison, Published, compare};
 use sidecore_sim::plan::Plan;
-use sidecore_sim::settings::Source;
 use sidecore_sim::table::Run;
 use std::path::Path;
 
 /// Runs the plan at the cells of the table and shows both.
 pub(super) fn run(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
     let published = Published::read(path).map_err(|error| error.to_string())?;
-    let by_hand = plan.settings.iter().filter(|(_, set)| matches!(set, Some((_, Source::CommandLine))));
-    let kept: Vec<&str> = by_hand.map(|(known, _)| known.name.as_str()).collect();
     let mut progress = progress("sim")?;
-    let found = compare(plan, &published, &kept, &args.effort.effort(), &mut progress);
+    let found = compare(plan, &published, &plan.set_by_hand(), &args.effort.effort(), &mut progress);
     drop(progress);
     let comparison = found.map_err(|error| error.to_string())?;
     let title = format!("{}, beside published figures", plan.title);
@@ -30,7 +27,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// Half of an interval as a part of its mean; nothing after one run.
-pub(super) fn half(within: Option<f64>, mean: f64) -> String {
+fn half(within: Option<f64>, mean: f64) -> String {
     within.map_or(String::new(), |within| format!("{:.1} %", (within / mean).abs() * 100.0))
 }
 

@@ -17,8 +17,6 @@ use std::collections::VecDeque;
 
 /// The only lane.
 const LANE: LaneId = LaneId(0);
-/// How often dispatch is asked to look at prices, ns.
-const REPRICE: Nanos = 100_000;
 
 /// What serves the requests.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,9 +51,9 @@ impl Again {
         times.sort_unstable();
         let first = traffic.requests.first().map_or(0, |request| request.came);
         let last = traffic.requests.iter().map(|request| request.done).max().unwrap_or(0);
-        let mut busy = vec![0; traffic.devices.len()];
+        let mut busy: Vec<Nanos> = vec![0; traffic.devices.len()];
         for Request { device, took, .. } in &traffic.requests {
-            busy[*device] += took;
+            busy[*device] = busy[*device].saturating_add(*took);
         }
         Self { times, span: last - first, busy, refused: 0 }
     }
@@ -67,7 +65,7 @@ impl Again {
 
     /// Mean time, ns.
     pub fn mean(&self) -> f64 {
-        self.times.iter().sum::<Nanos>() as f64 / self.times.len() as f64
+        self.times.iter().map(|time| *time as f64).sum::<f64>() / self.times.len() as f64
     }
 }
 
@@ -81,7 +79,6 @@ pub fn again(traffic: &Traffic, pool: &Pool) -> Option<Again> {
     let mut world = Devices::new(traffic, pool, first);
     if !traffic.requests.is_empty() {
         engine.schedule(0, Event::Arrival);
-        engine.schedule(REPRICE, Event::Reprice);
     }
     while world.left > 0 && engine.step(&mut world, Nanos::MAX) {}
     let Devices { mut times, busy, refused, .. } = world;
@@ -95,7 +92,6 @@ enum Event {
     Arrival,
     /// A device is done with what it works on.
     Done(usize),
-    Reprice,
 }
 
 struct Devices<'a> {
@@ -213,7 +209,7 @@ impl<'a> Devices<'a> {
 
     fn done(&mut self, engine: &mut Engine<Event>, device: usize) {
         let Some((ticket, took)) = self.working[device].take() else { return };
-        self.busy[device] += took;
+        self.busy[device] = self.busy[device].saturating_add(took);
         self.left -= 1;
         self.times.push(engine.now() - self.came(self.requests[ticket.index()]));
         self.dispatch.complete(ticket, Some(took));
@@ -235,13 +231,11 @@ impl World for Devices<'_> {
     type Event = Event;
 
     fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+        // As the service does: asked all the time, and most times nothing is to be done.
+        self.dispatch.reprice(engine.now());
         match event {
             Event::Arrival => self.arrive(engine),
             Event::Done(device) => self.done(engine, device),
-            Event::Reprice => {
-                self.dispatch.reprice(engine.now());
-                engine.after(REPRICE, Event::Reprice);
-            }
         }
     }
 }

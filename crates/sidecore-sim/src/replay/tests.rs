@@ -239,3 +239,33 @@ fn records_with_faults_can_come_once_more() {
     assert!(requests > 3_000, "{requests}");
     assert!(traffic(&burst()[..80]).is_err());
 }
+
+/// A record may come from anywhere: devices that there are not, and times beyond all measure.
+#[test]
+fn what_a_record_alleges_is_no_place_in_a_table() {
+    let mut words = words(&burst()).unwrap();
+    let mut at = Start::WORDS;
+    while words[at] as u8 != END {
+        let [arguments, decided] = [words[at] >> 8 & 0xffff, words[at] >> 24 & 0xff].map(|count| count as usize);
+        let decision = at + 1 + arguments;
+        match words[at] as u8 {
+            // Another device in the decision about each place and each completion; a day for each request.
+            11 => words[decision] |= 200 << 8,
+            14 => {
+                words[at + 2] = u64::MAX / 2;
+                words[decision] |= 200 << 8;
+            }
+            // An announcement at the end of all time.
+            15 => words[at + 1] = u64::MAX - 1,
+            _ => {}
+        }
+        at = decision + decided;
+    }
+    let traffic = traffic(&sealed(words)).unwrap();
+    assert_eq!(traffic.requests.len(), 10);
+    let recorded = Again::recorded(&traffic);
+    assert!(recorded.mean().is_finite() && recorded.busy == [Nanos::MAX], "{recorded:?}");
+    let pool = Pool { devices: vec![0; 2], depth: None, balance: Balance::Priced, order: Order::Fifo };
+    let found = again(&traffic, &pool).unwrap();
+    assert!(found.times.len() == 10 && found.mean().is_finite(), "{found:?}");
+}

@@ -49,7 +49,8 @@ const NOW: u64 = 2;
 const FULL: u64 = 3;
 const KEPT: u64 = 5;
 
-/// Reads the requests of a record.
+/// Reads the requests of a record. Which device did a request is what the same code decides from the calls, not what the
+/// record alleges.
 ///
 /// # Errors
 /// For bytes that are no whole record.
@@ -100,8 +101,8 @@ impl Reader {
             }
         }
         match step.call {
-            Call::Place(now, work) => self.place(*now, *work, step.recorded),
-            Call::Complete(_, took) => self.complete(*took, step.recorded),
+            Call::Place(now, work) => self.place(*now, *work, step.made),
+            Call::Complete(_, took) => self.complete(*took, step.made),
             Call::AddDevice(device) => self.devices.push(device.clone()),
             Call::SetBalance(balance) => self.balance = Some(*balance),
             Call::SetOrder(order) => self.order = Some(*order),
