@@ -18,12 +18,6 @@ use std::path::Path;
 const WITHIN: f64 = 0.10;
 const TAIL_WITHIN: f64 = 0.20;
 
-/// How much is in flight when `bench notify` finds the capacity, and requests that are simulated for it, as the plan does by itself.
-const CAPACITY: [(&str, &str); 4] =
-    [("client.depth", "32"), ("client.load", "0"), ("client.requests", "20000"), ("service.notify", "spin")];
-/// Largest load that a plan takes.
-const MOST: f64 = 0.99;
-
 /// Latencies of a closed load are compared if a request takes less than this in the mean, s.
 const SETTLED: f64 = 0.01;
 
@@ -55,7 +49,7 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     let mut progress = progress("sim")?;
     let (mut cells, mut left_out) = (Vec::<Cell>::new(), 0);
     for (index, row) in rows.iter().enumerate() {
-        match case(plan, row, args.effort.seed)? {
+        match case(plan, row) {
             Some(case) if cells.iter().any(|cell| cell.row == case.name) => {}
             Some(case) => cells.extend(predicted(plan, case, &args.effort.effort())?),
             None => left_out += usize::from(row.scenario() == "notify" || row.variant() == "sidecore"),
@@ -96,25 +90,23 @@ fn read(path: &Path) -> Result<Vec<Row>, String> {
 }
 
 /// The row as the plan can run it, if it can.
-fn case(plan: &Plan, row: &Row, seed: u64) -> Result<Option<Case>, String> {
-    let Some((depth, load)) = driven(plan, row) else { return Ok(None) };
+fn case(plan: &Plan, row: &Row) -> Option<Case> {
+    let (depth, load) = driven(plan, row)?;
     let op = [
         ("client.op", row.text(Key::Op).unwrap_or_default().to_owned()),
         ("client.size", row.number(Key::Size).unwrap_or_default().to_string()),
         ("service.sample_every", if row.scenario() == "notify" { "4" } else { "64" }.to_owned()),
     ];
     // The plan's own capacity may be another one: what was offered is to be the same, in requests a second.
-    let same_load = match row.number(Key::SentPerS).filter(|_| load > 0.0) {
-        Some(offered) => (offered / capacity(plan, &op, seed)?).min(MOST),
-        None => load,
-    };
+    let offered = row.number(Key::SentPerS).filter(|_| load > 0.0).unwrap_or(0.0);
     let set = op.into_iter().chain([
         ("client.depth", depth.to_string()),
-        ("client.load", same_load.to_string()),
+        ("client.load", load.to_string()),
+        ("client.rate_per_s", offered.to_string()),
         ("service.notify", row.text(Key::Notify).unwrap_or_default().to_owned()),
     ]);
     let set = set.map(|(name, value)| (name.to_owned(), value)).collect();
-    Ok(measured(row, (depth, load)).map(|(name, measured)| Case { name, set, measured }))
+    measured(row, (depth, load)).map(|(name, measured)| Case { name, set, measured })
 }
 
 /// How many requests the row had in flight, or at what load they came. `None`: the plan cannot run it.
@@ -131,16 +123,6 @@ fn driven(plan: &Plan, row: &Row) -> Option<(u32, f64)> {
         ("notify", "closed") => Some((1, 0.0)),
         _ => None,
     }
-}
-
-/// Requests a second that the plan says this machine can do.
-fn capacity(plan: &Plan, op: &[(&str, String)], seed: u64) -> Result<f64, String> {
-    let changes = op.iter().cloned().chain(CAPACITY.map(|(name, value)| (name, value.to_owned())));
-    let changes: Changes = changes.map(|(name, value)| (name.to_owned(), value)).collect();
-    let settings = plan.with(&changes).map_err(|error| error.to_string())?;
-    let rate = plan.system.metrics.iter().position(|metric| metric.name == "ops_per_s");
-    let values = plan.system.run(&settings, seed).values;
-    rate.and_then(|rate| values.get(rate).copied()).ok_or_else(|| "the plan has no rate".to_owned())
 }
 
 /// What the row is called, and its figures.
