@@ -404,7 +404,7 @@ pub(crate) enum Scenario {
     Net,
     /// What a link of `sidecore net link` carries, and its moderation against the policy simulated; not among all
     Link,
-    /// This machine as a plan for `sidecore sim`; not among all
+    /// This machine as a plan for `sidecore sim`, alone, or with notify and between its cases; not among all
     Calibrate,
 }
 

@@ -132,10 +132,16 @@ impl Outcome {
 /// Runs the scenarios and writes what was asked for. The text goes to standard output in any case.
 pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
     if args.scenarios.contains(&Scenario::Calibrate) {
+        if !args.op.is_empty() || args.check || args.mix {
+            return Err("calibrate takes none of --op, --check and --mix: it measures what a plan needs".into());
+        }
         return match args.scenarios[..] {
-            [_] if args.op.is_empty() && !args.check && !args.mix => calibrate::run(&args.plan),
-            [_] => Err("calibrate takes none of --op, --check and --mix: it measures what a plan needs".into()),
-            _ => Err("calibrate makes a plan and no rows: run it alone".into()),
+            [_] => calibrate::run(&args.plan),
+            [Scenario::Calibrate, Scenario::Notify] | [Scenario::Notify, Scenario::Calibrate] => run_calibrated(args),
+            _ => {
+                Err("calibrate makes a plan and no rows: run it alone, or with notify, between whose cases it measures"
+                    .into())
+            }
         };
     }
     let chosen: Vec<&Part> = PARTS.iter().filter(|part| part.is_asked_for(&args.scenarios)).collect();
@@ -150,6 +156,19 @@ pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
         outcome.add((part.measure)(&settings, &progress)?);
     }
     drop(progress);
+    export("sidecore bench", &args.files, outcome)
+}
+
+/// The scenario notify, and between its cases the passes of a calibration, so that both meet the same machine.
+fn run_calibrated(args: &Bench) -> Result<(), BenchError> {
+    let mut calibration = calibrate::Calibration::start()?;
+    let Bench { quick, seed, .. } = *args;
+    let settings = Settings { quick, seed, ops: Vec::new(), check: false, mix: false };
+    let mut progress = Progress::new(0);
+    progress.scenario("notify");
+    let outcome = notify::measure_beside(&settings, &progress, &mut |crew| calibration.pass_beside(crew))?;
+    drop(progress);
+    calibration.write(&args.plan)?;
     export("sidecore bench", &args.files, outcome)
 }
 

@@ -190,6 +190,10 @@ fn this_machine_is_measured_and_predicted() {
         return skipped("there is one core");
     }
     assert!(measured.status.success(), "{}", text(&measured.stderr));
+    let beside = run(&["bench", "calibrate", "scaling"]);
+    assert_eq!(beside.status.code(), Some(2));
+    let why = "run it alone, or with notify, between whose cases it measures";
+    assert!(text(&beside.stderr).contains(why), "{}", text(&beside.stderr));
     let row = r#"{"scenario":"crypto","variant":"sidecore","op":"sha-256","notify":"spin","clients":1,"size":16384,"ops_per_s":1e5}"#;
     let other = r#"{"scenario":"crypto","variant":"sidecore","op":"sha-256","notify":"spin","clients":4,"size":64,"ops_per_s":1e5}"#;
     fs::write(folder.path().join(rows), format!("{row}\n{other}\n")).unwrap();

@@ -1,7 +1,7 @@
 //! How sure a figure is: a case is run again with other seeds until its mean is known well enough.
 //!
 //! Each run begins anew, so its figure is one independent observation; Student's distribution gives the interval around their
-//! mean. Source: Law, "Simulation Modeling and Analysis", section 9.5.2 (replication and deletion) and 9.5.1 for stopping at a
+//! mean, and the wider one around a further run. Source: Law, "Simulation Modeling and Analysis", section 9.5.2 (replication and deletion) and 9.5.1 for stopping at a
 //! relative precision. Figures that lie in two groups far from each other are told apart: their mean is no run's figure.
 
 use crate::system::Outcome;
@@ -44,6 +44,9 @@ pub struct Estimate {
     pub mean: f64,
     /// Half of the interval that holds it with probability [`CONFIDENCE`]; not a number after one run.
     pub within: f64,
+    /// Half of the interval that holds the figure of one more run with that probability, if figures are normally distributed;
+    /// not a number after one run.
+    pub one: f64,
     /// Runs that had a figure.
     pub runs: u32,
     /// The two groups that the figures lie in, if they do.
@@ -75,8 +78,9 @@ impl Estimate {
         let freedom = count.saturating_sub(1) as f64;
         let student =
             StudentsT::new(0.0, 1.0, freedom).map(|student| student.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)));
-        let within = student.map_or(f64::NAN, |factor| factor * (squares / freedom / count as f64).sqrt());
-        Self { mean, within, runs: count as u32, regimes: regimes(&known, mean) }
+        let factor = student.unwrap_or(f64::NAN) * (squares / freedom).sqrt();
+        let (within, one) = (factor / (count as f64).sqrt(), factor * (1.0 + 1.0 / count as f64).sqrt());
+        Self { mean, within, one, runs: count as u32, regimes: regimes(&known, mean) }
     }
 
     /// Half of the interval as a part of the mean; infinite where there is no interval.
@@ -138,6 +142,7 @@ mod tests {
         let found = Estimate::of([9.0, 10.0, 11.0, 10.0, 10.0].into_iter());
         assert!(close(found.mean, 10.0) && close(found.within, 2.776 * (0.5_f64 / 5.0).sqrt()), "{found:?}");
         assert!(close(found.relative(), found.within / 10.0));
+        assert!(close(found.one, 2.776 * (0.5_f64 * 1.2).sqrt()), "{found:?}");
         let one = Estimate::of([3.0, f64::NAN].into_iter());
         assert!(one.within.is_nan() && one.relative().is_infinite() && one.runs == 1, "{one:?}");
         assert!(Estimate::of([7.0; 3].into_iter()).relative() < 1e-12);

@@ -11,6 +11,7 @@ mod zvm;
 
 use crate::estimate::{Effort, Estimate, estimate};
 use crate::settings::{Parameter, Settings};
+pub use machine::PARTS;
 use serde::de::DeserializeOwned;
 use serde::de::value::Error;
 use sidecore_core::time::Nanos;

@@ -1,9 +1,9 @@
 //! The tables of both views, as text.
 
-use super::units::{NONE, age, count};
+use super::units::{NONE, age, count, time};
 use crate::users::Users;
 use sidecore::core::dispatch::DeviceState;
-use sidecore::core::policy::notify::Audit;
+use sidecore::core::policy::notify::{Audit, Notify};
 use sidecore::core::stage::Stage;
 use sidecore::counters::{ClassCounter as C, DeviceCounter as D, KeyCounter as K, SidecoreCounter as S, Snapshot};
 use std::cmp::Reverse;
@@ -47,6 +47,7 @@ impl View {
 pub(super) fn header(view: &View) -> Vec<String> {
     let now = &view.total;
     let mut lines = vec![alive(now), set(now)];
+    lines.extend(bound_of_learn(now));
     if !now.is_alive() {
         let age =
             if now.heartbeat > now.taken { "before this machine started".into() } else { ago(now.heartbeat_age()) };
@@ -131,6 +132,21 @@ fn set(now: &Snapshot) -> String {
     let balance = now.balance.map_or("unknown", |balance| balance.name());
     let order = now.order.map_or("unknown", |order| order.name());
     format!("notify: {}; balance: {balance}; order: {order}", now.waiters().in_words(now.notify))
+}
+
+/// Where a wake-up takes longer than the CPU time that it costs, what `learn` keeps is not what WAIT/OPT shows: gaps that end while
+/// a thread wakes are seen longer than they were.
+fn bound_of_learn(now: &Snapshot) -> Option<String> {
+    let of = |counter| now.sidecores.iter().map(|sidecore| sidecore.get(counter)).max();
+    let (cost, wake) = (of(S::ParkCostNs)?, of(S::WakeTimeNs)?);
+    let learns = now.notify.contains(&Some(Notify::Learn));
+    (learns && wake > cost).then(|| {
+        format!(
+            "learn: a wake-up takes {} and a park costs {}; the bound of 3 x is kept in the former, and WAIT/OPT is too low",
+            time(wake as f64),
+            time(cost as f64)
+        )
+    })
 }
 
 fn ago(nanos: u64) -> String {

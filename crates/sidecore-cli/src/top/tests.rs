@@ -151,6 +151,21 @@ fn the_text_says_who_does_what() {
 }
 
 #[test]
+fn where_a_wake_up_takes_longer_than_it_costs_the_bound_of_learn_is_explained() {
+    let service = Service::new();
+    let sidecore = service.counters.sidecore(0);
+    sidecore.set(SidecoreCounter::ParkCostNs, 10_000);
+    sidecore.set(SidecoreCounter::WakeTimeNs, 50_000);
+    assert!(!render(&service.view()).contains("learn:"), "nothing learns");
+    service.counters.set_policies([Notify::Learn; 4], Balance::Eft, Order::Shortest);
+    let text = render(&service.view());
+    let line = "learn: a wake-up takes 50us and a park costs 10us; the bound of 3 x is kept in the former, and WAIT/OPT is too low";
+    assert!(text.contains(line), "{text}");
+    sidecore.set(SidecoreCounter::WakeTimeNs, 9_000);
+    assert!(!render(&service.view()).contains("learn:"));
+}
+
+#[test]
 fn columns_are_aligned() {
     let text = render(&Service::new().view());
     let table: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("CLIENT")).take(3).collect();

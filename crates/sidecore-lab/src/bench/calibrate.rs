@@ -1,20 +1,26 @@
 //! `sidecore bench calibrate`: what this machine is like, as a plan for `sidecore sim`.
 //!
 //! The time of operations is measured inside one process; what the lane adds is measured with operations that do
-//! nothing and with one reference operation, so that the others, and all ways to wait, are predictions.
+//! nothing and with one reference operation, so that the others, and all ways to wait, are predictions. Everything is
+//! measured in passes, which may lie between the cases of a scenario: a machine that others share is another one a minute
+//! later. Of what varies from one time to the next, the distribution is kept.
 
 mod plan;
 mod sleep;
 
 use super::BenchError;
 use super::crew::{Crew, Plan};
-use super::series::median;
-use super::task::Task;
+use super::series::{histogram, median};
+use super::task::{Measured, Task};
 use crate::output;
 use crate::progress::Progress;
+use hdrhistogram::Histogram;
 use plan::Machine;
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
+use sidecore_sim::system::PARTS;
+use sleep::{GAP, Sleep, spread};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -29,95 +35,224 @@ const REFERENCE: &str = "aes-128-gcm";
 const NOOP: &str = "noop";
 /// In flight where the rate counts.
 const DEPTH: u32 = 64;
-const REPEATS: usize = 5;
-const NS: u64 = 40_000_000;
+/// Passes where nothing else is measured between them.
+const PASSES: usize = 5;
+/// In a pass each time is measured so often, for so long; the least counts, for what interrupts makes it longer only.
+const TRIES: usize = 3;
+const NS: u64 = 12_000_000;
+/// In a pass both sides wake each other for so long, ns.
+const WAKING: u64 = 150_000_000;
 /// One request in so many carries stage times: few, and as many as in the scenario notify.
 const SAMPLES: [u32; 2] = [64, 4];
 
 /// Times at the three sizes, ns.
 type Curve = [f64; 3];
+/// What [`PARTS`] of all times do not exceed, ns.
+type Spread = [f64; PARTS.len()];
+
+/// Where the median is in it.
+const MIDDLE: usize = 3;
+
+/// Times that are measured, each of one operation or request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Quantity {
+    /// Inside the client's process, of so many bytes.
+    Inline(&'static str, u32),
+    /// Through the lane, of so many bytes, with so many in flight.
+    Through(&'static str, u32, u32),
+    /// Of a no-op whose client submits at times of its own, as fast as it can.
+    Open,
+    /// Of a no-op where many requests carry stage times.
+    Sampled,
+    /// Of one that is alone in the lane, for so long, ns.
+    Alone(u64),
+}
+
+use Quantity::{Alone, Inline, Open, Sampled, Through};
+
+impl Quantity {
+    /// All that a plan needs, but for what the second service measures.
+    fn all() -> Vec<Self> {
+        let inline = SIZED.into_iter().flat_map(|op| SIZES.map(|size| Inline(op, size)));
+        let signing = FIXED.into_iter().map(|op| Inline(op, MESSAGE));
+        let sizes = SIZES.into_iter();
+        let payload = sizes.flat_map(|size| {
+            [Through(NOOP, size, DEPTH), Through(REFERENCE, size, DEPTH), Through(REFERENCE, size, 1)]
+        });
+        let bare = [Through(NOOP, 0, 1), Through(NOOP, 0, DEPTH), Open];
+        inline.chain(signing).chain(payload).chain(bare).collect()
+    }
+
+    fn task(self, start: u64) -> Task {
+        match self {
+            Inline(op, size) => Task::Inline { op: op.to_owned(), size, ns: NS },
+            Through(op, size, depth) => Task::Closed { op: op.to_owned(), size, depth, start, ns: NS },
+            Open => Task::Open { op: NOOP.to_owned(), size: 0, per_s: 1e9, seed: 1, start, ns: NS },
+            Sampled => Through(NOOP, 0, DEPTH).task(start),
+            Alone(ns) => Task::Closed { op: NOOP.to_owned(), size: 0, depth: 1, start, ns },
+        }
+    }
+}
+
+/// What was measured so far.
+#[derive(Debug, Default)]
+struct Found {
+    /// Pass by pass, ns.
+    times: BTreeMap<Quantity, Vec<f64>>,
+    park_costs: Vec<f64>,
+    wake_times: Vec<f64>,
+    sleep: Sleep,
+    /// From submission until a sidecore has it that slept shortly, and from completion until the client that did.
+    woken: Option<Histogram<u64>>,
+    /// From submission until a spinning sidecore has it, alone in the lane.
+    queue: Option<Histogram<u64>>,
+}
+
+/// Measures in passes. Between two of them its services sleep.
+pub(super) struct Calibration {
+    cores: (usize, usize),
+    /// Services whose requests seldom, and often, carry stage times.
+    seldom: Crew,
+    often: Crew,
+    found: Found,
+}
+
+impl Calibration {
+    pub(super) fn start() -> Result<Self, BenchError> {
+        let plan = Plan { notify: NotifyConfig::all(Notify::Park), ..Plan::inline(1) };
+        if plan.pinning.clients.is_empty() {
+            return Err("calibrate needs two cores, one for a client and one for a sidecore".into());
+        }
+        let cores = (plan.pinning.clients[0], plan.pinning.sidecores[0]);
+        let [seldom, often] = SAMPLES.map(|sample_every| Crew::start(&Plan { sample_every, ..plan.clone() }));
+        Ok(Self { cores, seldom: seldom?, often: often?, found: Found::default() })
+    }
+
+    /// Measures everything once. Nothing else may run on the two cores.
+    pub(super) fn pass(&mut self) -> Result<(), BenchError> {
+        let park = sidecore::service::park_times()?;
+        self.found.park_costs.push(park.cost as f64);
+        self.found.wake_times.push(park.wake as f64);
+        self.found.sleep.look(self.cores)?;
+        self.seldom.set("notify=spin")?;
+        for quantity in Quantity::all() {
+            self.found.add(quantity, &mut self.seldom)?;
+        }
+        self.seldom.set("notify=park")?;
+        self.often.set("notify=spin")?;
+        self.found.add(Sampled, &mut self.often)?;
+        let alone = once(Alone(NS), &mut self.often)?;
+        let queue = self.found.queue.get_or_insert_with(histogram);
+        // What took longer than that was interrupted, and counts as such.
+        let undisturbed = alone.queue.iter().filter(|(time, _)| *time < GAP);
+        undisturbed.for_each(|(time, count)| queue.saturating_record_n((*time).max(1), *count));
+        self.often.set("notify=park")?;
+        let asleep = once(Alone(WAKING), &mut self.often)?;
+        let woken = self.found.woken.get_or_insert_with(histogram);
+        let times = asleep.queue.iter().chain(&asleep.deliver);
+        times.for_each(|(time, count)| woken.saturating_record_n((*time).max(1), *count));
+        Ok(())
+    }
+
+    /// The same while a crew's service, which has the same core, sleeps.
+    pub(super) fn pass_beside(&mut self, crew: &Crew) -> Result<(), BenchError> {
+        crew.set("notify=park")?;
+        self.pass()
+    }
+
+    /// Writes the plan, and says what is in it.
+    pub(super) fn write(&self, path: &Path) -> Result<(), BenchError> {
+        let machine = self.found.machine();
+        fs::write(path, machine.to_toml()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        let (found, path) = (machine.to_grid().to_text(), path.display());
+        Ok(output::print(&format!("{found}\nWritten to {path}: run it with `sidecore sim {path}`.\n"))?)
+    }
+}
 
 /// Measures, writes the plan and says what it found.
 pub(super) fn run(path: &Path) -> Result<(), BenchError> {
-    let crew_plan = Plan { notify: NotifyConfig::all(Notify::Spin), ..Plan::inline(1) };
-    if crew_plan.pinning.clients.is_empty() {
-        return Err("calibrate needs two cores, one for a client and one for a sidecore".into());
-    }
-    let mut progress = Progress::new(SIZED.len() + FIXED.len() + 3);
+    let mut progress = Progress::new(PASSES);
     progress.scenario("calibrate");
-    let cores = (crew_plan.pinning.clients[0], crew_plan.pinning.sidecores[0]);
-    progress.begin("sleeping and waking");
-    let park_cost = sidecore::service::park_times()?.cost as f64;
-    let mut machine = Machine { sleep: sleep::measure(cores)?, park_cost, ..Machine::default() };
-    progress.advance();
-    let mut crew = Crew::start(&crew_plan)?;
-    for op in SIZED.into_iter().chain(FIXED) {
-        progress.begin(op);
-        let sizes = if SIZED.contains(&op) { SIZES } else { [MESSAGE; 3] };
-        machine.ops.push((op, inline(&mut crew, op, sizes)?));
+    let mut calibration = Calibration::start()?;
+    for pass in 1..=PASSES {
+        progress.begin(&format!("pass {pass}"));
+        calibration.pass()?;
         progress.advance();
     }
-    progress.begin("the lane");
-    measure_lane(&mut crew, &mut machine)?;
-    drop(crew);
-    progress.advance();
-    progress.begin("stage times");
-    let mut crew = Crew::start(&Plan { sample_every: SAMPLES[1], ..crew_plan })?;
-    let often = through(&mut crew, NOOP, 0, DEPTH)?;
-    let [few, many] = SAMPLES.map(|every| 1.0 / f64::from(every));
-    machine.sample = ((often - machine.request) / (many - few)).max(0.0);
-    drop(crew);
-    progress.advance();
     drop(progress);
-    let text = machine.to_toml();
-    fs::write(path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    let (found, path) = (machine.to_grid().to_text(), path.display());
-    Ok(output::print(&format!("{found}\nWritten to {path}: run it with `sidecore sim {path}`.\n"))?)
+    calibration.write(path)
 }
 
-/// Time of an operation, from repeated measurements of its rate.
-fn time(mut rate: impl FnMut() -> Result<f64, BenchError>) -> Result<f64, BenchError> {
-    let times = (0..REPEATS).map(|_| Ok(1e9 / rate()?)).collect::<Result<Vec<_>, BenchError>>()?;
-    Ok(median(&times))
+fn once(quantity: Quantity, crew: &mut Crew) -> Result<Measured, BenchError> {
+    let measured = crew.together(1, |start| quantity.task(start))?;
+    Ok(measured.into_iter().next().ok_or("a crew without a client")?)
 }
 
-/// Time of an operation inside the client's process, by size.
-fn inline(crew: &mut Crew, op: &str, sizes: [u32; 3]) -> Result<Curve, BenchError> {
-    let mut curve = Curve::default();
-    for (index, size) in sizes.into_iter().enumerate() {
-        let task = Task::Inline { op: op.to_owned(), size, ns: NS };
-        let is_known = index > 0 && size == sizes[0];
-        curve[index] = if is_known { curve[0] } else { time(|| Ok(crew.together(1, |_| task.clone())?[0].per_s()))? };
+impl Found {
+    fn add(&mut self, quantity: Quantity, crew: &mut Crew) -> Result<(), BenchError> {
+        let mut least = f64::INFINITY;
+        for _ in 0..TRIES {
+            least = least.min(1e9 / once(quantity, crew)?.per_s());
+        }
+        self.times.entry(quantity).or_default().push(least);
+        Ok(())
     }
-    Ok(curve)
-}
 
-/// Time of one request through the lane with so many in flight.
-fn through(crew: &mut Crew, op: &str, size: u32, depth: u32) -> Result<f64, BenchError> {
-    time(|| Ok(crew.closed(1, (op, size), depth, NS)?.rate()))
-}
-
-/// Time of one no-op whose client submits at times of its own, as fast as it can.
-fn open(crew: &mut Crew) -> Result<f64, BenchError> {
-    let task = |start| Task::Open { op: NOOP.to_owned(), size: 0, per_s: 1e9, seed: 1, start, ns: NS };
-    time(|| Ok(crew.together(1, task)?[0].per_s()))
-}
-
-/// What the lane adds: from no-ops the parts of both sides and the hop; from no-ops with payload what copying costs the
-/// client; from the reference operation what moving costs the sidecore, and, alone in the lane, what each side waits for
-/// payload from the other's cache.
-fn measure_lane(crew: &mut Crew, machine: &mut Machine) -> Result<(), BenchError> {
-    let (trip, request) = (through(crew, NOOP, 0, 1)?, through(crew, NOOP, 0, DEPTH)?);
-    (machine.request, machine.client) = (request, request);
-    machine.open = (open(crew)? - request).max(0.0);
-    machine.hop = ((trip - machine.request - machine.client) / 2.0).max(0.0);
-    let reference = machine.op(REFERENCE);
-    for (index, size) in SIZES.into_iter().enumerate() {
-        machine.copy[index] = (through(crew, NOOP, size, DEPTH)? - machine.client).max(0.0);
-        let own = request + reference[index];
-        machine.moving[index] = (through(crew, REFERENCE, size, DEPTH)? - own).max(0.0);
-        let parts = machine.client + machine.copy[index] + 2.0 * machine.hop + own + machine.moving[index];
-        machine.transfer[index] = ((through(crew, REFERENCE, size, 1)? - parts) / 2.0).max(0.0);
+    /// The time of one, ns.
+    fn time(&self, quantity: Quantity) -> f64 {
+        self.times.get(&quantity).map_or(0.0, |times| median(times))
     }
-    Ok(())
+
+    /// What the lane adds: from no-ops the parts of both sides and the hop; from no-ops with payload what copying costs the
+    /// client; from the reference operation what moving costs the sidecore, and, alone in the lane, what each side waits for
+    /// payload from the other's cache.
+    fn machine(&self) -> Machine {
+        let ops: Vec<(&str, Curve)> = SIZED
+            .into_iter()
+            .map(|op| (op, SIZES.map(|size| self.time(Inline(op, size)))))
+            .chain(FIXED.into_iter().map(|op| (op, [self.time(Inline(op, MESSAGE)); 3])))
+            .collect();
+        let (trip, request) = (self.time(Through(NOOP, 0, 1)), self.time(Through(NOOP, 0, DEPTH)));
+        let hop = ((trip - 2.0 * request) / 2.0).max(0.0);
+        let copy = SIZES.map(|size| (self.time(Through(NOOP, size, DEPTH)) - request).max(0.0));
+        let own = SIZES.map(|size| request + self.time(Inline(REFERENCE, size)));
+        let moving: Curve =
+            std::array::from_fn(|at| (self.time(Through(REFERENCE, SIZES[at], DEPTH)) - own[at]).max(0.0));
+        let transfer = std::array::from_fn(|at| {
+            let parts = request + copy[at] + 2.0 * hop + own[at] + moving[at];
+            ((self.time(Through(REFERENCE, SIZES[at], 1)) - parts) / 2.0).max(0.0)
+        });
+        let after_short = self.woken.as_ref().map_or(Spread::default(), spread);
+        let added = (after_short[MIDDLE] - spread(&self.sleep.after_short)[MIDDLE]).max(0.0);
+        let [few, many] = SAMPLES.map(|every| 1.0 / f64::from(every));
+        Machine {
+            park_cost: median(&self.park_costs),
+            ops,
+            request,
+            client: request,
+            hop: self.hop(hop),
+            sample: ((self.time(Sampled) - request) / (many - few)).max(0.0),
+            open: (self.time(Open) - request).max(0.0),
+            moving,
+            transfer,
+            copy,
+            wake_time: median(&self.wake_times),
+            after_short,
+            // What the service's and the client's own waiting adds to a bare wake-up is the same after a long sleep.
+            after_long: spread(&self.sleep.after_long).map(|time| time + added),
+            ring: spread(&self.sleep.sends),
+            sleep: self.sleep.cpu_ns(),
+            overshoot: spread(&self.sleep.overshoot),
+            client_overshoot: spread(&self.sleep.client_overshoot),
+            free: self.sleep.free_ns(),
+            interruption: spread(&self.sleep.interruptions),
+        }
+    }
+
+    /// The hop's times: its median from round trips, and around it what queueing alone in the lane varies by.
+    fn hop(&self, median: f64) -> Spread {
+        let queue = self.queue.as_ref().map_or(Spread::default(), spread);
+        let middle = queue[MIDDLE].max(1.0);
+        queue.map(|time| if time > 0.0 { time / middle * median } else { median })
+    }
 }

@@ -7,8 +7,8 @@ use sidecore::bare::{Bare, Exchange};
 use sidecore::client::{Admin, Client, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
-use sidecore::counters::Snapshot;
-use sidecore::service::Service;
+use sidecore::counters::{SidecoreCounter, Snapshot};
+use sidecore::service::{ParkTimes, Service};
 use sidecore::sys::{clock, cpu};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -147,6 +147,13 @@ impl Crew {
     /// What the service counted so far.
     pub(crate) fn counters(&self) -> Result<Snapshot, BenchError> {
         Ok(Snapshot::read(self.service.counters())?)
+    }
+
+    /// What the service measured at its start of a sleep and its wake-up.
+    pub(crate) fn park(&self) -> Result<ParkTimes, BenchError> {
+        let counters = self.counters()?;
+        let of = |counter| counters.sidecores.first().map_or(0, |sidecore| sidecore.get(counter));
+        Ok(ParkTimes { cost: of(SidecoreCounter::ParkCostNs), wake: of(SidecoreCounter::WakeTimeNs) })
     }
 
     /// Lets the first `clients` of them run on the sidecores' cores too, or on their own only.

@@ -33,6 +33,15 @@ enum Arrival {
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    measure_beside(settings, progress, &mut |_| Ok(()))
+}
+
+/// The same, and something else before each case.
+pub(super) fn measure_beside(
+    settings: &Settings,
+    progress: &Progress,
+    before_case: &mut dyn FnMut(&Crew) -> Result<(), BenchError>,
+) -> Result<Outcome, BenchError> {
     let (loads, crowds): (&[f64], &[usize]) = settings.pick((&QUICK_LOADS, &QUICK_CLIENTS), (&LOADS, &CLIENTS));
     let loads: Vec<Arrival> = loads.iter().map(|load| Arrival::Open(*load)).collect();
     let most = crowds.iter().copied().max().unwrap_or(1);
@@ -42,8 +51,14 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     for (arrivals, clients) in [(loads, 1), (crowds, most)] {
         let mut crew = Crew::start(&Plan { sample_every: SAMPLE_EVERY, ..Plan::inline(clients) })?;
         let capacity = capacity(&mut crew, ns)?;
-        let cases = arrivals.into_iter().map(|arrival| arrival.case(&crew, capacity, settings.seed, ns)).collect();
-        let part = measure_all(&mut crew, cases, repeats, progress)?;
+        let sleeping = crew.park()?;
+        let mut part = Outcome::default();
+        for arrival in arrivals {
+            before_case(&crew)?;
+            let case = arrival.case(&crew, capacity, settings.seed, ns);
+            let case = case.with(Key::ParkCostNs, sleeping.cost).with(Key::WakeTimeNs, sleeping.wake);
+            part.add(measure_all(&mut crew, vec![case], repeats, progress)?);
+        }
         if clients == 1 {
             outcome = outcome
                 .noted(format!("notify: load is relative to {capacity:.0} operations a second: 32 in flight, spin."));
@@ -105,6 +120,7 @@ impl Arrival {
             .with(Key::Clients, self.clients())
             .with(Key::Load, load)
             .with(Key::Seed, load.map(|_| seed))
+            .with(Key::OfferedS, load.map(|_| ns as f64 / 1e9))
             .with(Key::Pinned, crew.pinning.describe(self.clients()));
         POLICIES.into_iter().fold(case, |case, policy| {
             let run = move |crew: &mut Crew, turn: &Turn<'_>| {

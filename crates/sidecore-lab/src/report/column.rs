@@ -332,6 +332,12 @@ columns! {
     Repeats = set("repeats", 9, plain);
     /// Seed of everything random in the run.
     Seed = set("seed", 9, plain);
+    /// What the service took a sleep and its wake-up to cost, ns of CPU time, and a wake-up to last.
+    ParkCostNs = json_only("park_cost_ns");
+    /// See [`Key::ParkCostNs`].
+    WakeTimeNs = json_only("wake_time_ns");
+    /// For how long requests were offered in each repeat, s.
+    OfferedS = json_only("offered_s");
     /// Where threads were pinned.
     Pinned = text("pinned", 10);
     /// Commit that ran.

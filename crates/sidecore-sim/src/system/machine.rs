@@ -1,11 +1,14 @@
 //! This machine: one client and one sidecore on a core each, and a lane between them, as `sidecore bench` runs them.
 //!
 //! Every parameter is measured by `sidecore bench calibrate`. How the two sides wait is decided by
-//! [`Waiter`](sidecore_core::policy::notify::Waiter), as in the service and in the client library.
+//! [`Waiter`](sidecore_core::policy::notify::Waiter), as in the service and in the client library. Times that vary from one to
+//! the next are drawn from what was measured of them.
 
+mod host;
 mod lane;
 
 use super::{Metric, Model, Outcome, Rule, metric, percentile};
+use crate::engine::Random;
 use crate::settings::{Bytes, Count, Ns, Rate, Ratio, notify, settings};
 use lane::{Arrival, lane};
 use sidecore_core::policy::notify::Notify;
@@ -24,7 +27,13 @@ settings! {
             load: Ratio<0, 99>,
             /// Requests a second that come by themselves; 0: as `load` says.
             rate_per_s: Rate<0, 1_000_000_000>,
+            /// The arrivals of a bench again: those of its seed, and of so many seeds behind it, in turn with the runs'; 0 runs:
+            /// arrivals of the run's own.
+            arrivals_seed: Count<0, 4_294_967_295>,
+            arrivals_repeats: Count<0, 1000>,
             open_ns: Time,
+            /// Most in flight under open load: what comes then waits.
+            slots: Count<1, 65_536>,
             requests: Count<100, 100_000_000>,
         }
         service: Service {
@@ -34,7 +43,6 @@ settings! {
         }
         lane: Lane {
             #![expect(clippy::struct_field_names, reason = "names of plans")]
-            hop_ns: Time,
             request_ns: Time,
             client_ns: Time,
             sample_ns: Time,
@@ -50,28 +58,40 @@ settings! {
         copy: Curve;
         wake: Wake {
             #![expect(clippy::struct_field_names, reason = "names of plans")]
-            /// From the ring until the sleeper runs.
-            latency_ns: Time,
-            /// The same after a long sleep, and from which sleep on that is.
-            deep_latency_ns: Time,
+            /// From which sleep on it is a long one.
             deep_after_ns: Time,
-            /// CPU time of ringing.
-            send_ns: Time,
             /// CPU time of going to sleep and coming back.
             sleep_ns: Time,
             /// What a sleep and a wake-up are taken to cost by the policies.
             park_cost_ns: Time,
+            /// How long a wake-up is taken to last by them.
+            time_ns: Time,
         }
+        /// A time that varies: what so many of a hundred do not exceed.
+        hop: Spread {
+            #![expect(clippy::struct_field_names, reason = "names of plans")]
+            p0_ns: Time,
+            p10_ns: Time,
+            p25_ns: Time,
+            p50_ns: Time,
+            p75_ns: Time,
+            p90_ns: Time,
+            p99_ns: Time,
+            p100_ns: Time,
+        }
+        /// CPU time of ringing.
+        ring: Spread;
+        /// From the ring until the sleeper runs, after a short sleep and after a long one.
+        wake_after_short: Spread;
+        wake_after_long: Spread;
         /// How much later than asked a sleeper wakes by itself. A client has the kernel's timer slack.
-        timer: Timer {
-            overshoot_ns: Time,
-            client_overshoot_ns: Time,
-        }
-        /// The host takes the core away: after how much time on it, and for how long, in the mean.
+        overshoot: Spread;
+        client_overshoot: Spread;
+        /// The host takes the core away: from the end of one interruption to the next, in the mean, and for how long.
         noise: Noise {
             every_ns: Time,
-            lasts_ns: Time,
         }
+        interruption: Spread;
         aes_128_gcm: Curve;
         aes_256_gcm: Curve;
         chacha20_poly1305: Curve;
@@ -85,6 +105,33 @@ settings! {
     #[expect(non_camel_case_types, reason = "names of plans")]
     Op = noop | aes_128_gcm | aes_256_gcm | chacha20_poly1305 | sha_256 | rsa_2048_sign | rsa_4096_sign | p_256_sign
         | ed25519_sign;
+}
+
+impl Spread {
+    /// How much of all does not exceed which time, ns, in order.
+    fn points(&self) -> [(f64, f64); 8] {
+        let Self { p0_ns, p10_ns, p25_ns, p50_ns, p75_ns, p90_ns, p99_ns, p100_ns } = self;
+        let times = [p0_ns, p10_ns, p25_ns, p50_ns, p75_ns, p90_ns, p99_ns, p100_ns].map(|time| time.get());
+        std::array::from_fn(|point| (PARTS[point], times[point]))
+    }
+
+    /// One such time, ns. Between the known parts it grows by equal factors: what is long is rare.
+    fn draw(&self, random: &mut Random) -> f64 {
+        let (part, points) = (random.uniform(), self.points());
+        let above = points.iter().position(|(known, _)| *known > part).unwrap_or(points.len() - 1).max(1);
+        let ((from, low), (to, high)) = (points[above - 1], points[above]);
+        let way = (part - from) / (to - from);
+        if low > 0.0 { low * (high / low).powf(way) } else { low + (high - low) * way }
+    }
+
+    /// Whether it is ever longer than nothing.
+    fn is_any(&self) -> bool {
+        self.p100_ns.get() > 0.0
+    }
+
+    fn is_in_order(&self) -> bool {
+        self.points().is_sorted_by(|(_, low), (_, high)| low <= high)
+    }
 }
 
 impl Curve {
@@ -107,6 +154,9 @@ pub(super) const METRICS: &[Metric] = &[
     metric("client_cpu_us", "us", "CPU time of the client for each request"),
     metric("service_cpu_us", "us", "CPU time of the sidecore for each request"),
 ];
+
+/// The parts of all that a [`Spread`] knows.
+pub const PARTS: [f64; 8] = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
 
 /// Requests in flight when the capacity is found that loads are fractions of.
 const CAPACITY_DEPTH: u64 = 32;
@@ -131,9 +181,20 @@ impl Machine {
 
 impl Model for Machine {
     fn rules(&self) -> Vec<Rule> {
-        let (every, lasts) = (self.noise.every_ns.get(), self.noise.lasts_ns.get());
-        let message = format!("interruptions of {lasts} ns with nothing between them leave no time");
-        vec![(lasts > 0.0 && every <= 0.0, "noise.every_ns", message)]
+        let spreads = [
+            ("hop.p0_ns", &self.hop),
+            ("ring.p0_ns", &self.ring),
+            ("wake-after-short.p0_ns", &self.wake_after_short),
+            ("wake-after-long.p0_ns", &self.wake_after_long),
+            ("overshoot.p0_ns", &self.overshoot),
+            ("client-overshoot.p0_ns", &self.client_overshoot),
+            ("interruption.p0_ns", &self.interruption),
+        ];
+        let order = "the times from p0 to p100 are to be in order".to_owned();
+        let mut rules: Vec<Rule> = spreads.map(|(name, spread)| (!spread.is_in_order(), name, order.clone())).into();
+        let message = "interruptions with nothing between them leave no time".to_owned();
+        rules.push((self.interruption.is_any() && self.noise.every_ns.get() <= 0.0, "noise.every_ns", message));
+        rules
     }
 
     fn run(&self, seed: u64) -> Outcome {

@@ -1,7 +1,7 @@
 //! What was measured, as a plan for the simulator and as a table.
 
-use super::sleep::Sleep;
-use super::{Curve, SIZES};
+use super::sleep::LONG_AFTER;
+use super::{Curve, SIZES, Spread};
 use crate::report::{Grid, digits};
 use std::fmt::Write;
 
@@ -10,6 +10,8 @@ use std::fmt::Write;
 pub(super) struct Machine {
     /// What a sleep and a wake-up are taken to cost.
     pub(super) park_cost: f64,
+    /// How long a wake-up is taken to last.
+    pub(super) wake_time: f64,
     /// Time of operations inside one process.
     pub(super) ops: Vec<(&'static str, Curve)>,
     /// The sidecore's part of a request that does nothing.
@@ -17,7 +19,7 @@ pub(super) struct Machine {
     /// The client's part of it.
     pub(super) client: f64,
     /// From one side to the other.
-    pub(super) hop: f64,
+    pub(super) hop: Spread,
     /// What the stage times of a request add.
     pub(super) sample: f64,
     /// What a request of an open load takes the client more.
@@ -28,7 +30,19 @@ pub(super) struct Machine {
     pub(super) transfer: Curve,
     /// What copying of payload in and out costs the client.
     pub(super) copy: Curve,
-    pub(super) sleep: Sleep,
+    /// From the ring until the sleeper runs, after a short sleep and after a long one.
+    pub(super) after_short: Spread,
+    pub(super) after_long: Spread,
+    /// What ringing takes.
+    pub(super) ring: Spread,
+    /// CPU time of going to sleep and coming back.
+    pub(super) sleep: f64,
+    /// How much later than asked naps end.
+    pub(super) overshoot: Spread,
+    pub(super) client_overshoot: Spread,
+    /// From one interruption by the host to the next, and how long they last.
+    pub(super) free: f64,
+    pub(super) interruption: Spread,
 }
 
 /// Part, name, value in ns, meaning.
@@ -61,27 +75,44 @@ size = 1024
 depth = 64
 load = 0.1
 rate_per_s = 0
+arrivals_seed = 0
+arrivals_repeats = 0
+slots = 256
 requests = 20_000
 "#;
 
 /// Names of a curve's points.
 const POINTS: [&str; 3] = ["at_64_ns", "at_1024_ns", "at_16384_ns"];
 
-impl Machine {
-    /// The operation's time.
-    pub(super) fn op(&self, name: &str) -> Curve {
-        self.ops.iter().find(|(known, _)| *known == name).map_or(Curve::default(), |(_, curve)| *curve)
-    }
+/// Names of what [`PARTS`](sidecore_sim::system::PARTS) of all times do not exceed.
+const QUANTILES: [&str; 8] = ["p0_ns", "p10_ns", "p25_ns", "p50_ns", "p75_ns", "p90_ns", "p99_ns", "p100_ns"];
 
+impl Machine {
     fn entries(&self) -> Vec<Entry> {
-        let (lane, wake, timer, noise) = ("lane", "wake", "timer", "noise");
-        let of_the_lane = [
+        let (lane, wake) = ("lane", "wake");
+        let single = [
             ("client", "open_ns", self.open, "what a request of an open load takes the client more"),
-            (lane, "hop_ns", self.hop, "a message from one side to the other"),
             (lane, "request_ns", self.request, "the sidecore's part of a request, without the operation"),
             (lane, "client_ns", self.client, "the client's part of a request"),
             (lane, "sample_ns", self.sample, "the stage times of a request that carries them"),
+            (wake, "deep_after_ns", LONG_AFTER as f64, "from which sleep on it is a long one"),
+            (wake, "sleep_ns", self.sleep, "CPU time of going to sleep and coming back"),
+            (wake, "park_cost_ns", self.park_cost, "what policies take a sleep and a wake-up to cost"),
+            (wake, "time_ns", self.wake_time, "how long a wake-up is taken to last"),
+            ("noise", "every_ns", self.free, "time between two interruptions of a core by its host"),
         ];
+        let spreads = [
+            ("hop", self.hop, "a message from one side to the other"),
+            ("ring", self.ring, "CPU time of ringing"),
+            ("wake-after-short", self.after_short, "from the ring until the sleeper runs, after a short sleep"),
+            ("wake-after-long", self.after_long, "the same after a long sleep"),
+            ("overshoot", self.overshoot, "how much later than asked a sidecore's nap ends"),
+            ("client-overshoot", self.client_overshoot, "the same of a client, with the kernel's slack"),
+            ("interruption", self.interruption, "how long the host takes a core away"),
+        ];
+        let spreads = spreads.into_iter().flat_map(|(part, spread, meaning)| {
+            QUANTILES.into_iter().zip(spread).map(move |(name, time)| (part, name, time, meaning))
+        });
         let curves = [
             ("move", self.moving, "what payload adds on the sidecore"),
             ("transfer", self.transfer, "waiting for payload from the other side's cache, alone in the lane"),
@@ -91,20 +122,7 @@ impl Machine {
         let points = curves.into_iter().chain(ops).flat_map(|(part, curve, meaning)| {
             POINTS.into_iter().zip(curve).map(move |(name, time)| (part, name, time, meaning))
         });
-        let sleep = &self.sleep;
-        let of_sleep = [
-            (wake, "latency_ns", sleep.latency, "from the ring until the sleeper runs, after a short sleep"),
-            (wake, "deep_latency_ns", sleep.deep_latency, "the same after a long sleep"),
-            (wake, "deep_after_ns", sleep.deep_after, "from which sleep on it is a long one"),
-            (wake, "send_ns", sleep.send, "CPU time of ringing"),
-            (wake, "sleep_ns", sleep.cpu, "CPU time of going to sleep and coming back"),
-            (wake, "park_cost_ns", self.park_cost, "what policies take a sleep and a wake-up to cost"),
-            (timer, "overshoot_ns", sleep.overshoot, "how much later than asked a sidecore's nap ends"),
-            (timer, "client_overshoot_ns", sleep.client_overshoot, "the same of a client, with the kernel's slack"),
-            (noise, "every_ns", sleep.noise_every, "time between two interruptions of a core by its host"),
-            (noise, "lasts_ns", sleep.noise_lasts, "mean length of one"),
-        ];
-        of_the_lane.into_iter().chain(points).chain(of_sleep).collect()
+        single.into_iter().chain(spreads).chain(points).collect()
     }
 
     /// The plan.
@@ -130,16 +148,31 @@ impl Machine {
         text
     }
 
-    /// The same for people.
+    /// The same for people: one line for each time that stands alone, one for each kind of those that vary.
     pub(super) fn to_grid(&self) -> Grid {
         let mut grid = Grid::new("This machine, times in ns", &["part", "what", "time"]);
+        let mut rows: Vec<[String; 3]> = Vec::new();
         for (part, name, value, _) in self.entries() {
-            grid.rows.push(vec![part.to_owned(), name.trim_end_matches("_ns").to_owned(), digits(value)]);
+            let name = name.trim_end_matches("_ns");
+            let quantile = QUANTILES.iter().any(|quantile| quantile.trim_end_matches("_ns") == name);
+            let known = rows.last_mut().filter(|[of, what, _]| quantile && of == part && what == SPREAD);
+            if let Some([.., times]) = known {
+                times.extend([", ", &digits(value)]);
+            } else {
+                let what = if quantile { SPREAD } else { name };
+                rows.push([part.to_owned(), what.to_owned(), digits(value)]);
+            }
+        }
+        for row in rows {
+            grid.push(row);
         }
         grid.notes.push(format!("Sizes {SIZES:?} B; between and beyond them times are taken to lie on lines."));
         grid
     }
 }
+
+/// What stands for a time that varies.
+const SPREAD: &str = "least, 10, 25, 50, 75, 90, 99 %, most";
 
 #[cfg(test)]
 mod tests {
@@ -152,15 +185,19 @@ mod tests {
         let path = folder.path().join("machine.toml");
         let ops = super::super::SIZED.into_iter().chain(super::super::FIXED);
         let ops = ops.map(|name| (name, [50.0, 100.0, 1_000.0])).collect();
-        let mut machine = Machine { ops, request: 60.0, client: 60.0, hop: 80.0, ..Machine::default() };
+        let mut machine = Machine { ops, request: 60.0, client: 60.0, hop: [80.0; 8], ..Machine::default() };
         // Never interrupted, and on a machine that others had nine tenths of.
-        for (noise_every, noise_lasts) in [(4e8, 0.0), (1e6, 9e6)] {
-            machine.sleep = Sleep { latency: 5_000.0, noise_every, noise_lasts, ..Sleep::default() };
+        for (free, lasts) in [(4e8, 0.0), (1e6, 9e6)] {
+            machine.after_short = [5_000.0; 8];
+            (machine.free, machine.interruption) = (free, [lasts; 8]);
             std::fs::write(&path, machine.to_toml()).unwrap();
             let plan = Plan::read(&path).unwrap();
             let outcome = plan.system.run(&plan.settings, 1);
             assert!(outcome.values.iter().all(|value| value.is_finite() && *value > 0.0), "{outcome:?}");
         }
-        assert_eq!(machine.to_grid().rows.len(), machine.entries().len());
+        let rows = machine.to_grid().rows;
+        assert_eq!(rows.len(), machine.entries().len() - 7 * (QUANTILES.len() - 1));
+        let hop = rows.iter().find(|row| row[0] == "hop").unwrap();
+        assert_eq!(hop[2].split(", ").count(), QUANTILES.len(), "{hop:?}");
     }
 }

@@ -1,76 +1,121 @@
 //! What sleeping and waking take on two cores, and how often the host takes one away.
 
-use crate::bench::BenchError;
+use super::Spread;
+use crate::bench::{BenchError, histogram};
+use hdrhistogram::Histogram;
 use sidecore::sys::{clock, cpu};
+use sidecore_sim::system::PARTS;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::thread;
 use std::time::Duration;
 
-/// Wake-ups of each kind.
-const WAKES: usize = 400;
-const DEEP_WAKES: usize = 60;
+/// Wake-ups of each kind in one pass.
+const WAKES: usize = 100;
+const LONG_WAKES: usize = 12;
 /// Sleeps before the ring: a short one, and one after which the core has gone to rest, ns.
 const SHORT: u64 = 60_000;
-const DEEP: u64 = 8_000_000;
+const LONG: u64 = 8_000_000;
 /// Sleeps that lie between both count as short, ns.
-const DEEP_AFTER: u64 = 1_000_000;
+pub(super) const LONG_AFTER: u64 = 1_000_000;
 /// The nap whose overshoot is measured, ns.
 const NAP: u64 = 250_000;
-const NAPS: usize = 200;
-/// A core that is watched for so long shows what is taken from it; a gap from so long on was taken, ns.
-const WATCH: u64 = 400_000_000;
-const GAP: u64 = 3_000;
+const NAPS: usize = 60;
+/// In one pass both cores are watched for so long; a gap from so long on was taken from one, ns.
+const WATCH: u64 = 250_000_000;
+pub(super) const GAP: u64 = 3_000;
 
-/// All in ns.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// Times of what was seen, ns.
+#[derive(Debug, Clone)]
 pub(super) struct Sleep {
-    pub(super) latency: f64,
-    pub(super) deep_latency: f64,
-    pub(super) deep_after: f64,
-    pub(super) send: f64,
-    pub(super) cpu: f64,
-    pub(super) overshoot: f64,
-    pub(super) client_overshoot: f64,
-    pub(super) noise_every: f64,
-    pub(super) noise_lasts: f64,
+    pub(super) after_short: Histogram<u64>,
+    pub(super) after_long: Histogram<u64>,
+    pub(super) sends: Histogram<u64>,
+    pub(super) overshoot: Histogram<u64>,
+    pub(super) client_overshoot: Histogram<u64>,
+    pub(super) interruptions: Histogram<u64>,
+    /// CPU time of sleepers, and how often they slept.
+    cpu: u64,
+    sleeps: u64,
+    /// How long cores were watched and not taken away.
+    free: u64,
 }
 
-/// `cores`: of the one that rings, and of the one that sleeps.
-pub(super) fn measure(cores: (usize, usize)) -> Result<Sleep, BenchError> {
-    let measured = thread::spawn(move || measure_pinned(cores)).join();
-    Ok(measured.map_err(|_| "the measuring thread panicked")??)
+/// What one of a pass's threads saw.
+type Times = Vec<u64>;
+
+impl Default for Sleep {
+    fn default() -> Self {
+        let [after_short, after_long, sends, overshoot, client_overshoot, interruptions] =
+            std::array::from_fn(|_| histogram());
+        let (cpu, sleeps, free) = (0, 0, 0);
+        Self { after_short, after_long, sends, overshoot, client_overshoot, interruptions, cpu, sleeps, free }
+    }
 }
 
-fn measure_pinned((here, there): (usize, usize)) -> std::io::Result<Sleep> {
-    cpu::pin(here)?;
-    let [latency, send, cpu] = wakes(there, SHORT, WAKES)?;
-    let [deep_latency, ..] = wakes(there, DEEP, DEEP_WAKES)?;
-    let (noise_every, noise_lasts) = noise();
-    // A client has the kernel's slack for timers, a sidecore asks for none.
-    let client_overshoot = overshoot();
-    cpu::precise_sleep();
-    Ok(Sleep {
-        latency,
-        deep_latency,
-        deep_after: DEEP_AFTER as f64,
-        send,
-        cpu,
-        overshoot: overshoot(),
-        client_overshoot,
-        noise_every,
-        noise_lasts,
-    })
+impl Sleep {
+    /// Looks once more. `cores`: of the one that rings, and of the one that sleeps; nothing else runs there.
+    pub(super) fn look(&mut self, cores: (usize, usize)) -> Result<(), BenchError> {
+        let looked = thread::scope(|scope| scope.spawn(|| self.look_pinned(cores)).join());
+        Ok(looked.map_err(|_| "the measuring thread panicked")??)
+    }
+
+    fn look_pinned(&mut self, (here, there): (usize, usize)) -> std::io::Result<()> {
+        cpu::pin(here)?;
+        let (latencies, sends) = self.wakes(there, SHORT, WAKES)?;
+        keep(&mut self.after_short, &latencies);
+        keep(&mut self.sends, &sends);
+        let (latencies, _) = self.wakes(there, LONG, LONG_WAKES)?;
+        keep(&mut self.after_long, &latencies);
+        // Both at once: a host that lends less than it shows takes more from two that are busy.
+        let other = thread::spawn(move || cpu::pin(there).map(|()| watch()));
+        let own = watch();
+        let other = other.join().map_err(|_| std::io::Error::other("the other core's thread panicked"))??;
+        for (free, gaps) in [own, other] {
+            self.free += free;
+            keep(&mut self.interruptions, &gaps);
+        }
+        // A client has the kernel's slack for timers, a sidecore asks for none.
+        keep(&mut self.client_overshoot, &naps());
+        cpu::precise_sleep();
+        keep(&mut self.overshoot, &naps());
+        Ok(())
+    }
+
+    /// A thread on the other core sleeps on a pipe, as a client does, and tells when it ran: the times until then, and those
+    /// of ringing.
+    fn wakes(&mut self, there: usize, sleep: u64, count: usize) -> std::io::Result<(Times, Times)> {
+        let ((bell, ringer), (answers, answer)) = (pipe()?, pipe()?);
+        let sleeper = thread::spawn(move || sleeper(there, count, bell, answer));
+        let result = ring(count, sleep, ringer, answers);
+        self.cpu += sleeper.join().map_err(|_| std::io::Error::other("the sleeper panicked"))??;
+        self.sleeps += count as u64;
+        result
+    }
+
+    /// CPU time of going to sleep and coming back, the mean, ns.
+    pub(super) fn cpu_ns(&self) -> f64 {
+        self.cpu as f64 / self.sleeps.max(1) as f64
+    }
+
+    /// How long a thread has a core between two interruptions, the mean, ns; never interrupted: once in the time that it
+    /// was watched.
+    pub(super) fn free_ns(&self) -> f64 {
+        (self.free as f64 / self.interruptions.len().max(1) as f64).max(1.0)
+    }
 }
 
-/// A thread on the other core sleeps on a pipe, as a client does, and tells when it ran. Medians of the time until then
-/// and of ringing, and the mean of the sleeper's CPU time.
-fn wakes(there: usize, sleep: u64, count: usize) -> std::io::Result<[f64; 3]> {
-    let ((bell, ringer), (answers, answer)) = (pipe()?, pipe()?);
-    let sleeper = thread::spawn(move || sleeper(there, count, bell, answer));
-    let result = ring(count, sleep, ringer, answers);
-    let cpu = sleeper.join().map_err(|_| std::io::Error::other("the sleeper panicked"))??;
-    let (mut latencies, mut sends) = result?;
-    Ok([middle(&mut latencies), middle(&mut sends), cpu as f64 / count as f64])
+fn keep(histogram: &mut Histogram<u64>, times: &[u64]) {
+    for time in times {
+        histogram.saturating_record((*time).max(1));
+    }
+}
+
+/// What parts of all do not exceed, ns; nothing of nothing.
+pub(super) fn spread(histogram: &Histogram<u64>) -> Spread {
+    if histogram.is_empty() {
+        return Spread::default();
+    }
+    PARTS.map(|part| if part == 0.0 { histogram.min() } else { histogram.value_at_quantile(part) } as f64)
 }
 
 fn sleeper(core: usize, count: usize, mut bell: PipeReader, mut answer: PipeWriter) -> std::io::Result<u64> {
@@ -82,8 +127,6 @@ fn sleeper(core: usize, count: usize, mut bell: PipeReader, mut answer: PipeWrit
     }
     Ok(clock::thread_cpu() - before)
 }
-
-type Times = Vec<u64>;
 
 fn ring(count: usize, sleep: u64, mut ringer: PipeWriter, mut answers: PipeReader) -> std::io::Result<(Times, Times)> {
     let (mut latencies, mut sends) = (Times::new(), Times::new());
@@ -103,26 +146,18 @@ fn ring(count: usize, sleep: u64, mut ringer: PipeWriter, mut answers: PipeReade
     Ok((latencies, sends))
 }
 
-fn middle(times: &mut [u64]) -> f64 {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or(0) as f64
+/// How much later than asked naps end.
+fn naps() -> Times {
+    let nap = |_| {
+        let start = clock::now();
+        thread::sleep(Duration::from_nanos(NAP));
+        (clock::now() - start).saturating_sub(NAP)
+    };
+    (0..NAPS).map(nap).collect()
 }
 
-/// How much later than asked a nap ends.
-fn overshoot() -> f64 {
-    let mut late: Times = (0..NAPS)
-        .map(|_| {
-            let start = clock::now();
-            thread::sleep(Duration::from_nanos(NAP));
-            (clock::now() - start).saturating_sub(NAP)
-        })
-        .collect();
-    middle(&mut late)
-}
-
-/// How long the thread has this core between two interruptions, and how long one lasts, in the mean. Never interrupted: once
-/// in the time that it was watched, for 0.
-fn noise() -> (f64, f64) {
+/// How long the thread had this core, and how long each time it was taken away.
+fn watch() -> (u64, Times) {
     let (start, mut last, mut gaps) = (clock::now(), clock::now(), Times::new());
     while last - start < WATCH {
         let now = clock::now();
@@ -131,6 +166,5 @@ fn noise() -> (f64, f64) {
         }
         last = now;
     }
-    let (count, taken) = (gaps.len().max(1) as f64, gaps.iter().sum::<u64>());
-    (((last - start - taken) as f64 / count).max(1.0), taken as f64 / count)
+    (last - start - gaps.iter().sum::<u64>(), gaps)
 }

@@ -7,6 +7,7 @@ use sidecore::client::{Buffer, Client, Error, Received, Request, Session};
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::sample::Sample;
 use sidecore::sys::clock;
+use sidecore_sim::engine::Random;
 use std::thread;
 use std::time::Duration;
 
@@ -169,7 +170,9 @@ impl<'c> Load<'c> {
     /// At the times of a Poisson process. The time of a request counts from when it was to be submitted,
     /// so a stalled system cannot hide its stall.
     pub(super) fn open(mut self, arrivals: &Arrivals, ns: u64) -> Result<Measured, BenchError> {
-        let (begun, mut random) = (self.begin(), arrivals.seed | 1);
+        let begun = self.begin();
+        // Which of several is drawn apart, so that a simulation has the same arrivals by their seed alone.
+        let (mut random, mut draws) = (Random::new(arrivals.seed), Random::new(!arrivals.seed));
         let (mut now, mut next, mut ops) = (begun.at, begun.at as f64, 0);
         let (burst_at, mut burst) = (begun.at + ns / 5, arrivals.burst);
         let mut end = begun.at + ns;
@@ -177,13 +180,13 @@ impl<'c> Load<'c> {
             let is_burst = burst > 0 && burst_at <= next as u64;
             let due = if is_burst { burst_at } else { next as u64 };
             if now >= due && !self.free.is_empty() {
-                let other = self.draw(&mut random);
+                let other = self.draw(&mut draws);
                 self.submit(due, other)?;
                 self.client.ring();
                 if is_burst {
                     burst -= 1;
                 } else {
-                    next += gap(&mut random, arrivals.per_s);
+                    next += random.exponential(1e9 / arrivals.per_s);
                 }
             } else if let Some(received) = self.take(if self.free.is_empty() { end } else { due.min(end) })? {
                 self.received(&received)?;
@@ -228,11 +231,11 @@ impl<'c> Load<'c> {
     }
 
     /// Which of the others comes next; `None`: what is sent where there are none.
-    fn draw(&self, random: &mut u64) -> Option<usize> {
+    fn draw(&self, random: &mut Random) -> Option<usize> {
         if self.others.is_empty() {
             return None;
         }
-        let mut left = uniform(random);
+        let mut left = random.uniform();
         self.others.iter().position(|(part, _)| {
             left -= part;
             left < 0.0
@@ -338,17 +341,4 @@ impl Place {
         let offset = if sample.in_place() { prefix } else { after };
         self.output = Extent::new(start + offset, room - offset);
     }
-}
-
-/// Time to the next arrival, ns.
-fn gap(state: &mut u64, per_s: f64) -> f64 {
-    -uniform(state).ln() * 1e9 / per_s
-}
-
-/// Above 0, up to 1. Source of the generator: xorshift64* (Marsaglia 2003, Vigna 2016).
-fn uniform(state: &mut u64) -> f64 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    ((state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 + 1.0) / (1u64 << 53) as f64
 }

@@ -1,7 +1,8 @@
 //! A lane in simulated time: what both sides do, and what it takes them.
 
-use super::{Curve, Machine, Noise, Wake};
-use crate::engine::{Engine, World};
+use super::host::Host;
+use super::{Curve, Machine, Spread, Wake};
+use crate::engine::{Engine, Random, World};
 use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
@@ -42,14 +43,16 @@ pub(super) struct Lane {
     handle: f64,
     /// What each side waits for payload from the other's cache where nothing else is to be done meanwhile.
     transfer: f64,
-    hop: Nanos,
     arrival: Arrival,
+    /// When requests come, apart from everything else that is random.
+    arrivals: Random,
     pub(super) client: Side,
     pub(super) sidecore: Side,
     submissions: VecDeque<Nanos>,
     completions: VecDeque<Nanos>,
-    /// Written and on their way to the client.
+    /// Written and on their way to the client, and when the last of them is there.
     written: VecDeque<Nanos>,
+    last_seen: Nanos,
     /// Done and not written yet, and the work in them, ns.
     outbox: (Vec<Nanos>, f64),
     moderator: Moderator,
@@ -75,13 +78,14 @@ pub(super) fn lane(set: &Machine, arrival: Arrival, policy: Notify, requests: u6
         serve: set.lane.request_ns.get() + sampling + of(&set.r#move) + set.op().map_or(0.0, of),
         handle: f64::midpoint(set.lane.client_ns.get() + sampling, of(&set.copy)) + open,
         transfer: of(&set.transfer),
-        hop: set.lane.hop_ns.get() as Nanos,
         arrival,
-        client: Side::new(Who::Client, policy, set, set.timer.client_overshoot_ns.get()),
-        sidecore: Side::new(Who::Sidecore, policy, set, set.timer.overshoot_ns.get()),
+        arrivals: Random::new(arrivals_seed(set, seed)),
+        client: Side::new(Who::Client, policy, set, set.client_overshoot),
+        sidecore: Side::new(Who::Sidecore, policy, set, set.overshoot),
         submissions: VecDeque::new(),
         completions: VecDeque::new(),
         written: VecDeque::new(),
+        last_seen: 0,
         outbox: (Vec::new(), 0.0),
         moderator: Moderator::new(policy),
         next: 0.0,
@@ -95,6 +99,14 @@ pub(super) fn lane(set: &Machine, arrival: Arrival, policy: Notify, requests: u6
     engine.schedule(0, Event::Look(Who::Sidecore, 0));
     while lane.times.len() < requests as usize && engine.step(&mut lane, Nanos::MAX - 1) {}
     (lane, engine)
+}
+
+/// A bench's own seed, in turn with its repeats, or one that comes of the run's.
+fn arrivals_seed(set: &Machine, seed: u64) -> u64 {
+    match u64::from(set.client.arrivals_repeats.get()) {
+        0 => !seed,
+        repeats => u64::from(set.client.arrivals_seed.get()).wrapping_add(seed % repeats),
+    }
 }
 
 impl World for Lane {
@@ -138,7 +150,7 @@ impl Lane {
             // A sidecore that sleeps until then wakes late.
             Ring::At(at) => {
                 let asleep = matches!(self.sidecore.state, State::Napping(_) | State::Parked(_));
-                let late = if asleep { self.set.timer.overshoot_ns.get() as Nanos } else { 0 };
+                let late = if asleep { self.set.overshoot.draw(engine.random()) as Nanos } else { 0 };
                 engine.schedule(at + late, Event::Announce);
             }
             Ring::Nothing => {}
@@ -148,10 +160,11 @@ impl Lane {
     fn client_looks(&mut self, engine: &mut Engine<Event>) {
         self.client.wakes(engine);
         let now = engine.now();
+        let slots = u64::from(self.set.client.slots.get());
         // When the next request is to be submitted, if one is left; under closed load any time.
         let (open, due) = match self.arrival {
             Arrival::Closed(depth) => (false, (self.in_flight < depth).then_some(0)),
-            Arrival::Open(_) => (true, Some(self.next as Nanos)),
+            Arrival::Open(_) => (true, (self.in_flight < slots).then_some(self.next as Nanos)),
         };
         let due = due.filter(|_| self.to_submit > 0);
         // Under open load what is due goes before what is there, as in the bench.
@@ -191,11 +204,13 @@ impl Lane {
         self.to_submit -= 1;
         self.in_flight += 1;
         if let Arrival::Open(gap) = self.arrival {
-            self.next += engine.random().exponential(gap);
+            self.next += self.arrivals.exponential(gap);
         }
-        let ring = self.sidecore.cost_to_ring();
-        let at = self.client.works(engine, self.handle + ring);
-        engine.schedule(at - ring as Nanos + self.hop, Event::Submission(due));
+        let ring = self.sidecore.cost_to_ring(engine);
+        let written = self.client.works(engine, self.handle);
+        let hop = self.set.hop.draw(engine.random()) as Nanos;
+        engine.schedule(written + hop, Event::Submission(due));
+        self.client.rings(engine, written, ring);
     }
 
     fn sidecore_looks(&mut self, engine: &mut Engine<Event>) {
@@ -206,12 +221,16 @@ impl Lane {
         self.outbox.0.push(due);
         self.outbox.1 += busy;
         let flush = self.submissions.is_empty() || self.outbox.0.len() == OUTBOX || self.outbox.1 > OUTBOX_WORK;
-        let ring = if flush { self.client.cost_to_ring() } else { 0.0 };
-        let at = self.sidecore.works(engine, busy + ring);
+        let ring = if flush { self.client.cost_to_ring(engine) } else { 0.0 };
+        let written = self.sidecore.works(engine, busy);
         if flush {
             let (done, _) = std::mem::take(&mut self.outbox);
-            engine.schedule(at - ring as Nanos + self.hop, Event::Completions(done.len() as u32));
+            let hop = self.set.hop.draw(engine.random()) as Nanos;
+            // What was written before is seen before.
+            self.last_seen = self.last_seen.max(written + hop);
+            engine.schedule(self.last_seen, Event::Completions(done.len() as u32));
             self.written.extend(done);
+            self.sidecore.rings(engine, written, ring);
         }
     }
 }
@@ -240,9 +259,13 @@ enum State {
 pub(super) struct Side {
     who: Who,
     wake: Wake,
-    noise: Noise,
-    /// How much later than asked it wakes by itself, ns.
-    overshoot: f64,
+    /// What it takes to ring it.
+    ring: Spread,
+    /// How long it takes until it runs, after a short sleep and after a long one.
+    latency: [Spread; 2],
+    host: Host,
+    /// How much later than asked it wakes by itself.
+    overshoot: Spread,
     waiter: Waiter,
     state: State,
     /// Looks that were asked for before this one are void.
@@ -256,11 +279,13 @@ pub(super) struct Side {
 }
 
 impl Side {
-    fn new(who: Who, policy: Notify, set: &Machine, overshoot: f64) -> Self {
-        let Machine { wake, noise, .. } = *set;
-        let waiter = Waiter::new(policy, wake.park_cost_ns.get() as Nanos, true);
+    fn new(who: Who, policy: Notify, set: &Machine, overshoot: Spread) -> Self {
+        let Machine { wake, noise, interruption, ring, wake_after_short, wake_after_long, .. } = *set;
+        let (latency, host) = ([wake_after_short, wake_after_long], Host::new(noise.every_ns.get(), interruption));
+        let mut waiter = Waiter::new(policy, wake.park_cost_ns.get() as Nanos, true);
+        waiter.set_wake_time(wake.time_ns.get() as Nanos);
         let (state, turn, spun_since) = (State::Awake, 0, None);
-        Self { who, wake, noise, overshoot, waiter, state, turn, spun_since, cpu: 0.0, worked: 0.0 }
+        Self { who, wake, ring, latency, host, overshoot, waiter, state, turn, spun_since, cpu: 0.0, worked: 0.0 }
     }
 
     /// Its next look is at that instant.
@@ -270,25 +295,28 @@ impl Side {
     }
 
     /// What it costs the other side to wake it, if it can be rung, ns.
-    fn cost_to_ring(&self) -> f64 {
-        if matches!(self.state, State::Parked(_)) { self.wake.send_ns.get() } else { 0.0 }
+    fn cost_to_ring(&self, engine: &mut Engine<Event>) -> f64 {
+        if matches!(self.state, State::Parked(_)) { self.ring.draw(engine.random()) } else { 0.0 }
     }
 
-    /// It has something to do for so long. When it is done.
+    /// It has something to do for so long, and looks then. When that is.
     fn works(&mut self, engine: &mut Engine<Event>, time: f64) -> Nanos {
         self.cpu += time;
         self.worked += time;
-        self.takes(engine, time)
-    }
-
-    /// It looks after so long, and what the host takes away meanwhile.
-    fn takes(&mut self, engine: &mut Engine<Event>, time: f64) -> Nanos {
-        let (every, lasts) = (self.noise.every_ns.get(), self.noise.lasts_ns.get());
-        let interrupted = lasts > 0.0 && engine.random().uniform() < time / every;
-        let taken = if interrupted { engine.random().exponential(lasts) } else { 0.0 };
-        let at = engine.now() + (time + taken).round() as Nanos;
+        let now = engine.now();
+        let at = self.host.run(engine.random(), now, time.round() as Nanos);
         self.looks_at(engine, at);
         at
+    }
+
+    /// From that instant on it rings the other side, which takes it so long, and looks then.
+    fn rings(&mut self, engine: &mut Engine<Event>, from: Nanos, time: f64) {
+        if time > 0.0 {
+            self.cpu += time;
+            self.worked += time;
+            let at = self.host.run(engine.random(), from, time.round() as Nanos);
+            self.looks_at(engine, at);
+        }
     }
 
     /// There is something: the wait is over. Returns whether there was one.
@@ -303,19 +331,19 @@ impl Side {
     fn waits(&mut self, engine: &mut Engine<Event>, deadline: Option<Nanos>) {
         let now = engine.now();
         self.waiter.begin(now);
-        let late = self.overshoot as Nanos;
         let at = match self.waiter.step(now) {
             Step::Spin => {
                 self.spun_since.get_or_insert(now);
-                return self.looks_at(engine, now + POLL);
+                let at = self.host.run(engine.random(), now, POLL);
+                return self.looks_at(engine, at);
             }
             Step::Nap { until } => {
                 self.state = State::Napping(now);
-                until.min(deadline.unwrap_or(Nanos::MAX)) + late
+                until.min(deadline.unwrap_or(Nanos::MAX)) + self.late(engine)
             }
             Step::Park => {
                 self.state = State::Parked(now);
-                deadline.map_or(now.saturating_add(NEVER), |deadline| deadline + late)
+                deadline.map_or(now.saturating_add(NEVER), |deadline| deadline + self.late(engine))
             }
         };
         self.stop_spinning(now);
@@ -325,10 +353,15 @@ impl Side {
     /// The other side rings: it runs soon if it sleeps and can be rung.
     fn rung(&mut self, engine: &mut Engine<Event>) {
         let State::Parked(since) = self.state else { return };
-        let shallow = ((engine.now() - since) as f64) < self.wake.deep_after_ns.get();
-        let latency = if shallow { self.wake.latency_ns } else { self.wake.deep_latency_ns };
+        let is_long = (engine.now() - since) as f64 >= self.wake.deep_after_ns.get();
+        let latency = self.latency[usize::from(is_long)].draw(engine.random());
         self.state = State::Waking(since);
-        self.takes(engine, latency.get());
+        self.looks_at(engine, engine.now() + latency.round() as Nanos);
+    }
+
+    /// How much later than asked it wakes by itself this time, ns.
+    fn late(&self, engine: &mut Engine<Event>) -> Nanos {
+        self.overshoot.draw(engine.random()) as Nanos
     }
 
     /// It looks: if it slept, it does no longer.
@@ -336,6 +369,7 @@ impl Side {
         let state = std::mem::replace(&mut self.state, State::Awake);
         if let State::Napping(since) | State::Parked(since) | State::Waking(since) = state {
             self.waiter.parked(since, engine.now());
+            self.host.slept(engine.now());
             self.cpu += self.wake.sleep_ns.get();
         }
     }
@@ -348,27 +382,42 @@ impl Side {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Source;
+    use crate::settings::{Settings, Source};
     use crate::system::find;
 
+    fn spread(settings: &mut Settings, part: &str, times: [&str; 8]) {
+        for (point, ns) in ["p0", "p10", "p25", "p50", "p75", "p90", "p99", "p100"].into_iter().zip(times) {
+            settings.set(&format!("{part}.{point}_ns"), ns, Source::Plan).unwrap();
+        }
+    }
+
     fn machine() -> Machine {
+        settings().read().unwrap()
+    }
+
+    fn settings() -> Settings {
         let mut settings = find("machine").unwrap().settings();
         for (name, ns) in [
-            ("lane.hop_ns", "100"),
+            ("hop.p0_ns", "100"),
             ("lane.request_ns", "1000"),
             ("lane.client_ns", "100"),
-            ("wake.latency_ns", "5000"),
-            ("wake.deep_latency_ns", "50000"),
+            ("wake-after-short.p0_ns", "5000"),
+            ("wake-after-long.p0_ns", "50000"),
             ("wake.deep_after_ns", "1e6"),
-            ("wake.send_ns", "1000"),
+            ("ring.p0_ns", "1000"),
             ("wake.sleep_ns", "2000"),
             ("wake.park_cost_ns", "3000"),
-            ("timer.overshoot_ns", "3000"),
-            ("timer.client_overshoot_ns", "3000"),
+            ("wake.time_ns", "3000"),
+            ("client.slots", "256"),
+            ("overshoot.p0_ns", "3000"),
+            ("client-overshoot.p0_ns", "3000"),
         ] {
-            settings.set(name, ns, Source::Plan).unwrap();
+            match name.strip_suffix(".p0_ns") {
+                Some(part) => spread(&mut settings, part, [ns; 8]),
+                None => settings.set(name, ns, Source::Plan).unwrap(),
+            }
         }
-        settings.read().unwrap()
+        settings
     }
 
     #[test]
@@ -396,5 +445,73 @@ mod tests {
         assert!(spin.0 < 1_500.0 && spin.1 > 150_000.0, "{spin:?}");
         assert!(park.0 > 10_000.0 && park.1 < 10_000.0, "{park:?}");
         assert!(even.0 > 5_000.0 && even.1 < 12_000.0, "{even:?}");
+    }
+
+    #[test]
+    fn times_that_vary_are_drawn_as_they_were_measured() {
+        let mut settings = settings();
+        spread(&mut settings, "interruption", ["1000", "2000", "3000", "10000", "20000", "50000", "100000", "1000000"]);
+        settings.set("noise.every_ns", "1e6", Source::Plan).unwrap();
+        let machine: Machine = settings.read().unwrap();
+        let mut random = Random::new(1);
+        let mut drawn: Vec<f64> = (0..100_000).map(|_| machine.interruption.draw(&mut random)).collect();
+        drawn.sort_by(f64::total_cmp);
+        for (part, time) in [(0.1, 2e3), (0.25, 3e3), (0.5, 1e4), (0.75, 2e4), (0.9, 5e4), (0.99, 1e5)] {
+            let found = drawn[(part * 1e5) as usize];
+            assert!((0.95..1.05).contains(&(found / time)), "{part}: {found} for {time}");
+        }
+        assert!(drawn[0] >= 1e3 && drawn[99_999] <= 1e6);
+        // Whatever the sides do meanwhile, the core is away for that share of the time.
+        let mut host = Host::new(1e6, machine.interruption);
+        let (mut at, mut ran): (Nanos, Nanos) = (0, 0);
+        while ran < 20_000_000_000 {
+            at = host.run(&mut random, at, 100_000);
+            ran += 100_000;
+        }
+        let away = drawn.iter().sum::<f64>() / 1e5 / 1e6;
+        let found = at as f64 / ran as f64 - 1.0;
+        assert!((0.95..1.05).contains(&(found / away)), "{found} for {away}");
+    }
+
+    /// One that spins is interrupted while it waits, too.
+    #[test]
+    fn interruptions_make_the_tail_of_a_lane_with_little_to_do() {
+        let mut settings = settings();
+        spread(&mut settings, "interruption", ["200000"; 8]);
+        settings.set("noise.every_ns", "4e6", Source::Plan).unwrap();
+        let mut lane = lane(&settings.read().unwrap(), Arrival::Open(100_000.0), Notify::Spin, 10_000, 1).0;
+        // Two cores, each away for 4.8 % of the time.
+        let over = lane.times.iter().filter(|time| **time > 5_000).count() as f64 / 1e4;
+        assert!((0.07..0.12).contains(&over), "{over}");
+        assert!(crate::system::percentile(&mut lane.times, 0.5) < 2_000.0);
+    }
+
+    #[test]
+    fn a_bench_with_few_slots_makes_what_comes_wait() {
+        let mut settings = settings();
+        settings.set("client.slots", "4", Source::Plan).unwrap();
+        let run = |settings: &Settings| {
+            lane(&settings.read().unwrap(), Arrival::Open(2_000.0), Notify::Timer { period: 100_000 }, 5_000, 1)
+                .0
+                .rate()
+        };
+        let few = run(&settings);
+        settings.set("client.slots", "4096", Source::Plan).unwrap();
+        assert!(few < 1e5 && run(&settings) > 4.5e5, "{few}");
+    }
+
+    #[test]
+    fn arrivals_of_a_bench_come_again_whatever_else_is_random() {
+        let mut settings = settings();
+        settings.set("client.arrivals_seed", "7", Source::Plan).unwrap();
+        settings.set("client.arrivals_repeats", "2", Source::Plan).unwrap();
+        let run = |settings: &Settings, seed| {
+            lane(&settings.read().unwrap(), Arrival::Open(5_000.0), Notify::Spin, 1_000, seed).0.times
+        };
+        // Nothing else is: runs of one repeat are alike, those of the other differ.
+        assert_eq!(run(&settings, 2), run(&settings, 4));
+        assert_ne!(run(&settings, 2), run(&settings, 3));
+        settings.set("client.arrivals_repeats", "0", Source::Plan).unwrap();
+        assert_ne!(run(&settings, 2), run(&settings, 4));
     }
 }

@@ -51,6 +51,8 @@ impl Hands {
     pub(super) fn new(setup: Setup, place: Place, free: Vec<usize>, poller: Poller) -> Self {
         let counters = setup.counters.sidecore(setup.index);
         counters.open(place);
+        counters.set(SidecoreCounter::ParkCostNs, setup.calibration.park.cost);
+        counters.set(SidecoreCounter::WakeTimeNs, setup.calibration.park.wake);
         let limits = &setup.config.limits;
         Self {
             keys: HashMap::new(),
