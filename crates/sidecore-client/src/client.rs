@@ -70,6 +70,9 @@ pub struct Options {
     /// How long the service may take to accept the connection and give a lane, and to answer each question over the socket;
     /// changes of the service and its keys may take longer. It does not limit how long [`Client::wait`] waits for completions.
     pub patience: Duration,
+    /// How long a [face](crate::face)'s operations wait for a service while none is there, all of a process together, before they
+    /// fail; then they fail at once until one is. A [`Client`] itself does not wait for one.
+    pub restart_wait: Duration,
 }
 
 impl Default for Options {
@@ -84,6 +87,7 @@ impl Default for Options {
             name: name.to_string_lossy().into_owned(),
             notify: None,
             patience: Self::PATIENCE,
+            restart_wait: Self::RESTART_WAIT,
         }
     }
 }
@@ -91,6 +95,8 @@ impl Default for Options {
 impl Options {
     /// [`Options::patience`] unless set otherwise.
     pub const PATIENCE: Duration = Duration::from_secs(2);
+    /// [`Options::restart_wait`] unless set otherwise.
+    pub const RESTART_WAIT: Duration = Duration::from_secs(2);
 
     /// Makes numbers of the names among the service's users: for programs that will not find the system's files later,
     /// e.g. behind a `chroot`. A name that is not known stays one.

@@ -9,6 +9,7 @@ use crate::sys::packet::{self, MAX_PACKET};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fmt;
 use std::io;
+use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use zeroize::Zeroizing;
 
@@ -72,6 +73,60 @@ pub enum Request {
     Gateway(Hello),
 }
 
+/// Of what kind a refusal is, as far as programs tell their users apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ground {
+    /// Another one than those below: its text says it.
+    Other,
+    /// There is no key of this name.
+    NoKey,
+    /// The user may not use the key.
+    NotAllowed,
+    /// A limit of the service is reached.
+    Limit,
+}
+
+/// Why the service did not do something. A text becomes one on [other](Ground::Other) grounds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Its kind.
+    pub ground: Ground,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+impl Refused {
+    /// A refusal of this kind.
+    pub fn new(ground: Ground, text: impl Into<String>) -> Self {
+        Self { ground, text: text.into() }
+    }
+
+    /// A limit is reached, which the text names.
+    pub fn limit(text: impl Into<String>) -> Self {
+        Self::new(Ground::Limit, text)
+    }
+}
+
+impl<T: Into<String>> From<T> for Refused {
+    fn from(text: T) -> Self {
+        Self::new(Ground::Other, text)
+    }
+}
+
+impl Deref for Refused {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// What the service answers.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
@@ -95,8 +150,8 @@ pub enum Reply {
     },
     /// Done.
     Done,
-    /// Not done: what is wrong and what to do.
-    Refused(String),
+    /// Not done.
+    Refused(Refused),
     /// The lane is ended, because its client broke the protocol in this way.
     Ended(String),
     /// What is known of the key.
@@ -104,7 +159,7 @@ pub enum Reply {
     /// Keys, in the order of their names; none: there are no more.
     Keys(Vec<KeyEntry>),
     /// No such lane will be given, however long its client waits: what is wrong and what to do.
-    TooLarge(String),
+    TooLarge(Refused),
     /// The keys at rest are sealed anew.
     PassphraseChanged {
         /// The file in which the service looks for the passphrase when it starts, where it knows one.

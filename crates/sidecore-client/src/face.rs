@@ -18,6 +18,7 @@
 //! [`Caller`](pause::Caller) says. Whoever calls may fork at any time, close descriptors that it did not open, have little
 //! stack and become another user.
 
+pub(crate) mod absence;
 pub mod agree;
 pub mod aside;
 pub mod ask;

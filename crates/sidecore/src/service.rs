@@ -6,7 +6,16 @@
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
-            return Err(format!($($why)+));
+            return Err(format!($($why)+).into());
+        }
+    };
+}
+
+/// The same where a limit is kept.
+macro_rules! ensure_limit {
+    ($holds:expr, $($why:tt)+) => {
+        if !$holds {
+            return Err(crate::control::Refused::limit(format!($($why)+)));
         }
     };
 }

@@ -31,17 +31,28 @@ pub(crate) struct Load(Daemon);
 
 impl Load {
     pub(crate) fn start(port: u16, directory: &Path) -> Self {
+        Self::for_seconds(port, directory, 2)
+    }
+
+    pub(crate) fn for_seconds(port: u16, directory: &Path, seconds: u32) -> Self {
         let mut command = program("wrk");
-        command.args(["-t1", "-c8", "-d2s", "--timeout", "10s", "-H", "Connection: close"]);
+        let length = format!("-d{seconds}s");
+        command.args(["-t1", "-c8", &length, "--timeout", "10s", "-H", "Connection: close"]);
         command.arg(format!("https://127.0.0.1:{port}/"));
         Self(Daemon::start("wrk", &mut command, &directory.join(format!("wrk.{port}.log"))))
     }
 
     /// Waits for its end and returns how many requests were answered. Each had a handshake of its own.
-    pub(crate) fn answered(mut self) -> u64 {
+    pub(crate) fn answered(self) -> u64 {
+        self.ended().0
+    }
+
+    /// The same, and what it says of errors, if there were any.
+    pub(crate) fn ended(mut self) -> (u64, Option<String>) {
         self.0.wait_for_words("requests in");
         let log = self.0.log();
         let line = log.lines().find(|line| line.contains("requests in")).unwrap();
-        line.split_whitespace().next().unwrap().parse().unwrap()
+        let errors = log.lines().find(|line| line.contains("Socket errors")).map(str::to_owned);
+        (line.split_whitespace().next().unwrap().parse().unwrap(), errors)
     }
 }

@@ -149,7 +149,49 @@ fn who_may_not_use_a_key_cannot_shake_hands() {
     let bench = Bench::new();
     let configured = bench.nginx(&bench.service.import_for(&bench.key, &[]));
     let mut server = configured.start(bench.service.told(&mut configured.command()));
-    bench.fails(&mut server, &["p-256"]);
+    bench.fails(&mut server, &["p-256", "this user may not use the key"]);
+}
+
+#[test]
+fn a_restart_of_the_service_costs_no_handshake() {
+    let directory = directory();
+    let key = Material::make(directory.path(), Kind::P256);
+    let service = Service::keeping_keys(directory.path());
+    service.import(&key);
+    let mut bench = Bench { directory, service, key };
+    let configured = bench.nginx(&bench.service.identity(&bench.key, "p-256"));
+    let server = configured.start(bench.service.told(&mut configured.command()));
+    bench.shake(&server);
+    let load = Load::for_seconds(server.ports[0], bench.path(), 6);
+    for round in 0..3 {
+        assert!(wait_for(BOUND, || children(server.daemon.pid()).iter().any(|worker| bench.service.serves(*worker))));
+        if round % 2 == 0 {
+            bench.service.stop();
+        } else {
+            bench.service.kill();
+        }
+        bench.service.run();
+    }
+    let (answered, errors) = load.ended();
+    assert!(answered > 100 && errors.is_none(), "{answered} answered, {errors:?}\n{}", server.daemon.log());
+}
+
+#[test]
+fn a_service_that_stays_away_holds_a_worker_up_once() {
+    let mut bench = Bench::new();
+    let mut server = bench.serving();
+    bench.shake(&server);
+    bench.service.stop();
+    bench.fails(&mut server, &["no sidecore service answers at its socket"]);
+    // The wait is over for every worker that had its turn: the next handshakes fail at once, many in less than one wait each.
+    let load = Load::for_seconds(server.ports[0], bench.path(), 6);
+    let (answered, errors) = load.ended();
+    let failed: u64 =
+        errors.unwrap_or_default().split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u64>().ok()).sum();
+    assert!(answered == 0 && failed > 100, "{answered} answered, {failed} failed\n{}", server.daemon.log());
+    bench.service.run();
+    bench.service.import(&bench.key);
+    bench.shake(&server);
 }
 
 #[test]
@@ -177,7 +219,7 @@ fn a_key_may_be_deleted_while_in_use() {
     let mut server = bench.serving();
     bench.shake(&server);
     bench.service.delete(&bench.key);
-    bench.fails(&mut server, &["p-256"]);
+    bench.fails(&mut server, &["p-256", "the sidecore service has no key of this name"]);
     bench.service.import(&bench.key);
     bench.shake(&server);
 }

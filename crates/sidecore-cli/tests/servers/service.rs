@@ -10,6 +10,7 @@ use sidecore::counters::{KeyCounter, Snapshot};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,12 +27,24 @@ impl Service {
         Self::with_limits(directory, "")
     }
 
-    /// Starts one with these lines in `[limits]`.
+    /// Starts one with these lines in `[limits]`, and sections behind it.
     pub(crate) fn with_limits(directory: &Path, limits: &str) -> Self {
         let mut service = Self { directory: directory.to_owned(), daemon: None, limits: limits.to_owned() };
         service.write_configuration();
         service.run();
         service
+    }
+
+    /// Starts one that keeps its keys on disk, so that they are there after a restart.
+    pub(crate) fn keeping_keys(directory: &Path) -> Self {
+        let passphrase = directory.join("passphrase");
+        std::fs::write(&passphrase, "a passphrase of the tests\n").unwrap();
+        std::fs::set_permissions(&passphrase, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let (keys, passphrase) = (directory.join("keys"), passphrase.display());
+        Self::with_limits(
+            directory,
+            &format!("[keys]\ndirectory = '{}'\npassphrase_file = '{passphrase}'", keys.display()),
+        )
     }
 
     pub(crate) fn socket(&self) -> PathBuf {

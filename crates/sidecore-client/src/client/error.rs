@@ -1,6 +1,6 @@
 //! What can go wrong for a client, each with what to do.
 
-use crate::control::Reply;
+use crate::control::{Refused, Reply};
 use sidecore_core::session::Refusal;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,18 @@ use std::time::Duration;
 pub enum ConnectError {
     /// Nobody answers at the socket.
     #[error(
-        "no service at {socket}: {1}; start one with `sidecore serve`, or name its socket in SIDECORE_SOCKET",
+        "no service at {socket}: {1}; start one with `systemctl start sidecore` where it is installed, or `sidecore serve`, or name \
+         its socket in SIDECORE_SOCKET",
         socket = .0.display()
     )]
     NoService(PathBuf, io::Error),
+    /// This user may not connect to the socket, or may not see where it is.
+    #[error(
+        "no permission for the service's socket {}: become a member of the group that has it, or see socket_mode in the service's \
+         configuration",
+        .0.display()
+    )]
+    NoPermission(PathBuf),
     /// Somebody listens at the socket whose service is not trusted. Nothing was said to it.
     #[error(
         "the service at {} is that of user {user}, who is neither root, nor this program's user, nor named as the service's: if \
@@ -33,10 +41,10 @@ pub enum ConnectError {
     NoAnswer(PathBuf, Duration),
     /// The service gives no lane, for this reason.
     #[error("the service gives no lane: {0}")]
-    Refused(String),
+    Refused(Refused),
     /// The service will never give a lane of this shape: it is beyond the limit that the reason names.
     #[error("the service gives no lane: {0}")]
-    TooLarge(String),
+    TooLarge(Refused),
     /// What the service answered cannot be used.
     #[error("{0}: client and service must be of one version")]
     Protocol(String),
@@ -80,7 +88,7 @@ pub enum Error {
     NoAnswer(Duration),
     /// The service refused what was asked over the socket.
     #[error("{0}")]
-    Service(String),
+    Service(Refused),
     /// A request was refused.
     #[error("{}", .0.message())]
     Refused(Refusal),
@@ -99,9 +107,8 @@ impl ConnectError {
     pub(super) fn from_io(socket: &Path, patience: Duration, error: io::Error) -> Self {
         use io::ErrorKind as Kind;
         match error.kind() {
-            Kind::NotFound | Kind::ConnectionRefused | Kind::PermissionDenied => {
-                Self::NoService(socket.to_owned(), error)
-            }
+            Kind::NotFound | Kind::ConnectionRefused => Self::NoService(socket.to_owned(), error),
+            Kind::PermissionDenied => Self::NoPermission(socket.to_owned()),
             Kind::TimedOut => Self::NoAnswer(socket.to_owned(), patience),
             _ => Self::System(error),
         }

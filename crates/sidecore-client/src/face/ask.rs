@@ -4,9 +4,11 @@
 //! with them later is not.
 
 use crate::client::{Admin, ConnectError, Error, Options};
+use crate::face::absence::outlasted;
 use crate::face::aside::aside;
 use crate::face::failure::{Failure, Reason};
 use crate::face::key::{Key, Private, Public};
+use crate::face::pause::Caller;
 use crate::keys::Kind;
 use crate::spec::Secret;
 use std::time::Instant;
@@ -16,8 +18,9 @@ use std::time::Instant;
 /// # Errors
 /// There is none, this user may not use it, or the service does not answer.
 pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
-    let deadline = Instant::now() + options.patience;
-    let info = ask(options, |mut admin| admin.key_info_by(name, deadline))?;
+    let info = outlasted(Caller::thread(options), || {
+        ask(options, |mut admin| admin.key_info_by(name, Instant::now() + options.patience))
+    })?;
     Ok(Key::new(Public::from_spki(&info.public)?, Private::Stored(name.to_owned())))
 }
 
@@ -45,10 +48,10 @@ fn ask<T>(options: &Options, question: impl FnOnce(Admin) -> Result<T, Error>) -
     aside(|| {
         let admin = Admin::connect(options).map_err(|error| match error {
             ConnectError::NoAnswer(..) => Failure::late(patience),
-            other => Failure::new(Reason::Service, other.to_string()),
+            other => other.into(),
         })?;
         question(admin).map_err(|error| match error {
-            Error::Service(reason) => Failure::new(Reason::Key, reason),
+            Error::Service(refused) => Failure::refused(Reason::Key, &refused),
             // Of the patience, connecting took its part.
             Error::NoAnswer(waited) => Failure::late(patience.max(waited)),
             other => Failure::new(Reason::Service, other.to_string()),

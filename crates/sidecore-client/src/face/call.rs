@@ -1,7 +1,8 @@
 //! One request to the service, from the operation's memory to the operation's memory: done once again where the session or
-//! the service ended.
+//! the service ended, and again while none is there.
 
 use crate::client::{self, Buffer, Client, Error, Session};
+use crate::face::absence::outlasted;
 use crate::face::credentials::Credentials;
 use crate::face::failure::{Failure, Reason, Trouble};
 use crate::face::key::{Key, Private};
@@ -42,12 +43,17 @@ pub type Outcome = Result<Vec<u8>, Refusal>;
 /// Has a request done. The service's refusal of the request itself is an outcome.
 ///
 /// # Errors
-/// No service, a public key where the private part is needed, a key that the service does not have or does not give to this
+/// No service for as long as one is waited for, a public key where the private part is needed, a key that the service does not have or does not give to this
 /// user, a request that is too large, or no answer in time.
 pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
     if !matches!(request.op, Op::Verify | Op::Encapsulate) && !request.key.has_private() {
         return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
     }
+    outlasted(caller, || attempt(caller, request))
+}
+
+/// Asks the service that is there, and once again if session or service ended.
+fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
     let deadline = Instant::now() + caller.options.patience;
     let first = once(caller, request, None, deadline);
     let second = match first {
@@ -64,7 +70,7 @@ pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failur
     second.map_err(|trouble| match trouble {
         Trouble::Late => Failure::late(caller.options.patience),
         Trouble::Stale(_) if Instant::now() >= deadline => Failure::late(caller.options.patience),
-        Trouble::Stale(why) => Failure::new(Reason::Service, why),
+        Trouble::Stale(why) => Failure::new(Reason::Absent, why),
         Trouble::Failure(failure) => failure,
     })
 }
@@ -194,7 +200,7 @@ fn take_lane(
             }
         }
         let text = "all lanes of this process are in use, or the service gives no more: see its log for its limits";
-        Err(Failure::new(Reason::Service, text).into())
+        Err(Failure::new(Reason::Limit, text).into())
     };
     let taken = wait();
     caller.pause.leave(pool, taken.is_ok())?;

@@ -1,5 +1,7 @@
 //! Why an operation failed: what a face tells its programs.
 
+use crate::client::ConnectError;
+use crate::control::{Ground, Refused};
 use crate::sys::own::closed;
 use sidecore_core::session::Refusal;
 use std::ffi::CStr;
@@ -10,9 +12,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Reason {
-    /// No service, or none that answers.
+    /// The service did not do it, for a reason that is none of the others.
     Service = 1,
-    /// The key is not there, may not be used, or is another than it was.
+    /// The key cannot be used.
     Key = 2,
     /// What was asked for is not supported, or does not fit the key.
     Unsupported = 3,
@@ -22,14 +24,38 @@ pub enum Reason {
     Private = 5,
     /// An error of this library, or of what it runs on.
     Internal = 6,
+    /// No service answers at the socket.
+    Absent = 7,
+    /// The service has no key of this name.
+    NoKey = 8,
+    /// This user may not use the key.
+    NotAllowed = 9,
+    /// The key is another than it was when the program loaded it.
+    Replaced = 10,
+    /// A limit of the service is reached.
+    Limit = 11,
+    /// The service did not answer in time.
+    Late = 12,
 }
 
 impl Reason {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Service, Self::Key, Self::Unsupported, Self::Input, Self::Private, Self::Internal];
+    pub const ALL: [Self; 12] = [
+        Self::Service,
+        Self::Key,
+        Self::Unsupported,
+        Self::Input,
+        Self::Private,
+        Self::Internal,
+        Self::Absent,
+        Self::NoKey,
+        Self::NotAllowed,
+        Self::Replaced,
+        Self::Limit,
+        Self::Late,
+    ];
 
-    /// One line for people.
+    /// One line for people. Many programs show it alone, without the details: it says what to do as well.
     pub const fn text(self) -> &'static CStr {
         match self {
             Self::Service => c"the sidecore service did not do it",
@@ -38,6 +64,16 @@ impl Reason {
             Self::Input => c"unfit input",
             Self::Private => c"a private key does not leave the sidecore service",
             Self::Internal => c"internal error",
+            Self::Absent => c"no sidecore service answers at its socket: start it, e.g. systemctl start sidecore",
+            Self::NoKey => c"the sidecore service has no key of this name: see sidecore keys list",
+            Self::NotAllowed => {
+                c"this user may not use the key, or the service at all: see sidecore keys acl and the socket's mode"
+            }
+            Self::Replaced => c"the key in the sidecore service was replaced: reload or restart this program",
+            Self::Limit => {
+                c"a limit of the sidecore service is reached: see its log, and [limits] in its configuration"
+            }
+            Self::Late => c"the sidecore service did not answer in time: see sidecore top, or raise timeout_ms",
         }
     }
 }
@@ -65,7 +101,18 @@ impl Failure {
              with the setting timeout_ms",
             patience.as_millis()
         );
-        Self::new(Reason::Service, text)
+        Self::new(Reason::Late, text)
+    }
+
+    /// The service refused, of which `reason` is the kind unless it said a better one.
+    pub fn refused(reason: Reason, refused: &Refused) -> Self {
+        let reason = match refused.ground {
+            Ground::Other => reason,
+            Ground::NoKey => Reason::NoKey,
+            Ground::NotAllowed => Reason::NotAllowed,
+            Ground::Limit => Reason::Limit,
+        };
+        Self::new(reason, refused.to_string())
     }
 
     /// Something that is not supported.
@@ -76,6 +123,26 @@ impl Failure {
     /// An input that does not fit.
     pub fn input(text: impl Into<String>) -> Self {
         Self::new(Reason::Input, text)
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        use io::ErrorKind as Kind;
+        match &error {
+            ConnectError::NoService(..) => Self::new(Reason::Absent, error.to_string()),
+            ConnectError::NoPermission(_) => Self::new(Reason::NotAllowed, error.to_string()),
+            ConnectError::Refused(refused) | ConnectError::TooLarge(refused) => {
+                Self { text: error.to_string(), ..Self::refused(Reason::Service, refused) }
+            }
+            // It ended while it was asked.
+            ConnectError::System(why)
+                if matches!(why.kind(), Kind::ConnectionReset | Kind::BrokenPipe | Kind::UnexpectedEof) =>
+            {
+                Self::new(Reason::Absent, error.to_string())
+            }
+            _ => Self::new(Reason::Service, error.to_string()),
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 mod sessions;
 
 use crate::client::{Client, ConnectError, Error, Options};
+use crate::face::absence::Absence;
 use crate::face::aside::aside;
 use crate::face::credentials::Credentials;
 use crate::face::failure::{Failure, Reason, Trouble};
@@ -121,6 +122,8 @@ pub struct Pool {
     pub number: u64,
     /// Most bytes of a request's input and of its output, as the service said last; before that, any number.
     pub(crate) max_request_bytes: AtomicU32,
+    /// Since when no service answers.
+    pub(crate) absence: Absence,
     connections: Connections,
     state: Mutex<State>,
     given: Condvar,
@@ -153,6 +156,7 @@ impl Default for Pool {
         Self {
             number,
             max_request_bytes: AtomicU32::new(u32::MAX),
+            absence: Absence::default(),
             connections: Connections::new(),
             state: Mutex::default(),
             given: Condvar::new(),
@@ -236,10 +240,15 @@ impl Pool {
                 }
                 Err(match error {
                     ConnectError::NoAnswer(..) => Failure::late(options.patience),
-                    other => Failure::new(Reason::Service, other.to_string()),
+                    other => other.into(),
                 })
             }
         }
+    }
+
+    /// How often a lane came back or ended.
+    pub(crate) fn given(&self) -> u64 {
+        self.state().given
     }
 
     /// Waits until a lane came back since `seen`; `false`: not until the deadline.

@@ -47,6 +47,8 @@ pub(crate) async fn run(args: &args::KeyServer) -> Result<u8, String> {
         socket: args.socket.clone(),
         name: "sidecore-key-server".to_owned(),
         patience: PATIENCE,
+        // Others have the key: where this machine's service is away they are asked.
+        restart_wait: Duration::ZERO,
         ..Options::default()
     };
     let slots = args.jobs.unwrap_or_else(twice_the_cores);

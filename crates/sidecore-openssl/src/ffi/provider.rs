@@ -72,7 +72,10 @@ fn read(setting: impl Fn(&'static CStr) -> Option<String>) -> Result<Options, Fa
         options.notify = Some(policy);
     }
     if let Some(text) = setting(c"timeout_ms") {
-        options.patience = read_timeout(&text)?;
+        options.patience = milliseconds("timeout_ms", &text, 1)?;
+    }
+    if let Some(text) = setting(c"restart_wait_ms") {
+        options.restart_wait = milliseconds("restart_wait_ms", &text, 0)?;
     }
     Ok(options)
 }
@@ -83,12 +86,13 @@ fn looked_up(options: &Options) -> Options {
     options
 }
 
-/// How long an operation may take, in milliseconds.
-fn read_timeout(text: &str) -> Result<Duration, Failure> {
-    let allowed = 1..=600_000;
+/// A time in milliseconds, at least so many.
+fn milliseconds(name: &str, text: &str, least: u64) -> Result<Duration, Failure> {
+    let allowed = least..=600_000;
     let given = text.trim().parse().ok().filter(|given| allowed.contains(given));
     given.map(Duration::from_millis).ok_or_else(|| {
-        Failure::input(format!("timeout_ms = {text}: give a whole number of milliseconds from 1 to {}", allowed.end()))
+        let most = allowed.end();
+        Failure::input(format!("{name} = {text}: give a whole number of milliseconds from {least} to {most}"))
     })
 }
 
@@ -188,8 +192,10 @@ mod tests {
 
     #[test]
     fn a_timeout_is_a_number_of_milliseconds() {
+        let read_timeout = |text| milliseconds("timeout_ms", text, 1);
         assert_eq!(read_timeout("250").unwrap(), Duration::from_millis(250));
         assert_eq!(read_timeout(" 600000 ").unwrap(), Duration::from_mins(10));
+        assert_eq!(milliseconds("restart_wait_ms", "0", 0).unwrap(), Duration::ZERO);
         for text in ["", "0", "-1", "2s", "1.5", "600001", "99999999999999999999"] {
             let failure = read_timeout(text).unwrap_err();
             assert!(failure.text.contains(&format!("timeout_ms = {text}: give")), "{}", failure.text);

@@ -1,5 +1,6 @@
 //! What became of vectors.
 
+use sidecore_client::face::failure::Reason;
 use sidecore_libcrypto::Failure;
 use std::collections::BTreeMap;
 
@@ -97,5 +98,7 @@ pub(crate) fn is_clean(failure: &Failure) -> bool {
 
 /// Whether it says that the service failed, which is never how a vector is to fail.
 fn is_broken(failure: &Failure) -> bool {
-    failure.reasons.iter().any(|text| text.starts_with("the sidecore service did not do it"))
+    let broken =
+        [Reason::Service, Reason::Absent, Reason::Limit, Reason::Late].map(|reason| reason.text().to_string_lossy());
+    failure.reasons.iter().any(|text| broken.iter().any(|broken| text.starts_with(broken.as_ref())))
 }

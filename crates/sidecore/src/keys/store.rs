@@ -4,6 +4,7 @@ use super::material::Material;
 use super::vault::{Doubt, Found, Vault};
 use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, Site, check_name};
 use crate::config::{KeysConfig, check_passphrase};
+use crate::control::{Ground, Refused};
 use crate::engine::crypto::Session;
 use crate::spec::{DecryptionPadding, Scheme, Secret};
 use crate::sys::peer::{Asker, Peer};
@@ -120,13 +121,13 @@ impl Store {
     }
 
     /// What is known of a key, for somebody who may use it.
-    pub(crate) fn info(&self, name: &str, asker: &Asker) -> Result<KeyInfo, Reason> {
+    pub(crate) fn info(&self, name: &str, asker: &Asker) -> Result<KeyInfo, Refused> {
         let key = self.usable(name, asker)?;
         Ok(KeyInfo { name: name.to_owned(), kind: key.material.kind, public: key.material.public.clone() })
     }
 
     /// A session on a key, for somebody who may use it. Lanes share those of one scheme.
-    pub(crate) fn ready(&mut self, name: &str, scheme: &Scheme, asker: &Asker) -> Result<Ready, Reason> {
+    pub(crate) fn ready(&mut self, name: &str, scheme: &Scheme, asker: &Asker) -> Result<Ready, Refused> {
         self.usable(name, asker)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         Ok(key.shared(scheme).map_or_else(|| Ready::Material(key.material.clone()), Ready::Session))
@@ -141,11 +142,11 @@ impl Store {
         scheme: &Scheme,
         session: Session,
         asker: &Asker,
-    ) -> Result<Arc<Session>, Reason> {
+    ) -> Result<Arc<Session>, Refused> {
         self.usable(name, asker)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         if !Arc::ptr_eq(&key.material, material) {
-            return Err(format!("key {name:?} was replaced by another just now: ask again"));
+            return Err(format!("key {name:?} was replaced by another just now: ask again").into());
         }
         Ok(key.keep(scheme, session))
     }
@@ -287,14 +288,15 @@ impl Store {
         done?.map_or(Ok(()), Err)
     }
 
-    fn usable(&self, name: &str, asker: &Asker) -> Result<&Key, Reason> {
-        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
+    fn usable(&self, name: &str, asker: &Asker) -> Result<&Key, Refused> {
+        let key = self.keys.get(name).ok_or_else(|| Refused::new(Ground::NoKey, unknown(name)))?;
         let may = |peer: &&Peer| self.is_master(peer.uid) || key.acl.permits(peer.uid, &peer.gids);
         let Some(peer) = asker.peers().find(|peer| !may(peer)) else { return Ok(key) };
-        Err(format!(
+        let text = format!(
             "user {0} may not use key {name:?}: allow it with `sidecore keys acl {name} --add --uid {0}`",
             peer.uid
-        ))
+        );
+        Err(Refused::new(Ground::NotAllowed, text))
     }
 
     fn free_place(&self) -> Result<u16, Reason> {
@@ -392,7 +394,7 @@ mod tests {
     }
 
     /// As the control thread and the opener do it.
-    fn session(store: &mut Store, scheme: &Scheme, asker: &Asker) -> Result<Arc<Session>, Reason> {
+    fn session(store: &mut Store, scheme: &Scheme, asker: &Asker) -> Result<Arc<Session>, Refused> {
         match store.ready("www", scheme, asker)? {
             Ready::Session(session) => Ok(session),
             Ready::Material(material) => {

@@ -21,6 +21,7 @@ use super::quotas::Quotas;
 use super::reactor::Reactor;
 use super::turns::Turns;
 use crate::config::Config;
+use crate::control::Refused;
 use crate::control::{self, Reply, Request, Token};
 use crate::counters::{Counters, LaneCounter, report};
 use crate::keys::{Material, Store, public_part};
@@ -53,11 +54,11 @@ const EVENTS: usize = 256;
 const ROUND: Nanos = 1_000_000;
 
 /// What is left to be done of an order on the control thread, which answers.
-type Rest = Box<dyn FnOnce(&mut Listener) -> Result<Reply, String> + Send>;
+type Rest = Box<dyn FnOnce(&mut Listener) -> Result<Reply, Refused> + Send>;
 /// What an order came to, or why nothing did.
-type Made = Result<Rest, String>;
+type Made = Result<Rest, Refused>;
 
-fn then(rest: impl FnOnce(&mut Listener) -> Result<Reply, String> + Send + 'static) -> Rest {
+fn then(rest: impl FnOnce(&mut Listener) -> Result<Reply, Refused> + Send + 'static) -> Rest {
     Box::new(rest)
 }
 
@@ -302,7 +303,7 @@ impl Listener {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 let what = "no message of this protocol: client and service must be of one version".to_owned();
-                self.refuse_for_good(key, what)
+                self.refuse_for_good(key, what.into())
             }
             Err(error) => Err(error),
         };
@@ -313,7 +314,7 @@ impl Listener {
 
     /// Whoever wrote the first message of a connection writes all others. A child that inherited it, or a process that has
     /// become another user since, has what the first one may do no more.
-    fn recognise(&mut self, key: LaneKey, speaker: Credentials) -> Result<(), String> {
+    fn recognise(&mut self, key: LaneKey, speaker: Credentials) -> Result<(), Refused> {
         let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
         let connected = connection.client.1;
         let first = *connection.speaker.get_or_insert(speaker);
@@ -324,7 +325,7 @@ impl Listener {
         Ok(())
     }
 
-    fn refuse_for_good(&self, key: LaneKey, why: String) -> io::Result<()> {
+    fn refuse_for_good(&self, key: LaneKey, why: Refused) -> io::Result<()> {
         let _ = self.reply(key, &Reply::Refused(why));
         Err(io::ErrorKind::PermissionDenied.into())
     }
@@ -360,7 +361,7 @@ impl Listener {
                 Err(reason) => Err(reason),
             },
             Request::PublicPart { kind, raw } => {
-                let work = move || public_part(kind, &raw).map(|public| then(|_| Ok(Reply::Public(public))));
+                let work = move || Ok(public_part(kind, &raw).map(|public| then(|_| Ok(Reply::Public(public))))?);
                 self.opener.order(self.user(key), key, work);
                 Ok(None)
             }

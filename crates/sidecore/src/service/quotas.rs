@@ -4,6 +4,7 @@
 
 use super::command::ClientKey;
 use crate::config::{Config, LimitsConfig};
+use crate::control::Refused;
 use sidecore_core::layout::Layout;
 use std::collections::HashMap;
 
@@ -43,11 +44,14 @@ impl Quotas {
     ///
     /// # Errors
     /// There are too many: says of whom.
-    pub(super) fn connect(&mut self, client: ClientKey) -> Result<(), String> {
+    pub(super) fn connect(&mut self, client: ClientKey) -> Result<(), Refused> {
         let own = self.client(client).laneless;
-        ensure!(own < LANELESS_PER_CLIENT, "this process has {own} connections without a lane: attach or close them");
+        ensure_limit!(
+            own < LANELESS_PER_CLIENT,
+            "this process has {own} connections without a lane: attach or close them"
+        );
         let of_user = self.user(client.0).laneless;
-        ensure!(
+        ensure_limit!(
             of_user < LANELESS_PER_UID,
             "user {} has {of_user} connections without a lane: attach or close them",
             client.0
@@ -65,11 +69,11 @@ impl Quotas {
     ///
     /// # Errors
     /// The limit that it would exceed, by name.
-    pub(super) fn keep_key(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), String> {
+    pub(super) fn keep_key(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), Refused> {
         let own = self.client(client).keys;
-        ensure!(own < KEYS_PER_CLIENT, "this process had {own} keys made: free some");
+        ensure_limit!(own < KEYS_PER_CLIENT, "this process had {own} keys made: free some");
         let of_user = self.user(client.0).keys;
-        ensure!(of_user < KEYS_PER_UID, "user {} had {of_user} keys made: free some", client.0);
+        ensure_limit!(of_user < KEYS_PER_UID, "user {} had {of_user} keys made: free some", client.0);
         self.open(client, bytes, limits)?;
         self.change(client, |holding| {
             holding.laneless -= 1;
@@ -98,7 +102,7 @@ impl Quotas {
         layout: Layout,
         free: usize,
         reserve: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         let (limits, uid) = (&config.limits, client.0);
         let (own, user) = (self.client(client), self.user(uid));
         let of_client = config.limits_of(uid);
@@ -106,21 +110,25 @@ impl Quotas {
         if own.lanes == 0 {
             let others = self.clients.iter().filter(|(of, holding)| of.0 == uid && holding.lanes > 0).count() as u32;
             let room = others < limits.clients_per_uid;
-            ensure!(room, "user {uid} has {others} clients already (limits.clients_per_uid)");
+            ensure_limit!(room, "user {uid} has {others} clients already (limits.clients_per_uid)");
         }
-        ensure!(own.lanes < of_client.lanes, "this process has {} lanes already (limits.lanes_per_client)", own.lanes);
-        ensure!(
+        ensure_limit!(
+            own.lanes < of_client.lanes,
+            "this process has {} lanes already (limits.lanes_per_client)",
+            own.lanes
+        );
+        ensure_limit!(
             user.lanes < limits.lanes_per_uid,
             "user {uid} has {} lanes already (limits.lanes_per_uid)",
             user.lanes
         );
         let (arena, bytes) = sizes(layout);
         let left = u64::from(of_client.arena_bytes).saturating_sub(own.arena_bytes);
-        ensure!(arena <= left, "{arena} arena bytes: {left} are left (limits.arena_bytes_per_client)");
+        ensure_limit!(arena <= left, "{arena} arena bytes: {left} are left (limits.arena_bytes_per_client)");
         let left = limits.lane_bytes_per_uid.saturating_sub(user.lane_bytes);
-        ensure!(bytes <= left, "{bytes} bytes: {left} are left to user {uid} (limits.lane_bytes_per_uid)");
+        ensure_limit!(bytes <= left, "{bytes} bytes: {left} are left to user {uid} (limits.lane_bytes_per_uid)");
         let kept_back = if reserve { 0 } else { limits.lanes as usize / RESERVED };
-        ensure!(free > kept_back, "the service has as many lanes as limits.lanes allows");
+        ensure_limit!(free > kept_back, "the service has as many lanes as limits.lanes allows");
         Ok(())
     }
 
@@ -149,14 +157,14 @@ impl Quotas {
     ///
     /// # Errors
     /// The limit that it would exceed, by name.
-    pub(super) fn open(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), String> {
+    pub(super) fn open(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), Refused> {
         let own = self.client(client).session_bytes;
-        ensure!(
+        ensure_limit!(
             own + bytes <= limits.session_bytes_per_client,
             "this process's sessions take {own} bytes: close some (limits.session_bytes_per_client)"
         );
         let of_user = self.user(client.0).session_bytes;
-        ensure!(
+        ensure_limit!(
             of_user + bytes <= limits.session_bytes_per_uid,
             "the sessions of user {} take {of_user} bytes: close some (limits.session_bytes_per_uid)",
             client.0
@@ -217,7 +225,7 @@ mod tests {
         Config { limits, ..Config::default() }
     }
 
-    fn attach(quotas: &mut Quotas, client: ClientKey, config: &Config) -> Result<(), String> {
+    fn attach(quotas: &mut Quotas, client: ClientKey, config: &Config) -> Result<(), Refused> {
         quotas.connect(client)?;
         let checked = quotas.check_lane(client, config, layout(), 100, false);
         match &checked {

@@ -130,7 +130,7 @@ fn hold_connections(socket: &str) -> String {
 
 fn refusal(control: &Control) -> Option<String> {
     match control.ready().then(|| control.receive()) {
-        Some(Ok((Reply::Refused(reason), _))) => Some(reason),
+        Some(Ok((Reply::Refused(refused), _))) => Some(refused.text),
         _ => None,
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn shares(service: &Running, total: u64) -> Vec<u64> {
 
 fn reason(result: Result<Option<String>, Error>) -> String {
     match result {
-        Err(Error::Service(reason)) => reason,
+        Err(Error::Service(refused)) => refused.text,
         other => panic!("{other:?}"),
     }
 }

@@ -448,7 +448,7 @@ fn keys_are_used_while_the_passphrase_is_changed_and_not_changed_meanwhile() {
     let [asker, reader, deleter, second] = [(); 4].map(|()| Line::to(&service));
     let change = |to: &[u8]| Request::Keys(KeyCommand::ChangePassphrase { passphrase: Secret::from(to) });
     let refused = |line: &Line| match decode(&line.hear()).unwrap() {
-        Reply::Refused(why) => why,
+        Reply::Refused(why) => why.text,
         _ => String::new(),
     };
     // Sealing takes longer than three answers, unless this process does not come to its turn for so long.

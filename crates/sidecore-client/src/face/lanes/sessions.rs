@@ -79,7 +79,7 @@ impl Sessions {
 fn open(client: &mut Client, key: &Key, scheme: &Scheme) -> Result<Session, Trouble> {
     let spec = SessionSpec { scheme: scheme.clone(), key: key.material()? };
     let told = |error: Error| match error {
-        Error::Service(reason) => Trouble::Failure(Failure::new(Reason::Key, reason)),
+        Error::Service(refused) => Trouble::Failure(Failure::refused(Reason::Key, &refused)),
         other => Trouble::Stale(other.to_string()),
     };
     let session = client.open_session(&spec).map_err(told)?;
@@ -89,7 +89,7 @@ fn open(client: &mut Client, key: &Key, scheme: &Scheme) -> Result<Session, Trou
         if Public::from_spki(&info.public).ok().as_ref() != Some(&key.public) {
             let _ = client.close_session(session);
             let text = format!("the key {name} was replaced by another: load it again, e.g. restart the server");
-            return Err(Trouble::Failure(Failure::new(Reason::Key, text)));
+            return Err(Trouble::Failure(Failure::new(Reason::Replaced, text)));
         }
     }
     Ok(session)

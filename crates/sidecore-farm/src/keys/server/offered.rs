@@ -161,7 +161,7 @@ enum Trouble {
 
 fn held(admin: &mut Admin, name: &str, before: &Offered) -> Result<Held, Trouble> {
     let info = admin.key_info(name).map_err(|error| match error {
-        Error::Service(why) => Trouble::Key(why),
+        Error::Service(refused) => Trouble::Key(refused.text),
         other => Trouble::Service(other.to_string()),
     })?;
     if let Some(held) = before.0.get(name).filter(|held| held.public == info.public) {

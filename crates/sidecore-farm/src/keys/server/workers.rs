@@ -163,7 +163,7 @@ fn done(job: &Job, options: &Options, poke: &SyncSender<()>) -> Done {
         Err(failure) => match failure.reason {
             Reason::Input => Done::Refused(Refusal::InputLength),
             Reason::Unsupported => Done::Refused(Refusal::Unsupported),
-            Reason::Service | Reason::Key | Reason::Private | Reason::Internal => {
+            _ => {
                 // It is looked at soon anyway.
                 let _ = poke.try_send(());
                 Done::Elsewhere

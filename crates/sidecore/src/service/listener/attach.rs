@@ -2,6 +2,7 @@
 
 use super::{Listener, Reply};
 use crate::config::Sidecores;
+use crate::control::Refused;
 use crate::control::{Attach, Token};
 use crate::counters::LaneBlock;
 use crate::service::command::{ClientKey, Lane, LaneKey};
@@ -38,7 +39,7 @@ impl Listener {
         &mut self,
         key: LaneKey,
         &Attach { abi, slots, arena_bytes, ref name, adopt }: &Attach,
-    ) -> Result<(Reply, [OwnedFd; 4]), String> {
+    ) -> Result<(Reply, [OwnedFd; 4]), Refused> {
         ensure!(abi == ABI, "the client speaks lane layout {abi}, the service {ABI}: use one version of both");
         let connection = self.connections.get(&key).ok_or("not connected")?;
         let client = connection.client;
@@ -92,16 +93,16 @@ impl Listener {
     }
 
     /// Why a lane of this shape will never be had, however few others there are.
-    pub(super) fn beyond_limits(&self, key: LaneKey, attach: &Attach) -> Result<(), String> {
+    pub(super) fn beyond_limits(&self, key: LaneKey, attach: &Attach) -> Result<(), Refused> {
         let limits = &self.setup.config.limits;
         let (slots, arena) = (limits.slots_per_lane, self.setup.config.limits_of(self.user(key)).arena_bytes);
-        ensure!(attach.slots <= slots, "{} slots: use up to {slots} (limits.slots_per_lane)", attach.slots);
+        ensure_limit!(attach.slots <= slots, "{} slots: use up to {slots} (limits.slots_per_lane)", attach.slots);
         let asked = attach.arena_bytes;
-        ensure!(asked <= arena, "{asked} arena bytes: use up to {arena} (limits.arena_bytes_per_client)");
+        ensure_limit!(asked <= arena, "{asked} arena bytes: use up to {arena} (limits.arena_bytes_per_client)");
         // What is no layout at all is refused as that.
         let bytes = Layout::new(attach.slots, asked).map_or(0, |layout| layout.total_bytes() as u64);
         let most = limits.lane_bytes_per_uid;
-        ensure!(bytes <= most, "{bytes} bytes of lane: use up to {most} (limits.lane_bytes_per_uid)");
+        ensure_limit!(bytes <= most, "{bytes} bytes of lane: use up to {most} (limits.lane_bytes_per_uid)");
         Ok(())
     }
 
@@ -133,7 +134,7 @@ impl Listener {
     ///
     /// # Errors
     /// It has ended already, and its number may be another's.
-    fn watch(&mut self, key: LaneKey, client: ClientKey) -> Result<(), String> {
+    fn watch(&mut self, key: LaneKey, client: ClientKey) -> Result<(), Refused> {
         let Some(connection) = self.connections.get(&key) else { return Ok(()) };
         if self.watched.contains_key(&client) {
             return Ok(());
@@ -147,7 +148,7 @@ impl Listener {
         let process = match process {
             Ok(process) => process,
             Err(Errno::SRCH | Errno::INVAL) => {
-                return Err("the process that connected has ended: connect again".to_owned());
+                return Err("the process that connected has ended: connect again".into());
             }
             // Not to be had on this system: its sockets tell, unless a child holds them.
             Err(_) => return Ok(()),
@@ -176,8 +177,8 @@ impl Listener {
     }
 }
 
-pub(super) fn no_descriptor() -> String {
-    "the service has no file descriptor left: raise its limit (ulimit -n)".to_owned()
+pub(super) fn no_descriptor() -> Refused {
+    Refused::limit("the service has no file descriptor left: raise its limit (ulimit -n)")
 }
 
 /// Bytes that nobody guesses.

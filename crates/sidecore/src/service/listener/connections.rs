@@ -2,7 +2,7 @@
 
 use super::attach::no_descriptor;
 use super::{Attached, Connection, Listener, Reply, Request, Work};
-use crate::control;
+use crate::control::{self, Refused};
 use crate::service::closer::Remains;
 use crate::service::command::{ClientKey, Lane, LaneKey};
 use crate::sys::message::{self, Heard};
@@ -74,9 +74,9 @@ impl Listener {
 
     fn accepted(&mut self, socket: OwnedFd) {
         let client = match peer::credentials(&socket) {
-            Ok(Credentials { pid: 0, uid, .. }) => return self.decline(uid, socket, HIDDEN.to_owned()),
+            Ok(Credentials { pid: 0, uid, .. }) => return self.decline(uid, socket, HIDDEN.into()),
             Ok(Credentials { pid, uid, .. }) => (uid, pid),
-            Err(error) => return self.decline(u32::MAX, socket, error.to_string()),
+            Err(error) => return self.decline(u32::MAX, socket, error.to_string().into()),
         };
         if socket.as_raw_fd() >= self.reserved && !self.setup.store.is_master(client.0) {
             return self.decline(client.0, socket, no_descriptor());
@@ -105,7 +105,7 @@ impl Listener {
     }
 
     /// Says why there is no connection. Nothing to do where the client does not even take that.
-    fn decline(&self, user: u32, socket: OwnedFd, why: String) {
+    fn decline(&self, user: u32, socket: OwnedFd, why: Refused) {
         let _ = control::send(&socket, &Reply::Refused(why), &[]);
         // Nothing that takes long to close can be in it where the kernel takes no descriptors for it.
         if !self.refuses_descriptors {

@@ -4,6 +4,7 @@
 
 use super::{Listener, Reply};
 use crate::config::{DeviceConfig, DeviceKind, Waiters};
+use crate::control::Refused;
 use crate::device::{Control, Fault, LinkOptions, Remote, Said};
 use crate::service::command::{Event, LaneKey};
 use crate::service::reactor::Reactor;
@@ -33,7 +34,7 @@ impl Drop for Gateway {
 
 impl Listener {
     /// Makes a connection a gateway's. The answer is given here.
-    pub(super) fn gateway(&mut self, key: LaneKey, hello: &Hello) -> Result<(), String> {
+    pub(super) fn gateway(&mut self, key: LaneKey, hello: &Hello) -> Result<(), Refused> {
         let Hello { version, device: name } = hello;
         ensure!(
             *version == VERSION,
@@ -44,7 +45,7 @@ impl Listener {
             let process = self.connections.get(other).map_or(0, |connection| connection.client.1);
             return Err(format!(
                 "device {name:?} has a gateway already, process {process}: stop that one, or give this one a device of its own"
-            ));
+            ).into());
         }
         let connection = self.connections.get(&key).ok_or("not connected")?;
         let free = connection.attached.is_none() && connection.own.is_none();
@@ -92,7 +93,7 @@ impl Listener {
     }
 
     /// The remote device of this name, if whoever speaks may be its gateway.
-    fn device_of_gateway(&self, key: LaneKey, name: &str) -> Result<DeviceConfig, String> {
+    fn device_of_gateway(&self, key: LaneKey, name: &str) -> Result<DeviceConfig, Refused> {
         let name: String = name.chars().take(80).collect();
         let mut remote = self.setup.config.devices.iter().filter(|device| device.kind == DeviceKind::Remote);
         let device = remote.find(|device| device.name == name).ok_or_else(|| {
@@ -109,7 +110,7 @@ impl Listener {
                 "user {} may not be the gateway of device {name:?}: name that user in the device's configuration (user), or run \
                  the gateway as the one that is named there",
                 peer.uid
-            )),
+            ).into()),
         }
     }
 

@@ -6,6 +6,7 @@
 
 use super::attach::random;
 use super::{Listener, Reply, then};
+use crate::control::{Ground, Refused};
 use crate::engine::crypto::Session;
 use crate::keys::{Acl, Changed, KeyCommand, KeyInfo, Kind, Material};
 use crate::service::command::{ClientKey, LaneKey};
@@ -29,13 +30,13 @@ pub(super) struct OwnKey {
 }
 
 impl Listener {
-    pub(super) fn key_info(&self, key: LaneKey, name: &str) -> Result<KeyInfo, String> {
+    pub(super) fn key_info(&self, key: LaneKey, name: &str) -> Result<KeyInfo, Refused> {
         self.setup.store.info(name, &self.asker(key)?)
     }
 
     /// Whether whoever speaks on this connection may change the service. A lane, which children of its process inherit, has
     /// given that up.
-    pub(super) fn administers(&self, key: LaneKey, what: &str) -> Result<(), String> {
+    pub(super) fn administers(&self, key: LaneKey, what: &str) -> Result<(), Refused> {
         let has_lane = self.connections.get(&key).is_some_and(|connection| connection.attached.is_some());
         ensure!(!has_lane, "a connection that has a lane cannot {what}: use one without");
         let master = self.asker(key)?.peers().all(|peer| self.setup.store.is_master(peer.uid));
@@ -44,7 +45,7 @@ impl Listener {
     }
 
     /// `None`: the answer comes later.
-    pub(super) fn keys(&mut self, key: LaneKey, command: KeyCommand) -> Result<Option<Reply>, String> {
+    pub(super) fn keys(&mut self, key: LaneKey, command: KeyCommand) -> Result<Option<Reply>, Refused> {
         self.administers(key, "see and change the keys")?;
         let deletes = matches!(command, KeyCommand::Delete { .. });
         let Changed { what: place, doubt } = match command {
@@ -63,7 +64,7 @@ impl Listener {
             KeyCommand::Generate { name, kind, acl } => {
                 self.setup.store.check_new(&name, &acl)?;
                 let wanted = self.keeper.len();
-                ensure!(wanted < MAX_WANTED, "{wanted} keys are being made already: wait for some of them");
+                ensure_limit!(wanted < MAX_WANTED, "{wanted} keys are being made already: wait for some of them");
                 self.keeper.order(self.user(key), key, move || {
                     let material = Material::generate(kind)?;
                     Ok(then(move |listener| listener.stored(&name, material, acl)))
@@ -99,40 +100,43 @@ impl Listener {
             self.forget_offers(place);
             self.setup.counters.close_key(place.into());
         }
-        doubt.map_or(Ok(Some(Reply::Done)), Err)
+        doubt.map_or(Ok(Some(Reply::Done)), |doubt| Err(doubt.into()))
     }
 
     /// Seals the keys at rest anew, which takes a while. Keys are used meanwhile.
-    fn change_passphrase(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), String> {
+    fn change_passphrase(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), Refused> {
         let lent = self.setup.store.lend(passphrase)?;
         self.sealer.order(self.user(key), key, move || {
             let resealed = lent();
             Ok(then(move |listener| {
                 let file = listener.setup.config.keys.passphrase_file.as_ref().map(|file| file.display().to_string());
-                listener.setup.store.take_back(resealed).map(|()| Reply::PassphraseChanged { file })
+                listener.setup.store.take_back(resealed)?;
+                Ok(Reply::PassphraseChanged { file })
             }))
         });
         Ok(())
     }
 
     /// Stores a key and begins to count for it. One that cannot be counted for is not kept.
-    fn stored(&mut self, name: &str, material: Material, acl: Acl) -> Result<Reply, String> {
+    fn stored(&mut self, name: &str, material: Material, acl: Acl) -> Result<Reply, Refused> {
         let Changed { what: entry, doubt } = self.setup.store.insert(name, material, acl)?;
         if let Some(place) = self.setup.store.place(name)
             && let Err(error) = self.setup.counters.open_key(place.into(), name)
         {
             self.setup.store.delete(name)?;
-            return Err(format!("{error}: the counter file has no room for the key; make room on its file system"));
+            return Err(
+                format!("{error}: the counter file has no room for the key; make room on its file system").into()
+            );
         }
         self.offers_changed(name);
-        doubt.map_or(Ok(Reply::Keys(vec![entry])), Err)
+        doubt.map_or(Ok(Reply::Keys(vec![entry])), |doubt| Err(doubt.into()))
     }
 
     /// On whose behalf the connection's message at hand is.
-    pub(super) fn asker(&self, key: LaneKey) -> Result<Asker, String> {
+    pub(super) fn asker(&self, key: LaneKey) -> Result<Asker, Refused> {
         let connection = self.connections.get(&key).ok_or("not connected")?;
         let asker = Asker::of(&connection.socket, connection.speaker);
-        asker.map_err(|error| format!("the kernel does not say who asks: {error}"))
+        asker.map_err(|error| format!("the kernel does not say who asks: {error}").into())
     }
 
     /// The sessions of a parent's lane that its child may use: its user is the same, its groups need not be.
@@ -180,7 +184,7 @@ impl Listener {
     }
 
     /// Makes a key for a program. The answer comes when it is made.
-    pub(super) fn make_key(&mut self, key: LaneKey, kind: Kind) -> Result<(), String> {
+    pub(super) fn make_key(&mut self, key: LaneKey, kind: Kind) -> Result<(), Refused> {
         let connection = self.connections.get_mut(&key).ok_or("not connected")?;
         let free = connection.attached.is_none() && connection.own.is_none();
         ensure!(free, "this connection has a lane or a key already: connect again for a key");
@@ -194,7 +198,7 @@ impl Listener {
     }
 
     /// Keeps a key for whoever asked for it, if that one is still there.
-    fn key_made(&mut self, key: LaneKey, material: Material) -> Result<Reply, String> {
+    fn key_made(&mut self, key: LaneKey, material: Material) -> Result<Reply, Refused> {
         let own =
             self.connections.get_mut(&key).and_then(|connection| connection.own.as_mut()).ok_or("not connected")?;
         let token = KeyToken(random().map_err(|error| format!("{error}: the system gives no random numbers"))?);
@@ -213,8 +217,8 @@ impl Listener {
     }
 
     /// The key of this token.
-    pub(super) fn made_key(&self, token: KeyToken) -> Result<Arc<Material>, String> {
+    pub(super) fn made_key(&self, token: KeyToken) -> Result<Arc<Material>, Refused> {
         let gone = "the service has no such key: it is gone with the program that had it made, or the service was started anew";
-        self.made.get(&token).cloned().ok_or_else(|| gone.to_owned())
+        self.made.get(&token).cloned().ok_or_else(|| Refused::new(Ground::NoKey, gone))
     }
 }

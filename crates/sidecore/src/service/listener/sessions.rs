@@ -2,6 +2,7 @@
 
 use super::attach::Attached;
 use super::{Listener, Reply, then};
+use crate::control::Refused;
 use crate::engine::crypto::Session;
 use crate::keys::Ready;
 use crate::service::command::LaneKey;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 impl Listener {
     /// `None`: the answer comes when the key is parsed.
-    pub(super) fn open_session(&mut self, key: LaneKey, spec: SessionSpec) -> Result<Option<Reply>, String> {
+    pub(super) fn open_session(&mut self, key: LaneKey, spec: SessionSpec) -> Result<Option<Reply>, Refused> {
         self.has_room(key)?;
         let (user, scheme) = (self.user(key), spec.scheme.clone());
         match spec.key {
@@ -41,7 +42,7 @@ impl Listener {
         Ok(None)
     }
 
-    pub(super) fn close_session(&mut self, key: LaneKey, handle: u32) -> Result<(), String> {
+    pub(super) fn close_session(&mut self, key: LaneKey, handle: u32) -> Result<(), Refused> {
         let attached = self.attached(key)?;
         let session = attached.sessions.close(handle).ok_or_else(|| format!("this lane has no session {handle}"))?;
         let (sidecore, bytes) = (attached.sidecore, session.heap_bytes());
@@ -53,14 +54,14 @@ impl Listener {
         Ok(())
     }
 
-    fn has_room(&mut self, key: LaneKey) -> Result<(), String> {
+    fn has_room(&mut self, key: LaneKey) -> Result<(), Refused> {
         let limit = self.setup.config.limits.sessions_per_lane;
         let room = self.attached(key)?.sessions.count() < limit as usize;
-        ensure!(room, "this lane has {limit} sessions already (limits.sessions_per_lane): close some");
+        ensure_limit!(room, "this lane has {limit} sessions already (limits.sessions_per_lane): close some");
         Ok(())
     }
 
-    fn enter(&mut self, key: LaneKey, session: Arc<Session>) -> Result<Reply, String> {
+    fn enter(&mut self, key: LaneKey, session: Arc<Session>) -> Result<Reply, Refused> {
         self.has_room(key)?;
         let limit = self.setup.config.limits.sessions_per_lane;
         let (algorithm, bytes) = (session.algorithm() as u8, session.heap_bytes());
@@ -78,8 +79,8 @@ impl Listener {
         Ok(Reply::Session { handle, algorithm })
     }
 
-    fn attached(&mut self, key: LaneKey) -> Result<&mut Attached, String> {
+    fn attached(&mut self, key: LaneKey) -> Result<&mut Attached, Refused> {
         let connection = self.connections.get_mut(&key);
-        connection.and_then(|connection| connection.attached.as_mut()).ok_or_else(|| "attach first".to_owned())
+        connection.and_then(|connection| connection.attached.as_mut()).ok_or_else(|| "attach first".into())
     }
 }

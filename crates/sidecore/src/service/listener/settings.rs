@@ -2,6 +2,7 @@
 
 use super::{Listener, Reply};
 use crate::config::{DeviceKind, HOPS, Setting, in_force};
+use crate::control::Refused;
 use crate::service::command::{LaneKey, SidecoreHandle};
 use crate::service::reactor::{Reactor, write_record};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -13,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 type Outcome = Result<(), String>;
 
 impl Listener {
-    pub(super) fn set(&mut self, key: LaneKey, text: &str) -> Result<Reply, String> {
+    pub(super) fn set(&mut self, key: LaneKey, text: &str) -> Result<Reply, Refused> {
         self.administers(key, "change the service")?;
         let mut note = None;
         match Setting::parse(text)? {

@@ -1,0 +1,84 @@
+//! While no service answers: operations wait for one that starts again, and fail at once where it stays away.
+//!
+//! The wait is counted from when the process first found none, for all of its operations together. So an outage holds up a
+//! program that serves others once and for a bounded time, not at each of its operations.
+
+use super::failure::{Failure, Reason};
+use super::lanes;
+use super::pause::Caller;
+use crate::sys::clock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// From one look whether the service is there again to the next.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// When a process first found no service; 0: it is there, as far as is known.
+#[derive(Default)]
+pub(crate) struct Absence(AtomicU64);
+
+impl Absence {
+    /// How long it may still be waited for.
+    fn left(&self, wait: Duration) -> Duration {
+        let now = clock::now().max(1);
+        let since = match self.0.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => now,
+            Err(since) => since,
+        };
+        wait.saturating_sub(Duration::from_nanos(now.saturating_sub(since)))
+    }
+
+    /// It answers.
+    fn is_over(&self) {
+        if self.0.load(Ordering::Relaxed) != 0 {
+            self.0.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Does it, and again while no service answers, as long as [`restart_wait`](crate::client::Options::restart_wait) says.
+///
+/// # Errors
+/// Those of what is done.
+pub(crate) fn outlasted<T>(caller: Caller<'_>, mut attempt: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+    loop {
+        let result = attempt();
+        // The process may be another by now: a job can be resumed in a forked child.
+        let pool = lanes::pool()?;
+        let absent = matches!(&result, Err(failure) if failure.reason == Reason::Absent);
+        if !absent {
+            pool.absence.is_over();
+            return result;
+        }
+        let left = pool.absence.left(caller.options.restart_wait);
+        if left.is_zero() {
+            return result;
+        }
+        // What else would end the wait, a lane that comes back, is worth another look as well.
+        let until = Instant::now() + left.min(LOOK_EVERY);
+        let waited = caller.pause.for_lane(pool, pool.given(), until);
+        if waited.is_err() || caller.pause.leave(lanes::pool()?, false).is_err() {
+            return result;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAIT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn an_outage_is_waited_out_once_for_all_operations() {
+        let absence = Absence::default();
+        let first = absence.left(WAIT);
+        assert_eq!(first, WAIT);
+        std::thread::sleep(Duration::from_millis(2));
+        let second = absence.left(WAIT);
+        assert!(second < first, "the second goes on where the first began");
+        assert_eq!(absence.left(Duration::from_millis(1)), Duration::ZERO);
+        absence.is_over();
+        assert_eq!(absence.left(WAIT), WAIT, "the next outage is another");
+    }
+}
