@@ -1,12 +1,13 @@
 //! `sidecore keys`: the keys that a running service keeps.
 
 mod list;
+mod pem;
+mod trial;
 
 use crate::args::keys::{Keys, KeysCommand};
 use crate::output;
 use sidecore::client::{Admin, Options};
 use sidecore::engine::crypto::Secret;
-use sidecore::keys::uri::Uri;
 use sidecore::keys::{
     Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, check_name, read_passphrase, read_private_key, read_public_key,
 };
@@ -16,10 +17,19 @@ use std::io::{self, Read};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Does one of them.
-pub(crate) fn run(args: Keys) -> Result<(), Box<dyn Error>> {
-    let connect = || Admin::connect(&Options { socket: args.socket, ..Options::default() });
+/// Does one of them. `false`: what was tried does not work.
+pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
+    let connect = || Admin::connect(&Options { socket: args.socket.clone(), ..Options::default() });
     match args.command {
+        KeysCommand::Import { name, file: Some(file), passphrase_file, replace: true, .. } => {
+            let pkcs8 = key_of(&name, &file, passphrase_file.as_deref())?;
+            drop(connect()?.keys(KeyCommand::Replace { name: name.clone(), pkcs8 })?);
+            let next = format!(
+                "The key {name} is another one now. Programs that have the old one's file or certificate fail until they have the new \
+                 ones: `sidecore keys pem {name} --output FILE`, then reload them\n"
+            );
+            report(&format!("the key {name} was replaced"), &next)?;
+        }
         KeysCommand::Import { name, file, public, passphrase_file, users, .. } => {
             let acl = users.acl();
             let command = if let Some(file) = public {
@@ -48,7 +58,10 @@ pub(crate) fn run(args: Keys) -> Result<(), Box<dyn Error>> {
             );
             report("the passphrase was changed", &next)?;
         }
-        KeysCommand::Pem { name } => output::print(&pem(&mut connect()?, &name)?)?,
+        KeysCommand::Pem { name, output, mode, owner } => {
+            pem::run(&mut connect()?, &name, output.as_deref(), mode, owner.as_deref())?;
+        }
+        KeysCommand::Test(trial) => return Ok(trial::run(&args.socket, &trial)?),
         KeysCommand::Acl { name, add, remove, users, .. } => {
             let (acl, none) = (users.acl(), Acl::default());
             let command = match (add, remove) {
@@ -60,7 +73,7 @@ pub(crate) fn run(args: Keys) -> Result<(), Box<dyn Error>> {
             connect()?.keys(command)?;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Reads a key's file, before the service is asked for anything.
@@ -125,11 +138,4 @@ fn all(service: &mut Admin) -> Result<Vec<KeyEntry>, Box<dyn Error>> {
         }
         entries.extend(page);
     }
-}
-
-/// The file for a server, with the key's public part, so that the server loads it also while no service runs.
-fn pem(service: &mut Admin, name: &str) -> Result<String, Box<dyn Error>> {
-    let uri = Uri::new(name)?;
-    let info = service.key_info(name)?;
-    Ok(uri.with_public(info.public)?.to_pem())
 }

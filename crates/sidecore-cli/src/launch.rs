@@ -82,12 +82,12 @@ fn module(args: &Run) -> Result<Option<PathBuf>, String> {
     }
     let found = beside::find(&NAMES, &PLACES);
     if found.is_none() {
-        let none = "no provider beside this program or in ../lib/sidecore";
         if !args.sockets {
-            let remedy = "build it with `cargo build --release -p sidecore-openssl`, or name it with --module";
-            return Err(format!("{none}: {remedy}"));
+            return Err(no_module());
         }
-        output::tell(format_args!("{none}: the command has its sockets served, and no keys"));
+        output::tell(
+            "no provider beside this program or in ../lib/sidecore: the command has its sockets served, and no keys",
+        );
     }
     Ok(found)
 }
@@ -95,10 +95,25 @@ fn module(args: &Run) -> Result<Option<PathBuf>, String> {
 /// Has the command's OpenSSL load the provider. Returns the directory of its configuration.
 fn provide(command: &mut Command, module: &Path) -> Result<TempDir, String> {
     let scratch = tempfile::tempdir().map_err(|error| format!("no directory for a configuration: {error}"))?;
-    let configuration = scratch.path().join("openssl.cnf");
-    fs::write(&configuration, text(module)).map_err(|error| format!("{}: {error}", configuration.display()))?;
-    command.env("OPENSSL_CONF", &configuration);
+    command.env("OPENSSL_CONF", write(scratch.path(), module)?);
     Ok(scratch)
+}
+
+/// Writes a configuration of OpenSSL with the provider into that directory.
+pub(crate) fn configure(directory: &Path) -> Result<PathBuf, String> {
+    write(directory, &beside::find(&NAMES, &PLACES).ok_or_else(no_module)?)
+}
+
+fn write(directory: &Path, module: &Path) -> Result<PathBuf, String> {
+    let configuration = directory.join("openssl.cnf");
+    fs::write(&configuration, text(module)).map_err(|error| format!("{}: {error}", configuration.display()))?;
+    Ok(configuration)
+}
+
+fn no_module() -> String {
+    "no provider beside this program or in ../lib/sidecore: build it with `cargo build --release -p sidecore-openssl`, or name it \
+     with --module"
+        .to_owned()
 }
 
 /// The configuration: OpenSSL's own provider does what ours does not. No section is called `default`: that is the name

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<u8, String> {
     let done: Result<(), String> = match command {
         Command::Serve(args) => serve::run(&args),
-        Command::Keys(args) => keys::run(args).map_err(|error| error.to_string()),
+        Command::Keys(args) => return keys::run(args).map(answer).map_err(|error| error.to_string()),
         Command::Sockets(args) => sockets::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Top(args) => top::run(&args, INTERVAL),

@@ -212,6 +212,94 @@ fn the_file_for_a_server_names_the_key() {
 }
 
 #[test]
+fn a_servers_file_is_tried_step_by_step_as_the_servers_user() {
+    let home = Home::new();
+    let serving = home.serve();
+    let (file, certificate) = (home.path("www.key"), home.path("www.crt"));
+    let (file, certificate) = (file.to_str().unwrap(), certificate.to_str().unwrap());
+    let tried = |arguments: &[&str]| {
+        let done = serving.run(&[&["keys", "test"], arguments].concat());
+        (done.status.code(), text(&done.stdout))
+    };
+    serving.done(&["keys", "generate", "www", "--kind", "p-256"]);
+    serving.done(&["keys", "pem", "www", "--output", file, "--mode", "0640"]);
+    assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o7777, 0o640);
+    assert_eq!(text(&fs::read(file).unwrap()), serving.done(&["keys", "pem", "www"]));
+    let (code, said) = tried(&[file]);
+    assert!(code == Some(0) && said.contains("ok     signature: one was made by the service"), "{code:?} {said}");
+    // A certificate of another key, and the file of another.
+    let mut other = Command::new("openssl");
+    other.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ed25519",
+        "-nodes",
+        "-subj",
+        "/CN=www",
+        "-keyout",
+        "/dev/null",
+        "-out",
+        certificate,
+    ]);
+    assert!(other.output().unwrap().status.success());
+    let (code, said) = tried(&[file, "--certificate", certificate]);
+    assert!(code == Some(1) && said.contains("FAILED certificate: it is of another key"), "{said}");
+    let (code, said) = tried(&[certificate]);
+    assert!(code == Some(1) && said.contains("FAILED file: no key of the service is named in it"), "{said}");
+    serving.done(&["keys", "delete", "www"]);
+    let (code, said) = tried(&[file]);
+    assert!(code == Some(1) && said.contains("FAILED key: there is no key \"www\""), "{said}");
+    serving.done(&["keys", "generate", "www", "--kind", "p-256"]);
+    let (code, said) = tried(&[file]);
+    assert!(code == Some(1) && said.contains("FAILED public part: it is that of another key"), "{said}");
+    serving.done(&["keys", "pem", "www", "--output", file]);
+    assert_eq!(tried(&[file]).0, Some(0));
+    let (code, said) = tried(&[file, "--as", "nobody-of-this-name"]);
+    assert!(code == Some(2) && said.is_empty(), "{said}");
+    if !rustix::process::geteuid().is_root() {
+        return skipped("only root can try it as another user");
+    }
+    home.lets_others_in();
+    let (code, said) = tried(&[file, "--as", "nobody"]);
+    assert!(code == Some(1) && said.contains("FAILED key: user ") && said.contains("may not use key"), "{said}");
+    serving.done(&["keys", "acl", "www", "--add", "--uid", "nobody"]);
+    let (_, said) = tried(&[file, "--as", "nobody"]);
+    assert!(said.contains("ok     key: of kind p-256, which this user may use"), "{said}");
+    drop(serving);
+    let done = command().args(["keys", "test", file, "--socket"]).arg(home.path("run/socket")).output().unwrap();
+    assert!(done.status.code() == Some(1) && text(&done.stdout).contains("FAILED service: no service at"), "{done:?}");
+}
+
+#[test]
+fn a_key_is_replaced_in_one_step_and_keeps_its_users() {
+    let home = Home::new();
+    let service = home.serve();
+    service.done(&["keys", "generate", "www", "--kind", "ed25519", "--uid", "7"]);
+    let before = service.done(&["keys", "pem", "www"]);
+    let said = service.done(&["keys", "import", "www", &key("p-256.sec1.pem"), "--replace"]);
+    assert!(said.contains("sidecore keys pem www --output"), "{said}");
+    let listed = service.done(&["keys", "list", "--json"]);
+    assert!(listed.contains("p-256") && listed.contains("\"uids\":[7]") && listed.lines().count() == 1, "{listed}");
+    let after = service.done(&["keys", "pem", "www"]);
+    assert_ne!(before, after);
+    // Nothing is changed by what cannot be done.
+    assert!(
+        service.refused(&["keys", "import", "none", &key("p-256.sec1.pem"), "--replace"]).contains("no key \"none\"")
+    );
+    assert!(
+        service.refused(&["keys", "import", "www", &key("x25519.spki.der"), "--replace"]).contains("no private key")
+    );
+    let both = ["keys", "import", "www", &key("p-256.sec1.pem"), "--replace", "--uid", "8"];
+    assert!(service.refused(&both).contains("cannot be used with"));
+    assert_eq!(service.done(&["keys", "list", "--json"]), listed);
+    service.end();
+    // And it is the new one after a restart.
+    let service = home.serve();
+    assert_eq!(service.done(&["keys", "pem", "www"]), after);
+}
+
+#[test]
 fn what_cannot_be_done_is_said_with_what_to_do() {
     let home = Home::new();
     let service = home.serve();

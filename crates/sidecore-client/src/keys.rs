@@ -179,6 +179,14 @@ pub enum KeyCommand {
         /// Empty: from the first on.
         after: String,
     },
+    /// Put this key in the place of another, in one step; who may use it stays. Requests that were begun are finished with the old
+    /// one, its sessions are closed.
+    Replace {
+        /// Under this name, which the old one has.
+        name: String,
+        /// Private key: PKCS#8 in DER.
+        pkcs8: Secret,
+    },
     /// Delete the key. Its sessions are closed.
     Delete {
         /// Its name.

@@ -14,6 +14,25 @@ pub(crate) struct Keys {
     pub(crate) socket: PathBuf,
 }
 
+/// What is tried.
+#[derive(Debug, Args)]
+pub(crate) struct Trial {
+    /// The file that the server is given as its private key
+    pub(crate) file: PathBuf,
+    /// The user that the server's workers are, e.g. www-data; for root
+    #[arg(long = "as", value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// The server's certificate, where it is in another file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate: Option<PathBuf>,
+}
+
+/// Of a file: permissions only.
+fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "an octal number from 0000 to 0777".to_owned())
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
     /// Give the service a private key: PEM, DER or PKCS#12, told by content. With --remote: the public part of a key that
@@ -33,6 +52,10 @@ pub(crate) enum KeysCommand {
         /// The file with the passphrase that the key is encrypted with
         #[arg(long, value_name = "FILE")]
         passphrase_file: Option<PathBuf>,
+        /// Put it in the place of the key of this name, in one step: who may use it stays, and requests that were begun are finished
+        /// with the old one
+        #[arg(long, conflicts_with_all = ["remote", "uid", "gid"])]
+        replace: bool,
         #[command(flatten)]
         users: Users,
     },
@@ -63,11 +86,22 @@ pub(crate) enum KeysCommand {
         #[arg(long, value_name = "FILE")]
         new_passphrase_file: PathBuf,
     },
-    /// Print the file that a server takes in the place of the private key
+    /// Print the file that a server takes in the place of the private key, or write it where the server looks for it
     Pem {
         /// The key's name
         name: String,
+        /// Write it there, in one step; what is there is replaced
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Who may read it, octal; `PostgreSQL` wants 0600, or 0640 where root owns it
+        #[arg(long, value_name = "MODE", requires = "output", default_value = "0644", value_parser = mode)]
+        mode: u32,
+        /// Who owns it, e.g. postgres or root:ssl-cert; for root
+        #[arg(long, value_name = "USER:GROUP", requires = "output")]
+        owner: Option<String>,
     },
+    /// Try whether a server that is given a file of `keys pem` can use the key: service, key, permission, certificate, OpenSSL, a signature
+    Test(Trial),
     /// Say whether services on other machines have a key as well, and may be asked
     #[command(group = clap::ArgGroup::new("where").args(["also", "never"]).required(true))]
     Remote {

@@ -225,6 +225,17 @@ fn a_key_may_be_deleted_while_in_use() {
 }
 
 #[test]
+fn a_key_may_be_replaced_while_in_use() {
+    let bench = Bench::new();
+    let mut server = bench.serving();
+    bench.shake(&server);
+    bench.service.replace(&bench.key, &Material::make(&bench.path().join("service"), Kind::P256));
+    bench.fails(&mut server, &["the key in the sidecore service was replaced: reload or restart this program"]);
+    bench.service.replace(&bench.key, &bench.key);
+    bench.shake(&server);
+}
+
+#[test]
 fn a_worker_killed_in_mid_handshake_takes_nothing_with_it() {
     let bench = Bench::new();
     let mut server = bench.serving();

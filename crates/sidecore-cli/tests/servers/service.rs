@@ -129,6 +129,13 @@ impl Service {
         Identity { certificate: material.certificate.clone(), key, client: None }
     }
 
+    /// Puts another key in the place of that one.
+    pub(crate) fn replace(&self, material: &Material, other: &Material) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        command.args(["keys", "import", material.kind.name(), "--replace", "--socket"]).arg(self.socket());
+        run(command.arg(&other.key)).expect("keys import --replace");
+    }
+
     pub(crate) fn delete(&self, material: &Material) {
         Self::admin(self.socket()).keys(KeyCommand::Delete { name: material.kind.name().to_owned() }).unwrap();
     }

@@ -3,6 +3,7 @@
 use crate::common::{administer, connect, start};
 use sidecore::client::{Admin, Client, Error};
 use sidecore::config::{Config, KeysConfig, LimitsConfig};
+use sidecore::control::Ground;
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::{Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore::keys::{Acl, KeyCommand, KeyEntry, Kind};
@@ -12,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
+const OTHER_RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-openssl-rsa-2048-2.pkcs8.der");
 
 fn import(admin: &mut Admin, name: &str, pkcs8: &[u8]) -> Result<KeyEntry, Error> {
     let command = KeyCommand::Import { name: name.to_owned(), pkcs8: Secret::from(pkcs8), acl: Acl::default() };
@@ -119,6 +121,34 @@ fn a_deleted_key_is_gone_from_all_lanes_at_once() {
     // The same name again is another key: the old handles stay closed.
     generate(&mut admin, "www", Kind::P256).unwrap();
     assert!(matches!(two.call(second, Op::Sign, 0, b"m", 256), Err(Error::Refused(Refusal::NoSession))));
+}
+
+#[test]
+fn a_replaced_key_signs_for_no_lane_any_more() {
+    let service = start(Config::default());
+    let (mut one, mut two) = (connect(&service), connect(&service));
+    let mut admin = administer(&service);
+    import(&mut admin, "www", RSA).unwrap();
+    generate(&mut admin, "other", Kind::Rsa2048).unwrap();
+    let open = |client: &mut Client, name| client.open_session(&stored(pkcs1(), name)).unwrap();
+    let (first, second, other) = (open(&mut one, "www"), open(&mut two, "www"), open(&mut two, "other"));
+    let old = two.call(second, Op::Sign, 0, b"m", 256).unwrap();
+    let public = admin.key_info("www").unwrap().public;
+    admin.keys(KeyCommand::Replace { name: "www".to_owned(), pkcs8: Secret::from(OTHER_RSA) }).unwrap();
+    assert_ne!(admin.key_info("www").unwrap().public, public);
+    for (client, session) in [(&mut one, first), (&mut two, second)] {
+        let refused = client.call(session, Op::Sign, 0, b"m", 256).unwrap_err();
+        assert!(matches!(refused, Error::Refused(Refusal::NoSession)), "{refused}");
+    }
+    two.call(other, Op::Sign, 0, b"m", 256).unwrap();
+    let again = open(&mut two, "www");
+    assert_ne!(two.call(again, Op::Sign, 0, b"m", 256).unwrap(), old);
+    // Nothing is lost where what comes is no key, or there is none to replace.
+    let broken = KeyCommand::Replace { name: "www".to_owned(), pkcs8: Secret::from(&RSA[1..]) };
+    assert!(matches!(admin.keys(broken), Err(Error::Service(_))));
+    let nobody = KeyCommand::Replace { name: "nobody".to_owned(), pkcs8: Secret::from(RSA) };
+    assert!(matches!(admin.keys(nobody), Err(Error::Service(refused)) if refused.ground == Ground::NoKey));
+    two.call(again, Op::Sign, 0, b"m", 256).unwrap();
 }
 
 #[test]

@@ -144,6 +144,8 @@ fn requests() -> Vec<Request> {
         import("ec", EC),
         import("broken", &RSA[..RSA.len() - 1]),
         import("../www", RSA),
+        Request::Keys(KeyCommand::Replace { name: text("ec"), pkcs8: Secret::from(EC) }),
+        Request::Keys(KeyCommand::Replace { name: text("none"), pkcs8: Secret::from(EC) }),
         Request::KeyInfo { name: text("www") },
         Request::KeyInfo { name: text("ec") },
         list(""),
@@ -212,6 +214,7 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::ImportPublic { .. }) => 14,
         Request::Keys(KeyCommand::Share { .. }) => 15,
         Request::Gateway(_) => 16,
+        Request::Keys(KeyCommand::Replace { .. }) => 17,
     }
 }
 
@@ -258,7 +261,7 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..17).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..18).collect::<Vec<_>>());
     assert_eq!(seen(replies.iter().map(reply_kind)), (0..8).collect::<Vec<_>>());
     // The search finds what is there: the modulus in answers, the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));

@@ -22,6 +22,15 @@ pub(super) const KEY_BYTES: u64 = 8 << 10;
 /// Most keys of the service's own that wait to be made.
 const MAX_WANTED: usize = 64;
 
+/// Which sessions on a key stay open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keep {
+    /// Those of connections that may use it.
+    Permitted,
+    /// None: the key is another.
+    None,
+}
+
 /// A connection's key.
 #[derive(Debug)]
 pub(super) struct OwnKey {
@@ -61,6 +70,17 @@ impl Listener {
                 });
                 return Ok(None);
             }
+            KeyCommand::Replace { name, pkcs8 } => {
+                self.setup.store.check_replaceable(&name)?;
+                self.opener.order(self.user(key), key, move || {
+                    let material = Material::read(pkcs8)?;
+                    Ok(then(move |listener| {
+                        listener.administers(key, "see and change the keys")?;
+                        listener.replaced(&name, material)
+                    }))
+                });
+                return Ok(None);
+            }
             KeyCommand::Generate { name, kind, acl } => {
                 self.setup.store.check_new(&name, &acl)?;
                 let wanted = self.keeper.len();
@@ -95,7 +115,7 @@ impl Listener {
             KeyCommand::SetAcl { name, acl } => self.setup.store.set_acl(&name, acl)?,
             KeyCommand::ChangeAcl { name, add, remove } => self.setup.store.change_acl(&name, &add, &remove)?,
         };
-        self.close_sessions_on(place);
+        self.close_sessions_on(place, Keep::Permitted);
         if deletes {
             self.forget_offers(place);
             self.setup.counters.close_key(place.into());
@@ -132,6 +152,15 @@ impl Listener {
         doubt.map_or(Ok(Reply::Keys(vec![entry])), |doubt| Err(doubt.into()))
     }
 
+    /// Puts a key in another's place. No session of the old one is found from then on, whoever may use the new one.
+    fn replaced(&mut self, name: &str, material: Material) -> Result<Reply, Refused> {
+        let Changed { what: place, doubt } = self.setup.store.replace(name, material)?;
+        self.close_sessions_on(place, Keep::None);
+        self.forget_offers(place);
+        self.offers_changed(name);
+        doubt.map_or(Ok(Reply::Done), |doubt| Err(doubt.into()))
+    }
+
     /// On whose behalf the connection's message at hand is.
     pub(super) fn asker(&self, key: LaneKey) -> Result<Asker, Refused> {
         let connection = self.connections.get(&key).ok_or("not connected")?;
@@ -151,7 +180,7 @@ impl Listener {
 
     /// Closes the sessions on the key of this place that are no longer permitted. Whoever is told afterwards that it is
     /// done finds them closed, for sidecores look for commands before each request.
-    fn close_sessions_on(&mut self, place: u16) {
+    fn close_sessions_on(&mut self, place: u16, keep: Keep) {
         let mut closed: Vec<Vec<(LaneKey, u32)>> = vec![Vec::new(); self.setup.sidecores.len()];
         for (key, connection) in &mut self.connections {
             let Some(attached) = &mut connection.attached else { continue };
@@ -162,7 +191,7 @@ impl Listener {
             }
             // Whoever the kernel does not vouch for may use nothing.
             let asker = Asker::of(&connection.socket, connection.speaker);
-            if asker.is_ok_and(|asker| self.setup.store.permits(place, &asker)) {
+            if keep == Keep::Permitted && asker.is_ok_and(|asker| self.setup.store.permits(place, &asker)) {
                 continue;
             }
             for handle in handles {
