@@ -61,6 +61,9 @@ pub(crate) struct Serve {
     /// Configuration; without one, defaults
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// The socket, whatever configuration and `SIDECORE_SOCKET` say
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
     /// The passphrase of the stored keys, whatever the configuration says
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
@@ -106,7 +109,7 @@ pub(crate) struct Check {
     /// Print JSON, one object a line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Look at the directories of this configuration
+    /// Whether a service would start with this configuration, and what its directories are like
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// The service's socket, where no configuration names it

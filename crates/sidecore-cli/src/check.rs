@@ -2,6 +2,7 @@
 //!
 //! `read` fetches what the system says, as text and numbers; the judges say what it means, and read nothing else.
 
+mod configured;
 mod cores;
 mod finding;
 mod kernel;
@@ -17,6 +18,7 @@ use crate::args::Check;
 use crate::output;
 use finding::Finding;
 use sidecore::config::{Config, default_socket};
+use sidecore::sys::cpu;
 
 /// Prints a finding a line. `false`: something is lacking that breaks a promise.
 pub(crate) fn run(args: &Check) -> Result<bool, String> {
@@ -24,7 +26,10 @@ pub(crate) fn run(args: &Check) -> Result<bool, String> {
         Some(path) => Config::read(path, default_socket(None))?,
         None => Config { socket: args.socket.clone(), ..Config::default() },
     };
-    let findings = findings(&config);
+    let mut findings = findings(&config);
+    if args.config.is_some() {
+        findings.insert(0, configured::judge(&config, cpu::is_usable));
+    }
     let text: String = findings.iter().map(|finding| if args.json { finding.json() } else { finding.text() }).collect();
     output::print(&text)?;
     Ok(findings.iter().all(|finding| !finding.breaks_a_promise()))

@@ -17,10 +17,13 @@ use std::thread;
 /// Runs until SIGINT or SIGTERM.
 pub(crate) fn run(args: &Serve) -> Result<(), String> {
     let socket = socket_of_environment();
-    let config = match &args.config {
+    let mut config = match &args.config {
         Some(path) => Config::read(path, socket)?,
         None => Config { socket, ..Config::default() },
     };
+    if let Some(socket) = &args.socket {
+        config.socket.clone_from(socket);
+    }
     // Before the threads start, so that none of them takes the signal.
     let signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
     end_with_any_thread();

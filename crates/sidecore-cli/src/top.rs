@@ -19,7 +19,7 @@ mod sockets;
 mod tests;
 pub(crate) mod units;
 
-pub(crate) use rows::Rows;
+pub(crate) use rows::{Rows, in_force};
 
 /// Shows what a service counts until the user quits, with rates over each `interval`. With `once`, and where standard
 /// output is no terminal, prints it once as text, with rates over one interval; none: since the start.

@@ -88,7 +88,10 @@ fn a_service_is_changed_watched_and_ended() {
 fn a_policy_that_will_not_spin_is_set_with_a_warning_and_shown_so() {
     let service = Service::start();
     let set = service.run(&["set", "notify=spin"]);
-    assert_eq!((set.status.code(), &set.stdout[..]), (Some(0), &b""[..]));
+    let force = String::from_utf8_lossy(&set.stdout);
+    let said = force.starts_with("notify: service spin (parks: tied to no core), ")
+        && force.ends_with("; balance: eft; order: fifo\n");
+    assert!(set.status.success() && said, "{force}");
     let parks = "notify.service, notify.from_device: spin (parks: tied to no core)";
     assert!(stderr(&set).starts_with(&format!("sidecore: warning: {parks}")), "{}", stderr(&set));
     assert!(stderr(&set).contains("sidecores.owned"), "{}", stderr(&set));
@@ -121,6 +124,14 @@ fn a_setting_that_does_not_exist_is_refused_with_what_can_be_written() {
     let nonsense = service.run(&["set", "nonsense"]);
     assert_eq!(nonsense.status.code(), Some(2));
     assert!(stderr(&nonsense).contains("write key=value"));
+    // Nothing is set beside what is refused, in whatever order they stand.
+    for refused in ["device.nobody=drain", "device={name='w',kind='worker',cpu=900}"] {
+        let set = service.run(&["set", "balance=priced", refused]);
+        assert_eq!(set.status.code(), Some(2));
+        assert!(stderr(&set).contains("nothing was changed"), "{}", stderr(&set));
+    }
+    let top = String::from_utf8(service.run(&["top", "--once"]).stdout).unwrap();
+    assert!(top.contains("balance: eft"), "{top}");
     let unknown = service.run(&["set", "notifi=park"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(stderr(&unknown).contains("did you mean \"notify\"?"), "{}", stderr(&unknown));

@@ -16,6 +16,7 @@ mod passphrase;
 mod setting;
 mod sockets;
 mod waiters;
+mod wrong;
 
 pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
 pub(crate) use passphrase::check_passphrase;
@@ -308,7 +309,7 @@ impl Config {
     /// # Errors
     /// Names the line and what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut config: Self = toml::from_str(text).map_err(|error| from_toml(&error, text))?;
+        let mut config: Self = wrong::read(text)?;
         if config.sockets.is_some() && !names_socket(text) {
             config.socket = protocol::DEFAULT_SOCKET.into();
         }
@@ -458,7 +459,7 @@ impl DeviceConfig {
         })?;
         let means_some = |family: &str| Class::all().any(|class| class.belongs_to(family));
         match self.ops.iter().find(|family| !means_some(family)) {
-            Some(family) => Err(unknown("operation", family, Class::all().flat_map(Class::families))),
+            Some(family) => Err(wrong::unknown("operation", family, Class::all().flat_map(Class::families))),
             None => Ok(()),
         }
     }
@@ -486,26 +487,6 @@ fn within<N: PartialOrd + Copy + fmt::Display>(key: &str, value: N, least: N, mo
 /// Unless it is fine, says what to write instead.
 fn require<S: Into<String>>(is_fine: bool, remedy: impl FnOnce() -> S) -> Result<(), String> {
     if is_fine { Ok(()) } else { Err(remedy().into()) }
-}
-
-/// A name that is not known, with the nearest one that is.
-pub(super) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.collect();
-    let nearest = known.iter().max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
-    let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest:?}?"));
-    format!("unknown {what} {name:?}{hint}")
-}
-
-/// The library names unknown keys and the expected ones in its message, each in backquotes.
-pub(super) fn from_toml(error: &toml::de::Error, text: &str) -> String {
-    let message = error.message();
-    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let inner = match names.split_first() {
-        Some((name, known)) if message.starts_with("unknown field") => unknown("key", name, known.iter().copied()),
-        _ => message.trim_end().replace('\n', " "),
-    };
-    format!("line {line}: {inner}")
 }
 
 fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>

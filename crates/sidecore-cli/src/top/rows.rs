@@ -46,7 +46,7 @@ impl View {
 /// What the service is and how it is set, line by line.
 pub(super) fn header(view: &View) -> Vec<String> {
     let now = &view.total;
-    let mut lines = vec![alive(now), set(now)];
+    let mut lines = vec![alive(now), in_force(now)];
     lines.extend(bound_of_learn(now));
     if !now.is_alive() {
         let age =
@@ -128,7 +128,8 @@ fn alive(now: &Snapshot) -> String {
     )
 }
 
-fn set(now: &Snapshot) -> String {
+/// How hops wait, and how devices are chosen.
+pub(crate) fn in_force(now: &Snapshot) -> String {
     let balance = now.balance.map_or("unknown", |balance| balance.name());
     let order = now.order.map_or("unknown", |order| order.name());
     format!("notify: {}; balance: {balance}; order: {order}", now.waiters().in_words(now.notify))

@@ -1,6 +1,7 @@
 //! What `sidecore set` can change while the service runs.
 
-use super::{DeviceConfig, from_toml, unknown};
+use super::DeviceConfig;
+use super::wrong::{self, unknown};
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
@@ -71,7 +72,7 @@ fn parse_device(value: &str) -> Result<Setting, String> {
         device: DeviceConfig,
     }
     let text = format!("device={value}");
-    let One { device } = toml::from_str(&text).map_err(|error| from_toml(&error, &text))?;
+    let One { device } = wrong::read(&text)?;
     device.check()?;
     Ok(Setting::AddDevice(device))
 }

@@ -160,6 +160,10 @@ fn what_cannot_be_done_to_a_device_is_explained() {
     let service = service([DeviceConfig::inline("here"), worker("there")]);
     let mut client = administer(&service);
     let mut told = |setting: &str| reason(client.set(setting));
+    // As at the start.
+    assert!(
+        told("device={name='far',kind='worker',cpu=900}").starts_with("core 900 is not here: the service may use [")
+    );
     assert_eq!(told("device.elsewhere=drain"), r#"no device "elsewhere" here; there are ["here", "there"]"#);
     assert_eq!(told("device.here=kill"), r#""here" is the sidecore itself: drain it instead"#);
     assert!(told("device.there=stop").contains("unknown action"));

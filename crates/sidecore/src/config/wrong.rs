@@ -1,0 +1,103 @@
+//! What is wrong in a configuration, in an operator's words: its line, its key and what to write there.
+
+use serde::de::DeserializeOwned;
+
+/// Reads TOML.
+///
+/// # Errors
+/// Names line and key, and what to write there instead.
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let deserializer = toml::Deserializer::parse(text).map_err(|error| in_words("", &error, text))?;
+    serde_path_to_error::deserialize(deserializer)
+        .map_err(|error| in_words(&error.path().to_string(), error.inner(), text))
+}
+
+/// A name that is not known, with the nearest one that is.
+pub(super) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    let nearest = known.iter().max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
+    let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest:?}?"));
+    format!("unknown {what} {name:?}{hint}")
+}
+
+fn in_words(key: &str, error: &toml::de::Error, text: &str) -> String {
+    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    format!("line {line}: {}", at_key(key, error.message()))
+}
+
+/// The library names what it found and what it expected by Rust's types, and names in backquotes.
+fn at_key(key: &str, message: &str) -> String {
+    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    // What stands at no key is written `.`.
+    let of = if matches!(key, "" | ".") { String::new() } else { format!("{key}: ") };
+    if let Some((name, known)) = names.split_first() {
+        if message.starts_with("unknown field") {
+            return unknown("key", name, known.iter().copied());
+        }
+        if message.starts_with("unknown variant") {
+            return of + &unknown("value", name, known.iter().copied());
+        }
+    }
+    let mismatch = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
+    if let Some((found, expected)) = mismatch.and_then(|what| what.trim_end().split_once(", expected ")) {
+        return format!("{of}write {}, not {}", wanted(expected), given(found));
+    }
+    of + &message.trim_end().replace('\n', " ")
+}
+
+fn wanted(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a sequence" => "a list, e.g. [1, 2]",
+        "a string" | "a borrowed string" => "a text in quotes",
+        "a boolean" => "true or false",
+        "path string" => "a path in quotes",
+        section if section.starts_with("struct ") || section == "a map" => "a section",
+        other => other,
+    }
+}
+
+fn given(found: &str) -> String {
+    match found.split_once(' ') {
+        Some(("string", text)) => format!("the text {text}"),
+        Some(("integer" | "boolean", value)) => value.trim_matches('`').to_owned(),
+        _ if found.starts_with("floating point ") => found["floating point ".len()..].trim_matches('`').to_owned(),
+        _ if found == "sequence" => "a list".to_owned(),
+        _ if found == "map" => "a section".to_owned(),
+        _ => found.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    #[test]
+    fn what_is_wrong_names_line_and_key_and_no_type_of_rust() {
+        for (text, said) in [
+            ("sidecores = { cpus = 'x' }", "line 1: sidecores.cpus: write a list, e.g. [1, 2], not the text \"x\""),
+            (
+                "\n[limits]\nlanes = 'many'",
+                "line 3: limits.lanes: write a whole number from 0 on, not the text \"many\"",
+            ),
+            ("sample_every = -1", "line 1: sample_every: write a whole number from 0 on, not -1"),
+            ("sample_every = 1.5", "line 1: sample_every: write a whole number from 0 on, not 1.5"),
+            ("socket = 7", "line 1: socket: write a path in quotes, not 7"),
+            ("limits = 7", "line 1: limits: write a section, not 7"),
+            ("notify = { service = 'spinn' }", "line 1: notify.service: no such policy, did you mean `spin`?"),
+            (
+                "[[device]]\nname = 'w'\nkind = 'workr'",
+                "line 3: device[0].kind: unknown value \"workr\"; did you mean \"worker\"?",
+            ),
+            ("[limits]\nlans = 1", "line 2: unknown key \"lans\"; did you mean \"lanes\"?"),
+            ("[limits", "line 1: "),
+        ] {
+            let found = Config::parse(text).unwrap_err();
+            assert!(found.starts_with(said), "{text}: {found}");
+            let types = ["usize", "u32", "u64", "i64", "struct", "sequence", "Notify"];
+            assert!(!types.iter().any(|name| found.contains(name)), "{found}");
+        }
+    }
+}
