@@ -35,6 +35,9 @@ pub(crate) enum Command {
     Export(Export),
     /// Say what this machine lacks for the promises; changes nothing
     Check(Check),
+    /// The main job in half a minute: a key moves out of a TLS server into a service; needs no root and no set-up
+    #[command(disable_help_flag = true)]
+    Try(HandedOn),
     /// Measure here; starts a service for itself
     #[command(disable_help_flag = true)]
     Bench(HandedOn),

@@ -31,7 +31,7 @@ const NO: u8 = 1;
 fn main() -> ExitCode {
     let done = match Cli::try_parse() {
         Ok(cli) => run(cli.command),
-        Err(_) if is_help_for(&["bench", "sim", "net"]) => Err(laboratory()),
+        Err(_) if is_help_for(&["try", "bench", "sim", "net"]) => Err(laboratory()),
         Err(_) if is_help_for(&["farm"]) => Err(farm()),
         // Help, version, or what is wrong with the arguments.
         Err(usage) => output::print_usage(&usage),
@@ -50,7 +50,7 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Export(args) => export::run(&args),
         Command::Check(args) => return check::run(&args).map(answer),
         Command::Run(args) => return launch::run(&args),
-        Command::Bench(_) | Command::Sim(_) | Command::Net(_) => Err(laboratory()),
+        Command::Try(_) | Command::Bench(_) | Command::Sim(_) | Command::Net(_) => Err(laboratory()),
         Command::Farm(_) => Err(farm()),
     };
     done.map(|()| 0)

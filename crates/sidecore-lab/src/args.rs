@@ -23,6 +23,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measure here; starts a service for itself
     Bench(Bench),
+    /// The main job in half a minute: a key moves out of a TLS server into a service; needs no root and no set-up
+    Try(Try),
     /// Predict hardware that is not here, on the same policy code
     Sim(Sim),
     /// Take a network path apart; makes its own where none is named
@@ -36,6 +38,12 @@ pub(crate) enum Command {
     /// What `sidecore` itself does
     #[command(external_subcommand)]
     Other(Vec<OsString>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Try {
+    #[command(flatten)]
+    pub(crate) files: Files,
 }
 
 #[derive(Debug, Args)]

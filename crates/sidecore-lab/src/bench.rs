@@ -17,6 +17,7 @@ mod scaling;
 mod series;
 mod sockets;
 mod task;
+pub(crate) mod trial;
 
 pub(crate) use series::{histogram, median, ratio, spread};
 

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
 /// The exit code.
 fn run(command: Command) -> Result<u8, String> {
     match command {
+        Command::Try(args) => bench::trial::run(&args).map(|()| 0).map_err(|error| error.to_string()),
         Command::Bench(args) => bench::run(&args).map(|()| 0).map_err(|error| error.to_string()),
         Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { NO }),
         Command::Net(args) => net::run(&args),

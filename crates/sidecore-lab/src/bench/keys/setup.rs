@@ -23,7 +23,7 @@ const PLACES: [&str; 2] = ["deps", "."];
 const REPORTED: Duration = Duration::from_millis(270);
 
 /// The provider module that was built or installed with this program.
-fn module() -> Result<PathBuf, BenchError> {
+pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
     beside::find(&MODULE, &PLACES).ok_or_else(|| {
         let profile = if cfg!(debug_assertions) { "" } else { " --release" };
         let remedy = format!("build it with cargo build{profile} -p sidecore-openssl");
@@ -32,7 +32,7 @@ fn module() -> Result<PathBuf, BenchError> {
 }
 
 /// OpenSSL's configuration: its own provider, and sidecore's with that service.
-fn openssl_configuration(module: &Path, socket: &Path) -> String {
+pub(in crate::bench) fn openssl_configuration(module: &Path, socket: &Path) -> String {
     format!(
         "openssl_conf = openssl_init\n\n[openssl_init]\nproviders = providers\n\n[providers]\ndefault = default_provider\n\
          sidecore = sidecore_provider\n\n[default_provider]\nactivate = 1\n\n[sidecore_provider]\nmodule = {}\n\

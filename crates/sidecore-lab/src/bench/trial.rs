@@ -1,0 +1,175 @@
+//! `sidecore try`: the main job in half a minute, with nothing set up and no right of root's. A key moves out of an unmodified TLS
+//! server into a service; what that changes, and what it does not, is shown with the real programs.
+
+mod house;
+mod secret;
+
+use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
+use super::programs::need;
+use super::{BenchError, Outcome, Settings, export, lane};
+use crate::args::Try;
+use crate::progress::Progress;
+use crate::report::Key;
+use house::{House, Server};
+use secret::{Numbers, Seen};
+use sidecore::core::stage::Stage;
+use sidecore::counters::KeyCounter;
+use sidecore_libcrypto::Context;
+use std::thread;
+use std::time::Duration;
+
+/// Seconds of handshakes in each turn, and turns.
+const SECONDS: u64 = 1;
+const TURNS: usize = 3;
+/// Seconds of handshakes while the service restarts so often.
+const RESTART_SECONDS: u64 = 4;
+const RESTARTS: usize = 2;
+const BASELINE: &str = "key in a file";
+const STORED: &str = "key in sidecore";
+
+/// Tries everything, prints it and writes what was asked for.
+pub(crate) fn run(args: &Try) -> Result<(), BenchError> {
+    let mut progress = Progress::new(5);
+    let outcome = match missing() {
+        None => keys(&mut progress)?,
+        Some(why) => only_the_lane(&mut progress, &why)?,
+    };
+    drop(progress);
+    export("sidecore try", &args.files, outcome)
+}
+
+/// Why no server can be tried here.
+fn missing() -> Option<String> {
+    let remedy = "install OpenSSL 3, e.g. apt-get install openssl";
+    if let Err(why) = need(&["openssl"], remedy) {
+        return Some(why);
+    }
+    match Context::system() {
+        Ok(library) if library.version().starts_with("OpenSSL 3") || library.version().starts_with("OpenSSL 4") => None,
+        Ok(library) => Some(format!("this is {}: {remedy}", library.version())),
+        Err(error) => Some(format!("{error}: {remedy}")),
+    }
+}
+
+/// What needs no other program: a lane between two processes.
+fn only_the_lane(progress: &mut Progress, why: &str) -> Result<Outcome, BenchError> {
+    progress.scenario("lane");
+    let settings = Settings { quick: true, seed: 1, ops: Vec::new(), check: false, mix: false };
+    let mut outcome = lane::measure(&settings, progress)?;
+    outcome.lacks(format!("try: {why}; what is shown is the lane that requests take"));
+    Ok(outcome)
+}
+
+/// A key in a file, and then in a service.
+fn keys(progress: &mut Progress) -> Result<Outcome, BenchError> {
+    progress.scenario("try");
+    progress.begin("a key, a certificate, two servers");
+    let mut house = House::build()?;
+    let numbers = Numbers::of(&house.key)?;
+    let own = house.server_with_file()?;
+    let stored = house.server_with_service()?;
+    progress.advance();
+    progress.begin("handshakes, and a search of the servers' memory");
+    let mut notes = Vec::new();
+    for (name, server) in [(BASELINE, &own), (STORED, &stored)] {
+        house.handshake(server)?;
+        notes.push(searched(name, &numbers.in_process(server.id())?));
+    }
+    progress.advance();
+    let mut outcome = rates(&mut house, [&own, &stored], progress)?;
+    progress.begin("a server is killed");
+    notes.push(killed(&mut house, &stored)?);
+    progress.advance();
+    progress.begin("the service restarts under load");
+    notes.push(restarted(&mut house, &stored)?);
+    notes.push(numbers_again(&numbers, &stored)?);
+    progress.advance();
+    notes.extend(stages(&house)?);
+    notes.push(
+        "try: both servers are openssl s_server, with a P-256 key and TLS 1.3; handshakes are full ones, by one process openssl s_time. \
+         To move a server's key yourself: docs/guide/nginx.md."
+            .to_owned(),
+    );
+    for note in notes {
+        outcome.note(note);
+    }
+    Ok(outcome)
+}
+
+/// What a search of a server's memory found.
+fn searched(name: &str, seen: &Seen) -> String {
+    let Seen { found, of, bytes } = seen;
+    let mib = bytes >> 20;
+    let verdict = if *found == 0 { "the private key is not there" } else { "whoever reads it has the private key" };
+    format!(
+        "try: {name}: a handshake was verified; {found} of {of} pieces of the private key are in the server's {mib} MiB of memory: {verdict}."
+    )
+}
+
+/// Once more after all that: errors and restarts leave nothing behind either.
+fn numbers_again(numbers: &Numbers, server: &Server) -> Result<String, BenchError> {
+    let Seen { found, of, .. } = numbers.in_process(server.id())?;
+    Ok(format!("try: {STORED}: after all of this, {found} of {of} pieces are in the server's memory."))
+}
+
+/// Handshakes of both servers in turn.
+fn rates(house: &mut House, servers: [&Server; 2], progress: &Progress) -> Result<Outcome, BenchError> {
+    let ports = servers.map(Server::port);
+    let variant = |name: &'static str, port: u16| {
+        Variant::new(name, move |house: &mut House, _: &Turn<'_>| {
+            Ok(Run::at(house.handshakes(port, SECONDS)?.ended()?.per_s(SECONDS)))
+        })
+    };
+    let case = Case::new("try")
+        .with(Key::Op, "p-256-sign")
+        .with(Key::Clients, 1)
+        .variant(variant(BASELINE, ports[0]))
+        .variant(variant(STORED, ports[1]).against(By::Rate, BASELINE));
+    measure_all(house, vec![case], TURNS, progress)
+}
+
+/// A second server of the service dies in the midst of its work; the first goes on.
+fn killed(house: &mut House, other: &Server) -> Result<String, BenchError> {
+    let mut victim = house.server_with_service()?;
+    let load = house.handshakes(victim.port(), SECONDS)?;
+    thread::sleep(Duration::from_millis(300));
+    let before = house.lanes()?;
+    victim.kill()?;
+    // It ends because its server did.
+    drop(load.ended());
+    let after = house.wait_for_fewer_lanes(before)?;
+    house.handshake(other)?;
+    Ok(format!(
+        "try: a server was killed (SIGKILL) while it signed: the service gave its lane back ({before} lanes before, {after} after), and \
+         the other server's handshake was verified."
+    ))
+}
+
+/// The service ends and starts under load.
+fn restarted(house: &mut House, server: &Server) -> Result<String, BenchError> {
+    let load = house.handshakes(server.port(), RESTART_SECONDS)?;
+    for _ in 0..RESTARTS {
+        thread::sleep(Duration::from_millis(500));
+        house.restart()?;
+    }
+    let done = load.ended()?;
+    let failed = if done.failed { "one failed, and the load ended there" } else { "none failed" };
+    Ok(format!(
+        "try: the service was restarted {RESTARTS} times under load: {} handshakes in {RESTART_SECONDS} s, {failed}; its keys were at rest, \
+         sealed, meanwhile.",
+        done.count
+    ))
+}
+
+/// Where the time of a signature goes, as the service counted it since its last start.
+fn stages(house: &House) -> Result<Option<String>, BenchError> {
+    let counters = house.counters()?;
+    let Some(key) = counters.keys.iter().find(|key| key.name == house::NAME) else { return Ok(None) };
+    let micros = |stage: Stage| format!("{:.1} us", key.stage(stage).summary().p50 / 1e3);
+    Ok(Some(format!(
+        "try: of {} signatures since the last restart, in the median: {} from submission to the sidecore, {} for the signature itself.",
+        key.get(KeyCounter::Done),
+        micros(Stage::Queue),
+        micros(Stage::Device),
+    )))
+}

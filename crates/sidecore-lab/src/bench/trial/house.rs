@@ -1,0 +1,214 @@
+//! What `sidecore try` sets up in a directory of its own: a key with a certificate, a service that keeps it, and TLS servers.
+
+use crate::bench::BenchError;
+use crate::bench::keys::setup::{module, openssl_configuration};
+use crate::bench::programs::{self, done};
+use sidecore::client::{Admin, Options};
+use sidecore::config::{Config, KeysConfig};
+use sidecore::counters::Snapshot;
+use sidecore::keys::uri::Uri;
+use sidecore::keys::{Acl, KeyCommand, read_private_key};
+use sidecore::service::Service;
+use sidecore::sys::clock;
+use std::fs::{self, Permissions};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Name of the key in the service.
+pub(super) const NAME: &str = "www";
+/// For a lane to be given back, ns.
+const PATIENCE: u64 = 5_000_000_000;
+
+/// Everything, in one directory.
+pub(super) struct House {
+    directory: TempDir,
+    /// The private key in a file.
+    pub(super) key: PathBuf,
+    certificate: PathBuf,
+    /// The file that stands for the stored key.
+    stored: PathBuf,
+    configuration: PathBuf,
+    /// There but while it restarts.
+    service: Option<Service>,
+}
+
+/// A running `openssl s_server`.
+pub(super) struct Server {
+    program: programs::Server,
+    port: u16,
+}
+
+/// Handshakes that are made.
+pub(super) struct Load(Child);
+
+/// Handshakes that were made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Made {
+    pub(super) count: u64,
+    /// One failed, at which the load ends.
+    pub(super) failed: bool,
+}
+
+impl House {
+    /// Makes key and certificate, starts the service and gives it the key.
+    pub(super) fn build() -> Result<Self, BenchError> {
+        let directory = tempfile::Builder::new().prefix("sidecore-try-").tempdir()?;
+        let file = |name: &str| directory.path().join(name);
+        let (key, certificate, stored) = (file("key.pem"), file("certificate.pem"), file("stored.pem"));
+        let configuration = file("openssl.cnf");
+        fs::write(&configuration, openssl_configuration(&module()?, &file("socket")))?;
+        let mut make = Command::new("openssl");
+        done(make.args(["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out"]).arg(&key))?;
+        let mut certify = Command::new("openssl");
+        certify.args(["req", "-x509", "-new", "-days", "2", "-subj", "/CN=localhost", "-key"]).arg(&key);
+        done(certify.arg("-out").arg(&certificate))?;
+        fs::write(file("passphrase"), "of a service that lasts half a minute\n")?;
+        fs::set_permissions(file("passphrase"), Permissions::from_mode(0o600))?;
+        let mut house = Self { directory, key, certificate, stored, configuration, service: None };
+        house.restart()?;
+        let mut admin = house.admin()?;
+        let pkcs8 = read_private_key(&fs::read(&house.key)?, None)?;
+        admin.keys(KeyCommand::Import { name: NAME.to_owned(), pkcs8, acl: Acl::default() })?;
+        let uri = Uri::new(NAME)?.with_public(admin.key_info(NAME)?.public)?;
+        fs::write(&house.stored, uri.to_pem())?;
+        Ok(house)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn admin(&self) -> Result<Admin, BenchError> {
+        Ok(Admin::connect(&Options { socket: self.file("socket"), ..Options::default() })?)
+    }
+
+    /// Ends the service, if it runs, and starts it.
+    pub(super) fn restart(&mut self) -> Result<(), BenchError> {
+        self.service = None;
+        let keys = KeysConfig {
+            directory: Some(self.file("keys")),
+            passphrase_file: Some(self.file("passphrase")),
+            ..KeysConfig::default()
+        };
+        let config = Config { socket: self.file("socket"), keys, sample_every: 1, ..Config::default() };
+        self.service = Some(Service::start(config)?);
+        Ok(())
+    }
+
+    /// A server that reads the key from its file.
+    pub(super) fn server_with_file(&self) -> Result<Server, BenchError> {
+        Server::start(&self.certificate, &self.key, None)
+    }
+
+    /// A server that has the service sign.
+    pub(super) fn server_with_service(&self) -> Result<Server, BenchError> {
+        Server::start(&self.certificate, &self.stored, Some(&self.configuration))
+    }
+
+    /// One handshake, in which the certificate and the server's signature are verified.
+    pub(super) fn handshake(&self, server: &Server) -> Result<(), BenchError> {
+        let mut client = Command::new("openssl");
+        client.args(["s_client", "-brief", "-verify_return_error", "-CAfile"]).arg(&self.certificate);
+        done(client.args(["-connect", &address(server.port)]))
+    }
+
+    /// As many as one process makes in so many seconds, one after the other.
+    pub(super) fn handshakes(&self, port: u16, seconds: u64) -> Result<Load, BenchError> {
+        let mut client = Command::new("openssl");
+        client.args(["s_time", "-new", "-tls1_3", "-connect", &address(port), "-time", &seconds.to_string()]);
+        client.args(["-verify", "1", "-CAfile"]).arg(&self.certificate);
+        Ok(Load(client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?))
+    }
+
+    pub(super) fn counters(&self) -> Result<Snapshot, BenchError> {
+        let service = self.service.as_ref().ok_or("the service does not run")?;
+        Ok(Snapshot::read(service.counters())?)
+    }
+
+    /// How many lanes the service has.
+    pub(super) fn lanes(&self) -> Result<usize, BenchError> {
+        Ok(self.counters()?.lanes.len())
+    }
+
+    /// The same once there are fewer than before.
+    pub(super) fn wait_for_fewer_lanes(&self, before: usize) -> Result<usize, BenchError> {
+        let until = clock::now() + PATIENCE;
+        loop {
+            let lanes = self.lanes()?;
+            if lanes < before {
+                return Ok(lanes);
+            }
+            if clock::now() > until {
+                return Err("the service kept the lane of a process that was killed".into());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Server {
+    fn start(certificate: &Path, key: &Path, configuration: Option<&Path>) -> Result<Self, BenchError> {
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let mut command = Command::new("openssl");
+        command
+            .args(["s_server", "-www", "-quiet", "-accept", &address(port), "-cert"])
+            .arg(certificate)
+            .arg("-key")
+            .arg(key);
+        if let Some(configuration) = configuration {
+            command.env("OPENSSL_CONF", configuration);
+        }
+        let mut program = programs::Server::start(&mut command, "openssl s_server")?;
+        if !program.wait_until(|| Ok(TcpStream::connect(("127.0.0.1", port)).is_ok()))? {
+            return Err("openssl s_server does not listen: try it with `openssl s_server -www`".into());
+        }
+        Ok(Self { program, port })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.program.0.id()
+    }
+
+    /// Ends it without a chance to tidy up.
+    pub(super) fn kill(&mut self) -> Result<(), BenchError> {
+        self.program.0.kill()?;
+        self.program.0.wait()?;
+        Ok(())
+    }
+}
+
+impl Load {
+    /// Waits for its end.
+    pub(super) fn ended(self) -> Result<Made, BenchError> {
+        let output = self.0.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let count = said
+            .lines()
+            .find(|line| line.contains("real seconds"))
+            .and_then(|line| line.split(' ').next()?.parse().ok());
+        match (count, output.status.success()) {
+            (Some(count), true) if count > 0 => Ok(Made { count, failed: false }),
+            (count, _) => Ok(Made { count: count.unwrap_or(0), failed: true }),
+        }
+    }
+}
+
+impl Made {
+    /// Handshakes a second.
+    pub(super) fn per_s(self, seconds: u64) -> f64 {
+        self.count as f64 / seconds as f64
+    }
+}
+
+fn address(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
