@@ -11,9 +11,10 @@ use sidecore_client::face::failure::Trouble;
 use sidecore_client::face::lanes::{self, Pool, Taken};
 use sidecore_client::face::pause::{Pause, Threads};
 use sidecore_core::policy::notify::Notify;
+use sidecore_core::time::Nanos;
 use std::convert::identity;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use waiting::Waiting;
 
 /// A program that resumes a job so often for nothing pays no attention to its descriptor, or cannot pause.
@@ -46,6 +47,18 @@ impl Pause for Jobs {
             }
         };
         Ok((paused || pool.wait(seen, deadline)) && Instant::now() < deadline)
+    }
+
+    fn for_a_while(&self, pool: &'static Pool, time: Duration) -> Result<(), Trouble> {
+        let Some(job) = ffi::current() else { return Threads.for_a_while(pool, time) };
+        let after = Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
+        match job.waiting(pool, |waiting| waiting.watch_time(after)).and_then(identity) {
+            Err(error) if error.kind() == NO_NUMBER => return Threads.for_a_while(pool, time),
+            other => other?,
+        }
+        let paused = job.pause();
+        job.waiting(lanes::pool()?, Waiting::settle).map_err(trouble)?;
+        if paused { Ok(()) } else { Threads.for_a_while(pool, time) }
     }
 
     fn leave(&self, pool: &'static Pool, got_one: bool) -> Result<(), Trouble> {

@@ -1,7 +1,7 @@
 //! `sidecore keys pem`: the file that a server takes in the place of a private key, printed or put where the server looks for it.
 
 use crate::output;
-use nix::unistd::{Gid, Group, Uid, User, chown};
+use nix::unistd::{Gid, Group, Uid, User, fchown};
 use sidecore::client::Admin;
 use sidecore::keys::uri::Uri;
 use std::error::Error;
@@ -70,14 +70,16 @@ fn database(what: &str) -> &'static str {
     if what == "user" { "passwd" } else { "group" }
 }
 
-/// Beside its place first: owner and mode are right before anybody finds it.
+/// Beside its place first: owner and mode are right before anybody finds it. They are given to the file that is open, whatever its name
+/// leads to by then.
 fn put(file: &Path, text: &str, mode: u32, owner: Option<Owner>) -> Result<(), Box<dyn Error>> {
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut beside =
         Builder::new().prefix(".sidecore-").permissions(Permissions::from_mode(0o600)).tempfile_in(directory)?;
     beside.write_all(text.as_bytes())?;
     if let Some((uid, gid)) = owner {
-        chown(beside.path(), uid, gid).map_err(|error| format!("cannot give it to that owner: {}", error.desc()))?;
+        fchown(beside.as_file(), uid, gid)
+            .map_err(|error| format!("cannot give it to that owner: {}", error.desc()))?;
     }
     beside.as_file().set_permissions(Permissions::from_mode(mode))?;
     beside.as_file().sync_all()?;

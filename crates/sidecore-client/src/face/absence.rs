@@ -8,7 +8,7 @@ use super::lanes;
 use super::pause::Caller;
 use crate::sys::clock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// From one look whether the service is there again to the next.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -54,10 +54,8 @@ pub(crate) fn outlasted<T>(caller: Caller<'_>, mut attempt: impl FnMut() -> Resu
         if left.is_zero() {
             return result;
         }
-        // What else would end the wait, a lane that comes back, is worth another look as well.
-        let until = Instant::now() + left.min(LOOK_EVERY);
-        let waited = caller.pause.for_lane(pool, pool.given(), until);
-        if waited.is_err() || caller.pause.leave(lanes::pool()?, false).is_err() {
+        // By time alone: each look that fails is news to those who wait for a lane, and would wake all who wait here at once.
+        if caller.pause.for_a_while(pool, left.min(LOOK_EVERY)).is_err() {
             return result;
         }
     }
@@ -66,8 +64,31 @@ pub(crate) fn outlasted<T>(caller: Caller<'_>, mut attempt: impl FnMut() -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Options;
+    use std::time::Instant;
 
     const WAIT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn many_who_wait_do_not_wake_each_other() {
+        let scratch = tempfile::tempdir().unwrap();
+        let restart_wait = Duration::from_millis(200);
+        let options = Options { socket: scratch.path().join("none"), restart_wait, ..Options::default() };
+        let looks = AtomicU64::new(0);
+        let look = || {
+            looks.fetch_add(1, Ordering::Relaxed);
+            let deadline = Instant::now() + WAIT;
+            lanes::pool()?.take(&options, None, 1, None, deadline).map(|_| ())
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| outlasted(Caller::thread(&options), look).unwrap_err());
+            }
+        });
+        // One at once, and one each 20 ms.
+        let looks = looks.load(Ordering::Relaxed);
+        assert!((8..=8 * 12).contains(&looks), "{looks} looks");
+    }
 
     #[test]
     fn an_outage_is_waited_out_once_for_all_operations() {

@@ -246,11 +246,6 @@ impl Pool {
         }
     }
 
-    /// How often a lane came back or ended.
-    pub(crate) fn given(&self) -> u64 {
-        self.state().given
-    }
-
     /// Waits until a lane came back since `seen`; `false`: not until the deadline.
     pub fn wait(&self, seen: u64, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());

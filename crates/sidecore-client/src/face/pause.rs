@@ -3,7 +3,8 @@
 use super::failure::Trouble;
 use super::lanes::{Pool, Taken};
 use crate::client::{Options, Received};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Who has something done: how its lanes are made, and how it waits.
 #[derive(Clone, Copy)]
@@ -34,6 +35,12 @@ pub trait Pause: Sync {
     /// It cannot wait.
     fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, Trouble>;
 
+    /// Waits for so long, or not quite.
+    ///
+    /// # Errors
+    /// What it waits by is broken.
+    fn for_a_while(&self, pool: &'static Pool, time: Duration) -> Result<(), Trouble>;
+
     /// It waits for a lane no more, which it did at least once: it got one, or gave up.
     ///
     /// # Errors
@@ -56,6 +63,11 @@ pub struct Threads;
 impl Pause for Threads {
     fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, Trouble> {
         Ok(pool.wait(seen, deadline))
+    }
+
+    fn for_a_while(&self, _pool: &'static Pool, time: Duration) -> Result<(), Trouble> {
+        thread::sleep(time);
+        Ok(())
     }
 
     fn for_answer(&self, mut lane: Taken, deadline: Instant) -> Result<(Taken, Received), Trouble> {

@@ -136,7 +136,8 @@ impl Site {
         self.service = Some(Service::start(self.config()).unwrap());
     }
 
-    fn config(&self) -> Config {
+    /// The service's, with its keys on disk.
+    pub(crate) fn config(&self) -> Config {
         fs::write(self.path("passphrase"), "correct horse battery staple\n").unwrap();
         fs::set_permissions(self.path("passphrase"), Permissions::from_mode(0o600)).unwrap();
         let keys = KeysConfig {

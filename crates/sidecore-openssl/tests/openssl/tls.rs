@@ -2,8 +2,11 @@
 
 use crate::common::Site;
 use sidecore::keys::KeyCommand;
+use sidecore::service::Service;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 /// A running `s_server`; ended when dropped.
 pub(crate) struct Server {
@@ -82,6 +85,16 @@ fn a_server_goes_on_when_the_service_starts_again_or_its_key_goes() {
         site.plain(&server.connect(&[]));
         site.restart();
         site.plain(&server.connect(&[]));
+        // A handshake that comes while it is away waits for it.
+        site.service = None;
+        let config = site.config();
+        let starter = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(300));
+            Service::start(config).unwrap()
+        });
+        site.plain(&server.connect(&[]));
+        site.service = Some(starter.join().unwrap());
+        // One that stays away is not waited for any longer.
         site.service = None;
         site.plain_fails(&server.connect(&[]));
         site.restart();
