@@ -26,7 +26,8 @@ pub(crate) fn run(args: &Set) -> Result<(), String> {
         }
     }
     match Snapshot::read(&counters_beside(&args.socket)) {
-        Ok(now) => output::print(&format!("{}\n", in_force(&now))),
+        Ok(now) => output::print(&format!("{}\n", in_force(&now)))
+            .map_err(|error| format!("what was set is in force, but this could not be said: {error}")),
         // Its counters may be elsewhere, as its configuration says.
         Err(_) => Ok(()),
     }

@@ -362,8 +362,11 @@ fn a_key_that_was_made_is_said_to_exist_where_nothing_can_be_printed() {
         assert!(told(full(), 2, arguments).contains("cannot write to standard output"));
         assert_eq!(told(closed(), 0, arguments), "");
     }
+    let said = told(full(), 2, &["set", "notify=park"]);
+    assert!(said.contains("what was set is in force, but") && said.contains("No space left"), "{said}");
+    assert_eq!(told(closed(), 0, &["set", "notify=park"]), "");
     // These print nothing.
-    for arguments in [&["set", "notify=park"][..], &["keys", "acl", "www", "--nobody"], &["keys", "delete", "www"]] {
+    for arguments in [&["keys", "acl", "www", "--nobody"][..], &["keys", "delete", "www"]] {
         assert_eq!(told(full(), 0, arguments), "");
     }
     assert_eq!(service.done(&["keys", "list", "--json"]).lines().count(), 1);
