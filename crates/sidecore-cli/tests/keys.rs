@@ -1,5 +1,7 @@
 //! `sidecore keys` as an administrator types it, against a service with keys at rest.
 
+#[path = "servers/library.rs"]
+mod library;
 #[path = "../../sidecore/tests/service/skipped.rs"]
 mod skipped;
 
@@ -213,6 +215,8 @@ fn the_file_for_a_server_names_the_key() {
 
 #[test]
 fn a_servers_file_is_tried_step_by_step_as_the_servers_user() {
+    // Beside the command, where it is looked for.
+    library::built("sidecore-openssl");
     let home = Home::new();
     let serving = home.serve();
     let (file, certificate) = (home.path("www.key"), home.path("www.crt"));
