@@ -18,7 +18,6 @@ use crate::args::Check;
 use crate::output;
 use finding::Finding;
 use sidecore::config::{Config, default_socket};
-use sidecore::sys::cpu;
 
 /// Prints a finding a line. `false`: something is lacking that breaks a promise.
 pub(crate) fn run(args: &Check) -> Result<bool, String> {
@@ -28,7 +27,7 @@ pub(crate) fn run(args: &Check) -> Result<bool, String> {
     };
     let mut findings = findings(&config);
     if args.config.is_some() {
-        findings.insert(0, configured::judge(&config, cpu::is_usable));
+        findings.insert(0, configured::judge(&config));
     }
     let text: String = findings.iter().map(|finding| if args.json { finding.json() } else { finding.text() }).collect();
     output::print(&text)?;

@@ -228,12 +228,17 @@ fn sidecore_cpus(config: &Config) -> Vec<Option<usize>> {
     config.sidecores.cpus.iter().copied().map(Some).collect()
 }
 
-pub(crate) fn check_cpus(config: &Config) -> Result<(), StartError> {
+/// Whether the cores that a configuration names are here, as a start wants them.
+///
+/// # Errors
+/// The first that is not, and those that are.
+pub fn check_cpus(config: &Config) -> Result<(), StartError> {
     let workers = config.devices.iter().filter_map(|device: &DeviceConfig| device.cpu);
-    match config.sidecores.cpus.iter().copied().chain(workers).find(|cpu| !cpu::is_usable(*cpu)) {
-        Some(cpu) => Err(StartError::NoSuchCpu { cpu, allowed: cpu::allowed() }),
-        None => Ok(()),
-    }
+    config.sidecores.cpus.iter().copied().chain(workers).try_for_each(check_cpu)
+}
+
+fn check_cpu(cpu: usize) -> Result<(), StartError> {
+    if cpu::is_usable(cpu) { Ok(()) } else { Err(StartError::NoSuchCpu { cpu, allowed: cpu::allowed() }) }
 }
 
 /// Each lane takes a few descriptors: as many as the system lets us have.

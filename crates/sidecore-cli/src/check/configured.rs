@@ -3,6 +3,7 @@
 use super::finding::{Finding, topics};
 use nix::unistd::User;
 use sidecore::config::Config;
+use sidecore::service::check_cpus;
 
 topics! {
     CONFIGURATION: "configuration",
@@ -10,19 +11,12 @@ topics! {
         do "mend the file, and check it again before the service is restarted";
 }
 
-/// The file was read, and its numbers fit each other; which cores a service here may use, be they kept free by the kernel.
-pub(super) fn judge(config: &Config, is_usable: impl Fn(usize) -> bool) -> Finding {
-    let wrong = [cores(config, is_usable), user(config), passphrase(config)].into_iter().find_map(Result::err);
+/// The file was read, and its numbers fit each other.
+pub(super) fn judge(config: &Config) -> Finding {
+    let cores = check_cpus(config).map_err(|error| error.to_string());
+    let wrong = [cores, user(config), passphrase(config)].into_iter().find_map(Result::err);
     let fine = wrong.is_none();
     CONFIGURATION.ok_if(fine, wrong.unwrap_or_else(|| "it was read, and what it names is here".to_owned()))
-}
-
-fn cores(config: &Config, is_usable: impl Fn(usize) -> bool) -> Result<(), String> {
-    let of_devices =
-        config.devices.iter().filter_map(|device| Some((format!("cpu of device {:?}", device.name), device.cpu?)));
-    let of_sidecores = config.sidecores.cpus.iter().map(|cpu| ("sidecores.cpus".to_owned(), *cpu));
-    let missing = of_sidecores.chain(of_devices).find(|(_, cpu)| !is_usable(*cpu));
-    missing.map_or(Ok(()), |(key, cpu)| Err(format!("{key}: core {cpu} is not here, or may not be used")))
 }
 
 fn user(config: &Config) -> Result<(), String> {
@@ -44,11 +38,12 @@ mod tests {
 
     #[test]
     fn what_a_configuration_names_must_be_here() {
-        let judged = |text: &str| judge(&Config::parse(text).unwrap(), |cpu| cpu < 2);
-        assert_eq!(judged("sidecores = { cpus = [1] }").state, State::Ok);
+        let judged = |text: &str| judge(&Config::parse(text).unwrap());
+        let here = sidecore::sys::cpu::allowed()[0];
+        assert_eq!(judged(&format!("sidecores = {{ cpus = [{here}] }}")).state, State::Ok);
         for (text, said) in [
-            ("sidecores = { cpus = [0, 77] }", "sidecores.cpus: core 77 is not here, or may not be used"),
-            ("[[device]]\nname = 'w'\nkind = 'worker'\ncpu = 7", "cpu of device \"w\": core 7 is not here"),
+            ("sidecores = { cpus = [900] }", "core 900 is not here: this process may use ["),
+            ("[[device]]\nname = 'w'\nkind = 'worker'\ncpu = 900", "core 900 is not here"),
             ("[sandbox]\nuser = 'nobody-of-this-name'", "sandbox.user: there is no user"),
             ("[keys]\ndirectory = '/x'\npassphrase_file = '/no/such/file'", "/no/such/file"),
         ] {

@@ -41,33 +41,18 @@ fn text(service: &mut Admin, name: &str) -> Result<String, Box<dyn Error>> {
 /// `USER`, `USER:GROUP` or `:GROUP`, by names or numbers.
 fn find(owner: &str) -> Result<Owner, String> {
     let (user, group) = owner.split_once(':').unwrap_or((owner, ""));
-    let unknown =
-        |what: &str, name: &str| format!("there is no {what} {name:?}: name one of `getent {}`", database(what));
-    let uid = match user {
-        "" => None,
-        name => Some(
-            name.parse()
-                .ok()
-                .map(Uid::from_raw)
-                .or_else(|| Some(User::from_name(name).ok()??.uid))
-                .ok_or_else(|| unknown("user", name))?,
-        ),
-    };
-    let gid = match group {
-        "" => None,
-        name => Some(
-            name.parse()
-                .ok()
-                .map(Gid::from_raw)
-                .or_else(|| Some(Group::from_name(name).ok()??.gid))
-                .ok_or_else(|| unknown("group", name))?,
-        ),
-    };
-    Ok((uid, gid))
+    let uid = id(user, "passwd", |name| Some(User::from_name(name).ok()??.uid.as_raw()))?;
+    let gid = id(group, "group", |name| Some(Group::from_name(name).ok()??.gid.as_raw()))?;
+    Ok((uid.map(Uid::from_raw), gid.map(Gid::from_raw)))
 }
 
-fn database(what: &str) -> &'static str {
-    if what == "user" { "passwd" } else { "group" }
+/// The number that this is, or that a name has in that database of the system's; none of nothing.
+fn id(text: &str, database: &str, by_name: impl Fn(&str) -> Option<u32>) -> Result<Option<u32>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let found = text.parse().ok().or_else(|| by_name(text));
+    found.map(Some).ok_or_else(|| format!("--owner: there is no {text:?} here: name one of `getent {database}`"))
 }
 
 /// Beside its place first: owner and mode are right before anybody finds it. They are given to the file that is open, whatever its name

@@ -18,9 +18,7 @@ use std::time::Instant;
 /// # Errors
 /// There is none, this user may not use it, or the service does not answer.
 pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
-    let info = outlasted(Caller::thread(options), || {
-        ask(options, |mut admin| admin.key_info_by(name, Instant::now() + options.patience))
-    })?;
+    let info = ask(options, |mut admin| admin.key_info_by(name, Instant::now() + options.patience))?;
     Ok(Key::new(Public::from_spki(&info.public)?, Private::Stored(name.to_owned())))
 }
 
@@ -38,23 +36,25 @@ pub fn make(options: &Options, kind: Kind) -> Result<Key, Failure> {
 /// # Errors
 /// It is no such key, or the service does not answer.
 pub fn public_part(options: &Options, kind: Kind, raw: &[u8]) -> Result<Public, Failure> {
-    let (raw, deadline) = (Secret::from(raw), Instant::now() + options.patience);
-    Public::from_spki(&ask(options, |mut admin| admin.public_part(kind, raw, deadline))?)
+    let ask_for = |mut admin: Admin| admin.public_part(kind, Secret::from(raw), Instant::now() + options.patience);
+    Public::from_spki(&ask(options, ask_for)?)
 }
 
-/// Connects and asks.
-fn ask<T>(options: &Options, question: impl FnOnce(Admin) -> Result<T, Error>) -> Result<T, Failure> {
+/// Connects and asks, and again while no service is there.
+fn ask<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) -> Result<T, Failure> {
+    outlasted(Caller::thread(options), || aside(|| ask_once(options, &question)))
+}
+
+fn ask_once<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) -> Result<T, Failure> {
     let patience = options.patience;
-    aside(|| {
-        let admin = Admin::connect(options).map_err(|error| match error {
-            ConnectError::NoAnswer(..) => Failure::late(patience),
-            other => other.into(),
-        })?;
-        question(admin).map_err(|error| match error {
-            Error::Service(refused) => Failure::refused(Reason::Key, &refused),
-            // Of the patience, connecting took its part.
-            Error::NoAnswer(waited) => Failure::late(patience.max(waited)),
-            other => Failure::new(Reason::Service, other.to_string()),
-        })
+    let admin = Admin::connect(options).map_err(|error| match error {
+        ConnectError::NoAnswer(..) => Failure::late(patience),
+        other => other.into(),
+    })?;
+    question(admin).map_err(|error| match error {
+        Error::Service(refused) => Failure::refused(Reason::Key, &refused),
+        // Of the patience, connecting took its part.
+        Error::NoAnswer(waited) => Failure::late(patience.max(waited)),
+        other => Failure::new(Reason::Service, other.to_string()),
     })
 }

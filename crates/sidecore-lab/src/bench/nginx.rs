@@ -5,7 +5,7 @@ mod server;
 use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::keys::setup::pem;
-use super::programs::{need, service_cpu, write_pem};
+use super::programs::{certify, need, service_cpu, write_pem};
 use super::task::Measured;
 use super::{BenchError, Outcome, Settings};
 use crate::baseline::private_key;
@@ -69,7 +69,7 @@ impl Servers {
         let directory = services.same.directory();
         let [file, certificate] = ["key.pem", "certificate.pem"].map(|name| directory.join(name));
         write_pem(&private_key(op)?, &file)?;
-        server::certify(&file, &certificate)?;
+        certify(&file, &certificate)?;
         let cpu = services.same.pinning.client(0);
         Ok(Self([
             Nginx::start(&directory.join("own"), (&certificate, &file), None, cpu)?,

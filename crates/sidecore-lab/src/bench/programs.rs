@@ -3,6 +3,7 @@
 use super::BenchError;
 use sidecore::sys::clock;
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -104,4 +105,36 @@ pub(super) fn service_cpu() -> Result<u64, BenchError> {
         }
     }
     Ok(sum)
+}
+
+/// A port of the loopback's that nobody has now.
+pub(super) fn free_port() -> Result<u16, BenchError> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// A certificate of the key, signed by itself.
+pub(super) fn certify(key: &Path, certificate: &Path) -> Result<(), BenchError> {
+    let mut request = Command::new("openssl");
+    request.args(["req", "-x509", "-new", "-days", "2", "-subj", "/CN=localhost", "-key"]).arg(key);
+    done(request.arg("-out").arg(certificate))
+}
+
+/// How many handshakes `openssl s_time` says that it made: the number in front of `connections in … real seconds`.
+pub(super) fn counted(said: &str) -> Option<u64> {
+    let line = said.lines().find(|line| line.contains("real seconds"))?;
+    line.split(' ').next()?.parse().ok().filter(|count| *count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_read_from_what_openssl_says() {
+        let said = "Collecting connection statistics for 1 seconds\n***\n\n872 connections in 0.41s; 2126.83 connections/user \
+                    sec, bytes read 0\n872 connections in 2 real seconds, 0 bytes read per connection\n";
+        assert_eq!(counted(said), Some(872));
+        assert_eq!(counted("0 connections in 2 real seconds, 0 bytes\n"), None);
+        assert_eq!(counted(""), None);
+    }
 }

@@ -177,13 +177,7 @@ impl Store {
     /// Puts a key in the place of the one of this name, which keeps its users. Returns its place, whose sessions are to be closed.
     pub(crate) fn replace(&mut self, name: &str, material: Material) -> Result<Changed<u16>, Refused> {
         self.check_replaceable(name)?;
-        let acl = self.keys.get(name).ok_or_else(|| unknown(name))?.acl.clone();
-        let bytes = material.at_rest();
-        let doubt = self.at_rest(|vault| vault.write(name, &acl, &bytes))?;
-        let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
-        key.material = Arc::new(material);
-        key.sessions.clear();
-        Ok(Changed { what: key.place, doubt })
+        Ok(self.give(name, material)?)
     }
 
     /// Whether there is a key of this name whose place another can take.
@@ -269,8 +263,13 @@ impl Store {
     /// who closes the ways to those machines does so by the place.
     pub(crate) fn share(&mut self, name: &str, also: bool) -> Result<Changed<u16>, Reason> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        let (material, acl) =
-            (key.material.shared(also).map_err(|why| format!("key {name:?}: {why}"))?, key.acl.clone());
+        let material = key.material.shared(also).map_err(|why| format!("key {name:?}: {why}"))?;
+        self.give(name, material)
+    }
+
+    /// Gives a key other material, which no session of before has; its users stay.
+    fn give(&mut self, name: &str, material: Material) -> Result<Changed<u16>, Reason> {
+        let acl = self.keys.get(name).ok_or_else(|| unknown(name))?.acl.clone();
         let bytes = material.at_rest();
         let doubt = self.at_rest(|vault| vault.write(name, &acl, &bytes))?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;

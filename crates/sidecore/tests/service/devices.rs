@@ -162,7 +162,7 @@ fn what_cannot_be_done_to_a_device_is_explained() {
     let mut told = |setting: &str| reason(client.set(setting));
     // As at the start.
     assert!(
-        told("device={name='far',kind='worker',cpu=900}").starts_with("core 900 is not here: the service may use [")
+        told("device={name='far',kind='worker',cpu=900}").starts_with("core 900 is not here: this process may use [")
     );
     assert_eq!(told("device.elsewhere=drain"), r#"no device "elsewhere" here; there are ["here", "there"]"#);
     assert_eq!(told("device.here=kill"), r#""here" is the sidecore itself: drain it instead"#);

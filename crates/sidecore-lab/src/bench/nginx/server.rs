@@ -1,12 +1,12 @@
 //! A real nginx on the loopback interface, its certificate, its CPU time, and handshakes with it.
 
 use crate::bench::BenchError;
-use crate::bench::programs::{Server, cpu, done, on_core};
+use crate::bench::programs::{Server, counted, cpu, free_port, on_core};
 use std::fmt::Write;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Processes that make handshakes.
 const LOADERS: usize = 2;
@@ -55,10 +55,6 @@ impl Nginx {
     }
 }
 
-fn free_port() -> Result<u16, BenchError> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
-}
-
 fn text(directory: &Path, port: u16, certificate: &Path, key: &Path) -> String {
     let mut text = String::from("daemon off;\nworker_processes 1;\n");
     // The worker of a nginx started by root must reach the files of this run, which are root's.
@@ -83,13 +79,6 @@ fn child_of(master: u32) -> Result<Option<u32>, BenchError> {
     Ok(children.split_whitespace().next().and_then(|pid| pid.parse().ok()))
 }
 
-/// A certificate of the key, signed by itself.
-pub(super) fn certify(key: &Path, certificate: &Path) -> Result<(), BenchError> {
-    let mut request = Command::new("openssl");
-    request.args(["req", "-x509", "-new", "-days", "2", "-subj", "/CN=localhost", "-key"]).arg(key);
-    done(request.arg("-out").arg(certificate))
-}
-
 /// Full handshakes with that port for so many seconds, made on that core if one is given; how many there were.
 pub(super) fn handshakes(port: u16, seconds: u64, cpu: Option<usize>) -> Result<u64, BenchError> {
     let start = || {
@@ -105,24 +94,4 @@ pub(super) fn handshakes(port: u16, seconds: u64, cpu: Option<usize>) -> Result<
         count += counted(&String::from_utf8_lossy(&output.stdout)).ok_or("openssl s_time made no handshake")?;
     }
     Ok(count)
-}
-
-/// The number in front of `connections in … real seconds`.
-fn counted(said: &str) -> Option<u64> {
-    let line = said.lines().find(|line| line.contains("real seconds"))?;
-    line.split(' ').next()?.parse().ok().filter(|count| *count > 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn connections_are_read_from_what_openssl_says() {
-        let said = "Collecting connection statistics for 1 seconds\n***\n\n872 connections in 0.41s; 2126.83 connections/user \
-                    sec, bytes read 0\n872 connections in 2 real seconds, 0 bytes read per connection\n";
-        assert_eq!(counted(said), Some(872));
-        assert_eq!(counted("0 connections in 2 real seconds, 0 bytes\n"), None);
-        assert_eq!(counted(""), None);
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::bench::BenchError;
 use crate::bench::keys::setup::{module, openssl_configuration};
-use crate::bench::programs::{self, done};
+use crate::bench::programs::{self, certify, counted, done, free_port};
 use sidecore::client::{Admin, Options};
 use sidecore::config::{Config, KeysConfig};
 use sidecore::counters::Snapshot;
@@ -11,7 +11,7 @@ use sidecore::keys::{Acl, KeyCommand, read_private_key};
 use sidecore::service::Service;
 use sidecore::sys::clock;
 use std::fs::{self, Permissions};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -64,9 +64,7 @@ impl House {
         fs::write(&configuration, openssl_configuration(&module()?, &file("socket")))?;
         let mut make = Command::new("openssl");
         done(make.args(["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out"]).arg(&key))?;
-        let mut certify = Command::new("openssl");
-        certify.args(["req", "-x509", "-new", "-days", "2", "-subj", "/CN=localhost", "-key"]).arg(&key);
-        done(certify.arg("-out").arg(&certificate))?;
+        certify(&key, &certificate)?;
         fs::write(file("passphrase"), "of a service that lasts half a minute\n")?;
         fs::set_permissions(file("passphrase"), Permissions::from_mode(0o600))?;
         let mut house = Self { directory, key, certificate, stored, configuration, service: None };
@@ -153,7 +151,7 @@ impl House {
 
 impl Server {
     fn start(certificate: &Path, key: &Path, configuration: Option<&Path>) -> Result<Self, BenchError> {
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let port = free_port()?;
         let mut command = Command::new("openssl");
         command
             .args(["s_server", "-www", "-quiet", "-accept", &address(port), "-cert"])
@@ -190,15 +188,8 @@ impl Load {
     /// Waits for its end.
     pub(super) fn ended(self) -> Result<Made, BenchError> {
         let output = self.0.wait_with_output()?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let count = said
-            .lines()
-            .find(|line| line.contains("real seconds"))
-            .and_then(|line| line.split(' ').next()?.parse().ok());
-        match (count, output.status.success()) {
-            (Some(count), true) if count > 0 => Ok(Made { count, failed: false }),
-            (count, _) => Ok(Made { count: count.unwrap_or(0), failed: true }),
-        }
+        let count = counted(&String::from_utf8_lossy(&output.stdout));
+        Ok(Made { count: count.unwrap_or(0), failed: count.is_none() || !output.status.success() })
     }
 }
 

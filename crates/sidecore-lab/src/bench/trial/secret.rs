@@ -91,7 +91,6 @@ fn private(text: &str) -> Option<Vec<u8>> {
     let lines = text.lines().skip_while(|line| *line != "priv:").skip(1).take_while(|line| line.starts_with(' '));
     let digits = lines.flat_map(|line| line.trim().split(':')).filter(|byte| !byte.is_empty());
     let number: Vec<u8> = digits.map(|byte| u8::from_str_radix(byte, 16).ok()).collect::<Option<_>>()?;
-    // A leading zero is one only because the number would be negative without it.
     Some(number).filter(|number| number.len() >= 2 * PIECE)
 }
 

@@ -3,9 +3,9 @@
 use super::{Listener, Reply};
 use crate::config::{DeviceKind, HOPS, Setting, in_force};
 use crate::control::Refused;
+use crate::service::check_cpu;
 use crate::service::command::{LaneKey, SidecoreHandle};
 use crate::service::reactor::{Reactor, write_record};
-use crate::sys::cpu;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -43,9 +43,7 @@ impl Listener {
                 self.setup.config.devices.push(device);
             }
             Setting::AddDevice(device) => {
-                if let Some(cpu) = device.cpu {
-                    ensure!(cpu::is_usable(cpu), "core {cpu} is not here: the service may use {:?}", cpu::allowed());
-                }
+                device.cpu.map_or(Ok(()), check_cpu).map_err(|error| error.to_string())?;
                 let only = device.sidecore;
                 let on = |index: usize| only.is_none_or(|sidecore| sidecore == index);
                 let add = move |reactor: &mut Reactor| reactor.add_device(&device);
