@@ -67,6 +67,9 @@ pub struct Options {
     pub name: String,
     /// How to wait, whatever the service advises.
     pub notify: Option<Notify>,
+    /// The service may end the lane while it is idle, where its user has as many lanes or processes as it may have and another
+    /// process of it needs one. A [face](crate::face)'s lanes are so: its operations go on with another lane.
+    pub reclaimable: bool,
     /// How long the service may take to accept the connection and give a lane, and to answer each question over the socket;
     /// changes of the service and its keys may take longer. It does not limit how long [`Client::wait`] waits for completions.
     pub patience: Duration,
@@ -86,6 +89,7 @@ impl Default for Options {
             arena_bytes: 4 << 20,
             name: name.to_string_lossy().into_owned(),
             notify: None,
+            reclaimable: false,
             patience: Self::PATIENCE,
             restart_wait: Self::RESTART_WAIT,
         }

@@ -36,6 +36,8 @@ pub struct Attach {
     pub name: String,
     /// Take over the sessions of the lane with this token.
     pub adopt: Option<Token>,
+    /// The service may end the lane while it is idle, where another process of the same user needs one.
+    pub reclaimable: bool,
 }
 
 /// What a client asks.
@@ -252,7 +254,14 @@ mod tests {
     fn messages_survive_the_wire() {
         let token = Some(Token([7; 16]));
         let name = "nginx".to_owned();
-        round_trip(&Request::Attach(Attach { abi: 1, slots: 64, arena_bytes: 4096, name, adopt: token }));
+        round_trip(&Request::Attach(Attach {
+            abi: 1,
+            slots: 64,
+            arena_bytes: 4096,
+            name,
+            adopt: token,
+            reclaimable: true,
+        }));
         round_trip(&Request::Set("notify=park".to_owned()));
         round_trip(&Request::MakeKey(Kind::Rsa4096));
         let (name, acl) = ("www".to_owned(), Acl { uids: vec![1, u32::MAX], gids: vec![] });

@@ -319,13 +319,13 @@ fn descriptors(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// Forks a program that many times; each process signs once. Returns what it counted.
-fn storm(bench: &Bench, identity: &Identity, count: u32) -> String {
+/// Forks a program that many times; each process signs in each round. Returns what it counted.
+fn storm(bench: &Bench, identity: &Identity, count: u32, rounds: u32) -> String {
     let built = bench.path().join("storm");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/storm.c");
     run(program("cc").args(["-O1", "-Wall", "-o"]).arg(&built).arg(source).arg("-lcrypto")).expect("cc");
     let mut command = std::process::Command::new(built);
-    command.arg(&identity.key).arg(&identity.certificate).arg(count.to_string());
+    command.arg(&identity.key).arg(&identity.certificate).args([count, rounds].map(|number| number.to_string()));
     run(bench.service.told(&mut command)).expect("storm")
 }
 
@@ -336,18 +336,29 @@ fn a_thousand_forks_sign_once_each() {
     let service = Service::with_limits(directory.path(), "clients_per_uid = 1200");
     let identity = service.import(&key);
     let bench = Bench { directory, service, key };
-    assert_eq!(storm(&bench, &identity, 1000), "forked 1000, crashed 0, refused 0, wrong 0\n");
+    assert_eq!(storm(&bench, &identity, 1000, 1), "forked 1000, crashed 0, refused 0, wrong 0\n");
     assert_eq!(bench.service.signatures(&bench.key), 1001, "of the children and of their parent");
 }
 
+/// Backends of PostgreSQL and workers of Apache live on with a lane that they seldom need.
 #[test]
-fn forks_beyond_the_limit_are_refused_and_none_signs_wrongly() {
+fn more_workers_than_the_limit_that_live_on_all_sign_again_and_again() {
+    let directory = directory();
+    let key = Material::make(directory.path(), Kind::P256);
+    let service = Service::with_limits(directory.path(), "clients_per_uid = 4");
+    let identity = service.import(&key);
+    let bench = Bench { directory, service, key };
+    assert_eq!(storm(&bench, &identity, 16, 3), "forked 16, crashed 0, refused 0, wrong 0\n");
+}
+
+#[test]
+fn forks_beyond_the_limit_wait_or_are_refused_and_none_signs_wrongly() {
     let directory = directory();
     let key = Material::make(directory.path(), Kind::P256);
     let service = Service::with_limits(directory.path(), "clients_per_uid = 2");
     let identity = service.import(&key);
     let bench = Bench { directory, service, key };
-    let counted = storm(&bench, &identity, 200);
+    let counted = storm(&bench, &identity, 200, 1);
     assert!(counted.contains("forked 200, crashed 0, ") && counted.contains("wrong 0\n"), "{counted}");
     let refused =
         counted.split("refused ").nth(1).and_then(|rest| rest.split(',').next()?.parse::<u64>().ok()).unwrap();

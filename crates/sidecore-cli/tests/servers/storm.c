@@ -1,12 +1,14 @@
-/* Signs once, then forks COUNT children that sign once each, all at a time; checks every signature with OpenSSL's own
- * code. Says how many signed, how many were refused and how many signatures are wrong.
+/* Signs once, then forks COUNT children that sign, all at a time: once, or ROUNDS times, each time when all have signed or
+ * been refused. Checks every child's last signature with OpenSSL's own code. Says how many signed, how many were refused
+ * and how many signatures are wrong.
  *
- * storm KEY.pem CERTIFICATE.pem COUNT */
+ * storm KEY.pem CERTIFICATE.pem COUNT ROUNDS */
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -47,17 +49,28 @@ static int is_right(EVP_PKEY *public, int number, const struct signature *signat
     return right;
 }
 
-static int child(EVP_PKEY *key, int number, struct signature *out) {
+/* Signs in each round, and stays until all others have, with its lane as far as it is left to it. */
+static int child(EVP_PKEY *key, int number, int count, int rounds, atomic_int *attempts, struct signature *out) {
+    int refused = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(SECONDS);
     ERR_clear_error();
-    return sign(key, number, out) ? 0 : give_up("refused");
+    for (int round = 1; round <= rounds; round++) {
+        if (!refused && !sign(key, number, out)) {
+            refused = give_up("refused");
+            out->length = 0;
+        }
+        atomic_fetch_add(attempts, 1);
+        while (round < rounds && atomic_load(attempts) < round * count)
+            usleep(1000);
+    }
+    return refused;
 }
 
 int main(int count_of_words, char **words) {
-    if (count_of_words != 4)
-        return give_up("storm KEY.pem CERTIFICATE.pem COUNT");
-    int count = atoi(words[3]);
+    if (count_of_words != 5)
+        return give_up("storm KEY.pem CERTIFICATE.pem COUNT ROUNDS");
+    int count = atoi(words[3]), rounds = atoi(words[4]);
     BIO *file = BIO_new_file(words[1], "r");
     EVP_PKEY *key = file ? PEM_read_bio_PrivateKey(file, NULL, NULL, NULL) : NULL;
     if (!key)
@@ -67,8 +80,9 @@ int main(int count_of_words, char **words) {
     EVP_PKEY *public = certificate ? X509_get_pubkey(certificate) : NULL;
     if (!public)
         return give_up("no certificate");
-    size_t bytes = ((size_t)count + 1) * sizeof(struct signature);
+    size_t bytes = ((size_t)count + 1) * sizeof(struct signature) + sizeof(atomic_int);
     struct signature *signatures = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    atomic_int *attempts = (atomic_int *)(signatures + count + 1);
     if (signatures == MAP_FAILED || !sign(key, count, &signatures[count]))
         return give_up("the parent cannot sign");
 
@@ -76,7 +90,7 @@ int main(int count_of_words, char **words) {
     for (; forked < count; forked++) {
         pid_t pid = fork();
         if (pid == 0)
-            _exit(child(key, forked, &signatures[forked]));
+            _exit(child(key, forked, count, rounds, attempts, &signatures[forked]));
         if (pid < 0)
             break;
     }

@@ -99,7 +99,8 @@ impl Lane {
         let failed = |error| ConnectError::from_io(&options.socket, patience, error);
         let connection = Own::new(trust::connect(options, deadline)?)?;
         let descriptor = connection.to_poll()?;
-        let request = Request::Attach(Attach { abi: ABI, slots, arena_bytes, name: options.name.clone(), adopt });
+        let (name, reclaimable) = (options.name.clone(), options.reclaimable);
+        let request = Request::Attach(Attach { abi: ABI, slots, arena_bytes, name, adopt, reclaimable });
         // A service that will not have one more connection says so without being asked.
         let sent = send(descriptor, &request, deadline);
         let (reply, fds) = answer(descriptor, deadline).map_err(|error| failed(sent.err().unwrap_or(error)))?;

@@ -89,7 +89,8 @@ impl Lane {
         let arena_bytes = u32::try_from(needed).unwrap_or(u32::MAX).max(ARENA_BYTES);
         let before = Credentials::present();
         let patience = deadline.saturating_duration_since(Instant::now());
-        let mut client = Client::connect(&Options { slots: SLOTS, arena_bytes, patience, ..options.clone() })?;
+        let lane = Options { slots: SLOTS, arena_bytes, patience, reclaimable: true, ..options.clone() };
+        let mut client = Client::connect(&lane)?;
         let credentials = Some(Credentials::present()).filter(|after| *after == before);
         let listed = client.connection().and_then(|connection| pool.connections.list(connection));
         let listed = listed.ok_or(io::Error::from(io::ErrorKind::OutOfMemory))?;

@@ -10,6 +10,7 @@ mod attach;
 mod connections;
 mod gateways;
 mod keys;
+mod room;
 mod sessions;
 mod settings;
 
@@ -33,10 +34,11 @@ use attach::Attached;
 use connections::{Ending, receive_request};
 use gateways::Gateway;
 use keys::OwnKey;
+use room::{LOOK, Queue, Waiting};
 use sidecore_core::time::Nanos;
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -83,6 +85,8 @@ enum Work {
     Listen(LaneKey),
     /// Its process has ended.
     End(LaneKey),
+    /// It waits for a lane, and there may be room.
+    Attach(LaneKey),
 }
 
 /// What the thread is started with.
@@ -113,6 +117,8 @@ pub(super) struct Listener {
     ending: HashMap<LaneKey, Ending>,
     turns: Turns<Work>,
     quotas: Quotas,
+    /// Connections that wait until there is room for a lane.
+    queue: Queue,
     /// Descriptors from this number on are for root and the service's own user.
     reserved: i32,
     /// The kernel lets no descriptors through to the service.
@@ -178,6 +184,7 @@ impl Listener {
             ending: HashMap::new(),
             turns: Turns::default(),
             quotas: Quotas::default(),
+            queue: Queue::default(),
             spare: wake::event().ok(),
             watched: HashMap::new(),
             processes: HashMap::new(),
@@ -200,7 +207,9 @@ impl Listener {
                 publish_at = now + PUBLISH;
             }
             let idle = self.turns.is_empty() && !events_wait;
-            self.look_around(if idle { publish_at.saturating_sub(now) } else { 0 });
+            let until = if self.queue.is_empty() { publish_at } else { publish_at.min(now + LOOK) };
+            self.look_around(if idle { until.saturating_sub(now) } else { 0 });
+            self.look_for_room();
             events_wait = self.hear_events();
             self.take_turns(stop);
             self.closer.start_threads();
@@ -263,6 +272,7 @@ impl Listener {
             match work {
                 Work::Listen(key) => self.serve(key),
                 Work::End(key) => self.disconnect(key),
+                Work::Attach(key) => self.attach_again(key),
             }
             let before = std::mem::replace(&mut now, clock::now());
             self.turns.charge(user, now - before);
@@ -340,15 +350,7 @@ impl Listener {
 
     fn answer(&mut self, key: LaneKey, request: Request) -> io::Result<()> {
         let reply = match request {
-            Request::Attach(attach) => {
-                if let Err(reason) = self.beyond_limits(key, &attach) {
-                    return self.reply(key, &Reply::TooLarge(reason));
-                }
-                match self.attach(key, &attach) {
-                    Ok((reply, fds)) => return self.reply_with(key, &reply, &fds.each_ref().map(AsFd::as_fd)),
-                    Err(reason) => Err(reason),
-                }
-            }
+            Request::Attach(attach) => return self.give_lane(key, Waiting::new(attach, clock::now())),
             Request::OpenSession(spec) => self.open_session(key, spec),
             // The sidecore says when it is: no request that follows may still find the session.
             Request::CloseSession { handle } => self.close_session(key, handle).map(|()| None),

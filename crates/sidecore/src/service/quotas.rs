@@ -32,6 +32,30 @@ struct Holding {
     session_bytes: u64,
 }
 
+/// Why there is no lane for a client.
+#[derive(Debug)]
+pub(super) struct NoRoom {
+    pub(super) short: Short,
+    pub(super) why: Refused,
+}
+
+/// What would have to end for the client to have a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Short {
+    /// All lanes of another process of its user.
+    Clients,
+    /// A lane of its user.
+    Lanes,
+    /// Something of its own, which it ends itself.
+    Own,
+}
+
+impl From<Refused> for NoRoom {
+    fn from(why: Refused) -> Self {
+        Self { short: Short::Own, why }
+    }
+}
+
 /// All clients and users that hold something.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
@@ -102,33 +126,51 @@ impl Quotas {
         layout: Layout,
         free: usize,
         reserve: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), NoRoom> {
         let (limits, uid) = (&config.limits, client.0);
-        let (own, user) = (self.client(client), self.user(uid));
-        let of_client = config.limits_of(uid);
-        // Only for a client's first lane, for it looks at all clients.
-        if own.lanes == 0 {
-            let others = self.clients.iter().filter(|(of, holding)| of.0 == uid && holding.lanes > 0).count() as u32;
-            let room = others < limits.clients_per_uid;
-            ensure_limit!(room, "user {uid} has {others} clients already (limits.clients_per_uid)");
-        }
+        self.check_own(client, config, layout)?;
+        self.check_clients(client, limits).map_err(|why| NoRoom { short: Short::Clients, why })?;
+        let kept_back = if reserve { 0 } else { limits.lanes as usize / RESERVED };
+        self.check_user(uid, limits, layout)
+            .and_then(|()| check_free(free, kept_back))
+            .map_err(|why| NoRoom { short: Short::Lanes, why })
+    }
+
+    fn check_own(&self, client: ClientKey, config: &Config, layout: Layout) -> Result<(), Refused> {
+        let (own, limits) = (self.client(client), config.limits_of(client.0));
         ensure_limit!(
-            own.lanes < of_client.lanes,
+            own.lanes < limits.lanes,
             "this process has {} lanes already (limits.lanes_per_client)",
             own.lanes
         );
+        let (arena, _) = sizes(layout);
+        let left = u64::from(limits.arena_bytes).saturating_sub(own.arena_bytes);
+        ensure_limit!(arena <= left, "{arena} arena bytes: {left} are left (limits.arena_bytes_per_client)");
+        Ok(())
+    }
+
+    /// Only for a client's first lane, for it looks at all clients.
+    fn check_clients(&self, client: ClientKey, limits: &LimitsConfig) -> Result<(), Refused> {
+        if self.client(client).lanes > 0 {
+            return Ok(());
+        }
+        let uid = client.0;
+        let others = self.clients.iter().filter(|(of, holding)| of.0 == uid && holding.lanes > 0).count() as u32;
+        let room = others < limits.clients_per_uid;
+        ensure_limit!(room, "user {uid} has {others} clients already (limits.clients_per_uid)");
+        Ok(())
+    }
+
+    fn check_user(&self, uid: u32, limits: &LimitsConfig, layout: Layout) -> Result<(), Refused> {
+        let user = self.user(uid);
         ensure_limit!(
             user.lanes < limits.lanes_per_uid,
             "user {uid} has {} lanes already (limits.lanes_per_uid)",
             user.lanes
         );
-        let (arena, bytes) = sizes(layout);
-        let left = u64::from(of_client.arena_bytes).saturating_sub(own.arena_bytes);
-        ensure_limit!(arena <= left, "{arena} arena bytes: {left} are left (limits.arena_bytes_per_client)");
+        let (_, bytes) = sizes(layout);
         let left = limits.lane_bytes_per_uid.saturating_sub(user.lane_bytes);
         ensure_limit!(bytes <= left, "{bytes} bytes: {left} are left to user {uid} (limits.lane_bytes_per_uid)");
-        let kept_back = if reserve { 0 } else { limits.lanes as usize / RESERVED };
-        ensure_limit!(free > kept_back, "the service has as many lanes as limits.lanes allows");
         Ok(())
     }
 
@@ -205,6 +247,11 @@ impl Quotas {
     }
 }
 
+fn check_free(free: usize, kept_back: usize) -> Result<(), Refused> {
+    ensure_limit!(free > kept_back, "the service has as many lanes as limits.lanes allows");
+    Ok(())
+}
+
 /// Bytes of a lane's arena, and of the whole lane.
 fn sizes(layout: Layout) -> (u64, u64) {
     (layout.arena_bytes().into(), layout.total_bytes() as u64)
@@ -232,7 +279,7 @@ mod tests {
             Ok(()) => quotas.attach(client, layout()),
             Err(_) => quotas.disconnect(client),
         }
-        checked
+        checked.map_err(|no_room| no_room.why)
     }
 
     #[test]
@@ -300,7 +347,7 @@ mod tests {
         let quotas = Quotas::default();
         let check = |free, reserve| quotas.check_lane(ONE, &config, layout(), free, reserve);
         assert!(check(3, false).is_ok() && check(1, true).is_ok());
-        assert!(check(2, false).unwrap_err().contains("limits.lanes") && check(0, true).is_err());
+        assert!(check(2, false).unwrap_err().why.contains("limits.lanes") && check(0, true).is_err());
     }
 
     #[test]

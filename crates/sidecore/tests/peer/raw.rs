@@ -81,7 +81,14 @@ impl Control {
 
 /// Asks for a lane.
 pub(crate) fn attach_request(slots: u32, arena_bytes: u32) -> Request {
-    Request::Attach(Attach { abi: ABI, slots, arena_bytes, name: "\x1b[2Jhostile\0".to_owned(), adopt: None })
+    Request::Attach(Attach {
+        abi: ABI,
+        slots,
+        arena_bytes,
+        name: "\x1b[2Jhostile\0".to_owned(),
+        adopt: None,
+        reclaimable: false,
+    })
 }
 
 /// A lane with its memory as plain words.

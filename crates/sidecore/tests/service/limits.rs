@@ -57,6 +57,45 @@ fn clients_of_a_user_are_limited() {
     assert!(lines[0].contains("1 clients already (limits.clients_per_uid)"), "{lines:?}");
 }
 
+/// A lane that its client can do without, under a limit that lets nobody have a second one.
+fn reclaimable(limits: LimitsConfig) -> (Running, Client) {
+    let service = limited(limits);
+    let client = Client::connect(&Options { reclaimable: true, ..options(&service) }).unwrap();
+    (service, client)
+}
+
+#[test]
+fn an_idle_lane_is_taken_back_for_another_process_of_its_user() {
+    let of_processes = LimitsConfig { clients_per_uid: 1, ..LimitsConfig::default() };
+    let of_lanes = LimitsConfig { lanes_per_uid: 1, ..LimitsConfig::default() };
+    let of_bytes = LimitsConfig { lane_bytes_per_uid: 6 << 20, ..LimitsConfig::default() };
+    for limits in [of_processes, of_lanes, of_bytes] {
+        let (service, mut idle) = reclaimable(limits);
+        let session = idle.open_session(&sample(Class::NOOP, 0, 0).spec).unwrap();
+        idle.call(session, Op::Noop, 0, &[], 0).unwrap();
+        let other = Peer::start(&["connect", service.socket().to_str().unwrap()]).finish();
+        assert_eq!(other, ["attached"]);
+        let error = idle.call(session, Op::Noop, 0, &[], 0).unwrap_err();
+        assert!(error.to_string().contains("another process of this user needs a lane"), "{error}");
+    }
+}
+
+#[test]
+fn a_user_that_takes_all_lanes_that_there_are_gets_no_idle_one_of_another() {
+    if !root_or_skipped("be another user") {
+        return;
+    }
+    let limits = LimitsConfig { lanes: 3, ..LimitsConfig::default() };
+    let service = start(Config { limits, socket_mode: 0o666, ..Config::default() });
+    let mut mine = Client::connect(&Options { reclaimable: true, ..options(&service) }).unwrap();
+    set_permissions(service.socket().parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
+    let session = mine.open_session(&sample(Class::NOOP, 0, 0).spec).unwrap();
+    let mut greedy = Peer::start(&["hoard", service.socket().to_str().unwrap(), "lanes", &NOBODY.to_string()]);
+    let refused = greedy.line();
+    assert!(refused.contains("limits.lanes allows"), "{refused}");
+    mine.call(session, Op::Noop, 0, &[], 0).unwrap();
+}
+
 /// The process before may not be noticed to have ended.
 fn connect_when_free(service: &Running) -> Client {
     let mut client = None;

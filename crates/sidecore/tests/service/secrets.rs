@@ -100,7 +100,14 @@ impl Line {
 }
 
 fn attach() -> Request {
-    Request::Attach(Attach { abi: ABI, slots: 8, arena_bytes: 4096, name: "line".to_owned(), adopt: None })
+    Request::Attach(Attach {
+        abi: ABI,
+        slots: 8,
+        arena_bytes: 4096,
+        name: "line".to_owned(),
+        adopt: None,
+        reclaimable: false,
+    })
 }
 
 fn open(scheme: Scheme, name: &str) -> Request {

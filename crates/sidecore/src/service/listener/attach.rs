@@ -1,14 +1,16 @@
 //! Giving lanes to connections.
 
+use super::room::Claim;
 use super::{Listener, Reply};
 use crate::config::Sidecores;
 use crate::control::Refused;
 use crate::control::{Attach, Token};
 use crate::counters::LaneBlock;
 use crate::service::command::{ClientKey, Lane, LaneKey};
+use crate::service::quotas::NoRoom;
 use crate::service::sessions::Sessions;
 use crate::shm::LaneMemory;
-use crate::sys::{cpu, peer, wake};
+use crate::sys::{clock, cpu, peer, wake};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sidecore_core::layout::{ABI, Layout};
@@ -31,23 +33,39 @@ pub(super) struct Attached {
     pub(super) block: usize,
     /// Requests when the report was last copied.
     pub(super) published: u64,
+    /// Whether and when its user's other processes may have it.
+    pub(super) claim: Claim,
 }
 
 impl Listener {
     /// Makes a lane and hands it to its sidecore. What its client gets comes back.
-    pub(super) fn attach(
-        &mut self,
-        key: LaneKey,
-        &Attach { abi, slots, arena_bytes, ref name, adopt }: &Attach,
-    ) -> Result<(Reply, [OwnedFd; 4]), Refused> {
-        ensure!(abi == ABI, "the client speaks lane layout {abi}, the service {ABI}: use one version of both");
-        let connection = self.connections.get(&key).ok_or("not connected")?;
-        let client = connection.client;
-        ensure!(connection.attached.is_none(), "this connection has its lane already: connect again for another");
-        ensure!(connection.own.is_none(), "this connection has its key: connect again for a lane");
-        let layout = Layout::new(slots, arena_bytes).map_err(|error| error.to_string())?;
+    pub(super) fn attach(&mut self, key: LaneKey, attach: &Attach) -> Result<(Reply, [OwnedFd; 4]), NoRoom> {
+        let (client, layout) = self.admissible(key, attach)?;
         let master = self.setup.store.is_master(client.0);
         self.quotas.check_lane(client, &self.setup.config, layout, self.blocks.len(), master)?;
+        Ok(self.make_lane(key, attach, client, layout)?)
+    }
+
+    fn admissible(
+        &self,
+        key: LaneKey,
+        &Attach { abi, slots, arena_bytes, .. }: &Attach,
+    ) -> Result<(ClientKey, Layout), Refused> {
+        ensure!(abi == ABI, "the client speaks lane layout {abi}, the service {ABI}: use one version of both");
+        let connection = self.connections.get(&key).ok_or("not connected")?;
+        ensure!(connection.attached.is_none(), "this connection has its lane already: connect again for another");
+        ensure!(connection.own.is_none(), "this connection has its key: connect again for a lane");
+        Ok((connection.client, Layout::new(slots, arena_bytes).map_err(|error| error.to_string())?))
+    }
+
+    fn make_lane(
+        &mut self,
+        key: LaneKey,
+        &Attach { ref name, adopt, reclaimable, .. }: &Attach,
+        client: ClientKey,
+        layout: Layout,
+    ) -> Result<(Reply, [OwnedFd; 4]), Refused> {
+        let master = self.setup.store.is_master(client.0);
         self.watch(key, client)?;
         let system = |error: io::Error| format!("{error}: the service is short of memory or descriptors");
         let (memory, file) = LaneMemory::create(layout).map_err(system)?;
@@ -82,7 +100,9 @@ impl Listener {
         self.blocks.pop();
         self.loads[sidecore] += 1;
         self.tokens.insert(token, key);
-        let attached = Attached { sidecore, memory, sessions, session_bytes, token, counters, block, published: 0 };
+        let claim = Claim::new(reclaimable, clock::now());
+        let attached =
+            Attached { sidecore, memory, sessions, session_bytes, token, counters, block, published: 0, claim };
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.attached = Some(attached);
         }

@@ -40,6 +40,13 @@ struct EndingLane {
     block: usize,
 }
 
+impl Ending {
+    /// Whether it frees a lane of this user.
+    pub(super) fn is_lane_of(&self, user: u32) -> bool {
+        self.client.0 == user && self.lane.is_some()
+    }
+}
+
 /// From which number on descriptors are kept back.
 pub(super) fn reserved() -> i32 {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(i32::MAX as u64);
@@ -120,6 +127,7 @@ impl Listener {
         };
         self.poller.remove(&socket);
         self.gateways.remove(&key);
+        self.queue.remove(key);
         if busy {
             self.opener.forget(client.0, key);
             self.maker.forget(client.0, key);
@@ -165,6 +173,7 @@ impl Listener {
         if self.quotas.is_gone(client) {
             self.forget_process(client);
         }
+        self.room_for_next(client.0);
         self.spare = self.spare.take().or_else(|| wake::event().ok());
     }
 

@@ -1,0 +1,247 @@
+//! Room for lanes: where a user has as many as it may have, those of its processes that are idle are taken back for one that
+//! asks.
+//!
+//! So a server may have more workers than the limit on its user's processes, as long as not all of them are at work. Only
+//! lanes whose clients said that they can do without are taken back, the longest idle first, and only for a process of the
+//! same user. A request that a client sends at that moment is lost with its lane, and done on another one by the client. A
+//! connection waits until what was taken back is freed, or, where all lanes are at work, until one is idle.
+
+use super::{Attached, Listener, Reply, Work};
+use crate::control::{self, Attach};
+use crate::counters::LaneCounter;
+use crate::service::command::{ClientKey, LaneKey};
+use crate::service::quotas::{NoRoom, Short};
+use crate::sys::clock;
+use sidecore_core::time::Nanos;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::os::fd::AsFd;
+
+/// A lane is idle that nothing was asked of for so long, ns.
+const IDLE: Nanos = 10_000_000;
+/// How often is looked for lanes that became idle while somebody waits, ns.
+pub(super) const LOOK: Nanos = 10_000_000;
+/// How long a connection waits for room, ns: less than its client waits for an answer, so that it hears which limit it is.
+const PATIENCE: Nanos = 1_500_000_000;
+const TAKEN_BACK: &str = "it was idle, and another process of this user needs a lane";
+
+/// Whether and when a lane may be taken back.
+#[derive(Debug)]
+pub(super) struct Claim {
+    reclaimable: bool,
+    /// Requests at the last look, and when there were fewer.
+    requests: u64,
+    used_at: Nanos,
+}
+
+impl Claim {
+    pub(super) fn new(reclaimable: bool, now: Nanos) -> Self {
+        Self { reclaimable, requests: 0, used_at: now }
+    }
+
+    /// When the lane was last seen at work: now, if there were requests since the last look, or some are in flight.
+    fn look(&mut self, requests: u64, in_flight: bool, now: Nanos) -> Nanos {
+        if requests != self.requests || in_flight {
+            (self.requests, self.used_at) = (requests, now);
+        }
+        self.used_at
+    }
+}
+
+/// A connection that asks for a lane.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    attach: Attach,
+    until: Nanos,
+    /// Lanes that were taken back for it.
+    taken_back: Vec<LaneKey>,
+    /// Its turn comes.
+    called: bool,
+}
+
+impl Waiting {
+    pub(super) fn new(attach: Attach, now: Nanos) -> Self {
+        Self { attach, until: now + PATIENCE, taken_back: Vec::new(), called: false }
+    }
+
+    /// Something was taken back for it.
+    fn expects_room(&self) -> bool {
+        !self.taken_back.is_empty()
+    }
+}
+
+/// Those that wait, in the order in which they connected. A connection waits once, so there are no more than connections
+/// without a lane.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: BTreeMap<LaneKey, Waiting>,
+    looked_at: Nanos,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn remove(&mut self, key: LaneKey) {
+        self.waiting.remove(&key);
+    }
+}
+
+/// Lanes that can only be taken back together, and since when all of them are idle.
+#[derive(Debug)]
+struct Holder {
+    lanes: Vec<LaneKey>,
+    used_at: Nanos,
+    reclaimable: bool,
+}
+
+impl Listener {
+    /// Answers a connection that asks for a lane, or has it wait for one.
+    pub(super) fn give_lane(&mut self, key: LaneKey, mut waiting: Waiting) -> io::Result<()> {
+        if let Err(reason) = self.beyond_limits(key, &waiting.attach) {
+            return self.reply(key, &Reply::TooLarge(reason));
+        }
+        match self.attach(key, &waiting.attach) {
+            Ok((reply, fds)) => self.reply_with(key, &reply, &fds.each_ref().map(AsFd::as_fd)),
+            Err(NoRoom { short, why }) => {
+                if !self.make_room(key, &mut waiting, short) {
+                    return self.reply(key, &Reply::Refused(why));
+                }
+                if let Some(connection) = self.connections.get_mut(&key) {
+                    connection.busy = true;
+                    waiting.called = false;
+                    self.queue.waiting.insert(key, waiting);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Its turn has come: there is room now, or there will be, or it is refused.
+    pub(super) fn attach_again(&mut self, key: LaneKey) {
+        let Some(waiting) = self.queue.waiting.remove(&key) else { return };
+        if let Some(connection) = self.connections.get_mut(&key) {
+            connection.busy = false;
+        }
+        let user = self.user(key);
+        if self.give_lane(key, waiting).and_then(|()| self.listen_again(key)).is_err() {
+            self.disconnect(key);
+        }
+        if self.queue.waiting.get(&key).is_some_and(Waiting::expects_room) {
+            // There may be more that is idle, for the next.
+            self.call_next(user, |waiting| !waiting.expects_room());
+        }
+    }
+
+    /// Something of this user is freed: the first of its connections that wait gets a turn.
+    pub(super) fn room_for_next(&mut self, user: u32) {
+        self.call_next(user, |_| true);
+    }
+
+    fn call_next(&mut self, user: u32, is_meant: impl Fn(&Waiting) -> bool) {
+        let connections = &self.connections;
+        let of_user = |key: &LaneKey| connections.get(key).is_some_and(|connection| connection.client.0 == user);
+        let mut waiting = self.queue.waiting.iter_mut();
+        if let Some((key, waiting)) =
+            waiting.find(|(key, waiting)| !waiting.called && is_meant(waiting) && of_user(key))
+        {
+            waiting.called = true;
+            self.turns.push(user, Work::Attach(*key));
+        }
+    }
+
+    /// Lanes become idle by and by: the first of each user that waits gets a turn now and then, and who has waited for long
+    /// enough, to be refused.
+    pub(super) fn look_for_room(&mut self) {
+        let now = clock::now();
+        if self.queue.is_empty() || now < self.queue.looked_at + LOOK {
+            return;
+        }
+        self.queue.looked_at = now;
+        let mut users = HashSet::new();
+        for (key, waiting) in &mut self.queue.waiting {
+            let Some(connection) = self.connections.get(key) else { continue };
+            let user = connection.client.0;
+            if (users.insert(user) || now >= waiting.until) && !waiting.called {
+                waiting.called = true;
+                self.turns.push(user, Work::Attach(*key));
+            }
+        }
+    }
+
+    /// Takes back what helps this connection. `false`: it is not to wait for it.
+    fn make_room(&mut self, key: LaneKey, waiting: &mut Waiting, short: Short) -> bool {
+        let now = clock::now();
+        if short == Short::Own || now >= waiting.until {
+            return false;
+        }
+        waiting.taken_back.retain(|lane| self.ending.contains_key(lane));
+        if waiting.expects_room() {
+            return true;
+        }
+        let Some(client) = self.connections.get(&key).map(|connection| connection.client) else { return false };
+        let holders = self.holders(client.0, short, now);
+        let reclaimable = || holders.iter().filter(|holder| holder.reclaimable);
+        let longest_idle =
+            reclaimable().filter(|holder| holder.used_at + IDLE <= now).min_by_key(|holder| holder.used_at);
+        for lane in longest_idle.into_iter().flat_map(|holder| &holder.lanes) {
+            self.take_back(*lane);
+            waiting.taken_back.push(*lane);
+        }
+        reclaimable().next().is_some() || self.ending.values().any(|ending| ending.is_lane_of(client.0))
+    }
+
+    /// What its user would have to give up, together, for there to be room.
+    fn holders(&mut self, user: u32, short: Short, now: Nanos) -> Vec<Holder> {
+        let mut holders: HashMap<(ClientKey, Option<LaneKey>), Holder> = HashMap::new();
+        for (key, connection) in self.connections.iter_mut().filter(|(_, connection)| connection.client.0 == user) {
+            let Some(attached) = &mut connection.attached else { continue };
+            let used_at = if connection.busy { now } else { attached.used_at(now) };
+            let lane = (short == Short::Lanes).then_some(*key);
+            let holder = holders.entry((connection.client, lane)).or_insert_with(|| Holder {
+                lanes: Vec::new(),
+                used_at,
+                reclaimable: true,
+            });
+            holder.lanes.push(*key);
+            holder.used_at = holder.used_at.max(used_at);
+            holder.reclaimable &= attached.claim.reclaimable;
+        }
+        holders.into_values().collect()
+    }
+
+    fn take_back(&mut self, lane: LaneKey) {
+        if let Some(connection) = self.connections.get(&lane) {
+            // Only to say why; the connection ends in any case.
+            let _ = control::send(&connection.socket, &Reply::Ended(TAKEN_BACK.to_owned()), &[]);
+        }
+        self.disconnect(lane);
+    }
+}
+
+impl Attached {
+    /// When it was last seen at work.
+    fn used_at(&mut self, now: Nanos) -> Nanos {
+        let get = |counter| self.counters.get(counter);
+        let requests = get(LaneCounter::Submitted);
+        let answered = get(LaneCounter::Done) + get(LaneCounter::Refused) + get(LaneCounter::Failed);
+        self.claim.look(requests, requests != answered, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_is_idle_since_it_was_last_seen_at_work() {
+        let mut claim = Claim::new(true, 100);
+        assert_eq!(claim.look(0, false, 200), 100, "since it was made");
+        assert_eq!(claim.look(5, true, 300), 300);
+        assert_eq!(claim.look(5, true, 400), 400, "one request takes long");
+        assert_eq!(claim.look(5, false, 500), 400);
+        assert_eq!(claim.look(6, false, 600), 600, "one came and went between two looks");
+        assert_eq!(claim.look(6, false, 700), 600);
+    }
+}
