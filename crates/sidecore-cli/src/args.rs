@@ -22,8 +22,13 @@ pub(crate) enum Command {
     Serve(Serve),
     /// The keys that stay in a running service
     Keys(keys::Keys),
-    /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, order=fifo|shortest, device={…}, device.NAME=drain|remove|kill
+    /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, order=fifo|shortest, limits.KEY=NUMBER, device={…},
+    /// device.NAME=drain|active|remove|kill
     Set(Set),
+    /// Print what is in force in a running service, as `set` and its configuration write it
+    Get(Get),
+    /// Change a running service to what a configuration file says, as far as `set` can
+    Reload(Reload),
     /// Run a program with the OpenSSL provider: keys as `sidecore:NAME` and from the files of `sidecore keys pem`; with
     /// --sockets its small messages go through the service of sockets
     Run(Run),
@@ -126,6 +131,26 @@ pub(crate) struct Set {
     #[arg(required = true, value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
     /// The service's socket
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// What to print, e.g. balance, limits or device.w0; without any, everything
+    #[arg(value_name = "KEY")]
+    pub(crate) keys: Vec<String>,
+    /// The service's socket
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Reload {
+    /// The configuration that the service was started with, as it is now
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// The service's socket, where the configuration does not name it
     #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
 }

@@ -7,9 +7,11 @@ mod args;
 mod beside;
 mod check;
 mod export;
+mod get;
 mod keys;
 mod launch;
 mod output;
+mod reload;
 mod serve;
 mod set;
 mod sockets;
@@ -46,6 +48,8 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Keys(args) => return keys::run(args).map(answer).map_err(|error| error.to_string()),
         Command::Sockets(args) => sockets::run(&args),
         Command::Set(args) => set::run(&args),
+        Command::Get(args) => get::run(&args),
+        Command::Reload(args) => reload::run(&args),
         Command::Top(args) => top::run(&args, INTERVAL),
         Command::Export(args) => export::run(&args),
         Command::Check(args) => return check::run(&args).map(answer),

@@ -9,7 +9,7 @@ use sidecore::sandbox;
 use sidecore::service::Service;
 use sidecore::sockets::Sockets;
 use sidecore::sys::cpu;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::Path;
 use std::thread;
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
         config.socket.clone_from(socket);
     }
     // Before the threads start, so that none of them takes the signal.
-    let signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
     end_with_any_thread();
     if config.sockets.is_some() { serve_sockets(&config, args, signals) } else { serve_keys(config, args, signals) }
 }
@@ -89,7 +89,14 @@ fn warn<'a>(warnings: impl Iterator<Item = &'a String>) {
 fn until_a_signal(policies: &str, socket: &Path, mut signals: Signals) {
     output::tell(format_args!("notify: {policies}"));
     output::tell(format_args!("serving at {}", socket.display()));
-    let _ = signals.forever().next();
+    for signal in signals.forever() {
+        if signal != SIGHUP {
+            break;
+        }
+        output::tell(
+            "SIGHUP changes nothing, since the sandbox keeps the configuration out of reach: run `sidecore reload --config FILE`",
+        );
+    }
     output::tell("stopping");
 }
 

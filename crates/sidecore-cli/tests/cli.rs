@@ -2,6 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
@@ -135,6 +136,50 @@ fn a_setting_that_does_not_exist_is_refused_with_what_can_be_written() {
     let unknown = service.run(&["set", "notifi=park"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(stderr(&unknown).contains("did you mean \"notify\"?"), "{}", stderr(&unknown));
+}
+
+#[test]
+fn what_is_in_force_is_printed_as_it_is_set() {
+    let service = Service::with("balance = 'sed'\n[limits]\nclients_per_uid = 300\n");
+    let get = |keys: &[&str]| service.run(&[&["get"], keys].concat());
+    let all = String::from_utf8(get(&[]).stdout).unwrap();
+    for line in ["balance=sed", "limits.clients_per_uid=300", "notify.client=break-even", "device.inline=active"] {
+        assert!(all.lines().any(|other| other == line), "{line}: {all}");
+    }
+    assert_eq!(String::from_utf8(get(&["order"]).stdout).unwrap(), "order=fifo\n");
+    let unknown = get(&["oder"]);
+    assert_eq!((unknown.status.code(), unknown.stdout.len()), (Some(2), 0));
+    assert!(stderr(&unknown).contains("no setting \"oder\""), "{}", stderr(&unknown));
+}
+
+#[test]
+fn a_changed_configuration_is_loaded_into_a_running_service() {
+    let mut service = Service::with("balance = 'sed'\n");
+    let changed = service.scratch.path().join("changed.toml");
+    let reload = |service: &Service, text: &str| {
+        fs::write(&changed, text).unwrap();
+        service.run(&["reload", "--config", changed.to_str().unwrap()])
+    };
+    let both = "order = 'shortest'\n[limits]\nlanes = 64\nclients_per_uid = 300\n[[device]]\nname = 'inline'\nkind = 'inline'\n\
+                [[device]]\nname = 'w'\nkind = 'worker'\n";
+    let done = reload(&service, both);
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    assert!(stderr(&done).contains("limits.lanes=64 takes effect at the next start"), "{}", stderr(&done));
+    let get = String::from_utf8(service.run(&["get"]).stdout).unwrap();
+    for line in ["balance=eft", "order=shortest", "limits.clients_per_uid=300", "limits.lanes=2048", "device.w=active"]
+    {
+        assert!(get.lines().any(|other| other == line), "{line}: {get}");
+    }
+    let wrong = reload(&service, "balance = 'sedd'\n");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("line 1") && stderr(&wrong).contains("changed.toml"), "{}", stderr(&wrong));
+    // A signal that ends most programs says what to do.
+    kill_process(Pid::from_child(&service.child), Signal::HUP).unwrap();
+    assert_eq!(service.run(&["get", "order"]).stdout, b"order=shortest\n");
+    kill_process(Pid::from_child(&service.child), Signal::TERM).unwrap();
+    let mut said = String::new();
+    service.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("run `sidecore reload"), "{said}");
 }
 
 #[test]

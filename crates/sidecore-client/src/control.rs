@@ -52,8 +52,11 @@ pub enum Request {
         /// Its handle.
         handle: u32,
     },
-    /// Change the running service: `key=value`. Only for the service's own user and root, and not on a lane's connection.
-    Set(String),
+    /// Change the running service, all of it or nothing: `key=value` each. Only for the service's own user and root, and not on a
+    /// lane's connection.
+    Set(Vec<String>),
+    /// What is in force of what a configuration sets.
+    Settings,
     /// What is known of a stored key.
     KeyInfo {
         /// Its name.
@@ -169,6 +172,8 @@ pub enum Reply {
     },
     /// Done, but not all of it does what it says: what does not, and why.
     Noted(String),
+    /// What is in force: key and value of each setting, as a configuration writes them.
+    Settings(Vec<(String, String)>),
     /// The key is made; its private part stays where it is.
     KeyMade {
         /// For sessions on it.
@@ -262,7 +267,7 @@ mod tests {
             adopt: token,
             reclaimable: true,
         }));
-        round_trip(&Request::Set("notify=park".to_owned()));
+        round_trip(&Request::Set(vec!["notify=park".to_owned()]));
         round_trip(&Request::MakeKey(Kind::Rsa4096));
         let (name, acl) = ("www".to_owned(), Acl { uids: vec![1, u32::MAX], gids: vec![] });
         round_trip(&Request::Keys(KeyCommand::Import { name, pkcs8: Secret::new(vec![7; 2400]), acl }));

@@ -1,7 +1,7 @@
 //! The service's configuration: one TOML file, strict, with units in the names of its keys.
 
 use crate::spec::Secret;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::Operation;
 use sidecore_client::sockets::protocol;
 use sidecore_core::policy::balance::Balance;
@@ -133,7 +133,7 @@ pub struct NotifyConfig {
 }
 
 /// One device.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceConfig {
     /// Name in messages, counters and `sidecore set`.
@@ -169,7 +169,7 @@ pub struct DeviceConfig {
 }
 
 /// Kinds of devices.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
     /// The sidecore itself.

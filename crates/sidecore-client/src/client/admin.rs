@@ -40,9 +40,28 @@ impl Admin {
     /// # Errors
     /// The service's reason, or that it is gone.
     pub fn set(&mut self, setting: &str) -> Result<Option<String>, Error> {
-        match self.ask(&Request::Set(setting.to_owned()), CHANGE)? {
+        self.set_all(vec![setting.to_owned()])
+    }
+
+    /// As [`Admin::set`], with several settings: where one is refused, nothing is changed.
+    ///
+    /// # Errors
+    /// The service's reason, or that it is gone.
+    pub fn set_all(&mut self, settings: Vec<String>) -> Result<Option<String>, Error> {
+        match self.ask(&Request::Set(settings), CHANGE)? {
             Reply::Done => Ok(None),
             Reply::Noted(note) => Ok(Some(note)),
+            other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// What is in force in the service of what a configuration sets, by key: policies and limits.
+    ///
+    /// # Errors
+    /// The service is gone.
+    pub fn settings(&mut self) -> Result<Vec<(String, String)>, Error> {
+        match self.ask(&Request::Settings, CHANGE)? {
+            Reply::Settings(settings) => Ok(settings),
             other => Err(Error::unexpected(other)),
         }
     }

@@ -54,6 +54,15 @@ impl Dispatch {
         }
     }
 
+    /// A device that drains gets requests again.
+    pub fn activate(&mut self, device: usize) {
+        if self.devices[device].state == DeviceState::Draining {
+            self.devices[device].state = DeviceState::Active;
+            self.loads[device].usable = true;
+            self.balancer.devices_changed(self.devices.len());
+        }
+    }
+
     /// The device died, or is taken away at once. What it had is listed by [`Dispatch::next_orphan`].
     pub fn lose(&mut self, device: usize) {
         self.devices[device].state = DeviceState::Gone;

@@ -171,9 +171,11 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
         | Call::Announce(_, lane)
         | Call::Due(_, lane)
         | Call::Place(_, Work { lane, .. }) => clients.is_open(*lane),
-        Call::Observe { device, .. } | Call::Drain(device) | Call::Lose(device) | Call::Release(_, device) => {
-            *device < devices.len()
-        }
+        Call::Observe { device, .. }
+        | Call::Drain(device)
+        | Call::Activate(device)
+        | Call::Lose(device)
+        | Call::Release(_, device) => *device < devices.len(),
         Call::Complete(ticket, _) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
         // Only what a lost device had is given to others.
         Call::Replace(_, ticket) => inflight.get(*ticket).is_none_or(|entry| {
@@ -236,6 +238,7 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         Call::Refuse { lane, urgent } => dispatch.refuse(lane, urgent),
         Call::Observe { device, class, size, took } => dispatch.observe(device, class, size, took),
         Call::Drain(device) => dispatch.drain(device),
+        Call::Activate(device) => dispatch.activate(device),
         Call::Lose(device) => dispatch.lose(device),
         Call::Hold { device, key, holds } => dispatch.hold(device, key, holds),
         // They decide, and were made.

@@ -62,6 +62,15 @@ impl<L, R> Sidecore<L, R> {
         self.dispatch.make(&Call::Drain(device));
     }
 
+    /// A device that drains gets requests again. `false`: it is about to be taken away.
+    pub fn activate(&mut self, device: usize) -> bool {
+        let stays = !self.devices[device].removing;
+        if stays {
+            self.dispatch.make(&Call::Activate(device));
+        }
+        stays
+    }
+
     /// The device is taken away as soon as it is empty.
     pub fn remove<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, device: usize) {
         self.dispatch.make(&Call::Drain(device));

@@ -1,6 +1,6 @@
 //! What a TLS handshake costs a web server: nginx with its key in a file, and with its key in the service.
 
-mod server;
+pub(super) mod server;
 
 use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};

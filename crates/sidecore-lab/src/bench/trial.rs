@@ -26,10 +26,12 @@ const RESTART_SECONDS: u64 = 4;
 const RESTARTS: usize = 2;
 const BASELINE: &str = "key in a file";
 const STORED: &str = "key in sidecore";
+const NGINX_BASELINE: &str = "nginx, key in a file";
+const NGINX_STORED: &str = "nginx, key in sidecore";
 
 /// Tries everything, prints it and writes what was asked for.
 pub(crate) fn run(args: &Try) -> Result<(), BenchError> {
-    let mut progress = Progress::new(5);
+    let mut progress = Progress::new(6);
     let outcome = match missing() {
         None => keys(&mut progress)?,
         Some(why) => only_the_lane(&mut progress, &why)?,
@@ -72,11 +74,14 @@ fn keys(progress: &mut Progress) -> Result<Outcome, BenchError> {
     progress.begin("handshakes, and a search of the servers' memory");
     let mut notes = Vec::new();
     for (name, server) in [(BASELINE, &own), (STORED, &stored)] {
-        house.handshake(server)?;
+        house.handshake(server.port())?;
         notes.push(searched(name, &numbers.in_process(server.id())?));
     }
     progress.advance();
-    let mut outcome = rates(&mut house, [&own, &stored], progress)?;
+    let mut outcome = rates(&mut house, [(BASELINE, own.port()), (STORED, stored.port())], progress)?;
+    progress.begin("the same with nginx");
+    notes.push(nginx(&mut house, &numbers, &mut outcome, progress)?);
+    progress.advance();
     progress.begin("a server is killed");
     notes.push(killed(&mut house, &stored)?);
     progress.advance();
@@ -86,7 +91,7 @@ fn keys(progress: &mut Progress) -> Result<Outcome, BenchError> {
     progress.advance();
     notes.extend(stages(&house)?);
     notes.push(
-        "try: both servers are openssl s_server, with a P-256 key and TLS 1.3; handshakes are full ones, by one process openssl s_time. \
+        "try: both servers are openssl s_server where no other is named, with a P-256 key and TLS 1.3; handshakes are full ones, by one process openssl s_time. \
          To move a server's key yourself: docs/guide/nginx.md."
             .to_owned(),
     );
@@ -112,20 +117,43 @@ fn numbers_again(numbers: &Numbers, server: &Server) -> Result<String, BenchErro
     Ok(format!("try: {STORED}: after all of this, {found} of {of} pieces are in the server's memory."))
 }
 
-/// Handshakes of both servers in turn.
-fn rates(house: &mut House, servers: [&Server; 2], progress: &Progress) -> Result<Outcome, BenchError> {
-    let ports = servers.map(Server::port);
-    let variant = |name: &'static str, port: u16| {
+/// Handshakes of both servers in turn; the first is what the second is compared with.
+fn rates(house: &mut House, servers: [(&'static str, u16); 2], progress: &Progress) -> Result<Outcome, BenchError> {
+    let [own, stored] = servers.map(|(name, port)| {
         Variant::new(name, move |house: &mut House, _: &Turn<'_>| {
             Ok(Run::at(house.handshakes(port, SECONDS)?.ended()?.per_s(SECONDS)))
         })
-    };
+    });
     let case = Case::new("try")
         .with(Key::Op, "p-256-sign")
         .with(Key::Clients, 1)
-        .variant(variant(BASELINE, ports[0]))
-        .variant(variant(STORED, ports[1]).against(By::Rate, BASELINE));
+        .variant(own)
+        .variant(stored.against(By::Rate, servers[0].0));
     measure_all(house, vec![case], TURNS, progress)
+}
+
+/// Both ways with the server that most would move a key out of, where it is installed.
+fn nginx(
+    house: &mut House,
+    numbers: &Numbers,
+    outcome: &mut Outcome,
+    progress: &Progress,
+) -> Result<String, BenchError> {
+    if let Err(why) = need(&["nginx"], "apt-get install nginx-light, to see the same with it") {
+        return Ok(format!("try: {why}."));
+    }
+    let (own, stored) = (house.nginx(false)?, house.nginx(true)?);
+    let mut found = Vec::new();
+    for server in [&own, &stored] {
+        house.handshake(server.port)?;
+        found.push(numbers.in_process(server.worker())?);
+    }
+    outcome.add(rates(house, [(NGINX_BASELINE, own.port), (NGINX_STORED, stored.port)], progress)?);
+    Ok(format!(
+        "try: nginx, one worker each: handshakes were verified; with its key in a file {} of {} pieces of it are in the worker's memory, with \
+         its key in sidecore {} of {}.",
+        found[0].found, found[0].of, found[1].found, found[1].of
+    ))
 }
 
 /// A second server of the service dies in the midst of its work; the first goes on.
@@ -138,7 +166,7 @@ fn killed(house: &mut House, other: &Server) -> Result<String, BenchError> {
     // It ends because its server did.
     drop(load.ended());
     let after = house.wait_for_fewer_lanes(before)?;
-    house.handshake(other)?;
+    house.handshake(other.port())?;
     Ok(format!(
         "try: a server was killed (SIGKILL) while it signed: the service gave its lane back ({before} lanes before, {after} after), and \
          the other server's handshake was verified."

@@ -22,8 +22,32 @@ macro_rules! limits {
         }
 
         impl LimitsConfig {
+            /// Names of the keys, without `limits.`.
+            pub const KEYS: &'static [&'static str] = &[$(stringify!($key)),*];
+
             pub(super) fn check(&self) -> Result<(), String> {
                 $(within(concat!("limits.", stringify!($key)), self.$key, $least, $most)?;)*
+                Ok(())
+            }
+
+            /// The limits with their keys, in the order of the file.
+            pub fn values(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($key), u64::from(self.$key))),*].into_iter()
+            }
+
+            /// Sets the limit of that key.
+            ///
+            /// # Errors
+            /// The key is none, or the value is beyond its range, which is said.
+            pub(crate) fn set(&mut self, key: &str, value: u64) -> Result<(), String> {
+                match key {
+                    $(stringify!($key) => {
+                        let (least, most): ($number, $number) = ($least, $most);
+                        within(concat!("limits.", stringify!($key)), value, u64::from(least), u64::from(most))?;
+                        self.$key = value as $number;
+                    })*
+                    _ => return Err(format!("no limit {key:?}")),
+                }
                 Ok(())
             }
         }
@@ -63,6 +87,21 @@ limits! {
     quantum_us: u32 = 20, 1 => 100_000;
     /// A device that does not answer one request for so long is taken for dead, ms.
     device_timeout_ms: u32 = 2000, 10 => 600_000;
+}
+
+impl LimitsConfig {
+    /// Those that a running service can change: they are looked at when something new is asked for.
+    pub const LIVE: [&'static str; 9] = [
+        "lanes_per_client",
+        "lanes_per_uid",
+        "clients_per_uid",
+        "slots_per_lane",
+        "arena_bytes_per_client",
+        "lane_bytes_per_uid",
+        "sessions_per_lane",
+        "session_bytes_per_client",
+        "session_bytes_per_uid",
+    ];
 }
 
 /// Other limits for one user. What is left out is as in `limits`.

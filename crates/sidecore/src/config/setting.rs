@@ -1,7 +1,7 @@
 //! What `sidecore set` can change while the service runs.
 
-use super::DeviceConfig;
 use super::wrong::{self, unknown};
+use super::{Config, DeviceConfig, LimitsConfig};
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
@@ -18,8 +18,10 @@ pub enum Setting {
     Order(Order),
     /// `device={name="…",kind="…",…}`: one more device.
     AddDevice(DeviceConfig),
-    /// `device.NAME=drain|remove|kill`.
+    /// `device.NAME=drain|active|remove|kill`.
     Device(String, DeviceAction),
+    /// `limits.KEY=NUMBER`: one of [`LimitsConfig::LIVE`].
+    Limit(&'static str, u64),
     /// `record=off`: the record ends and is written.
     EndRecord,
 }
@@ -29,6 +31,8 @@ pub enum Setting {
 pub enum DeviceAction {
     /// No more requests; what it has is finished.
     Drain,
+    /// One that drains gets requests again.
+    Activate,
     /// Drain, then take it away.
     Remove,
     /// It dies at once, with what it has.
@@ -37,7 +41,7 @@ pub enum DeviceAction {
 
 /// The keys of the hops, in the order of the counter file, and the other keys.
 pub(crate) const HOPS: [&str; 4] = ["notify.service", "notify.to_device", "notify.from_device", "notify.client"];
-const OTHERS: [&str; 6] = ["notify", "balance", "order", "device", "device.NAME", "record"];
+const OTHERS: [&str; 7] = ["notify", "balance", "order", "device", "device.NAME", "limits.KEY", "record"];
 
 impl Setting {
     /// Reads `key=value`.
@@ -58,12 +62,46 @@ impl Setting {
             "device" => parse_device(value),
             "record" if value == "off" => Ok(Self::EndRecord),
             "record" => Err("record can only be set to off: to begin one, start the service with it".to_owned()),
-            _ => match key.strip_prefix("device.") {
-                Some(name) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
-                None => Err(unknown("setting", key, HOPS.into_iter().chain(OTHERS))),
+            _ => match key.split_once('.') {
+                Some(("device", name)) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
+                Some(("limits", name)) => parse_limit(name, value),
+                _ => Err(unknown("setting", key, HOPS.into_iter().chain(OTHERS))),
             },
         }
     }
+}
+
+impl Config {
+    /// Key and value of what is set beside devices, cores and files, as the file and `sidecore set` write them.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let hops = HOPS.into_iter().zip(self.notify.hops()).map(|(key, notify)| (key.to_owned(), notify.to_string()));
+        let policies = [("balance", self.balance.name()), ("order", self.order.name())];
+        let policies = policies.into_iter().map(|(key, name)| (key.to_owned(), name.to_owned()));
+        let limits = self.limits.values().map(|(key, value)| (format!("limits.{key}"), value.to_string()));
+        hops.chain(policies).chain(limits).collect()
+    }
+}
+
+impl DeviceConfig {
+    /// What `sidecore set` adds it by.
+    pub fn setting(&self) -> String {
+        let device = toml::Value::try_from(self).map_or_else(|error| error.to_string(), |value| value.to_string());
+        format!("device={device}")
+    }
+}
+
+fn parse_limit(name: &str, value: &str) -> Result<Setting, String> {
+    let Some(key) = LimitsConfig::LIVE.into_iter().find(|key| *key == name) else {
+        if LimitsConfig::KEYS.contains(&name) {
+            return Err(format!(
+                "limits.{name} takes effect at the next start: change it in the configuration and start the service again"
+            ));
+        }
+        return Err(unknown("limit", name, LimitsConfig::LIVE.into_iter()));
+    };
+    let number = value.parse().map_err(|_| format!("limits.{key}={value}: write a whole number"))?;
+    LimitsConfig::default().set(key, number)?;
+    Ok(Setting::Limit(key, number))
 }
 
 fn parse_device(value: &str) -> Result<Setting, String> {
@@ -98,9 +136,10 @@ impl Parse for DeviceAction {
     fn parse_text(text: &str) -> Result<Self, String> {
         match text {
             "drain" => Ok(Self::Drain),
+            "active" => Ok(Self::Activate),
             "remove" => Ok(Self::Remove),
             "kill" => Ok(Self::Kill),
-            _ => Err(unknown("action", text, ["drain", "remove", "kill"].into_iter())),
+            _ => Err(unknown("action", text, ["drain", "active", "remove", "kill"].into_iter())),
         }
     }
 }

@@ -119,8 +119,33 @@ fn settings_are_read_and_refused() {
         ("device.a=kil", "\"kill\""),
         ("device={name='a',kind='worker',cpus=1}", "\"cpu\""),
         ("notify.client=parc", "park"),
+        ("limits.lanes=10", "takes effect at the next start"),
+        ("limits.lanes_per_cleint=10", "\"lanes_per_client\""),
+        ("limits.lanes_per_client=0", "use 1 to 65536"),
+        ("limits.lanes_per_client=many", "a whole number"),
     ] {
         assert!(Setting::parse(wrong).unwrap_err().contains(hint), "{wrong}");
+    }
+}
+
+#[test]
+fn what_is_in_force_can_be_set_as_it_is_said() {
+    let config = Config::parse("[notify]\nclient = \"coalesce(32,50us)\"\n[limits]\nclients_per_uid = 300").unwrap();
+    let settings = config.settings();
+    let value = |key: &str| settings.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+    assert_eq!((value("notify.client"), value("limits.clients_per_uid")), (Some("coalesce(32,50us)"), Some("300")));
+    let live = settings.iter().filter(|(key, value)| Setting::parse(&format!("{key}={value}")).is_ok());
+    assert_eq!(live.count(), 4 + 2 + LimitsConfig::LIVE.len());
+}
+
+#[test]
+fn a_device_is_added_as_a_file_has_it() {
+    for device in [
+        DeviceConfig::worker("w1", Some(1), true),
+        DeviceConfig::emulated("card", 2_000, 0.5),
+        DeviceConfig { ops: vec!["aes-256-gcm".to_owned()], weight: Some(3), ..DeviceConfig::inline("here") },
+    ] {
+        assert_eq!(Setting::parse(&device.setting()), Ok(Setting::AddDevice(device)));
     }
 }
 

@@ -354,7 +354,8 @@ impl Listener {
             Request::OpenSession(spec) => self.open_session(key, spec),
             // The sidecore says when it is: no request that follows may still find the session.
             Request::CloseSession { handle } => self.close_session(key, handle).map(|()| None),
-            Request::Set(text) => self.set(key, &text).map(Some),
+            Request::Set(texts) => self.set(key, &texts).map(Some),
+            Request::Settings => Ok(Some(Reply::Settings(self.setup.config.settings()))),
             Request::KeyInfo { name } => self.key_info(key, &name).map(|info| Some(Reply::KeyInfo(info))),
             Request::Keys(command) => self.keys(key, command),
             Request::MakeKey(kind) => self.make_key(key, kind).map(|()| None),

@@ -101,7 +101,7 @@ fn expect_refusal(answer: io::Result<(Reply, Vec<OwnedFd>)>, reason: &str) {
 /// Asks and asks and reads no answer.
 fn no_reader(socket: &str, _: &mut Random) {
     let control = control(socket);
-    let request = Request::Set("nonsense".repeat(100));
+    let request = Request::Set(vec!["nonsense".repeat(100)]);
     while control.send(&request).is_ok() {}
 }
 

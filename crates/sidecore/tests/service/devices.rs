@@ -109,6 +109,56 @@ fn a_drained_device_finishes_what_it_has_and_gets_no_more() {
 }
 
 #[test]
+fn a_drained_device_gets_requests_again_when_it_is_made_active() {
+    let service = service([worker("one"), DeviceConfig::inline("other")]);
+    let mut control = administer(&service);
+    let mut load = Load::new(connect(&service), "aes-256-gcm", 3000, 32, false);
+    control.set("balance=round-robin").unwrap();
+    control.set("device.one=drain").unwrap();
+    load.run(64);
+    assert_eq!(shares(&service, 64), [0, 64]);
+    control.set("device.one=active").unwrap();
+    load.run(64);
+    assert_eq!(shares(&service, 128), [32, 96]);
+    assert_eq!(devices_when(&service, |_| true)[0].state(), Some(DeviceState::Active));
+    load.fill(32);
+    control.set("device.one=remove").unwrap();
+    let again = reason(control.set("device.one=active"));
+    let told = ["taken away as soon as it is empty", "no device \"one\" here"];
+    assert!(told.iter().any(|text| again.contains(text)), "{again}");
+}
+
+#[test]
+fn settings_that_stand_together_are_carried_out_together_or_not_at_all() {
+    let service = service([DeviceConfig::inline("first")]);
+    let mut control = administer(&service);
+    let mut set = |settings: &[&str]| control.set_all(settings.iter().map(|text| (*text).to_owned()).collect());
+    let worker = "device={name='w',kind='worker'}";
+    for refused in [
+        [worker, "balance=sed", "device.nobody=drain"],
+        ["device.first=drain", worker, worker],
+        ["device.first=drain", worker, "device={name='x',kind='worker',sidecore=3}"],
+        ["limits.clients_per_uid=1", worker, "record=off"],
+    ] {
+        reason(set(&refused));
+    }
+    let first = devices_when(&service, |all| {
+        all.iter().filter(|device| device.state() != Some(DeviceState::Gone)).count() == 1
+    });
+    assert_eq!((first[0].state(), &*first[0].name), (Some(DeviceState::Active), "first"));
+    set(&["device.w=drain", "limits.clients_per_uid=1", worker, "balance=sed"]).unwrap();
+    let both = devices_when(&service, |all| all.iter().any(|device| device.state() == Some(DeviceState::Draining)));
+    assert!(
+        both.iter().any(|device| &*device.name == "w" && device.state() == Some(DeviceState::Draining)),
+        "{both:?}"
+    );
+    let now = control.settings().unwrap();
+    let in_force = |key: &str| now.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+    assert_eq!((in_force("balance"), in_force("limits.clients_per_uid")), (Some("sed"), Some("1")));
+    assert_eq!(in_force("limits.lanes"), Some("2048"));
+}
+
+#[test]
 fn devices_are_added_and_removed_while_requests_run() {
     let service = service([DeviceConfig::inline("first")]);
     let mut control = administer(&service);

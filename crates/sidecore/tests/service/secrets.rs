@@ -163,9 +163,10 @@ fn requests() -> Vec<Request> {
         Request::Keys(change_acl("www", 3)),
         Request::Keys(change_acl("ec", 65)),
         Request::Keys(KeyCommand::ChangePassphrase { passphrase: Secret::from(&b"open simsim"[..]) }),
-        Request::Set(text("notify=park")),
-        Request::Set(text("notify=spin")),
-        Request::Set(text("keys=www")),
+        Request::Set(vec![text("notify=park")]),
+        Request::Set(vec![text("notify=spin")]),
+        Request::Set(vec![text("keys=www")]),
+        Request::Settings,
         Request::CloseSession { handle: 7 },
         Request::PublicPart { kind: Kind::Ed25519, raw: Secret::from(&[7; 32][..]) },
         Request::PublicPart { kind: Kind::Rsa2048, raw: Secret::from(RSA) },
@@ -222,6 +223,7 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::Share { .. }) => 15,
         Request::Gateway(_) => 16,
         Request::Keys(KeyCommand::Replace { .. }) => 17,
+        Request::Settings => 18,
     }
 }
 
@@ -236,16 +238,17 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Keys(_) => 5,
         Reply::Noted(_) => 6,
         Reply::Public(_) => 7,
+        Reply::Settings(_) => 8,
         // Only said to lanes that broke the protocol, with the name of the rule.
-        Reply::Ended(_) => 8,
+        Reply::Ended(_) => 9,
         // Only said to those who ask for a lane beyond the limits: what they asked for, and the limit.
-        Reply::TooLarge(_) => 9,
+        Reply::TooLarge(_) => 10,
         // Only said where keys are at rest, and holds the name of a file.
-        Reply::PassphraseChanged { .. } => 10,
+        Reply::PassphraseChanged { .. } => 11,
         // Only said of a key that nobody outside knows, and built of its public part.
-        Reply::KeyMade { .. } => 11,
+        Reply::KeyMade { .. } => 12,
         // Only said to gateways of a device: the name of a farm, and limits.
-        Reply::Gateway(_) => 12,
+        Reply::Gateway(_) => 13,
     }
 }
 
@@ -268,8 +271,8 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..18).collect::<Vec<_>>());
-    assert_eq!(seen(replies.iter().map(reply_kind)), (0..8).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..19).collect::<Vec<_>>());
+    assert_eq!(seen(replies.iter().map(reply_kind)), (0..9).collect::<Vec<_>>());
     // The search finds what is there: the modulus in answers, the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));
     let mut buffer = vec![0; PACKET];

@@ -34,6 +34,7 @@ pub enum Call {
     Due(Nanos, LaneId),
     AddDevice(Capability),
     Drain(usize),
+    Activate(usize),
     Lose(usize),
     Replace(Nanos, Ticket),
     SetOrder(Order),
@@ -98,6 +99,7 @@ impl Call {
             }
             Self::Drain(device) => call(18, *device as u32, &[]),
             Self::Lose(device) => call(19, *device as u32, &[]),
+            Self::Activate(device) => call(25, *device as u32, &[]),
             Self::Replace(now, ticket) => call(20, 0, &[*now, ticket.to_word()]),
             Self::SetOrder(order) => call(21, place_in(&Order::ALL, order), &[]),
             Self::Reprice(now) => call(22, 0, &[*now]),
@@ -148,6 +150,7 @@ impl Call {
             }
             (18, []) => Self::Drain(device),
             (19, []) => Self::Lose(device),
+            (25, []) => Self::Activate(device),
             (20, [now, ticket]) if first == 0 => Self::Replace(*now, Ticket::from_word(*ticket)),
             (21, []) => Self::SetOrder(*Order::ALL.get(first as usize)?),
             (22, [now]) if first == 0 => Self::Reprice(*now),

@@ -38,6 +38,7 @@ enum Event {
         depth: u32,
     },
     Drain(Index),
+    Activate(Index),
     Lose(Index),
     /// Replaces so many requests of a lost device.
     Rescue(Index, usize),
@@ -82,6 +83,7 @@ fn of_devices() -> impl Strategy<Value = Event> {
         3 => (subsequence(classes(), 1..=3), 1..5_u32)
             .prop_map(|(classes, depth)| Event::Join { classes: classes.into_iter().collect(), depth }),
         1 => which().prop_map(Event::Drain),
+        1 => which().prop_map(Event::Activate),
         2 => which().prop_map(Event::Lose),
         3 => (which(), 1..5_usize).prop_map(|(device, most)| Event::Rescue(device, most)),
         3 => which().prop_map(Event::Retry),

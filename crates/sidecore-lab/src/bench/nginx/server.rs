@@ -12,16 +12,16 @@ use std::process::Stdio;
 const LOADERS: usize = 2;
 
 /// A running nginx with one worker.
-pub(super) struct Nginx {
+pub(in crate::bench) struct Nginx {
     _master: Server,
     worker: u32,
     /// Where it listens.
-    pub(super) port: u16,
+    pub(in crate::bench) port: u16,
 }
 
 impl Nginx {
     /// With this certificate and key, the configuration of OpenSSL if one is given, tied to a core if one is given.
-    pub(super) fn start(
+    pub(in crate::bench) fn start(
         directory: &Path,
         (certificate, key): (&Path, &Path),
         openssl: Option<&Path>,
@@ -49,8 +49,13 @@ impl Nginx {
         Ok(Self { _master: master, worker, port })
     }
 
+    /// The process that makes handshakes.
+    pub(in crate::bench) fn worker(&self) -> u32 {
+        self.worker
+    }
+
     /// CPU time that the worker used so far, ns.
-    pub(super) fn cpu(&self) -> Result<u64, BenchError> {
+    pub(in crate::bench) fn cpu(&self) -> Result<u64, BenchError> {
         cpu(self.worker, self.worker)
     }
 }
@@ -80,7 +85,7 @@ fn child_of(master: u32) -> Result<Option<u32>, BenchError> {
 }
 
 /// Full handshakes with that port for so many seconds, made on that core if one is given; how many there were.
-pub(super) fn handshakes(port: u16, seconds: u64, cpu: Option<usize>) -> Result<u64, BenchError> {
+pub(in crate::bench) fn handshakes(port: u16, seconds: u64, cpu: Option<usize>) -> Result<u64, BenchError> {
     let start = || {
         let mut command = on_core(cpu, "openssl");
         command.args(["s_time", "-new", "-tls1_3", "-connect", &format!("127.0.0.1:{port}")]);

@@ -2,6 +2,7 @@
 
 use crate::bench::BenchError;
 use crate::bench::keys::setup::{module, openssl_configuration};
+use crate::bench::nginx::server::Nginx;
 use crate::bench::programs::{self, certify, counted, done, free_port};
 use sidecore::client::{Admin, Options};
 use sidecore::config::{Config, KeysConfig};
@@ -108,11 +109,21 @@ impl House {
         Server::start(&self.certificate, &self.stored, Some(&self.configuration))
     }
 
+    /// nginx with one worker, which reads the key from its file, or has the service sign.
+    pub(super) fn nginx(&self, in_service: bool) -> Result<Nginx, BenchError> {
+        let (name, key, configuration) = if in_service {
+            ("nginx-with-service", &self.stored, Some(&*self.configuration))
+        } else {
+            ("nginx-with-file", &self.key, None)
+        };
+        Nginx::start(&self.file(name), (&self.certificate, key), configuration, None)
+    }
+
     /// One handshake, in which the certificate and the server's signature are verified.
-    pub(super) fn handshake(&self, server: &Server) -> Result<(), BenchError> {
+    pub(super) fn handshake(&self, port: u16) -> Result<(), BenchError> {
         let mut client = Command::new("openssl");
         client.args(["s_client", "-brief", "-verify_return_error", "-CAfile"]).arg(&self.certificate);
-        done(client.args(["-connect", &address(server.port)]))
+        done(client.args(["-connect", &address(port)]))
     }
 
     /// As many as one process makes in so many seconds, one after the other.

@@ -1,7 +1,7 @@
 //! What `sidecore set` changes while the service runs.
 
 use super::{Listener, Reply};
-use crate::config::{DeviceKind, HOPS, Setting, in_force};
+use crate::config::{DeviceAction, DeviceConfig, DeviceKind, HOPS, Setting, in_force};
 use crate::control::Refused;
 use crate::service::check_cpu;
 use crate::service::command::{LaneKey, SidecoreHandle};
@@ -15,50 +15,106 @@ const PATIENCE: Duration = Duration::from_secs(5);
 type Outcome = Result<(), String>;
 
 impl Listener {
-    pub(super) fn set(&mut self, key: LaneKey, text: &str) -> Result<Reply, Refused> {
+    /// Carries out settings, all of them or none: what may be refused is looked at before anything is changed, and what may
+    /// fail for want of memory or disk comes first and is undone.
+    pub(super) fn set(&mut self, key: LaneKey, texts: &[String]) -> Result<Reply, Refused> {
         self.administers(key, "change the service")?;
-        let mut note = None;
-        match Setting::parse(text)? {
+        let settings = texts.iter().map(|text| Setting::parse(text)).collect::<Result<Vec<_>, _>>();
+        let checked = settings.and_then(|mut settings| {
+            settings.sort_by_key(rank);
+            settings.iter().try_for_each(|setting| self.check(setting, &settings)).map(|()| settings)
+        });
+        let note = checked.and_then(|settings| self.apply_all(&settings));
+        self.publish_policies();
+        Ok(note.map(|note| note.map_or(Reply::Done, Reply::Noted))?)
+    }
+
+    fn apply_all(&mut self, settings: &[Setting]) -> Result<Option<String>, String> {
+        let (mut notes, mut kept) = (Vec::new(), false);
+        for (place, setting) in settings.iter().enumerate() {
+            match self.apply(setting) {
+                Ok(note) => notes.extend(note),
+                Err(why) if kept => return Err(format!("{why}; what was asked for beside it is in force in part")),
+                Err(why) => {
+                    settings[..=place].iter().for_each(|setting| self.undo(setting));
+                    return Err(why);
+                }
+            }
+            kept |= !matches!(setting, Setting::AddDevice(_));
+        }
+        Ok((!notes.is_empty()).then(|| notes.join("; ")))
+    }
+
+    /// Whether this can be done, as far as can be seen before.
+    fn check(&self, setting: &Setting, beside: &[Setting]) -> Outcome {
+        match setting {
+            Setting::AddDevice(device) => {
+                let same = |other: &&Setting| matches!(other, Setting::AddDevice(other) if other.name == device.name);
+                let known = device.kind == DeviceKind::Remote
+                    && self.setup.config.devices.iter().any(|other| other.name == device.name);
+                let taken = known || beside.iter().filter(same).count() > 1;
+                ensure!(!taken, "there is a device {:?} already: give this one another name", device.name);
+                device.cpu.map_or(Ok(()), check_cpu).map_err(|error| error.to_string())?;
+                let name = device.name.clone();
+                self.ask(of(device), move |reactor| reactor.place_for(&name).map(drop), |refused| refused == 0)
+            }
+            Setting::Device(name, _) if beside.iter().any(|other| adds(other, name)) => Ok(()),
+            Setting::Device(name, action) => {
+                let (name, action) = (name.clone(), *action);
+                self.ask_any(move |reactor| reactor.find(&name, action).map(drop))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn apply(&mut self, setting: &Setting) -> Result<Option<String>, String> {
+        match setting.clone() {
             Setting::Notify(hop, notify) => {
                 self.setup.config.notify.set(hop, notify);
                 let hops = self.setup.config.notify;
-                self.setup.sidecores.iter().for_each(|sidecore| sidecore.send(move |reactor| reactor.set_notify(hops)));
-                note = self.parking(hop);
+                self.have_all(move |reactor| reactor.set_notify(hops));
+                return Ok(self.parking(hop));
             }
             Setting::Balance(balance) => {
                 self.setup.config.balance = balance;
-                self.setup
-                    .sidecores
-                    .iter()
-                    .for_each(|sidecore| sidecore.send(move |reactor| reactor.set_balance(balance)));
+                self.have_all(move |reactor| reactor.set_balance(balance));
             }
             Setting::Order(order) => {
                 self.setup.config.order = order;
-                self.setup.sidecores.iter().for_each(|sidecore| sidecore.send(move |reactor| reactor.set_order(order)));
+                self.have_all(move |reactor| reactor.set_order(order));
             }
-            Setting::AddDevice(device) if device.kind == DeviceKind::Remote => {
-                let taken = self.setup.config.devices.iter().any(|other| other.name == device.name);
-                ensure!(!taken, "there is a device {:?} already: give this one another name", device.name);
-                // It is there when its gateway is.
-                self.setup.config.devices.push(device);
-            }
+            Setting::Limit(limit, value) => self.setup.config.limits.set(limit, value)?,
+            // It is there when its gateway is.
+            Setting::AddDevice(device) if device.kind == DeviceKind::Remote => self.setup.config.devices.push(device),
             Setting::AddDevice(device) => {
-                device.cpu.map_or(Ok(()), check_cpu).map_err(|error| error.to_string())?;
-                let only = device.sidecore;
-                let on = |index: usize| only.is_none_or(|sidecore| sidecore == index);
-                let add = move |reactor: &mut Reactor| reactor.add_device(&device);
-                self.ask(on, add, |refused| refused == 0)?;
+                self.ask(of(&device), move |reactor| reactor.add_device(&device), |refused| refused == 0)?;
             }
             Setting::EndRecord => self.end_record()?,
-            Setting::Device(name, action) => {
-                // A device of one sidecore is unknown to the others: one that knows it is enough.
-                let sidecores = self.setup.sidecores.len();
-                let act = move |reactor: &mut Reactor| reactor.device_action(&name, action);
-                self.ask(|_| true, act, |refused| refused < sidecores)?;
-            }
+            Setting::Device(name, action) => self.ask_any(move |reactor| reactor.device_action(&name, action))?,
         }
-        self.publish_policies();
-        Ok(note.map_or(Reply::Done, Reply::Noted))
+        Ok(None)
+    }
+
+    /// Takes a device away that was added a moment ago, from each sidecore that has it.
+    fn undo(&mut self, setting: &Setting) {
+        let Setting::AddDevice(device) = setting else { return };
+        if device.kind == DeviceKind::Remote {
+            self.setup.config.devices.retain(|other| other.name != device.name);
+        } else {
+            let name = device.name.clone();
+            // A sidecore that had no room for it does not know it.
+            let _ = self.ask_any(move |reactor| reactor.device_action(&name, DeviceAction::Remove));
+        }
+    }
+
+    fn have_all(&self, act: impl Fn(&mut Reactor) + Clone + Send + 'static) {
+        self.setup.sidecores.iter().for_each(|sidecore| sidecore.send(act.clone()));
+    }
+
+    /// A device of one sidecore is unknown to the others: one that knows it is enough.
+    fn ask_any(&self, act: impl Fn(&mut Reactor) -> Outcome + Clone + Send + 'static) -> Outcome {
+        let sidecores = self.setup.sidecores.len();
+        self.ask(|_| true, act, |refused| refused < sidecores)
     }
 
     /// Which of these hops park under a policy that spins, and why.
@@ -126,6 +182,26 @@ impl Listener {
         let mut refusals: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
         if fine(refusals.len()) { Ok(()) } else { Err(refusals.swap_remove(0)) }
     }
+}
+
+/// What may fail comes before what cannot be undone, and that before what cannot fail.
+fn rank(setting: &Setting) -> u32 {
+    match setting {
+        Setting::AddDevice(_) => 0,
+        Setting::EndRecord => 1,
+        Setting::Device(..) => 2,
+        Setting::Notify(..) | Setting::Balance(_) | Setting::Order(_) | Setting::Limit(..) => 3,
+    }
+}
+
+/// The sidecores that get this device.
+fn of(device: &DeviceConfig) -> impl Fn(usize) -> bool + use<> {
+    let only = device.sidecore;
+    move |index| only.is_none_or(|sidecore| sidecore == index)
+}
+
+fn adds(setting: &Setting, name: &str) -> bool {
+    matches!(setting, Setting::AddDevice(device) if device.name == name && device.kind != DeviceKind::Remote)
 }
 
 /// Has the sidecore do this, and waits for the answer.

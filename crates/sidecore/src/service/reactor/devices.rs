@@ -101,12 +101,7 @@ impl Reactor {
     }
 
     fn enter(&mut self, config: &DeviceConfig, remote: Option<(LaneKey, Remote)>) -> Result<(), String> {
-        let taken = |(index, device): (usize, &Device)| device.name == config.name && self.is_there(index);
-        let (name, taken) = (&config.name, self.hands.devices.iter().enumerate().any(taken));
-        ensure!(!taken, "there is a device {name:?} already: give this one another name");
-        let index = self.sidecore.dispatch().next_device().ok_or_else(|| {
-            format!("a sidecore has at most {MAX_DEVICES} devices at a time: remove one before adding {name:?}")
-        })?;
+        let index = self.place_for(&config.name)?;
         let gateway = remote.as_ref().map(|(gateway, _)| *gateway);
         let (port, rates) = match remote {
             Some((_, port)) => {
@@ -134,6 +129,19 @@ impl Reactor {
             None => self.hands.devices.push(device),
         }
         Ok(())
+    }
+
+    /// The number that a device of this name would get.
+    ///
+    /// # Errors
+    /// There is one of this name, or no room.
+    pub(in crate::service) fn place_for(&self, name: &str) -> Result<usize, String> {
+        let taken = |(index, device): (usize, &Device)| device.name == name && self.is_there(index);
+        let taken = self.hands.devices.iter().enumerate().any(taken);
+        ensure!(!taken, "there is a device {name:?} already: give this one another name");
+        self.sidecore.dispatch().next_device().ok_or_else(|| {
+            format!("a sidecore has at most {MAX_DEVICES} devices at a time: remove one before adding {name:?}")
+        })
     }
 
     fn port(&self, config: &DeviceConfig) -> Result<(Option<Box<dyn Port>>, Rates), String> {
@@ -168,23 +176,33 @@ impl Reactor {
 
     /// What `sidecore set device.NAME=…` asks for.
     pub(in crate::service) fn device_action(&mut self, name: &str, action: DeviceAction) -> Result<(), String> {
-        let state = |index: &usize| self.sidecore.dispatch().device_state(*index);
-        let mut found = (0..self.hands.devices.len()).rev().filter(|index| self.hands.devices[*index].name == name);
-        let Some(index) = found.find(|index| state(index) != DeviceState::Gone) else {
-            let here = (0..self.hands.devices.len()).filter(|index| state(index) != DeviceState::Gone);
-            let names: Vec<&str> = here.map(|index| self.hands.devices[index].name.as_str()).collect();
-            return Err(format!("no device {name:?} here; there are {names:?}"));
-        };
+        let index = self.find(name, action)?;
         match action {
             DeviceAction::Drain => self.sidecore.drain(index),
-            DeviceAction::Remove => self.sidecore.remove(&mut self.hands, index),
-            DeviceAction::Kill if self.hands.devices[index].port.is_none() => {
-                return Err(format!("{name:?} is the sidecore itself: drain it instead"));
+            DeviceAction::Activate => {
+                let stays = self.sidecore.activate(index);
+                ensure!(stays, "{name:?} is taken away as soon as it is empty: add another device");
             }
+            DeviceAction::Remove => self.sidecore.remove(&mut self.hands, index),
             DeviceAction::Kill => self.sidecore.kill(&mut self.hands, index),
         }
         self.hands.devices[index].publish(self.sidecore.dispatch(), index);
         Ok(())
+    }
+
+    /// The device of this name.
+    ///
+    /// # Errors
+    /// There is none, or this cannot be done with it.
+    pub(in crate::service) fn find(&self, name: &str, action: DeviceAction) -> Result<usize, String> {
+        let there = || (0..self.hands.devices.len()).filter(|index| self.is_there(*index));
+        let Some(index) = there().rev().find(|index| self.hands.devices[*index].name == name) else {
+            let names: Vec<&str> = there().map(|index| self.hands.devices[index].name.as_str()).collect();
+            return Err(format!("no device {name:?} here; there are {names:?}"));
+        };
+        let dies = action == DeviceAction::Kill;
+        ensure!(!dies || self.hands.devices[index].port.is_some(), "{name:?} is the sidecore itself: drain it instead");
+        Ok(index)
     }
 }
 

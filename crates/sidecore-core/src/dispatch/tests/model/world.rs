@@ -76,6 +76,7 @@ impl World {
             }
             Event::Join { classes, depth } => self.join(classes, depth),
             Event::Drain(index) => with(device(&[DeviceState::Active], index), |device| self.drain(device)),
+            Event::Activate(index) => with(device(&[DeviceState::Draining], index), |device| self.activate(device)),
             Event::Lose(index) => with(device(&ALIVE, index), |device| self.lose(device)),
             Event::Rescue(index, most) => with(device(&[DeviceState::Gone], index), |device| self.rescue(device, most)),
             Event::Retry(index) => with(waiting(index), |ticket| self.replace(ticket)),
@@ -242,6 +243,11 @@ impl World {
     fn drain(&mut self, device: usize) {
         self.dispatch.drain(device);
         self.oracle.units[device].state = DeviceState::Draining;
+    }
+
+    fn activate(&mut self, device: usize) {
+        self.dispatch.activate(device);
+        self.oracle.units[device].state = DeviceState::Active;
     }
 
     fn lose(&mut self, device: usize) {
