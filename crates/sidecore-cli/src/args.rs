@@ -2,7 +2,7 @@
 
 pub(crate) mod keys;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use sidecore::sockets::protocol;
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -75,6 +75,36 @@ pub(crate) struct Serve {
     /// The passphrase of the stored keys, whatever the configuration says
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
+    /// How the log's lines look, on standard error
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log: LogFormat,
+    /// What matters less than that is left out of the log
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
+    pub(crate) log_level: LogLevel,
+}
+
+/// How the lines of a log look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people; where the journal listens, with the level that it reads
+    Text,
+    /// One object a line
+    Json,
+}
+
+/// What a log's line is at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    /// Something is lost that somebody must bring back
+    Error,
+    /// Something is not as it should be
+    Warning,
+    /// What administrators did: start, stop, settings, keys
+    Notice,
+    /// What clients were refused
+    Info,
+    /// Clients that come and go
+    Debug,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@ mod export;
 mod get;
 mod keys;
 mod launch;
+mod log;
 mod output;
 mod reload;
 mod serve;

@@ -1,16 +1,20 @@
 //! `sidecore serve`: the service in its sandbox, until a signal ends it.
 
 use crate::args::Serve;
-use crate::output;
+use crate::log::Log;
 use sd_notify::NotifyState;
 use sidecore::config::{Config, Waiters, in_force, socket_of_environment};
 use sidecore::core::session::Class;
+use sidecore::events;
 use sidecore::sandbox;
 use sidecore::service::Service;
 use sidecore::sockets::Sockets;
 use sidecore::sys::cpu;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::signal_name;
+use std::any::Any;
+use std::panic::{self, PanicHookInfo};
 use std::path::Path;
 use std::thread;
 
@@ -26,12 +30,17 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     }
     // Before the threads start, so that none of them takes the signal.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
-    end_with_any_thread();
-    if config.sockets.is_some() { serve_sockets(&config, args, signals) } else { serve_keys(config, args, signals) }
+    let log = Log::collect(args)?;
+    end_with_any_thread(log.flusher());
+    if config.sockets.is_some() {
+        serve_sockets(&config, args, signals, &log)
+    } else {
+        serve_keys(config, args, signals, &log)
+    }
 }
 
 /// Keys and requests, over lanes.
-fn serve_keys(mut config: Config, args: &Serve, signals: Signals) -> Result<(), String> {
+fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), String> {
     let unserved = config.unserved();
     if args.passphrase_file.is_some() {
         config.keys.passphrase_file.clone_from(&args.passphrase_file);
@@ -39,6 +48,8 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals) -> Result<(), 
     // Before the user changes: the file may be root's.
     let passphrase = config.keys.passphrase()?;
     let mut sandbox = sandbox::enter(&config)?;
+    log.write()?;
+    events::start(env!("CARGO_PKG_VERSION"), &config);
     let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
     let service = Service::start_with(config, passphrase.as_ref()).map_err(|error| error.to_string())?;
     drop(passphrase);
@@ -46,21 +57,22 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals) -> Result<(), 
     sandbox.filter_calls(&service)?;
     warn(sandbox.warnings().iter().chain(&refused(&unserved)));
     if let Some(changes) = service.key_changes() {
-        // Whoever compares it with the last one sees an old copy of the directory.
-        output::tell(format_args!("keys at rest are of change {changes}"));
+        events::keys_at_rest(changes);
     }
     until_a_signal(&policies, service.socket(), signals);
     Ok(())
 }
 
 /// Programs' sockets, without keys.
-fn serve_sockets(config: &Config, args: &Serve, signals: Signals) -> Result<(), String> {
+fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), String> {
     if args.passphrase_file.is_some() {
         return Err(
             "--passphrase-file with a section [sockets]: the service of sockets has no keys, leave it out".to_owned()
         );
     }
     let mut sandbox = sandbox::enter(config)?;
+    log.write()?;
+    events::start(env!("CARGO_PKG_VERSION"), config);
     let waits = [Some(config.notify.service), None, None, None];
     let [parked, ..] = Waiters::of(config, &cpu::allowed()).parked(waits);
     let policy = format!("service {}", in_force(waits[0], parked.as_deref()));
@@ -69,7 +81,6 @@ fn serve_sockets(config: &Config, args: &Serve, signals: Signals) -> Result<(), 
     sandbox.filter_calls_of_sockets(&sockets)?;
     warn(sandbox.warnings().iter());
     if let Some(warnings) = sockets.take_warnings() {
-        // Who reads standard error may be slow, and the service waits for nobody.
         let tell = thread::Builder::new().name("warnings".to_owned());
         tell.spawn(move || warnings.iter().for_each(|warning| warn([warning].iter()))).map_err(|e| e.to_string())?;
     }
@@ -83,30 +94,39 @@ fn ready() {
 }
 
 fn warn<'a>(warnings: impl Iterator<Item = &'a String>) {
-    warnings.for_each(|warning| output::tell(format_args!("warning: {warning}")));
+    warnings.for_each(|warning| events::warning(warning));
 }
 
 fn until_a_signal(policies: &str, socket: &Path, mut signals: Signals) {
-    output::tell(format_args!("notify: {policies}"));
-    output::tell(format_args!("serving at {}", socket.display()));
+    events::policies(policies);
+    events::ready(socket);
+    let mut ending = None;
     for signal in signals.forever() {
         if signal != SIGHUP {
+            ending = signal_name(signal);
             break;
         }
-        output::tell(
+        events::warning(
             "SIGHUP changes nothing, since the sandbox keeps the configuration out of reach: run `sidecore reload --config FILE`",
         );
     }
-    output::tell("stopping");
+    events::stop(ending.unwrap_or("no signal"));
 }
 
 /// A service that lacks one of its threads looks alive and answers nobody: it ends, and whoever supervises it starts another.
-fn end_with_any_thread() {
-    let tell = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        tell(panic);
+fn end_with_any_thread(flush: impl Fn() + Send + Sync + 'static) {
+    panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map_or_else(String::new, ToString::to_string);
+        events::panic(thread::current().name().unwrap_or_default(), &place, words(panic));
+        flush();
         std::process::abort();
     }));
+}
+
+fn words<'p>(panic: &'p PanicHookInfo<'_>) -> &'p str {
+    let what: &dyn Any = panic.payload();
+    let text = what.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| what.downcast_ref::<&str>().copied()).unwrap_or_default()
 }
 
 /// What to say of operations that no device does.

@@ -14,4 +14,4 @@ pub use file::{MAX_KEY_FILE, read_private_key};
 pub(crate) use material::{Material, public_part};
 pub use public::read_public_key;
 pub use sidecore_client::keys::*;
-pub(crate) use store::{Changed, Ready, Store};
+pub(crate) use store::{Changed, Described, Ready, Store};

@@ -12,6 +12,7 @@ pub mod config;
 pub mod counters;
 mod device;
 pub mod engine;
+pub mod events;
 mod ffi;
 pub mod keys;
 pub mod sandbox;

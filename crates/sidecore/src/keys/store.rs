@@ -8,7 +8,9 @@ use crate::control::{Ground, Refused};
 use crate::engine::crypto::Session;
 use crate::spec::{DecryptionPadding, Scheme, Secret};
 use crate::sys::peer::{Asker, Peer};
+use aws_lc_rs::digest::{SHA256, digest};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::sync::Arc;
 
 /// Sessions of one key that are kept for the next lane. A client that asks for more schemes than that gets sessions of
@@ -45,6 +47,14 @@ pub(crate) struct Changed<T> {
     pub(crate) what: T,
     /// What its asker is told in the place of success: the change was made, but something is not certain.
     pub(crate) doubt: Option<Reason>,
+}
+
+/// A key, and its public part in few letters.
+#[derive(Clone, Debug)]
+pub(crate) struct Described {
+    pub(crate) entry: KeyEntry,
+    /// `sha256:` and the digest of its `SubjectPublicKeyInfo` in DER.
+    pub(crate) fingerprint: String,
 }
 
 /// Where keys are, beside this memory.
@@ -303,9 +313,16 @@ impl Store {
     }
 
     /// Takes back the keys at rest, and says what became of them.
-    pub(crate) fn take_back(&mut self, Resealed { vault, done }: Resealed) -> Result<(), Reason> {
+    /// They may be sealed anew with a doubt about it.
+    pub(crate) fn take_back(&mut self, Resealed { vault, done }: Resealed) -> Result<Doubt, Reason> {
         self.rest = Rest::Vault(vault);
-        done?.map_or(Ok(()), Err)
+        done
+    }
+
+    /// A key as the log has it.
+    pub(crate) fn describe(&self, name: &str) -> Option<Described> {
+        let key = self.keys.get(name)?;
+        Some(Described { entry: key.entry(name, self.is_at_rest()), fingerprint: fingerprint(&key.material.public) })
     }
 
     fn usable(&self, name: &str, asker: &Asker) -> Result<&Key, Refused> {
@@ -366,6 +383,14 @@ impl Key {
         let unused = self.sessions.iter().position(|(_, session)| Arc::strong_count(session) == 1);
         unused.map(|at| self.sessions.remove(at)).is_some()
     }
+}
+
+fn fingerprint(public: &[u8]) -> String {
+    let mut text = "sha256:".to_owned();
+    for byte in digest(&SHA256, public).as_ref() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// A label is of any length that a message has: what is kept is not.

@@ -3,6 +3,7 @@
 use super::sessions::Sessions;
 use crate::counters::LaneBlock;
 use crate::device::Said;
+use crate::events::Loss;
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::flag::Flag;
@@ -48,6 +49,8 @@ pub(super) enum Event {
     SessionClosed(LaneKey),
     /// The link of this gateway says something.
     Gateway(LaneKey, Said),
+    /// A device of this sidecore is gone.
+    DeviceLost { device: String, sidecore: usize, loss: Loss },
 }
 
 /// What a sidecore is to do between two requests.

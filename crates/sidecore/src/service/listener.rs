@@ -7,6 +7,7 @@
 //! [`Closer`]: both can take as long as a client likes.
 
 mod attach;
+mod audit;
 mod connections;
 mod gateways;
 mod keys;
@@ -25,12 +26,14 @@ use crate::config::Config;
 use crate::control::Refused;
 use crate::control::{self, Reply, Request, Token};
 use crate::counters::{Counters, LaneCounter, report};
+use crate::events;
 use crate::keys::{Material, Store, public_part};
 use crate::spec::KeyToken;
 use crate::sys::peer::Credentials;
 use crate::sys::poller::{BATCH, Poller};
 use crate::sys::{clock, message, wake};
 use attach::Attached;
+use audit::{Complaints, complaints};
 use connections::{Ending, receive_request};
 use gateways::Gateway;
 use keys::OwnKey;
@@ -147,6 +150,8 @@ pub(super) struct Listener {
     /// Connections that serve remote devices.
     gateways: HashMap<LaneKey, Gateway>,
     closer: Closer,
+    /// What was told of refusals and faults.
+    complaints: Complaints,
 }
 
 impl Listener {
@@ -189,6 +194,7 @@ impl Listener {
             watched: HashMap::new(),
             processes: HashMap::new(),
             tokens: HashMap::new(),
+            complaints: complaints(),
         };
         listener.publish_policies();
         for (place, name) in listener.setup.store.places() {
@@ -204,6 +210,7 @@ impl Listener {
             let now = clock::now();
             if now >= publish_at {
                 self.publish(now);
+                self.tell_overdue(now);
                 publish_at = now + PUBLISH;
             }
             let idle = self.turns.is_empty() && !events_wait;
@@ -282,13 +289,20 @@ impl Listener {
     fn heard(&mut self, event: Event) {
         match event {
             Event::Fault(key, fault, left) => {
-                self.lane_ended(key, &format!("its client broke the protocol ({})", fault.name()), left);
+                let why = format!("its client broke the protocol ({})", fault.name());
+                self.tell_fault(key, &why);
+                self.lane_ended(key, &why, left);
             }
-            Event::NoRoom(key, left) => self.lane_ended(key, "the sidecore's tables are full", left),
+            Event::NoRoom(key, left) => {
+                let why = "the sidecore's tables are full";
+                self.tell_refusal(key, &Reply::Refused(Refused::limit(why)));
+                self.lane_ended(key, why, left);
+            }
             Event::LaneClosed(key, left) => self.dispose(key, left),
             Event::Freed(key) => self.freed(key),
             Event::SessionClosed(key) => self.conclude(key, &Reply::Done),
             Event::Gateway(key, said) => self.gateway_said(key, said),
+            Event::DeviceLost { device, sidecore, loss } => events::device_lost(&device, sidecore, loss),
         }
     }
 
@@ -335,8 +349,11 @@ impl Listener {
         Ok(())
     }
 
-    fn refuse_for_good(&self, key: LaneKey, why: Refused) -> io::Result<()> {
-        let _ = self.reply(key, &Reply::Refused(why));
+    fn refuse_for_good(&mut self, key: LaneKey, why: Refused) -> io::Result<()> {
+        self.tell_fault(key, &why);
+        if let Some(connection) = self.connections.get(&key) {
+            let _ = control::send(&connection.socket, &Reply::Refused(why), &[]);
+        }
         Err(io::ErrorKind::PermissionDenied.into())
     }
 
@@ -354,7 +371,7 @@ impl Listener {
             Request::OpenSession(spec) => self.open_session(key, spec),
             // The sidecore says when it is: no request that follows may still find the session.
             Request::CloseSession { handle } => self.close_session(key, handle).map(|()| None),
-            Request::Set(texts) => self.set(key, &texts).map(Some),
+            Request::Set(texts) => self.set_and_tell(key, &texts).map(Some),
             Request::Settings => Ok(Some(Reply::Settings(self.setup.config.settings()))),
             Request::KeyInfo { name } => self.key_info(key, &name).map(|info| Some(Reply::KeyInfo(info))),
             Request::Keys(command) => self.keys(key, command),
@@ -390,11 +407,12 @@ impl Listener {
         }
     }
 
-    fn reply(&self, key: LaneKey, reply: &Reply) -> io::Result<()> {
+    fn reply(&mut self, key: LaneKey, reply: &Reply) -> io::Result<()> {
         self.reply_with(key, reply, &[])
     }
 
-    fn reply_with(&self, key: LaneKey, reply: &Reply, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    fn reply_with(&mut self, key: LaneKey, reply: &Reply, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.tell_refusal(key, reply);
         let connection = self.connections.get(&key).ok_or(io::ErrorKind::NotConnected)?;
         control::send(&connection.socket, reply, fds)
     }

@@ -13,6 +13,7 @@ use super::sessions::Sessions;
 use crate::config::{Config, NotifyConfig, Place, Waiters};
 use crate::counters::{Counters, SidecoreCounter};
 use crate::device::Request;
+use crate::events;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu};
 use hands::Hands;
@@ -87,8 +88,7 @@ impl Reactor {
         if let (Some(tape), Some(path)) = (self.sidecore.end_record(), setup.config.record_path(setup.index))
             && let Err(error) = write_record(&path, *tape)
         {
-            // Nobody is left who could be told, and perhaps nobody reads this either.
-            let _ = writeln!(io::stderr(), "sidecore: the record {}: {error}", path.display());
+            events::record_not_written(&path, &error);
         }
     }
 

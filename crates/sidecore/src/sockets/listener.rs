@@ -6,6 +6,7 @@ use super::Shared;
 use super::ledger::Kind;
 use super::user::{Alive, User};
 use crate::control;
+use crate::events;
 use crate::service::closer::Closer;
 use crate::sys::packet::MAX_PACKET;
 use crate::sys::poller::Poller;
@@ -13,6 +14,7 @@ use crate::sys::{clock, message, packet, peer, wake};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use sidecore_client::sockets::protocol::Reply;
+use sidecore_core::policy::rate::{Pace, RateLimit};
 use sidecore_core::time::Nanos;
 use std::collections::HashMap;
 use std::io;
@@ -30,6 +32,10 @@ const PAUSE: Nanos = 100_000_000;
 const WARN_EVERY: Nanos = 60_000_000_000;
 /// Messages of a connection that is declined, which are looked at for descriptors.
 const HEARD: usize = 16;
+/// How often one user's declined programs are told.
+const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 64 };
+/// Why programs are declined: the service, or the system, has no room for them.
+const REASON: &str = "limit";
 /// The user of a connection of whom the kernel does not say whose it is.
 const NOBODY: u32 = u32::MAX;
 
@@ -51,6 +57,8 @@ pub(super) struct Listener {
     warnings: SyncSender<String>,
     /// When they were told last.
     warned: Option<Nanos>,
+    /// What was told of programs that were declined, by user.
+    declines: RateLimit<u32>,
 }
 
 impl Listener {
@@ -67,7 +75,19 @@ impl Listener {
         poller.add_edge(&shared.wake, WAKE)?;
         let declined = if message::refuses_descriptors(&socket) { None } else { Some(Closer::of_uncounted()?) };
         let (users, spare) = (HashMap::new(), wake::event().ok());
-        Ok(Self { shared, socket, poller, users, alive, spare, declined, resumes: None, warnings, warned: None })
+        Ok(Self {
+            shared,
+            socket,
+            poller,
+            users,
+            alive,
+            spare,
+            declined,
+            resumes: None,
+            warnings,
+            warned: None,
+            declines: RateLimit::new(PACE),
+        })
     }
 
     /// Accepts until the service ends, and has all threads end.
@@ -81,6 +101,9 @@ impl Listener {
                     self.pause(error);
                 }
             }
+        }
+        while let Some(quiet) = self.declines.rest() {
+            events::suppressed(quiet.of, Some(REASON), quiet.count);
         }
         self.users.values().for_each(|user| user.ring());
     }
@@ -182,10 +205,14 @@ impl Listener {
     }
 
     /// Says why there is no connection. Nothing to do where the program does not even take that.
-    fn decline(&self, socket: OwnedFd, why: String) {
+    fn decline(&mut self, socket: OwnedFd, why: String) {
+        let (uid, pid) = peer::credentials(&socket).map_or((NOBODY, 0), |peer| (peer.uid, peer.pid));
+        if let Some(suppressed) = self.declines.tell(clock::now(), uid) {
+            events::refused(uid, pid, REASON, &why, suppressed);
+        }
         let _ = control::send(&socket, &Reply::Refused(why), &[]);
         if let Some(declined) = self.declined.as_ref().filter(|_| may_hold_descriptors(&socket)) {
-            declined.close_uncounted(peer::credentials(&socket).map_or(NOBODY, |peer| peer.uid), socket);
+            declined.close_uncounted(uid, socket);
         }
     }
 }

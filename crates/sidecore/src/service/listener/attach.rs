@@ -6,6 +6,7 @@ use crate::config::Sidecores;
 use crate::control::Refused;
 use crate::control::{Attach, Token};
 use crate::counters::LaneBlock;
+use crate::events;
 use crate::service::command::{ClientKey, Lane, LaneKey};
 use crate::service::quotas::NoRoom;
 use crate::service::sessions::Sessions;
@@ -92,6 +93,7 @@ impl Listener {
             doorbell,
             wake: writer,
         };
+        events::client_attached(client.0, client.1, name, sidecore);
         let limits = self.setup.config.limits_of(client.0);
         let (weight, credit) = (limits.weight, limits.in_flight);
         let client_name = u64::from(client.0) << 32 | u64::from(client.1);

@@ -3,6 +3,7 @@
 use super::attach::no_descriptor;
 use super::{Attached, Connection, Listener, Reply, Request, Work};
 use crate::control::{self, Refused};
+use crate::events;
 use crate::service::closer::Remains;
 use crate::service::command::{ClientKey, Lane, LaneKey};
 use crate::sys::message::{self, Heard};
@@ -81,15 +82,15 @@ impl Listener {
 
     fn accepted(&mut self, socket: OwnedFd) {
         let client = match peer::credentials(&socket) {
-            Ok(Credentials { pid: 0, uid, .. }) => return self.decline(uid, socket, HIDDEN.into()),
+            Ok(Credentials { pid: 0, uid, .. }) => return self.decline((uid, 0), socket, HIDDEN.into()),
             Ok(Credentials { pid, uid, .. }) => (uid, pid),
-            Err(error) => return self.decline(u32::MAX, socket, error.to_string().into()),
+            Err(error) => return self.decline((u32::MAX, 0), socket, error.to_string().into()),
         };
         if socket.as_raw_fd() >= self.reserved && !self.setup.store.is_master(client.0) {
-            return self.decline(client.0, socket, no_descriptor());
+            return self.decline(client, socket, no_descriptor());
         }
         if let Err(why) = self.quotas.connect(client) {
-            return self.decline(client.0, socket, why);
+            return self.decline(client, socket, why);
         }
         let key = self.number();
         let polled = self.poller.add_once(&socket, key);
@@ -105,18 +106,19 @@ impl Listener {
         if self.spare.take().is_some()
             && let Ok(socket) = packet::accept(&self.setup.socket)
         {
-            let user = peer::credentials(&socket).map_or(u32::MAX, |peer| peer.uid);
-            self.decline(user, socket, no_descriptor());
+            let client = peer::credentials(&socket).map_or((u32::MAX, 0), |peer| (peer.uid, peer.pid));
+            self.decline(client, socket, no_descriptor());
         }
         self.spare = wake::event().ok();
     }
 
     /// Says why there is no connection. Nothing to do where the client does not even take that.
-    fn decline(&self, user: u32, socket: OwnedFd, why: Refused) {
+    fn decline(&mut self, client: ClientKey, socket: OwnedFd, why: Refused) {
+        self.tell_refused(client, &why);
         let _ = control::send(&socket, &Reply::Refused(why), &[]);
         // Nothing that takes long to close can be in it where the kernel takes no descriptors for it.
         if !self.refuses_descriptors {
-            self.closer.close(user, Remains { rest: vec![Box::new(socket)], ..Remains::default() });
+            self.closer.close(client.0, Remains { rest: vec![Box::new(socket)], ..Remains::default() });
         }
     }
 
@@ -140,6 +142,7 @@ impl Listener {
             self.ending.insert(key, Ending { client, remains: Some(remains), lane: None });
             return self.dispose(key, None);
         };
+        events::client_left(client.0, client.1, sidecore);
         self.setup.sidecores[sidecore].send(move |reactor| reactor.end_lane(key));
         self.tokens.remove(&token);
         counters.close();
@@ -197,6 +200,7 @@ impl Listener {
 
     /// The service ends: nothing is closed here, for that could take long.
     pub(super) fn leave(mut self) {
+        self.tell_rest();
         let keys: Vec<LaneKey> = self.connections.keys().copied().collect();
         for key in keys {
             self.disconnect(key);

@@ -2,17 +2,18 @@
 //!
 //! A connection that became a gateway's is not read here any more: its link does that, and tells what becomes of it.
 
+use super::audit::Complaint;
 use super::{Listener, Reply};
 use crate::config::{DeviceConfig, DeviceKind, Waiters};
 use crate::control::Refused;
 use crate::device::{Control, Fault, LinkOptions, Remote, Said};
+use crate::events;
 use crate::service::command::{Event, LaneKey};
 use crate::service::reactor::Reactor;
 use crate::sys::{cpu, wake};
 use sidecore_client::gateway::{Hello, MAX_OFFERS, VERSION, Welcome};
 use sidecore_core::time::Nanos;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::sync::Arc;
 
 /// A gateway that is connected.
@@ -87,7 +88,9 @@ impl Listener {
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.busy = true;
         }
-        log(&format!("device {name:?} has a gateway: process {process} of user {user}"));
+        if let Some(suppressed) = self.complains(Complaint::Gateway, user) {
+            events::gateway_connected(name, (user, process), suppressed);
+        }
         self.gateways.insert(key, Gateway { device, control, offers: BTreeMap::new(), doubted: false });
         Ok(())
     }
@@ -130,11 +133,17 @@ impl Listener {
                     self.setup.sidecores[0].send(Reactor::count_wrong_answer);
                 }
                 if let Some(gateway) = self.gateways.remove(&key) {
-                    let what = if fault == Fault::Gone { "has lost its gateway" } else { "has given its gateway up" };
-                    log(&format!("device {:?} {what}: {why}", gateway.device.name));
+                    self.tell_lost(key, &gateway.device.name, &why);
                 }
                 self.disconnect(key);
             }
+        }
+    }
+
+    fn tell_lost(&mut self, key: LaneKey, device: &str, why: &str) {
+        let client = self.connections.get(&key).map_or((u32::MAX, 0), |connection| connection.client);
+        if let Some(suppressed) = self.complains(Complaint::Gateway, client.0) {
+            events::gateway_lost(device, client, why, suppressed);
         }
     }
 
@@ -144,11 +153,7 @@ impl Listener {
         let Some(gateway) = self.gateways.get_mut(&key) else { return };
         if place.is_none() && exists && !gateway.doubted {
             gateway.doubted = true;
-            log(&format!(
-                "the gateway of device {:?} offers key {name:?}, which is another key here or is here only: it is not asked for \
-                 it; see `sidecore keys list`",
-                gateway.device.name
-            ));
+            events::gateway_doubted(&gateway.device.name, &name);
         }
         if gateway.offers.len() >= MAX_OFFERS && !gateway.offers.contains_key(&name) {
             return;
@@ -179,9 +184,4 @@ impl Listener {
             sidecore.send(move |reactor| reactor.hold(gateway, place, holds));
         }
     }
-}
-
-fn log(line: &str) {
-    // Perhaps nobody reads it.
-    let _ = writeln!(io::stderr(), "sidecore: {line}");
 }

@@ -5,9 +5,11 @@
 //! asked has ended does not end it.
 
 use super::attach::random;
+use super::audit::Change;
 use super::{Listener, Reply, then};
 use crate::control::{Ground, Refused};
 use crate::engine::crypto::Session;
+use crate::events;
 use crate::keys::{Acl, Changed, KeyCommand, KeyInfo, Kind, Material};
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::sessions::Sessions;
@@ -49,45 +51,41 @@ impl Listener {
         let has_lane = self.connections.get(&key).is_some_and(|connection| connection.attached.is_some());
         ensure!(!has_lane, "a connection that has a lane cannot {what}: use one without");
         let master = self.asker(key)?.peers().all(|peer| self.setup.store.is_master(peer.uid));
-        ensure!(master, "only root and the service's own user may {what}");
-        Ok(())
+        if master {
+            return Ok(());
+        }
+        Err(Refused::new(Ground::NotAllowed, format!("only root and the service's own user may {what}")))
     }
 
     /// `None`: the answer comes later.
     pub(super) fn keys(&mut self, key: LaneKey, command: KeyCommand) -> Result<Option<Reply>, Refused> {
         self.administers(key, "see and change the keys")?;
         let deletes = matches!(command, KeyCommand::Delete { .. });
+        let change = self.change_of(key, &command);
         let Changed { what: place, doubt } = match command {
             KeyCommand::Import { name, pkcs8, acl } => {
                 // Before the key is looked at, for that takes longer.
                 self.setup.store.check_new(&name, &acl)?;
-                self.opener.order(self.user(key), key, move || {
-                    let material = Material::read(pkcs8)?;
-                    Ok(then(move |listener| {
-                        listener.administers(key, "see and change the keys")?;
-                        listener.stored(&name, material, acl)
-                    }))
-                });
+                let change = self.change("key-imported", key, &name);
+                let store = move |listener: &mut Self, material| listener.stored(&change, &name, material, acl);
+                self.read(key, move || Material::read(pkcs8), store);
                 return Ok(None);
             }
             KeyCommand::Replace { name, pkcs8 } => {
                 self.setup.store.check_replaceable(&name)?;
-                self.opener.order(self.user(key), key, move || {
-                    let material = Material::read(pkcs8)?;
-                    Ok(then(move |listener| {
-                        listener.administers(key, "see and change the keys")?;
-                        listener.replaced(&name, material)
-                    }))
-                });
+                let change = self.change("key-replaced", key, &name);
+                let replace = move |listener: &mut Self, material| listener.replaced(&change, &name, material);
+                self.read(key, move || Material::read(pkcs8), replace);
                 return Ok(None);
             }
             KeyCommand::Generate { name, kind, acl } => {
                 self.setup.store.check_new(&name, &acl)?;
                 let wanted = self.keeper.len();
                 ensure_limit!(wanted < MAX_WANTED, "{wanted} keys are being made already: wait for some of them");
+                let change = self.change("key-generated", key, &name);
                 self.keeper.order(self.user(key), key, move || {
                     let material = Material::generate(kind)?;
-                    Ok(then(move |listener| listener.stored(&name, material, acl)))
+                    Ok(then(move |listener| listener.stored(&change, &name, material, acl)))
                 });
                 return Ok(None);
             }
@@ -96,13 +94,9 @@ impl Listener {
             }
             KeyCommand::ImportPublic { name, public, acl } => {
                 self.setup.store.check_new(&name, &acl)?;
-                self.opener.order(self.user(key), key, move || {
-                    let material = Material::elsewhere(&public)?;
-                    Ok(then(move |listener| {
-                        listener.administers(key, "see and change the keys")?;
-                        listener.stored(&name, material, acl)
-                    }))
-                });
+                let change = self.change("key-imported", key, &name);
+                let store = move |listener: &mut Self, material| listener.stored(&change, &name, material, acl);
+                self.read(key, move || Material::elsewhere(&public), store);
                 return Ok(None);
             }
             KeyCommand::Share { name, also } => {
@@ -120,17 +114,39 @@ impl Listener {
             self.forget_offers(place);
             self.setup.counters.close_key(place.into());
         }
+        if let Some(change) = change {
+            self.changed(&change, doubt.as_deref());
+        }
         doubt.map_or(Ok(Some(Reply::Done)), |doubt| Err(doubt.into()))
+    }
+
+    /// Has a key read, and goes on with it if whoever asked may still change keys.
+    fn read(
+        &mut self,
+        key: LaneKey,
+        read: impl FnOnce() -> Result<Material, String> + Send + 'static,
+        rest: impl FnOnce(&mut Self, Material) -> Result<Reply, Refused> + Send + 'static,
+    ) {
+        self.opener.order(self.user(key), key, move || {
+            let material = read()?;
+            Ok(then(move |listener| {
+                listener.administers(key, "see and change the keys")?;
+                rest(listener, material)
+            }))
+        });
     }
 
     /// Seals the keys at rest anew, which takes a while. Keys are used meanwhile.
     fn change_passphrase(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), Refused> {
         let lent = self.setup.store.lend(passphrase)?;
+        let who = self.who(key);
         self.sealer.order(self.user(key), key, move || {
             let resealed = lent();
             Ok(then(move |listener| {
                 let file = listener.setup.config.keys.passphrase_file.as_ref().map(|file| file.display().to_string());
-                listener.setup.store.take_back(resealed)?;
+                let doubt = listener.setup.store.take_back(resealed)?;
+                events::passphrase_changed(who, doubt.as_deref());
+                doubt.map_or(Ok(()), Err)?;
                 Ok(Reply::PassphraseChanged { file })
             }))
         });
@@ -138,7 +154,7 @@ impl Listener {
     }
 
     /// Stores a key and begins to count for it. One that cannot be counted for is not kept.
-    fn stored(&mut self, name: &str, material: Material, acl: Acl) -> Result<Reply, Refused> {
+    fn stored(&mut self, change: &Change, name: &str, material: Material, acl: Acl) -> Result<Reply, Refused> {
         let Changed { what: entry, doubt } = self.setup.store.insert(name, material, acl)?;
         if let Some(place) = self.setup.store.place(name)
             && let Err(error) = self.setup.counters.open_key(place.into(), name)
@@ -149,15 +165,17 @@ impl Listener {
             );
         }
         self.offers_changed(name);
+        self.changed(change, doubt.as_deref());
         doubt.map_or(Ok(Reply::Keys(vec![entry])), |doubt| Err(doubt.into()))
     }
 
     /// Puts a key in another's place. No session of the old one is found from then on, whoever may use the new one.
-    fn replaced(&mut self, name: &str, material: Material) -> Result<Reply, Refused> {
+    fn replaced(&mut self, change: &Change, name: &str, material: Material) -> Result<Reply, Refused> {
         let Changed { what: place, doubt } = self.setup.store.replace(name, material)?;
         self.close_sessions_on(place, Keep::None);
         self.forget_offers(place);
         self.offers_changed(name);
+        self.changed(change, doubt.as_deref());
         doubt.map_or(Ok(Reply::Done), |doubt| Err(doubt.into()))
     }
 

@@ -9,6 +9,7 @@
 use super::{Attached, Listener, Reply, Work};
 use crate::control::{self, Attach};
 use crate::counters::LaneCounter;
+use crate::events;
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::quotas::{NoRoom, Short};
 use crate::sys::clock;
@@ -215,6 +216,8 @@ impl Listener {
         if let Some(connection) = self.connections.get(&lane) {
             // Only to say why; the connection ends in any case.
             let _ = control::send(&connection.socket, &Reply::Ended(TAKEN_BACK.to_owned()), &[]);
+            let (uid, pid) = connection.client;
+            events::lane_taken_back(uid, pid);
         }
         self.disconnect(lane);
     }

@@ -3,6 +3,7 @@
 use super::{Listener, Reply};
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind, HOPS, Setting, in_force};
 use crate::control::Refused;
+use crate::events;
 use crate::service::check_cpu;
 use crate::service::command::{LaneKey, SidecoreHandle};
 use crate::service::reactor::{Reactor, write_record};
@@ -34,7 +35,11 @@ impl Listener {
         for (place, setting) in settings.iter().enumerate() {
             match self.apply(setting) {
                 Ok(note) => notes.extend(note),
-                Err(why) if kept => return Err(format!("{why}; what was asked for beside it is in force in part")),
+                Err(why) if kept => {
+                    let partly = format!("{why}; what was asked for beside it is in force in part");
+                    events::warning(&partly);
+                    return Err(partly);
+                }
                 Err(why) => {
                     settings[..=place].iter().for_each(|setting| self.undo(setting));
                     return Err(why);

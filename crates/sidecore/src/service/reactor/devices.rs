@@ -4,7 +4,8 @@ use super::Reactor;
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind, Place};
 use crate::counters::{DeviceBlock, DeviceCounter, SidecoreCounter};
 use crate::device::{Emulated, Port, Remote, Worker, WorkerOptions};
-use crate::service::command::LaneKey;
+use crate::events::Loss;
+use crate::service::command::{Event, LaneKey};
 use sidecore_core::dispatch::{Capability, DeviceState, Dispatch, MAX_DEVICES};
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::session::Class;
@@ -28,6 +29,8 @@ pub(super) struct Device {
     handed: (u64, u64),
     /// The gateway that serves it, if it is remote.
     gateway: Option<LaneKey>,
+    /// How it will have ended when it is gone.
+    pub(super) loss: Loss,
 }
 
 impl Device {
@@ -36,6 +39,12 @@ impl Device {
     pub(super) fn count(&mut self, requests: u32, bytes: u64) {
         self.handed.0 += u64::from(requests);
         self.handed.1 += bytes;
+    }
+
+    /// What is to be told when it is gone. Of a remote one its gateway's end is told.
+    pub(super) fn lost(&self, sidecore: usize) -> Option<Event> {
+        let told = self.gateway.is_none() || self.loss == Loss::Removed;
+        told.then(|| Event::DeviceLost { device: self.name.clone(), sidecore, loss: self.loss })
     }
 
     /// Brings the device's counters up to date.
@@ -122,7 +131,8 @@ impl Reactor {
             rates,
         };
         self.sidecore.add_device(capability);
-        let device = Device { name: config.name.clone(), port, counters, handed: (0, 0), gateway };
+        let device =
+            Device { name: config.name.clone(), port, counters, handed: (0, 0), gateway, loss: Loss::default() };
         match self.hands.devices.get_mut(index) {
             // That one is gone, and none of its requests is left.
             Some(gone) => *gone = device,
@@ -184,7 +194,10 @@ impl Reactor {
                 ensure!(stays, "{name:?} is taken away as soon as it is empty: add another device");
             }
             DeviceAction::Remove => self.sidecore.remove(&mut self.hands, index),
-            DeviceAction::Kill => self.sidecore.kill(&mut self.hands, index),
+            DeviceAction::Kill => {
+                self.hands.devices[index].loss = Loss::Removed;
+                self.sidecore.kill(&mut self.hands, index);
+            }
         }
         self.hands.devices[index].publish(self.sidecore.dispatch(), index);
         Ok(())

@@ -7,6 +7,7 @@ use crate::counters::{DeviceCounter, KeyBlock, KeyCounter, LaneBlock, LaneCounte
 use crate::device::{Port, Request};
 use crate::engine::crypto::Session;
 use crate::engine::execute::{Scratch, execute, perform};
+use crate::events::Loss;
 use crate::service::command::{Event, Lane, LaneKey};
 use crate::shm::span::Span;
 use crate::sys::poller::Poller;
@@ -352,10 +353,16 @@ impl Host for Hands {
     }
 
     fn revoke(&mut self, device: usize) -> Health {
-        self.port(device).map_or(Health::Alive, Port::revoke)
+        let health = self.port(device).map_or(Health::Alive, Port::revoke);
+        let loss = &mut self.devices[device].loss;
+        if health != Health::Alive && *loss == Loss::Died {
+            *loss = Loss::Late;
+        }
+        health
     }
 
     fn retire(&mut self, device: usize) {
+        self.devices[device].loss = Loss::Removed;
         if let Some(port) = self.port(device) {
             port.kill();
         }
@@ -364,6 +371,9 @@ impl Host for Hands {
     fn buried(&mut self, device: usize) {
         if let Some(port) = self.port(device) {
             port.forget();
+        }
+        if let Some(event) = self.devices[device].lost(self.setup.index) {
+            self.tell(event);
         }
     }
 

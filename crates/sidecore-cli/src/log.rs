@@ -1,0 +1,93 @@
+//! The log of `sidecore serve`: the service's events as lines on standard error.
+//!
+//! Whoever reads them may be slow, stand still or be gone, and the service waits for nobody: lines go through a bounded
+//! [`Queue`] to a thread of their own. What does not fit is counted, and the count is a line. That thread starts after the
+//! sandbox, which is for a process of one thread; what happens before waits in the queue.
+
+mod line;
+mod queue;
+
+use crate::args::{LogFormat, LogLevel, Serve};
+use line::{Format, Lines};
+use queue::Queue;
+use rustix::fs::fstat;
+use sidecore::events::{self, Level};
+use std::env;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+
+/// How long the last lines are waited for when the command ends.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// The log of this process. Dropping it waits for its last lines, though not for a reader who stands still.
+pub(crate) struct Log {
+    queue: Arc<Queue>,
+    format: Format,
+}
+
+impl Log {
+    /// From now on the service's events are collected.
+    ///
+    /// # Errors
+    /// There is a log already.
+    pub(crate) fn collect(args: &Serve) -> Result<Self, String> {
+        let level = args.log_level.level();
+        let format = Format { json: args.log == LogFormat::Json, journal: journal_listens() };
+        let queue = Arc::new(Queue::default());
+        let filter = Targets::new().with_target(events::TARGET, LevelFilter::from(tracing::Level::from(level)));
+        let layer = Lines { queue: queue.clone(), format };
+        let subscriber = tracing_subscriber::registry().with(filter).with(layer);
+        tracing::subscriber::set_global_default(subscriber).map_err(|error| format!("the log: {error}"))?;
+        Ok(Self { queue, format })
+    }
+
+    /// Starts to write.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn write(&self) -> Result<(), String> {
+        let system = |error: io::Error| format!("the log: {error}");
+        // A descriptor of its own: whoever else writes on standard error does not wait for a lock that this thread holds.
+        let to = File::from(io::stderr().as_fd().try_clone_to_owned().map_err(system)?);
+        let (queue, format) = (self.queue.clone(), self.format);
+        let writer = thread::Builder::new().name("log".to_owned());
+        writer.spawn(move || queue.write_to(to, |lost| format.lost(lost))).map_err(system)?;
+        Ok(())
+    }
+
+    /// Waits until what happened so far is written, though not for long. For whoever is about to end the process.
+    pub(crate) fn flusher(&self) -> impl Fn() + Send + Sync + 'static {
+        let queue = self.queue.clone();
+        move || queue.flush(PARTING)
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.queue.flush(PARTING);
+    }
+}
+
+impl LogLevel {
+    fn level(self) -> Level {
+        match self {
+            Self::Error => Level::Error,
+            Self::Warning => Level::Warning,
+            Self::Notice => Level::Notice,
+            Self::Info => Level::Info,
+            Self::Debug => Level::Debug,
+        }
+    }
+}
+
+/// Whether standard error is what systemd connected to its journal: it names that file's device and inode.
+fn journal_listens() -> bool {
+    let Ok(stderr) = fstat(io::stderr()) else { return false };
+    env::var("JOURNAL_STREAM").is_ok_and(|stream| stream == format!("{}:{}", stderr.st_dev, stderr.st_ino))
+}

@@ -1,0 +1,263 @@
+//! An event as a line: text for people, with the level's number in front where the journal listens, or a JSON object.
+//!
+//! A line is one line, whatever a client wrote: what could end it, colour it or turn its direction is escaped.
+
+use super::queue::{Lost, Queue};
+use serde::ser::{SerializeMap, Serializer};
+use sidecore::events::Level;
+use std::fmt::{Debug, Write};
+use std::sync::Arc;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::layer::Context;
+
+/// Most bytes of one value; more are cut off.
+const MOST: usize = 2048;
+/// What follows a value that was cut.
+const CUT: &str = "…";
+
+/// How lines look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Format {
+    pub(super) json: bool,
+    /// The journal listens, which knows the time by itself.
+    pub(super) journal: bool,
+}
+
+/// Makes lines of events.
+pub(super) struct Lines {
+    pub(super) queue: Arc<Queue>,
+    pub(super) format: Format,
+}
+
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let level = Level::from(*event.metadata().level());
+        let mut values = Values::default();
+        event.record(&mut values);
+        self.queue.push(level, self.format.line(level, &now(), &values));
+    }
+}
+
+impl Format {
+    /// The line that lines are lost.
+    pub(super) fn lost(self, Lost { lines, notices }: Lost) -> String {
+        let event = [("event", Value::Text("lines-lost".to_owned())), ("lines", Value::Number(lines))];
+        let values = Values {
+            message: "lines of this log were not read in time and are lost".to_owned(),
+            fields: event.into_iter().chain([("notices", Value::Number(notices))]).collect(),
+        };
+        self.line(Level::Warning, &now(), &values)
+    }
+
+    fn line(self, level: Level, time: &str, values: &Values) -> String {
+        let number = if self.journal { format!("<{}>", level.number()) } else { String::new() };
+        let line =
+            if self.json { values.json(level, time) } else { values.text((!self.journal).then_some((time, level))) };
+        number + &line + "\n"
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Value {
+    Text(String),
+    Number(u64),
+    Signed(i64),
+    Truth(bool),
+}
+
+/// What an event says.
+#[derive(Debug, Default)]
+struct Values {
+    message: String,
+    /// In the order of the source; `event` is the first.
+    fields: Vec<(&'static str, Value)>,
+}
+
+impl Values {
+    fn text(&self, stamp: Option<(&str, Level)>) -> String {
+        let mut line = stamp.map_or_else(String::new, |(time, level)| format!("{time} {}: ", level.name()));
+        let (events, fields): (Vec<_>, Vec<_>) = self.fields.iter().partition(|(name, _)| *name == "event");
+        for (_, event) in events {
+            // Writing to a string does not fail.
+            let _ = write!(line, "{}: ", plain(event));
+        }
+        line.extend(self.message.chars().flat_map(one_line));
+        for (name, value) in fields {
+            let _ = write!(line, " {name}={}", plain(value));
+        }
+        line
+    }
+
+    fn json(&self, level: Level, time: &str) -> String {
+        let mut line = Vec::new();
+        let mut serializer = serde_json::Serializer::new(&mut line);
+        let done = serializer.serialize_map(None).and_then(|mut map| {
+            map.serialize_entry("time", time)?;
+            map.serialize_entry("level", level.name())?;
+            for (name, value) in &self.fields {
+                match value {
+                    Value::Text(text) => map.serialize_entry(name, text)?,
+                    Value::Number(number) => map.serialize_entry(name, number)?,
+                    Value::Signed(number) => map.serialize_entry(name, number)?,
+                    Value::Truth(truth) => map.serialize_entry(name, truth)?,
+                }
+            }
+            map.serialize_entry("message", &self.message)?;
+            SerializeMap::end(map)
+        });
+        // Neither strings nor numbers fail to serialise, and the text of JSON is UTF-8.
+        debug_assert!(done.is_ok());
+        String::from_utf8_lossy(&line).chars().flat_map(escaped_in_json).collect()
+    }
+
+    fn take(&mut self, field: &Field, value: Value) {
+        match (field.name(), value) {
+            ("message", Value::Text(text)) => self.message = text,
+            (name, value) => self.fields.push((name, value)),
+        }
+    }
+}
+
+impl Visit for Values {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.take(field, Value::Text(cut(format!("{value:?}"))));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.take(field, Value::Text(cut(value.to_owned())));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.take(field, Value::Number(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.take(field, Value::Signed(value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.take(field, Value::Truth(value));
+    }
+}
+
+fn cut(text: String) -> String {
+    if text.len() <= MOST {
+        return text;
+    }
+    let end = (0..=MOST).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text[..end].to_owned() + CUT
+}
+
+/// A value of a text line: as it is where it is one word, else in quotes.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Text(text) if is_word(text) => text.clone(),
+        Value::Text(text) => format!("{text:?}"),
+        Value::Number(number) => number.to_string(),
+        Value::Signed(number) => number.to_string(),
+        Value::Truth(truth) => truth.to_string(),
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/,@+".contains(&byte))
+}
+
+/// A letter of a message. Rust's own escapes leave out none that is not printed as itself.
+fn one_line(letter: char) -> impl Iterator<Item = char> {
+    let is_itself = "\"'\\".contains(letter) || letter.escape_debug().len() == 1;
+    let (itself, escaped) = if is_itself { (Some(letter), None) } else { (None, Some(letter.escape_debug())) };
+    itself.into_iter().chain(escaped.into_iter().flatten())
+}
+
+/// JSON escapes what is below the space. What else a terminal may obey is escaped here, as JSON has it.
+fn escaped_in_json(letter: char) -> impl Iterator<Item = char> {
+    let is_itself = "\"'\\".contains(letter) || letter.escape_debug().len() == 1;
+    let text = if is_itself { letter.to_string() } else { utf16(letter) };
+    text.chars().collect::<Vec<_>>().into_iter()
+}
+
+fn utf16(letter: char) -> String {
+    letter.encode_utf16(&mut [0; 2]).iter().fold(String::new(), |text, unit| text + &format!("\\u{unit:04x}"))
+}
+
+/// The time, in UTC.
+fn now() -> String {
+    let mut text = String::new();
+    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const TIME: &str = "2026-01-02T03:04:05.000006Z";
+    const FORGED: &str = "a\n<2>b\r\u{1b}[31m\u{202e}c\u{7f}\u{85}\u{2028}\" = 'x\\n";
+
+    fn values() -> Values {
+        let fields = vec![
+            ("event", Value::Text("refused".to_owned())),
+            ("key", Value::Text("www.example".to_owned())),
+            ("name", Value::Text(FORGED.to_owned())),
+            ("empty", Value::Text(String::new())),
+            ("uid", Value::Number(33)),
+            ("left", Value::Signed(-1)),
+            ("at_rest", Value::Truth(true)),
+        ];
+        Values { message: format!("refused: {FORGED}"), fields }
+    }
+
+    fn line(json: bool, journal: bool) -> String {
+        Format { json, journal }.line(Level::Info, TIME, &values())
+    }
+
+    #[test]
+    fn text_is_one_line_with_the_values_as_words() {
+        let text = line(false, false);
+        assert!(
+            text.starts_with("2026-01-02T03:04:05.000006Z info: refused: refused: a\\n<2>b\\r\\u{1b}[31m"),
+            "{text}"
+        );
+        assert!(text.contains(" key=www.example name=\"a\\n<2>b"), "{text}");
+        assert!(text.ends_with(" empty=\"\" uid=33 left=-1 at_rest=true\n"), "{text}");
+    }
+
+    #[test]
+    fn the_journal_gets_the_level_and_no_time() {
+        assert!(line(false, true).starts_with("<6>refused: refused: a"));
+        assert!(line(true, true).starts_with("<6>{\"time\":"));
+    }
+
+    #[test]
+    fn json_is_one_object_that_says_the_same() {
+        let text = line(true, false);
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let expected = json!({
+            "time": TIME, "level": "info", "event": "refused", "key": "www.example", "name": FORGED, "empty": "",
+            "uid": 33, "left": -1, "at_rest": true, "message": format!("refused: {FORGED}"),
+        });
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn no_line_can_be_forged() {
+        for text in [line(false, false), line(false, true), line(true, false), line(true, true)] {
+            let inside = text.strip_suffix('\n').unwrap();
+            let harmless = |letter: char| "\"'\\".contains(letter) || letter.escape_debug().len() == 1;
+            assert!(inside.chars().all(harmless), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_cut_between_letters() {
+        assert_eq!(cut("ä".repeat(MOST / 2)).len(), MOST);
+        let long = cut("a".to_owned() + &"ä".repeat(MOST));
+        assert_eq!((long.len(), long.ends_with("ä…")), (MOST - 1 + CUT.len(), true));
+    }
+}

@@ -1,0 +1,371 @@
+//! What a service says of itself as it happens, as events of the crate `tracing` under the target [`TARGET`].
+//!
+//! `sidecore serve` writes them as lines of its log (docs/log.md). A program that embeds a service installs a subscriber of its
+//! own, or none. Each event has the field `event`, its name in [`EVENTS`]. They come from the threads that control a service,
+//! never from one between a request and its answer. A subscriber that blocks holds these threads up.
+//!
+//! What clients wrote, such as names, stands in fields as it came: whoever writes lines escapes it. No event holds a key, a
+//! passphrase or a request's data.
+
+use crate::config::Config;
+use crate::keys::{Acl, Described};
+use crate::sys::peer::Credentials;
+use std::path::Path;
+
+/// The target of all events.
+pub const TARGET: &str = "sidecore";
+
+/// How much an event matters: those of the system's log, of which `tracing` has fewer names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something is lost that somebody must bring back: `tracing::Level::ERROR`.
+    Error,
+    /// Something is not as it should be: `tracing::Level::WARN`.
+    Warning,
+    /// What an administrator did, start and stop: `tracing::Level::INFO`.
+    Notice,
+    /// What clients were refused: `tracing::Level::DEBUG`.
+    Info,
+    /// What clients do: `tracing::Level::TRACE`.
+    Debug,
+}
+
+impl Level {
+    /// All levels, what matters most first.
+    pub const ALL: [Self; 5] = [Self::Error, Self::Warning, Self::Notice, Self::Info, Self::Debug];
+
+    /// Its name in lines of the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Notice => "notice",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+
+    /// Its number in the system's log (`sd-daemon(3)`).
+    pub fn number(self) -> u8 {
+        self as u8 + 3
+    }
+}
+
+impl From<tracing::Level> for Level {
+    fn from(level: tracing::Level) -> Self {
+        match level {
+            tracing::Level::ERROR => Self::Error,
+            tracing::Level::WARN => Self::Warning,
+            tracing::Level::INFO => Self::Notice,
+            tracing::Level::DEBUG => Self::Info,
+            tracing::Level::TRACE => Self::Debug,
+        }
+    }
+}
+
+impl From<Level> for tracing::Level {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Error => Self::ERROR,
+            Level::Warning => Self::WARN,
+            Level::Notice => Self::INFO,
+            Level::Info => Self::DEBUG,
+            Level::Debug => Self::TRACE,
+        }
+    }
+}
+
+/// All events.
+pub const EVENTS: [(Level, &str); 27] = [
+    (Level::Notice, "start"),
+    (Level::Notice, "policies"),
+    (Level::Notice, "keys-at-rest"),
+    (Level::Notice, "ready"),
+    (Level::Notice, "stop"),
+    (Level::Error, "panic"),
+    (Level::Warning, "warning"),
+    (Level::Notice, "set"),
+    (Level::Notice, "key-imported"),
+    (Level::Notice, "key-generated"),
+    (Level::Notice, "key-replaced"),
+    (Level::Notice, "key-deleted"),
+    (Level::Notice, "key-users-changed"),
+    (Level::Notice, "key-site-changed"),
+    (Level::Notice, "passphrase-changed"),
+    (Level::Info, "refused"),
+    (Level::Warning, "client-fault"),
+    (Level::Info, "suppressed"),
+    (Level::Debug, "client-attached"),
+    (Level::Debug, "client-left"),
+    (Level::Debug, "lane-taken-back"),
+    (Level::Error, "device-died"),
+    (Level::Notice, "device-removed"),
+    (Level::Notice, "gateway-connected"),
+    (Level::Warning, "gateway-lost"),
+    (Level::Warning, "gateway-doubted"),
+    (Level::Error, "record-not-written"),
+];
+
+/// Emits an event of [`EVENTS`].
+macro_rules! say {
+    ($level:ident $name:expr, $($rest:tt)+) => {{
+        debug_assert!(EVENTS.contains(&(Level::$level, $name)), "{} is no event of this level", $name);
+        say!(@$level event = $name, $($rest)+)
+    }};
+    (@Error $($rest:tt)+) => { tracing::error!(target: TARGET, $($rest)+) };
+    (@Warning $($rest:tt)+) => { tracing::warn!(target: TARGET, $($rest)+) };
+    (@Notice $($rest:tt)+) => { tracing::info!(target: TARGET, $($rest)+) };
+    (@Info $($rest:tt)+) => { tracing::debug!(target: TARGET, $($rest)+) };
+    (@Debug $($rest:tt)+) => { tracing::trace!(target: TARGET, $($rest)+) };
+}
+
+/// A service of this version starts with this configuration.
+pub fn start(version: &str, config: &Config) {
+    let Config { limits, sandbox, sidecores, .. } = config;
+    let devices = config.devices.iter().map(|device| format!("{} ({})", device.name, device.kind.name()));
+    let devices = devices.collect::<Vec<_>>().join(", ");
+    let (keys, sockets) = (&config.keys, config.sockets.as_ref());
+    let of_keys = sockets.is_none();
+    say!(Notice "start",
+        version,
+        pid = std::process::id(),
+        socket = %config.socket.display(),
+        cores = ?sidecores.cpus,
+        owned = sidecores.owned,
+        devices = of_keys.then_some(devices),
+        balance = of_keys.then(|| config.balance.to_string()),
+        order = of_keys.then(|| config.order.to_string()),
+        keys_directory = keys.directory.as_ref().map(|path| path.display().to_string()),
+        passphrase_file = keys.passphrase_file.as_ref().map(|path| path.display().to_string()),
+        limits = of_keys.then(|| inside(&format!("{limits:?}"))),
+        sockets = sockets.map(|sockets| inside(&format!("{sockets:?}"))),
+        sandbox = %inside(&format!("{sandbox:?}")),
+        "the service starts"
+    );
+}
+
+/// How each hop waits, in words.
+pub fn policies(in_words: &str) {
+    say!(Notice "policies", "notify: {in_words}");
+}
+
+/// The number of the last change of the keys at rest. Whoever compares it with the last one sees an old copy of the directory.
+pub fn keys_at_rest(changes: u64) {
+    say!(Notice "keys-at-rest", changes, "keys at rest are of change {changes}");
+}
+
+/// The service answers at this socket, and is shut in.
+pub fn ready(socket: &Path) {
+    say!(Notice "ready", "serving at {}", socket.display());
+}
+
+/// The service ends.
+pub fn stop(reason: &str) {
+    say!(Notice "stop", reason, "stopping");
+}
+
+/// A thread of the service panicked, and the service ends with it.
+pub fn panic(thread: &str, place: &str, what: &str) {
+    say!(Error "panic", thread, place, "a thread panicked, and the service ends with it: {what}");
+}
+
+/// What people should know, with what to do about it.
+pub fn warning(text: &str) {
+    say!(Warning "warning", "{text}");
+}
+
+/// A record of decisions could not be written.
+pub(crate) fn record_not_written(path: &Path, error: &std::io::Error) {
+    say!(Error "record-not-written", path = %path.display(), error = %error, "the record could not be written");
+}
+
+/// What `sidecore set` changes, as it is in force.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Settings(Vec<(String, String)>);
+
+impl Settings {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self(config.settings())
+    }
+
+    /// Those that are others than in `other`, as settings.
+    fn unlike(&self, other: &Self) -> String {
+        let unlike = self.0.iter().zip(&other.0).filter(|(own, other)| own != other);
+        unlike.map(|((key, value), _)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Somebody changed the running service by this setting.
+pub(crate) fn set(who: Credentials, setting: &str, before: &Settings, now: &Settings) {
+    let Credentials { uid, gid, pid } = who;
+    let (was, is) = (before.unlike(now), now.unlike(before));
+    let changed = !is.is_empty();
+    say!(Notice "set",
+        setting,
+        before = changed.then_some(was),
+        now = changed.then_some(is),
+        uid, gid, pid, from = FROM,
+        "the service was changed"
+    );
+}
+
+/// The way on which changes come: the service's socket. A gateway's connection changes nothing.
+const FROM: &str = "socket";
+
+/// A stored key was changed, or is new. `key` is as it is now, or was before it was deleted.
+pub(crate) fn key_changed(
+    event: &'static str,
+    who: Credentials,
+    key: &Described,
+    before: Option<&Described>,
+    doubt: Option<&str>,
+) {
+    let Credentials { uid, gid, pid } = who;
+    let before = |field: fn(&Described) -> String| before.map(field).filter(|old| *old != field(key));
+    say!(Notice event,
+        key = key.entry.name,
+        kind = key.entry.kind.name(),
+        fingerprint = key.fingerprint,
+        fingerprint_before = before(|key| key.fingerprint.clone()),
+        site = key.entry.site.name(),
+        site_before = before(|key| key.entry.site.name().to_owned()),
+        users = users(&key.entry.acl),
+        users_before = before(|key| users(&key.entry.acl)),
+        at_rest = key.entry.at_rest,
+        doubt,
+        uid, gid, pid, from = FROM,
+        "a stored key was changed"
+    );
+}
+
+/// The keys at rest are sealed under another passphrase.
+pub(crate) fn passphrase_changed(who: Credentials, doubt: Option<&str>) {
+    let Credentials { uid, gid, pid } = who;
+    say!(Notice "passphrase-changed",
+        doubt, uid, gid, pid, from = FROM,
+        "the keys at rest are sealed under another passphrase"
+    );
+}
+
+/// A client was refused something. So many refusals of its user for this reason were not told before.
+pub(crate) fn refused(uid: u32, pid: u32, reason: &'static str, text: &str, suppressed: u64) {
+    say!(Info "refused", reason, uid, pid, suppressed = some(suppressed), "refused: {text}");
+}
+
+/// A client broke the protocol, and its connection ends.
+pub(crate) fn client_fault(uid: u32, pid: u32, text: &str, suppressed: u64) {
+    say!(Warning "client-fault", uid, pid, suppressed = some(suppressed), "a connection ends: {text}");
+}
+
+/// So many refusals or faults were not told since the last that was. Without a user: of users who came when many others had.
+pub(crate) fn suppressed(uid: Option<u32>, reason: Option<&'static str>, suppressed: u64) {
+    say!(Info "suppressed", reason, uid, suppressed, "events of this kind were not told");
+}
+
+/// A client has a lane. The name is its own word.
+pub(crate) fn client_attached(uid: u32, pid: u32, name: &str, sidecore: usize) {
+    say!(Debug "client-attached", uid, pid, name, sidecore, "a client has a lane");
+}
+
+/// A client's lane is closed.
+pub(crate) fn client_left(uid: u32, pid: u32, sidecore: usize) {
+    say!(Debug "client-left", uid, pid, sidecore, "a client's lane is closed");
+}
+
+/// A client's idle lane ends, since another process of its user needs one.
+pub(crate) fn lane_taken_back(uid: u32, pid: u32) {
+    say!(Debug "lane-taken-back", uid, pid, "a client's idle lane was taken back for another process of its user");
+}
+
+/// How a device of a sidecore ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// By itself.
+    #[default]
+    Died,
+    /// It did not answer in time.
+    Late,
+    /// An administrator ended it, or had it removed.
+    Removed,
+}
+
+/// A device is gone. What it had is done by others.
+pub(crate) fn device_lost(device: &str, sidecore: usize, loss: Loss) {
+    match loss {
+        Loss::Removed => say!(Notice "device-removed", device, sidecore, "a device was removed"),
+        Loss::Died => say!(Error "device-died", device, sidecore, why = "its thread ended", "a device died"),
+        Loss::Late => say!(Error "device-died", device, sidecore, why = "it did not answer in time", "a device died"),
+    }
+}
+
+/// A remote device has a gateway.
+pub(crate) fn gateway_connected(device: &str, (uid, pid): (u32, u32), suppressed: u64) {
+    say!(Notice "gateway-connected", device, uid, pid, suppressed = some(suppressed), "a remote device has a gateway");
+}
+
+/// A remote device has lost its gateway, for this reason.
+pub(crate) fn gateway_lost(device: &str, (uid, pid): (u32, u32), why: &str, suppressed: u64) {
+    say!(Warning "gateway-lost",
+        device, uid, pid, why, suppressed = some(suppressed),
+        "a remote device has no gateway any more"
+    );
+}
+
+/// A gateway offers a key that is another one here.
+pub(crate) fn gateway_doubted(device: &str, key: &str) {
+    say!(Warning "gateway-doubted",
+        device, key,
+        "the gateway offers a key which is another key here or is here only: it is not asked for it; see `sidecore keys list`"
+    );
+}
+
+/// Who may use a key beside root and the service's own user.
+fn users(acl: &Acl) -> String {
+    let uids = acl.uids.iter().map(|uid| format!("uid:{uid}"));
+    let all: Vec<String> = uids.chain(acl.gids.iter().map(|gid| format!("gid:{gid}"))).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(",") }
+}
+
+/// What stands between the braces of a struct that was printed.
+fn inside(printed: &str) -> String {
+    let inside = printed.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
+    inside.map_or(printed, |(inside, _)| inside).trim().to_owned()
+}
+
+fn some(count: u64) -> Option<u64> {
+    (count > 0).then_some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::NotifyConfig;
+    use sidecore_core::policy::balance::Balance;
+    use sidecore_core::policy::notify::Notify;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_event_has_a_name_of_its_own_and_levels_survive_tracing() {
+        assert_eq!(EVENTS.iter().map(|(_, name)| name).collect::<BTreeSet<_>>().len(), EVENTS.len());
+        assert_eq!(Level::ALL.map(|level| Level::from(tracing::Level::from(level))), Level::ALL);
+        assert_eq!(Level::ALL.map(Level::number), [3, 4, 5, 6, 7], "as sd-daemon(3) numbers them");
+    }
+
+    #[test]
+    fn of_policies_those_are_told_that_changed() {
+        let before = Config::default();
+        let mut now = Config { balance: Balance::Sed, ..Config::default() };
+        now.notify = NotifyConfig { client: Notify::Park, ..now.notify };
+        let (before, now) = (Settings::of(&before), Settings::of(&now));
+        assert_eq!(before.unlike(&now), "notify.client=break-even balance=eft");
+        assert_eq!(now.unlike(&before), "notify.client=park balance=sed");
+        assert_eq!(now.unlike(&now), "");
+    }
+
+    #[test]
+    fn users_and_what_a_struct_holds_are_in_words() {
+        assert_eq!(users(&Acl::default()), "none");
+        assert_eq!(users(&Acl { uids: vec![33, 0], gids: vec![7] }), "uid:33,uid:0,gid:7");
+        assert_eq!(inside("Name { a: 1, b: Other { c: 2 } }"), "a: 1, b: Other { c: 2 }");
+    }
+}

@@ -1,0 +1,143 @@
+//! What the control thread tells of itself: who changed what, and at a bounded rate whom it refused. See [`crate::events`].
+
+use super::{Listener, Reply};
+use crate::control::{Ground, Refused};
+use crate::events::{self, Settings};
+use crate::keys::{Described, KeyCommand};
+use crate::service::command::{ClientKey, LaneKey};
+use crate::sys::clock;
+use crate::sys::peer::Credentials;
+use sidecore_core::policy::rate::{Pace, Quiet, RateLimit};
+use sidecore_core::time::Nanos;
+
+/// How often one user's refusals for one reason are told.
+const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 64 };
+
+/// What is told at a bounded rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Complaint {
+    /// A refusal.
+    Refused(Ground),
+    /// The protocol was broken.
+    Fault,
+    /// A gateway came or went.
+    Gateway,
+}
+
+impl Complaint {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Refused(Ground::NoKey) => "no-key",
+            Self::Refused(Ground::NotAllowed) => "not-allowed",
+            Self::Refused(Ground::Limit) => "limit",
+            Self::Refused(Ground::Other) => "other",
+            Self::Fault => "protocol",
+            Self::Gateway => "gateway",
+        }
+    }
+}
+
+/// Which complaints of which users were told.
+pub(super) type Complaints = RateLimit<(Complaint, u32)>;
+
+/// None was told yet.
+pub(super) fn complaints() -> Complaints {
+    RateLimit::new(PACE)
+}
+
+/// A change of a key that is about to be made: by whom, and what the key is before it.
+pub(super) struct Change {
+    event: &'static str,
+    who: Credentials,
+    name: String,
+    before: Option<Described>,
+}
+
+impl Listener {
+    /// Who spoke last on a connection.
+    pub(super) fn who(&self, key: LaneKey) -> Credentials {
+        let connection = self.connections.get(&key);
+        let nobody = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
+        connection.and_then(|connection| connection.speaker).unwrap_or(nobody)
+    }
+
+    /// Changes the service, and tells by whom.
+    pub(super) fn set_and_tell(&mut self, key: LaneKey, texts: &[String]) -> Result<Reply, Refused> {
+        let before = Settings::of(&self.setup.config);
+        let reply = self.set(key, texts)?;
+        events::set(self.who(key), &texts.join(" "), &before, &Settings::of(&self.setup.config));
+        Ok(reply)
+    }
+
+    /// A change of the key of this name, to be told when it is made.
+    pub(super) fn change(&self, event: &'static str, key: LaneKey, name: &str) -> Change {
+        Change { event, who: self.who(key), name: name.to_owned(), before: self.setup.store.describe(name) }
+    }
+
+    /// The change that this command is, if it is made at once.
+    pub(super) fn change_of(&self, key: LaneKey, command: &KeyCommand) -> Option<Change> {
+        let (event, name) = match command {
+            KeyCommand::Share { name, .. } => ("key-site-changed", name),
+            KeyCommand::Delete { name } => ("key-deleted", name),
+            KeyCommand::SetAcl { name, .. } | KeyCommand::ChangeAcl { name, .. } => ("key-users-changed", name),
+            _ => return None,
+        };
+        Some(self.change(event, key, name))
+    }
+
+    /// A change was made, perhaps with a doubt about it.
+    pub(super) fn changed(&self, change: &Change, doubt: Option<&str>) {
+        let Change { event, who, name, before } = change;
+        let now = self.setup.store.describe(name);
+        // Of a key that was deleted, what it was.
+        if let Some(key) = now.as_ref().or(before.as_ref()) {
+            events::key_changed(event, *who, key, before.as_ref(), doubt);
+        }
+    }
+
+    /// An answer that is none is told at a bounded rate.
+    pub(super) fn tell_refusal(&mut self, key: LaneKey, reply: &Reply) {
+        let (Reply::Refused(why) | Reply::TooLarge(why)) = reply else { return };
+        if let Some(client) = self.connections.get(&key).map(|connection| connection.client) {
+            self.tell_refused(client, why);
+        }
+    }
+
+    pub(super) fn tell_refused(&mut self, (uid, pid): ClientKey, why: &Refused) {
+        let what = Complaint::Refused(why.ground);
+        if let Some(suppressed) = self.complains(what, uid) {
+            events::refused(uid, pid, what.name(), &why.text, suppressed);
+        }
+    }
+
+    /// A client broke the protocol in this way.
+    pub(super) fn tell_fault(&mut self, key: LaneKey, why: &str) {
+        let Some((uid, pid)) = self.connections.get(&key).map(|connection| connection.client) else { return };
+        if let Some(suppressed) = self.complains(Complaint::Fault, uid) {
+            events::client_fault(uid, pid, why, suppressed);
+        }
+    }
+
+    /// Whether one more of this user is told, and how many before it were not.
+    pub(super) fn complains(&mut self, what: Complaint, uid: u32) -> Option<u64> {
+        self.complaints.tell(clock::now(), (what, uid))
+    }
+
+    /// Tells how many were not, where nothing more came with which to tell it.
+    pub(super) fn tell_overdue(&mut self, now: Nanos) {
+        while let Some(quiet) = self.complaints.overdue(now) {
+            tell_quiet(quiet);
+        }
+    }
+
+    /// The same at the end, when nothing more will come.
+    pub(super) fn tell_rest(&mut self) {
+        while let Some(quiet) = self.complaints.rest() {
+            tell_quiet(quiet);
+        }
+    }
+}
+
+fn tell_quiet(Quiet { of, count }: Quiet<(Complaint, u32)>) {
+    events::suppressed(of.map(|(_, uid)| uid), of.map(|(what, _)| what.name()), count);
+}
