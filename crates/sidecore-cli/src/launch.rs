@@ -120,7 +120,7 @@ fn no_module() -> String {
 /// of the lines before the first one.
 fn text(module: &Path) -> String {
     format!(
-        "openssl_conf = openssl\n[openssl]\nproviders = providers\n[providers]\ndefault = own\nsidecore = sidecore\n\
+        "openssl_conf = openssl\nnodejs_conf = openssl\n[openssl]\nproviders = providers\n[providers]\ndefault = own\nsidecore = sidecore\n\
          [own]\nactivate = 1\n[sidecore]\nmodule = {}\nactivate = 1\n",
         module.display()
     )

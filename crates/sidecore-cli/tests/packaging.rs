@@ -72,7 +72,9 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
         "etc/sidecore/sidecore.toml",
     ];
     assert!(wanted.iter().all(|file| files.iter().any(|found| found == file)), "{files:?}");
-    assert!(files.iter().any(|file| file.ends_with("ossl-modules/sidecore.so")), "{files:?}");
+    let module = files.iter().find(|file| file.ends_with("ossl-modules/sidecore.so")).unwrap();
+    let openssl = fs::read_to_string(place.root().join("etc/ssl/openssl-sidecore.cnf")).unwrap();
+    assert!(openssl.contains(&format!("\nmodule = /{module}\n")), "{openssl}");
     // An upgrade keeps what the operator changed.
     let configuration = place.root().join("etc/sidecore/sidecore.toml");
     fs::write(&configuration, "balance = 'sed'\n").unwrap();

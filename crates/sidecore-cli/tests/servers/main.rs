@@ -13,3 +13,4 @@ mod remote;
 mod secrets;
 mod server;
 mod service;
+mod settings;

@@ -63,8 +63,7 @@ impl Site {
             .replace("module = sidecore.so", &format!("module = {}", module().display()))
             .replace("socket = /run/sidecore/sidecore.sock", &format!("socket = {}", self.path("socket").display()));
         fs::write(self.path("openssl.cnf"), &cnf).unwrap();
-        let preferred =
-            cnf.replace("providers = sidecore_providers", "providers = sidecore_providers\nalg_section = preferred");
+        let preferred = cnf.replace("providers = provider_sect", "providers = provider_sect\nalg_section = preferred");
         let preferred = format!("{preferred}\n[preferred]\ndefault_properties = ?provider=sidecore\n");
         fs::write(self.path("preferred.cnf"), preferred).unwrap();
         self
