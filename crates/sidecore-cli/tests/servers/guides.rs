@@ -153,6 +153,56 @@ fn the_guide_for_haproxy_works_word_for_word() {
     assert!(signatures(&followed.counted, "lb") >= 2, "a handshake before and after the restart\n{}", followed.said);
 }
 
+/// Follows a page in which a server with the key of that name shakes hands that often. Real programs make more signatures.
+fn serves(guide: &str, key: &str, handshakes: u64, needs: &[&str]) {
+    for name in needs {
+        program(name);
+    }
+    let followed = follow(&["install.md", guide]);
+    let made = signatures(&followed.counted, key);
+    assert!(made >= handshakes, "{made} signatures\n{}", followed.said);
+}
+
+#[test]
+fn the_guide_for_apache_works_word_for_word() {
+    serves("guide/apache.md", "web", 2, &["apache2"]);
+}
+
+#[test]
+fn the_guide_for_postgresql_works_word_for_word() {
+    serves("guide/postgresql.md", "db", 2, &["postgres"]);
+}
+
+#[test]
+fn the_guide_for_postfix_works_word_for_word() {
+    serves("guide/postfix.md", "mail", 2, &["postfix"]);
+}
+
+#[test]
+fn the_guide_for_dovecot_works_word_for_word() {
+    serves("guide/dovecot.md", "imap", 2, &["dovecot"]);
+}
+
+#[test]
+fn the_guide_for_stunnel_works_word_for_word() {
+    serves("guide/stunnel.md", "tunnel", 2, &["stunnel4", "/usr/bin/python3"]);
+}
+
+#[test]
+fn the_guide_for_redis_with_tls_works_word_for_word() {
+    serves("guide/redis-tls.md", "cache", 2, &["redis-server", "redis-cli"]);
+}
+
+#[test]
+fn the_guide_for_node_works_word_for_word() {
+    serves("guide/node.md", "app", 1, &["node"]);
+}
+
+#[test]
+fn the_guide_for_python_works_word_for_word() {
+    serves("guide/python.md", "app", 1, &["/usr/bin/python3"]);
+}
+
 #[test]
 fn the_guide_for_curl_works_word_for_word() {
     let followed = follow(&["install.md", "guide/curl.md"]);
@@ -193,12 +243,12 @@ fn the_guide_for_mosquitto_works_word_for_word() {
 }
 
 #[test]
-fn the_guide_for_python_works_word_for_word() {
+fn the_guide_for_pythons_sockets_works_word_for_word() {
     rings("guide/python-sockets.md", "python3", &["python3"]);
 }
 
 #[test]
-fn the_guide_for_node_works_word_for_word() {
+fn the_guide_for_nodes_sockets_works_word_for_word() {
     rings("guide/node-sockets.md", "node", &["node"]);
 }
 

@@ -14,3 +14,4 @@ mod secrets;
 mod server;
 mod service;
 mod settings;
+mod table;

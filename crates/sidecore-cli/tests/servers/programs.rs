@@ -11,7 +11,7 @@ pub(crate) const BOUND: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Every program that these tests run, and the Debian package that has it.
-const PACKAGES: [(&str, &str); 18] = [
+const PACKAGES: [(&str, &str); 29] = [
     ("openssl", "openssl"),
     ("nginx", "nginx-light"),
     ("haproxy", "haproxy"),
@@ -30,6 +30,17 @@ const PACKAGES: [(&str, &str); 18] = [
     ("python3", "python3"),
     ("node", "nodejs"),
     ("nats-server", "nats-server"),
+    ("apache2", "apache2"),
+    ("lighttpd", "lighttpd lighttpd-mod-openssl"),
+    ("stunnel4", "stunnel4"),
+    ("initdb", "postgresql"),
+    ("postgres", "postgresql"),
+    ("postfix", "postfix"),
+    ("master", "postfix"),
+    ("dovecot", "dovecot-imapd"),
+    ("setpriv", "util-linux"),
+    ("install", "coreutils"),
+    ("/usr/bin/python3", "python3"),
 ];
 
 /// The program, or the end of the test with the line that installs what is missing.
@@ -43,10 +54,12 @@ pub(crate) fn program(name: &str) -> Command {
     command
 }
 
-/// Where the program is, also for users whose path has no `sbin`.
+/// Where the program is, also for users whose path has no `sbin`, and where packages keep what no user starts.
 fn found(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let standard = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    let standard = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/lib/postfix/sbin"].map(PathBuf::from);
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let standard = standard.into_iter().chain(versions.map(|version| version.path().join("bin")));
     std::env::split_paths(&path).chain(standard).map(|directory| directory.join(name)).find(|path| path.is_file())
 }
 

@@ -187,10 +187,13 @@ fn configuration(socket: &Path) -> String {
 
 /// The user that workers become.
 pub(crate) fn worker_uid() -> u32 {
-    if !is_root() {
-        return rustix::process::geteuid().as_raw();
-    }
+    if is_root() { uid_of(WORKER) } else { rustix::process::geteuid().as_raw() }
+}
+
+/// The number of a user of this machine.
+pub(crate) fn uid_of(name: &str) -> u32 {
     let users = std::fs::read_to_string("/etc/passwd").unwrap();
-    let line = users.lines().find(|line| line.starts_with(&format!("{WORKER}:"))).unwrap();
+    let line = users.lines().find(|line| line.starts_with(&format!("{name}:")));
+    let line = line.unwrap_or_else(|| panic!("there is no user {name}: install the package of its program"));
     line.split(':').nth(2).unwrap().parse().unwrap()
 }

@@ -1,0 +1,125 @@
+//! The page of programs: what stands in each cell of its table is seen with the real program, which runs with the lines of
+//! the page.
+
+mod house;
+mod programs;
+
+use house::{House, Seen};
+use programs::PROGRAMS;
+use std::path::Path;
+
+/// What the page says of a program.
+struct Row {
+    /// What its configuration has for sidecore.
+    lines: Vec<String>,
+    /// What stands there instead where certificate and key are in one file.
+    together: Vec<String>,
+    expected: Seen,
+}
+
+/// The cells of the rows of a table of the page, by its second heading.
+fn table(second_heading: &str) -> Vec<Vec<String>> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/programs.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let heading = format!("| Program | {second_heading} |");
+    let rows = page.lines().skip_while(|line| !line.starts_with(&heading)).skip(2);
+    let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
+    rows.take_while(|line| line.starts_with('|')).map(cells).collect()
+}
+
+fn first_table() -> Vec<Vec<String>> {
+    table("Works")
+}
+
+fn second_table() -> Vec<Vec<String>> {
+    table("Certificate first")
+}
+
+fn row_of(name: &str, rows: Vec<Vec<String>>) -> Vec<String> {
+    rows.into_iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("the page has no {name}"))
+}
+
+fn row(name: &str) -> Row {
+    let (first, second) = (row_of(name, first_table()), row_of(name, second_table()));
+    let [_, works, restart, deleted, said_deleted, away, said_away, lines] = &first[..] else { panic!("{first:?}") };
+    let [_, certificate_first, key_first, together] = &second[..] else { panic!("{second:?}") };
+    let expected = Seen { works, restart, deleted, said_deleted, away, said_away, certificate_first, key_first }
+        .map(String::clone);
+    Row { lines: code(lines), together: code(together), expected }
+}
+
+/// What stands between backquotes.
+fn code(cell: &str) -> Vec<String> {
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// Sees what a program does, and that the page says so.
+fn prove(name: &str) {
+    let row = row(name);
+    let program = PROGRAMS.iter().find(|program| program.name == name).unwrap();
+    let (seen, log) = House::new(program, &row).see();
+    assert_eq!(seen, row.expected, "left what was seen of {name}, right what the page says\n{log}");
+}
+
+#[test]
+fn each_program_of_the_page_has_its_test() {
+    for rows in [first_table(), second_table()] {
+        let named: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(named, PROGRAMS.map(|program| program.name));
+    }
+}
+
+#[test]
+fn nginx_does_as_the_page_says() {
+    prove("nginx");
+}
+
+#[test]
+fn haproxy_does_as_the_page_says() {
+    prove("HAProxy");
+}
+
+#[test]
+fn apache_does_as_the_page_says() {
+    prove("Apache");
+}
+
+#[test]
+fn lighttpd_does_as_the_page_says() {
+    prove("lighttpd");
+}
+
+#[test]
+fn stunnel_does_as_the_page_says() {
+    prove("stunnel");
+}
+
+#[test]
+fn postgresql_does_as_the_page_says() {
+    prove("PostgreSQL");
+}
+
+#[test]
+fn redis_does_as_the_page_says() {
+    prove("redis");
+}
+
+#[test]
+fn postfix_does_as_the_page_says() {
+    prove("Postfix");
+}
+
+#[test]
+fn dovecot_does_as_the_page_says() {
+    prove("Dovecot");
+}
+
+#[test]
+fn node_does_as_the_page_says() {
+    prove("Node");
+}
+
+#[test]
+fn python_does_as_the_page_says() {
+    prove("Python");
+}

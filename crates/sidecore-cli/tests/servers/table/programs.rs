@@ -1,0 +1,109 @@
+//! The programs of the table: their files without the lines of the page, and how each is started and asked.
+
+/// A program. In its files and its command `@directory@`, `@port@`, `@user@` and `@lines@` stand for what a test makes.
+pub(super) struct Program {
+    pub(super) name: &'static str,
+    /// Whoever uses the key.
+    pub(super) user: &'static str,
+    pub(super) files: &'static [(&'static str, &'static str)],
+    /// What is done once before it is started.
+    pub(super) first: &'static [&'static [&'static str]],
+    pub(super) command: &'static [&'static str],
+    /// Whether it is started as its user, and not as root.
+    pub(super) as_user: bool,
+    /// What `openssl s_client` is told beside the port.
+    pub(super) asked: &'static [&'static str],
+    /// Its log, where that is not what it prints.
+    pub(super) log: Option<&'static str>,
+}
+
+/// What most of them have.
+const SIMPLE: Program =
+    Program { name: "", user: "www-data", files: &[], first: &[], command: &[], as_user: false, asked: &[], log: None };
+
+pub(super) const PROGRAMS: [Program; 11] = [
+    Program {
+        name: "nginx",
+        files: &[("nginx.conf", include_str!("nginx.conf"))],
+        command: &["nginx", "-e", "stderr", "-c", "@directory@/nginx.conf"],
+        ..SIMPLE
+    },
+    Program {
+        name: "HAProxy",
+        files: &[("haproxy.cfg", include_str!("haproxy.cfg"))],
+        command: &["haproxy", "-W", "-db", "-f", "@directory@/haproxy.cfg"],
+        ..SIMPLE
+    },
+    Program {
+        name: "Apache",
+        files: &[("apache.conf", include_str!("apache.conf"))],
+        command: &["apache2", "-f", "@directory@/apache.conf", "-DFOREGROUND"],
+        ..SIMPLE
+    },
+    Program {
+        name: "lighttpd",
+        files: &[("lighttpd.conf", include_str!("lighttpd.conf"))],
+        command: &["lighttpd", "-D", "-f", "@directory@/lighttpd.conf"],
+        ..SIMPLE
+    },
+    Program {
+        name: "stunnel",
+        user: "stunnel4",
+        files: &[("stunnel.conf", include_str!("stunnel.conf"))],
+        command: &["stunnel4", "@directory@/stunnel.conf"],
+        ..SIMPLE
+    },
+    Program {
+        name: "PostgreSQL",
+        user: "postgres",
+        files: &[("postgresql.conf", include_str!("postgresql.conf"))],
+        first: &[&["initdb", "--no-sync", "--auth", "trust", "-D", "@directory@/data"]],
+        command: &["postgres", "-D", "@directory@/data", "-c", "config_file=@directory@/postgresql.conf"],
+        as_user: true,
+        asked: &["-starttls", "postgres"],
+        ..SIMPLE
+    },
+    Program {
+        name: "redis",
+        user: "redis",
+        files: &[("redis.conf", include_str!("redis.conf"))],
+        command: &["redis-server", "@directory@/redis.conf"],
+        as_user: true,
+        ..SIMPLE
+    },
+    Program {
+        name: "Postfix",
+        user: "postfix",
+        files: &[("main.cf", include_str!("main.cf")), ("master.cf", include_str!("master.cf"))],
+        first: &[
+            &["install", "-d", "@directory@/queue"],
+            &["install", "-d", "-o", "@user@", "@directory@/data"],
+            &["postfix", "-c", "@directory@", "check"],
+        ],
+        command: &["master", "-c", "@directory@", "-d"],
+        asked: &["-starttls", "smtp"],
+        log: Some("postfix.log"),
+        ..SIMPLE
+    },
+    Program {
+        name: "Dovecot",
+        user: "dovenull",
+        files: &[("dovecot.conf", include_str!("dovecot.conf"))],
+        command: &["dovecot", "-F", "-c", "@directory@/dovecot.conf"],
+        ..SIMPLE
+    },
+    Program {
+        name: "Node",
+        files: &[("server.js", include_str!("server.js"))],
+        command: &["node", "@directory@/server.js"],
+        as_user: true,
+        ..SIMPLE
+    },
+    Program {
+        name: "Python",
+        files: &[("server.py", include_str!("server.py"))],
+        command: &["/usr/bin/python3", "@directory@/server.py"],
+        as_user: true,
+        ..SIMPLE
+    },
+];
