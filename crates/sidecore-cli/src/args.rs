@@ -2,6 +2,7 @@
 
 pub(crate) mod keys;
 
+use crate::arguments::Manuals;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sidecore::sockets::protocol;
 use std::ffi::OsString;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 
 /// Moves crypto work off an application's cores.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version, arg_required_else_help = true, name = "sidecore")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -55,6 +56,9 @@ pub(crate) enum Command {
     /// Hand out events and requests to nodes on other machines by credit, on NATS
     #[command(disable_help_flag = true)]
     Farm(HandedOn),
+    /// Write the pages of the manual, and completions for bash, zsh and fish
+    #[command(hide = true)]
+    Manuals(Manuals),
 }
 
 /// Whatever the other program takes.

@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+mod arguments;
 mod beside;
 mod check;
 mod export;
@@ -11,6 +12,7 @@ mod get;
 mod keys;
 mod launch;
 mod log;
+mod manuals;
 mod output;
 mod reload;
 mod serve;
@@ -20,7 +22,8 @@ mod top;
 mod users;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -31,15 +34,34 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Exit code where the answer is no; see the README.
 const NO: u8 = 1;
 
+/// The commands of the two other programs.
+const OF_LABORATORY: [&str; 4] = ["try", "bench", "sim", "net"];
+const OF_FARM: [&str; 1] = ["farm"];
+
 fn main() -> ExitCode {
-    let done = match Cli::try_parse() {
-        Ok(cli) => run(cli.command),
-        Err(_) if is_help_for(&["try", "bench", "sim", "net"]) => Err(laboratory()),
-        Err(_) if is_help_for(&["farm"]) => Err(farm()),
-        // Help, version, or what is wrong with the arguments.
-        Err(usage) => output::print_usage(&usage),
+    match manuals::asked_about() {
+        // Where the program is not installed, there is nothing to say about its arguments.
+        Some(command) if OF_LABORATORY.iter().any(|own| command == *own) => drop(laboratory()),
+        Some(command) if OF_FARM.iter().any(|own| command == *own) => drop(go_on_as_farm(std::env::args_os().skip(1))),
+        _ => {}
+    }
+    let done = match arguments::completed(Cli::command) {
+        Ok(true) => Ok(0),
+        Ok(false) => parsed(),
+        Err(error) => output::print_usage(&error),
     };
     output::exit_code(done)
+}
+
+/// The exit code.
+fn parsed() -> Result<u8, String> {
+    match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(_) if is_help_for(&OF_LABORATORY) => Err(laboratory()),
+        Err(_) if is_help_for(&OF_FARM) => Err(farm()),
+        // Help, version, or what is wrong with the arguments.
+        Err(usage) => output::print_usage(&usage),
+    }
 }
 
 /// The exit code.
@@ -57,6 +79,7 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Run(args) => return launch::run(&args),
         Command::Try(_) | Command::Bench(_) | Command::Sim(_) | Command::Net(_) => Err(laboratory()),
         Command::Farm(_) => Err(farm()),
+        Command::Manuals(args) => manuals::write(&args.directory),
     };
     done.map(|()| 0)
 }
@@ -75,11 +98,11 @@ fn laboratory() -> String {
 fn farm() -> String {
     let typed = || std::env::args_os().skip(1);
     let help = typed().next().filter(|first| first == "help");
-    beside::go_on_as(
-        "sidecore-farm",
-        &BESIDE,
-        help.into_iter().chain(typed().skip_while(|word| word != "farm").skip(1)),
-    )
+    go_on_as_farm(help.into_iter().chain(typed().skip_while(|word| word != "farm").skip(1)))
+}
+
+fn go_on_as_farm(arguments: impl IntoIterator<Item = OsString>) -> String {
+    beside::go_on_as("sidecore-farm", &BESIDE, arguments)
 }
 
 /// Whether this is `sidecore help bench` or the like: the program that does it has the words for it.

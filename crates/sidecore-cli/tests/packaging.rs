@@ -1,6 +1,7 @@
 //! `packaging/install` and `packaging/uninstall` below a directory, as a package is made.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -14,10 +15,10 @@ impl Place {
     fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         fs::create_dir(place.built()).unwrap();
-        for file in ["sidecore", "libsidecore_openssl.so"] {
-            // What is in them plays no part here.
-            fs::write(place.built().join(file), file).unwrap();
-        }
+        // It writes the pages of the manual.
+        symlink(env!("CARGO_BIN_EXE_sidecore"), place.built().join("sidecore")).unwrap();
+        // What is in this one plays no part here.
+        fs::write(place.built().join("libsidecore_openssl.so"), "provider").unwrap();
         place
     }
 
@@ -68,6 +69,14 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
         "usr/lib/sidecore/sidecore.so",
         "usr/lib/systemd/system/sidecore.service",
         "usr/lib/sysusers.d/sidecore.conf",
+        "usr/share/man/man1/sidecore.1",
+        "usr/share/man/man1/sidecore-keys-import.1",
+        "usr/share/bash-completion/completions/sidecore",
+        "usr/share/zsh/vendor-completions/_sidecore",
+        "usr/share/fish/vendor_completions.d/sidecore.fish",
+        "usr/share/doc/sidecore/sandbox.md",
+        "usr/share/sidecore/grafana/sidecore.json",
+        "usr/share/sidecore/prometheus/sidecore.rules.yml",
         "etc/ssl/openssl-sidecore.cnf",
         "etc/sidecore/sidecore.toml",
     ];
@@ -98,4 +107,91 @@ fn what_cannot_be_installed_is_said_before_anything_is_changed() {
     assert!(!place.root().exists());
     let refused = place.script("uninstall", &[Path::new("--all")]);
     assert_eq!(refused.status.code(), Some(2));
+}
+
+/// The documentation of a unit is a file that is installed with it.
+#[test]
+fn what_units_name_as_their_documentation_is_installed() {
+    let place = Place::new();
+    place.done("install", &[&place.built()]);
+    let files = place.files();
+    for unit in files.iter().filter(|file| file.ends_with(".service")) {
+        let text = fs::read_to_string(place.root().join(unit)).unwrap();
+        let page = text.lines().find_map(|line| line.strip_prefix("Documentation=file:/")).unwrap();
+        assert!(files.iter().any(|file| file == page), "{unit}: {page}");
+    }
+}
+
+/// What bash offers for the last of these words.
+fn offered(place: &Place, words: &[&str]) -> Vec<String> {
+    let script = "source \"$0\"; compopt() { :; }; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1))
+        _clap_complete_sidecore sidecore \"${COMP_WORDS[COMP_CWORD]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let path = format!("{}:/usr/bin:/bin", place.root().join("usr/bin").display());
+    let file = place.root().join("usr/share/bash-completion/completions/sidecore");
+    let done = Command::new("bash").args(["-c", script]).arg(file).args(words).env("PATH", path).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&done.stderr), "");
+    String::from_utf8_lossy(&done.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_completions_that_are_installed_offer_what_may_follow() {
+    let place = Place::new();
+    place.done("install", &[&place.built()]);
+    assert_eq!(offered(&place, &["sidecore", "ke"]), ["keys"]);
+    assert_eq!(offered(&place, &["sidecore", "keys", "im"]), ["import"]);
+    let kinds = offered(&place, &["sidecore", "keys", "generate", "www", "--kind", "rsa-"]);
+    assert_eq!(kinds, ["rsa-2048", "rsa-3072", "rsa-4096"]);
+    let all = offered(&place, &["sidecore", ""]);
+    assert!(all.iter().any(|offer| offer == "bench") && !all.iter().any(|offer| offer == "manuals"), "{all:?}");
+    let asks = [("zsh/vendor-completions/_sidecore", "=\"zsh\""), ("fish/vendor_completions.d/sidecore.fish", "=fish")];
+    for (file, shell) in asks {
+        let script = fs::read_to_string(place.root().join("usr/share").join(file)).unwrap();
+        assert!(script.contains(&format!("SIDECORE_COMPLETE{shell}")), "{script}");
+    }
+}
+
+/// Stands for the laboratory: says how it was asked.
+const STAND_IN: &str = "#!/bin/sh\necho \"$SIDECORE_COMPLETE $*\"\n";
+
+#[test]
+fn completions_of_another_programs_commands_are_asked_of_it() {
+    let place = Place::new();
+    place.done("install", &[&place.built()]);
+    let program = place.root().join("usr/lib/sidecore/sidecore-lab");
+    let script = place.built().join("stand-in");
+    fs::write(&script, STAND_IN).unwrap();
+    assert!(Command::new("install").args(["-m", "755"]).args([&script, &program]).status().unwrap().success());
+    let asked = |words: &[&str]| {
+        let mut command = Command::new(place.root().join("usr/bin/sidecore"));
+        let done = command.args(["--", "sidecore"]).args(words).env("SIDECORE_COMPLETE", "fish").output().unwrap();
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    assert_eq!(asked(&["bench", "ne"]), "fish -- sidecore bench ne\n");
+    // Where the program is not installed there is nothing to say.
+    assert!(!asked(&["farm", "fe"]).contains("--"));
+    assert!(asked(&["che"]).starts_with("check\t"));
+}
+
+#[test]
+fn the_pages_of_the_manual_say_what_the_options_are_for() {
+    let place = Place::new();
+    place.done("install", &[&place.built()]);
+    let page = |name: &str| fs::read_to_string(place.root().join("usr/share/man/man1").join(name)).unwrap();
+    let (first, export) = (page("sidecore.1"), page("sidecore-export.1"));
+    for words in ["sidecore\\-keys(1)", "EXIT STATUS", "SIDECORE_SOCKETS", "/var/lib/sidecore/keys"] {
+        assert!(first.contains(words), "{words}: {first}");
+    }
+    assert!(export.contains("listen") && export.contains("127.0.0.1:9787"), "{export}");
+    assert!(!first.contains("manuals") && !place.files().iter().any(|file| file.contains("manuals")));
+}
+
+#[test]
+fn the_alerts_say_nothing_while_all_is_well_and_each_speaks_where_it_is_not() {
+    let rules = Path::new(PROJECT).join("packaging/prometheus");
+    for (what, file) in [("check", "sidecore.rules.yml"), ("test", "sidecore.rules.test.yml")] {
+        let done = Command::new("promtool").args([what, "rules"]).arg(rules.join(file)).output();
+        let done = done.unwrap_or_else(|error| panic!("promtool: {error}; run: sudo apt-get install prometheus"));
+        let said = [done.stdout, done.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+        assert!(done.status.success() && said.contains("SUCCESS"), "{said}");
+    }
 }

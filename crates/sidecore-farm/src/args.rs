@@ -17,6 +17,7 @@ pub(crate) use feed::{Feed, WhenFull};
 pub(crate) use keys::{Gateway, KeyServer};
 pub(crate) use results::Results;
 
+use crate::arguments::Manuals;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -58,6 +59,9 @@ pub(crate) enum Command {
     Gateway(Gateway),
     /// Let gateways on other machines use keys of the service on this machine
     KeyServer(KeyServer),
+    /// Write the pages of the manual
+    #[command(hide = true)]
+    Manuals(Manuals),
 }
 
 /// Which farm, and how its NATS servers are reached.

@@ -5,6 +5,8 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+#[path = "../../sidecore-cli/src/arguments.rs"]
+mod arguments;
 mod bench;
 mod connect;
 mod crew;
@@ -37,16 +39,30 @@ mod wire;
 mod work;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let done = match Cli::try_parse() {
+    let done = match arguments::completed(typed) {
+        Ok(true) => Ok(0),
+        Ok(false) => parsed(),
+        Err(error) => output::print_usage(&error),
+    };
+    output::exit_code(done)
+}
+
+/// The exit code.
+fn parsed() -> Result<u8, String> {
+    match Cli::try_parse() {
         Ok(cli) => run(cli.command),
         // Help, version, or what is wrong with the arguments.
         Err(usage) => output::print_usage(&usage),
-    };
-    output::exit_code(done)
+    }
+}
+
+/// What people type: all of this program is behind a word.
+fn typed() -> clap::Command {
+    clap::Command::new(arguments::NAME).subcommand(Cli::command().name("farm"))
 }
 
 /// The exit code.
@@ -67,6 +83,10 @@ fn run(command: Command) -> Result<u8, String> {
             Command::Bench(args) => bench::run(&args).await,
             Command::Pull(args) => bench::pull::work(&args).await,
             Command::Gateway(args) => keys::gateway::run(&args).await,
+            Command::Manuals(args) => {
+                let all = arguments::shown(Cli::command().display_name("sidecore-farm"));
+                arguments::write_pages([&all], &args.directory).map(|()| 0)
+            }
             Command::KeyServer(args) => keys::server::run(&args).await,
         }
     });

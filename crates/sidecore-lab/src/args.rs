@@ -4,6 +4,7 @@ mod sim;
 
 pub(crate) use sim::{Choose, Faults, Fit, Output, Plans, Replay, Sim, SimCommand};
 
+use crate::arguments::Manuals;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -35,6 +36,9 @@ pub(crate) enum Command {
     /// One client process of a measurement
     #[command(hide = true)]
     BenchClient,
+    /// Write the pages of the manual
+    #[command(hide = true)]
+    Manuals(Manuals),
     /// What `sidecore` itself does
     #[command(external_subcommand)]
     Other(Vec<OsString>),

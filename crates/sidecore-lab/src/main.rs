@@ -5,6 +5,8 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+#[path = "../../sidecore-cli/src/arguments.rs"]
+mod arguments;
 mod baseline;
 mod bench;
 #[path = "../../sidecore-cli/src/beside.rs"]
@@ -23,7 +25,7 @@ mod sim;
 mod skipped;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
 /// Where `sidecore` is: cargo builds both into one directory, `packaging/install` puts this program in `lib/sidecore`.
@@ -32,12 +34,21 @@ const COMMAND: [&str; 2] = [".", "../../bin"];
 const NO: u8 = 1;
 
 fn main() -> ExitCode {
-    let done = match Cli::try_parse() {
+    let done = match arguments::completed(Cli::command) {
+        Ok(true) => Ok(0),
+        Ok(false) => parsed(),
+        Err(error) => output::print_usage(&error),
+    };
+    output::exit_code(done)
+}
+
+/// The exit code.
+fn parsed() -> Result<u8, String> {
+    match Cli::try_parse() {
         Ok(cli) => run(cli.command),
         // Help, version, or what is wrong with the arguments.
         Err(usage) => output::print_usage(&usage),
-    };
-    output::exit_code(done)
+    }
 }
 
 /// The exit code.
@@ -49,6 +60,10 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Net(args) => net::run(&args),
         Command::NetEnd => net::run_end().map(|()| 0),
         Command::BenchClient => bench::client::run().map(|()| 0).map_err(|error| error.to_string()),
+        Command::Manuals(args) => {
+            let all = arguments::shown(Cli::command());
+            arguments::write_pages(arguments::visible(&all), &args.directory).map(|()| 0)
+        }
         Command::Other(arguments) => Err(beside::go_on_as("sidecore", &COMMAND, arguments)),
     }
 }

@@ -1,6 +1,7 @@
 //! Just enough HTTP to be scraped: one request a connection, with limits on size, time and number.
 
 use nix::errno::Errno;
+use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +13,8 @@ const CONNECTIONS: usize = 16;
 const REQUEST: usize = 8 * 1024;
 /// Most header lines.
 const HEADERS: usize = 64;
+/// How the content type of `OpenMetrics` begins.
+const OPEN_METRICS: &str = "application/openmetrics-text";
 /// A connection ends after so long, whatever its other end does.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -30,6 +33,27 @@ impl Answer {
     pub(super) fn text(status: &'static str, body: &str) -> Self {
         Self { status, kind: "text/plain; charset=utf-8", body: body.to_owned() }
     }
+
+    /// For those who read only the older text of metrics, as `promtool check metrics` does.
+    fn older(self) -> Self {
+        if !self.kind.starts_with(OPEN_METRICS) {
+            return self;
+        }
+        Self { kind: "text/plain; version=0.0.4; charset=utf-8", body: older(&self.body), ..self }
+    }
+}
+
+/// A page of `OpenMetrics` in the older text: there a counter has its full name also where it is explained, and neither units nor the
+/// end are marked.
+fn older(page: &str) -> String {
+    let counter = |line: &str| line.strip_prefix("# TYPE ")?.strip_suffix(" counter").map(str::to_owned);
+    let counters: HashSet<String> = page.lines().filter_map(counter).collect();
+    let line = |line: &str| match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
+        ["#", "EOF"] | ["#", "UNIT", ..] => String::new(),
+        ["#", what, name, said] if counters.contains(name) => format!("# {what} {name}_total {said}\n"),
+        _ => format!("{line}\n"),
+    };
+    page.lines().map(line).collect()
 }
 
 /// A listening socket.
@@ -39,8 +63,13 @@ pub(super) struct Server {
     patience: Duration,
 }
 
-/// The path that a request asks for, and whether only for the head.
-type Wanted = (String, bool);
+/// What a request asks for.
+struct Wanted {
+    path: String,
+    head_only: bool,
+    /// Whether the older text of metrics is all that it takes.
+    older: bool,
+}
 
 /// A connection and when it ends.
 struct Connection {
@@ -103,7 +132,8 @@ fn is_passing(error: &io::Error) -> bool {
 impl Connection {
     fn serve(mut self, page: &impl Fn(&str) -> Answer) -> io::Result<()> {
         let (answer, head_only) = match self.request()? {
-            Ok((path, head_only)) => (page(&path), head_only),
+            Ok(Wanted { path, head_only, older: true }) => (page(&path).older(), head_only),
+            Ok(Wanted { path, head_only, older: false }) => (page(&path), head_only),
             Err(refusal) => (refusal, false),
         };
         let allow = if answer.status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
@@ -165,7 +195,14 @@ fn parse(bytes: &[u8]) -> Option<Result<Wanted, Answer>> {
     let (method, target) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
     let path = target.split_once('?').map_or(target, |(path, _)| path).to_owned();
     Some(match method {
-        "GET" | "HEAD" => Ok((path, method == "HEAD")),
+        "GET" | "HEAD" => Ok(Wanted { path, head_only: method == "HEAD", older: takes_older(request.headers) }),
         _ => Err(Answer::text("405 Method Not Allowed", "use GET\n")),
     })
+}
+
+/// Who names what it takes, and not `OpenMetrics`, takes the older text.
+fn takes_older(headers: &[httparse::Header<'_>]) -> bool {
+    let mut accepted = headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept")).peekable();
+    let is_open = |value: &[u8]| String::from_utf8_lossy(value).contains(OPEN_METRICS);
+    accepted.peek().is_some() && !accepted.any(|header| is_open(header.value))
 }

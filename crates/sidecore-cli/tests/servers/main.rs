@@ -1,5 +1,6 @@
 //! Servers and tools as Debian packages them, with their keys in the service: real programs, unmodified, on free ports.
 
+mod debian;
 mod guides;
 mod handshake;
 mod library;

@@ -11,7 +11,7 @@ pub(crate) const BOUND: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Every program that these tests run, and the Debian package that has it.
-const PACKAGES: [(&str, &str); 29] = [
+const PACKAGES: [(&str, &str); 31] = [
     ("openssl", "openssl"),
     ("nginx", "nginx-light"),
     ("haproxy", "haproxy"),
@@ -23,6 +23,8 @@ const PACKAGES: [(&str, &str); 29] = [
     ("systemctl", "systemd"),
     ("cc", "gcc libssl-dev"),
     ("bash", "bash"),
+    ("sh", "dash"),
+    ("debootstrap", "debootstrap"),
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
     ("mosquitto", "mosquitto"),
@@ -190,6 +192,11 @@ impl Daemon {
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         send(self.pid(), signal);
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
     }
 
     /// Ends it as an operator does, and waits.

@@ -1,0 +1,124 @@
+//! `sidecore manuals DIRECTORY`: the pages of the manual, and what has shells ask this program for completions.
+
+use crate::args::Cli;
+use crate::arguments::{self, NAME, VARIABLE};
+use crate::{BESIDE, OF_FARM, OF_LABORATORY, beside};
+use clap::CommandFactory;
+use clap_complete::env::Shells;
+use clap_mangen::roff::{Roff, bold, roman};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs, io};
+
+/// Where each shell looks, below a directory like `/usr/share`, and what goes behind the shell's script.
+const SHELLS: [(&str, &str, &str); 3] = [
+    ("bash", "bash-completion/completions/sidecore", ""),
+    // The first time the file itself is what the shell calls.
+    (
+        "zsh",
+        "zsh/vendor-completions/_sidecore",
+        "[[ $funcstack[1] != _sidecore ]] || _clap_dynamic_completer_sidecore\n",
+    ),
+    ("fish", "fish/vendor_completions.d/sidecore.fish", ""),
+];
+/// Programs that have pages of their own, where they are installed.
+const OTHERS: [&str; 2] = ["sidecore-lab", "sidecore-farm"];
+
+/// Sections of the first page beside those that the arguments make: heading, and terms with what they are.
+const SECTIONS: [(&str, &[(&str, &str)]); 3] = [
+    (
+        "EXIT STATUS",
+        &[
+            ("0", "Yes, or done."),
+            ("1", "The answer is no."),
+            ("2", "Usage or environment, also where the output cannot be written."),
+        ],
+    ),
+    (
+        "ENVIRONMENT",
+        &[
+            ("SIDECORE_SOCKET", "The service's socket, where no option names it."),
+            ("SIDECORE_SOCKETS", "The socket of the service of sockets."),
+            ("OPENSSL_CONF", "For other programs: /etc/ssl/openssl-sidecore.cnf has OpenSSL load the provider."),
+        ],
+    ),
+    (
+        "FILES",
+        &[
+            ("/etc/sidecore/sidecore.toml", "The service's configuration."),
+            ("/etc/sidecore/sockets.toml", "The same of the service of sockets."),
+            ("/etc/ssl/openssl-sidecore.cnf", "OpenSSL's configuration with the provider."),
+            ("/var/lib/sidecore/keys", "The keys at rest, sealed under a passphrase."),
+            ("/run/sidecore/sidecore.sock", "Where the service listens."),
+            ("/usr/share/doc/sidecore", "What the Debian package has to read."),
+        ],
+    ),
+];
+
+/// The command that a shell asks about, if one asks: of `sidecore WORD ...` behind `--` the word.
+pub(crate) fn asked_about() -> Option<OsString> {
+    env::var_os(VARIABLE)?;
+    env::args_os().skip_while(|word| word != "--").nth(2)
+}
+
+/// Writes all below a directory like `/usr/share`.
+pub(crate) fn write(directory: &Path) -> Result<(), String> {
+    let all = arguments::shown(Cli::command());
+    // The two other programs know their arguments.
+    let is_own = |name: &str| !OF_LABORATORY.iter().chain(&OF_FARM).any(|other| *other == name);
+    let own = arguments::visible(&all).filter(|command| is_own(command.get_name()));
+    arguments::write_pages(own, directory)?;
+    written(directory, "man/man1/sidecore.1", |page| first_page(&all, page))?;
+    for (shell, file, last) in SHELLS {
+        written(directory, file, |script| asks(shell, script).and_then(|()| script.write_all(last.as_bytes())))?;
+    }
+    OTHERS
+        .iter()
+        .filter_map(|name| beside::find(&[name], &BESIDE))
+        .try_for_each(|other| have_written(&other, directory))
+}
+
+/// The page of the command itself.
+fn first_page(command: &clap::Command, page: &mut dyn io::Write) -> io::Result<()> {
+    arguments::page(command).render(page)?;
+    let mut sections = Roff::new();
+    for (heading, terms) in SECTIONS {
+        sections.control("SH", [heading]);
+        for (term, meaning) in terms {
+            sections.control("TP", []).text([bold(*term)]).text([roman(*meaning)]);
+        }
+    }
+    sections.to_writer(page)
+}
+
+/// What has that shell ask.
+fn asks(shell: &str, script: &mut dyn io::Write) -> io::Result<()> {
+    let shells = Shells::builtins();
+    let shell = shells.completer(shell).ok_or_else(|| io::Error::other(format!("no completions for {shell}")))?;
+    shell.write_registration(VARIABLE, NAME, NAME, NAME, script)
+}
+
+/// Writes a file below the directory.
+fn written(
+    directory: &Path,
+    name: &str,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> Result<(), String> {
+    let file = directory.join(name);
+    let mut text = Vec::new();
+    let written = write(&mut text)
+        .and_then(|()| fs::create_dir_all(file.parent().unwrap_or(directory)))
+        .and_then(|()| fs::write(&file, text));
+    written.map_err(|error| format!("cannot write {}: {error}", file.display()))
+}
+
+/// Has another program write its pages there.
+fn have_written(program: &Path, directory: &Path) -> Result<(), String> {
+    let done = Command::new(program).arg("manuals").arg(directory).status();
+    match done {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{} wrote no pages: {status}", program.display())),
+        Err(error) => Err(format!("cannot run {}: {error}", program.display())),
+    }
+}

@@ -1,0 +1,78 @@
+//! The Debian package: on a bare Debian it is installed, nginx moves its key into the service by the README's lines, the package is
+//! upgraded under load, removed and purged.
+
+use crate::library;
+use crate::module;
+use crate::programs::{Daemon, is_root, program, run, wait_for};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Until packages are fetched and installed. Nothing is decided from the time that it took.
+const LONG: Duration = Duration::from_secs(1800);
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The commands of the first block behind these words on a page, without what is said beside them.
+fn block(page: &str, words: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(project().join(page)).unwrap();
+    let (_, behind) = text.split_once(words).unwrap_or_else(|| panic!("{page} does not say {words:?}"));
+    let block = behind.split("```text\n").nth(1).and_then(|block| block.split("```").next()).unwrap();
+    block.lines().map(|line| line.split("   ").next().unwrap().trim_end().to_owned()).collect()
+}
+
+/// A package of what cargo built, as that version. Its programs are those of the tests, which were not built for release.
+fn package(version: &str, to: &Path) {
+    for name in ["sidecore-lab", "sidecore-farm"] {
+        if !module::path().with_file_name(name).is_file() {
+            library::file(name, name);
+        }
+    }
+    library::built("sidecore-preload");
+    let built = module::path();
+    let mut command = program("sh");
+    command.arg(project().join("packaging/deb")).arg(built.parent().unwrap()).args(["--fast", "--quiet"]);
+    finished("packaging/deb", command.args(["--deb-version", version, "--output"]).arg(to), &to.with_extension("log"));
+}
+
+/// Runs it to its end, however long that takes.
+fn finished(name: &str, command: &mut std::process::Command, log: &Path) -> String {
+    let mut daemon = Daemon::start(name, command, log);
+    assert!(wait_for(LONG, || !daemon.lives()), "{name} hangs\n{}", daemon.log());
+    assert!(daemon.status().is_some_and(|status| status.success()), "{name}\n{}", daemon.log());
+    daemon.log()
+}
+
+#[test]
+fn a_bare_debian_installs_upgrades_and_removes_the_package_and_nginx_loses_no_handshake() {
+    assert!(is_root(), "the package is for root: run these tests as root, where namespaces can be made");
+    for name in ["unshare", "ip", "debootstrap"] {
+        program(name);
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let shared = scratch.path().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    package("0.1.0-1", &shared.join("first.deb"));
+    package("0.1.0-2", &shared.join("second.deb"));
+    let lines = block("README.md", "**Keys out of nginx in five lines**");
+    assert!(lines.len() == 5 && lines[3..].iter().all(|line| line.starts_with("systemctl ")), "{lines:?}");
+    std::fs::write(shared.join("move"), lines[..3].join("\n")).unwrap();
+    // These two say what to do in the place of systemctl.
+    std::fs::write(shared.join("restart"), block("docs/install.md", "What the guides do by `systemctl").join("\n"))
+        .unwrap();
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
+    std::fs::copy(tests.join("debian-steps.sh"), shared.join("steps")).unwrap();
+    let mut command = program("unshare");
+    command.args(["--mount", "--propagation", "private"]).arg(tests.join("debian.sh")).arg(scratch.path());
+    let said = finished("debian.sh", &mut command, &scratch.path().join("log"));
+    assert!(said.ends_with("--- all is done\n"), "{said}");
+}
+
+#[test]
+fn the_package_says_what_it_lacks_to_be_made() {
+    let mut command = program("sh");
+    command.arg(project().join("packaging/deb")).env("PATH", "/usr/bin:/bin").env("CARGO_HOME", "/nonexistent");
+    let done = run(&mut command);
+    assert!(!done.ok() && done.stderr.contains("cargo install cargo-deb --locked"), "{done:?}");
+}
