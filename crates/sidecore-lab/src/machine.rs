@@ -1,9 +1,7 @@
-//! What a measurement was taken on: the machine, without its name, and the commit.
+//! What a measurement was taken on, and by what: the machine, without its name, and the commit of this program.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// What a field says that could not be found out.
 const UNKNOWN: &str = "unknown";
@@ -14,9 +12,9 @@ pub(crate) fn describe() -> String {
     in_words(&read("/proc/cpuinfo"), std::env::consts::ARCH, &read("/proc/sys/kernel/osrelease"))
 }
 
-/// The commit of the sidecore checkout around the current directory, with `-dirty` if it has changes; else `unknown`.
+/// The commit that this program was built from, with `-dirty` where its sources were changed; else `unknown`.
 pub(crate) fn commit() -> String {
-    checkout().and_then(|root| git_commit(&root)).unwrap_or_else(|| UNKNOWN.to_owned())
+    env!("SIDECORE_COMMIT").to_owned()
 }
 
 fn in_words(cpuinfo: &str, architecture: &str, release: &str) -> String {
@@ -50,18 +48,6 @@ fn values<'a>(cpuinfo: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
 fn short_release(release: &str) -> String {
     let numbers: Vec<_> = release.split(|c: char| !c.is_ascii_digit()).take(2).collect();
     if numbers.iter().all(|number| number.is_empty()) { UNKNOWN.to_owned() } else { numbers.join(".") }
-}
-
-fn checkout() -> Option<PathBuf> {
-    let here = std::env::current_dir().ok()?;
-    here.ancestors().find(|folder| folder.join("crates/sidecore-core/Cargo.toml").exists()).map(Path::to_owned)
-}
-
-fn git_commit(root: &Path) -> Option<String> {
-    let describe = ["describe", "--always", "--dirty", "--exclude=*"];
-    let output = Command::new("git").arg("-C").arg(root).args(describe).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    (output.status.success() && !text.is_empty()).then_some(text)
 }
 
 #[cfg(test)]
@@ -100,6 +86,5 @@ mod tests {
         let commit = commit();
         let hash = commit.trim_end_matches("-dirty");
         assert!(commit == UNKNOWN || hash.chars().all(|c| c.is_ascii_hexdigit()), "{commit}");
-        assert_eq!(git_commit(Path::new("/")), None);
     }
 }
