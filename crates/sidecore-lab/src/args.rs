@@ -73,6 +73,9 @@ pub(crate) struct Bench {
     /// In the scenario balance, requests of several sizes at random times on devices that fill, with a burst
     #[arg(long)]
     pub(crate) mix: bool,
+    /// Measure with the service that runs at this socket, as any program may use it: lane, crypto and keys
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
     /// Where calibrate writes its plan
     #[arg(long, value_name = "FILE", default_value = "machine.toml")]
     pub(crate) plan: PathBuf,

@@ -5,6 +5,7 @@ mod calibrate;
 pub(crate) mod client;
 mod crew;
 mod crypto;
+mod doubts;
 mod experiment;
 mod keys;
 mod lane;
@@ -18,17 +19,22 @@ mod series;
 mod sockets;
 mod task;
 pub(crate) mod trial;
+mod witness;
 
 pub(crate) use series::{histogram, median, ratio, spread};
 
 use crate::args::{Bench, Files, Scenario};
+use crate::interrupt::{INTERRUPTED, Interrupt, STOPPED};
 use crate::progress::Progress;
-use crate::report::Row;
-use crate::{machine, output, report};
+use crate::report::{About, Doubt, Key, Reason, Report, Row};
+use crate::{output, paths, report};
+use doubts::of_time;
+use experiment::doubted;
 use sidecore_libcrypto::Context;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use witness::Witness;
 
 /// Why a measurement could not be made.
 pub(crate) type BenchError = Box<dyn std::error::Error>;
@@ -40,21 +46,41 @@ struct Part {
     measure: fn(&Settings, &Progress) -> Result<Outcome, BenchError>,
     /// Names that `--op` chooses from; none: it is always measured as a whole.
     ops: fn() -> Vec<&'static str>,
+    /// Why it cannot be measured with a service that runs already, if so.
+    alone: Option<&'static str>,
 }
+
+/// Why scenarios take a service of their own.
+const WAITS: Option<&str> = Some("it changes how its service waits");
+const DEVICES: Option<&str> = Some("it gives its service devices and changes their balance");
+const SERVICES: Option<&str> = Some("it places services of its own on cores");
+const NO_SERVICE: Option<&str> = Some("it is not about a service of keys");
 
 /// In their order.
 const PARTS: [Part; 11] = [
-    Part { scenario: Scenario::Lane, name: "lane", measure: lane::measure, ops: Vec::new },
-    Part { scenario: Scenario::Crypto, name: "crypto", measure: crypto::measure, ops: crypto::ops },
-    Part { scenario: Scenario::Ocf, name: "ocf", measure: ocf::measure, ops: Vec::new },
-    Part { scenario: Scenario::Notify, name: "notify", measure: notify::measure, ops: Vec::new },
-    Part { scenario: Scenario::Balance, name: "balance", measure: balance::measure, ops: Vec::new },
-    Part { scenario: Scenario::Scaling, name: "scaling", measure: scaling::measure, ops: Vec::new },
-    Part { scenario: Scenario::Keys, name: "keys", measure: keys::measure, ops: keys::ops },
-    Part { scenario: Scenario::Nginx, name: "nginx", measure: nginx::measure, ops: nginx::ops },
-    Part { scenario: Scenario::Sockets, name: "sockets", measure: sockets::measure, ops: sockets::ops },
-    Part { scenario: Scenario::Net, name: "net-tools", measure: net::against_tools, ops: net::paths },
-    Part { scenario: Scenario::Link, name: "link", measure: net::link, ops: Vec::new },
+    Part { scenario: Scenario::Lane, name: "lane", measure: lane::measure, ops: Vec::new, alone: None },
+    Part { scenario: Scenario::Crypto, name: "crypto", measure: crypto::measure, ops: crypto::ops, alone: None },
+    Part { scenario: Scenario::Ocf, name: "ocf", measure: ocf::measure, ops: Vec::new, alone: WAITS },
+    Part { scenario: Scenario::Notify, name: "notify", measure: notify::measure, ops: Vec::new, alone: WAITS },
+    Part { scenario: Scenario::Balance, name: "balance", measure: balance::measure, ops: Vec::new, alone: DEVICES },
+    Part { scenario: Scenario::Scaling, name: "scaling", measure: scaling::measure, ops: Vec::new, alone: SERVICES },
+    Part { scenario: Scenario::Keys, name: "keys", measure: keys::measure, ops: keys::ops, alone: None },
+    Part { scenario: Scenario::Nginx, name: "nginx", measure: nginx::measure, ops: nginx::ops, alone: SERVICES },
+    Part {
+        scenario: Scenario::Sockets,
+        name: "sockets",
+        measure: sockets::measure,
+        ops: sockets::ops,
+        alone: NO_SERVICE,
+    },
+    Part {
+        scenario: Scenario::Net,
+        name: "net-tools",
+        measure: net::against_tools,
+        ops: net::paths,
+        alone: NO_SERVICE,
+    },
+    Part { scenario: Scenario::Link, name: "link", measure: net::link, ops: Vec::new, alone: NO_SERVICE },
 ];
 
 /// What a scenario is run with.
@@ -65,9 +91,22 @@ pub(crate) struct Settings {
     ops: Vec<String>,
     check: bool,
     mix: bool,
+    /// Where a service runs already that is to be measured.
+    socket: Option<PathBuf>,
 }
 
 impl Settings {
+    /// What was typed.
+    fn of(args: &Bench) -> Self {
+        let Bench { quick, seed, check, mix, .. } = *args;
+        Self { quick, seed, ops: args.op.clone(), check, mix, socket: args.socket.clone() }
+    }
+
+    /// A short run of everything.
+    fn short() -> Self {
+        Self { quick: true, seed: 1, ops: Vec::new(), check: false, mix: false, socket: None }
+    }
+
     /// Whether this operation is to be measured: all are where none is named.
     fn wants(&self, op: &str) -> bool {
         self.ops.is_empty() || self.ops.iter().any(|named| named == op)
@@ -83,6 +122,8 @@ impl Settings {
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     rows: Vec<Row>,
+    /// Why all rows may be worth little.
+    doubts: Vec<Doubt>,
     notes: Vec<String>,
     left_out: Vec<String>,
 }
@@ -90,7 +131,7 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// These, with what people should know of them.
     pub(crate) fn new(rows: Vec<Row>, notes: Vec<String>, left_out: Vec<String>) -> Self {
-        Self { rows, notes, left_out }
+        Self { rows, doubts: Vec::new(), notes, left_out }
     }
 
     fn left_out(why: impl Into<String>) -> Self {
@@ -125,53 +166,102 @@ impl Outcome {
 
     fn add(&mut self, part: Self) {
         self.rows.extend(part.rows);
+        self.doubts.extend(part.doubts);
         self.notes.extend(part.notes);
         self.left_out.extend(part.left_out);
     }
 }
 
-/// Runs the scenarios and writes what was asked for. The text goes to standard output in any case.
-pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
+/// Runs the scenarios and writes what was asked for. The text goes to standard output in any case. The exit code.
+pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
     if args.scenarios.contains(&Scenario::Calibrate) {
-        if !args.op.is_empty() || args.check || args.mix {
-            return Err("calibrate takes none of --op, --check and --mix: it measures what a plan needs".into());
-        }
-        return match args.scenarios[..] {
-            [_] => calibrate::run(&args.plan),
-            [Scenario::Calibrate, Scenario::Notify] | [Scenario::Notify, Scenario::Calibrate] => run_calibrated(args),
-            _ => {
-                Err("calibrate makes a plan and no rows: run it alone, or with notify, between whose cases it measures"
-                    .into())
-            }
-        };
+        return run_calibrate(args);
     }
     let chosen: Vec<&Part> = PARTS.iter().filter(|part| part.is_asked_for(&args.scenarios)).collect();
     check_usage(args, &chosen)?;
-    let Bench { quick, seed, check, mix, .. } = *args;
-    let settings = Settings { quick, seed, ops: args.op.clone(), check, mix };
+    paths::check(args.files.named())?;
+    let settings = Settings::of(args);
+    let (interrupt, began) = (Interrupt::or_end()?, Witness::now());
     // Each scenario says how many steps it takes as it begins.
-    let mut progress = Progress::new(0);
+    let mut progress = Progress::new(0).until(&interrupt);
     let mut outcome = Outcome::default();
     for (part, settings) in chosen.into_iter().filter_map(|part| Some((part, part.settings(&settings)?))) {
+        if let Some(why) = part.alone.filter(|_| settings.socket.is_some()) {
+            outcome.lacks(format!("{}: {}", part.name, without_socket(why)));
+            continue;
+        }
+        if interrupt.came() {
+            outcome.lacks(format!("{}: {STOPPED}", part.name));
+            continue;
+        }
         progress.scenario(part.name);
-        outcome.add((part.measure)(&settings, &progress)?);
+        match (part.measure)(&settings, &progress) {
+            // An interrupt may have ended what it was measuring.
+            Err(why) if interrupt.came() => outcome.lacks(format!("{}: {STOPPED} It said: {why}", part.name)),
+            measured => outcome.add(measured?),
+        }
     }
     drop(progress);
-    export("sidecore bench", &args.files, outcome)
+    finish(args, outcome, began.as_ref(), &interrupt)
+}
+
+/// A calibration, alone or between the cases of the scenario notify.
+fn run_calibrate(args: &Bench) -> Result<u8, BenchError> {
+    if !args.op.is_empty() || args.check || args.mix || args.socket.is_some() {
+        let options = "--op, --check, --mix and --socket";
+        return Err(format!("calibrate takes none of {options}: it measures what a plan needs").into());
+    }
+    let is_alone = match args.scenarios[..] {
+        [_] => true,
+        [Scenario::Calibrate, Scenario::Notify] | [Scenario::Notify, Scenario::Calibrate] => false,
+        _ => {
+            return Err(
+                "calibrate makes a plan and no rows: run it alone, or with notify, between whose cases it measures"
+                    .into(),
+            );
+        }
+    };
+    paths::check(args.files.named().chain([("--plan", &*args.plan)]))?;
+    let interrupt = Interrupt::or_end()?;
+    if is_alone { calibrate::run(&args.plan, &interrupt) } else { run_calibrated(args, &interrupt) }
 }
 
 /// The scenario notify, and between its cases the passes of a calibration, so that both meet the same machine.
-fn run_calibrated(args: &Bench) -> Result<(), BenchError> {
+fn run_calibrated(args: &Bench, interrupt: &Interrupt) -> Result<u8, BenchError> {
+    let began = Witness::now();
     let mut calibration = calibrate::Calibration::start()?;
-    let Bench { quick, seed, .. } = *args;
-    let settings = Settings { quick, seed, ops: Vec::new(), check: false, mix: false };
-    let mut progress = Progress::new(0);
+    let settings = Settings::of(args);
+    let mut progress = Progress::new(0).until(interrupt);
     progress.scenario("notify");
     let outcome = notify::measure_beside(&settings, &progress, &mut |crew| calibration.pass_beside(crew))?;
     drop(progress);
     // Rows that took so long to measure are written also where the plan cannot be.
-    let planned = calibration.write(&args.plan);
-    export("sidecore bench", &args.files, outcome).and(planned)
+    let planned = if interrupt.came() {
+        calibrate::abandon(&args.plan);
+        Ok(())
+    } else {
+        calibration.write(&args.plan)
+    };
+    let code = finish(args, outcome, began.as_ref(), interrupt)?;
+    planned.map(|()| code)
+}
+
+/// Writes what was found since then, with what must be doubted of it. The exit code.
+fn finish(
+    args: &Bench,
+    mut outcome: Outcome,
+    began: Option<&Witness>,
+    interrupt: &Interrupt,
+) -> Result<u8, BenchError> {
+    let is_stopped = interrupt.came();
+    for row in outcome.rows.iter_mut().filter(|row| row.get(Key::Doubts).is_none()) {
+        *row = doubted(std::mem::take(row), &[], 0);
+    }
+    outcome.doubts.extend(is_stopped.then(|| Doubt::new(Reason::Stopped, "by an interrupt")));
+    outcome.doubts.extend(of_time(witness::meanwhile(began)));
+    outcome.doubts.extend(witness::of_this_machine());
+    export("sidecore bench", &args.files, outcome)?;
+    Ok(if is_stopped { INTERRUPTED } else { 0 })
 }
 
 impl Part {
@@ -194,17 +284,10 @@ impl Part {
 /// # Errors
 /// A file cannot be written.
 pub(crate) fn export(title: &str, files: &Files, outcome: Outcome) -> Result<(), BenchError> {
-    let Outcome { rows, notes, left_out } = outcome;
-    let report = report::Report {
-        title: title.to_owned(),
-        machine: machine::describe(),
-        commit: machine::commit(),
-        rows,
-        notes,
-        left_out,
-    };
+    let Outcome { rows, doubts, notes, left_out } = outcome;
+    let report = Report { title: title.to_owned(), about: About::here(), rows, doubts, notes, left_out };
     // What took so long to measure is written wherever it can be.
-    let printed = output::print(&report.to_text());
+    let printed = output::print(&report.to_text(report::width()));
     write_file(files.json.as_deref(), |out| report.write_json(out))?;
     write_file(files.markdown.as_deref(), |out| out.write_all(report.to_markdown().as_bytes()))?;
     write_file(files.html.as_deref(), |out| out.write_all(report.to_html().as_bytes()))?;
@@ -233,6 +316,11 @@ fn check_usage(args: &Bench, chosen: &[&Part]) -> Result<(), String> {
     if args.mix && !chosen.iter().any(|part| part.scenario == Scenario::Balance) {
         return Err(format!("--mix is of the scenario balance, and this is {}", names()));
     }
+    let alone = chosen.iter().find_map(|part| Some((part.name, part.alone?)));
+    // What nobody named is left out with that reason.
+    if let Some((name, why)) = alone.filter(|_| args.socket.is_some() && !args.scenarios.is_empty()) {
+        return Err(format!("{name} cannot be measured at --socket: {}", without_socket(why)));
+    }
     let mut known: Vec<&str> = Vec::new();
     for op in chosen.iter().flat_map(|part| (part.ops)()) {
         if !known.contains(&op) {
@@ -246,6 +334,11 @@ fn check_usage(args: &Bench, chosen: &[&Part]) -> Result<(), String> {
         }
         Some(op) => Err(format!("no operation {op:?} in {}; there are {}", names(), known.join(", "))),
     }
+}
+
+/// Why that needs a service of its own, and what to do.
+fn without_socket(why: &str) -> String {
+    format!("{why}: leave out --socket, and it starts its own; lane, crypto and keys can be measured there")
 }
 
 /// The baseline's library as it names itself, e.g. `openssl 3.0.19`.

@@ -17,6 +17,7 @@ mod machine;
 mod net;
 #[path = "../../sidecore-cli/src/output.rs"]
 mod output;
+mod paths;
 mod progress;
 mod report;
 mod sim;
@@ -55,7 +56,7 @@ fn parsed() -> Result<u8, String> {
 fn run(command: Command) -> Result<u8, String> {
     match command {
         Command::Try(args) => bench::trial::run(&args).map(|()| 0).map_err(|error| error.to_string()),
-        Command::Bench(args) => bench::run(&args).map(|()| 0).map_err(|error| error.to_string()),
+        Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
         Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { NO }),
         Command::Net(args) => net::run(&args),
         Command::NetEnd => net::run_end().map(|()| 0),

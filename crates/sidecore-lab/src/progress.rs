@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use crate::interrupt::Interrupt;
+
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const TEMPLATE: &str = "{prefix:<10} {bar:30} {pos:>3}/{len} {eta:>4} left  {wide_msg}";
@@ -12,6 +14,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// Progress over a known number of steps. Dropping the bar clears it.
 pub(crate) struct Progress {
     pub(crate) bar: ProgressBar,
+    /// What ends the steps early.
+    pub(crate) interrupt: Interrupt,
     lines: Option<Box<dyn Write>>,
 }
 
@@ -25,6 +29,16 @@ impl Progress {
         } else {
             Self::on(steps, ProgressDrawTarget::hidden(), Some(Box::new(io::stderr())))
         }
+    }
+
+    /// The same steps until that comes.
+    pub(crate) fn until(self, interrupt: &Interrupt) -> Self {
+        Self { interrupt: interrupt.clone(), ..self }
+    }
+
+    /// Whether no further step is to begin.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.interrupt.came()
     }
 
     /// Says which scenario the next steps belong to.
@@ -49,7 +63,7 @@ impl Progress {
     fn on(steps: usize, target: ProgressDrawTarget, lines: Option<Box<dyn Write>>) -> Self {
         let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
         bar.set_style(ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self { bar, lines }
+        Self { bar, interrupt: Interrupt::never(), lines }
     }
 }
 

@@ -3,7 +3,9 @@
 //! Whoever measures makes [`Row`]s and puts them into a [`Report`]. The exporters under it agree on what a row means:
 //! [`column`] knows what each value is, [`grid`] chooses the columns for terminal, Markdown and page, [`figures`] the plots.
 
+mod about;
 mod column;
+pub(crate) mod doubt;
 mod figures;
 mod format;
 mod grid;
@@ -16,22 +18,28 @@ mod row;
 mod scenario;
 mod text;
 
+pub(crate) use about::About;
 pub(crate) use column::Key;
+pub(crate) use doubt::{Doubt, Reason};
 pub(crate) use format::{bytes, count, counted, digits};
 pub(crate) use grid::Grid;
 pub(crate) use row::{Row, Times};
+pub(crate) use text::width;
+
+/// Heading of what may make figures worth little.
+const DOUBTS: &str = "Doubts";
 
 /// The rows of a run, with what a reader must know to judge them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Report {
     /// What was run, e.g. `sidecore bench`.
     pub(crate) title: String,
-    /// What it ran on, in words.
-    pub(crate) machine: String,
-    /// What was run: the commit.
-    pub(crate) commit: String,
+    /// The command, its program, its date and its machine.
+    pub(crate) about: About,
     /// What was found.
     pub(crate) rows: Vec<Row>,
+    /// Why all of it may be worth little; rows have reasons of their own beside.
+    pub(crate) doubts: Vec<Doubt>,
     /// What holds for all rows and is not in them.
     pub(crate) notes: Vec<String>,
     /// What was not run, and why.
@@ -43,6 +51,11 @@ impl Report {
     fn by_scenario(&self) -> Vec<(&str, Vec<&Row>)> {
         let rows: Vec<_> = self.rows.iter().collect();
         grouped(&rows, Row::scenario)
+    }
+
+    /// Whether the run was ended before its end.
+    fn is_stopped(&self) -> bool {
+        self.doubts.iter().any(|doubt| doubt.reason == Reason::Stopped)
     }
 
     /// What is said beside the rows, under its heading.

@@ -72,9 +72,12 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let (repeats, ns) = settings.pick((2, 150_000_000), (5, 500_000_000));
     let mut outcome = Outcome::default();
     for pool in settings.pick(&POOLS[..1], &POOLS) {
+        if progress.is_stopped() {
+            break;
+        }
         let notify = NotifyConfig::all(Notify::Spin);
         let mut crew = Crew::start(&Plan { notify, devices: pool.devices(), slots: DEPTH, ..Plan::inline(1) })?;
-        let cases = SIZES.map(|size| pool.case(size, ns).with(Key::Pinned, crew.pinning.describe(1)));
+        let cases = SIZES.map(|size| pool.case(size, ns).pinned(&crew.pinning, 1));
         outcome.add(measure_all(&mut crew, cases.into(), repeats, progress)?);
     }
     Ok(outcome.noted(

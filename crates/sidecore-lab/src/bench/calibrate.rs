@@ -12,6 +12,7 @@ use super::BenchError;
 use super::crew::{Crew, Plan};
 use super::series::{histogram, median};
 use super::task::{Measured, Task};
+use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
 use crate::progress::Progress;
 use hdrhistogram::Histogram;
@@ -21,7 +22,6 @@ use sidecore::core::policy::notify::Notify;
 use sidecore_sim::system::PARTS;
 use sleep::{GAP, Sleep, spread};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 /// Operations that are measured at all sizes, and those whose time does not depend on it.
@@ -163,24 +163,38 @@ impl Calibration {
     /// Writes the plan, and says what is in it.
     pub(super) fn write(&self, path: &Path) -> Result<(), BenchError> {
         let machine = self.found.machine();
-        fs::write(path, machine.to_toml()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        let (found, path) = (machine.to_grid().to_text(), path.display());
-        Ok(output::print(&format!("{found}\nWritten to {path}: run it with `sidecore sim {path}`.\n"))?)
+        let (found, written) = (machine.to_grid().to_text(), plan::put(path, &machine.to_toml()));
+        // What was measured is said also where it makes no plan.
+        output::print(&format!("{found}\n"))?;
+        written?;
+        let path = path.display();
+        Ok(output::print(&format!("Written to {path}: run it with `sidecore sim {path}`.\n"))?)
     }
 }
 
-/// Measures, writes the plan and says what it found.
-pub(super) fn run(path: &Path) -> Result<(), BenchError> {
-    let mut progress = Progress::new(PASSES);
+/// Measures, writes the plan and says what it found. The exit code.
+pub(super) fn run(path: &Path, interrupt: &Interrupt) -> Result<u8, BenchError> {
+    let mut progress = Progress::new(PASSES).until(interrupt);
     progress.scenario("calibrate");
     let mut calibration = Calibration::start()?;
     for pass in 1..=PASSES {
         progress.begin(&format!("pass {pass}"));
-        calibration.pass()?;
+        let passed = calibration.pass();
+        // An interrupt may have ended what a pass measures.
+        if progress.is_stopped() {
+            abandon(path);
+            return Ok(INTERRUPTED);
+        }
+        passed?;
         progress.advance();
     }
     drop(progress);
-    calibration.write(path)
+    calibration.write(path).map(|()| 0)
+}
+
+/// Says that there is no plan, since an interrupt came.
+pub(super) fn abandon(path: &Path) {
+    output::tell(format!("{} is not written: a plan takes a calibration to its end", path.display()));
 }
 
 fn once(quantity: Quantity, crew: &mut Crew) -> Result<Measured, BenchError> {

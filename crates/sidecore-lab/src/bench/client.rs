@@ -5,11 +5,13 @@ use super::series::histogram;
 use super::task::{Answer, Counts, Measured, Mix, Task, Traffic};
 use crate::baseline::{operation, private_key};
 use crate::ffi::Token;
+use crate::interrupt::leave_to_parent;
 use hdrhistogram::Histogram;
 use load::{Arrivals, Load};
 use sending::Sender;
 use sidecore::bare::{Bare, Exchange};
 use sidecore::client::{Client, Options};
+use sidecore::config::service_users;
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stamps;
 use sidecore::engine::crypto::Session;
@@ -32,6 +34,8 @@ const OVERSLEEP: u64 = 100_000;
 
 /// Serves orders until standard input ends.
 pub(crate) fn run() -> io::Result<()> {
+    // An interrupt of the keyboard goes to all processes there: what is being measured is to come to its end.
+    leave_to_parent()?;
     let mut crew = Member::default();
     for line in io::stdin().lock().lines() {
         let answer: Answer = match serde_json::from_str::<Task>(&line?) {
@@ -59,8 +63,13 @@ impl Member {
     fn carry_out(&mut self, task: &Task) -> Result<Measured, BenchError> {
         Ok(match task {
             Task::Attach { socket, slots, bare } => {
-                let options =
-                    Options { socket: socket.clone(), slots: *slots, arena_bytes: 16 << 20, ..Options::default() };
+                let options = Options {
+                    socket: socket.clone(),
+                    service_users: service_users(),
+                    slots: *slots,
+                    arena_bytes: 16 << 20,
+                    ..Options::default()
+                };
                 self.client = Some(Client::connect(&options)?);
                 self.bare = bare.as_deref().map(Bare::open).transpose()?;
                 Measured::default()

@@ -5,20 +5,22 @@ use super::experiment::Run;
 use super::task::{Answer, Measured, Task};
 use sidecore::bare::{Bare, Exchange};
 use sidecore::client::{Admin, Client, Options};
-use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
+use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores, service_users};
 use sidecore::core::policy::notify::Notify;
 use sidecore::counters::{SidecoreCounter, Snapshot};
 use sidecore::service::{ParkTimes, Service};
 use sidecore::sys::{clock, cpu};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// Slots of a client's lane, unless a scenario needs others.
+const SLOTS: u32 = 256;
 /// Time for idle lanes to go dormant.
 const REST: Duration = Duration::from_millis(30);
 /// Time for two clients to receive their orders before they start together, ns.
@@ -29,6 +31,8 @@ pub(super) const HEAD_START: u64 = 5_000_000;
 pub(crate) struct Pinning {
     pub(crate) sidecores: Vec<usize>,
     pub(crate) clients: Vec<usize>,
+    /// The service ran already, and nobody here knows on which cores.
+    pub(crate) is_unknown: bool,
 }
 
 impl Pinning {
@@ -37,7 +41,7 @@ impl Pinning {
     pub(crate) fn new(sidecores: usize) -> Self {
         let mut clients = cpu::allowed();
         match clients.len().checked_sub(sidecores).filter(|left| *left > 0) {
-            Some(split) => Self { sidecores: clients.split_off(split), clients },
+            Some(split) => Self { sidecores: clients.split_off(split), clients, is_unknown: false },
             None => Self::default(),
         }
     }
@@ -53,6 +57,9 @@ impl Pinning {
 
     /// In words, for rows.
     pub(crate) fn describe(&self, clients: usize) -> String {
+        if self.is_unknown {
+            return "nothing pinned, the service ran already".to_owned();
+        }
         if self.clients.is_empty() {
             return "one core, nothing pinned".to_owned();
         }
@@ -66,8 +73,16 @@ pub(crate) struct Crew {
     pub(crate) pinning: Pinning,
     members: Vec<Member>,
     bare: Bare,
-    service: Service,
+    service: Host,
     directory: TempDir,
+}
+
+/// Whose service clients use.
+enum Host {
+    /// This crew's.
+    Own(Service),
+    /// One that ran before at this socket: nothing of it is changed or read that its clients may not.
+    Running(PathBuf),
 }
 
 /// What a crew's service is like.
@@ -99,7 +114,7 @@ impl Plan {
             notify: NotifyConfig::all(Notify::BreakEven),
             devices: vec![DeviceConfig::inline("inline")],
             sample_every: 64,
-            slots: 256,
+            slots: SLOTS,
         }
     }
 }
@@ -108,7 +123,7 @@ impl Crew {
     /// Starts the service in this process and the clients in theirs.
     pub(crate) fn start(plan: &Plan) -> Result<Self, BenchError> {
         let mut crew = Self::without_clients(plan)?;
-        let (socket, bare) = (crew.service.socket().to_owned(), crew.bare.path());
+        let (socket, bare) = (crew.socket().to_owned(), crew.bare.path());
         crew.add_clients(plan.clients, &Task::Attach { socket, slots: plan.slots, bare })?;
         Ok(crew)
     }
@@ -119,7 +134,26 @@ impl Crew {
         let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
         let socket = directory.path().join("socket");
         let service = Service::start(Config { socket, sidecores, notify, devices, sample_every, ..Config::default() })?;
-        Ok(Self { pinning, members: Vec::new(), bare: Bare::create()?, service, directory })
+        Ok(Self { pinning, members: Vec::new(), bare: Bare::create()?, service: Host::Own(service), directory })
+    }
+
+    /// No service, but so many clients of the one that runs at that socket.
+    pub(super) fn beside(socket: &Path, clients: usize) -> Result<Self, BenchError> {
+        let mut crew = Self::beside_without_clients(socket)?;
+        let (socket, bare) = (socket.to_owned(), crew.bare.path());
+        crew.add_clients(clients, &Task::Attach { socket, slots: SLOTS, bare })?;
+        Ok(crew)
+    }
+
+    /// The same with clients to come.
+    pub(super) fn beside_without_clients(socket: &Path) -> Result<Self, BenchError> {
+        let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
+        let pinning = Pinning { is_unknown: true, ..Pinning::default() };
+        let service = Host::Running(socket.to_owned());
+        let crew = Self { pinning, members: Vec::new(), bare: Bare::create()?, service, directory };
+        // It says at once, and once, what is wrong.
+        crew.admin().map_err(|why| format!("cannot use the service at {}: {why}", socket.display()))?;
+        Ok(crew)
     }
 
     /// Starts client processes, tied to their cores, that carry out this order first.
@@ -141,12 +175,23 @@ impl Crew {
     }
 
     pub(super) fn socket(&self) -> &Path {
-        self.service.socket()
+        match &self.service {
+            Host::Own(service) => service.socket(),
+            Host::Running(socket) => socket,
+        }
+    }
+
+    /// Whether the service ran before, and others may use it as well.
+    pub(super) fn is_beside(&self) -> bool {
+        matches!(self.service, Host::Running(_))
     }
 
     /// What the service counted so far.
     pub(crate) fn counters(&self) -> Result<Snapshot, BenchError> {
-        Ok(Snapshot::read(self.service.counters())?)
+        match &self.service {
+            Host::Own(service) => Ok(Snapshot::read(service.counters())?),
+            Host::Running(socket) => Err(format!("the counters of {} are not this bench's", socket.display()).into()),
+        }
     }
 
     /// What the service measured at its start of a sleep and its wake-up.
@@ -177,7 +222,7 @@ impl Crew {
     }
 
     fn options(&self) -> Options {
-        Options { socket: self.socket().to_owned(), ..Options::default() }
+        Options { socket: self.socket().to_owned(), service_users: service_users(), ..Options::default() }
     }
 
     /// For a few changes: an idle connection would count among those without a lane.
@@ -187,6 +232,9 @@ impl Crew {
 
     /// Changes the service, as `sidecore set` does.
     pub(crate) fn set(&self, setting: &str) -> Result<(), BenchError> {
+        if self.is_beside() {
+            return Err(format!("{} is not this bench's to change", self.socket().display()).into());
+        }
         self.admin()?.set(setting)?;
         Ok(())
     }

@@ -103,9 +103,18 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let most = points.iter().map(|point| point.clients).max().unwrap_or(1);
     // Waking a client for each completion would be charged to the sidecore: a client with a core of its own polls.
     let plan = Plan { notify: NotifyConfig::all(Notify::Spin), ..Plan::inline(most) };
-    let mut crew = Crew::start(&plan)?;
+    let mut crew = match &settings.socket {
+        Some(socket) => Crew::beside(socket, most)?,
+        None => Crew::start(&plan)?,
+    };
     let cases = points.into_iter().map(|point| point.case(settings, &crew)).collect();
     let outcome = measure_all(&mut crew, cases, settings.pick(3, 5), progress)?;
+    if crew.is_beside() {
+        return Ok(outcome.noted(
+            "crypto: the service ran already and waits as it is set; each client keeps 64 requests in flight, copies its payload \
+             into the arena and the result out of it. Copying alone would take its core, so there is no inline+move.",
+        ));
+    }
     Ok(outcome.noted(
         "crypto: each client keeps 64 requests in flight, copies its payload into the arena and the result out of it; \
          inline works on its own memory. inline+move is 1 / (inline time + time to copy the bytes out of and into \
@@ -121,7 +130,7 @@ impl Point {
             .with(Key::Op, op.as_str())
             .with(Key::Size, size)
             .with(Key::Clients, clients)
-            .with(Key::Pinned, crew.pinning.describe(clients))
+            .pinned(&crew.pinning, clients)
             .payload(sized);
         let task = Task::Inline { op: op.clone(), size, ns };
         let inline = move |crew: &mut Crew, _: &Turn<'_>| {
@@ -147,7 +156,8 @@ impl Point {
             case = case.variant(Variant::new("inline+move", moving));
         }
         let lane = move |crew: &mut Crew, _: &Turn<'_>| crew.closed(clients, (&op, size), DEPTH, ns);
-        let lane = Variant::new("sidecore", lane).with(Key::Library, "aws-lc").with(Key::Notify, "spin");
+        let lane = Variant::new("sidecore", lane).with(Key::Library, "aws-lc");
+        let lane = if crew.is_beside() { lane } else { lane.with(Key::Notify, "spin") };
         case.variant(["inline", "openssl", "inline+move"].iter().fold(lane, |lane, name| lane.against(By::Rate, name)))
     }
 }

@@ -3,16 +3,21 @@
 
 mod found;
 
-use super::series::ratio;
+use super::crew::Pinning;
+use super::doubts::{of_crowd, of_row, of_time};
+use super::series::{quotients, ratio_of};
+use super::witness::{Witness, meanwhile};
 use super::{BenchError, Outcome};
 use crate::progress::Progress;
-use crate::report::{Key, Row};
-pub(super) use found::{Counted, Run};
+use crate::report::{Doubt, Key, Row, doubt};
+pub(super) use found::{Better, Counted, Run};
+use serde_json::json;
 
 /// A point on the axes. `L` is what measurements are made with, e.g. a crew.
 pub(super) struct Case<'e, L> {
     row: Row,
     payload: bool,
+    doubts: Vec<Doubt>,
     variants: Vec<Variant<'e, L>>,
 }
 
@@ -51,12 +56,28 @@ pub(super) enum By {
 impl<'e, L> Case<'e, L> {
     /// A case of that scenario.
     pub(super) fn new(scenario: &str) -> Self {
-        Self { row: Row::default().with(Key::Scenario, scenario), payload: false, variants: Vec::new() }
+        Self {
+            row: Row::default().with(Key::Scenario, scenario),
+            payload: false,
+            doubts: Vec::new(),
+            variants: Vec::new(),
+        }
     }
 
     /// With a value that all its rows have.
     pub(super) fn with(mut self, key: Key, value: impl Into<serde_json::Value>) -> Self {
         self.row = self.row.with(key, value);
+        self
+    }
+
+    /// With who runs where: so many clients on these cores.
+    pub(super) fn pinned(self, pinning: &Pinning, clients: usize) -> Self {
+        self.crowded(of_crowd(pinning, clients)).with(Key::Pinned, pinning.describe(clients))
+    }
+
+    /// With a reason to doubt all its rows, if there is one.
+    pub(super) fn crowded(mut self, doubt: Option<Doubt>) -> Self {
+        self.doubts.extend(doubt);
         self
     }
 
@@ -70,6 +91,23 @@ impl<'e, L> Case<'e, L> {
     pub(super) fn variant(mut self, variant: Variant<'e, L>) -> Self {
         self.variants.push(variant);
         self
+    }
+
+    /// A run of each variant. `None`: an interrupt came, which may have ended programs that are measured as well.
+    fn turn(&mut self, laboratory: &mut L, repeat: usize, progress: &Progress) -> Result<Option<Vec<Run>>, BenchError> {
+        let (mut runs, mut rates) = (Vec::new(), Vec::new());
+        for variant in &mut self.variants {
+            if progress.is_stopped() {
+                return Ok(None);
+            }
+            let run = match (variant.run)(laboratory, &Turn { repeat, rates: &rates }) {
+                Err(_) if progress.is_stopped() => return Ok(None),
+                run => run?,
+            };
+            rates.extend(run.rates.first().map(|rate| (variant.row.variant().to_owned(), *rate)));
+            runs.push(run);
+        }
+        Ok(Some(runs))
     }
 }
 
@@ -111,7 +149,7 @@ impl Turn<'_> {
 }
 
 /// Measures all cases. The rows come case by case, variant by variant; what cannot be measured here is left out, with
-/// its reason.
+/// its reason. An interrupt ends it: rows are then of the turns that were complete.
 pub(super) fn measure_all<L>(
     laboratory: &mut L,
     cases: Vec<Case<'_, L>>,
@@ -121,23 +159,27 @@ pub(super) fn measure_all<L>(
     progress.bar.inc_length((cases.len() * repeats) as u64);
     let mut outcome = Outcome::default();
     for mut case in cases {
+        let before = Witness::now();
         for repeat in 0..repeats {
             progress.begin(&in_words(&case.row));
-            let mut rates = Vec::new();
-            for variant in &mut case.variants {
-                let run = (variant.run)(laboratory, &Turn { repeat, rates: &rates })?;
-                rates.extend(run.rates.first().map(|rate| (variant.row.variant().to_owned(), *rate)));
-                variant.found.add(run);
-            }
+            let Some(runs) = case.turn(laboratory, repeat, progress)? else { break };
+            case.variants.iter_mut().zip(runs).for_each(|(variant, run)| variant.found.add(run));
             progress.advance();
         }
-        outcome.rows.extend(rows(&case));
+        case.doubts.extend(of_time(meanwhile(before.as_ref())));
+        outcome.rows.extend(rows(&case).into_iter().map(|row| doubted(row, &case.doubts, repeats)));
         let missing = case.variants.into_iter().filter_map(|variant| variant.found.missing);
         outcome.left_out.extend(missing.map(|why| format!("{}: {why}", case.row.scenario())));
     }
     outcome.left_out.sort();
     outcome.left_out.dedup();
     Ok(outcome)
+}
+
+/// The row with the reasons to doubt it: those of its case, and its own.
+pub(super) fn doubted(row: Row, of_case: &[Doubt], repeats: usize) -> Row {
+    let doubts = [of_case, &of_row(&row, repeats)].concat();
+    row.with(Key::Doubts, doubt::to_json(&doubts))
 }
 
 /// The case, for who watches.
@@ -151,10 +193,13 @@ fn rows<L>(case: &Case<'_, L>) -> Vec<Row> {
     let mut rows = Vec::new();
     for Variant { row, against, found, .. } in case.variants.iter().filter(|variant| !variant.found.rates.is_empty()) {
         let row = found.row(case.row.clone().and(row), case.payload);
+        let row = found.figures.iter().fold(row, |row, (key, values)| ranged(row, *key, values));
         let compared = against.iter().filter_map(|(by, name)| {
             let baseline = case.variants.iter().find(|variant| variant.names(name)).map(|variant| &variant.found);
             let ratio = by.divide(found, baseline)?;
-            Some(row.clone().with(Key::Ratio, ratio).with(Key::Baseline, name.as_str()))
+            let row = row.clone().with(Key::Ratio, ratio).with(Key::RatioBetter, by.better(found));
+            let row = ranged(row, Key::Ratio, &by.quotients(found, baseline).unwrap_or_default());
+            Some(row.with(Key::Baseline, name.as_str()))
         });
         let compared: Vec<_> = compared.collect();
         rows.extend(if compared.is_empty() { vec![row] } else { compared });
@@ -166,17 +211,49 @@ impl By {
     /// `None`: the baseline has not been measured.
     fn divide(self, own: &Run, baseline: Option<&Run>) -> Option<f64> {
         match self {
-            Self::Rate => ratio(own.compared(), baseline?.compared()),
-            Self::Time => ratio(baseline?.compared(), own.compared()),
+            // Over all that was sampled, not run by run.
             Self::Median => Some(own.median_latency()? / baseline?.median_latency()?),
-            Self::Bound(rate) => ratio(own.compared(), &vec![rate; own.rates.len()]),
+            _ => ratio_of(&self.quotients(own, baseline)?),
         }
     }
+
+    /// Pair by pair, as they were measured one after the other.
+    fn quotients(self, own: &Run, baseline: Option<&Run>) -> Option<Vec<f64>> {
+        Some(match self {
+            Self::Rate => quotients(own.compared(), baseline?.compared()),
+            Self::Time => quotients(baseline?.compared(), own.compared()),
+            Self::Median => quotients(own.each(Key::TotalP50), baseline?.each(Key::TotalP50)),
+            Self::Bound(rate) => quotients(own.compared(), &vec![rate; own.rates.len()]),
+        })
+    }
+
+    /// Which way its ratio is better.
+    fn better(self, own: &Run) -> &'static str {
+        match self {
+            Self::Rate | Self::Bound(_) if own.more_is_better() => "more",
+            _ => "less",
+        }
+    }
+}
+
+/// The row with the least and the most of those values, if there are several.
+fn ranged(row: Row, key: Key, values: &[f64]) -> Row {
+    let mut ranges = row.get(Key::Ranges).cloned().unwrap_or_else(|| json!({}));
+    let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), v| (l.min(*v), m.max(*v)));
+    // The figure itself may be of all that was sampled together.
+    let own = row.number(key).unwrap_or(least);
+    if values.len() > 1 && least.is_finite() && most.is_finite() {
+        ranges[key.column().name] = json!([least.min(own), most.max(own)]);
+        return row.with(Key::Ranges, ranges);
+    }
+    row
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interrupt::Interrupt;
+    use std::sync::atomic::Ordering;
 
     /// Rates that are handed out in turn.
     fn variant<'e>(name: &str, rates: &'e [f64]) -> Variant<'e, Vec<String>> {
@@ -219,6 +296,40 @@ mod tests {
         let row = &outcome.rows[2];
         assert_eq!((row.text(Key::Baseline), row.text(Key::Op)), (Some("bare"), Some("noop")));
         assert_eq!((row.number(Key::MbitPerS), row.number(Key::Repeats)), (Some(0.032), Some(3.0)));
+        assert_eq!((row.range(Key::OpsPerS), row.range(Key::Ratio)), (Some((3.0, 4.0)), Some((1.0, 3.0))));
+        let better = |row: &Row| row.text(Key::RatioBetter).map(str::to_owned);
+        assert_eq!([2, 4].map(|at| better(&outcome.rows[at])), [Some("more".to_owned()), Some("less".to_owned())]);
         assert_eq!(Key::Reach.column().cell(&outcome.rows[4]).as_deref(), Some("≤ 2.50 x, held"));
+    }
+
+    #[test]
+    fn an_interrupt_leaves_the_turns_that_were_complete() {
+        let (interrupt, stop) = Interrupt::by_hand();
+        let progress = Progress::new(0).until(&interrupt);
+        let ending = |at: usize, fails: bool| {
+            let stop = stop.clone();
+            Variant::new("ends", move |ran: &mut Vec<String>, turn: &Turn<'_>| {
+                stop.store(turn.repeat == at, Ordering::Relaxed);
+                ran.push(turn.repeat.to_string());
+                // What an interrupt does to a program that is measured.
+                if fails && turn.repeat == at { Err("a client process ended".into()) } else { Ok(Run::at(1.0)) }
+            })
+        };
+        let rates = [1.0, 2.0, 4.0];
+        for (fails, counted) in [(false, 2.0), (true, 1.0)] {
+            stop.store(false, Ordering::Relaxed);
+            let case = Case::new("lane").variant(variant("bare", &rates)).variant(ending(1, fails));
+            let cases = vec![case, Case::new("lane").variant(variant("never", &rates))];
+            let mut ran = Vec::new();
+            let outcome = measure_all(&mut ran, cases, 3, &progress).unwrap();
+            assert_eq!(ran, ["bare0", "0", "bare1", "1"]);
+            let found = |row: &Row| (row.variant().to_owned(), row.number(Key::Repeats));
+            let found: Vec<_> = outcome.rows.iter().map(found).collect();
+            assert_eq!(found, ["bare", "ends"].map(|name| (name.to_owned(), Some(counted))));
+        }
+        stop.store(false, Ordering::Relaxed);
+        let failing =
+            Case::new("lane").variant(ending(9, false)).variant(Variant::new("fails", |_, _| Err("no".into())));
+        assert!(measure_all(&mut Vec::new(), vec![failing], 3, &progress).is_err());
     }
 }

@@ -23,16 +23,23 @@ pub(super) fn ops() -> Vec<&'static str> {
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let mut outcome = Outcome::default();
+    if settings.socket.is_some() {
+        outcome
+            .lacks("keys: but for processes and jobs, its tables change how their service waits: leave out --socket");
+        outcome.add(grid::measure(settings, progress)?);
+        return Ok(outcome);
+    }
     for part in [reach::measure, grid::measure, waiting::measure, packaged::measure] {
-        outcome.add(part(settings, progress)?);
+        if !progress.is_stopped() {
+            outcome.add(part(settings, progress)?);
+        }
     }
     Ok(outcome)
 }
 
 /// One operation in that many processes.
 fn case<L>(scenario: &str, crew: &Crew, op: &str, processes: usize) -> Case<'static, L> {
-    let pinned = crew.pinning.describe(processes);
-    Case::new(scenario).with(Key::Op, op).with(Key::Clients, processes).with(Key::Pinned, pinned)
+    Case::new(scenario).with(Key::Op, op).with(Key::Clients, processes).pinned(&crew.pinning, processes)
 }
 
 /// OpenSSL's own code in the same processes.

@@ -8,40 +8,64 @@ use crate::report::Key;
 use sidecore::bare::Exchange;
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
+use std::path::Path;
 
 /// In flight when pipelined.
 const DEPTH: u32 = 128;
 /// Lanes at rest beside a busy one.
 const IDLE_LANES: usize = 1000;
 
+/// Repeats, and how long each lasts, ns.
+const REPEATS: (usize, u64) = (15, 200_000_000);
+const QUICK_REPEATS: (usize, u64) = (5, 50_000_000);
+
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    if let Some(socket) = &settings.socket {
+        return beside(socket, settings, progress);
+    }
     let notify = NotifyConfig::all(Notify::Spin);
     let plan = Plan { notify, sample_every: 1009, ..Plan::inline(1) };
     if plan.pinning.clients.is_empty() {
         return Ok(Outcome::left_out("lane: both sides must spin, which takes two cores"));
     }
     let mut crew = Crew::start(&plan)?;
-    let (repeats, ns) = settings.pick((5, 50_000_000), (15, 200_000_000));
+    let (repeats, ns) = settings.pick(QUICK_REPEATS, REPEATS);
     let bare = |exchange, depth| move |crew: &mut Crew, _: &Turn<'_>| crew.beside_sleeping(exchange, depth, ns);
     let lane = |depth| move |crew: &mut Crew, _: &Turn<'_>| crew.closed(1, ("noop", 0), depth, ns);
     let beside_idle = move |crew: &mut Crew, _: &Turn<'_>| -> Result<Run, BenchError> {
         let _idle = crew.idle_lanes(IDLE_LANES)?;
         crew.closed(1, ("noop", 0), DEPTH, ns)
     };
-    let spinning = |variant: Variant<'static, Crew>| variant.with(Key::Notify, "spin");
+    let spinning = |variant: Variant<'static, Crew>, jobs| variant.with(Key::Notify, "spin").with(Key::Jobs, jobs);
     let case = Case::new("lane")
         .with(Key::Op, "noop")
         .with(Key::Clients, 1)
-        .with(Key::Pinned, crew.pinning.describe(1))
-        .variant(Variant::new("ping-pong", bare(Exchange::PingPong, 1)))
+        .pinned(&crew.pinning, 1)
+        .variant(Variant::new("ping-pong", bare(Exchange::PingPong, 1)).with(Key::Jobs, 1))
         // Of a round trip the time counts: how many times as long as the bare one it takes.
-        .variant(spinning(Variant::new("round-trip", lane(1))).against(By::Time, "ping-pong"))
-        .variant(Variant::new("echo", bare(Exchange::Echo { size: 0 }, DEPTH)))
-        .variant(spinning(Variant::new("pipelined", lane(DEPTH))).against(By::Rate, "echo"))
-        .variant(spinning(Variant::new("beside 1000 idle lanes", beside_idle)).against(By::Rate, "pipelined"));
+        .variant(spinning(Variant::new("round-trip", lane(1)), 1).against(By::Time, "ping-pong"))
+        .variant(Variant::new("echo", bare(Exchange::Echo { size: 0 }, DEPTH)).with(Key::Jobs, DEPTH))
+        .variant(spinning(Variant::new("pipelined", lane(DEPTH)), DEPTH).against(By::Rate, "echo"))
+        .variant(spinning(Variant::new("beside 1000 idle lanes", beside_idle), DEPTH).against(By::Rate, "pipelined"));
     let outcome = measure_all(&mut crew, vec![case], repeats, progress)?;
     Ok(outcome.noted(
         "lane: the ratio of round-trip is its time over that of a bare ping-pong of one word; the ratio of pipelined is \
          its rate over that of a bare echo of the same slots.",
+    ))
+}
+
+/// The lane to a service that runs already.
+fn beside(socket: &Path, settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let mut crew = Crew::beside(socket, 1)?;
+    let (repeats, ns) = settings.pick(QUICK_REPEATS, REPEATS);
+    let variant = |name, depth| {
+        let run = move |crew: &mut Crew, _: &Turn<'_>| crew.closed(1, ("noop", 0), depth, ns);
+        Variant::new(name, run).with(Key::Jobs, depth)
+    };
+    let case = Case::new("lane").with(Key::Op, "noop").with(Key::Clients, 1).pinned(&crew.pinning, 1);
+    let case = case.variant(variant("round-trip", 1)).variant(variant("pipelined", DEPTH));
+    let outcome = measure_all(&mut crew, vec![case], repeats, progress)?;
+    Ok(outcome.noted(
+        "lane: the service ran already and waits as it is set; bare exchanges would take its core, so there is no baseline.",
     ))
 }

@@ -3,7 +3,7 @@
 pub(super) mod server;
 
 use super::crew::{Crew, Plan};
-use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
+use super::experiment::{Better, By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::keys::setup::pem;
 use super::programs::{certify, need, service_cpu, write_pem};
 use super::task::Measured;
@@ -43,6 +43,9 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let (repeats, seconds) = settings.pick((1, 1), (7, 2));
     let mut outcome = Outcome::default();
     for (op, reach) in keys {
+        if progress.is_stopped() {
+            break;
+        }
         let mut servers = Servers::start(&services, op)?;
         let cases = vec![case(&services, op, reach, seconds)];
         outcome.add(measure_all(&mut servers, cases, repeats, progress)?);
@@ -118,5 +121,9 @@ fn run(nginx: &Nginx, seconds: u64, loaders: Option<usize>) -> Result<Run, Bench
     let service_ns = service_cpu()?.saturating_sub(service);
     let per_cpu_s = ops as f64 * 1e9 / (cpu_ns + service_ns).max(1) as f64;
     let measured = Measured { ops, ns, began, cpu_ns, ..Measured::default() };
-    Ok(Run::of(vec![measured]).counted(Counted::cpu(service_ns)).compared_by("handshakes_per_cpu_s", per_cpu_s))
+    Ok(Run::of(vec![measured]).counted(Counted::cpu(service_ns)).compared_by(
+        "handshakes_per_cpu_s",
+        Better::More,
+        per_cpu_s,
+    ))
 }

@@ -49,11 +49,14 @@ pub(super) fn measure_beside(
     let (repeats, ns) = settings.pick((2, 100_000_000), (3, 400_000_000));
     let mut outcome = Outcome::default();
     for (arrivals, clients) in [(loads, 1), (crowds, most)] {
+        if progress.is_stopped() {
+            break;
+        }
         let mut crew = Crew::start(&Plan { sample_every: SAMPLE_EVERY, ..Plan::inline(clients) })?;
         let capacity = capacity(&mut crew, ns)?;
         let sleeping = crew.park()?;
         let mut part = Outcome::default();
-        for arrival in arrivals {
+        for arrival in arrivals.into_iter().take_while(|_| !progress.is_stopped()) {
             before_case(&crew)?;
             let case = arrival.case(&crew, capacity, settings.seed, ns);
             let case = case.with(Key::ParkCostNs, sleeping.cost).with(Key::WakeTimeNs, sleeping.wake);
@@ -121,7 +124,7 @@ impl Arrival {
             .with(Key::Load, load)
             .with(Key::Seed, load.map(|_| seed))
             .with(Key::OfferedS, load.map(|_| ns as f64 / 1e9))
-            .with(Key::Pinned, crew.pinning.describe(self.clients()));
+            .pinned(&crew.pinning, self.clients());
         POLICIES.into_iter().fold(case, |case, policy| {
             let run = move |crew: &mut Crew, turn: &Turn<'_>| {
                 crew.set(&format!("notify={policy}"))?;

@@ -1,6 +1,7 @@
 //! The table of the OpenBSD Cryptographic Framework's paper on this machine: 3DES, threads × message sizes.
 
 use super::crew::{Crew, Plan};
+use super::doubts::of_crowd;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::task::Task;
 use super::{BenchError, Outcome, Settings};
@@ -47,5 +48,6 @@ fn case(crew: &Crew, clients: usize, size: u32, settings: &Settings) -> Case<'st
         .with(Key::Pinned, crew.pinning.describe(clients))
         .against(By::Rate, "inline");
     let case = Case::new("ocf").with(Key::Op, OP).with(Key::Size, size).with(Key::Clients, clients).payload(true);
+    let case = case.crowded(of_crowd(&crew.pinning, clients));
     case.variant(Variant::new("inline", inline)).variant(lane)
 }

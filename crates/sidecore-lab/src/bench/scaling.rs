@@ -1,6 +1,7 @@
 //! Eight clients on one, two and four sidecores.
 
 use super::crew::{Crew, Plan};
+use super::doubts::of_crowd;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
@@ -62,6 +63,7 @@ fn start(sidecores: usize) -> Result<Crew, BenchError> {
 
 fn one_case(crews: &[Crew], counts: &[usize], (op, size): (&'static str, u32), ns: u64) -> Case<'static, Vec<Crew>> {
     let case = Case::new("scaling").with(Key::Op, op).with(Key::Size, size).with(Key::Clients, CLIENTS);
+    let case = case.crowded(crews.first().and_then(|crew| of_crowd(&crew.pinning, CLIENTS)));
     counts.iter().zip(crews).enumerate().fold(case, |case, (index, (count, crew))| {
         let policy = crew.pinning.client_policy(CLIENTS);
         let run = move |crews: &mut Vec<Crew>, _: &Turn<'_>| {

@@ -28,8 +28,17 @@ pub(crate) fn spread(values: &[f64]) -> f64 {
 
 /// The median of the quotients of two series that were measured in turn, pair by pair.
 pub(crate) fn ratio(values: &[f64], baseline: &[f64]) -> Option<f64> {
-    let quotients: Vec<f64> = values.iter().zip(baseline).filter(|(_, b)| **b > 0.0).map(|(a, b)| a / b).collect();
-    (!quotients.is_empty()).then(|| median(&quotients))
+    ratio_of(&quotients(values, baseline))
+}
+
+/// Those quotients.
+pub(crate) fn quotients(values: &[f64], baseline: &[f64]) -> Vec<f64> {
+    values.iter().zip(baseline).filter(|(_, b)| **b > 0.0).map(|(a, b)| a / b).collect()
+}
+
+/// Their median; of none there is none.
+pub(crate) fn ratio_of(quotients: &[f64]) -> Option<f64> {
+    (!quotients.is_empty()).then(|| median(quotients))
 }
 
 /// Operations a second of clients that ran at the same time: from the first one's beginning to the last one's end, for

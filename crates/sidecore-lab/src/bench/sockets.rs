@@ -14,7 +14,7 @@ use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::task::{TcpOptions, Traffic};
 use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::{Doubt, Key};
 use laboratory::{Laboratory, Load, Way};
 use sidecore::core::policy::notify::Notify;
 use std::fs;
@@ -116,7 +116,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
          TCP's congestion control here is {}.",
         congestion.trim()
     ));
-    if settings.wants(idle::NAME) {
+    if settings.wants(idle::NAME) && !progress.is_stopped() {
         outcome.add(idle::measure(&laboratory, descriptors, settings, progress)?);
     }
     Ok(outcome)
@@ -128,14 +128,14 @@ impl Part {
         laboratory: &Laboratory,
         (warm_up, ns): (u64, u64),
     ) -> impl Iterator<Item = Case<'static, Laboratory>> + 'p {
-        let places = laboratory.describe();
+        let (places, crowded) = (laboratory.describe(), laboratory.crowded());
         let points = self.sizes.iter().flat_map(|size| self.connections.iter().map(move |many| (*size, *many)));
         points.map(move |(size, connections)| {
-            self.case(&places, Load { traffic: self.traffic, connections, size, warm_up, ns })
+            self.case((&places, crowded.clone()), Load { traffic: self.traffic, connections, size, warm_up, ns })
         })
     }
 
-    fn case(&self, places: &str, load: Load) -> Case<'static, Laboratory> {
+    fn case(&self, (places, crowded): (&str, Option<Doubt>), load: Load) -> Case<'static, Laboratory> {
         let sent = |name, way| {
             let run = move |laboratory: &mut Laboratory, turn: &Turn<'_>| laboratory.run(&load, way, turn);
             Variant::new(name, run)
@@ -152,6 +152,7 @@ impl Part {
             .with(Key::Size, load.size)
             .with(Key::Clients, load.connections)
             .with(Key::Pinned, places)
+            .crowded(crowded)
             .payload(true)
             .variant(kernel(BASELINE, TcpOptions::NoDelay));
         let case = match load.traffic {

@@ -8,6 +8,7 @@ use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::programs::need;
 use super::{BenchError, Outcome, Settings, export, lane};
 use crate::args::Try;
+use crate::paths;
 use crate::progress::Progress;
 use crate::report::Key;
 use house::{House, Server};
@@ -31,6 +32,7 @@ const NGINX_STORED: &str = "nginx, key in sidecore";
 
 /// Tries everything, prints it and writes what was asked for.
 pub(crate) fn run(args: &Try) -> Result<(), BenchError> {
+    paths::check(args.files.named())?;
     let mut progress = Progress::new(6);
     let outcome = match missing() {
         None => keys(&mut progress)?,
@@ -56,8 +58,7 @@ fn missing() -> Option<String> {
 /// What needs no other program: a lane between two processes.
 fn only_the_lane(progress: &mut Progress, why: &str) -> Result<Outcome, BenchError> {
     progress.scenario("lane");
-    let settings = Settings { quick: true, seed: 1, ops: Vec::new(), check: false, mix: false };
-    let mut outcome = lane::measure(&settings, progress)?;
+    let mut outcome = lane::measure(&Settings::short(), progress)?;
     outcome.lacks(format!("try: {why}; what is shown is the lane that requests take"));
     Ok(outcome)
 }

@@ -54,14 +54,11 @@ pub(crate) const PATHS: [&str; 2] = [Way::ALL[0].name(), Way::ALL[1].name()];
 /// Measures all that can be, on the paths of those names that are wanted.
 ///
 /// The calling thread is in a network namespace of its own afterwards, and on one core.
-///
-/// # Errors
-/// The system takes no handler of an interrupt.
 pub(crate) fn measure(
     quick: bool,
     wants: &(dyn Fn(&str) -> bool + Sync),
-    bar: &ProgressBar,
-) -> Result<Outcome, String> {
+    (bar, interrupt): (&ProgressBar, &Interrupt),
+) -> Outcome {
     let mut outcome = Outcome::default();
     let ways = || Way::ALL.into_iter().filter(|way| wants(way.name()));
     let mut cases: Vec<_> = ways().flat_map(|way| cases(way, quick)).collect();
@@ -71,16 +68,15 @@ pub(crate) fn measure(
     }
     cases.retain(|case| case.tool.is_there());
     if cases.is_empty() {
-        return Ok(outcome);
+        return outcome;
     }
     let (time, repeats) = (Duration::from_secs(1), if quick { 1 } else { 6 });
     bar.inc_length((cases.len() * repeats) as u64);
-    let interrupt = Interrupt::new()?;
     let mut pinned = String::new();
     for way in ways().filter(|_| !interrupt.came()) {
         match Laboratory::new(way, time) {
             Ok((mut laboratory, places)) => {
-                rounds(&mut cases, way, &mut laboratory, repeats, (bar, &interrupt));
+                rounds(&mut cases, way, &mut laboratory, repeats, (bar, interrupt));
                 pinned = places;
             }
             Err(why) => outcome.lacks(format!("net: {why}")),
@@ -93,7 +89,7 @@ pub(crate) fn measure(
         case.wrong.iter().for_each(|why| outcome.lacks(format!("net: {}: {why}", case.words())));
     }
     outcome.add_rows(cases.iter().flat_map(|case| case.rows(&pinned)));
-    Ok(outcome.noted(format!(
+    outcome.noted(format!(
         "net-tools: two namespaces joined by veth, {pinned}; both programs inherit their end's core, and so do their servers. Each \
          counts for {} s, this program after {} ms, NetPIPE for as long as it likes. They take turns, and change who begins. This \
          program serves streams as the other one does: against iperf3 by one thread that polls, against others by a thread each \
@@ -108,7 +104,7 @@ pub(crate) fn measure(
         WARM_UP.as_millis(),
         RATE / 1_000_000,
         DELAY / 1_000,
-    )))
+    ))
 }
 
 /// Runs each case of that path so often, until an interrupt comes.

@@ -1,8 +1,8 @@
 //! What rows can say. Each column knows its name in JSON, its heading, how its values are written, with which unit, and
 //! which way is better: the exporters and plots ask it, and agree.
 
-use super::Row;
 use super::format::{bytes, clean, count, digits, micros, percent, plain, rate, ratio, throughput};
+use super::{Row, doubt};
 use Better::{Depends, Less, More, Neither};
 use serde_json::Value;
 
@@ -304,6 +304,8 @@ columns! {
     /// This row's figure divided by the baseline's.
     // Of rates more is better, of times less: the scenario's words say which.
     Ratio = found("ratio", "ratio", 0, Depends, ratio);
+    /// Which ratios are better: `more` or `less`.
+    RatioBetter = json_only("ratio_better");
     /// Where the ratio is with the stated confidence: made of the next two.
     Interval = Column { header: "from, to", better: Depends, form: Form::Made(interval), ..text("", 1) };
     /// The interval's lower end.
@@ -327,7 +329,11 @@ columns! {
     /// What the ratio divides by: a variant measured in the same run, or a bound by its name.
     Baseline = text("baseline", 2);
     /// Largest less smallest of the repeats, divided by their median.
-    Spread = found("spread", "spread", 5, Less, percent);
+    Spread = found("spread", "spread", 0, Less, percent);
+    /// Why the row may be worth little: names here, and more in JSON.
+    Doubts = Column { header: "doubt", form: Form::Made(doubt::cell), ..text("doubts", 0) };
+    /// The least and the most of the repeats, by column.
+    Ranges = json_only("ranges");
     /// How often the measurement was repeated; the row is the median of the repeats.
     Repeats = set("repeats", 9, plain);
     /// Seed of everything random in the run.
@@ -340,6 +346,8 @@ columns! {
     OfferedS = json_only("offered_s");
     /// Where threads were pinned.
     Pinned = text("pinned", 10);
+    /// The command that was run, with program, date and machine, and why all of it may be worth little.
+    Run = json_only("run");
     /// Commit that ran.
     Commit = text("commit", 10);
     /// Machine it ran on, in words.

@@ -4,7 +4,7 @@ mod papers;
 mod series;
 
 use super::column::Key;
-use super::format::{micros, plain};
+use super::format::{counted, micros, plain};
 use super::plot::{Bar, Scale, Size};
 use super::{Row, grouped};
 use series::{Along, Series, bar_chart, differ};
@@ -30,8 +30,11 @@ pub(crate) struct Figure {
 /// The plots for the rows of the scenario of that name. Plots without data are not made.
 pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
     let mut groups = match scenario {
+        "lane" => vec![exchanges(rows), ratios(rows)],
         "crypto" | "keys" => vec![by_operation(rows)],
-        "sockets" => vec![by_operation(rows), payload_curves(rows)],
+        "sockets" => vec![by_connections(rows), payload_curves(rows)],
+        // Their rates are of operations that have nothing in common.
+        "keys-reach" | "keys-packaged" => vec![ratios(rows)],
         "keys-waiting" => vec![bare(rows), stages(&short(rows))],
         "ocf" => vec![by_size(rows)],
         "notify" => vec![against_load(rows), stages(rows)],
@@ -53,7 +56,7 @@ pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
     groups
 }
 
-const SMALL: Size = (364, 250);
+const SMALL: Size = (364, 290);
 const LARGE: Size = (556, 330);
 /// Mean times from here on would leave nothing to see of the others, us.
 const LONG: f64 = 3000.0;
@@ -64,7 +67,9 @@ const SIZE: Along = ("message size", Scale::Log2, Key::Size);
 const LOAD: Along = ("offered load, share of capacity", Scale::Linear, Key::Load);
 const RATE: Along = ("operations a second", Scale::Linear, Key::OpsPerS);
 const PAYLOAD: Along = ("payload", Scale::Log10, Key::MbitPerS);
-const RATIO: Along = ("ratio to the baseline", Scale::Linear, Key::Ratio);
+const RATIO: Along = ("ratio, more is better", Scale::Linear, Key::Ratio);
+const RATIO_OF_TIMES: Along = ("ratio, less is better", Scale::Linear, Key::Ratio);
+const RATIO_OF_BOTH: Along = ("ratio", Scale::Linear, Key::Ratio);
 const MEDIAN: Along = ("latency", Scale::Log10, Key::TotalP50);
 const TAIL: Along = ("latency", Scale::Log10, Key::TotalP99);
 const CPU_BYTE: Along = ("CPU time per byte", Scale::Linear, Key::CpuPerByte);
@@ -73,17 +78,33 @@ const CPU: Along = ("CPU time per operation", Scale::Log10, Key::ClientCpu);
 /// Crypto: a small plot for each operation, over sizes where it was run at several.
 fn by_operation(rows: &[&Row]) -> Group {
     let mut series = Series::of(rows, &[Key::Op, Key::Size, Key::Load]);
-    let figures = grouped(rows, |row| row.text(Key::Op)).into_iter().map(|(op, rows)| {
-        let drawn = series.lines(&rows, Key::Size, Key::OpsPerS);
-        let svg = if drawn.iter().any(|line| line.points.windows(2).any(|pair| pair[0].0 < pair[1].0)) {
-            series.line_plot(SMALL, &rows, SIZE, (RATE.0, Scale::Log10, RATE.2))
-        } else {
-            series.bar_plot(SMALL.0, &rows, RATE, None)
-        };
-        figure(op.unwrap_or("all operations"), svg)
+    let figures = grouped(rows, |row| row.text(Key::Op))
+        .into_iter()
+        .map(|(op, rows)| figure(op.unwrap_or("all operations"), rates(&mut series, &rows)));
+    let figures = figures.collect();
+    Group { legend: series.names, figures }
+}
+
+/// Sockets: the same for each number of connections, so that a line is a way to send.
+fn by_connections(rows: &[&Row]) -> Group {
+    let mut series = Series::of(rows, &[Key::Op, Key::Size, Key::Load, Key::Clients]);
+    let panels = grouped(rows, |row| (row.text(Key::Op), row.number(Key::Clients)));
+    let figures = panels.into_iter().map(|((op, clients), rows)| {
+        let clients = clients.map_or_else(String::new, |clients| format!(", {}", counted(clients, "connection")));
+        figure(&format!("{}{clients}", op.unwrap_or("all traffic")), rates(&mut series, &rows))
     });
     let figures = figures.collect();
     Group { legend: series.names, figures }
+}
+
+/// Operations a second over sizes where there are several, else a bar for each row.
+fn rates(series: &mut Series<'_>, rows: &[&Row]) -> String {
+    let drawn = series.lines(rows, Key::Size, Key::OpsPerS);
+    if drawn.iter().any(|line| line.points.windows(2).any(|pair| pair[0].0 < pair[1].0)) {
+        series.line_plot(SMALL, rows, SIZE, (RATE.0, Scale::Log10, RATE.2))
+    } else {
+        series.bar_plot(SMALL.0, rows, RATE, None)
+    }
 }
 
 /// Sockets: payload over sizes on one connection, all one way and there and back, which is what `NetPIPE` draws.
@@ -134,7 +155,7 @@ fn against_load(rows: &[&Row]) -> Group {
         ("Median latency", LOAD, MEDIAN),
         ("Latency, 99th percentile", LOAD, TAIL),
         ("CPU time, clients and service together", LOAD, CPU),
-        ("Median latency against CPU time: down and left is better", CPU, MEDIAN),
+        ("Median latency against CPU time", CPU, MEDIAN),
     ];
     let figures = plots.map(|(title, x, y)| figure(title, series.line_plot(LARGE, &rows, x, y))).into();
     Group { legend: series.names, figures }
@@ -163,7 +184,7 @@ fn stages(rows: &[&Row]) -> Group {
     let series = Series::of(&rows, &[]);
     let stacked = |row: &&Row| {
         let parts: Vec<_> = STAGES.iter().filter_map(|(_, key)| row.number(*key)).enumerate().collect();
-        Bar { name: series.name(row), text: micros(parts.iter().map(|part| part.1).sum()), parts }
+        Bar { name: series.name(row), text: micros(parts.iter().map(|part| part.1).sum()), parts, range: None }
     };
     let bars: Vec<_> = rows.iter().map(stacked).collect();
     let at = typical.map_or(String::new(), |load| format!(", at load {}", plain(load)));
@@ -191,7 +212,7 @@ fn components(rows: &[&Row]) -> Group {
     let stacked = |(name, rows): (String, Vec<&Row>)| {
         let colour = |row: &Row| names.iter().position(|known| Some(*known) == row.text(Key::Component));
         let parts: Vec<_> = rows.iter().filter_map(|row| Some((colour(row)?, row.number(along.2)?))).collect();
-        Bar { name, text: along.2.column().writer()(parts.iter().map(|part| part.1).sum()), parts }
+        Bar { name, text: along.2.column().writer()(parts.iter().map(|part| part.1).sum()), parts, range: None }
     };
     let bars: Vec<_> = grouped(&rows, |row| series.name(row)).into_iter().map(stacked).collect();
     let svg = bar_chart(2 * LARGE.0, along, &bars, None);
@@ -244,7 +265,7 @@ fn packets(rows: &[&Row]) -> Group {
         let series = Series::of(&rows, &[]);
         let stacked = |row: &&Row| {
             let parts = of(row);
-            Bar { name: series.name(row), text: micros(parts.iter().map(|part| part.1).sum()), parts }
+            Bar { name: series.name(row), text: micros(parts.iter().map(|part| part.1).sum()), parts, range: None }
         };
         let bars: Vec<_> = rows.iter().map(stacked).collect();
         let title = format!("CPU time per packet, {op} {variant}");
@@ -291,14 +312,38 @@ fn is_of(row: &Row, kinds: &[&str]) -> bool {
     row.text(Key::Op).is_some_and(|kind| kinds.contains(&kind))
 }
 
-/// Lane and a plan's own scenarios: bars of rates and of ratios, which carry their names themselves.
+/// A plan's own scenarios and others: bars of rates, and of ratios. They carry their names themselves.
 fn bare(rows: &[&Row]) -> Group {
-    let mut series = Series::of(rows, &[]);
-    let figures = vec![
-        figure("Operations a second", series.bar_plot(LARGE.0, rows, RATE, None)),
-        figure(&ratio_title(rows), series.bar_plot(LARGE.0, rows, RATIO, Some(1.0))),
-    ];
-    Group { legend: Vec::new(), figures }
+    let rates = figure("Operations a second", Series::of(rows, &[]).bar_plot(LARGE.0, rows, RATE, None));
+    let Group { figures, .. } = ratios(rows);
+    Group { legend: Vec::new(), figures: [rates].into_iter().chain(figures).collect() }
+}
+
+/// Lane: one message there and back is a question of its own, and so is how many go through.
+fn exchanges(rows: &[&Row]) -> Group {
+    let figures = grouped(rows, |row| row.number(Key::Jobs)).into_iter().map(|(jobs, rows)| {
+        let title = match jobs {
+            Some(1.0) => "Round trips a second, one after the other".to_owned(),
+            Some(jobs) => format!("Messages a second, {jobs} in flight"),
+            None => "Operations a second".to_owned(),
+        };
+        figure(&title, Series::of(&rows, &[Key::Jobs]).bar_plot(LARGE.0, &rows, RATE, None))
+    });
+    Group { legend: Vec::new(), figures: figures.collect() }
+}
+
+/// Bars of ratios: those of rates, of which more is better, and those of times apart.
+fn ratios(rows: &[&Row]) -> Group {
+    let rows: Vec<_> = rows.iter().copied().filter(|row| row.number(Key::Ratio).is_some()).collect();
+    let figures = grouped(&rows, |row| row.text(Key::RatioBetter)).into_iter().map(|(better, rows)| {
+        let along = match better {
+            Some("more") => RATIO,
+            Some(_) => RATIO_OF_TIMES,
+            None => RATIO_OF_BOTH,
+        };
+        figure(&ratio_title(&rows), Series::of(&rows, &[]).bar_plot(LARGE.0, &rows, along, Some(1.0)))
+    });
+    Group { legend: Vec::new(), figures: figures.collect() }
 }
 
 fn ratio_title(rows: &[&Row]) -> String {
@@ -341,14 +386,19 @@ mod tests {
         for (name, rows) in report.by_scenario() {
             let groups = figures(name, &rows);
             let expected: &[&str] = match name {
-                "lane" => &["Operations a second", "Ratio to the baseline: bare ping-pong"],
+                "lane" => &[
+                    "Round trips a second, one after the other",
+                    "Messages a second, 128 in flight",
+                    "Ratio to the baseline: bare ping-pong",
+                    "Ratio to the baseline: bare echo",
+                ],
                 "crypto" => &["aes-256-gcm", "sha-256", "rsa-2048-sign"],
                 "ocf" => &["Payload by message size, 4 hifn-7751", "Payload by message size, 4 bcm-5820"],
                 "notify" => &[
                     "Median latency",
                     "Latency, 99th percentile",
                     "CPU time, clients and service together",
-                    "Median latency against CPU time: down and left is better",
+                    "Median latency against CPU time",
                     "Where the time goes, at load 0.5",
                 ],
                 "balance" => &["Ratio to the baseline: linear program", "Latency, 99th percentile"],
@@ -367,9 +417,26 @@ mod tests {
         let rows: Vec<_> = ["stream", "echo"].iter().flat_map(|op| [row(op, 1, 64), row(op, 1, 128)]).collect();
         let all: Vec<_> = rows.iter().collect();
         let curves = ["Payload on one connection", "Payload of echoes on one connection"];
-        assert_eq!(titles(&figures("sockets", &all))[2..], curves);
+        let found = figures("sockets", &all);
+        assert_eq!(titles(&found)[..2], ["stream, 1 connection", "echo, 1 connection"]);
+        assert_eq!(titles(&found)[2..], curves);
         let several = [row("echo", 4, 64), row("echo", 4, 128)];
-        assert_eq!(titles(&figures("sockets", &several.iter().collect::<Vec<_>>())), ["echo"]);
+        assert_eq!(titles(&figures("sockets", &several.iter().collect::<Vec<_>>())), ["echo, 4 connections"]);
+    }
+
+    #[test]
+    fn no_chart_shows_ratios_of_times_beside_ratios_of_rates() {
+        let report = sample();
+        let lane: Vec<_> = report.rows.iter().filter(|row| row.scenario() == "lane").collect();
+        let charts = ratios(&lane).figures;
+        let words = |figure: &Figure| ["more is better", "less is better"].map(|words| figure.svg.contains(words));
+        assert_eq!(charts.iter().map(words).collect::<Vec<_>>(), [[false, true], [true, false]]);
+        // All other charts of the bench say it too, and in one direction.
+        for (name, rows) in report.by_scenario() {
+            for figure in figures(name, &rows).iter().flat_map(|group| &group.figures) {
+                assert!(words(figure).contains(&true) && words(figure).contains(&false), "{name}: {}", figure.title);
+            }
+        }
     }
 
     #[test]

@@ -6,12 +6,13 @@ use super::format::clean;
 use super::grid::{Grid, Heading};
 use super::headline::{Headline, headlines};
 use super::plot::colour;
-use super::{Report, Row, scenario};
+use super::{DOUBTS, Report, Row, scenario};
 
 impl Report {
     /// One self-contained page with plots and tables.
     pub(crate) fn to_html(&self) -> String {
-        let [title, machine, commit] = [&self.title, &self.machine, &self.commit].map(|text| escaped(text));
+        let title = escaped(&self.title);
+        let about = each(self.about.lines(), |line| format!("<p>{}</p>\n", escaped(&line)));
         let style = include_str!("html/page.css");
         let scenarios = self.by_scenario();
         let links = each(&scenarios, |(name, _)| format!("<a href=\"#{0}\">{0}</a> ", escaped(name)));
@@ -20,6 +21,11 @@ impl Report {
             let [value, label, detail] = [value, label, detail].map(|text| escaped(&text));
             format!("<div class=\"tile\"><b>{value}</b><span>{label}</span><small>{detail}</small></div>\n")
         });
+        let doubts = each(self.doubts_in_words(), |doubt| format!("<li>{}</li>\n", escaped(&doubt)));
+        let doubts = match doubts.as_str() {
+            "" => doubts,
+            _ => format!("<section class=\"doubts\">\n<h2>{DOUBTS}</h2>\n<ul>\n{doubts}</ul>\n</section>\n"),
+        };
         let lists = each(self.lists(), |(heading, items)| {
             let items = each(items, |item| format!("<li>{}</li>\n", escaped(item)));
             format!("<section>\n<h2>{heading}</h2>\n<ul>\n{items}</ul>\n</section>\n")
@@ -28,8 +34,8 @@ impl Report {
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
-             <header>\n<h1>{title}</h1>\n<p>{machine} · commit <code>{commit}</code></p>\n<nav>{links}</nav>\n</header>\n\
-             <main>\n<div class=\"tiles\">\n{tiles}</div>\n{sections}{lists}{READING}</main>\n</body>\n</html>\n"
+             <header>\n<h1>{title}</h1>\n{about}<nav>{links}</nav>\n</header>\n\
+             <main>\n<div class=\"tiles\">\n{tiles}</div>\n{doubts}{sections}{lists}{READING}</main>\n</body>\n</html>\n"
         )
     }
 }
@@ -49,6 +55,7 @@ const READING: &str = "\
 <dt>wake-ups, saved</dt><dd>wake-ups sent, and those not needed because the other side was awake</dd>
 <dt>↑, ↓</dt><dd>more is better, less is better</dd>
 <dt>ratio</dt><dd>this row's figure divided by its baseline's, measured in the same run</dd>
+<dt>doubt</dt><dd>why the row may be worth little, with what to do under Doubts</dd>
 <dt>spread</dt><dd>largest less smallest of the repeats, divided by their median: differences below it mean nothing</dd>
 </dl>
 </section>
@@ -118,6 +125,7 @@ mod tests {
     use super::super::column::{COLUMNS, Key};
     use super::super::plot::{GRID, INK};
     use super::super::tests::{full_row, sample};
+    use super::super::{About, Doubt, Reason};
     use super::*;
 
     /// Elements that have no end.
@@ -172,8 +180,8 @@ mod tests {
         for scenario in ["lane", "crypto", "ocf", "notify", "balance", "scaling", evil] {
             let report = Report {
                 title: evil.into(),
-                machine: evil.into(),
-                commit: evil.into(),
+                about: About { command: evil.into(), machine: evil.into(), commit: evil.into(), ..About::default() },
+                doubts: vec![Doubt::new(Reason::Busy, evil)],
                 rows: vec![hostile(scenario), hostile(scenario).with(Key::Clients, 77), full_row()],
                 notes: vec![evil.into()],
                 left_out: vec![evil.into()],

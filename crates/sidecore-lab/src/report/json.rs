@@ -1,24 +1,37 @@
 //! Rows as JSON, one object a line.
 
 use super::column::Key;
-use super::{Report, Row};
+use super::{About, Report, Row, doubt};
+use serde_json::Value;
 use std::io::{self, Write};
 
 impl Report {
-    /// One JSON object a line; rows without machine and commit get the report's, so that a line can be read on its own.
+    /// One JSON object a line; rows get the run, and those without machine and commit the report's, so that a line can be read
+    /// on its own.
     pub(crate) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let from = Row::default().with(Key::Commit, self.commit.as_str()).with(Key::Machine, self.machine.as_str());
+        let About { commit, machine, .. } = &self.about;
+        let from = Row::default().with(Key::Commit, commit.as_str()).with(Key::Machine, machine.as_str());
+        let from = from.with(Key::Run, self.run()?);
         for row in &self.rows {
             serde_json::to_writer(&mut *out, &from.clone().and(row))?;
             out.write_all(b"\n")?;
         }
         Ok(())
     }
+
+    /// What holds for all rows.
+    fn run(&self) -> io::Result<Value> {
+        let mut run = serde_json::to_value(&self.about)?;
+        run["stopped"] = self.is_stopped().into();
+        run["doubts"] = doubt::to_json(&self.doubts).into();
+        Ok(run)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::sample;
+    use super::super::{Doubt, Reason};
     use super::*;
 
     #[test]
@@ -30,8 +43,8 @@ mod tests {
         assert_eq!(text.lines().count(), report.rows.len());
         for (line, row) in text.lines().zip(&report.rows) {
             let own = Row::from_json_line(line).unwrap();
-            assert_eq!(own.text(Key::Machine), Some(report.machine.as_str()));
-            assert_eq!(own.text(Key::Commit), Some(report.commit.as_str()));
+            assert_eq!(own.text(Key::Machine), Some(report.about.machine.as_str()));
+            assert_eq!(own.text(Key::Commit), Some(report.about.commit.as_str()));
             // The parser may round the last bit of a number, so compare with what it makes of the row itself.
             let row = Row::from_json_line(&serde_json::to_string(row).unwrap()).unwrap();
             assert_eq!(own, own.clone().and(&row));
@@ -41,10 +54,24 @@ mod tests {
     #[test]
     fn a_rows_own_commit_is_kept() {
         let row = Row::new("lane", "ring").with(Key::Commit, "1234567");
-        let report = Report { commit: "abcdef0".into(), rows: vec![row], ..Report::default() };
+        let about = About { commit: "abcdef0".into(), ..About::default() };
+        let report = Report { about, rows: vec![row], ..Report::default() };
         let mut out = Vec::new();
         report.write_json(&mut out).unwrap();
         assert!(String::from_utf8(out).unwrap().contains(r#""commit":"1234567""#));
+    }
+
+    #[test]
+    fn each_line_says_what_was_run_and_what_is_doubtful() {
+        let about = About { command: "sidecore bench lane".into(), cores: 2, ..About::default() };
+        let doubts = vec![Doubt::new(Reason::Stopped, "in lane")];
+        let report = Report { about, rows: vec![Row::new("lane", "v")], doubts, ..Report::default() };
+        let mut out = Vec::new();
+        report.write_json(&mut out).unwrap();
+        let line: Value = serde_json::from_slice(&out).unwrap();
+        let run = &line["run"];
+        assert_eq!((&run["command"], &run["cores"]), (&"sidecore bench lane".into(), &2.into()));
+        assert_eq!((&run["stopped"], &run["doubts"][0]["seen"]), (&true.into(), &"in lane".into()));
     }
 
     #[test]

@@ -2,13 +2,18 @@
 
 use super::format::escaped;
 use super::grid::Grid;
-use super::{Report, scenario};
+use super::{DOUBTS, Report, scenario};
 
 impl Report {
     /// Tables with every column that has data, in Markdown.
     pub(crate) fn to_markdown(&self) -> String {
-        let from = format!("{}, commit {}", escaped(&self.machine), escaped(&self.commit));
-        let mut lines = vec![format!("# {}", escaped(&self.title)), String::new(), from];
+        let mut lines = vec![format!("# {}", escaped(&self.title)), String::new()];
+        lines.extend(self.about.lines().iter().map(|line| format!("- {}", escaped(line))));
+        let doubts = self.doubts_in_words();
+        if !doubts.is_empty() {
+            lines.extend(heading(DOUBTS));
+            lines.extend(doubts.iter().map(|doubt| format!("- {}", escaped(doubt))));
+        }
         for (name, rows) in self.by_scenario() {
             let ((title, reading), grid) = (scenario::words(name), Grid::of(&rows));
             lines.extend(heading(title));

@@ -13,12 +13,12 @@ use axis::Span;
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::{
-    Cartesian2d, ChartBuilder, ChartContext, Circle, Color, DashedLineSeries, DrawingArea, IntoDrawingArea, IntoFont,
-    LineSeries, PathElement, RGBColor, Rectangle, SVGBackend, ShapeStyle, Text, TextStyle,
+    Cartesian2d, ChartBuilder, ChartContext, Circle, Color, DashedLineSeries, DrawingArea, ErrorBar, IntoDrawingArea,
+    IntoFont, LineSeries, PathElement, RGBColor, Rectangle, SVGBackend, ShapeStyle, Text, TextStyle,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::format::clipped;
+use super::format::clean;
 
 /// Colour of text and of the reference line.
 pub(crate) const INK: &str = "#1F2937";
@@ -33,7 +33,7 @@ const COLOUR_NAMES: [&str; 10] = ["blue", "red", "green", "amber", "violet", "te
 pub(crate) type Size = (u32, u32);
 
 /// A series of points, joined by a line.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Line {
     /// Index into [`COLOURS`]; numbers beyond start over.
     pub(crate) colour: usize,
@@ -41,10 +41,20 @@ pub(crate) struct Line {
     pub(crate) dashed: bool,
     /// In the order in which they are joined.
     pub(crate) points: Vec<(f64, f64)>,
+    /// What was found around its points.
+    pub(crate) ranges: Vec<Range>,
+}
+
+/// The least and the most that was found where a point is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Range {
+    pub(crate) at: (f64, f64),
+    pub(crate) least: f64,
+    pub(crate) most: f64,
 }
 
 /// A horizontal bar of one or more parts, end to end.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Bar {
     /// Written at its left.
     pub(crate) name: String,
@@ -52,6 +62,8 @@ pub(crate) struct Bar {
     pub(crate) parts: Vec<(usize, f64)>,
     /// Written at its right.
     pub(crate) text: String,
+    /// The least and the most that its end was found to be.
+    pub(crate) range: Option<(f64, f64)>,
 }
 
 /// The colour of that number.
@@ -69,7 +81,11 @@ pub(crate) fn on_white(svg: &str) -> String {
     svg.replacen('>', ">\n<rect width=\"100%\" height=\"100%\" fill=\"#FFFFFF\"/>", 1)
 }
 
-const BAR_PIXELS: u32 = 26;
+/// A bar has as many lines of its name as it needs, and this beside.
+const LINE_PIXELS: i32 = 15;
+const BAR_PIXELS: u32 = 11;
+/// Of the marks at both ends of what was found.
+const RANGE_PIXELS: u32 = 7;
 const AXIS_PIXELS: u32 = 42;
 /// Left of the name of a vertical axis.
 const LABEL_MARGIN: u32 = 8;
@@ -79,6 +95,7 @@ const TICK_PIXELS: u32 = 72;
 const FEWEST_TICKS: usize = 3;
 /// Marks on a vertical axis.
 const TICKS_UP: usize = 7;
+/// Names go on in the next line after so many.
 const NAME_CHARACTERS: usize = 34;
 const CHARACTER_PIXELS: u32 = 7;
 /// plotters draws text at its size divided by 1.24.
@@ -92,12 +109,14 @@ pub(crate) fn lines(size: Size, x: &Axis, y: &Axis, lines: &[Line]) -> String {
     let mut lines = lines.to_vec();
     for line in &mut lines {
         line.points.retain(|point| x.shows(point.0) && y.shows(point.1));
+        line.ranges.retain(|range| x.shows(range.at.0) && y.shows(range.least) && y.shows(range.most));
     }
     let points = || lines.iter().flat_map(|line| &line.points);
-    let (across, up) = (x.span(points().map(|point| point.0)), y.span(points().map(|point| point.1)));
+    let ends = lines.iter().flat_map(|line| &line.ranges).flat_map(|range| [range.least, range.most]);
+    let (across, up) = (x.span(points().map(|point| point.0)), y.span(points().map(|point| point.1).chain(ends)));
     drawn(size, |root| {
         let mut builder = ChartBuilder::on(root);
-        builder.margin_top(8).margin_right(18).margin_left(LABEL_MARGIN);
+        builder.margin_top(8).margin_right(30).margin_left(LABEL_MARGIN);
         builder.x_label_area_size(AXIS_PIXELS).y_label_area_size(88);
         let mut chart = builder.build_cartesian_2d(across, up)?;
         draw_mesh(&mut chart, x, Some(y), (size.0 / TICK_PIXELS) as usize)?;
@@ -108,11 +127,15 @@ pub(crate) fn lines(size: Size, x: &Axis, y: &Axis, lines: &[Line]) -> String {
 /// Draws bars under each other with an optional line across them, as high as they need.
 pub(crate) fn bars(width: u32, axis: &Axis, bars: &[Bar], reference: Option<f64>) -> String {
     let ends = bars.iter().map(|bar| bar.parts.iter().map(|part| part.1).sum());
-    let names = text_pixels(bars.iter().map(|bar| bar.name.as_str()));
+    let ranges = bars.iter().filter_map(|bar| bar.range).flat_map(|(least, most)| [least, most]);
+    let lines = bars.iter().flat_map(|bar| in_lines(&bar.name)).collect::<Vec<_>>();
+    let names = text_pixels(lines.iter().map(String::as_str));
     let texts = text_pixels(bars.iter().map(|bar| bar.text.as_str()));
     let marks = (width.saturating_sub(names + texts) / TICK_PIXELS) as usize;
-    let (across, rows) = (axis.span(ends.chain(reference)), bars.len() as f64);
-    drawn((width, BAR_PIXELS * bars.len() as u32 + AXIS_PIXELS + 8), |root| {
+    let (across, rows) = (axis.span(ends.chain(ranges).chain(reference)), bars.len() as f64);
+    let most_lines = bars.iter().map(|bar| in_lines(&bar.name).len()).max().unwrap_or(1);
+    let height = BAR_PIXELS + LINE_PIXELS.unsigned_abs() * most_lines as u32;
+    drawn((width, height * bars.len() as u32 + AXIS_PIXELS + 8), |root| {
         let mut builder = ChartBuilder::on(root);
         builder.margin_top(8).margin_right(texts).x_label_area_size(AXIS_PIXELS).y_label_area_size(names);
         let mut chart = builder.build_cartesian_2d(across, Span::Even((0.0..rows).into()))?;
@@ -120,6 +143,10 @@ pub(crate) fn bars(width: u32, axis: &Axis, bars: &[Bar], reference: Option<f64>
         if let Some(value) = reference {
             chart.draw_series(DashedLineSeries::new([(value, 0.0), (value, rows)], 4, 3, pen(INK, 1)))?;
         }
+        // Names may leave the bars less room than the words under them need.
+        let (across, down) = root.dim_in_pixel();
+        let place = ((across / 2).cast_signed(), down.cast_signed() - 4);
+        root.draw(&Text::new(axis.name.clone(), place, ink().pos(Pos::new(HPos::Center, VPos::Bottom))))?;
         bars.iter().enumerate().try_for_each(|(row, bar)| draw_bar(root, &mut chart, bar, rows - row as f64))
     })
 }
@@ -135,15 +162,15 @@ fn drawn(size: Size, draw: impl FnOnce(&Root<'_>) -> Result<(), Failed>) -> Stri
 
 type Chart<'c, 's> = ChartContext<'c, SVGBackend<'s>, Cartesian2d<Span, Span>>;
 
-/// Draws axes and grid, with about so many marks across. Bars have no axis upwards.
+/// Draws axes and grid, with about so many marks across. Bars have no axis upwards, and write the name of theirs themselves.
 fn draw_mesh(chart: &mut Chart<'_, '_>, x: &Axis, y: Option<&Axis>, marks: usize) -> Result<(), Failed> {
     let (across, up) = (|value: &f64| x.label(*value), |value: &f64| y.map_or_else(String::new, |y| y.label(*value)));
     let mut mesh = chart.configure_mesh();
     mesh.bold_line_style(pen(GRID, 1)).light_line_style(pen(GRID, 0)).axis_style(pen(GRID, 1));
     mesh.set_all_tick_mark_size(5).label_style(ink()).axis_desc_style(ink());
-    mesh.x_labels(marks).x_label_formatter(&across).x_desc(x.name.as_str());
+    mesh.x_labels(marks).x_label_formatter(&across);
     match y {
-        Some(y) => mesh.y_labels(TICKS_UP).y_label_formatter(&up).y_desc(y.name.as_str()),
+        Some(y) => mesh.x_desc(x.name.as_str()).y_labels(TICKS_UP).y_label_formatter(&up).y_desc(y.name.as_str()),
         None => mesh.disable_y_mesh().disable_y_axis(),
     };
     mesh.draw()
@@ -156,6 +183,11 @@ fn draw_line(chart: &mut Chart<'_, '_>, line: &Line) -> Result<(), Failed> {
     } else {
         chart.draw_series(LineSeries::new(points.clone(), style))?;
     }
+    // The mark that it has in the middle lies under the point.
+    let ranges = line.ranges.iter().map(|Range { at: (x, y), least, most }| {
+        ErrorBar::new_vertical(*x, *least, *y, *most, pen(colour(line.colour), 1), RANGE_PIXELS)
+    });
+    chart.draw_series(ranges)?;
     chart.draw_series(points.map(|point| Circle::new(point, 3, style.filled()))).map(drop)
 }
 
@@ -167,17 +199,49 @@ fn draw_bar(root: &Root<'_>, chart: &mut Chart<'_, '_>, bar: &Bar, top: f64) -> 
         end += length;
         chart.draw_series([Rectangle::new(corners, pen(colour(number), 1).filled())])?;
     }
+    if let Some((least, most)) = bar.range {
+        let ends = [(least, top - 0.5), (most, top - 0.5)];
+        chart.draw_series([PathElement::new(ends, pen(INK, 1))])?;
+        for end in ends {
+            let (x, y) = chart.backend_coord(&end);
+            let half = (RANGE_PIXELS / 2).cast_signed();
+            root.draw(&PathElement::new([(x, y - half), (x, y + half)], pen(INK, 1)))?;
+        }
+        end = end.max(most);
+    }
     let (left, middle) = chart.backend_coord(&(0.0, top - 0.5));
     let (right, _) = chart.backend_coord(&(end, top - 0.5));
-    let name = clipped(&bar.name, NAME_CHARACTERS);
-    root.draw(&Text::new(name, (left - 8, middle), ink().pos(Pos::new(HPos::Right, VPos::Center))))?;
+    let lines = in_lines(&bar.name);
+    let mut at = (left - 8, middle);
+    at.1 -= lines.iter().skip(1).map(|_| LINE_PIXELS / 2).sum::<i32>();
+    for line in lines {
+        root.draw(&Text::new(line, at, ink().pos(Pos::new(HPos::Right, VPos::Center))))?;
+        at.1 += LINE_PIXELS;
+    }
     root.draw(&Text::new(bar.text.clone(), (right + 6, middle), ink().pos(Pos::new(HPos::Left, VPos::Center))))?;
     root.draw(&PathElement::new([(left, middle - 9), (left, middle + 9)], pen(GRID, 1)))
 }
 
+/// A name in lines, broken between words where there are several; no letter of it is left out.
+fn in_lines(name: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in clean(name).split(' ') {
+        let letters: Vec<char> = word.chars().collect();
+        for piece in letters.chunks(NAME_CHARACTERS).map(|piece| piece.iter().collect::<String>()) {
+            let used = lines.last().map_or(0, |line| line.chars().count());
+            match lines.last_mut() {
+                Some(line) if used == 0 => line.push_str(&piece),
+                Some(line) if used + 1 + piece.chars().count() <= NAME_CHARACTERS => line.extend([" ", &piece]),
+                _ => lines.push(piece),
+            }
+        }
+    }
+    lines
+}
+
 /// The width that the longest of those texts needs.
 fn text_pixels<'t>(texts: impl Iterator<Item = &'t str>) -> u32 {
-    let longest = texts.map(|text| text.chars().count().min(NAME_CHARACTERS)).max().unwrap_or(0);
+    let longest = texts.map(|text| text.chars().count()).max().unwrap_or(0);
     longest as u32 * CHARACTER_PIXELS + 18
 }
 
@@ -207,7 +271,7 @@ mod tests {
     #[test]
     fn labels_are_text_elements_with_the_axis_words() {
         let (x, y) = axes();
-        let line = Line { colour: 0, dashed: false, points: vec![(16.0, 1e6), (1024.0, 1e4)] };
+        let line = Line { points: vec![(16.0, 1e6), (1024.0, 1e4)], ..Line::default() };
         let svg = lines((400, 250), &x, &y, &[line]);
         for word in ["size", "ops/s", "16B", "1 M/s"] {
             assert!(svg.contains(&format!(">\n{word}\n</text>")), "{word} in {svg}");
@@ -219,14 +283,15 @@ mod tests {
     fn points_an_axis_cannot_show_are_left_out() {
         let (x, y) = axes();
         let points = vec![(0.0, 1e6), (16.0, f64::NAN), (64.0, 1e4)];
-        let svg = lines((400, 250), &x, &y, &[Line { colour: 0, dashed: true, points }]);
+        let svg = lines((400, 250), &x, &y, &[Line { dashed: true, points, ..Line::default() }]);
         assert_eq!(svg.matches("<circle").count(), 1);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 
     #[test]
     fn a_bar_is_as_long_as_its_value() {
-        let bar = |name: &str, value| Bar { name: name.into(), parts: vec![(0, value)], text: ratio(value) };
+        let bar =
+            |name: &str, value| Bar { name: name.into(), parts: vec![(0, value)], text: ratio(value), range: None };
         let axis = Axis::new("ratio", Scale::Linear, ratio);
         let svg = bars(500, &axis, &[bar("one", 1.0), bar("half", 0.5)], Some(1.0));
         let fill = format!(r#"fill="{}""#, COLOURS[0]);
@@ -240,12 +305,38 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_are_escaped_and_long_ones_cut() {
-        let bar =
-            Bar { name: "<script>alert('&')</script> and much more of it".into(), parts: vec![], text: String::new() };
+    fn hostile_names_are_escaped_and_long_ones_are_whole() {
+        let name = "<script>alert('&')</script> and much more of it";
+        let bar = Bar { name: name.into(), ..Bar::default() };
         let svg = bars(500, &Axis::new("a", Scale::Linear, ratio), &[bar], None);
         assert!(!svg.contains("<script>") && svg.contains("&lt;script&gt;"), "{svg}");
-        assert!(svg.contains('…'), "{svg}");
+        assert!(svg.contains("much more of it") && !svg.contains('…'), "{svg}");
+        let long = format!("{} 4 emulated: 2 of 7 us + 11.8 ns/B, 2 of 25 us + 11.9 ns/B", "x".repeat(80));
+        let lines = in_lines(&long);
+        assert!(lines.iter().all(|line| (1..=NAME_CHARACTERS).contains(&line.chars().count())), "{lines:?}");
+        assert_eq!(lines.concat().replace(' ', ""), long.replace(' ', ""));
+        assert_eq!(in_lines("short"), ["short"]);
+    }
+
+    #[test]
+    fn what_repeats_found_is_drawn_from_the_least_to_the_most() {
+        let (x, y) = axes();
+        let range = |least: f64| Range { at: (16.0, 1e6), least, most: 2e6 };
+        let line = Line { points: vec![(16.0, 1e6), (64.0, 1e6)], ranges: vec![range(5e5)], ..Line::default() };
+        let plain = Line { ranges: Vec::new(), ..line.clone() };
+        let drawn = |line: &Line| lines((400, 250), &x, &y, std::slice::from_ref(line)).matches(COLOURS[0]).count();
+        // A stroke, and one across each of its ends.
+        assert!(drawn(&line) >= drawn(&plain) + 3, "{} {}", drawn(&line), drawn(&plain));
+        let never = Line { ranges: vec![range(0.0)], ..plain.clone() };
+        assert_eq!(drawn(&never), drawn(&plain), "zero has no place on this axis");
+        let axis = Axis::new("ratio", Scale::Linear, ratio);
+        let bar = Bar { name: "one".into(), parts: vec![(0, 1.0)], text: "1.00 x".into(), range: Some((0.5, 2.0)) };
+        let place = |bar: Bar| {
+            let svg = bars(500, &axis, &[bar, Bar { parts: vec![(0, 2.0)], ..Bar::default() }], None);
+            let at = svg.split("1.00 x").next().unwrap().rfind("x=\"").unwrap();
+            svg[at + 3..].split('"').next().unwrap().parse::<f64>().unwrap()
+        };
+        assert!(place(bar.clone()) > place(Bar { range: None, ..bar }) + 50.0, "words stand behind the range");
     }
 
     #[test]

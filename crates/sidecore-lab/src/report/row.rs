@@ -96,6 +96,23 @@ impl Row {
         }
     }
 
+    /// The least and the most that repeats found in that column; of a ratio with an interval, that.
+    pub(crate) fn range(&self, key: Key) -> Option<(f64, f64)> {
+        let of = |name: &str| {
+            let range = self.get(Key::Ranges)?.get(name)?;
+            Some((range.get(0)?.as_f64()?, range.get(1)?.as_f64()?))
+        };
+        match key {
+            Key::Ratio => self.number(Key::RatioLow).zip(self.number(Key::RatioHigh)).or_else(|| of(key.column().name)),
+            // As it follows from rate and size.
+            Key::MbitPerS => {
+                let each = self.figure(key)? / self.number(Key::OpsPerS)?;
+                of(Key::OpsPerS.column().name).map(|(least, most)| (least * each, most * each))
+            }
+            _ => of(key.column().name),
+        }
+    }
+
     /// Reads a row back from a line of JSON. Fields it does not know are passed over.
     ///
     /// # Errors
@@ -162,6 +179,16 @@ mod tests {
         for line in [r#"{"variant":"ring"}"#, "not json", r#"{"scenario":"lane","variant":"ring","clients":"two"}"#] {
             assert!(Row::from_json_line(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn ranges_are_of_columns_and_follow_what_is_computed_from_them() {
+        let ranges = json!({ "ops_per_s": [5e5, 2e6], "ratio": [0.5, 1.5] });
+        let row = Row::new("ocf", "a").with(Key::OpsPerS, 1e6).with(Key::Size, 1000).with(Key::Ranges, ranges);
+        assert_eq!(row.range(Key::OpsPerS), Some((5e5, 2e6)));
+        assert_eq!((row.range(Key::MbitPerS), row.range(Key::TotalP50)), (Some((4_000.0, 16_000.0)), None));
+        assert_eq!(row.range(Key::Ratio), Some((0.5, 1.5)));
+        assert_eq!(row.with(Key::RatioLow, 0.9).with(Key::RatioHigh, 1.1).range(Key::Ratio), Some((0.9, 1.1)));
     }
 
     #[test]

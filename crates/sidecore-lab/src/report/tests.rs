@@ -8,8 +8,17 @@ use serde_json::json;
 pub(crate) fn sample() -> Report {
     Report {
         title: "sidecore bench".into(),
-        machine: "Some Processor, 2 cores, Linux 6.18".into(),
-        commit: "87fbb54".into(),
+        about: About {
+            command: "sidecore bench".into(),
+            version: "0.1.0".into(),
+            date: "2026-07-01T12:00:00Z".into(),
+            cores: 2,
+            cpu: "Some Processor".into(),
+            kernel: "6.18.1".into(),
+            machine: "Some Processor, 2 cores, Linux 6.18".into(),
+            commit: "87fbb54".into(),
+        },
+        doubts: vec![Doubt::new(Reason::Busy, "12 %, the limit is 5 %")],
         rows: [lane(), crypto(), ocf(), notify(), balance(), scaling()].concat(),
         notes: vec!["Clients and service share two cores: rows with more than one client are pessimistic.".into()],
         left_out: vec!["ml-dsa-65-sign: OpenSSL 3.0 does not have it.".into()],
@@ -21,6 +30,7 @@ pub(crate) fn full_row() -> Row {
     let missing = |row: &Row, column: &Column| !column.name.is_empty() && row.get(column.key).is_none();
     COLUMNS.iter().fold(Row::new("crypto", "sidecore"), |row, column| match column.takes(&json!(2.5)) {
         _ if !missing(&row, column) => row,
+        _ if column.key == Key::Doubts => row.with(column.key, doubt::to_json(&[Doubt::new(Reason::Spread, "20 %")])),
         true => row.with(column.key, 2.5),
         false => row.with(column.key, format!("some {}", column.name)),
     })
@@ -28,19 +38,25 @@ pub(crate) fn full_row() -> Row {
 
 /// The row with a ratio to that baseline, if there is one.
 fn against(row: Row, ratio: Option<f64>, baseline: &str) -> Row {
-    row.with(Key::Ratio, ratio).with(Key::Baseline, ratio.map(|_| baseline))
+    row.with(Key::Ratio, ratio)
+        .with(Key::Baseline, ratio.map(|_| baseline))
+        .with(Key::RatioBetter, ratio.map(|_| "more"))
 }
 
 fn lane() -> Vec<Row> {
-    let row = |variant: &str, ops_per_s: f64, ratio| {
-        let row = Row::new("lane", variant).with(Key::Op, "noop").with(Key::OpsPerS, ops_per_s).with(Key::Spread, 0.03);
-        against(row, ratio, "bare ping-pong")
+    let row = |variant: &str, jobs: u32, ops_per_s: f64| {
+        let ranges = json!({ "ops_per_s": [ops_per_s * 0.98, ops_per_s * 1.01] });
+        let row = Row::new("lane", variant).with(Key::Op, "noop").with(Key::OpsPerS, ops_per_s).with(Key::Jobs, jobs);
+        row.with(Key::Spread, 0.03).with(Key::Ranges, ranges)
     };
+    let timed = |row: Row, ratio| against(row, Some(ratio), "bare ping-pong").with(Key::RatioBetter, "less");
+    let rated = |row: Row, ratio| against(row, Some(ratio), "bare echo").with(Key::RatioBetter, "more");
     vec![
-        row("bare ping-pong", 5.2e6, None),
-        row("sequence in the slot", 4.3e6, Some(0.83)),
-        row("separate tail index", 3.25e6, Some(0.62)),
-        row("pipelined", 17.23e6, Some(3.31)),
+        row("bare ping-pong", 1, 5.2e6),
+        timed(row("sequence in the slot", 1, 4.3e6), 1.2),
+        timed(row("separate tail index", 1, 3.25e6), 1.6),
+        row("bare echo", 128, 20.1e6),
+        rated(row("pipelined", 128, 17.23e6), 0.86),
     ]
 }
 
@@ -170,7 +186,7 @@ fn a_report_gives_every_format() {
     let mut json = Vec::new();
     report.write_json(&mut json).unwrap();
     assert!(json.starts_with(b"{\"scenario\":\"lane\""));
-    assert!(report.to_text().starts_with("sidecore bench\n"));
+    assert!(report.to_text(100).starts_with("sidecore bench\n"));
     assert!(report.to_markdown().starts_with("# sidecore bench\n"));
     assert!(report.to_html().starts_with("<!doctype html>"));
 }

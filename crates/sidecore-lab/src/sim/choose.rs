@@ -197,8 +197,9 @@ fn picture(plan: &Plan, question: &Question, answer: &Answer) -> (String, String
     let bound = vec![(from, question.bound), (to.max(from * 1.01), question.bound)];
     let is_near = |it: &&Candidate| it.verdict != Verdict::Overloaded && it.tail.mean <= NEAR * question.bound;
     let others = answer.candidates.iter().filter(is_near).map(|it| vec![(it.cost, it.tail.mean)]);
-    let others = others.map(|points| Line { colour: GREY, dashed: false, points });
-    let lines_of = [Line { colour: 0, dashed: false, points }, Line { colour: 1, dashed: true, points: bound }];
+    let others = others.map(|points| Line { colour: GREY, points, ..Line::default() });
+    let lines_of =
+        [Line { points, ..Line::default() }, Line { colour: 1, dashed: true, points: bound, ..Line::default() }];
     let drawn: Vec<Line> = others.chain(lines_of).collect();
     let across = Axis::new("cost", Scale::Linear, digits);
     let up = Axis::new("99th percentile, us", Scale::Linear, digits);

@@ -42,7 +42,7 @@ fn curves(plan: &Plan, sheets: &[Sheet], metric: usize, file: String) -> Plot {
     let line = |(colour, sheet): (usize, &Sheet)| {
         let labels = &sheet.table.shape.columns.labels;
         let point = |c: usize| Some((labels[c].parse().ok()?, sheet.table.value(last, c)?));
-        Line { colour, dashed: colour == 0, points: (0..labels.len()).filter_map(point).collect() }
+        Line { colour, dashed: colour == 0, points: (0..labels.len()).filter_map(point).collect(), ..Line::default() }
     };
     let of_size = shape.columns.title() == "size";
     let across =
@@ -62,7 +62,8 @@ fn bar_plot(plan: &Plan, sheets: &[Sheet], metric: usize, stem: &str) -> Plot {
     let mut all = Vec::new();
     for (number, sheet) in sheets.iter().enumerate() {
         let values: Vec<f64> = sheet.table.runs.iter().map(|run| run.outcome.values[metric]).collect();
-        let bar = |name: String, value: f64| Bar { name, parts: vec![(number, value)], text: digits(value) };
+        let bar =
+            |name: String, value: f64| Bar { name, parts: vec![(number, value)], text: digits(value), range: None };
         if values.windows(2).all(|pair| pair[0].to_bits() == pair[1].to_bits()) {
             all.extend(values.first().map(|value| bar(sheet.variant.clone(), *value)));
             continue;

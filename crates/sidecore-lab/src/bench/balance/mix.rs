@@ -104,7 +104,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let (repeats, ns) = settings.pick((1, 2_000_000_000), (3, 2_000_000_000));
     let loads = settings.pick(&QUICK_LOADS[..], &LOADS);
     let mut outcome = Outcome::default();
-    for pool in pools(settings.pick(0, POOLS)) {
+    for pool in pools(settings.pick(0, POOLS)).take_while(|_| !progress.is_stopped()) {
         for depth in settings.pick(&QUICK_DEPTHS[..], &DEPTHS) {
             let devices = pool.devices(*depth);
             let count = devices.len();
@@ -113,7 +113,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
             let plan = Plan { notify, devices, slots: SLOTS, sample_every: SAMPLE_EVERY, ..plan };
             let mut crew = Crew::start(&plan)?;
             let cases = loads.iter().map(|load| {
-                let case = pool.case(*load, *depth, settings.seed, ns).with(Key::Pinned, crew.pinning.describe(1));
+                let case = pool.case(*load, *depth, settings.seed, ns).pinned(&crew.pinning, 1);
                 case.with(Key::Devices, format!("{count} emulated, depth {depth}"))
             });
             let cases = cases.collect();

@@ -3,7 +3,13 @@
 use super::sleep::LONG_AFTER;
 use super::{Curve, SIZES, Spread};
 use crate::report::{Grid, digits};
-use std::fmt::Write;
+use sidecore_sim::plan::Plan;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use tempfile::Builder;
 
 /// Everything that the system `machine` wants to know, in ns.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -171,26 +177,76 @@ impl Machine {
     }
 }
 
+/// Puts a plan in the place of what stands there, in one step, if `sidecore sim` takes it.
+///
+/// # Errors
+/// It does not, or the file cannot be written: nothing there has changed.
+pub(super) fn put(path: &Path, text: &str) -> Result<(), String> {
+    Plan::parse(path, text).map_err(|refused| {
+        format!(
+            "{} is not written, for `sidecore sim` would refuse this calibration: {refused}. What to do: end other programs, \
+             and calibrate again",
+            path.display()
+        )
+    })?;
+    written(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+fn written(path: &Path, text: &str) -> io::Result<()> {
+    // A link stays one, and what is no file has nothing that could be replaced.
+    if fs::symlink_metadata(path).is_ok_and(|about| !about.is_file()) {
+        return fs::write(path, text);
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // With the rights of any other file that a program makes.
+    let rights = fs::Permissions::from_mode(0o666);
+    let mut file = Builder::new().prefix(".plan-").permissions(rights).tempfile_in(directory)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}
+
 /// What stands for a time that varies.
 const SPREAD: &str = "least, 10, 25, 50, 75, 90, 99 %, most";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidecore_sim::plan::Plan;
+
+    fn machine() -> Machine {
+        let ops = super::super::SIZED.into_iter().chain(super::super::FIXED);
+        let ops = ops.map(|name| (name, [50.0, 100.0, 1_000.0])).collect();
+        Machine { ops, request: 60.0, client: 60.0, hop: [80.0; 8], ..Machine::default() }
+    }
+
+    #[test]
+    fn a_calibration_that_no_simulation_takes_leaves_the_plan_that_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("machine.toml");
+        let good = Machine { free: 4e8, after_short: [5_000.0; 8], ..machine() };
+        put(&path, &good.to_toml()).unwrap();
+        let before = fs::read_to_string(&path).unwrap();
+        // A time that could not be measured, and quantiles that fall.
+        let falling = [80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0];
+        for hop in [[f64::NAN; 8], [-1.0; 8], falling] {
+            let why = put(&path, &Machine { hop, ..good.clone() }.to_toml()).unwrap_err();
+            assert!(why.contains("would refuse this calibration: ") && why.contains("calibrate again"), "{why}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), before);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        put(Path::new("/dev/null"), &good.to_toml()).unwrap();
+    }
 
     #[test]
     fn the_plan_can_be_run() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("machine.toml");
-        let ops = super::super::SIZED.into_iter().chain(super::super::FIXED);
-        let ops = ops.map(|name| (name, [50.0, 100.0, 1_000.0])).collect();
-        let mut machine = Machine { ops, request: 60.0, client: 60.0, hop: [80.0; 8], ..Machine::default() };
+        let mut machine = machine();
         // Never interrupted, and on a machine that others had nine tenths of.
         for (free, lasts) in [(4e8, 0.0), (1e6, 9e6)] {
             machine.after_short = [5_000.0; 8];
             (machine.free, machine.interruption) = (free, [lasts; 8]);
-            std::fs::write(&path, machine.to_toml()).unwrap();
+            fs::write(&path, machine.to_toml()).unwrap();
             let plan = Plan::read(&path).unwrap();
             let outcome = plan.system.run(&plan.settings, 1);
             assert!(outcome.values.iter().all(|value| value.is_finite() && *value > 0.0), "{outcome:?}");

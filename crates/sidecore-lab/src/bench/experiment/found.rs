@@ -14,11 +14,20 @@ pub(in crate::bench) struct Run {
     pub(super) missing: Option<String>,
     /// Operations a second that were begun or to be begun, run by run, where not all of them may be completed.
     begun: Vec<f64>,
-    /// What is compared instead of the rate: its name among the metrics, and its values.
-    merit: Option<&'static str>,
+    /// What is compared instead of the rate: its name among the metrics, which way it is better, and its values.
+    merit: Option<(&'static str, Better)>,
     merits: Vec<f64>,
     measured: Vec<Measured>,
     counted: Option<Counted>,
+    /// What plots show, run by run.
+    pub(super) figures: Vec<(Key, Vec<f64>)>,
+}
+
+/// Which way a figure is better that is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::bench) enum Better {
+    More,
+    Less,
 }
 
 impl Run {
@@ -48,8 +57,25 @@ impl Run {
     }
 
     /// To be compared by another figure than its rate.
-    pub(in crate::bench) fn compared_by(self, name: &'static str, value: f64) -> Self {
-        Self { merit: Some(name), merits: vec![value], ..self }
+    pub(in crate::bench) fn compared_by(self, name: &'static str, better: Better, value: f64) -> Self {
+        Self { merit: Some((name, better)), merits: vec![value], ..self }
+    }
+
+    /// Whether more of what is compared is better.
+    pub(super) fn more_is_better(&self) -> bool {
+        self.merit.is_none_or(|(_, better)| better == Better::More)
+    }
+
+    /// That figure of each run.
+    pub(super) fn each(&self, key: Key) -> &[f64] {
+        self.figures.iter().find(|(known, _)| *known == key).map_or(&[], |(_, values)| values)
+    }
+
+    /// What plots show of one run.
+    fn figures_of_one(&self) -> impl Iterator<Item = (Key, f64)> + use<> {
+        let row = self.row(Row::default(), false);
+        let shown = [Key::OpsPerS, Key::TotalP50, Key::TotalP99, Key::ClientCpu];
+        shown.into_iter().filter_map(move |key| Some((key, row.figure(key)?)))
     }
 
     /// With so many operations a second that were begun or to be begun, of which not all may be completed.
@@ -59,6 +85,12 @@ impl Run {
 
     /// With another run of the same variant.
     pub(super) fn add(&mut self, more: Self) {
+        for (key, value) in more.figures_of_one().filter(|_| !more.rates.is_empty()) {
+            match self.figures.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, values)) => values.push(value),
+                None => self.figures.push((key, vec![value])),
+            }
+        }
         self.rates.extend(more.rates);
         self.missing = more.missing.or(self.missing.take());
         self.merit = more.merit.or(self.merit);
@@ -98,7 +130,8 @@ impl Run {
             .with_times(Key::HostMean, self.of_service(Stage::Host))
             .with_times(Key::DeliverMean, self.stage(Stage::Deliver, |measured| &measured.deliver))
             .with(Key::Repeats, self.rates.len())
-            .with(Key::Spread, spread(self.compared()))
+            // One repeat says nothing of how far others are.
+            .with(Key::Spread, (self.rates.len() > 1).then(|| spread(self.compared())))
             .with(Key::Metrics, self.metrics());
         self.costs(row)
     }
@@ -144,7 +177,7 @@ impl Run {
         let whole = times(self.measured.iter().map(|measured| &measured.whole));
         let calls =
             whole.map(|call| [("call_us_mean", call.mean), ("call_us_p50", call.p50), ("call_us_p99", call.p99)]);
-        let merit = self.merit.map(|name| (name, median(&self.merits)));
+        let merit = self.merit.map(|(name, _)| (name, median(&self.merits)));
         let metrics = calls.into_iter().flatten().chain(merit);
         let metrics: serde_json::Map<_, _> = metrics.map(|(name, value)| (name.to_owned(), value.into())).collect();
         (!metrics.is_empty()).then_some(metrics)

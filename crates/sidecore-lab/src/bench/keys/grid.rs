@@ -27,12 +27,21 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     }
     let processes: &[usize] = settings.pick(&QUICK_PROCESSES, &PROCESSES);
     let most = processes.iter().copied().max().unwrap_or(1);
-    let mut crew = Crew::with_keys(&Plan::inline(most), &ops)?;
+    let mut crew = match &settings.socket {
+        Some(socket) => Crew::that_imports(socket, most)?,
+        None => Crew::with_keys(&Plan::inline(most), &ops)?,
+    };
     let (repeats, ns) = settings.pick((2, 60_000_000), (5, 200_000_000));
     let jobs: &[u32] = settings.pick(&QUICK_JOBS, &JOBS);
     let points = ops.into_iter().flat_map(|op| processes.iter().map(move |processes| (op, *processes)));
     let cases = points.map(|(op, processes)| one(&crew, op, processes, jobs, ns)).collect();
-    let outcome = measure_all(&mut crew, cases, repeats, progress)?;
+    let mut outcome = measure_all(&mut crew, cases, repeats, progress)?;
+    if crew.is_beside() {
+        outcome.note(
+            "keys: the service ran already and waits as it is set. No key is stored in it: each client imports the key that it \
+             signs with, and ends it with its lane.",
+        );
+    }
     Ok(outcome.noted(
         "keys: every client is a process with OpenSSL and the provider, and signs again as soon as it has a signature; \
          jobs are asynchronous operations in flight in each of them, 1 is none. openssl is the same by OpenSSL's own \
@@ -47,7 +56,8 @@ fn one(crew: &Crew, op: &'static str, processes: usize, jobs: &[u32], ns: u64) -
     jobs.iter().fold(baseline, |case, jobs| {
         let jobs = *jobs;
         let run = move |crew: &mut Crew, _: &Turn<'_>| crew.provided(op, processes, jobs, ns);
-        let sidecore = Variant::new("sidecore", run).with(Key::Jobs, jobs).with(Key::Notify, "break-even");
+        let sidecore = Variant::new("sidecore", run).with(Key::Jobs, jobs);
+        let sidecore = if crew.is_beside() { sidecore } else { sidecore.with(Key::Notify, "break-even") };
         case.variant(sidecore.against(By::Rate, BASELINE))
     })
 }

@@ -66,6 +66,16 @@ impl Crew {
         Ok(crew)
     }
 
+    /// Clients of the service that runs at that socket, which bring their keys themselves.
+    pub(in crate::bench) fn that_imports(socket: &Path, clients: usize) -> Result<Self, BenchError> {
+        let module = module()?;
+        let mut crew = Self::beside_without_clients(socket)?;
+        let configuration = crew.directory().join("openssl.cnf");
+        fs::write(&configuration, openssl_configuration(&module, &socket.canonicalize()?))?;
+        crew.add_clients(clients, &Task::Provide { configuration })?;
+        Ok(crew)
+    }
+
     /// The first `clients` sign by the provider, with that many jobs each.
     pub(in crate::bench) fn provided(
         &mut self,
@@ -74,6 +84,9 @@ impl Crew {
         jobs: u32,
         ns: u64,
     ) -> Result<Run, BenchError> {
+        if self.is_beside() {
+            return Ok(Run::of(self.sign(op, clients, jobs, true, ns)?));
+        }
         self.spread(clients, false)?;
         let before = self.counters()?;
         let cpu = service_cpu()?;
@@ -99,7 +112,7 @@ impl Crew {
         provided: bool,
         ns: u64,
     ) -> Result<Vec<Measured>, BenchError> {
-        let (op, pem) = (op.to_owned(), pem(op)?);
+        let (op, pem) = (op.to_owned(), if self.is_beside() { None } else { pem(op)? });
         self.together(clients, |start| {
             Task::Sign(Signatures { op: op.clone(), provided, pem: pem.clone(), jobs, start, ns })
         })

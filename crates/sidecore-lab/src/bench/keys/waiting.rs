@@ -65,7 +65,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let cards = (0..CARDS).map(|number| DeviceConfig::emulated(&format!("card{number}"), CARD_NS, 0.0)).collect();
     let mut crew = Crew::with_keys(&Plan { devices: cards, ..Plan::inline(1) }, &[OP])?;
     let mut outcome = Outcome::default();
-    for jobs in JOBS {
+    for jobs in JOBS.into_iter().take_while(|_| !progress.is_stopped()) {
         let cases = vec![one(&crew, jobs, settings)];
         let part = measure_all(&mut crew, cases, settings.pick(2, 5), progress)?;
         let compared = comparisons(settings, jobs, &part.rows);
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn every_comparison_has_both_its_sides() {
         for quick in [true, false] {
-            let settings = Settings { quick, seed: 1, ops: Vec::new(), check: false, mix: false };
+            let settings = Settings { quick, ..Settings::short() };
             for jobs in JOBS {
                 let row = |policies| Row::new("keys-waiting", "closed").with(Key::Notify, in_words(policies));
                 let rows: Vec<Row> = policies(&settings, jobs).into_iter().map(row).collect();

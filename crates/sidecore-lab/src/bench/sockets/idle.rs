@@ -77,6 +77,9 @@ pub(super) fn measure(
     for _ in 0..repeats {
         for ((name, waits), found) in VARIANTS.iter().zip(&mut found) {
             progress.begin(&format!("{NAME}, {name}, {connections} connections"));
+            if progress.is_stopped() {
+                break;
+            }
             match waits.map(|waits| laboratory.ring(waits)).transpose()?.transpose() {
                 Ok(ring) => found.push(silence.measure(laboratory, ring.as_ref())?),
                 Err(why) => outcome.left_out.push(format!("{SCENARIO}: {why}")),

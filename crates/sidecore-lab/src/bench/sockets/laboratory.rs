@@ -6,8 +6,9 @@ use super::receiver::UNKNOWN;
 use super::ring::{self, Ring};
 use crate::bench::BenchError;
 use crate::bench::crew::{Member, Pinning};
-use crate::bench::experiment::{Counted, Run, Turn};
+use crate::bench::experiment::{Better, Counted, Run, Turn};
 use crate::bench::task::{Measured, Sending, Task, TcpOptions, Traffic};
+use crate::report::{Doubt, Reason};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::{clock, cpu};
 use std::io;
@@ -83,6 +84,12 @@ impl Laboratory {
 
     pub(super) fn describe(&self) -> String {
         self.places.describe()
+    }
+
+    /// Whether one of the three has no core of its own.
+    pub(super) fn crowded(&self) -> Option<Doubt> {
+        let is_crowded = self.places.peer == self.places.service;
+        is_crowded.then(|| Doubt::new(Reason::Crowded, "the peer shares the service's core"))
     }
 
     /// One run, all of whose bytes arrived. The first one through a ring follows a short one, in which they are compared.
@@ -202,7 +209,7 @@ fn found(sending: &Sending, mut measured: Measured, heard: &Heard) -> Result<Run
     let send_cpu = measured.send_cpu_ns as f64 / 1000.0 / measured.ops.max(1) as f64;
     let run = Run::of(vec![measured]);
     Ok(match sending.traffic {
-        Traffic::Paced(_) => run.compared_by(SEND_CPU, send_cpu),
+        Traffic::Paced(_) => run.compared_by(SEND_CPU, Better::Less, send_cpu),
         _ => run,
     })
 }
@@ -214,7 +221,8 @@ mod tests {
     #[test]
     fn program_and_service_are_apart_where_there_are_two_cores() {
         let places = |clients: &[usize], sidecores: &[usize]| {
-            Places::new(&Pinning { clients: clients.to_vec(), sidecores: sidecores.to_vec() }).describe()
+            Places::new(&Pinning { clients: clients.to_vec(), sidecores: sidecores.to_vec(), is_unknown: false })
+                .describe()
         };
         assert_eq!(places(&[], &[]), "one core, nothing pinned");
         assert_eq!(places(&[0], &[1]), "program 0, peer and service 1");

@@ -49,16 +49,12 @@ struct Compared {
 }
 
 /// Measures both. The calling thread is in a network namespace of its own afterwards.
-///
-/// # Errors
-/// The system does not let this process make links, or one of them fails.
-pub(crate) fn measure(quick: bool, seed: u64, bar: &ProgressBar) -> Result<Outcome, String> {
+pub(crate) fn measure(quick: bool, seed: u64, (bar, interrupt): (&ProgressBar, &Interrupt)) -> Outcome {
     let (mut streams, mut moderated) = (streams(), moderated(quick, seed));
     let repeats = if quick { 1 } else { 5 };
     let window = Duration::from_millis(if quick { 500 } else { 2_000 });
     bar.inc_length(((streams.len() + moderated.len()) * repeats) as u64);
     let mut outcome = Outcome::default();
-    let interrupt = Interrupt::new()?;
     'rounds: for _ in 0..repeats {
         let parts = streams.iter_mut().map(Part::Stream).chain(moderated.iter_mut().map(Part::Moderated));
         for mut part in parts {
@@ -78,13 +74,13 @@ pub(crate) fn measure(quick: bool, seed: u64, bar: &ProgressBar) -> Result<Outco
     outcome
         .add_rows(streams.iter().filter(|stream| !stream.mbit_per_s.is_empty()).flat_map(|stream| stream.rows(&base)));
     outcome.add_rows(moderated.iter().filter(|case| !case.runs.is_empty()).flat_map(Moderated::rows));
-    Ok(outcome.noted(format!(
+    outcome.noted(format!(
         "link: one TCP connection, writes of 64 KiB, for {} ms; no thread is pinned, none has a real-time priority. \
          Datagrams are sent at random with the rate as their mean, over links with --spin-us 60. What the link adds is the mean from send to the arrival \
          that the kernel stamps, less the same on a link that does not moderate, in turn. Simulated is core's policy on the \
          instants at which the program sent.",
         window.as_millis(),
-    )))
+    ))
 }
 
 fn streams() -> [Stream; 3] {
@@ -152,8 +148,9 @@ impl Stream {
             .with(Key::Spread, spread(&self.mbit_per_s))
             .with(Key::Repeats, self.mbit_per_s.len());
         let Some(reach) = self.reach else { return vec![row] };
-        let against =
-            |ratio: Option<f64>, baseline: String| row.clone().with(Key::Ratio, ratio).with(Key::Baseline, baseline);
+        let against = |ratio: Option<f64>, baseline: String| {
+            row.clone().with(Key::Ratio, ratio).with(Key::Baseline, baseline).with(Key::RatioBetter, "more")
+        };
         let reached = against(Some(median(&self.mbit_per_s) / reach), format!("{} Gbit/s", reach / 1e3));
         vec![reached.with(Key::AtLeast, 1.0), against(ratio(&self.mbit_per_s, base), "veth".to_owned())]
     }

@@ -200,17 +200,19 @@ impl Case {
         let both_ends = |found: &Found| found.cpu.filter(|_| self.way == Way::Veth).map(|[near, far]| near + far);
         let ratio =
             |own: &[Found], of: &dyn Fn(&Found) -> Option<f64>| Ratio::of(&figures(own, of), &figures(&self.other, of));
+        // Of goodput, or of the times of round trips.
+        let better = if self.own.iter().any(|found| found.trip.is_some()) { "less" } else { "more" };
         let mut rows = vec![self.row(name, &self.other)];
         if let Some(ratio) = ratio(&self.own, &figure) {
-            let row = ratio.show(self.row(OWN, &self.own), name);
+            let row = ratio.show(self.row(OWN, &self.own), name).with(Key::RatioBetter, better);
             rows.push(row.with(Key::AtLeast, 1.0 - REACH).with(Key::AtMost, 1.0 + REACH));
         }
         if let Some(ratio) = ratio(&self.own, &both_ends) {
             let row = ratio.show(self.base("sidecore, CPU", &self.own), &format!("{name}'s CPU"));
-            rows.push(row.with(Key::AtMost, 1.0));
+            rows.push(row.with(Key::AtMost, 1.0).with(Key::RatioBetter, "less"));
         }
         if let Some((plain, ratio)) = self.plain.as_ref().and_then(|plain| Some((plain, ratio(plain, &figure)?))) {
-            rows.push(ratio.show(self.row("sidecore, its own way", plain), name));
+            rows.push(ratio.show(self.row("sidecore, its own way", plain), name).with(Key::RatioBetter, better));
         }
         rows.into_iter().map(|row| row.with(Key::Pinned, places)).collect()
     }

@@ -132,6 +132,7 @@ pub(super) fn with_ratio(row: Row, gain: &Estimate) -> Row {
     // Fewer say nothing but that.
     let known = Some(gain).filter(|gain| gain.pairs >= FEWEST);
     row.with(Key::Ratio, gain.mean.exp())
+        .with(Key::RatioBetter, "more")
         .with(Key::RatioLow, known.map(|gain| gain.low.exp()))
         .with(Key::RatioHigh, known.map(|gain| gain.high.exp()))
         .with(Key::Repeats, gain.pairs)

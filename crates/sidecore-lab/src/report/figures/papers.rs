@@ -51,7 +51,7 @@ pub(super) fn effects(rows: &[&Row]) -> Group {
     let bars = |row: &&Row| {
         let bar = |(colour, (kind, key)): (usize, (&str, Key))| {
             let text = format!("{kind} {}", key.column().cell(row)?);
-            Some(Bar { name: String::new(), parts: vec![(colour, row.number(key)?)], text })
+            Some(Bar { name: String::new(), parts: vec![(colour, row.number(key)?)], text, range: None })
         };
         let mut bars: Vec<_> = kinds.into_iter().enumerate().filter_map(bar).collect();
         bars.iter_mut().take(1).for_each(|bar| row.variant().clone_into(&mut bar.name));
@@ -70,7 +70,7 @@ pub(super) fn components(rows: &[&Row]) -> Group {
         let bar = |row: &&Row| {
             let parts: Vec<_> = PER_PACKET.iter().filter_map(|key| row.number(*key)).enumerate().collect();
             let sum = parts.iter().map(|part| part.1).sum();
-            Bar { name: row.variant().to_owned(), text: (Key::UsPerPacket.column().writer())(sum), parts }
+            Bar { name: row.variant().to_owned(), text: (Key::UsPerPacket.column().writer())(sum), parts, range: None }
         };
         let bars: Vec<_> = rows.iter().map(bar).filter(|bar| !bar.parts.is_empty()).collect();
         let along = ("CPU time per packet", Scale::Linear, Key::UsPerPacket);

@@ -1,9 +1,9 @@
 //! Rows as series: what tells them apart is their name, and a name keeps its colour within a scenario.
 
 use super::super::Row;
-use super::super::column::Key;
+use super::super::column::{Better, Key};
 use super::super::format::counted;
-use super::super::plot::{Axis, Bar, Line, Scale, Size, bars, lines};
+use super::super::plot::{Axis, Bar, Line, Range, Scale, Size, bars, lines};
 
 /// What an axis shows: its name, how its values are spread, and their column.
 pub(super) type Along = (&'static str, Scale, Key);
@@ -91,9 +91,17 @@ impl<'r> Series<'r> {
         for row in rows {
             let Some(point) = row.figure(x).zip(row.figure(y)) else { continue };
             let (colour, dashed) = self.colour(row);
-            match lines.iter_mut().find(|line| line.colour == colour && line.dashed == dashed) {
-                Some(line) => line.points.push(point),
-                None => lines.push(Line { colour, dashed, points: vec![point] }),
+            let range = row.range(y).map(|(least, most)| Range { at: point, least, most });
+            let known = lines.iter().position(|line| line.colour == colour && line.dashed == dashed);
+            let place = known.unwrap_or(lines.len());
+            if known.is_none() {
+                lines.push(Line { colour, dashed, ..Line::default() });
+            }
+            let line = &mut lines[place];
+            // Rows that only name different baselines are one point.
+            if line.points.last() != Some(&point) {
+                line.points.push(point);
+                line.ranges.extend(range);
             }
         }
         lines
@@ -103,7 +111,7 @@ impl<'r> Series<'r> {
     fn bars(&mut self, rows: &[&Row], key: Key) -> Vec<Bar> {
         let bar = |row: &&Row| {
             let (value, name, text) = (row.number(key)?, self.name(row), key.column().cell(row)?);
-            Some(Bar { parts: vec![(self.colour(row).0, value)], name, text })
+            Some(Bar { parts: vec![(self.colour(row).0, value)], name, text, range: row.range(key) })
         };
         let mut bars: Vec<Bar> = rows.iter().filter_map(bar).collect();
         bars.dedup();
@@ -127,8 +135,14 @@ impl<'r> Series<'r> {
     }
 }
 
+/// An axis says which way is better, where it is one for all that it shows.
 fn axis((name, scale, key): Along) -> Axis {
-    Axis::new(name, scale, key.column().writer())
+    let better = match key.column().better {
+        Better::More => ", more is better",
+        Better::Less => ", less is better",
+        Better::Depends | Better::Neither => "",
+    };
+    Axis::new(format!("{name}{better}"), scale, key.column().writer())
 }
 
 /// Draws bars; nothing if there are none or too many.
@@ -151,6 +165,15 @@ mod tests {
         let series = Series::of(&[&a, &b], &[Key::Size]);
         assert_eq!([series.name(&a), series.name(&b)], ["1 client", "2 clients"]);
         assert_eq!(Series::of(&[&a], &[]).name(&a), "sidecore");
+    }
+
+    #[test]
+    fn an_axis_says_which_way_is_better() {
+        let name = |key| axis(("it", Scale::Linear, key)).name;
+        assert_eq!(
+            [Key::OpsPerS, Key::TotalP50, Key::Size].map(name),
+            ["it, more is better", "it, less is better", "it"]
+        );
     }
 
     #[test]

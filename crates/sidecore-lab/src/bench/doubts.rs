@@ -1,0 +1,134 @@
+//! Why figures may be worth little: what a row, the machine and the time of a measurement say of it. Pure; what the system
+//! says is read in [`super::witness`].
+
+use super::crew::Pinning;
+use crate::report::{Doubt, Key, Reason, Row};
+
+/// Repeats that differ by more of their median are doubtful.
+const MOST_SPREAD: f64 = 0.1;
+/// As many repeats say how much a figure varies.
+const FEWEST_REPEATS: f64 = 3.0;
+/// The share of the machine's processor time that others may have.
+const MOST_BUSY: f64 = 0.05;
+/// The share that its host may take away.
+const MOST_STOLEN: f64 = 0.01;
+
+/// What others had of the machine's processor time, as shares of all of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Meanwhile {
+    /// Other programs and the kernel.
+    pub(super) busy: f64,
+    /// The machine's host.
+    pub(super) stolen: f64,
+}
+
+/// What a row says itself, of so many repeats that were wanted.
+pub(super) fn of_row(row: &Row, wanted: usize) -> Vec<Doubt> {
+    let repeats = row.number(Key::Repeats);
+    let stopped = repeats.filter(|repeats| *repeats < wanted as f64);
+    let stopped = stopped.map(|repeats| Doubt::new(Reason::Stopped, format!("{repeats} of {wanted} repeats")));
+    let few = repeats.filter(|repeats| *repeats < FEWEST_REPEATS);
+    let few = few.map(|repeats| Doubt::new(Reason::Repeats, format!("{repeats}, at least {FEWEST_REPEATS}")));
+    [stopped, row.number(Key::Spread).and_then(spread), few].into_iter().flatten().collect()
+}
+
+fn spread(spread: f64) -> Option<Doubt> {
+    above(Reason::Spread, spread, MOST_SPREAD)
+}
+
+/// What the time says in which rows were measured.
+pub(super) fn of_time(meanwhile: Option<Meanwhile>) -> Vec<Doubt> {
+    let Some(Meanwhile { busy, stolen }) = meanwhile else { return Vec::new() };
+    [above(Reason::Busy, busy, MOST_BUSY), above(Reason::Stolen, stolen, MOST_STOLEN)].into_iter().flatten().collect()
+}
+
+fn above(reason: Reason, share: f64, limit: f64) -> Option<Doubt> {
+    (share > limit).then(|| Doubt::new(reason, format!("{:.1} %, the limit is {} %", share * 100.0, limit * 100.0)))
+}
+
+/// Whether that many clients had cores of their own.
+pub(super) fn of_crowd(pinning: &Pinning, clients: usize) -> Option<Doubt> {
+    if pinning.is_unknown {
+        return None;
+    }
+    let seen = match pinning.clients.len() {
+        0 => "clients and sidecores on one core".to_owned(),
+        cores if clients > cores => format!("{clients} clients on {cores} core{}", if cores == 1 { "" } else { "s" }),
+        _ => return None,
+    };
+    Some(Doubt::new(Reason::Crowded, seen))
+}
+
+/// What holds for the whole run: the kernel's list of isolated cores, the cores that this process may use, and their
+/// governors. What is not known is not doubted.
+pub(super) fn of_machine(isolated: Option<&str>, allowed: &[usize], governors: &[String]) -> Vec<Doubt> {
+    let isolated = isolated.filter(|list| !allowed.iter().any(|core| contains(list, *core)));
+    let shared = isolated.map(|_| Doubt::new(Reason::NotOwned, format!("none of the cores {allowed:?} is isolated")));
+    let changing = governors.iter().map(|governor| governor.trim()).find(|governor| *governor != "performance");
+    let changing = changing.map(|governor| Doubt::new(Reason::Frequency, format!("governor {governor}")));
+    let slow = cfg!(debug_assertions).then(|| Doubt::new(Reason::Unoptimised, "a debug build"));
+    [slow, shared, changing].into_iter().flatten().collect()
+}
+
+/// Whether a list like `0,2-3` has that core.
+fn contains(list: &str, core: usize) -> bool {
+    list.trim().split(',').any(|part| {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        let bounds = low.parse().ok().zip(high.parse().ok());
+        bounds.is_some_and(|(low, high): (usize, usize)| (low..=high).contains(&core))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reasons(doubts: &[Doubt]) -> Vec<Reason> {
+        doubts.iter().map(|doubt| doubt.reason).collect()
+    }
+
+    #[test]
+    fn repeats_that_differ_or_are_few_are_doubtful() {
+        let row = |spread: f64, repeats: u32| Row::default().with(Key::Spread, spread).with(Key::Repeats, repeats);
+        assert!(of_row(&row(0.1, 3), 3).is_empty());
+        assert_eq!(of_row(&row(0.41, 3), 3), [Doubt::new(Reason::Spread, "41.0 %, the limit is 10 %")]);
+        assert_eq!(reasons(&of_row(&row(0.0, 2), 2)), [Reason::Repeats]);
+        assert_eq!(reasons(&of_row(&row(0.5, 2), 5)), [Reason::Stopped, Reason::Spread, Reason::Repeats]);
+        assert!(of_row(&Row::default(), 3).is_empty(), "a row without repeats says nothing of them");
+    }
+
+    #[test]
+    fn processors_that_others_had_are_doubtful() {
+        let time = |busy, stolen| reasons(&of_time(Some(Meanwhile { busy, stolen })));
+        assert!(time(0.05, 0.01).is_empty());
+        assert_eq!(time(0.06, 0.0), [Reason::Busy]);
+        assert_eq!(time(0.9, 0.02), [Reason::Busy, Reason::Stolen]);
+        assert!(of_time(None).is_empty());
+    }
+
+    #[test]
+    fn clients_without_cores_are_a_crowd() {
+        let pinning = Pinning { clients: vec![0, 1], sidecores: vec![2], is_unknown: false };
+        assert_eq!(of_crowd(&pinning, 2), None);
+        assert_eq!(of_crowd(&pinning, 8), Some(Doubt::new(Reason::Crowded, "8 clients on 2 cores")));
+        assert!(of_crowd(&Pinning::default(), 1).is_some());
+    }
+
+    #[test]
+    fn cores_are_owned_where_one_of_them_is_isolated() {
+        let of = |isolated, allowed: &[usize]| reasons(&of_machine(isolated, allowed, &[])).contains(&Reason::NotOwned);
+        assert!(of(Some("\n"), &[0, 1]) && of(Some("4-7,9\n"), &[0, 8]));
+        assert!(!of(Some("4-7,9\n"), &[0, 5]) && !of(Some("1\n"), &[0, 1]));
+        assert!(!of(None, &[0, 1]), "what the kernel does not say is not doubted");
+    }
+
+    #[test]
+    fn a_governor_that_changes_the_clock_rate_is_doubtful() {
+        let of = |governors: &[&str]| {
+            let governors: Vec<String> = governors.iter().map(|governor| format!("{governor}\n")).collect();
+            of_machine(None, &[0], &governors).into_iter().find(|doubt| doubt.reason == Reason::Frequency)
+        };
+        assert_eq!(of(&["performance", "powersave"]).unwrap().seen, "governor powersave");
+        assert_eq!((of(&["performance"]), of(&[])), (None, None));
+    }
+}

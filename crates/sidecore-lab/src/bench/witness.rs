@@ -1,0 +1,131 @@
+//! What the kernel says of the machine while it measures: who had its processors, and whether they are for measuring.
+//! Nothing here is needed: what cannot be read is not known.
+
+use super::doubts::{Meanwhile, of_machine};
+use crate::report::Doubt;
+use procfs::process::all_processes;
+use procfs::{CurrentSI, KernelStats};
+use sidecore::sys::cpu;
+use std::collections::HashMap;
+use std::fs;
+use std::process;
+
+const CPUS: &str = "/sys/devices/system/cpu";
+/// The kernel counts in hundredths of a second: of fewer of them a share says nothing.
+const FEWEST_TICKS: u64 = 20;
+
+/// Processor time until some instant, in the kernel's ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Witness {
+    /// Of all processors together.
+    all: u64,
+    busy: u64,
+    stolen: u64,
+    /// Of this process and what it started.
+    own: u64,
+}
+
+impl Witness {
+    /// Until now. `None`: the kernel does not say.
+    pub(super) fn now() -> Option<Self> {
+        let total = KernelStats::current().ok()?.total;
+        let more = |ticks: Option<u64>| ticks.unwrap_or(0);
+        let stolen = more(total.steal);
+        let busy = total.user + total.nice + total.system + more(total.irq) + more(total.softirq);
+        let all = busy + stolen + total.idle + more(total.iowait);
+        Some(Self { all, busy, stolen, own: own_ticks()? })
+    }
+
+    /// What others had since then. `None`: that is too short ago.
+    pub(super) fn since(&self, before: &Self) -> Option<Meanwhile> {
+        let all = self.all.saturating_sub(before.all);
+        // What is counted of a process is never all: none of it may make the others' share negative.
+        let busy = self.busy.saturating_sub(before.busy).saturating_sub(self.own.saturating_sub(before.own));
+        let share = |ticks: u64| ticks as f64 / all as f64;
+        let stolen = self.stolen.saturating_sub(before.stolen);
+        (all >= FEWEST_TICKS).then(|| Meanwhile { busy: share(busy), stolen: share(stolen) })
+    }
+}
+
+/// What others had since that instant.
+pub(super) fn meanwhile(before: Option<&Witness>) -> Option<Meanwhile> {
+    Witness::now()?.since(before?)
+}
+
+/// Why nothing that is measured on this machine is to be trusted much.
+pub(super) fn of_this_machine() -> Vec<Doubt> {
+    let allowed = cpu::allowed();
+    let read = |path: String| fs::read_to_string(path).ok();
+    let governors = allowed.iter().filter_map(|core| read(format!("{CPUS}/cpu{core}/cpufreq/scaling_governor")));
+    of_machine(read(format!("{CPUS}/isolated")).as_deref(), &allowed, &governors.collect::<Vec<_>>())
+}
+
+/// What a process had, with its children that have ended.
+#[derive(Debug, Clone, Copy)]
+struct Process {
+    parent: i32,
+    ticks: u64,
+}
+
+/// The time of this process and of all that it started, directly or not.
+fn own_ticks() -> Option<u64> {
+    let stats = all_processes().ok()?.filter_map(|process| process.ok()?.stat().ok());
+    let processes = stats.map(|stat| {
+        let of_children = u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
+        (stat.pid, Process { parent: stat.ppid, ticks: stat.utime + stat.stime + of_children })
+    });
+    let own = i32::try_from(process::id()).ok()?;
+    Some(family(own, &processes.collect()))
+}
+
+/// The time of a process and of its descendants.
+fn family(eldest: i32, processes: &HashMap<i32, Process>) -> u64 {
+    let is_of_it = |pid: i32| {
+        // As many steps up as there are processes, for they may change their parents while they are looked at.
+        let line = (0..processes.len()).scan(pid, |at, _| {
+            let now = *at;
+            *at = processes.get(&now)?.parent;
+            Some(now)
+        });
+        line.into_iter().any(|pid| pid == eldest)
+    };
+    processes.iter().filter(|(pid, _)| is_of_it(**pid)).map(|(_, process)| process.ticks).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_neither_this_program_nor_nobody_had_others_had() {
+        let before = Witness { all: 1_000, busy: 500, stolen: 10, own: 100 };
+        let after = Witness { all: 2_000, busy: 1_300, stolen: 60, own: 700 };
+        let found = after.since(&before).unwrap();
+        assert!((found.busy - 0.2).abs() < 1e-9 && (found.stolen - 0.05).abs() < 1e-9, "{found:?}");
+        let ahead = Witness { own: 5_000, ..after };
+        assert_eq!(ahead.since(&before).map(|found| found.busy), Some(0.0));
+        assert_eq!(before.since(&before), None);
+        assert_eq!(meanwhile(None), None);
+    }
+
+    #[test]
+    fn children_of_children_are_of_the_family() {
+        let process = |parent, ticks| Process { parent, ticks };
+        let all = [(1, process(0, 1_000)), (5, process(1, 7)), (6, process(5, 20)), (7, process(6, 300))];
+        let all = HashMap::from(all);
+        assert_eq!((family(5, &all), family(7, &all), family(9, &all)), (327, 300, 0));
+        let circle = HashMap::from([(2, process(3, 1)), (3, process(2, 1)), (4, process(4, 1))]);
+        assert_eq!(family(4, &circle), 1);
+    }
+
+    #[test]
+    fn this_process_is_seen_at_work() {
+        let Some(before) = Witness::now() else { return };
+        let mut now = before;
+        // For as long as it takes, for others may have the processors.
+        while now.own < before.own + 2 {
+            now = Witness::now().expect("it could be read before");
+        }
+        assert!(now.all > before.all && now.busy > before.busy, "{before:?} {now:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Files that a run is to write. Whether they can be written is found out before it begins: a long measurement is not lost to
+//! a directory that does not exist. Nothing that stands in a file is touched until there is something to put in its place.
+
+use crate::args::Files;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// A file that is to be written, and the argument that names it.
+pub(crate) type Named<'p> = (&'static str, &'p Path);
+
+impl Files {
+    /// What the arguments name.
+    pub(crate) fn named(&self) -> impl Iterator<Item = Named<'_>> {
+        let files = [("--json", &self.json), ("--markdown", &self.markdown), ("--html", &self.html)];
+        files.into_iter().filter_map(|(argument, path)| Some((argument, path.as_deref()?)))
+    }
+}
+
+/// Whether each of them can be written, and none in another's place.
+///
+/// # Errors
+/// One cannot: says which, why, and what to do.
+pub(crate) fn check<'p>(named: impl IntoIterator<Item = Named<'p>>) -> Result<(), String> {
+    let mut known: Vec<(&str, PathBuf)> = Vec::new();
+    for (argument, path) in named {
+        writable(path).map_err(|why| format!("{argument} {}: {why}", path.display()))?;
+        // What is no file, as /dev/stdout is none, may take several.
+        let own = place(path).filter(|own| fs::metadata(own).is_ok_and(|about| about.is_file()) || !own.exists());
+        let Some(own) = own else { continue };
+        if let Some((other, _)) = known.iter().find(|(_, known)| *known == own) {
+            return Err(format!("{other} and {argument} both name {}: name two files", path.display()));
+        }
+        known.push((argument, own));
+    }
+    Ok(())
+}
+
+/// The file without links and detours.
+fn place(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().or_else(|| Some(directory(path).canonicalize().ok()?.join(path.file_name()?)))
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn writable(path: &Path) -> Result<(), String> {
+    match fs::metadata(path) {
+        Ok(about) if about.is_dir() => Err("is a directory: name a file in it".to_owned()),
+        // Opened for writing it keeps what it holds.
+        Ok(about) if about.is_file() => {
+            let opened = OpenOptions::new().write(true).open(path);
+            opened.map(drop).map_err(|error| cannot("this file cannot be written", &error))
+        }
+        // To open a pipe would wait for its reader.
+        Ok(_) => accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)
+            .map_err(|error| cannot("this cannot be written", &error.into())),
+        Err(error) if error.kind() == ErrorKind::NotFound => can_be_made(path),
+        Err(error) => Err(cannot("this cannot be looked at", &error)),
+    }
+}
+
+/// Whether a file of that name, which does not exist, can be made.
+fn can_be_made(path: &Path) -> Result<(), String> {
+    let directory = directory(path);
+    if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Err("names a directory: name a file in it".to_owned());
+    }
+    if !directory.is_dir() {
+        let place = directory.display();
+        return Err(format!("there is no directory {place}: make it with `mkdir -p {place}`, or name another file"));
+    }
+    // One without a name, which ends as it is closed: rights alone do not say it of all file systems.
+    let made = tempfile::tempfile_in(directory).map(drop);
+    made.map_err(|error| cannot(&format!("no file can be made in {}", directory.display()), &error))
+}
+
+fn cannot(what: &str, error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied => "name one that this user may write",
+        ErrorKind::ReadOnlyFilesystem => "name one on a file system that can be written",
+        _ => "name another one",
+    };
+    format!("{what} ({error}): {remedy}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn said(path: &Path) -> String {
+        check([("--json", path)]).unwrap_err()
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_refused_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("none/rows.json");
+        assert!(said(&missing).starts_with("--json ") && said(&missing).contains("mkdir -p"), "{}", said(&missing));
+        assert!(said(folder.path()).contains("is a directory"));
+        assert!(said(&folder.path().join("rows/")).contains("name a file in it"));
+        let behind_a_file = folder.path().join("file/rows.json");
+        fs::write(folder.path().join("file"), "").unwrap();
+        assert!(said(&behind_a_file).contains("name another one"), "{}", said(&behind_a_file));
+    }
+
+    #[test]
+    fn a_directory_that_takes_no_files_is_refused_also_for_root() {
+        let said = said(Path::new("/proc/rows.json"));
+        assert!(said.starts_with("--json /proc/rows.json: no file can be made in /proc ("), "{said}");
+        let told = |kind: ErrorKind| cannot("it", &kind.into());
+        assert!(told(ErrorKind::PermissionDenied).ends_with("this user may write"));
+        assert!(told(ErrorKind::ReadOnlyFilesystem).ends_with("can be written"));
+    }
+
+    #[test]
+    fn what_can_be_written_is_neither_made_nor_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join("old.json"), folder.path().join("new.json"));
+        fs::write(&old, "kept").unwrap();
+        check([("--json", &*old), ("--html", &*new), ("--markdown", Path::new("/dev/null"))]).unwrap();
+        assert_eq!(fs::read_to_string(&old).unwrap(), "kept");
+        assert!(!new.exists());
+    }
+
+    #[test]
+    fn two_outputs_are_two_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        let twice = check([("--json", &*one), ("--html", &*folder.path().join("./one"))]).unwrap_err();
+        assert!(twice.starts_with("--json and --html both name"), "{twice}");
+        fs::write(&one, "").unwrap();
+        symlink(&one, &other).unwrap();
+        assert!(check([("--json", &*one), ("--html", &*other)]).is_err());
+        let device = Path::new("/dev/null");
+        assert_eq!(check([("--json", device), ("--html", device)]), Ok(()));
+    }
+}

@@ -1,0 +1,198 @@
+//! Why figures may be worth little, as data: of a whole run or of single rows, in every format, each with what to do.
+
+use super::{Report, Row};
+use crate::report::Key;
+use serde_json::{Value, json};
+
+/// What can be wrong with a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The run was ended before its end.
+    Stopped,
+    /// The program was not built for speed.
+    Unoptimised,
+    /// Others had processors meanwhile.
+    Busy,
+    /// The machine's host had its processors meanwhile.
+    Stolen,
+    /// Other programs may run where a sidecore spins.
+    NotOwned,
+    /// Processors change their speed.
+    Frequency,
+    /// More processes were to run at a time than there were cores for them.
+    Crowded,
+    /// Repeats differ much.
+    Spread,
+    /// There were too few repeats to know that.
+    Repeats,
+}
+
+/// In the order in which they are said: what spoils most comes first.
+const ALL: [Reason; 9] = [
+    Reason::Stopped,
+    Reason::Unoptimised,
+    Reason::Busy,
+    Reason::Stolen,
+    Reason::Crowded,
+    Reason::Spread,
+    Reason::Repeats,
+    Reason::NotOwned,
+    Reason::Frequency,
+];
+
+impl Reason {
+    /// Its name in JSON and in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Unoptimised => "unoptimised",
+            Self::Busy => "busy",
+            Self::Stolen => "stolen",
+            Self::NotOwned => "cores not owned",
+            Self::Frequency => "frequency",
+            Self::Crowded => "crowded",
+            Self::Spread => "spread",
+            Self::Repeats => "repeats",
+        }
+    }
+
+    /// What it does to figures.
+    fn means(self) -> &'static str {
+        match self {
+            Self::Stopped => "the run was stopped before its end, and what is missing was not run",
+            Self::Unoptimised => "the program is built for tests, not for speed",
+            Self::Busy => "other programs took processor time while this was measured",
+            Self::Stolen => "this machine's host took its processors away while this was measured",
+            Self::NotOwned => "the kernel may run other programs on the cores that this was measured on",
+            Self::Frequency => "processors may change their clock rate from one repeat to the next",
+            Self::Crowded => "processes took turns on too few cores, so times hold their waits for one another",
+            Self::Spread => "repeats of the same differ much, and smaller differences between rows mean nothing",
+            Self::Repeats => "the same was measured too seldom to know how much it varies",
+        }
+    }
+
+    /// What helps.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Stopped => "let it run to its end, or name fewer scenarios and operations",
+            Self::Unoptimised => "build with `cargo build --release` and measure with that",
+            Self::Busy => "end other programs, or measure when they rest",
+            Self::Stolen => "measure on a machine of your own, or at another time",
+            Self::NotOwned => {
+                "boot with isolcpus=N nohz_full=N for cores to measure on and start this by `taskset -c N,M`"
+            }
+            Self::Frequency => "cpupower frequency-set -g performance",
+            Self::Crowded => "measure on a machine with more cores, and compare such rows by their rates only",
+            Self::Spread => "leave out --quick, let the machine rest, and repeat the whole run",
+            Self::Repeats => "leave out --quick",
+        }
+    }
+}
+
+/// A reason, and what was seen of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    pub(crate) reason: Reason,
+    /// With the limit where there is one.
+    pub(crate) seen: String,
+}
+
+impl Doubt {
+    pub(crate) fn new(reason: Reason, seen: impl Into<String>) -> Self {
+        Self { reason, seen: seen.into() }
+    }
+
+    /// For a row, or the part of it that says what was run.
+    pub(crate) fn to_json(&self) -> Value {
+        let Self { reason, seen } = self;
+        json!({ "reason": reason.name(), "seen": seen, "means": reason.means(), "remedy": reason.remedy() })
+    }
+}
+
+/// As JSON. `None`: there are none.
+pub(crate) fn to_json(doubts: &[Doubt]) -> Option<Vec<Value>> {
+    (!doubts.is_empty()).then(|| doubts.iter().map(Doubt::to_json).collect())
+}
+
+/// The names of the row's reasons, for its table. `None`: it has none.
+pub(super) fn cell(row: &Row) -> Option<String> {
+    let names: Vec<&str> = seen(row).map(|(reason, _)| reason).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// Reasons by name, and what was seen.
+fn seen(row: &Row) -> impl Iterator<Item = (&str, &str)> {
+    let doubts = row.get(Key::Doubts).and_then(Value::as_array);
+    doubts.into_iter().flatten().filter_map(|doubt| Some((doubt["reason"].as_str()?, doubt["seen"].as_str()?)))
+}
+
+/// Of so many different words of rows all are said.
+const FEW: usize = 3;
+
+impl Report {
+    /// Every reason that there is, of the run or of rows, in a sentence for people, with what to do.
+    pub(super) fn doubts_in_words(&self) -> Vec<String> {
+        ALL.into_iter().filter_map(|reason| self.in_words(reason)).collect()
+    }
+
+    fn in_words(&self, reason: Reason) -> Option<String> {
+        let own = self.doubts.iter().filter(|doubt| doubt.reason == reason).map(|doubt| doubt.seen.clone());
+        let mut said: Vec<String> = own.collect();
+        let rows: Vec<&str> = self.rows.iter().filter_map(|row| of(row, reason)).collect();
+        if !rows.is_empty() {
+            said.push(format!("{} of {} rows{}", rows.len(), self.rows.len(), examples(rows)));
+        }
+        let (name, means, remedy) = (reason.name(), reason.means(), reason.remedy());
+        (!said.is_empty()).then(|| format!("{name}: {means} ({}). What to do: {remedy}.", said.join("; ")))
+    }
+}
+
+fn of(row: &Row, reason: Reason) -> Option<&str> {
+    seen(row).find(|(name, _)| *name == reason.name()).map(|(_, seen)| seen)
+}
+
+/// What was seen, where it is the same for most.
+fn examples(mut seen: Vec<&str>) -> String {
+    seen.sort_unstable();
+    seen.dedup();
+    if seen.len() > FEW { String::new() } else { format!(": {}", seen.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doubtful(seen: &str) -> Row {
+        let doubts = [Doubt::new(Reason::Spread, seen), Doubt::new(Reason::Repeats, "2")];
+        Row::new("lane", "v").with(Key::Doubts, to_json(&doubts))
+    }
+
+    #[test]
+    fn a_row_says_which_reasons_it_has() {
+        let row = doubtful("40 %");
+        assert_eq!(cell(&row).as_deref(), Some("spread, repeats"));
+        assert_eq!(row.get(Key::Doubts).unwrap()[0]["remedy"], Reason::Spread.remedy());
+        assert_eq!(cell(&Row::new("lane", "v").with(Key::Doubts, to_json(&[]))), None);
+    }
+
+    #[test]
+    fn each_reason_is_said_once_with_what_to_do() {
+        let rows = vec![doubtful("40 %"), doubtful("20 %"), Row::new("lane", "v")];
+        let doubts = vec![Doubt::new(Reason::Busy, "half"), Doubt::new(Reason::Stopped, "in lane")];
+        let said = Report { rows, doubts, ..Report::default() }.doubts_in_words();
+        let names: Vec<&str> = said.iter().filter_map(|line| line.split(':').next()).collect();
+        assert_eq!(names, ["stopped", "busy", "spread", "repeats"]);
+        assert!(said[2].contains("(2 of 3 rows: 20 %, 40 %). What to do: leave out --quick"), "{said:?}");
+        assert!(said[1].contains("(half). What to do: end other programs"), "{said:?}");
+        assert!(Report::default().doubts_in_words().is_empty());
+    }
+
+    #[test]
+    fn all_reasons_are_said_under_names_of_their_own() {
+        for reason in ALL {
+            assert_eq!(ALL.iter().filter(|other| other.name() == reason.name()).count(), 1);
+        }
+        let doubts = ALL.map(|reason| Doubt::new(reason, "x")).into();
+        assert_eq!(Report { doubts, ..Report::default() }.doubts_in_words().len(), ALL.len());
+    }
+}
