@@ -15,12 +15,14 @@ const SOURCES: [&str; 8] = [
     "crates/sidecore/src",
 ];
 
-/// Of git's own files those that change with a commit and where another one is checked out.
-const GIT: [&str; 2] = ["HEAD", "logs/HEAD"];
+/// Of git's own files those that change with a commit, beside the branch's, and where another one is checked out.
+const GIT: [&str; 3] = ["HEAD", "logs/HEAD", "packed-refs"];
 
 pub(crate) fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let watched = GIT.iter().filter_map(|name| Some(root.join(git(&root, &["rev-parse", "--git-path", name])?)));
+    let branch = git(&root, &["symbolic-ref", "--quiet", "HEAD"]);
+    let names = GIT.iter().copied().chain(branch.as_deref());
+    let watched = names.filter_map(|name| Some(root.join(git(&root, &["rev-parse", "--git-path", name])?)));
     // Cargo would build again each time for one that does not exist.
     for path in watched.chain(SOURCES.map(|name| root.join(name))).filter(|path| path.exists()) {
         println!("cargo:rerun-if-changed={}", path.display());
