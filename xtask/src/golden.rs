@@ -1,8 +1,10 @@
-//! Pages that the simulator makes and that are committed: a change of policy is a changed table in review.
+//! Pages that programs make and that are committed: a change of policy, or of a message, is a changed table in review.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use cargo_metadata::Artifact;
 
 use crate::{Result, built};
 
@@ -43,10 +45,16 @@ const LHCB: &str = "plans/lhcb.toml";
 const FARM: &str = "plans/farm.toml";
 const STREAMS: &str = "plans/streams.toml";
 
-/// Makes every page again. With `write`, the committed ones are replaced; else each that differs is named.
+/// The test that compares the page of wrong inputs, and writes it where this variable is set.
+const WRONG_INPUTS: &str = "wrong_inputs";
+const WRITES: &str = "SIDECORE_WRITE_PAGES";
+
+/// Makes every page of the simulator again. With `write`, the committed ones are replaced, and that of wrong inputs too, which its
+/// test compares; else each that differs is named.
 pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
-    let program = built::program(&built::everything(root)?, "sidecore-lab")?;
-    let mut same = true;
+    let built = built::everything(root)?;
+    let program = built::program(&built, "sidecore-lab")?;
+    let mut same = !write || write_wrong_inputs(&built)?;
     for (page, how) in PAGES {
         let folder = root.join("target/golden").join(page).with_extension("");
         if folder.exists() {
@@ -73,6 +81,14 @@ pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
         println!("if the change is meant: cargo xtask golden --write, and commit the pages");
     }
     Ok(same)
+}
+
+fn write_wrong_inputs(built: &[Artifact]) -> Result<bool> {
+    let is_it = |artifact: &&Artifact| artifact.target.name == WRONG_INPUTS;
+    let test = built.iter().find(is_it).and_then(|artifact| Some((artifact.executable.as_ref()?, artifact)));
+    let (program, artifact) = test.ok_or("the test of wrong inputs was not built")?;
+    let package = artifact.manifest_path.parent().ok_or("a package has no directory")?;
+    Ok(Command::new(program).current_dir(package).env(WRITES, "1").status()?.success())
 }
 
 fn make(program: &mut Command, how: &[&str], page: &Path) -> Result<bool> {

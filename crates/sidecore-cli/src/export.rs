@@ -8,7 +8,7 @@ use crate::output;
 use crate::users::Users;
 use account::Accounts;
 use family::{Family, Labels, encode};
-use http::{Answer, Server};
+use http::{Answer, Server, Wanted};
 use sidecore::counters::{KeyCounter, LaneCounter, LaneStats, Snapshot};
 use sockets::Sockets;
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ use std::time::Instant;
 mod account;
 mod families;
 mod family;
+mod format;
 mod http;
 #[cfg(test)]
 mod scraped;
@@ -25,8 +26,6 @@ mod sockets;
 #[cfg(test)]
 mod tests;
 
-/// What [`Exporter::metrics`] is.
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Stands for all that have no metrics of their own. No key can have this name.
 const OTHERS: &str = "(other)";
 
@@ -50,12 +49,13 @@ pub(crate) fn run(args: &Export) -> Result<(), String> {
     let sockets = Sockets::new(&args.sockets, args.clients as usize);
     let exporter = Exporter::new(args.counters.path(), args.clients as usize, args.keys as usize, sockets);
     let exporter = Mutex::new(exporter);
-    server.run(&|path| answer(&mut exporter.lock().unwrap_or_else(PoisonError::into_inner), path))
+    server.run(&|wanted| answer(&mut exporter.lock().unwrap_or_else(PoisonError::into_inner), wanted))
 }
 
-fn answer(exporter: &mut Exporter, path: &str) -> Answer {
-    match path {
-        "/metrics" => Answer { status: "200 OK", kind: CONTENT_TYPE, body: exporter.metrics() },
+fn answer(exporter: &mut Exporter, wanted: &Wanted) -> Answer {
+    let format = wanted.format;
+    match wanted.path.as_str() {
+        "/metrics" => Answer { status: "200 OK", kind: format.kind(), body: format.of(exporter.metrics()) },
         "/" => Answer { status: "200 OK", kind: "text/html; charset=utf-8", body: exporter.links() },
         _ => Answer::text("404 Not Found", "there are / and /metrics\n"),
     }
@@ -69,7 +69,7 @@ impl Exporter {
         Self { file, last: None, clients, keys, users: Users::default(), sockets }
     }
 
-    /// All metrics as they are now. Without a service: that there is none.
+    /// All metrics as they are now, as text of `OpenMetrics`. Without a service: that there is none.
     fn metrics(&mut self) -> String {
         self.sockets.ask(Instant::now());
         self.page()
@@ -81,6 +81,7 @@ impl Exporter {
             Ok(now) => self.families(now),
             Err(_) => vec![families::up(false)],
         };
+        all.push(families::build());
         all.extend(self.sockets.families());
         encode(all)
     }

@@ -12,6 +12,7 @@ use sidecore::keys::{
     Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, check_name, read_passphrase, read_private_key, read_public_key,
 };
 use std::error::Error;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -80,19 +81,28 @@ pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
 fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<Secret, Box<dyn Error>> {
     check_name(name)?;
     let passphrase = passphrase_file.map(read_passphrase).transpose()?;
-    let bytes = read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    Ok(read_private_key(&bytes, passphrase.as_ref()).map_err(|error| format!("{}: {error}", file.display()))?)
+    let bytes = read(file)?;
+    Ok(read_private_key(&bytes, passphrase.as_ref()).map_err(|error| format!("{}: {error}", called(file)))?)
 }
 
 /// Reads the public part of a key.
 fn public_of(name: &str, file: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
     check_name(name)?;
-    let bytes = read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    Ok(read_public_key(&bytes).map_err(|error| format!("{}: {error}", file.display()))?)
+    let bytes = read(file)?;
+    Ok(read_public_key(&bytes).map_err(|error| format!("{}: {error}", called(file)))?)
+}
+
+/// What a file is called in a message.
+fn called(file: &Path) -> impl Display {
+    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
+}
+
+fn read(file: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
+    all_of(file).map_err(|error| format!("{}: {error}; name a file with a key that this user may read", called(file)))
 }
 
 /// All of a file, in one allocation, so that no copy of a key stays behind.
-fn read(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+fn all_of(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let from: Box<dyn Read> =
         if file == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(file)?) };
     // As much room again as is read at most: `read_to_end` never finds it full, and so neither moves the bytes to a larger
@@ -100,7 +110,7 @@ fn read(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(2 * MAX_KEY_FILE));
     match from.take(MAX_KEY_FILE as u64 + 1).read_to_end(&mut bytes)? {
         0..=MAX_KEY_FILE => Ok(bytes),
-        _ => Err(io::Error::other(format!("more than {MAX_KEY_FILE} bytes"))),
+        _ => Err(io::Error::other(format!("it has more than {MAX_KEY_FILE} bytes"))),
     }
 }
 

@@ -78,7 +78,9 @@ fn code(status: ExitStatus) -> u8 {
 /// The provider. `None`: there is none, which is said, and the command is run for its sockets.
 fn module(args: &Run) -> Result<Option<PathBuf>, String> {
     if let Some(module) = &args.module {
-        return module.canonicalize().map(Some).map_err(|error| format!("{}: {error}", module.display()));
+        return module.canonicalize().map(Some).map_err(|error| {
+            format!("{}: {error}; name the provider, libsidecore_openssl.so or sidecore.so", module.display())
+        });
     }
     let found = beside::find(&NAMES, &PLACES);
     if found.is_none() {

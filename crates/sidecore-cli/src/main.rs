@@ -22,7 +22,7 @@ mod top;
 mod users;
 
 use args::{Cli, Command};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 
 /// The exit code.
 fn parsed() -> Result<u8, String> {
-    match Cli::try_parse() {
+    match output::parsed::<Cli>() {
         Ok(cli) => run(cli.command),
         Err(_) if is_help_for(&OF_LABORATORY) => Err(laboratory()),
         Err(_) if is_help_for(&OF_FARM) => Err(farm()),

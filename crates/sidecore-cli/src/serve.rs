@@ -41,6 +41,12 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
 
 /// Keys and requests, over lanes.
 fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), String> {
+    // A record is written at the end, when it is too late to find out.
+    for (key, file) in [("record", &config.record), ("counters", &config.counters)] {
+        if let Some(directory) = file.as_ref().filter(|file| file.is_dir()) {
+            return Err(format!("{key}: {} is a directory: name a file", directory.display()));
+        }
+    }
     let unserved = config.unserved();
     if args.passphrase_file.is_some() {
         config.keys.passphrase_file.clone_from(&args.passphrase_file);

@@ -30,6 +30,7 @@ mod watch;
 
 pub use admin::Admin;
 pub use arena::Buffer;
+pub(crate) use error::refused;
 pub use error::{ConnectError, Error};
 pub use lane::{Received, WaitReport};
 pub(crate) use lane::{after, question};

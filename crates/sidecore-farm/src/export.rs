@@ -4,6 +4,8 @@
 //! stays when the dispatcher goes.
 
 // Shared with `sidecore export`.
+#[path = "../../sidecore-cli/src/export/format.rs"]
+mod format;
 #[path = "../../sidecore-cli/src/export/http.rs"]
 mod http;
 mod metrics;
@@ -16,13 +18,11 @@ mod tests;
 use crate::args::watch::Export;
 use crate::heard::{Heard, View, Words};
 use crate::output;
-use http::{Answer, Server};
+use http::{Answer, Server, Wanted};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::task::spawn_blocking;
 
-/// What the metrics are.
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const LINKS: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>sidecore farm</title>\n<h1>sidecore farm</h1>\n\
                      <p><a href=\"/metrics\">Metrics</a></p>\n</html>\n";
 
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &Export) -> Result<u8, String> {
     output::tell(format_args!("metrics at http://{}/metrics", server.address()));
     let heard = Arc::new(Mutex::new(Heard::default()));
     let known = Arc::clone(&heard);
-    let mut server = spawn_blocking(move || server.run(&|path| answer(&view(&known), path)));
+    let mut server = spawn_blocking(move || server.run(&|wanted| answer(&view(&known), wanted)));
     loop {
         tokio::select! {
             word = words.next() => lock(&heard).take(word?, Instant::now()),
@@ -55,9 +55,10 @@ fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn answer(view: &View, path: &str) -> Answer {
-    match path {
-        "/metrics" => Answer { status: "200 OK", kind: CONTENT_TYPE, body: metrics::page(view) },
+fn answer(view: &View, wanted: &Wanted) -> Answer {
+    let format = wanted.format;
+    match wanted.path.as_str() {
+        "/metrics" => Answer { status: "200 OK", kind: format.kind(), body: format.of(metrics::page(view)) },
         "/" => Answer { status: "200 OK", kind: "text/html; charset=utf-8", body: LINKS.to_owned() },
         _ => Answer::text("404 Not Found", "there are / and /metrics\n"),
     }

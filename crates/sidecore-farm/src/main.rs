@@ -25,6 +25,8 @@ mod node;
 #[path = "../../sidecore-cli/src/output.rs"]
 mod output;
 mod results;
+#[path = "../../sidecore-lab/src/room.rs"]
+mod room;
 mod server;
 mod signals;
 #[cfg(test)]
@@ -39,7 +41,7 @@ mod wire;
 mod work;
 
 use args::{Cli, Command};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -53,7 +55,7 @@ fn main() -> ExitCode {
 
 /// The exit code.
 fn parsed() -> Result<u8, String> {
-    match Cli::try_parse() {
+    match output::parsed::<Cli>() {
         Ok(cli) => run(cli.command),
         // Help, version, or what is wrong with the arguments.
         Err(usage) => output::print_usage(&usage),
@@ -67,6 +69,10 @@ fn typed() -> clap::Command {
 
 /// The exit code.
 fn run(command: Command) -> Result<u8, String> {
+    if let Command::Try(args::bench::Try { common, .. }) | Command::Bench(args::bench::Bench { common, .. }) = &command
+    {
+        room::for_all(common.json.as_deref())?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
     let code = runtime.block_on(async {

@@ -26,7 +26,8 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
         None => sidecore_core::time::parse_duration(text),
     };
     let fits = nanos.filter(|nanos| *nanos > 0 && i64::try_from(*nanos).is_ok());
-    fits.map(Duration::from_nanos).ok_or("a length of time is a number and d, h, min, s, ms, us or ns, e.g. 24h".into())
+    fits.map(Duration::from_nanos)
+        .ok_or("a length of time is a number from 1 on and d, h, min, s, ms, us or ns, e.g. 24h".into())
 }
 
 /// A size as [`size`] reads it.

@@ -74,7 +74,7 @@ fn without_a_server_it_is_said_how_to_get_one() {
 fn what_cannot_be_is_refused() {
     let cases: [(&[&str], &str); 5] = [
         (&["try", "--kill", "everybody"], "possible values: node, feeder, dispatcher, server"),
-        (&["try", "--seconds", "0"], "0 is not in 1..=86400"),
+        (&["try", "--seconds", "0"], "write a whole number from 1 to 86400"),
         (&["try", "--nats-server", "/bin/true"], "/bin/true is no nats-server that runs here"),
         (&["bench", "speed"], "possible values: share, tail, rate, kills"),
         (&["bench", "--nats-server", "/nowhere"], "No such file or directory"),

@@ -1,6 +1,7 @@
 //! What was typed.
 
 mod sim;
+mod written;
 
 pub(crate) use sim::{Choose, Faults, Fit, Output, Plans, Replay, Sim, SimCommand};
 
@@ -214,13 +215,13 @@ pub(crate) struct NetMeasure {
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) traffic: Vec<NetTraffic>,
     /// Only messages of so many bytes
-    #[arg(long, value_name = "BYTES", value_delimiter = ',')]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = bytes)]
     pub(crate) size: Vec<usize>,
     /// Only with so many connections
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = some)]
     pub(crate) connections: Vec<usize>,
     /// The programs of each end on so many CPUs, and again on so many; without it on all
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = some)]
     pub(crate) cpus: Vec<usize>,
     /// How long each run counts, ms
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
@@ -238,6 +239,18 @@ pub(crate) struct NetMeasure {
     pub(crate) files: Files,
     #[command(flatten)]
     pub(crate) link: LinkProperties,
+}
+
+/// Most bytes of a message, whatever its traffic.
+const LONGEST_MESSAGE: usize = 1 << 20;
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let fits = |bytes: &usize| (1..=LONGEST_MESSAGE).contains(bytes);
+    text.parse().ok().filter(fits).ok_or_else(|| format!("write 1 to {LONGEST_MESSAGE} bytes"))
+}
+
+fn some(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number: &usize| *number > 0).ok_or_else(|| "write a whole number from 1 on".to_owned())
 }
 
 #[derive(Debug, Args)]
@@ -285,7 +298,7 @@ pub(crate) struct NetLink {
 #[command(next_help_heading = "Properties of the link")]
 pub(crate) struct LinkProperties {
     /// Mbit/s on the line, with all that Ethernet adds to a packet; without it a frame takes no time there
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate_mbit: Option<u64>,
     /// One way, from a frame's last bit on the line to its arrival
     #[arg(long, value_name = "N", default_value_t = 0.0)]
@@ -370,7 +383,7 @@ pub(crate) struct NetTune {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) connections: usize,
     /// Round trips a second of each connection, where latency is measured
-    #[arg(long, value_name = "N", default_value_t = 1_000.0)]
+    #[arg(long, value_name = "N", default_value_t = 1_000.0, value_parser = sim::above_0)]
     pub(crate) trips: f64,
     /// How long each run counts, ms; without it 150, and up to 450 where the first runs differ much
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]

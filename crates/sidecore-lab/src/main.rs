@@ -20,13 +20,14 @@ mod output;
 mod paths;
 mod progress;
 mod report;
+mod room;
 mod sim;
 #[cfg(test)]
 #[path = "../../sidecore/tests/service/skipped.rs"]
 mod skipped;
 
 use args::{Cli, Command};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use std::process::ExitCode;
 
 /// Where `sidecore` is: cargo builds both into one directory, `packaging/install` puts this program in `lib/sidecore`.
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
 
 /// The exit code.
 fn parsed() -> Result<u8, String> {
-    match Cli::try_parse() {
+    match output::parsed::<Cli>() {
         Ok(cli) => run(cli.command),
         // Help, version, or what is wrong with the arguments.
         Err(usage) => output::print_usage(&usage),
@@ -54,6 +55,7 @@ fn parsed() -> Result<u8, String> {
 
 /// The exit code.
 fn run(command: Command) -> Result<u8, String> {
+    room::for_all(command.files())?;
     match command {
         Command::Try(args) => bench::trial::run(&args).map(|()| 0).map_err(|error| error.to_string()),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),

@@ -54,8 +54,12 @@ pub(crate) fn run(args: &Net) -> Result<u8, String> {
 }
 
 fn serve(args: &NetPeer) -> Result<(), String> {
-    let listener =
-        TcpListener::bind(args.listen).map_err(|error| format!("cannot listen at {}: {error}", args.listen))?;
+    let listener = TcpListener::bind(args.listen).map_err(|error| {
+        format!(
+            "cannot listen at {}: {error}; name another address and port of this machine with --listen",
+            args.listen
+        )
+    })?;
     output::tell(format!("listens at {}", args.listen));
     peer::serve(&listener).map_err(|error| format!("cannot take near ends any more: {error}"))
 }

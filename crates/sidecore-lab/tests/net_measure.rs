@@ -332,7 +332,7 @@ fn what_cannot_be_is_said_with_what_can() {
     for (arguments, why) in [
         (&["--traffic", "tcp", "--size", "64", "--cpus", "100000"][..], "the near end has 1 to "),
         (&["--traffic", "udp", "--size", "65508"], "messages have 1 to 65507 bytes, not 65508"),
-        (&["--repeats", "0"], "0 is not in 1..=1000"),
+        (&["--repeats", "0"], "write a whole number from 1 to 1000"),
         (&["--folded", "stacks"], "--where"),
     ] {
         let output = lab(arguments).output().unwrap();

@@ -130,8 +130,8 @@ fn an_interrupt_leaves_what_there_is() {
 fn what_cannot_be_is_refused_with_what_to_do() {
     for (arguments, why) in [
         (&["usenix"][..], "[possible values: hoti, lhcb]"),
-        (&["--repeats", "0"], "0 is not in 1..=1000"),
-        (&["--ms", "10"], "10 is not in 50..=60000"),
+        (&["--repeats", "0"], "write a whole number from 1 to 1000"),
+        (&["--ms", "10"], "write a whole number from 50 to 60000"),
     ] {
         let output = lab(&["net", "papers"]).args(arguments).output().unwrap();
         assert!(!output.status.success() && said(&output).contains(why), "{arguments:?}: {}", said(&output));

@@ -71,7 +71,7 @@ fn what_cannot_be_done_is_told_with_what_to_do() {
     let rules = scratch.path().join("rules");
     fs::write(&rules, "[driver]\nveth_*\n[speed]\n").unwrap();
     for (arguments, why) in [
-        (&["--seconds", "0"][..], "0 is not in 1..=3600"),
+        (&["--seconds", "0"][..], "write a whole number from 1 to 3600"),
         (&["--cpus", "1-0"], "\"1-0\" is no list of CPUs, as 0,2-3 is"),
         (&["--cpus", "0,99999"], "is no list of CPUs"),
         (&["--cpus", "8191"], "CPU 8191 is not online here"),

@@ -141,7 +141,7 @@ fn wrong_input_is_usage_and_says_what_to_do() {
         (&["plans/queue.toml", "--compare", "rows.json"], "only a plan of `bench calibrate` predicts them"),
         (&["plans/queue.toml", "plans/queue.toml", "--compare", "a.csv"], "--compare takes one plan"),
         (&["faults", "--sabotage", "nothing"], "there are drop-client-ring"),
-        (&["plans/queue.toml", "--seeds", "0"], "0 is not in 1..=1000"),
+        (&["plans/queue.toml", "--seeds", "0"], "write a whole number from 1 to 1000"),
         (&["plans/queue.toml", "--precision", "0"], "a percentage from 0.01 to 100"),
         (&["plans/queue.toml", "plans/zvm.toml", "--sensitivity"], "--sensitivity takes one plan"),
         (&["fit", "plans/zvm.toml", "plans/zvm.toml", "--to", "docs/published/lhcb.csv"], "2 plans and 1 tables"),

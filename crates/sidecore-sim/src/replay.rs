@@ -54,7 +54,9 @@ pub struct Difference {
 #[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub enum ReplayError {
     /// They do not begin as a record of this version does.
-    #[strum(to_string = "this is no record of this version")]
+    #[strum(
+        to_string = "this is no record of this version: a service with record = \"FILE\" in its configuration writes one"
+    )]
     NoRecord,
     /// The end is missing.
     #[strum(to_string = "the record has no end: the file was cut, or is still being written")]

@@ -9,6 +9,8 @@ use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Class, Classes, Op};
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 mod limits;
@@ -29,6 +31,9 @@ pub use sidecore_client::environment::{
 };
 pub use sockets::SocketsConfig;
 pub use waiters::{Place, Waiters, in_force};
+
+/// Largest file that is read, bytes.
+const MAX_FILE: u64 = 1 << 20;
 
 /// All of it. Every key has a default.
 #[derive(Clone, Debug, Deserialize)]
@@ -296,7 +301,7 @@ impl Config {
     /// # Errors
     /// Names the file, the line, and what to write instead.
     pub fn read(path: &Path, socket: PathBuf) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let text = text_of(path).map_err(|why| format!("cannot read {}: {why}", path.display()))?;
         let mut config = Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         if config.sockets.is_none() && !names_socket(&text) {
             config.socket = socket;
@@ -326,6 +331,7 @@ impl Config {
     /// Names the key and what to write instead.
     pub fn check(&self) -> Result<(), String> {
         self.limits.check()?;
+        require(!self.socket.as_os_str().is_empty(), || "socket: the path is empty: name one, or leave the key out")?;
         require(
             !matches!(self.sandbox.user.as_deref(), Some("" | "root" | "0")),
             || "sandbox.user: name an unprivileged user, or leave it out to stay who starts the service",
@@ -337,6 +343,8 @@ impl Config {
         )?;
         let cpus = &self.sidecores.cpus;
         require(cpus.len() <= 64, || "sidecores.cpus: at most 64")?;
+        let twice = cpus.iter().enumerate().find(|(i, cpu)| cpus[..*i].contains(cpu));
+        require(twice.is_none(), || "sidecores.cpus: a core stands there twice: name each once")?;
         require(
             !self.sidecores.owned || !cpus.is_empty(),
             || "sidecores.owned = true without sidecores.cpus: name the cores that are theirs alone, e.g. cpus = [1]",
@@ -432,8 +440,9 @@ impl DeviceConfig {
     /// Names the key and what to write instead.
     pub fn check(&self) -> Result<(), String> {
         let name = &self.name;
-        require(!name.is_empty() && name.len() <= 32 && !name.contains(['.', '=']), || {
-            format!("device name {name:?}: use 1 to 32 characters without . and =")
+        let unfit = |c: char| matches!(c, '.' | '=') || c.is_control();
+        require(!name.is_empty() && name.len() <= 32 && !name.contains(unfit), || {
+            format!("device name {name:?}: use 1 to 32 printable characters without . and =")
         })?;
         require(!self.owned || self.cpu.is_some(), || {
             format!("device {name:?}: owned = true without cpu: name the core that is its alone, e.g. cpu = 1")
@@ -463,6 +472,17 @@ impl DeviceConfig {
             None => Ok(()),
         }
     }
+}
+
+/// All of a file. A device that never ends is no configuration either.
+fn text_of(path: &Path) -> Result<String, String> {
+    let wrong = |error: io::Error| format!("{error}; name a TOML file, as examples/sidecore.toml is");
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes)).map_err(wrong)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err("it has more than 1 MiB, as no configuration has; name a TOML file".to_owned());
+    }
+    String::from_utf8(bytes).map_err(|_| "it is no text in UTF-8; name a TOML file".to_owned())
 }
 
 fn names_socket(text: &str) -> bool {

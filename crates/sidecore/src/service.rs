@@ -61,7 +61,7 @@ pub enum StartError {
     #[error("{0}")]
     Config(String),
     /// A core of the configuration is not this process's to use.
-    #[error("core {cpu} is not here: this process may use {allowed:?}")]
+    #[error("core {cpu} is not here: name one of those that this process may use, {}", listed(allowed))]
     NoSuchCpu {
         /// What was asked for.
         cpu: usize,
@@ -85,6 +85,10 @@ pub enum StartError {
     /// A system call failed.
     #[error(transparent)]
     System(#[from] io::Error),
+}
+
+fn listed(cores: &[usize]) -> String {
+    cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// A running service. Dropping it stops it: clients then find it gone.

@@ -30,7 +30,7 @@ pub(crate) struct Trial {
 /// Of a file: permissions only.
 fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| "an octal number from 0000 to 0777".to_owned())
+    mode.ok_or_else(|| "write an octal number from 0000 to 0777".to_owned())
 }
 
 #[derive(Debug, Subcommand)]
@@ -169,7 +169,9 @@ fn user(text: &str) -> Result<u32, String> {
         return Ok(number);
     }
     let found = nix::unistd::User::from_name(text).map_err(|error| error.to_string())?;
-    found.map(|user| user.uid.as_raw()).ok_or_else(|| "there is no such user".to_owned())
+    found
+        .map(|user| user.uid.as_raw())
+        .ok_or_else(|| "there is no such user here, name one of `getent passwd`".to_owned())
 }
 
 fn group(text: &str) -> Result<u32, String> {
@@ -177,5 +179,7 @@ fn group(text: &str) -> Result<u32, String> {
         return Ok(number);
     }
     let found = nix::unistd::Group::from_name(text).map_err(|error| error.to_string())?;
-    found.map(|group| group.gid.as_raw()).ok_or_else(|| "there is no such group".to_owned())
+    found
+        .map(|group| group.gid.as_raw())
+        .ok_or_else(|| "there is no such group here, name one of `getent group`".to_owned())
 }

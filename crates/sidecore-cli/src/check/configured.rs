@@ -42,7 +42,7 @@ mod tests {
         let here = sidecore::sys::cpu::allowed()[0];
         assert_eq!(judged(&format!("sidecores = {{ cpus = [{here}] }}")).state, State::Ok);
         for (text, said) in [
-            ("sidecores = { cpus = [900] }", "core 900 is not here: this process may use ["),
+            ("sidecores = { cpus = [900] }", "core 900 is not here: name one of those that this process may use, "),
             ("[[device]]\nname = 'w'\nkind = 'worker'\ncpu = 900", "core 900 is not here"),
             ("[sandbox]\nuser = 'nobody-of-this-name'", "sandbox.user: there is no user"),
             ("[keys]\ndirectory = '/x'\npassphrase_file = '/no/such/file'", "/no/such/file"),

@@ -17,6 +17,13 @@ pub(super) fn up(is_up: bool) -> Family {
     single("up", "Whether the service runs: 1 or 0.", Kind::Level, is_up.into())
 }
 
+/// What was built that exports this.
+pub(super) fn build() -> Family {
+    let help = "Always 1, labelled with the version of the exporter.";
+    let labels = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+    Family::new("build_info", help, Kind::Level, [(labels, Value::Number(1))])
+}
+
 /// What concerns the service as a whole.
 pub(super) fn service(now: &Snapshot) -> Vec<Family> {
     let every = now.start.sample_every.into();

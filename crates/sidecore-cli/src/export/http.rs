@@ -1,7 +1,7 @@
 //! Just enough HTTP to be scraped: one request a connection, with limits on size, time and number.
 
+use super::format::Format;
 use nix::errno::Errno;
-use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +13,6 @@ const CONNECTIONS: usize = 16;
 const REQUEST: usize = 8 * 1024;
 /// Most header lines.
 const HEADERS: usize = 64;
-/// How the content type of `OpenMetrics` begins.
-const OPEN_METRICS: &str = "application/openmetrics-text";
 /// A connection ends after so long, whatever its other end does.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -33,27 +31,6 @@ impl Answer {
     pub(super) fn text(status: &'static str, body: &str) -> Self {
         Self { status, kind: "text/plain; charset=utf-8", body: body.to_owned() }
     }
-
-    /// For those who read only the older text of metrics, as `promtool check metrics` does.
-    fn older(self) -> Self {
-        if !self.kind.starts_with(OPEN_METRICS) {
-            return self;
-        }
-        Self { kind: "text/plain; version=0.0.4; charset=utf-8", body: older(&self.body), ..self }
-    }
-}
-
-/// A page of `OpenMetrics` in the older text: there a counter has its full name also where it is explained, and neither units nor the
-/// end are marked.
-fn older(page: &str) -> String {
-    let counter = |line: &str| line.strip_prefix("# TYPE ")?.strip_suffix(" counter").map(str::to_owned);
-    let counters: HashSet<String> = page.lines().filter_map(counter).collect();
-    let line = |line: &str| match line.splitn(4, ' ').collect::<Vec<_>>()[..] {
-        ["#", "EOF"] | ["#", "UNIT", ..] => String::new(),
-        ["#", what, name, said] if counters.contains(name) => format!("# {what} {name}_total {said}\n"),
-        _ => format!("{line}\n"),
-    };
-    page.lines().map(line).collect()
 }
 
 /// A listening socket.
@@ -64,11 +41,13 @@ pub(super) struct Server {
 }
 
 /// What a request asks for.
-struct Wanted {
-    path: String,
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) path: String,
+    /// The format of metrics.
+    pub(super) format: Format,
+    /// Without the body.
     head_only: bool,
-    /// Whether the older text of metrics is all that it takes.
-    older: bool,
 }
 
 /// A connection and when it ends.
@@ -93,11 +72,11 @@ impl Server {
         self.listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([0; 4], 0)))
     }
 
-    /// Answers for ever. `page` makes the answer to a path.
+    /// Answers for ever. `page` makes the answer.
     ///
     /// # Errors
     /// The socket can take no connections any more.
-    pub(super) fn run(&self, page: &(impl Fn(&str) -> Answer + Sync)) -> Result<(), String> {
+    pub(super) fn run(&self, page: &(impl Fn(&Wanted) -> Answer + Sync)) -> Result<(), String> {
         let busy = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             loop {
@@ -130,15 +109,14 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 impl Connection {
-    fn serve(mut self, page: &impl Fn(&str) -> Answer) -> io::Result<()> {
+    fn serve(mut self, page: &impl Fn(&Wanted) -> Answer) -> io::Result<()> {
         let (answer, head_only) = match self.request()? {
-            Ok(Wanted { path, head_only, older: true }) => (page(&path).older(), head_only),
-            Ok(Wanted { path, head_only, older: false }) => (page(&path), head_only),
+            Ok(wanted) => (page(&wanted), wanted.head_only),
             Err(refusal) => (refusal, false),
         };
         let allow = if answer.status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
         let head = format!(
-            "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\r\n",
+            "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{allow}Vary: Accept\r\nConnection: close\r\n\r\n",
             answer.status,
             answer.kind,
             answer.body.len()
@@ -194,15 +172,11 @@ fn parse(bytes: &[u8]) -> Option<Result<Wanted, Answer>> {
     }
     let (method, target) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
     let path = target.split_once('?').map_or(target, |(path, _)| path).to_owned();
+    let accept = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
+    let accept: Vec<_> = accept.map(|header| String::from_utf8_lossy(header.value)).collect();
+    let format = Format::accepted(&accept.join(","));
     Some(match method {
-        "GET" | "HEAD" => Ok(Wanted { path, head_only: method == "HEAD", older: takes_older(request.headers) }),
+        "GET" | "HEAD" => Ok(Wanted { path, format, head_only: method == "HEAD" }),
         _ => Err(Answer::text("405 Method Not Allowed", "use GET\n")),
     })
-}
-
-/// Who names what it takes, and not `OpenMetrics`, takes the older text.
-fn takes_older(headers: &[httparse::Header<'_>]) -> bool {
-    let mut accepted = headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept")).peekable();
-    let is_open = |value: &[u8]| String::from_utf8_lossy(value).contains(OPEN_METRICS);
-    accepted.peek().is_some() && !accepted.any(|header| is_open(header.value))
 }

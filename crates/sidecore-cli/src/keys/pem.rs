@@ -58,7 +58,13 @@ fn id(text: &str, database: &str, by_name: impl Fn(&str) -> Option<u32>) -> Resu
 /// Beside its place first: owner and mode are right before anybody finds it. They are given to the file that is open, whatever its name
 /// leads to by then.
 fn put(file: &Path, text: &str, mode: u32, owner: Option<Owner>) -> Result<(), Box<dyn Error>> {
+    if file.is_dir() {
+        return Err("it is a directory: name a file".into());
+    }
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        return Err("there is no such directory: make it, or name another file".into());
+    }
     let mut beside =
         Builder::new().prefix(".sidecore-").permissions(Permissions::from_mode(0o600)).tempfile_in(directory)?;
     beside.write_all(text.as_bytes())?;
@@ -68,7 +74,7 @@ fn put(file: &Path, text: &str, mode: u32, owner: Option<Owner>) -> Result<(), B
     }
     beside.as_file().set_permissions(Permissions::from_mode(mode))?;
     beside.as_file().sync_all()?;
-    beside.persist(file)?;
+    beside.persist(file).map_err(|unplaced| unplaced.error)?;
     Ok(())
 }
 

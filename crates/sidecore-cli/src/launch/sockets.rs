@@ -23,7 +23,9 @@ const PRELOAD: &str = "LD_PRELOAD";
 /// There is no library, or none that can be preloaded: says what to do.
 pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result<(), String> {
     let library = match &args.preload {
-        Some(library) => library.canonicalize().map_err(|error| format!("{}: {error}", library.display()))?,
+        Some(library) => library
+            .canonicalize()
+            .map_err(|error| format!("{}: {error}; name libsidecore_preload.so", library.display()))?,
         None => find()?,
     };
     let obstacle = program::obstacle(name);

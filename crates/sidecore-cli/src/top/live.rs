@@ -17,12 +17,18 @@ use std::time::Duration;
 pub(super) use shown::{Shown, areas, leaves, pass_over, pause, show, warning, wrapped};
 pub(super) use table::draw_table;
 
-/// Fewest and most lines of a table other than that of the clients, with its heading and the empty line below it.
-const SMALL_TABLE: (u16, u16) = (4, 10);
+/// Lines of a table that has little room: its heading, a row, how many more there are, and the empty line below it.
+const SMALL_TABLE: u16 = 4;
 
 /// Shows the counters of this file until the user quits.
 pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), String> {
-    show(&mut Screen::new(Snapshot::read(counters)?), || Snapshot::read(counters), interval)
+    show(&mut Screen::new(Snapshot::read(counters)?), || latest(counters), interval)
+}
+
+/// A service that ends takes its counter file along.
+pub(super) fn latest(counters: &Path) -> Result<Snapshot, String> {
+    let ended = |_| "the service ended: these are its last numbers".to_owned();
+    Snapshot::read(counters).map_err(|error| if counters.exists() { error } else { ended(error) })
 }
 
 /// Pages: which tables are on the screen. The first has a bit of each.
@@ -130,22 +136,20 @@ impl Shown for Screen {
 
 impl Screen {
     fn draw_overview(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        let small = (area.height * 2 / 9).clamp(SMALL_TABLE.0, SMALL_TABLE.1);
-        let others = [sidecores(&self.view), devices(&self.view), keys(&self.view), classes(&self.view)];
-        // The clients always have room; of the others those that come first.
-        let mut left = area.height.saturating_sub(SMALL_TABLE.0);
-        let [cores, cards, stored, kinds] = others.each_ref().map(|rows| {
-            let height = table_height(rows).min(small);
-            let height = if height <= left { height } else { 0 };
-            left -= height;
-            Constraint::Length(height)
-        });
-        let heights = [cores, cards, Constraint::Fill(1), stored, kinds];
-        let [cores, cards, lanes, stored, kinds] = Layout::vertical(heights).areas(area);
-        for (rows, area) in others.iter().zip([cores, cards, stored, kinds]) {
-            draw_table(frame, area, rows, None, (0, 0));
-        }
+        let [cores, cards, stored, kinds] =
+            [sidecores(&self.view), devices(&self.view), keys(&self.view), classes(&self.view)];
         let rows = clients(&self.view, self.sort);
+        // Keys have a page of their own.
+        let wanted = [&rows, &cores, &cards, &kinds, &stored].map(table_height);
+        let [_, of_cores, of_cards, of_kinds, of_stored] = shares(wanted, area.height);
+        let [above, below] =
+            [[of_cores, of_cards], [of_stored, of_kinds]].map(|heights| heights.map(Constraint::Length));
+        let heights = [above[0], above[1], Constraint::Fill(1), below[0], below[1]];
+        let [cores_area, cards_area, lanes, stored_area, kinds_area] = Layout::vertical(heights).areas(area);
+        let others = [(cores, cores_area), (cards, cards_area), (stored, stored_area), (kinds, kinds_area)];
+        for (rows, area) in &others {
+            draw_table(frame, *area, rows, None, (0, 0));
+        }
         self.skipped = draw_table(frame, lanes, &rows, Some(SORTS[self.sort].0), self.skipped);
     }
 
@@ -170,6 +174,29 @@ impl Screen {
         }
         wrapped(&parts, usize::from(columns))
     }
+}
+
+/// Lines for tables that want so many: a small table for each, for those that come first where there is no room for all, and then
+/// line by line in turn to each that wants more.
+fn shares<const N: usize>(wanted: [u16; N], mut room: u16) -> [u16; N] {
+    let mut given = wanted.map(|wanted| {
+        let small = wanted.min(SMALL_TABLE);
+        let small = if small <= room { small } else { 0 };
+        room -= small;
+        small
+    });
+    while room > 0 {
+        let want_more = |given: &[u16; N], i: &usize| (1..wanted[*i]).contains(&given[*i]);
+        let more: Vec<usize> = (0..N).filter(|i| want_more(&given, i)).take(usize::from(room)).collect();
+        if more.is_empty() {
+            break;
+        }
+        room -= more.len() as u16;
+        for i in more {
+            given[i] += 1;
+        }
+    }
+    given
 }
 
 /// Lines of a whole table. Without rows there is none.

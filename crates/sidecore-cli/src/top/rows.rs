@@ -163,7 +163,8 @@ fn state(state: Option<DeviceState>) -> &'static str {
     }
 }
 
-/// What waiting cost, as a multiple of what it would have cost had the waits' lengths been known.
+/// What waiting cost, as a multiple of what it would have cost had the waits' lengths been known. That is never below 1; where an
+/// interval ends between the two numbers of a wait, their quotient can be.
 fn ratio(audit: &Audit) -> String {
-    if audit.waits == 0 { NONE.to_owned() } else { format!("{:.2}", audit.ratio()) }
+    if audit.waits == 0 { NONE.to_owned() } else { format!("{:.2}", audit.ratio().max(1.0)) }
 }

@@ -1,7 +1,7 @@
 //! The views on a counter file that is made up.
 
 use super::live::shown::unusable;
-use super::live::{Screen, Shown};
+use super::live::{Screen, Shown, latest};
 use super::rows::{SORTS, View, clients, header};
 use super::{print, render};
 use ratatui::Terminal;
@@ -35,7 +35,7 @@ impl Service {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let start = Start { pid: 4242, sample_every: 64, now: clock::now().saturating_sub(10_000_000_000) };
-        let shape = Shape { sidecores: 1, lanes: 8, devices: 2, keys: 4 };
+        let shape = Shape { sidecores: 1, lanes: 8, devices: 24, keys: 4 };
         let counters = Counters::create(&folder.join("counters"), shape, start).unwrap();
         let service = Self { folder, counters };
         service.fill();
@@ -386,8 +386,10 @@ fn arrows_bring_hidden_columns_and_rows_into_sight() {
     (0..100).for_each(|_| screen.key(KeyEvent::new(KeyCode::Right, KeyModifiers::NONE)));
     (0..100).for_each(|_| screen.key(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE)));
     let text = drawn(&mut screen, 60, 12);
-    assert!(text.contains("CLIENT") && text.contains("LANES") && !text.contains("PID"), "{text}");
-    assert!(text.contains("wget7") && text.contains("and 0 more, ") && !text.contains("nginx"));
+    assert!(text.contains("CLIENT") && text.contains("LANES") && !text.contains("USER"), "{text}");
+    let last = text.lines().find(|line| line.contains("wget7")).unwrap();
+    assert!(text.contains("PID") && last.contains("107"), "whose row it is stays in sight:\n{text}");
+    assert!(text.contains("and 0 more, ") && !text.contains("nginx"));
     screen.key(KeyEvent::new(KeyCode::Left, KeyModifiers::NONE));
     assert!(!drawn(&mut screen, 60, 12).contains("LANES"), "moving back begins where the end was");
     for (width, height) in [(1, 1), (12, 3), (30, 6), (300, 2)] {
@@ -403,4 +405,54 @@ fn a_long_name_leaves_room_for_numbers() {
     press(&mut screen, 'k');
     let text = drawn(&mut screen, 80, 20);
     assert!(text.contains(&"k".repeat(26)) && text.contains("100k") && text.contains("QUEUE p50/p99"), "{text}");
+}
+
+/// How many lines from that heading on have something, without the heading.
+fn rows_below(text: &str, heading: &str) -> usize {
+    let lines = text.lines().map(|line| line.trim_matches(['"', ' ']));
+    let table = lines.skip_while(|line| !line.starts_with(heading)).skip(1);
+    table.take_while(|line| !line.is_empty() && !line.starts_with("q quit")).count()
+}
+
+#[test]
+fn tables_share_the_room_of_any_terminal() {
+    let service = Service::new();
+    for number in 2..20 {
+        service.counters.device(number).open(&format!("card{number}"), 0, "worker", Place::new(None, false));
+    }
+    Class::all().take(20).for_each(|class| service.counters.sidecore(0).class(class, 1, 64));
+    (3..8).for_each(|index| service.lane(index, 100 + index as u32, "wget", 3));
+    for (width, height, least) in [(80, 24, 2), (160, 50, 9)] {
+        let text = drawn(&mut Screen::new(service.read()), width, height);
+        let [devices, classes] = ["DEVICE", "CLASS"].map(|heading| rows_below(&text, heading));
+        assert!(devices.abs_diff(classes) <= 1 && devices >= least, "{devices} and {classes} of 20 each:\n{text}");
+        assert!(rows_below(&text, "CLIENT") >= 2 && rows_below(&text, "SIDECORE") == 1, "{text}");
+        assert!(text.contains("nginx") && text.contains("900"), "{text}");
+    }
+    let roomy = drawn(&mut Screen::new(service.read()), 160, 80);
+    assert_eq!(["DEVICE", "CLASS", "CLIENT"].map(|heading| rows_below(&roomy, heading)), [20, 20, 7], "{roomy}");
+}
+
+#[test]
+fn waiting_is_never_cheaper_than_the_cheapest_way() {
+    let service = Service::new();
+    let ended_early = Audit { waits: 1, cost_ns: 10, optimum_ns: 90_000, ..Audit::default() };
+    service.counters.sidecore(0).audit(&ended_early);
+    assert_eq!(line(&render(&service.view()), "0 ")[7], "1.00");
+}
+
+#[test]
+fn a_service_that_takes_its_counters_along_has_ended() {
+    let service = Service::new();
+    let mut screen = Screen::new(latest(&service.path()).unwrap());
+    assert!(!drawn(&mut screen, 80, 24).contains("ended"));
+    std::fs::remove_file(service.path()).unwrap();
+    screen.refresh(|| latest(&service.path()));
+    for (width, height) in [(80, 24), (160, 50)] {
+        let text = drawn(&mut screen, width, height);
+        assert!(text.contains("the service ended: these are its last numbers") && text.contains("nginx"), "{text}");
+    }
+    std::fs::write(service.path(), "something else").unwrap();
+    screen.refresh(|| latest(&service.path()));
+    assert!(!drawn(&mut screen, 80, 24).contains("the service ended"));
 }

@@ -13,8 +13,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// What a page says to do.
-#[derive(Debug, PartialEq)]
-enum Step {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
     /// These commands.
     Do(String),
     /// A file with that text.
@@ -22,9 +22,9 @@ enum Step {
 }
 
 /// What came of following pages.
-struct Followed {
+pub(crate) struct Followed {
     /// What was said meanwhile.
-    said: String,
+    pub(crate) said: String,
     /// What the service counted.
     counted: Snapshot,
 }
@@ -50,8 +50,13 @@ impl Followed {
 }
 
 /// The steps of a page, in order.
-fn steps(page: &str) -> Vec<Step> {
-    let (mut steps, mut block) = (Vec::new(), None);
+pub(crate) fn steps(page: &str) -> Vec<Step> {
+    blocks(page).into_iter().filter_map(|(info, text)| step(&info, text)).collect()
+}
+
+/// The blocks of a page, each with its mark.
+pub(crate) fn blocks(page: &str) -> Vec<(String, String)> {
+    let (mut blocks, mut block) = (Vec::new(), None);
     for event in Parser::new(page) {
         match event {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
@@ -59,14 +64,11 @@ fn steps(page: &str) -> Vec<Step> {
             }
             Event::Start(Tag::CodeBlock(CodeBlockKind::Indented)) => panic!("a block without a mark:\n{page}"),
             Event::Text(text) => block.iter_mut().for_each(|(_, block)| block.push_str(&text)),
-            Event::End(TagEnd::CodeBlock) => {
-                let (info, text) = block.take().unwrap();
-                steps.extend(step(&info, text));
-            }
+            Event::End(TagEnd::CodeBlock) => blocks.extend(block.take()),
             _ => {}
         }
     }
-    steps
+    blocks
 }
 
 fn step(info: &str, text: String) -> Option<Step> {
@@ -94,16 +96,21 @@ fn script(steps: &[Step]) -> String {
     script
 }
 
-fn project() -> PathBuf {
+pub(crate) fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-fn page(name: &str) -> String {
+pub(crate) fn page(name: &str) -> String {
     std::fs::read_to_string(project().join("docs").join(name)).unwrap()
 }
 
 /// Does what the pages say, one after the other.
 fn follow(pages: &[&str]) -> Followed {
+    follow_steps(&pages.iter().flat_map(|name| steps(&page(name))).collect::<Vec<_>>())
+}
+
+/// Does these steps on a machine made for them.
+pub(crate) fn follow_steps(steps: &[Step]) -> Followed {
     assert!(is_root(), "the guides are for root: run these tests as root, where namespaces can be made");
     for name in ["unshare", "ip", "systemctl"] {
         program(name);
@@ -111,8 +118,7 @@ fn follow(pages: &[&str]) -> Followed {
     let scratch = tempfile::tempdir().unwrap();
     let shared = scratch.path().join("shared");
     std::fs::create_dir(&shared).unwrap();
-    let steps: Vec<Step> = pages.iter().flat_map(|name| steps(&page(name))).collect();
-    std::fs::write(shared.join("steps"), script(&steps)).unwrap();
+    std::fs::write(shared.join("steps"), script(steps)).unwrap();
     let machine = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/machine.sh");
     let mut command = program("unshare");
     command.args(["--mount", "--propagation", "private"]).arg(machine).arg(scratch.path()).arg(project());
@@ -120,7 +126,7 @@ fn follow(pages: &[&str]) -> Followed {
     let done = run(command.arg(module::path().parent().unwrap()));
     let said = |name| std::fs::read_to_string(shared.join(name)).unwrap_or_default();
     let transcript = said("transcript");
-    assert!(done.ok(), "{pages:?}\n{transcript}\n--- journal:\n{}\n{done:?}", said("journal"));
+    assert!(done.ok(), "{transcript}\n--- journal:\n{}\n{done:?}", said("journal"));
     let counted = Snapshot::read(&shared.join("counters"));
     Followed { counted: counted.unwrap_or_else(|error| panic!("{error}\n{transcript}")), said: transcript }
 }

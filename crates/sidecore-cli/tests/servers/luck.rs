@@ -340,7 +340,7 @@ fn a_thousand_forks_sign_once_each() {
     assert_eq!(bench.service.signatures(&bench.key), 1001, "of the children and of their parent");
 }
 
-/// Backends of PostgreSQL and workers of Apache live on with a lane that they seldom need.
+/// Backends of `PostgreSQL` and workers of Apache live on with a lane that they seldom need.
 #[test]
 fn more_workers_than_the_limit_that_live_on_all_sign_again_and_again() {
     let directory = directory();

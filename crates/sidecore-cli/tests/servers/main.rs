@@ -9,6 +9,7 @@ mod material;
 mod memory;
 mod module;
 mod programs;
+mod readme;
 mod relay;
 mod remote;
 mod secrets;

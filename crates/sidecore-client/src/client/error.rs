@@ -3,6 +3,7 @@
 use crate::control::{Refused, Reply};
 use sidecore_core::session::Refusal;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -107,7 +108,8 @@ impl ConnectError {
     pub(super) fn from_io(socket: &Path, patience: Duration, error: io::Error) -> Self {
         use io::ErrorKind as Kind;
         match error.kind() {
-            Kind::NotFound | Kind::ConnectionRefused => Self::NoService(socket.to_owned(), error),
+            Kind::ConnectionRefused => Self::NoService(socket.to_owned(), refused(socket, error)),
+            Kind::NotFound | Kind::NotADirectory | Kind::InvalidFilename => Self::NoService(socket.to_owned(), error),
             Kind::PermissionDenied => Self::NoPermission(socket.to_owned()),
             Kind::TimedOut => Self::NoAnswer(socket.to_owned(), patience),
             _ => Self::System(error),
@@ -127,6 +129,14 @@ impl Error {
             Reply::Ended(fault) => Self::Gone(format!("the service ended the lane: {fault}")),
             other => Self::Gone(format!("unexpected answer {other:?}: client and service differ in version")),
         }
+    }
+}
+
+/// The kernel says of a file that is no socket what it says of a socket that nobody listens at.
+pub(crate) fn refused(socket: &Path, error: io::Error) -> io::Error {
+    match socket.metadata() {
+        Ok(found) if !found.file_type().is_socket() => io::Error::new(error.kind(), "it is no socket"),
+        _ => error,
     }
 }
 

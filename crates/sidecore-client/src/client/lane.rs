@@ -476,10 +476,15 @@ fn gone(socket: BorrowedFd<'_>) -> Error {
     match wait_readable(socket, Some(0)) {
         Ok(true) => match control::receive::<Reply>(socket) {
             Ok((reply, _)) => Error::unexpected(reply),
-            Err(_) => Error::Gone("the service is gone".to_owned()),
+            Err(_) => gone_without_a_word(),
         },
-        _ => Error::Gone("the service is gone".to_owned()),
+        _ => gone_without_a_word(),
     }
+}
+
+/// A service of sockets ends a connection whose questions are not its own, and says nothing that can be read here.
+fn gone_without_a_word() -> Error {
+    Error::Gone("the service is gone, or what listens there is a service of sockets, or of another version".to_owned())
 }
 
 /// The moment so long after now.

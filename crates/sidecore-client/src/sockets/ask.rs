@@ -1,7 +1,7 @@
 //! What is asked of a service of sockets: whether there is one, of somebody who is trusted, and which sockets it knows.
 
 use super::protocol::{Ask, DEFAULT_SERVICE_USER, Reply, Row};
-use crate::client::is_trusted;
+use crate::client::{is_trusted, refused};
 use crate::control::{decode, encode};
 use crate::environment::service_users_or;
 use crate::sys::packet::{MAX_PACKET, connect_by, receive, send};
@@ -29,7 +29,10 @@ pub fn listens(socket: &Path) -> io::Result<()> {
 /// # Errors
 /// As for [`listens`].
 pub(super) fn connect(socket: &Path, timeout: Nanos) -> io::Result<OwnedFd> {
-    let service = connect_by(socket, clock::now().saturating_add(timeout))?;
+    let service = connect_by(socket, clock::now().saturating_add(timeout)).map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => refused(socket, error),
+        _ => error,
+    })?;
     // It gets programs' sockets: not whoever listens at a path.
     let user = peer::credentials(&service)?.uid;
     if is_trusted(user, &service_users_or(DEFAULT_SERVICE_USER)) {
@@ -86,7 +89,8 @@ fn ask(socket: &Path, question: &Ask) -> io::Result<Reply> {
     }
     match receive(&service, &mut buffer)? {
         (0, _) => Err(io::ErrorKind::ConnectionReset.into()),
-        (len, _) => decode(&buffer[..len]).map_err(io::Error::other),
+        (len, _) => decode(&buffer[..len])
+            .map_err(|_| io::Error::other("what answers is another service, or of another version")),
     }
 }
 

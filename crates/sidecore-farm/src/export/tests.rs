@@ -97,7 +97,7 @@ fn it_answers_over_http() {
     let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap().patience(Duration::from_secs(60));
     let address = server.address();
     // The thread ends with the test program.
-    std::thread::spawn(move || server.run(&|path| answer(&view(), path)));
+    std::thread::spawn(move || server.run(&|wanted| answer(&view(), wanted)));
     let page = asked(address, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("sidecore_farm_up 1.0\n"), "{page}");
     assert!(asked(address, "GET / HTTP/1.1\r\n\r\n").contains("<a href=\"/metrics\">"));

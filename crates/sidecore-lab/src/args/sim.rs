@@ -72,14 +72,14 @@ impl Sureness {
     }
 }
 
-fn above_0(text: &str) -> Result<f64, String> {
+pub(super) fn above_0(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| "a number above 0".to_owned())
+    number.ok_or_else(|| "write a number above 0".to_owned())
 }
 
 fn percent(text: &str) -> Result<f64, String> {
     let percent = text.parse().ok().filter(|percent| (0.01..=100.0).contains(percent));
-    percent.ok_or_else(|| "a percentage from 0.01 to 100".to_owned())
+    percent.ok_or_else(|| "write a percentage from 0.01 to 100".to_owned())
 }
 
 #[derive(Debug, Args)]
@@ -97,7 +97,7 @@ pub(crate) enum SimCommand {
     /// Balance policies on random pools of devices, against the best of them
     Bakeoff {
         /// How many random pools
-        #[arg(long, value_name = "N", default_value_t = 60)]
+        #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
         seeds: u64,
         /// Most requests that a device holds at a time; several, with commas between; without it any number
         #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
@@ -209,7 +209,7 @@ pub(crate) struct Fit {
 #[derive(Debug, Args)]
 pub(crate) struct Faults {
     /// How many runs
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
     /// Seed of the first run
     #[arg(long, value_name = "SEED", default_value_t = 1)]

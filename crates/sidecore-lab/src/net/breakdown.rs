@@ -37,7 +37,7 @@ pub(super) fn run(args: &NetWhere) -> Result<(), String> {
     let known = online()?;
     let cpus = args.cpus.as_ref().map_or(&known, |cpus| &cpus.0);
     if let Some(cpu) = cpus.iter().find(|cpu| !known.contains(cpu)) {
-        return Err(format!("CPU {cpu} is not online here"));
+        return Err(format!("CPU {cpu} is not online here: `lscpu` lists those that are"));
     }
     let watched = watch(args, cpus)?;
     let whose = watched.process.as_ref().map_or(Whose::Everyones, |process| Whose::Of(std::slice::from_ref(process)));
@@ -66,7 +66,7 @@ struct Watched {
 fn rules(file: Option<&Path>) -> Result<Rules, String> {
     let Some(file) = file else { return Rules::own() };
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    let text = fs::read_to_string(file).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
     Rules::parse(&text).map_err(|error| wrong(&error))
 }
 

@@ -130,7 +130,10 @@ impl Links {
     /// There is none of that name, or the kernel's.
     pub(super) fn find(&self, name: &str) -> Result<LinkMessage, Wrong> {
         let mut found = self.handle.link().get().match_name(name.to_owned()).execute();
-        let first = self.runtime.block_on(found.try_next()).map_err(|error| format!("no interface {name}: {error}"))?;
+        let first = self
+            .runtime
+            .block_on(found.try_next())
+            .map_err(|error| format!("no interface {name}: {error}; `ip link` lists them"))?;
         first.ok_or_else(|| format!("no interface {name}"))
     }
 

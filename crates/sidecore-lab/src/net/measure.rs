@@ -134,7 +134,10 @@ fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), String> {
 /// Nobody answers there.
 pub(super) fn find_peer(peer: &str) -> Result<Path, String> {
     let with_port = if peer.contains(':') { peer.to_owned() } else { format!("{peer}:{PORT}") };
-    let found = with_port.to_socket_addrs().map_err(|error| format!("no peer {peer}: {error}"))?.next();
+    let found = with_port
+        .to_socket_addrs()
+        .map_err(|error| format!("no peer {peer:?}: {error}; write HOST or HOST:PORT"))?
+        .next();
     Path::to(found.ok_or_else(|| format!("{peer} has no address"))?)
 }
 

@@ -12,7 +12,9 @@ use std::path::Path;
 /// `false`: a decision came out otherwise.
 pub(super) fn run(args: &Replay) -> Result<bool, String> {
     let path = &args.file;
-    let bytes = std::fs::read(path).map_err(|error| wrong(path, &format!("cannot be read: {error}")))?;
+    let bytes = std::fs::read(path).map_err(|error| {
+        wrong(path, &format!("cannot be read: {error}; name what a service with record = \"FILE\" wrote"))
+    })?;
     let asks = args.devices.is_some() || args.like.is_some() || args.depth.is_some();
     if asks || args.balance.is_some() || args.order.is_some() {
         let traffic = traffic(&bytes).map_err(|error| wrong(path, &error))?;

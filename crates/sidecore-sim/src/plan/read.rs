@@ -158,6 +158,10 @@ impl File {
             Some(("missing field", _)) => format!("{subject}has no `{name}`: add it"),
             Some(("unknown field", _)) => unknown("key", name, names),
             Some(("unknown variant", _)) => unknown("origin", name, names),
+            _ if message == "duplicate key" => {
+                let twice = error.span().and_then(|span| self.text.get(span)).unwrap_or_default();
+                format!("{twice} stands here a second time: leave one out")
+            }
             _ => message.to_owned(),
         };
         PlanError::in_file(&self.path, error.span().map(|span| self.line(span.start)), &message)
@@ -180,7 +184,7 @@ pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, String> {
     match metadata.len() {
         _ if !metadata.is_file() => Err("is no file".to_owned()),
         size if size > most => Err(format!("has {size} bytes, at most {most} are read")),
-        _ => fs::read_to_string(path).map_err(unreadable),
+        _ => String::from_utf8(fs::read(path).map_err(unreadable)?).map_err(|_| "is no text in UTF-8".to_owned()),
     }
 }
 

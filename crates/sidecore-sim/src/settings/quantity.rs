@@ -93,7 +93,9 @@ impl<'de, U: Unit, const LEAST: u64, const MOST: u64> Deserialize<'de> for Quant
         let (least, most) = (U::limit(LEAST), U::limit(MOST));
         let read = |text: &str| {
             let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-            number.map(Self).ok_or_else(|| format!("write a {} from {least} to {most} ({})", U::KIND, U::NAME))
+            // The unit of what has none is 1.
+            let unit = if U::NAME == "1" { String::new() } else { format!(" ({})", U::NAME) };
+            number.map(Self).ok_or_else(|| format!("write a {} from {least} to {most}{unit}", U::KIND))
         };
         deserializer.deserialize_newtype_struct(U::NAME, Reading(Self(least), read))
     }

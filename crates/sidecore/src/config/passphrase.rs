@@ -16,7 +16,7 @@ const MAX_PASSPHRASE: usize = 4096;
 /// The file cannot be read, others may read it too, or it is empty or too long; in words, with its path.
 pub fn read_passphrase(path: &Path) -> Result<Secret, String> {
     let at = |what: String| format!("passphrase file {}: {what}", path.display());
-    let system = |error: io::Error| at(error.to_string());
+    let system = |error: io::Error| at(format!("{error}; name a file with one line that this user may read"));
     let file = File::open(path).map_err(system)?;
     let metadata = file.metadata().map_err(system)?;
     if metadata.is_file() && metadata.mode() & 0o007 != 0 {
@@ -34,7 +34,7 @@ pub fn read_passphrase(path: &Path) -> Result<Secret, String> {
 /// Checks a passphrase's length.
 pub(crate) fn check_passphrase(text: &[u8]) -> Result<(), String> {
     match text.len() {
-        0 => Err("the passphrase is empty".to_owned()),
+        0 => Err("the passphrase is empty: write one, in one line".to_owned()),
         1..=MAX_PASSPHRASE => Ok(()),
         _ => Err(format!("a passphrase has at most {MAX_PASSPHRASE} bytes")),
     }

@@ -49,9 +49,11 @@ impl Setting {
     /// # Errors
     /// What is wrong and what can be written.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let Some((key, value)) = text.split_once('=') else {
-            return Err(format!("{text:?}: write key=value, e.g. notify=park or device.NAME=drain"));
-        };
+        Self::read(text).map_err(|why| format!("{text}: {why}"))
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
+        let (key, value) = text.split_once('=').ok_or("write key=value, e.g. notify=park or device.NAME=drain")?;
         if let Some(hop) = HOPS.iter().position(|name| *name == key) {
             return Ok(Self::Notify(Some(hop), Parse::parse_text(value)?));
         }
@@ -109,8 +111,12 @@ fn parse_device(value: &str) -> Result<Setting, String> {
     struct One {
         device: DeviceConfig,
     }
+    if !value.trim_start().starts_with('{') {
+        return Err("write device={name=\"NAME\",kind=\"worker\"} for one more, or device.NAME=drain".to_owned());
+    }
     let text = format!("device={value}");
-    let One { device } = wrong::read(&text)?;
+    // There is one line.
+    let One { device } = wrong::read(&text).map_err(|why| why.trim_start_matches("line 1: ").to_owned())?;
     device.check()?;
     Ok(Setting::AddDevice(device))
 }

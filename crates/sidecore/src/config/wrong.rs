@@ -2,6 +2,10 @@
 
 use serde::de::DeserializeOwned;
 
+/// From how much likeness on a known name is taken for what was meant, 0 to 1, and how many names are listed where none is.
+const ALIKE: f64 = 0.7;
+const FEW: usize = 20;
+
 /// Reads TOML.
 ///
 /// # Errors
@@ -15,13 +19,23 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 /// A name that is not known, with the nearest one that is.
 pub(super) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
-    let nearest = known.iter().max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
-    let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest:?}?"));
+    let alike = |known: &str| strsim::jaro_winkler(known, name);
+    let nearest = known.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
+    let hint = match nearest {
+        Some(nearest) if alike(nearest) >= ALIKE => format!("; did you mean {nearest:?}?"),
+        _ if known.len() <= FEW => format!("; there are {}", known.join(", ")),
+        _ => "; see docs/configuration.md for what there is".to_owned(),
+    };
     format!("unknown {what} {name:?}{hint}")
 }
 
 fn in_words(key: &str, error: &toml::de::Error, text: &str) -> String {
-    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let span = error.span().unwrap_or_default();
+    let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
+    if error.message() == "duplicate key" {
+        let twice = text.get(span).unwrap_or_default();
+        return format!("line {line}: {twice} stands here a second time: leave one out");
+    }
     format!("line {line}: {}", at_key(key, error.message()))
 }
 
@@ -37,6 +51,9 @@ fn at_key(key: &str, message: &str) -> String {
         if message.starts_with("unknown variant") {
             return of + &unknown("value", name, known.iter().copied());
         }
+    }
+    if let (Some(name), true) = (names.first(), message.starts_with("missing field")) {
+        return format!("{of}{name} is missing: write {name} = …");
     }
     let mismatch = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
     if let Some((found, expected)) = mismatch.and_then(|what| what.trim_end().split_once(", expected ")) {

@@ -1,6 +1,6 @@
 //! Private keys in the files that other programs write, told by content: PEM, DER, PKCS#12.
 
-use super::Kind;
+use super::{Kind, read_public_key};
 use crate::ffi::pkey::PKey;
 use crate::ffi::{keyfile, pkey};
 use crate::spec::Secret;
@@ -18,8 +18,11 @@ const NEEDS_PASSPHRASE: &str = "it is encrypted: name the file with its passphra
 const WRONG_PASSPHRASE: &str = "this passphrase does not open it, or it is damaged, or encrypted in a way that is not read \
                                 here: then decrypt it first, with `openssl pkey -in FILE -out OTHER`";
 /// There is no private key of a known form in it.
-const NO_KEY: &str = "there is no private key in it that can be read: give PEM, PKCS#8 in DER (encrypted or not), an older \
-                      RSA or EC key, or PKCS#12";
+const NO_KEY: &str = "there is no private key in it that can be read: give an RSA, P-256, P-384, Ed25519, X25519, ML-KEM-768 or \
+                      ML-DSA-65 key in PEM, PKCS#8 in DER (encrypted or not), an older RSA or EC key, or PKCS#12";
+/// It is another part of a pair of keys.
+const NOT_PRIVATE: &str =
+    "there is a certificate or a public key in it, and no private key: name the file with the private key";
 /// The key is only there in a form that cannot be stored.
 const NO_SEED: &str = "its key has no seed: export it with the seed";
 
@@ -44,7 +47,11 @@ fn from_pem(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, &'static str
         (None, true) => Err(WRONG_PASSPHRASE),
         (None, false) => {
             let (_, body) = der::pem::decode_vec(file).map_err(|_| NO_KEY)?;
-            ml_kem_with_both(&Zeroizing::new(body)).ok_or(NO_KEY)
+            ml_kem_with_both(&Zeroizing::new(body)).ok_or(if read_public_key(file).is_ok() {
+                NOT_PRIVATE
+            } else {
+                NO_KEY
+            })
         }
     }
 }

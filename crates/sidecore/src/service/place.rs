@@ -37,6 +37,9 @@ impl Place {
     pub(crate) fn take(path: &Path, mode: u32) -> Result<(Self, OwnedFd), StartError> {
         let at = |error| StartError::Path(path.to_owned(), error);
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            if directory.exists() && !directory.is_dir() {
+                return Err(at(io::ErrorKind::NotADirectory.into()));
+            }
             fs::create_dir_all(directory).map_err(at)?;
         }
         let mut place = Self { files: Vec::new(), lock: lock(path)? };

@@ -64,18 +64,24 @@ fn width(rows: &Rows, column: usize, room: u16) -> u16 {
     (cells.chain([rows.columns[column].0.len()]).max().unwrap_or(0) as u16).min(most)
 }
 
-/// The columns that have room: the first, which says what a row is, and those after the ones passed over. At least one.
+/// How many columns say what a row is, and stay where others are passed over: its name, and the number of its process beside that.
+fn frozen(rows: &Rows) -> usize {
+    if rows.columns.get(1).is_some_and(|(heading, _)| heading == "PID") { 2 } else { 1 }
+}
+
+/// The columns that have room: those that say what a row is, and those after the ones passed over. At least one.
 fn fitting(rows: &Rows, room: u16, skipped: usize) -> Vec<usize> {
-    let mut used = 0_u16;
+    let (mut used, frozen) = (0_u16, frozen(rows));
     let fits = |column: &usize| {
         used = used.saturating_add(width(rows, *column, room)).saturating_add(GAP);
         used <= room.saturating_add(GAP) || *column == 0
     };
-    (0..1).chain(1 + skipped..rows.columns.len()).take_while(fits).collect()
+    (0..frozen).chain(frozen + skipped..rows.columns.len()).take_while(fits).collect()
 }
 
 /// How many columns can be passed over before the last one is in sight.
 fn last_shift(rows: &Rows, room: u16) -> usize {
     let last = rows.columns.len() - 1;
-    (0..last).find(|skipped| fitting(rows, room, *skipped).contains(&last)).unwrap_or(last.saturating_sub(1))
+    let most = last.saturating_sub(frozen(rows));
+    (0..most).find(|skipped| fitting(rows, room, *skipped).contains(&last)).unwrap_or(most)
 }

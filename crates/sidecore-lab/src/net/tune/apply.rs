@@ -276,7 +276,7 @@ fn read(file: &Path) -> Result<Kept, String> {
 }
 
 fn nothing(file: &Path) -> String {
-    format!("there is nothing to take back: no {}", file.display())
+    format!("there is nothing to take back: there is no {}; --state names where settings are kept", file.display())
 }
 
 fn is_shared(name: &str) -> bool {

@@ -103,7 +103,11 @@ pub(super) const KNOWN: [Setting; 29] = [
 /// # Errors
 /// There is none.
 pub(crate) fn by_name(name: &str) -> Result<&'static Setting, String> {
-    KNOWN.iter().find(|setting| setting.name == name).ok_or_else(|| format!("no setting is called {name}"))
+    let known = || KNOWN.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ");
+    KNOWN
+        .iter()
+        .find(|setting| setting.name == name)
+        .ok_or_else(|| format!("no setting is called {name}; there are {}", known()))
 }
 
 impl Setting {

@@ -70,6 +70,9 @@ impl Directory {
     /// Opens it for this service alone, as long as it runs. It is made if it is not there.
     pub(super) fn open_alone(path: &Path, disk: Box<dyn Disk>) -> Result<Self, String> {
         let system = |error: io::Error| error.to_string();
+        if path.exists() && !path.is_dir() {
+            return Err("it is no directory: name one, or a path where one can be made, in keys.directory".to_owned());
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(system)?;
         let directory = Self::open(path, disk).map_err(system)?;
         let mode = fstat(&directory.descriptor).map_err(|error| error.to_string())?.st_mode & 0o777;

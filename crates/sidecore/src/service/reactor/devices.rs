@@ -211,7 +211,7 @@ impl Reactor {
         let there = || (0..self.hands.devices.len()).filter(|index| self.is_there(*index));
         let Some(index) = there().rev().find(|index| self.hands.devices[*index].name == name) else {
             let names: Vec<&str> = there().map(|index| self.hands.devices[index].name.as_str()).collect();
-            return Err(format!("no device {name:?} here; there are {names:?}"));
+            return Err(format!("no device {name:?} here; there are {}", names.join(", ")));
         };
         let dies = action == DeviceAction::Kill;
         ensure!(!dies || self.hands.devices[index].port.is_some(), "{name:?} is the sidecore itself: drain it instead");

@@ -1,0 +1,183 @@
+//! The README's commands. Most are done on a machine as the guides' is, where what cargo built here is installed. What takes long to
+//! measure is done by a test of its own, with less to measure; it is named here, and must have what it is named for.
+
+use crate::guides::{Step, blocks, follow_steps, page, project, steps};
+use crate::library;
+use crate::programs::program;
+use std::fs;
+use std::path::Path;
+
+/// How a line of the README is done.
+#[derive(Debug)]
+enum How {
+    /// On the machine, word for word.
+    AsIs,
+    /// On the machine, word for word, once this is done.
+    After(&'static str),
+    /// On the machine, this in its place: why.
+    Instead(&'static str, &'static str),
+    /// Here, in the project's directory, this in its place: why.
+    Here(&'static str, &'static str),
+    /// By the test in that file, which has this text.
+    By(&'static str, &'static str),
+    /// Not at all: why.
+    Not(&'static str),
+}
+
+use How::{After, AsIs, By, Here, Instead, Not};
+
+const BENCH: &str = "crates/sidecore-lab/tests/bench.rs";
+
+/// Every command of the README's blocks, in order, without its comment.
+const COMMANDS: [(&str, How); 26] = [
+    ("cargo run --release -- try", By("crates/sidecore-lab/tests/trial.rs", r#".arg("try")"#)),
+    ("cargo xtask test", Not("it is what runs this test")),
+    ("sidecore keys import www /etc/ssl/private/www.pem --gid www-data", AsIs),
+    ("sidecore keys pem www --output /etc/nginx/www.sidecore.pem", AsIs),
+    ("sidecore keys test /etc/nginx/www.sidecore.pem --as www-data", AsIs),
+    ("systemctl edit nginx", Instead(EDIT, "it opens an editor; its comment says what to write there")),
+    ("systemctl restart nginx", AsIs),
+    ("sidecore serve", Instead("until_it_answers sidecore serve", "it serves until it is ended")),
+    (
+        "sidecore serve --config examples/sidecore.toml",
+        Instead("until_it_answers sidecore serve --config examples/sidecore.toml", "it serves until it is ended"),
+    ),
+    ("sidecore keys import www www.pem --gid www-data", After(BEFORE_IMPORT)),
+    ("sidecore keys pem www --output www.key", AsIs),
+    ("sidecore set notify=park balance=sed", AsIs),
+    (
+        r#"sidecore set 'device={name="w1",kind="worker",cpu=1}' device.w0=drain"#,
+        After(r#"sidecore set 'device={name="w0",kind="worker"}'"#),
+    ),
+    ("sidecore check", Instead("sidecore check || [ $? = 1 ]", "1 says that the machine lacks something")),
+    ("sidecore top", AsIs),
+    ("sidecore export", Instead(EXPORT, "it answers until it is ended")),
+    ("sidecore run --sockets -- mosquitto -v", Instead(MOSQUITTO, "it serves until it is ended")),
+    ("sidecore sockets", AsIs),
+    ("sidecore bench lane crypto --json rows.json --html page.html", By(BENCH, r#"rows(&["lane"])"#)),
+    ("sidecore bench keys nginx", By(BENCH, r#"rows(&["nginx", "#)),
+    ("sidecore bench net link", By(BENCH, r#"rows(&["net"])"#)),
+    (
+        "sidecore net measure --pair --quick",
+        By("crates/sidecore-lab/tests/net_measure.rs", r#"["net", "measure", "--pair"]"#),
+    ),
+    (
+        "sidecore farm try",
+        By("crates/sidecore-farm/tests/trial.rs", "each_event_is_committed_once_while_processes_are_killed"),
+    ),
+    ("sidecore farm work -- convert - png:-", By("crates/sidecore-farm/tests/farm/luck.rs", r#"&["work", "#)),
+    (
+        "sidecore sim plans/zvm.toml --set threads=4",
+        Here(
+            "sidecore sim plans/zvm.toml --set threads=4 --seeds 1",
+            "a debug build is slow, and each case is run once",
+        ),
+    ),
+    ("sidecore sim faults --seeds 1000", By("xtask/src/steps.rs", r#"FAULT_SEEDS: &str = "10000""#)),
+];
+
+/// What the comment behind `systemctl edit nginx` says, as the editor leaves it.
+const EDIT: &str = "mkdir -p /etc/systemd/system/nginx.service.d
+printf '[Service]\\nEnvironment=OPENSSL_CONF=/etc/ssl/openssl-sidecore.cnf\\n' >/etc/systemd/system/nginx.service.d/override.conf
+systemctl daemon-reload";
+const BEFORE_IMPORT: &str = "systemctl start sidecore
+curl --silent --show-error --fail --output /dev/null --cacert /etc/ssl/certs/www.pem https://localhost/
+cp /etc/ssl/private/www.pem .
+sidecore keys delete www";
+const EXPORT: &str = "sidecore export & export=$!
+curl --silent --show-error --fail --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:9787/metrics | grep '^sidecore_up 1'
+kill $export";
+const MOSQUITTO: &str = "systemctl start sidecore-sockets
+sidecore run --sockets -- mosquitto -v & mosquitto=$!";
+/// Ends a service once it answers. The directory of the unit's socket is that of the unit's user, and a service of root has no right to it.
+const PREAMBLE: &str = "until_it_answers() {
+    systemctl stop sidecore
+    rm -rf /run/sidecore
+    \"$@\" & service=$!
+    until sidecore keys list; do sleep 0.1; done
+    kill $service
+    wait $service
+}
+";
+
+/// What `sidecore sim` starts is beside it: `cargo xtask test` has built it before.
+fn laboratory() {
+    const NAME: &str = "sidecore-lab";
+    if !Path::new(env!("CARGO_BIN_EXE_sidecore")).with_file_name(NAME).is_file() {
+        library::file(NAME, NAME);
+    }
+}
+
+/// The commands of the README's blocks, without the comments behind them.
+fn commands() -> Vec<String> {
+    let readme = fs::read_to_string(project().join("README.md")).unwrap();
+    let lines = blocks(&readme).into_iter().flat_map(|(mark, text)| {
+        assert!(matches!(mark.as_str(), "sh" | "text"), "{mark}: what is done with such a block?");
+        text.lines().map(|line| line.split(" #").next().unwrap().trim().to_owned()).collect::<Vec<_>>()
+    });
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn each_command_of_the_readme_is_done_by_a_test_or_has_a_reason() {
+    let expected: Vec<&str> = COMMANDS.iter().map(|(command, _)| *command).collect();
+    assert_eq!(commands(), expected, "what does a test make of the new one?");
+    for (command, how) in &COMMANDS {
+        match how {
+            By(file, text) => {
+                let file = fs::read_to_string(project().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+                assert!(file.contains(text), "{command}: no {text} there");
+            }
+            Instead(_, why) | Here(_, why) | Not(why) => assert!(!why.is_empty(), "{command}"),
+            AsIs | After(_) => {}
+        }
+    }
+    // The comment says what the editor is opened for.
+    let readme = fs::read_to_string(project().join("README.md")).unwrap();
+    let edited = readme.lines().find(|line| line.starts_with("systemctl edit nginx")).unwrap();
+    assert!(EDIT.contains(edited.split("# ").nth(1).unwrap()), "{edited}");
+}
+
+#[test]
+fn the_commands_of_the_readme_work_on_a_machine() {
+    for name in ["nginx", "curl", "mosquitto"] {
+        program(name);
+    }
+    laboratory();
+    // A key, its certificate and the server's configuration, as the guide for nginx makes them; the README puts its file elsewhere.
+    let guide = steps(&page("guide/nginx.md"));
+    let site = guide.iter().find_map(|step| match step {
+        Step::Write { path, text } if path.ends_with("www.conf") => {
+            let text = text.replace("/etc/ssl/private/www.sidecore.pem", "/etc/nginx/www.sidecore.pem");
+            Some(Step::Write { path: path.clone(), text })
+        }
+        _ => None,
+    });
+    let mut all = steps(&page("install.md"));
+    all.extend(guide.first().cloned().into_iter().chain(site));
+    all.push(Step::Do(PREAMBLE.to_owned()));
+    for (command, how) in &COMMANDS {
+        match how {
+            AsIs => all.push(Step::Do(format!("{command}\n"))),
+            After(before) => all.push(Step::Do(format!("{before}\n{command}\n"))),
+            Instead(instead, _) => all.push(Step::Do(format!("{instead}\n"))),
+            Here(..) | By(..) | Not(_) => {}
+        }
+    }
+    all.push(Step::Do("kill $mosquitto\n".to_owned()));
+    let said = follow_steps(&all).said;
+    assert!(said.contains("ok     signature") && said.contains("sidecore_up 1"), "{said}");
+}
+
+#[test]
+fn what_the_readme_simulates_is_simulated() {
+    laboratory();
+    for (_, how) in &COMMANDS {
+        let Here(instead, _) = how else { continue };
+        let mut words = instead.split(' ').skip(1);
+        let mut sidecore = std::process::Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        let done = sidecore.args(words.by_ref()).current_dir(project()).output().unwrap();
+        assert!(done.status.success(), "{instead}: {}", String::from_utf8_lossy(&done.stderr));
+        assert!(String::from_utf8_lossy(&done.stdout).contains("ETR"), "{instead}");
+    }
+}
