@@ -24,9 +24,9 @@ mod measures;
 mod node;
 #[path = "../../sidecore-cli/src/output.rs"]
 mod output;
+#[path = "../../sidecore-lab/src/paths.rs"]
+mod paths;
 mod results;
-#[path = "../../sidecore-lab/src/room.rs"]
-mod room;
 mod server;
 mod signals;
 #[cfg(test)]
@@ -71,7 +71,7 @@ fn typed() -> clap::Command {
 fn run(command: Command) -> Result<u8, String> {
     if let Command::Try(args::bench::Try { common, .. }) | Command::Bench(args::bench::Bench { common, .. }) = &command
     {
-        room::for_all(common.json.as_deref())?;
+        paths::check(common.json.as_deref().map(|path| ("--json", path)))?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;

@@ -27,7 +27,7 @@ use crate::args::{Bench, Files, Scenario};
 use crate::interrupt::{INTERRUPTED, Interrupt, STOPPED};
 use crate::progress::Progress;
 use crate::report::{About, Doubt, Key, Reason, Report, Row};
-use crate::{output, paths, report};
+use crate::{output, report};
 use doubts::of_time;
 use experiment::doubted;
 use sidecore_libcrypto::Context;
@@ -179,7 +179,6 @@ pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
     }
     let chosen: Vec<&Part> = PARTS.iter().filter(|part| part.is_asked_for(&args.scenarios)).collect();
     check_usage(args, &chosen)?;
-    paths::check(args.files.named())?;
     let settings = Settings::of(args);
     let (interrupt, began) = (Interrupt::or_end()?, Witness::now());
     // Each scenario says how many steps it takes as it begins.
@@ -221,7 +220,6 @@ fn run_calibrate(args: &Bench) -> Result<u8, BenchError> {
             );
         }
     };
-    paths::check(args.files.named().chain([("--plan", &*args.plan)]))?;
     let interrupt = Interrupt::or_end()?;
     if is_alone { calibrate::run(&args.plan, &interrupt) } else { run_calibrated(args, &interrupt) }
 }

@@ -20,7 +20,6 @@ mod output;
 mod paths;
 mod progress;
 mod report;
-mod room;
 mod sim;
 #[cfg(test)]
 #[path = "../../sidecore/tests/service/skipped.rs"]
@@ -55,7 +54,7 @@ fn parsed() -> Result<u8, String> {
 
 /// The exit code.
 fn run(command: Command) -> Result<u8, String> {
-    room::for_all(command.files())?;
+    paths::check(command.files())?;
     match command {
         Command::Try(args) => bench::trial::run(&args).map(|()| 0).map_err(|error| error.to_string()),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),

@@ -21,8 +21,8 @@ mod space;
 mod tools;
 mod tune;
 
-use crate::args::{Files, Net, NetCommand, NetPeer};
-use crate::{output, paths};
+use crate::args::{Net, NetCommand, NetPeer};
+use crate::output;
 pub(crate) use end::run as run_end;
 pub(crate) use link::check as check_link;
 pub(crate) use protocol::PORT;
@@ -35,14 +35,6 @@ pub(crate) use tune::{Goal, Plant};
 /// # Errors
 /// It cannot be done here: what is missing.
 pub(crate) fn run(args: &Net) -> Result<u8, String> {
-    let files = match &args.command {
-        NetCommand::Measure(args) => Some(&args.files),
-        NetCommand::Where(args) => Some(&args.files),
-        NetCommand::Tune(args) => Some(&args.files),
-        NetCommand::Papers(args) => Some(&args.files),
-        NetCommand::Link(_) | NetCommand::Peer(_) => None,
-    };
-    paths::check(files.into_iter().flat_map(Files::named))?;
     match &args.command {
         NetCommand::Measure(args) => measure::run(args).map(|()| 0),
         NetCommand::Link(args) => link::run(args),

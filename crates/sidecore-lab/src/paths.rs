@@ -1,7 +1,6 @@
 //! Files that a run is to write. Whether they can be written is found out before it begins: a long measurement is not lost to
-//! a directory that does not exist. Nothing that stands in a file is touched until there is something to put in its place.
+//! a directory that does not exist. Both programs that measure have this module. Nothing that stands in a file is touched until there is something to put in its place.
 
-use crate::args::Files;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -9,14 +8,6 @@ use std::path::{Path, PathBuf};
 
 /// A file that is to be written, and the argument that names it.
 pub(crate) type Named<'p> = (&'static str, &'p Path);
-
-impl Files {
-    /// What the arguments name.
-    pub(crate) fn named(&self) -> impl Iterator<Item = Named<'_>> {
-        let files = [("--json", &self.json), ("--markdown", &self.markdown), ("--html", &self.html)];
-        files.into_iter().filter_map(|(argument, path)| Some((argument, path.as_deref()?)))
-    }
-}
 
 /// Whether each of them can be written, and none in another's place.
 ///

@@ -19,7 +19,7 @@ const PERIOD: u64 = 10;
 
 fn set(line: &Dialled, number: u64) {
     let setting = if number.is_multiple_of(2) { "balance=sed" } else { "balance=eft" };
-    assert_eq!(line.ask(&Request::Set(setting.to_owned())), Reply::Done, "{number}");
+    assert_eq!(line.ask(&Request::Set(vec![setting.to_owned()])), Reply::Done, "{number}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn no_line_is_forged_by_what_a_client_writes() {
         let service = home.serve(&["--log", format, "--log-level", "debug"]);
         let line = service.dial();
         assert!(matches!(line.ask(&Request::KeyInfo { name: NAME.to_owned() }), Reply::Refused(_)));
-        assert!(matches!(line.ask(&Request::Set(NAME.to_owned())), Reply::Refused(_)));
+        assert!(matches!(line.ask(&Request::Set(vec![NAME.to_owned()])), Reply::Refused(_)));
         let client = sidecore::client::Options { socket: home.socket(), name: NAME.to_owned(), ..Default::default() };
         drop(sidecore::client::Client::connect(&client).unwrap());
         let log = service.end();

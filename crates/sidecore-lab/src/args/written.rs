@@ -1,65 +1,70 @@
 //! The files that a command is asked to write.
 
-use super::{Bench, Command, Files, Net, NetCommand, Output, Sim, SimCommand};
-use std::path::{Path, PathBuf};
+use super::{Bench, Command, Files, Net, NetCommand, Output, Scenario, Sim, SimCommand};
+use crate::paths::Named;
+use std::path::PathBuf;
 
 impl Command {
-    /// All of them.
-    pub(crate) fn files(&self) -> Vec<&Path> {
-        let named: Vec<&Option<PathBuf>> = match self {
-            Self::Bench(Bench { files, scenarios, plan, .. }) => {
-                let calibrates = scenarios.contains(&super::Scenario::Calibrate);
-                return files
-                    .named()
-                    .into_iter()
-                    .flatten()
-                    .chain(calibrates.then_some(plan))
-                    .map(PathBuf::as_path)
-                    .collect();
-            }
-            Self::Try(args) => args.files.named().to_vec(),
+    /// All of them, each with the argument that names it.
+    pub(crate) fn files(&self) -> Vec<Named<'_>> {
+        match self {
+            Self::Bench(args) => args.named(),
+            Self::Try(args) => args.files.named(),
             Self::Sim(args) => args.named(),
             Self::Net(args) => args.named(),
-            Self::NetEnd | Self::BenchClient | Self::Other(_) => Vec::new(),
-        };
-        named.into_iter().flatten().map(PathBuf::as_path).collect()
+            Self::NetEnd | Self::BenchClient | Self::Manuals(_) | Self::Other(_) => Vec::new(),
+        }
+    }
+}
+
+impl Bench {
+    fn named(&self) -> Vec<Named<'_>> {
+        let mut named = self.files.named();
+        if self.scenarios.contains(&Scenario::Calibrate) {
+            named.push(("--plan", &self.plan));
+        }
+        named
     }
 }
 
 impl Files {
-    fn named(&self) -> [&Option<PathBuf>; 3] {
-        [&self.json, &self.markdown, &self.html]
+    fn named(&self) -> Vec<Named<'_>> {
+        given([("--json", &self.json), ("--markdown", &self.markdown), ("--html", &self.html)])
     }
 }
 
 impl Output {
-    fn named(&self) -> Vec<&Option<PathBuf>> {
-        vec![&self.json, &self.markdown]
+    fn named(&self) -> Vec<Named<'_>> {
+        given([("--json", &self.json), ("--markdown", &self.markdown)])
     }
 }
 
 impl Sim {
-    fn named(&self) -> Vec<&Option<PathBuf>> {
+    fn named(&self) -> Vec<Named<'_>> {
         match &self.command {
             None => self.plans.output.named(),
             Some(SimCommand::Bakeoff { output, .. } | SimCommand::Waiting { output, .. }) => output.named(),
             Some(SimCommand::Choose(args)) => args.output.named(),
-            Some(SimCommand::Fit(args)) => args.output.named().into_iter().chain([&args.write]).collect(),
-            Some(SimCommand::Replay(args)) => vec![&args.json],
+            Some(SimCommand::Fit(args)) => [args.output.named(), given([("--write", &args.write)])].concat(),
+            Some(SimCommand::Replay(args)) => given([("--json", &args.json)]),
             Some(SimCommand::Faults(_) | SimCommand::Speed) => Vec::new(),
         }
     }
 }
 
 impl Net {
-    fn named(&self) -> Vec<&Option<PathBuf>> {
+    fn named(&self) -> Vec<Named<'_>> {
         match &self.command {
-            NetCommand::Measure(args) => args.files.named().into_iter().chain([&args.folded]).collect(),
-            NetCommand::Where(args) => args.files.named().into_iter().chain([&args.folded]).collect(),
-            NetCommand::Tune(args) => args.files.named().to_vec(),
-            NetCommand::Papers(args) => args.files.named().to_vec(),
-            NetCommand::Link(args) => vec![&args.json],
+            NetCommand::Measure(args) => [args.files.named(), given([("--folded", &args.folded)])].concat(),
+            NetCommand::Where(args) => [args.files.named(), given([("--folded", &args.folded)])].concat(),
+            NetCommand::Tune(args) => args.files.named(),
+            NetCommand::Papers(args) => args.files.named(),
+            NetCommand::Link(args) => given([("--json", &args.json)]),
             NetCommand::Peer(_) => Vec::new(),
         }
     }
+}
+
+fn given<'p>(named: impl IntoIterator<Item = (&'static str, &'p Option<PathBuf>)>) -> Vec<Named<'p>> {
+    named.into_iter().filter_map(|(argument, path)| Some((argument, path.as_deref()?))).collect()
 }

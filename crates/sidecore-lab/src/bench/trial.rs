@@ -8,7 +8,6 @@ use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::programs::need;
 use super::{BenchError, Outcome, Settings, export, lane};
 use crate::args::Try;
-use crate::paths;
 use crate::progress::Progress;
 use crate::report::Key;
 use house::{House, Server};
@@ -32,7 +31,6 @@ const NGINX_STORED: &str = "nginx, key in sidecore";
 
 /// Tries everything, prints it and writes what was asked for.
 pub(crate) fn run(args: &Try) -> Result<(), BenchError> {
-    paths::check(args.files.named())?;
     let mut progress = Progress::new(6);
     let outcome = match missing() {
         None => keys(&mut progress)?,
