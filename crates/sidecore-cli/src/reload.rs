@@ -7,7 +7,7 @@ use crate::args::Reload;
 use crate::get::{self, Setting};
 use crate::output;
 use crate::set::{apply, connect};
-use sidecore::config::{self, Config, DeviceKind};
+use sidecore::config::{self, Config, DeviceConfig, DeviceKind};
 
 /// What differs between file and service.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ fn differences(config: &Config, in_force: &[Setting]) -> Differences {
     // Without any the counters are elsewhere. A remote device comes and goes with its gateway.
     if !there.is_empty() {
         let here = config.devices.iter().filter(|device| device.kind != DeviceKind::Remote);
-        let new = here.filter(|device| !there.contains(&device.name.as_str())).map(|device| device.setting());
+        let new = here.filter(|device| !there.contains(&device.name.as_str())).map(DeviceConfig::setting);
         differences.now.extend(new);
         let named = |name: &str| config.devices.iter().any(|device| device.name == name);
         differences.now.extend(there.iter().filter(|name| !named(name)).map(|name| format!("device.{name}=remove")));

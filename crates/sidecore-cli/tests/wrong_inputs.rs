@@ -101,6 +101,7 @@ impl Place {
         let done = self.bash(typed).output().unwrap();
         let [out, err] =
             [done.stdout, done.stderr].map(|bytes| self.without_this_machine(&String::from_utf8_lossy(&bytes)));
+        let err = without_log(&err);
         let said = if err.is_empty() { out.lines().last().unwrap_or_default().to_owned() } else { without_usage(&err) };
         let code = done.status.code().map_or_else(|| "signal".to_owned(), |code| code.to_string());
         let lines: Vec<_> = said.lines().map(str::trim).filter(|line| !line.is_empty()).map(code_span).collect();
@@ -129,6 +130,12 @@ impl Drop for Place {
 /// The texts of the blocks marked `sh`.
 fn blocks(page: &str) -> Vec<&str> {
     page.split("```sh\n").skip(1).filter_map(|after| after.split("```").next()).collect()
+}
+
+/// What a service logs before it finds out that it cannot begin has the time in front, and is not about what is wrong.
+fn without_log(said: &str) -> String {
+    let is_logged = |line: &str| line.split_once('-').is_some_and(|(year, _)| year.parse::<u16>().is_ok());
+    said.split_inclusive('\n').filter(|line| !is_logged(line)).collect()
 }
 
 /// What help says about usage is the same everywhere.

@@ -101,7 +101,7 @@ fn parse_limit(name: &str, value: &str) -> Result<Setting, String> {
         }
         return Err(unknown("limit", name, LimitsConfig::LIVE.into_iter()));
     };
-    let number = value.parse().map_err(|_| format!("limits.{key}={value}: write a whole number"))?;
+    let number = value.parse().map_err(|_| "write a whole number from 0 on".to_owned())?;
     LimitsConfig::default().set(key, number)?;
     Ok(Setting::Limit(key, number))
 }

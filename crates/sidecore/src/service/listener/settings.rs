@@ -14,25 +14,33 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type Outcome = Result<(), String>;
+/// A setting, and as it was asked for.
+type Request<'t> = (Setting, &'t str);
 
 impl Listener {
     /// Carries out settings, all of them or none: what may be refused is looked at before anything is changed, and what may
     /// fail for want of memory or disk comes first and is undone.
     pub(super) fn set(&mut self, key: LaneKey, texts: &[String]) -> Result<Reply, Refused> {
         self.administers(key, "change the service")?;
-        let settings = texts.iter().map(|text| Setting::parse(text)).collect::<Result<Vec<_>, _>>();
+        let parsed = texts.iter().map(|text| Ok((Setting::parse(text)?, text.as_str())));
+        let settings = parsed.collect::<Result<Vec<_>, String>>();
         let checked = settings.and_then(|mut settings| {
-            settings.sort_by_key(rank);
-            settings.iter().try_for_each(|setting| self.check(setting, &settings)).map(|()| settings)
+            settings.sort_by_key(|(setting, _)| rank(setting));
+            settings.iter().try_for_each(|(setting, text)| {
+                // Of several it is not seen which one is meant.
+                let named = |why| if settings.len() > 1 { format!("{text}: {why}") } else { why };
+                self.check(setting, &settings).map_err(named)
+            })?;
+            Ok(settings)
         });
         let note = checked.and_then(|settings| self.apply_all(&settings));
         self.publish_policies();
         Ok(note.map(|note| note.map_or(Reply::Done, Reply::Noted))?)
     }
 
-    fn apply_all(&mut self, settings: &[Setting]) -> Result<Option<String>, String> {
+    fn apply_all(&mut self, settings: &[Request<'_>]) -> Result<Option<String>, String> {
         let (mut notes, mut kept) = (Vec::new(), false);
-        for (place, setting) in settings.iter().enumerate() {
+        for (place, (setting, _)) in settings.iter().enumerate() {
             match self.apply(setting) {
                 Ok(note) => notes.extend(note),
                 Err(why) if kept => {
@@ -41,7 +49,7 @@ impl Listener {
                     return Err(partly);
                 }
                 Err(why) => {
-                    settings[..=place].iter().for_each(|setting| self.undo(setting));
+                    settings[..=place].iter().for_each(|(setting, _)| self.undo(setting));
                     return Err(why);
                 }
             }
@@ -51,10 +59,11 @@ impl Listener {
     }
 
     /// Whether this can be done, as far as can be seen before.
-    fn check(&self, setting: &Setting, beside: &[Setting]) -> Outcome {
+    fn check(&self, setting: &Setting, beside: &[Request<'_>]) -> Outcome {
         match setting {
             Setting::AddDevice(device) => {
-                let same = |other: &&Setting| matches!(other, Setting::AddDevice(other) if other.name == device.name);
+                let same =
+                    |(other, _): &&Request<'_>| matches!(other, Setting::AddDevice(other) if other.name == device.name);
                 let known = device.kind == DeviceKind::Remote
                     && self.setup.config.devices.iter().any(|other| other.name == device.name);
                 let taken = known || beside.iter().filter(same).count() > 1;
@@ -63,7 +72,7 @@ impl Listener {
                 let name = device.name.clone();
                 self.ask(of(device), move |reactor| reactor.place_for(&name).map(drop), |refused| refused == 0)
             }
-            Setting::Device(name, _) if beside.iter().any(|other| adds(other, name)) => Ok(()),
+            Setting::Device(name, _) if beside.iter().any(|(other, _)| adds(other, name)) => Ok(()),
             Setting::Device(name, action) => {
                 let (name, action) = (name.clone(), *action);
                 self.ask_any(move |reactor| reactor.find(&name, action).map(drop))

@@ -29,8 +29,6 @@ pub(super) struct Device {
     handed: (u64, u64),
     /// The gateway that serves it, if it is remote.
     gateway: Option<LaneKey>,
-    /// How it will have ended when it is gone.
-    pub(super) loss: Loss,
 }
 
 impl Device {
@@ -41,10 +39,10 @@ impl Device {
         self.handed.1 += bytes;
     }
 
-    /// What is to be told when it is gone. Of a remote one its gateway's end is told.
-    pub(super) fn lost(&self, sidecore: usize) -> Option<Event> {
-        let told = self.gateway.is_none() || self.loss == Loss::Removed;
-        told.then(|| Event::DeviceLost { device: self.name.clone(), sidecore, loss: self.loss })
+    /// What is to be told when it is gone in this way. Of a remote one its gateway's end is told.
+    pub(super) fn lost(&self, sidecore: usize, loss: Loss) -> Option<Event> {
+        let told = self.gateway.is_none() || loss == Loss::Removed;
+        told.then(|| Event::DeviceLost { device: self.name.clone(), sidecore, loss })
     }
 
     /// Brings the device's counters up to date.
@@ -131,12 +129,13 @@ impl Reactor {
             rates,
         };
         self.sidecore.add_device(capability);
-        let device =
-            Device { name: config.name.clone(), port, counters, handed: (0, 0), gateway, loss: Loss::default() };
-        match self.hands.devices.get_mut(index) {
-            // That one is gone, and none of its requests is left.
-            Some(gone) => *gone = device,
-            None => self.hands.devices.push(device),
+        let device = Device { name: config.name.clone(), port, counters, handed: (0, 0), gateway };
+        if let Some(gone) = self.hands.devices.get_mut(index) {
+            // None of its requests is left.
+            (*gone, self.hands.losses[index]) = (device, Loss::default());
+        } else {
+            self.hands.devices.push(device);
+            self.hands.losses.push(Loss::default());
         }
         Ok(())
     }
@@ -195,7 +194,7 @@ impl Reactor {
             }
             DeviceAction::Remove => self.sidecore.remove(&mut self.hands, index),
             DeviceAction::Kill => {
-                self.hands.devices[index].loss = Loss::Removed;
+                self.hands.losses[index] = Loss::Removed;
                 self.sidecore.kill(&mut self.hands, index);
             }
         }

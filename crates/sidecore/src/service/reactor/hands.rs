@@ -34,6 +34,8 @@ pub(super) struct Hands {
     pub(super) keys: HashMap<LaneKey, LaneId>,
     /// By number in dispatch.
     pub(super) devices: Vec<Device>,
+    /// How each will have ended when it is gone: beside the devices, which are looked at for each request.
+    pub(super) losses: Vec<Loss>,
     /// Cores for workers that are tied to none.
     pub(super) free: Vec<usize>,
     scratch: Scratch,
@@ -58,6 +60,7 @@ impl Hands {
         Self {
             keys: HashMap::new(),
             devices: Vec::new(),
+            losses: Vec::new(),
             free,
             scratch: Scratch::new(limits.max_request_bytes),
             max_request: u64::from(limits.max_request_bytes),
@@ -354,7 +357,7 @@ impl Host for Hands {
 
     fn revoke(&mut self, device: usize) -> Health {
         let health = self.port(device).map_or(Health::Alive, Port::revoke);
-        let loss = &mut self.devices[device].loss;
+        let loss = &mut self.losses[device];
         if health != Health::Alive && *loss == Loss::Died {
             *loss = Loss::Late;
         }
@@ -362,7 +365,7 @@ impl Host for Hands {
     }
 
     fn retire(&mut self, device: usize) {
-        self.devices[device].loss = Loss::Removed;
+        self.losses[device] = Loss::Removed;
         if let Some(port) = self.port(device) {
             port.kill();
         }
@@ -372,7 +375,7 @@ impl Host for Hands {
         if let Some(port) = self.port(device) {
             port.forget();
         }
-        if let Some(event) = self.devices[device].lost(self.setup.index) {
+        if let Some(event) = self.devices[device].lost(self.setup.index, self.losses[device]) {
             self.tell(event);
         }
     }
