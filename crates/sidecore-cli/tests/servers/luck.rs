@@ -296,6 +296,8 @@ fn a_worker_at_its_limit_of_descriptors_goes_on() {
     let text = text.replace("worker_processes 2;", &format!("worker_processes 1;\nworker_rlimit_nofile {LIMIT};"));
     std::fs::write(&configured.file, text).unwrap();
     let server = configured.start(bench.service.told(&mut configured.command()));
+    // The port listens before there is a worker.
+    assert!(wait_for(BOUND, || !children(server.daemon.pid()).is_empty()), "{}", server.daemon.log());
     let worker = children(server.daemon.pid())[0];
     // The connection that looked whether the port listens must be gone: the number of descriptors only grows from here.
     assert!(wait_for(BOUND, || server.daemon.log().contains("closed connection")), "{}", server.daemon.log());

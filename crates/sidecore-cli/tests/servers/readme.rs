@@ -29,7 +29,7 @@ use How::{After, AsIs, By, Here, Instead, Not};
 const BENCH: &str = "crates/sidecore-lab/tests/bench.rs";
 
 /// Every command of the README's blocks, in order, without its comment.
-const COMMANDS: [(&str, How); 26] = [
+const COMMANDS: [(&str, How); 28] = [
     ("cargo run --release -- try", By("crates/sidecore-lab/tests/trial.rs", r#".arg("try")"#)),
     ("cargo xtask test", Not("it is what runs this test")),
     ("sidecore keys import www /etc/ssl/private/www.pem --gid www-data", AsIs),
@@ -49,12 +49,17 @@ const COMMANDS: [(&str, How); 26] = [
         r#"sidecore set 'device={name="w1",kind="worker",cpu=1}' device.w0=drain"#,
         After(r#"sidecore set 'device={name="w0",kind="worker"}'"#),
     ),
+    ("sidecore get balance limits", AsIs),
     ("sidecore check", Instead("sidecore check || [ $? = 1 ]", "1 says that the machine lacks something")),
     ("sidecore top", AsIs),
     ("sidecore export", Instead(EXPORT, "it answers until it is ended")),
     ("sidecore run --sockets -- mosquitto -v", Instead(MOSQUITTO, "it serves until it is ended")),
     ("sidecore sockets", AsIs),
     ("sidecore bench lane crypto --json rows.json --html page.html", By(BENCH, r#"rows(&["lane"])"#)),
+    (
+        "sidecore bench lane crypto --socket /run/sidecore/sidecore.sock",
+        By("crates/sidecore-lab/tests/bench_run.rs", r#""--socket""#),
+    ),
     ("sidecore bench keys nginx", By(BENCH, r#"rows(&["nginx", "#)),
     ("sidecore bench net link", By(BENCH, r#"rows(&["net"])"#)),
     (
