@@ -318,7 +318,7 @@ fn a_command_runs_in_the_near_end_and_gives_its_exit_code() {
 #[test]
 fn what_cannot_be_is_refused_with_what_to_do() {
     let cases = [
-        (&["--rate-mbit", "0"][..], "leave --rate-mbit out"),
+        (&["--rate-mbit", "0"][..], "write a whole number from 1 on"),
         (&["--loss-percent", "101"], "--loss-percent is 0 to 100"),
         (&["--loss-percent", "nan"], "--loss-percent is 0 to 100"),
         (&["--mtu", "10"], "--mtu is 68"),

@@ -76,7 +76,7 @@ fn what_cannot_be_done_is_told_with_what_to_do() {
         (&["--cpus", "0,99999"], "is no list of CPUs"),
         (&["--cpus", "8191"], "CPU 8191 is not online here"),
         (&["--rules", rules.to_str().unwrap()], "line 3: no component \"speed\"; there are driver, protocol"),
-        (&["--rules", "/nonexistent"], "/nonexistent: No such file"),
+        (&["--rules", "/nonexistent"], "/nonexistent: cannot be read: No such file"),
         (&["--", "/nonexistent"], "cannot start /nonexistent"),
     ] {
         let output = lab(arguments).output().unwrap();

@@ -343,8 +343,6 @@ impl Config {
         )?;
         let cpus = &self.sidecores.cpus;
         require(cpus.len() <= 64, || "sidecores.cpus: at most 64")?;
-        let twice = cpus.iter().enumerate().find(|(i, cpu)| cpus[..*i].contains(cpu));
-        require(twice.is_none(), || "sidecores.cpus: a core stands there twice: name each once")?;
         require(
             !self.sidecores.owned || !cpus.is_empty(),
             || "sidecores.owned = true without sidecores.cpus: name the cores that are theirs alone, e.g. cpus = [1]",

@@ -26,7 +26,7 @@ fn a_core_that_is_not_here_is_named_with_those_that_are() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
     let sidecores = Sidecores { cpus: vec![999], owned: false };
-    assert!(told(Config { sidecores, ..at(&socket) }).starts_with("core 999 is not here: this process may use ["));
+    assert!(told(Config { sidecores, ..at(&socket) }).starts_with("core 999 is not here: name one of those"));
     let devices = vec![DeviceConfig::worker("w", Some(998), false)];
     assert!(told(Config { devices, ..at(&socket) }).starts_with("core 998 is not here"));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
