@@ -1,10 +1,12 @@
 //! What is made of the arguments that a program takes: pages of the manual, and what may follow what is typed at a shell.
 //! Each of the three programs that people know as one command has this module, and answers for its own commands.
 
-use clap::{Args, Command};
+use crate::output;
+use clap::{Args, Command, Parser};
 use clap_complete::CompleteEnv;
 use clap_mangen::Man;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::{env, fs, io};
 
 /// The variable by which a shell asks; it holds the shell's name.
@@ -20,11 +22,25 @@ pub(crate) struct Manuals {
     pub(crate) directory: PathBuf,
 }
 
+/// How a program ends that answers a shell which asks about this command, and else runs what was typed. Help, version, and what is
+/// wrong with the arguments are for `usage`.
+pub(crate) fn run<C: Parser>(
+    command: impl Fn() -> Command,
+    run: impl FnOnce(C) -> Result<u8, String>,
+    usage: impl FnOnce(&clap::Error) -> Result<u8, String>,
+) -> ExitCode {
+    output::exit_code(match completed(command) {
+        Ok(true) => Ok(0),
+        Ok(false) => output::parsed().map_or_else(|error| usage(&error), run),
+        Err(error) => output::print_usage(&error),
+    })
+}
+
 /// Whether a shell asked what may follow what is typed, and was answered.
 ///
 /// # Errors
 /// There is no such shell, or the answer could not be written.
-pub(crate) fn completed(command: impl Fn() -> Command) -> clap::error::Result<bool> {
+fn completed(command: impl Fn() -> Command) -> clap::error::Result<bool> {
     let directory = env::current_dir().ok();
     CompleteEnv::with_factory(command).var(VARIABLE).bin(NAME).try_complete(env::args_os(), directory.as_deref())
 }

@@ -45,23 +45,18 @@ fn main() -> ExitCode {
         Some(command) if OF_FARM.iter().any(|own| command == *own) => drop(go_on_as_farm(std::env::args_os().skip(1))),
         _ => {}
     }
-    let done = match arguments::completed(Cli::command) {
-        Ok(true) => Ok(0),
-        Ok(false) => parsed(),
-        Err(error) => output::print_usage(&error),
-    };
-    output::exit_code(done)
+    arguments::run(Cli::command, |cli: Cli| run(cli.command), usage)
 }
 
-/// The exit code.
-fn parsed() -> Result<u8, String> {
-    match output::parsed::<Cli>() {
-        Ok(cli) => run(cli.command),
-        Err(_) if is_help_for(&OF_LABORATORY) => Err(laboratory()),
-        Err(_) if is_help_for(&OF_FARM) => Err(farm()),
-        // Help, version, or what is wrong with the arguments.
-        Err(usage) => output::print_usage(&usage),
+/// Help is that of the program that does it. The exit code.
+fn usage(usage: &clap::Error) -> Result<u8, String> {
+    if is_help_for(&OF_LABORATORY) {
+        return Err(laboratory());
     }
+    if is_help_for(&OF_FARM) {
+        return Err(farm());
+    }
+    output::print_usage(usage)
 }
 
 /// The exit code.

@@ -10,13 +10,25 @@ use std::path::Path;
 
 /// Applies the settings.
 pub(crate) fn run(args: &Set) -> Result<(), String> {
-    apply(&mut connect(&args.socket)?, &args.settings)?;
-    match Snapshot::read(&counters_beside(&args.socket)) {
-        Ok(now) => output::print(&format!("{}\n", in_force(&now)))
-            .map_err(|error| format!("what was set is in force, but this could not be said: {error}")),
-        // Its counters may be elsewhere, as its configuration says.
-        Err(_) => Ok(()),
+    let mut service = connect(&args.socket)?;
+    apply(&mut service, &args.settings)?;
+    let unsaid = |error: String| format!("what was set is in force, but this could not be said: {error}");
+    let mut lines = limits(&mut service, &args.settings).map_err(unsaid)?;
+    // Its counters may be elsewhere, as its configuration says.
+    lines.extend(Snapshot::read(&counters_beside(&args.socket)).ok().map(|now| in_force(&now)));
+    lines.iter().try_for_each(|line| output::print(&format!("{line}\n"))).map_err(unsaid)
+}
+
+/// Of the limits that are set, what is in force.
+fn limits(service: &mut Admin, set: &[String]) -> Result<Vec<String>, String> {
+    let keys = set.iter().filter_map(|text| text.split_once('=').map(|(key, _)| key));
+    let keys: Vec<&str> = keys.filter(|key| key.starts_with("limits.")).collect();
+    if keys.is_empty() {
+        return Ok(Vec::new());
     }
+    let all = service.settings().map_err(|error| error.to_string())?;
+    let limits = all.into_iter().filter(|(key, _)| keys.contains(&key.as_str()));
+    Ok(limits.map(|(key, value)| format!("{key}={value}")).collect())
 }
 
 /// Reaches the service at this socket.
@@ -27,8 +39,7 @@ pub(crate) fn connect(socket: &Path) -> Result<Admin, String> {
 /// Has the service change all of this or nothing, and passes its warnings on.
 pub(crate) fn apply(service: &mut Admin, settings: &[String]) -> Result<(), String> {
     settings.iter().try_for_each(|text| Setting::parse(text).map(drop))?;
-    let refused = |error| format!("{error}; nothing was changed");
-    if let Some(note) = service.set_all(settings.to_vec()).map_err(refused)? {
+    if let Some(note) = service.set_all(settings.to_vec()).map_err(|error| error.to_string())? {
         output::tell(format_args!("warning: {note}"));
     }
     Ok(())

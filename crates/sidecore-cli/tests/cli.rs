@@ -131,6 +131,8 @@ fn a_setting_that_does_not_exist_is_refused_with_what_can_be_written() {
         assert_eq!(set.status.code(), Some(2));
         assert!(stderr(&set).contains("nothing was changed"), "{}", stderr(&set));
     }
+    let limit = service.run(&["set", "limits.clients_per_uid=301"]);
+    assert!(String::from_utf8(limit.stdout).unwrap().starts_with("limits.clients_per_uid=301\nnotify: "));
     let top = String::from_utf8(service.run(&["top", "--once"]).stdout).unwrap();
     assert!(top.contains("balance: eft"), "{top}");
     let unknown = service.run(&["set", "notifi=park"]);

@@ -45,21 +45,7 @@ use clap::CommandFactory;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let done = match arguments::completed(typed) {
-        Ok(true) => Ok(0),
-        Ok(false) => parsed(),
-        Err(error) => output::print_usage(&error),
-    };
-    output::exit_code(done)
-}
-
-/// The exit code.
-fn parsed() -> Result<u8, String> {
-    match output::parsed::<Cli>() {
-        Ok(cli) => run(cli.command),
-        // Help, version, or what is wrong with the arguments.
-        Err(usage) => output::print_usage(&usage),
-    }
+    arguments::run(typed, |cli: Cli| run(cli.command), output::print_usage)
 }
 
 /// What people type: all of this program is behind a word.

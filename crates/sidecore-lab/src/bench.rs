@@ -252,6 +252,10 @@ fn finish(
     interrupt: &Interrupt,
 ) -> Result<u8, BenchError> {
     let is_stopped = interrupt.came();
+    if is_stopped && outcome.rows.is_empty() {
+        output::tell("stopped before anything was measured: files are as they were");
+        return Ok(INTERRUPTED);
+    }
     for row in outcome.rows.iter_mut().filter(|row| row.get(Key::Doubts).is_none()) {
         *row = doubted(std::mem::take(row), &[], 0);
     }

@@ -35,21 +35,7 @@ const COMMAND: [&str; 2] = [".", "../../bin"];
 const NO: u8 = 1;
 
 fn main() -> ExitCode {
-    let done = match arguments::completed(Cli::command) {
-        Ok(true) => Ok(0),
-        Ok(false) => parsed(),
-        Err(error) => output::print_usage(&error),
-    };
-    output::exit_code(done)
-}
-
-/// The exit code.
-fn parsed() -> Result<u8, String> {
-    match output::parsed::<Cli>() {
-        Ok(cli) => run(cli.command),
-        // Help, version, or what is wrong with the arguments.
-        Err(usage) => output::print_usage(&usage),
-    }
+    arguments::run(Cli::command, |cli: Cli| run(cli.command), output::print_usage)
 }
 
 /// The exit code.

@@ -45,8 +45,13 @@ impl Progress {
     pub(crate) fn scenario(&mut self, name: &str) {
         self.bar.set_prefix(name.to_owned());
         if let Some(lines) = &mut self.lines {
+            let line = match self.bar.position() {
+                0 => name.to_owned(),
+                1 => format!("{name}, after 1 step"),
+                steps => format!("{name}, after {steps} steps"),
+            };
             // Progress is a courtesy: a closed standard error must not end a measurement.
-            drop(writeln!(lines, "{name}, after {} steps", self.bar.position()));
+            drop(writeln!(lines, "{line}"));
         }
     }
 
@@ -96,8 +101,10 @@ mod tests {
         progress.begin("round trips");
         progress.advance();
         progress.scenario("crypto");
+        progress.advance();
+        progress.scenario("notify");
         let text = String::from_utf8(out.0.borrow().clone()).unwrap();
-        assert_eq!(text, "lane, after 0 steps\ncrypto, after 1 steps\n");
+        assert_eq!(text, "lane\ncrypto, after 1 step\nnotify, after 2 steps\n");
     }
 
     #[test]

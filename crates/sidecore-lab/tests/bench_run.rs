@@ -100,6 +100,23 @@ fn an_interrupt_leaves_all_complete_rows_in_each_format_marked_as_stopped() {
 }
 
 #[test]
+fn an_interrupt_before_the_first_row_leaves_files_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.json");
+    fs::write(&file, "kept").unwrap();
+    // A row is complete when all of its repeats are, which take seconds.
+    let bench = command().args(["bench", "balance", "--json"]).arg(&file).stderr(Stdio::piped()).spawn();
+    let mut bench = bench.unwrap();
+    let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "balance");
+    signal(&bench, "INT");
+    let last = lines.map_while(Result::ok).last().unwrap_or_default();
+    assert_eq!(bench.wait().unwrap().code(), Some(130));
+    assert!(last.contains("files are as they were"), "{last}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+}
+
+#[test]
 fn a_second_interrupt_ends_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut bench = under_way(folder.path());
@@ -179,7 +196,8 @@ fn a_page_and_rows_say_which_program_measured_what_and_where() {
     assert!(rows.iter().all(|row| reasons(&row["doubts"]).contains(&"repeats".to_owned())));
     assert_eq!(reasons(&run["doubts"]).contains(&"unoptimised".to_owned()), cfg!(debug_assertions));
     assert!(
-        page.contains("repeats: the same was measured too seldom") && page.contains("What to do: leave out --quick")
+        page.contains("repeats: the same was measured too seldom")
+            && page.contains("What to do: measure with `sidecore bench` without --quick")
     );
 }
 

@@ -126,7 +126,7 @@ impl Service {
         let store =
             Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
         let listener_wake = Arc::new(wake::event()?);
-        let (place, socket) = Place::take(&config.socket, config.socket_mode)?;
+        let place = Place::take(&config.socket)?;
         let mut service = Self {
             socket: config.socket.clone(),
             counters: config.counters_path(),
@@ -160,6 +160,7 @@ impl Service {
             service.threads.push(start_sidecore(setup)?);
             service.sidecores.push(Arc::new(handle));
         }
+        let socket = service.place.listen(&config.socket, config.socket_mode)?;
         let listener = Listener::new(listener::Setup {
             config,
             advice,

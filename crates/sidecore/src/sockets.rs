@@ -89,7 +89,8 @@ impl Sockets {
             stop: AtomicBool::new(false),
             wake: wake::event()?,
         });
-        let (place, socket) = Place::take(&config.socket, config.socket_mode)?;
+        let mut place = Place::take(&config.socket)?;
+        let socket = place.listen(&config.socket, config.socket_mode)?;
         let (alive, running) = mpsc::channel();
         let (warn, warnings) = mpsc::sync_channel(WARNINGS);
         let listener = Listener::new(socket, shared.clone(), alive, warn)?;

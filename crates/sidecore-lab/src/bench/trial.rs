@@ -104,7 +104,7 @@ fn keys(progress: &mut Progress) -> Result<Outcome, BenchError> {
 fn searched(name: &str, seen: &Seen) -> String {
     let Seen { found, of, bytes } = seen;
     let mib = bytes >> 20;
-    let verdict = if *found == 0 { "the private key is not there" } else { "whoever reads it has the private key" };
+    let verdict = if *found == 0 { "the private key is not there" } else { "the private key can be read there" };
     format!(
         "try: {name}: a handshake was verified; {found} of {of} pieces of the private key are in the server's {mib} MiB of memory: {verdict}."
     )

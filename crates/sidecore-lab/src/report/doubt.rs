@@ -83,8 +83,8 @@ impl Reason {
             }
             Self::Frequency => "cpupower frequency-set -g performance",
             Self::Crowded => "measure on a machine with more cores, and compare such rows by their rates only",
-            Self::Spread => "leave out --quick, let the machine rest, and repeat the whole run",
-            Self::Repeats => "leave out --quick",
+            Self::Spread => "let the machine rest and repeat the whole run, without --quick if it had that",
+            Self::Repeats => "measure with `sidecore bench` without --quick",
         }
     }
 }
@@ -182,7 +182,7 @@ mod tests {
         let said = Report { rows, doubts, ..Report::default() }.doubts_in_words();
         let names: Vec<&str> = said.iter().filter_map(|line| line.split(':').next()).collect();
         assert_eq!(names, ["stopped", "busy", "spread", "repeats"]);
-        assert!(said[2].contains("(2 of 3 rows: 20 %, 40 %). What to do: leave out --quick"), "{said:?}");
+        assert!(said[2].contains("(2 of 3 rows: 20 %, 40 %). What to do: let the machine rest"), "{said:?}");
         assert!(said[1].contains("(half). What to do: end other programs"), "{said:?}");
         assert!(Report::default().doubts_in_words().is_empty());
     }

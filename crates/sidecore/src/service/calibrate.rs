@@ -2,7 +2,7 @@
 //! operation. Both are corrected, or can be, while running; a wrong start costs choices, never results.
 
 use crate::engine::crypto::Session;
-use crate::engine::crypto::sample::sample;
+use crate::engine::crypto::sample::{self, samples};
 use crate::sys::poll::wait_readable;
 use crate::sys::{clock, wake};
 use sidecore_core::policy::balance::Rates;
@@ -42,10 +42,12 @@ pub(super) struct Calibration {
 
 impl Calibration {
     pub(super) fn measure(max_request: u32) -> io::Result<Self> {
-        let sizes = SIZES.map(|size| size.min(max_request));
-        let samples = Class::all().flat_map(|class| sizes.map(|size| (class, size)));
-        let samples = samples.filter_map(|(class, size)| measure(class, size)).collect();
-        Ok(Self { park: park_times()?, samples })
+        let sizes = SIZES.map(|size| size.min(max_request) as usize);
+        let samples = Class::all().flat_map(|class| {
+            let (session, samples) = samples(class, &sizes, 1);
+            samples.into_iter().filter_map(move |sample| measure(&session, class, &sample))
+        });
+        Ok(Self { samples: samples.collect(), park: park_times()? })
     }
 
     /// Rates of a device on which what takes so long here, with so many bytes of input, takes as long as `took` says.
@@ -58,10 +60,8 @@ impl Calibration {
     }
 }
 
-fn measure(class: Class, size: u32) -> Option<Sample> {
-    let sample = sample(class, size as usize, u64::from(size));
-    let session = Session::open(&sample.spec).ok()?;
-    let mut output = vec![0; session.output_len(sample.op, sample.head_len, sample.input.len()).ok()?];
+fn measure(session: &Session, class: Class, sample: &sample::Sample) -> Option<Sample> {
+    let mut output = vec![0; sample.output_len];
     let mut took = Nanos::MAX;
     for _ in 0..RUNS {
         let start = clock::now();

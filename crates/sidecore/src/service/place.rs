@@ -33,8 +33,8 @@ struct Owned {
 }
 
 impl Place {
-    /// Takes the socket's path, also from a service that died, and listens there.
-    pub(crate) fn take(path: &Path, mode: u32) -> Result<(Self, OwnedFd), StartError> {
+    /// Takes the socket's path, also from a service that died.
+    pub(crate) fn take(path: &Path) -> Result<Self, StartError> {
         let at = |error| StartError::Path(path.to_owned(), error);
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             if directory.exists() && !directory.is_dir() {
@@ -42,12 +42,20 @@ impl Place {
             }
             fs::create_dir_all(directory).map_err(at)?;
         }
-        let mut place = Self { files: Vec::new(), lock: lock(path)? };
+        let lock = lock(path)?;
         remove_dead(path)?;
-        let socket = packet::listen_at(path).map_err(at)?;
-        let entry = place.add(path).map_err(at)?;
+        Ok(Self { files: Vec::new(), lock })
+    }
+
+    /// Listens there. Before this clients find nothing: while a service starts they do what they do without one, and do not
+    /// take its start for an answer that is late.
+    pub(crate) fn listen(&mut self, path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
+        let at = |error| StartError::Path(path.to_owned(), error);
+        let socket = packet::bind_to(path).map_err(at)?;
+        let entry = self.add(path).map_err(at)?;
         set_mode(entry, mode).map_err(at)?;
-        Ok((place, socket))
+        packet::listen(&socket).map_err(at)?;
+        Ok(socket)
     }
 
     /// The service made this file too.
@@ -148,5 +156,21 @@ fn remove_dead(path: &Path) -> Result<(), StartError> {
         }
         Err(error) if is_socket => exists(&format!("it is another program's socket ({error})")),
         Err(_) => exists("it exists and is no socket"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_taken_before_clients_find_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("socket");
+        let mut place = Place::take(&path).unwrap();
+        assert!(!path.exists() && matches!(Place::take(&path), Err(StartError::AlreadyRunning(_))));
+        let _socket = place.listen(&path, 0o640).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        packet::connect_to(&path).unwrap();
     }
 }

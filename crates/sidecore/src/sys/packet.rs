@@ -2,7 +2,7 @@
 
 use super::message;
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
-use rustix::net::{SocketAddrUnix, SocketFlags, accept_with, bind, listen};
+use rustix::net::{self, SocketAddrUnix, SocketFlags, accept_with, bind};
 use sidecore_client::sys::clock;
 use sidecore_core::time::Nanos;
 use std::io;
@@ -18,15 +18,19 @@ const BACKLOG: i32 = 1024;
 /// How long a service that starts waits for the one that may be at its socket.
 const CONNECT_TIMEOUT: Nanos = 10_000_000_000;
 
-/// A socket that accepts clients at `path`.
-pub(crate) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+/// A socket at `path`, which refuses all until it [listens](listen).
+pub(crate) fn bind_to(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket()?;
     message::identify_speakers(&socket)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
-    listen(&socket, BACKLOG)?;
     // A client that is gone again must not make the service wait for the next.
     ioctl_fionbio(&socket, true)?;
     Ok(socket)
+}
+
+/// It takes clients from now on.
+pub(crate) fn listen(socket: impl AsFd) -> io::Result<()> {
+    Ok(net::listen(socket, BACKLOG)?)
 }
 
 /// A connection to the service at `path`.

@@ -212,13 +212,17 @@ fn what_cannot_be_done_to_a_device_is_explained() {
     let mut told = |setting: &str| reason(client.set(setting));
     // As at the start.
     assert!(told("device={name='far',kind='worker',cpu=900}").starts_with("core 900 is not here: name one of those"));
-    assert_eq!(told("device.elsewhere=drain"), r#"no device "elsewhere" here; there are here, there"#);
-    assert_eq!(told("device.here=kill"), r#""here" is the sidecore itself: drain it instead"#);
+    let elsewhere = told("device.elsewhere=drain");
+    assert_eq!(elsewhere, r#"no device "elsewhere" here; there are here, there; nothing was changed"#);
+    assert_eq!(told("device.here=kill"), r#""here" is the sidecore itself: drain it instead; nothing was changed"#);
     assert!(told("device.there=stop").contains("unknown action"));
     assert!(told("device={name='there',kind='worker'}").contains("give this one another name"));
     assert!(told("device={name='x',kind='worker',sidecore=3}").contains("no such sidecore"));
     client.set("device.there=remove").unwrap();
-    assert_eq!(reason(client.set("device.there=kill")), r#"no device "there" here; there are here"#);
+    assert_eq!(
+        reason(client.set("device.there=kill")),
+        r#"no device "there" here; there are here; nothing was changed"#
+    );
 }
 
 #[test]
@@ -239,7 +243,10 @@ fn a_sidecore_has_so_many_devices_at_a_time_and_says_what_to_do_about_more() {
         client.set(&format!("device={{name='d{number}',kind='emulated'}}")).unwrap();
     }
     let full = reason(client.set("device={name='d64',kind='emulated'}"));
-    assert_eq!(full, "a sidecore has at most 64 devices at a time: remove one before adding \"d64\"");
+    assert!(
+        full.starts_with("a sidecore has at most 64 devices at a time: remove one before adding \"d64\""),
+        "{full}"
+    );
     client.set("device.d7=remove").unwrap();
     client.set("device={name='d64',kind='emulated'}").unwrap();
     assert!(reason(client.set("device={name='d65',kind='emulated'}")).contains("at a time"));

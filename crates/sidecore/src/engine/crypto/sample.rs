@@ -45,17 +45,38 @@ impl Sample {
 /// CBC rounds `size` up to whole blocks, XTS to at least one block. Where an operation's input has a fixed length
 /// (digests to sign, RSA ciphertexts, X25519, ML-KEM) `size` is ignored.
 pub fn sample(class: Class, size: usize, seed: u64) -> Sample {
+    let (_, mut samples) = samples(class, &[size], seed);
+    samples.swap_remove(0)
+}
+
+/// As [`sample`], of each of these sizes, all for one session, which is open: to check a key of RSA takes longer than to use
+/// it. Where the size is ignored, there is one.
+pub(crate) fn samples(class: Class, sizes: &[usize], seed: u64) -> (Session, Vec<Sample>) {
     let mut random = SplitMix64(seed);
     let spec = spec(class, &mut random);
     let session = Session::open(&spec).expect("the sample keys are good");
+    let sizes = if has_fixed_length(class) { &sizes[..1] } else { sizes };
+    let samples = sizes.iter().map(|size| of_session(&session, &spec, class, *size, &mut random)).collect();
+    (session, samples)
+}
+
+fn has_fixed_length(class: Class) -> bool {
+    match class.op() {
+        Op::SignDigest | Op::Derive | Op::Encapsulate | Op::Decapsulate => true,
+        Op::Decrypt => cipher(class.algorithm()).is_none(),
+        _ => false,
+    }
+}
+
+fn of_session(session: &Session, spec: &SessionSpec, class: Class, size: usize, random: &mut SplitMix64) -> Sample {
     let op = class.op();
     let (head_len, input) = match op {
-        Op::Decrypt if cipher(class.algorithm()).is_none() => (0, rsa_ciphertext(class.algorithm(), &mut random)),
-        Op::Verify | Op::Decapsulate | Op::Decrypt => reversed(&session, class, size, &mut random),
-        _ => forward(class.algorithm(), op, size, &mut random),
+        Op::Decrypt if cipher(class.algorithm()).is_none() => (0, rsa_ciphertext(class.algorithm(), random)),
+        Op::Verify | Op::Decapsulate | Op::Decrypt => reversed(session, class, size, random),
+        _ => forward(class.algorithm(), op, size, random),
     };
     let output_len = session.output_len(op, head_len, input.len()).expect("the sample's lengths fit");
-    Sample { spec, op, head_len, input, output_len }
+    Sample { spec: spec.clone(), op, head_len, input, output_len }
 }
 
 /// Steele, Lea and Flood 2014: one addition and two multiplications a word, good enough to fill buffers.

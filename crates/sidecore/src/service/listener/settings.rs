@@ -33,6 +33,7 @@ impl Listener {
             })?;
             Ok(settings)
         });
+        let checked = checked.map_err(|why| format!("{why}; nothing was changed"));
         let note = checked.and_then(|settings| self.apply_all(&settings));
         self.publish_policies();
         Ok(note.map(|note| note.map_or(Reply::Done, Reply::Noted))?)
@@ -50,10 +51,11 @@ impl Listener {
                 }
                 Err(why) => {
                     settings[..=place].iter().for_each(|(setting, _)| self.undo(setting));
-                    return Err(why);
+                    let nothing = if can_be_undone(setting) { "nothing" } else { "nothing else" };
+                    return Err(format!("{why}; {nothing} was changed"));
                 }
             }
-            kept |= !matches!(setting, Setting::AddDevice(_));
+            kept |= !can_be_undone(setting);
         }
         Ok((!notes.is_empty()).then(|| notes.join("; ")))
     }
@@ -208,6 +210,10 @@ fn rank(setting: &Setting) -> u32 {
     }
 }
 
+fn can_be_undone(setting: &Setting) -> bool {
+    matches!(setting, Setting::AddDevice(_))
+}
+
 /// The sidecores that get this device.
 fn of(device: &DeviceConfig) -> impl Fn(usize) -> bool + use<> {
     let only = device.sidecore;
@@ -230,8 +236,8 @@ fn answer<T: Send + 'static>(
     });
     answer.recv_timeout(PATIENCE).map_err(|error| match error {
         RecvTimeoutError::Timeout => format!(
-            "a sidecore did not answer within {} s, and does what was asked when it can: see in `sidecore top` whether it \
-             works, and start the service again if it does not",
+            "a sidecore did not answer within {} s: see in `sidecore top` whether it works, and start the service again if \
+             it does not",
             PATIENCE.as_secs()
         ),
         RecvTimeoutError::Disconnected => "a sidecore has ended: start the service again".to_owned(),
