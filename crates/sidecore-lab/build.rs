@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What these programs are made of, from the workspace's root: a change there builds them again in any case.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 11] = [
     "Cargo.lock",
+    "crates/sidecore-cli/src",
     "crates/sidecore-client/src",
     "crates/sidecore-core/src",
     "crates/sidecore-farm/src",
     "crates/sidecore-lab/src",
     "crates/sidecore-libcrypto/src",
+    "crates/sidecore-openssl/src",
+    "crates/sidecore-preload/src",
     "crates/sidecore-sim/src",
     "crates/sidecore/src",
 ];

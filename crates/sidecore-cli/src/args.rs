@@ -184,9 +184,9 @@ pub(crate) struct Reload {
     /// The configuration that the service was started with, as it is now
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// The service's socket, where the configuration does not name it
-    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
-    pub(crate) socket: PathBuf,
+    /// The service's socket, whatever configuration and `SIDECORE_SOCKET` say
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -3,19 +3,30 @@
 use crate::args::Get;
 use crate::output;
 use crate::set::connect;
-use sidecore::client::Admin;
-use sidecore::config::counters_beside;
+use sidecore::config::{DeviceKind, counters_beside};
 use sidecore::core::dispatch::DeviceState;
 use sidecore::counters::Snapshot;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Key and value of a setting.
-pub(crate) type Setting = (String, String);
+/// Key and value of a setting that is in force.
+pub(crate) type InForce = (String, String);
+
+/// A device that is given requests, or was and will be again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    pub(crate) name: String,
+    /// As `sidecore set` writes it.
+    pub(crate) state: &'static str,
+    pub(crate) is_remote: bool,
+}
 
 /// Prints `key=value`, one setting a line.
 pub(crate) fn run(args: &Get) -> Result<(), String> {
-    let all = in_force(&mut connect(&args.socket)?, &args.socket)?;
+    let mut all = connect(&args.socket)?.settings().map_err(|error| error.to_string())?;
+    // Its counters may be elsewhere, as its configuration says.
+    let devices = devices(&counters_beside(&args.socket)).unwrap_or_default();
+    all.extend(devices.into_iter().map(|device| (format!("device.{}", device.name), device.state.to_owned())));
     let mut text = String::new();
     for (key, value) in chosen(&all, &args.keys)? {
         // A string takes all that is written to it.
@@ -24,27 +35,28 @@ pub(crate) fn run(args: &Get) -> Result<(), String> {
     output::print(&text)
 }
 
-/// Policies, limits, and devices where the counters are beside the socket.
-pub(crate) fn in_force(service: &mut Admin, socket: &Path) -> Result<Vec<Setting>, String> {
-    let mut settings = service.settings().map_err(|error| error.to_string())?;
-    let now = Snapshot::read(&counters_beside(socket));
-    for device in now.iter().flat_map(|now| &now.devices) {
+/// The devices of the service that writes these counters.
+pub(crate) fn devices(counters: &Path) -> Result<Vec<Device>, String> {
+    let now = Snapshot::read(counters).map_err(|error| format!("{}: {error}", counters.display()))?;
+    let mut devices: Vec<Device> = Vec::new();
+    for device in &now.devices {
         let state = match device.state() {
             Some(DeviceState::Active) => "active",
             Some(DeviceState::Draining) => "drain",
             Some(DeviceState::Gone) | None => continue,
         };
-        let setting = (format!("device.{}", device.name), state.to_owned());
+        let is_remote = device.kind == DeviceKind::Remote.name();
+        let device = Device { name: device.name.clone(), state, is_remote };
         // Each sidecore has one of this name.
-        if !settings.contains(&setting) {
-            settings.push(setting);
+        if !devices.contains(&device) {
+            devices.push(device);
         }
     }
-    Ok(settings)
+    Ok(devices)
 }
 
 /// Those of these keys or sections, in their order.
-fn chosen<'s>(all: &'s [Setting], keys: &[String]) -> Result<Vec<&'s Setting>, String> {
+fn chosen<'s>(all: &'s [InForce], keys: &[String]) -> Result<Vec<&'s InForce>, String> {
     if keys.is_empty() {
         return Ok(all.iter().collect());
     }
@@ -55,7 +67,12 @@ fn chosen<'s>(all: &'s [Setting], keys: &[String]) -> Result<Vec<&'s Setting>, S
         let before = chosen.len();
         chosen.extend(all.iter().filter(|(name, _)| is_meant(name)));
         if chosen.len() == before {
-            return Err(format!("no setting {key:?} is in force: `sidecore get` alone prints all"));
+            let where_else = if key.starts_with("device") {
+                ", and devices where the service's counters are beside its socket"
+            } else {
+                ""
+            };
+            return Err(format!("no setting {key:?} is in force: `sidecore get` alone prints all{where_else}"));
         }
     }
     Ok(chosen)

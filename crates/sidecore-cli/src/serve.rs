@@ -31,7 +31,6 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     // Before the threads start, so that none of them takes the signal.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
     let log = Log::collect(args)?;
-    end_with_any_thread(log.flusher());
     if config.sockets.is_some() {
         serve_sockets(&config, args, signals, &log)
     } else {
@@ -54,7 +53,7 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     // Before the user changes: the file may be root's.
     let passphrase = config.keys.passphrase()?;
     let mut sandbox = sandbox::enter(&config)?;
-    log.write()?;
+    begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), &config);
     let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
     let service = Service::start_with(config, passphrase.as_ref()).map_err(|error| error.to_string())?;
@@ -77,7 +76,7 @@ fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> 
         );
     }
     let mut sandbox = sandbox::enter(config)?;
-    log.write()?;
+    begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), config);
     let waits = [Some(config.notify.service), None, None, None];
     let [parked, ..] = Waiters::of(config, &cpu::allowed()).parked(waits);
@@ -117,6 +116,13 @@ fn until_a_signal(policies: &str, socket: &Path, mut signals: Signals) {
         );
     }
     events::stop(ending.unwrap_or("no signal"));
+}
+
+/// Writes the log, and what panics to it. Before, a panic is the system's to tell.
+fn begin(log: &Log) -> Result<(), String> {
+    log.write()?;
+    end_with_any_thread(log.flusher());
+    Ok(())
 }
 
 /// A service that lacks one of its threads looks alive and answers nobody: it ends, and whoever supervises it starts another.

@@ -175,6 +175,11 @@ fn a_changed_configuration_is_loaded_into_a_running_service() {
     let wrong = reload(&service, "balance = 'sedd'\n");
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("line 1") && stderr(&wrong).contains("changed.toml"), "{}", stderr(&wrong));
+    // What is typed stands above what the file says.
+    fs::write(&changed, format!("socket = '/no/such'\n{both}")).unwrap();
+    let socket = service.scratch.path().join("socket");
+    let named = service.run(&["reload", "--config", changed.to_str().unwrap(), "--socket", socket.to_str().unwrap()]);
+    assert!(named.status.success() && named.stdout == b"nothing was changed\n", "{}", stderr(&named));
     // A signal that ends most programs says what to do.
     kill_process(Pid::from_child(&service.child), Signal::HUP).unwrap();
     assert_eq!(service.run(&["get", "order"]).stdout, b"order=shortest\n");

@@ -183,7 +183,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
     let (interrupt, began) = (Interrupt::or_end()?, Witness::now());
     // Each scenario says how many steps it takes as it begins.
     let mut progress = Progress::new(0).until(&interrupt);
-    let mut outcome = Outcome::default();
+    let (mut outcome, mut failed) = (Outcome::default(), None);
     for (part, settings) in chosen.into_iter().filter_map(|part| Some((part, part.settings(&settings)?))) {
         if let Some(why) = part.alone.filter(|_| settings.socket.is_some()) {
             outcome.lacks(format!("{}: {}", part.name, without_socket(why)));
@@ -195,13 +195,20 @@ pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
         }
         progress.scenario(part.name);
         match (part.measure)(&settings, &progress) {
+            Ok(measured) => outcome.add(measured),
             // An interrupt may have ended what it was measuring.
             Err(why) if interrupt.came() => outcome.lacks(format!("{}: {STOPPED} It said: {why}", part.name)),
-            measured => outcome.add(measured?),
+            Err(why) if outcome.rows.is_empty() => return Err(why),
+            Err(why) => {
+                outcome.lacks(format!("{}: {why}; what comes after it was not measured", part.name));
+                failed = Some(why);
+                break;
+            }
         }
     }
     drop(progress);
-    finish(args, outcome, began.as_ref(), &interrupt)
+    let code = finish(args, outcome, began.as_ref(), &interrupt)?;
+    failed.map_or(Ok(code), Err)
 }
 
 /// A calibration, alone or between the cases of the scenario notify.
@@ -220,6 +227,13 @@ fn run_calibrate(args: &Bench) -> Result<u8, BenchError> {
             );
         }
     };
+    let files = &args.files;
+    let rows = files.json.is_some() || files.markdown.is_some() || files.html.is_some();
+    if is_alone && (rows || args.quick) {
+        return Err(
+            "calibrate alone takes no --json, --markdown, --html and --quick: it makes a plan, see --plan".into()
+        );
+    }
     let interrupt = Interrupt::or_end()?;
     if is_alone { calibrate::run(&args.plan, &interrupt) } else { run_calibrated(args, &interrupt) }
 }

@@ -48,7 +48,11 @@ fn writable(path: &Path) -> Result<(), String> {
         // To open a pipe would wait for its reader.
         Ok(_) => accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)
             .map_err(|error| cannot("this cannot be written", &error.into())),
-        Err(error) if error.kind() == ErrorKind::NotFound => can_be_made(path),
+        // A link may lead to where nothing is yet.
+        Err(error) if error.kind() == ErrorKind::NotFound => match fs::read_link(path) {
+            Ok(target) => can_be_made(&directory(path).join(target)),
+            Err(_) => can_be_made(path),
+        },
         Err(error) => Err(cannot("this cannot be looked at", &error)),
     }
 }
@@ -93,6 +97,9 @@ mod tests {
         assert!(said(&missing).starts_with("--json ") && said(&missing).contains("mkdir -p"), "{}", said(&missing));
         assert!(said(folder.path()).contains("is a directory"));
         assert!(said(&folder.path().join("rows/")).contains("name a file in it"));
+        let link = folder.path().join("link");
+        symlink(folder.path().join("none/rows.json"), &link).unwrap();
+        assert!(said(&link).contains("mkdir -p"), "{}", said(&link));
         let behind_a_file = folder.path().join("file/rows.json");
         fs::write(folder.path().join("file"), "").unwrap();
         assert!(said(&behind_a_file).contains("name another one"), "{}", said(&behind_a_file));

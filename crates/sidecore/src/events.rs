@@ -10,10 +10,14 @@
 use crate::config::Config;
 use crate::keys::{Acl, Described};
 use crate::sys::peer::Credentials;
+use sidecore_core::policy::rate::Pace;
 use std::path::Path;
 
 /// The target of all events.
 pub const TARGET: &str = "sidecore";
+
+/// How often one user's refusals for one reason are told.
+pub(crate) const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 64 };
 
 /// How much an event matters: those of the system's log, of which `tracing` has fewer names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -195,8 +199,8 @@ impl Settings {
     }
 }
 
-/// Somebody changed the running service by this setting.
-pub(crate) fn set(who: Credentials, setting: &str, before: &Settings, now: &Settings) {
+/// Somebody changed the running service by this setting, from these settings to those. `doubt`: it was carried out in part.
+pub(crate) fn set(who: Credentials, setting: &str, (before, now): (&Settings, &Settings), doubt: Option<&str>) {
     let Credentials { uid, gid, pid } = who;
     let (was, is) = (before.unlike(now), now.unlike(before));
     let changed = !is.is_empty();
@@ -204,6 +208,7 @@ pub(crate) fn set(who: Credentials, setting: &str, before: &Settings, now: &Sett
         setting,
         before = changed.then_some(was),
         now = changed.then_some(is),
+        doubt,
         uid, gid, pid, from = FROM,
         "the service was changed"
     );
@@ -234,8 +239,19 @@ pub(crate) fn key_changed(
         at_rest = key.entry.at_rest,
         doubt,
         uid, gid, pid, from = FROM,
-        "a stored key was changed"
+        "{}", done_to_key(event)
     );
+}
+
+fn done_to_key(event: &str) -> &'static str {
+    match event {
+        "key-imported" => "a key was imported",
+        "key-generated" => "a key was made",
+        "key-replaced" => "another key was put in a stored key's place",
+        "key-deleted" => "a stored key was deleted",
+        "key-users-changed" => "others may use a stored key",
+        _ => "a stored key is used at other places",
+    }
 }
 
 /// The keys at rest are sealed under another passphrase.
@@ -249,7 +265,7 @@ pub(crate) fn passphrase_changed(who: Credentials, doubt: Option<&str>) {
 
 /// A client was refused something. So many refusals of its user for this reason were not told before.
 pub(crate) fn refused(uid: u32, pid: u32, reason: &'static str, text: &str, suppressed: u64) {
-    say!(Info "refused", reason, uid, pid, suppressed = some(suppressed), "refused: {text}");
+    say!(Info "refused", reason, uid, pid, suppressed = some(suppressed), "{text}");
 }
 
 /// A client broke the protocol, and its connection ends.

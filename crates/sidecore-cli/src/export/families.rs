@@ -50,11 +50,12 @@ pub(super) fn sidecores(all: &[SidecoreStats]) -> Vec<Family> {
 
 /// Devices.
 pub(super) fn devices(all: &[DeviceStats]) -> Vec<Family> {
+    let all: Vec<_> = all.iter().filter(|stats| is_shown(stats, all)).collect();
     let all = labelled(all, |stats| {
         vec![("device", stats.name.clone()), ("kind", stats.kind.clone()), ("sidecore", stats.sidecore.to_string())]
     });
     let mut families = table(&all);
-    let help = "Whether the device is given requests: 0 while it is drained and after its death.";
+    let help = "Whether the device is given requests: 0 while it is drained, and after its death until another of its name is there.";
     families.push(flags("device_active", help, &all, |stats| Some(stats.state() == Some(DeviceState::Active))));
     let help = "Whether the worker owns its core, so that it may spin: 1 or 0.";
     families.push(flags("device_may_spin", help, &all, |stats| Some(stats.worker?.may_spin)));
@@ -98,8 +99,20 @@ fn parked(now: &Snapshot) -> impl Iterator<Item = (Labels, Value)> {
     })
 }
 
-fn labelled<C: Counter>(all: &[Stats<C>], labels: impl Fn(&Stats<C>) -> Labels) -> Labelled<'_, C> {
-    all.iter().map(|stats| (labels(stats), stats)).collect()
+/// One that was removed is missed by nobody, and one that died only until another of its name stands in for it: two would have the
+/// same labels.
+fn is_shown(device: &DeviceStats, all: &[DeviceStats]) -> bool {
+    let is_gone = |device: &DeviceStats| device.state() == Some(DeviceState::Gone);
+    let same = |other: &&DeviceStats| other.name == device.name && other.sidecore == device.sidecore;
+    let mut others = all.iter().filter(same).filter(|other| other.index != device.index && !other.is_removed());
+    !device.is_removed() && (!is_gone(device) || others.all(|other| is_gone(other) && other.index > device.index))
+}
+
+fn labelled<'s, C: Counter>(
+    all: impl IntoIterator<Item = &'s Stats<C>>,
+    labels: impl Fn(&Stats<C>) -> Labels,
+) -> Labelled<'s, C> {
+    all.into_iter().map(|stats| (labels(stats), stats)).collect()
 }
 
 pub(super) fn single(name: &str, help: &'static str, kind: Kind, value: u64) -> Family {

@@ -41,7 +41,7 @@ impl Service {
 
     fn counters(folder: &TempDir) -> Arc<Counters> {
         let start = Start { pid: 4242, sample_every: 64, now: clock::now().saturating_sub(10_000_000_000) };
-        let shape = Shape { sidecores: 2, lanes: 16, devices: 2, keys: 8 };
+        let shape = Shape { sidecores: 2, lanes: 16, devices: 4, keys: 8 };
         Counters::create(&folder.path().join("counters"), shape, start).unwrap()
     }
 
@@ -103,6 +103,23 @@ fn everything_has_its_name_unit_and_labels() {
     }
     assert!(text.contains("# TYPE sidecore_cpu_seconds counter\n# UNIT sidecore_cpu_seconds seconds\n"), "{text}");
     assert!(number(&scrape, "sidecore_uptime_seconds", &[]).unwrap() >= 10.0);
+}
+
+#[test]
+fn a_device_that_was_removed_is_missed_by_nobody_and_one_that_died_until_another_stands_in_for_it() {
+    let service = Service::new();
+    let active =
+        |device: &str| number(&parsed(&service.exporter().metrics()), "sidecore_device_active", &[("device", device)]);
+    let [dead, removed] = [1, 2].map(|index| service.counters.device(index));
+    dead.open("card", 0, "emulated", Place::new(None, false));
+    removed.open("old", 0, "emulated", Place::new(None, false));
+    dead.set_state(DeviceState::Gone);
+    removed.set_removed();
+    assert_eq!((active("card"), active("old")), (Some(0.0), None));
+    service.counters.device(3).open("card", 0, "emulated", Place::new(None, false));
+    assert_eq!(active("card"), Some(1.0));
+    let text = service.exporter().metrics();
+    assert_eq!(text.matches("sidecore_device_active{device=\"card\"").count(), 1, "{text}");
 }
 
 #[test]

@@ -76,6 +76,11 @@ impl<K: Copy + Eq> RateLimit<K> {
         self.buckets().find_map(|bucket| (bucket.quiet > 0).then(|| bucket.empty()))
     }
 
+    /// Whether something was counted and not told.
+    pub fn is_behind(&self) -> bool {
+        self.own.iter().chain(core::iter::once(&self.shared)).any(|bucket| bucket.quiet > 0)
+    }
+
     fn buckets(&mut self) -> impl Iterator<Item = &mut Bucket<K>> {
         self.own.iter_mut().chain(core::iter::once(&mut self.shared))
     }

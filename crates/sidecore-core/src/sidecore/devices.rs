@@ -62,13 +62,16 @@ impl<L, R> Sidecore<L, R> {
         self.dispatch.make(&Call::Drain(device));
     }
 
-    /// A device that drains gets requests again. `false`: it is about to be taken away.
-    pub fn activate(&mut self, device: usize) -> bool {
-        let stays = !self.devices[device].removing;
-        if stays {
+    /// A device that drains gets requests again, unless it is about to be taken away.
+    pub fn activate(&mut self, device: usize) {
+        if !self.is_removing(device) {
             self.dispatch.make(&Call::Activate(device));
         }
-        stays
+    }
+
+    /// Whether the device is about to be taken away.
+    pub fn is_removing(&self, device: usize) -> bool {
+        self.devices[device].removing
     }
 
     /// The device is taken away as soon as it is empty.

@@ -2,7 +2,7 @@
 
 use super::Counters;
 use super::about::{DeviceAbout, LaneAbout, SidecoreAbout, cut, pack, unpack};
-use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
+use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, REMOVED, SidecoreCounter};
 use super::layout::{Filed, GENERATION, HISTOGRAM};
 use crate::config::{DeviceKind, Place};
 use sidecore_core::dispatch::DeviceState;
@@ -195,6 +195,11 @@ impl DeviceBlock {
     /// How far the device may be used.
     pub fn set_state(&self, state: DeviceState) {
         self.set(DeviceCounter::State, state as u64);
+    }
+
+    /// The device is gone, as an administrator wanted.
+    pub fn set_removed(&self) {
+        self.set(DeviceCounter::State, REMOVED);
     }
 
     /// The device needed so long for a sampled request, ns.

@@ -125,6 +125,9 @@ counters! {
     WrongAnswers: Count, "", "wrong_answers", "Answers of gateways that were not what was asked for: signatures that do not verify.";
 }
 
+/// Stands in the place of a `DeviceState` of a device that an administrator removed.
+pub(super) const REMOVED: u64 = 3;
+
 counters! {
     /// What is counted for a device.
     DeviceCounter of DeviceAbout, "device_", "time": "Time that the device needed for sampled requests." [Device];
@@ -134,7 +137,7 @@ counters! {
     BacklogNs: TimeLevel, "BACKLOG", "backlog", "Estimated work given to the device and not done.";
     Failed: Count, "FAILED", "failed_requests", "Requests lost with the device and given up.";
     Replayed: Count, "REPLAYED", "replayed_requests", "Requests lost with the device and done again elsewhere.";
-    State: Code, "", "", "Number of the `DeviceState`: how far it may be used.";
+    State: Code, "", "", "Number of the `DeviceState`: how far it may be used; or [`REMOVED`].";
 }
 
 counters! {

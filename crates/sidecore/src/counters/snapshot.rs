@@ -1,7 +1,7 @@
 //! What the counter file said at one time, as plain data.
 
 use super::block::audit_of;
-use super::kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, SidecoreCounter};
+use super::kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, REMOVED, SidecoreCounter};
 use super::layout::HISTOGRAM;
 use super::{Shape, Start};
 use crate::config::Waiters;
@@ -252,7 +252,13 @@ impl DeviceStats {
     /// How far it may be used. `None`: not known.
     pub fn state(&self) -> Option<DeviceState> {
         let states = [DeviceState::Active, DeviceState::Draining, DeviceState::Gone];
-        states.into_iter().find(|state| *state as u64 == self.get(DeviceCounter::State))
+        let gone = self.is_removed().then_some(DeviceState::Gone);
+        gone.or_else(|| states.into_iter().find(|state| *state as u64 == self.get(DeviceCounter::State)))
+    }
+
+    /// Whether it is gone since an administrator wanted that.
+    pub fn is_removed(&self) -> bool {
+        self.get(DeviceCounter::State) == REMOVED
     }
 }
 

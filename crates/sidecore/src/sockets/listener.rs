@@ -14,7 +14,7 @@ use crate::sys::{clock, message, packet, peer, wake};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use sidecore_client::sockets::protocol::Reply;
-use sidecore_core::policy::rate::{Pace, RateLimit};
+use sidecore_core::policy::rate::RateLimit;
 use sidecore_core::time::Nanos;
 use std::collections::HashMap;
 use std::io;
@@ -32,8 +32,6 @@ const PAUSE: Nanos = 100_000_000;
 const WARN_EVERY: Nanos = 60_000_000_000;
 /// Messages of a connection that is declined, which are looked at for descriptors.
 const HEARD: usize = 16;
-/// How often one user's declined programs are told.
-const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 64 };
 /// Why programs are declined: the service, or the system, has no room for them.
 const REASON: &str = "limit";
 /// The user of a connection of whom the kernel does not say whose it is.
@@ -86,14 +84,17 @@ impl Listener {
             resumes: None,
             warnings,
             warned: None,
-            declines: RateLimit::new(PACE),
+            declines: RateLimit::new(events::PACE),
         })
     }
 
     /// Accepts until the service ends, and has all threads end.
     pub(super) fn run(mut self) {
         while !self.shared.stop.load(Ordering::Acquire) {
-            let pause = self.resumes.map(|resumes| resumes.saturating_sub(clock::now()));
+            let resumes = self.resumes.map(|resumes| resumes.saturating_sub(clock::now()));
+            // What was not told is, also where nothing more comes with which to tell it.
+            let untold = self.declines.is_behind().then_some(events::PACE.every);
+            let pause = resumes.into_iter().chain(untold).min();
             let came = self.poller.wait(pause).any(|number| number == LISTENER);
             if came || self.resumes.is_some_and(|resumes| resumes <= clock::now()) {
                 self.resumes = None;
@@ -101,11 +102,18 @@ impl Listener {
                     self.pause(error);
                 }
             }
+            self.tell_overdue();
         }
         while let Some(quiet) = self.declines.rest() {
             events::suppressed(quiet.of, Some(REASON), quiet.count);
         }
         self.users.values().for_each(|user| user.ring());
+    }
+
+    fn tell_overdue(&mut self) {
+        while let Some(quiet) = self.declines.overdue(clock::now()) {
+            events::suppressed(quiet.of, Some(REASON), quiet.count);
+        }
     }
 
     fn listen_again(&self) -> Result<(), Errno> {

@@ -4,7 +4,7 @@ use crate::common::{Running, administer, connect, start};
 use crate::load::{Load, Tally};
 use crate::peer::until;
 use sidecore::client::{Client, Error};
-use sidecore::config::{Config, DeviceConfig};
+use sidecore::config::{Config, DeviceConfig, DeviceKind};
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::session::{Class, Op, Refusal};
 use sidecore::counters::{DeviceCounter, DeviceStats, Snapshot};
@@ -223,6 +223,17 @@ fn what_cannot_be_done_to_a_device_is_explained() {
         reason(client.set("device.there=kill")),
         r#"no device "there" here; there are here; nothing was changed"#
     );
+}
+
+#[test]
+fn a_remote_device_has_its_name_without_a_gateway_too_until_it_is_removed() {
+    let far = DeviceConfig { kind: DeviceKind::Remote, farm: Some("keys".to_owned()), ..worker("far") };
+    let service = service([DeviceConfig::inline("first"), far]);
+    let mut client = administer(&service);
+    let other = "device={name='far',kind='worker'}";
+    assert!(reason(client.set(other)).contains("give this one another name"));
+    client.set("device.far=remove").unwrap();
+    client.set(other).unwrap();
 }
 
 #[test]

@@ -200,10 +200,12 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // With the rights of any other file that a program makes.
     let rights = fs::Permissions::from_mode(0o666);
-    let mut file = Builder::new().prefix(".plan-").permissions(rights).tempfile_in(directory)?;
-    file.write_all(text.as_bytes())?;
-    file.persist(path)?;
-    Ok(())
+    let placed = Builder::new().prefix(".plan-").permissions(rights).tempfile_in(directory).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        Ok(file.persist(path).map(drop)?)
+    });
+    // A directory may take no files, and a file may be mounted where it is.
+    placed.or_else(|_| fs::write(path, text))
 }
 
 /// What stands for a time that varies.

@@ -1,17 +1,15 @@
 //! What the control thread tells of itself: who changed what, and at a bounded rate whom it refused. See [`crate::events`].
 
+use super::settings::NotSet;
 use super::{Listener, Reply};
 use crate::control::{Ground, Refused};
 use crate::events::{self, Settings};
-use crate::keys::{Described, KeyCommand};
+use crate::keys::{Described, KeyCommand, Store};
 use crate::service::command::{ClientKey, LaneKey};
 use crate::sys::clock;
 use crate::sys::peer::Credentials;
-use sidecore_core::policy::rate::{Pace, Quiet, RateLimit};
+use sidecore_core::policy::rate::{Quiet, RateLimit};
 use sidecore_core::time::Nanos;
-
-/// How often one user's refusals for one reason are told.
-const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 64 };
 
 /// What is told at a bounded rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +40,7 @@ pub(super) type Complaints = RateLimit<(Complaint, u32)>;
 
 /// None was told yet.
 pub(super) fn complaints() -> Complaints {
-    RateLimit::new(PACE)
+    RateLimit::new(events::PACE)
 }
 
 /// A change of a key that is about to be made: by whom, and what the key is before it.
@@ -51,6 +49,13 @@ pub(super) struct Change {
     who: Credentials,
     name: String,
     before: Option<Described>,
+}
+
+impl Change {
+    /// The same change of what the key is by now.
+    pub(super) fn of_now(self, store: &Store) -> Self {
+        Self { before: store.describe(&self.name), ..self }
+    }
 }
 
 impl Listener {
@@ -64,9 +69,14 @@ impl Listener {
     /// Changes the service, and tells by whom.
     pub(super) fn set_and_tell(&mut self, key: LaneKey, texts: &[String]) -> Result<Reply, Refused> {
         let before = Settings::of(&self.setup.config);
-        let reply = self.set(key, texts)?;
-        events::set(self.who(key), &texts.join(" "), &before, &Settings::of(&self.setup.config));
-        Ok(reply)
+        let done = self.set(key, texts);
+        let doubt = match &done {
+            Ok(_) => None,
+            Err(NotSet::InPart(why)) => Some(why.as_str()),
+            Err(NotSet::AtAll(_)) => return Ok(done?),
+        };
+        events::set(self.who(key), &texts.join(" "), (&before, &Settings::of(&self.setup.config)), doubt);
+        Ok(done?)
     }
 
     /// A change of the key of this name, to be told when it is made.

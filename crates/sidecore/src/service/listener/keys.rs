@@ -74,7 +74,7 @@ impl Listener {
             KeyCommand::Replace { name, pkcs8 } => {
                 self.setup.store.check_replaceable(&name)?;
                 let change = self.change("key-replaced", key, &name);
-                let replace = move |listener: &mut Self, material| listener.replaced(&change, &name, material);
+                let replace = move |listener: &mut Self, material| listener.replaced(change, &name, material);
                 self.read(key, move || Material::read(pkcs8), replace);
                 return Ok(None);
             }
@@ -170,12 +170,14 @@ impl Listener {
     }
 
     /// Puts a key in another's place. No session of the old one is found from then on, whoever may use the new one.
-    fn replaced(&mut self, change: &Change, name: &str, material: Material) -> Result<Reply, Refused> {
+    fn replaced(&mut self, change: Change, name: &str, material: Material) -> Result<Reply, Refused> {
+        // What it was may have changed while the new one was read.
+        let change = change.of_now(&self.setup.store);
         let Changed { what: place, doubt } = self.setup.store.replace(name, material)?;
         self.close_sessions_on(place, Keep::None);
         self.forget_offers(place);
         self.offers_changed(name);
-        self.changed(change, doubt.as_deref());
+        self.changed(&change, doubt.as_deref());
         doubt.map_or(Ok(Reply::Done), |doubt| Err(doubt.into()))
     }
 

@@ -3,7 +3,6 @@
 use super::{Listener, Reply};
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind, HOPS, Setting, in_force};
 use crate::control::Refused;
-use crate::events;
 use crate::service::check_cpu;
 use crate::service::command::{LaneKey, SidecoreHandle};
 use crate::service::reactor::{Reactor, write_record};
@@ -14,14 +13,38 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type Outcome = Result<(), String>;
+
+/// Why settings are not in force.
+#[derive(Debug)]
+pub(super) enum NotSet {
+    /// None of them is.
+    AtAll(Refused),
+    /// Some are.
+    InPart(String),
+}
+
+impl From<NotSet> for Refused {
+    fn from(why: NotSet) -> Self {
+        match why {
+            NotSet::AtAll(refused) => refused,
+            NotSet::InPart(text) => text.into(),
+        }
+    }
+}
+
+impl From<String> for NotSet {
+    fn from(why: String) -> Self {
+        Self::AtAll(why.into())
+    }
+}
 /// A setting, and as it was asked for.
 type Request<'t> = (Setting, &'t str);
 
 impl Listener {
     /// Carries out settings, all of them or none: what may be refused is looked at before anything is changed, and what may
     /// fail for want of memory or disk comes first and is undone.
-    pub(super) fn set(&mut self, key: LaneKey, texts: &[String]) -> Result<Reply, Refused> {
-        self.administers(key, "change the service")?;
+    pub(super) fn set(&mut self, key: LaneKey, texts: &[String]) -> Result<Reply, NotSet> {
+        self.administers(key, "change the service").map_err(NotSet::AtAll)?;
         let parsed = texts.iter().map(|text| Ok((Setting::parse(text)?, text.as_str())));
         let settings = parsed.collect::<Result<Vec<_>, String>>();
         let checked = settings.and_then(|mut settings| {
@@ -34,25 +57,23 @@ impl Listener {
             Ok(settings)
         });
         let checked = checked.map_err(|why| format!("{why}; nothing was changed"));
-        let note = checked.and_then(|settings| self.apply_all(&settings));
+        let note = checked.map_err(NotSet::from).and_then(|settings| self.apply_all(&settings));
         self.publish_policies();
-        Ok(note.map(|note| note.map_or(Reply::Done, Reply::Noted))?)
+        note.map(|note| note.map_or(Reply::Done, Reply::Noted))
     }
 
-    fn apply_all(&mut self, settings: &[Request<'_>]) -> Result<Option<String>, String> {
+    fn apply_all(&mut self, settings: &[Request<'_>]) -> Result<Option<String>, NotSet> {
         let (mut notes, mut kept) = (Vec::new(), false);
         for (place, (setting, _)) in settings.iter().enumerate() {
             match self.apply(setting) {
                 Ok(note) => notes.extend(note),
                 Err(why) if kept => {
-                    let partly = format!("{why}; what was asked for beside it is in force in part");
-                    events::warning(&partly);
-                    return Err(partly);
+                    return Err(NotSet::InPart(format!("{why}; what was asked for beside it is in force in part")));
                 }
                 Err(why) => {
                     settings[..=place].iter().for_each(|(setting, _)| self.undo(setting));
                     let nothing = if can_be_undone(setting) { "nothing" } else { "nothing else" };
-                    return Err(format!("{why}; {nothing} was changed"));
+                    return Err(format!("{why}; {nothing} was changed").into());
                 }
             }
             kept |= !can_be_undone(setting);
@@ -66,15 +87,16 @@ impl Listener {
             Setting::AddDevice(device) => {
                 let same =
                     |(other, _): &&Request<'_>| matches!(other, Setting::AddDevice(other) if other.name == device.name);
-                let known = device.kind == DeviceKind::Remote
-                    && self.setup.config.devices.iter().any(|other| other.name == device.name);
-                let taken = known || beside.iter().filter(same).count() > 1;
+                // A remote one has its name also while it has no gateway.
+                let taken = self.is_remote(&device.name) || beside.iter().filter(same).count() > 1;
                 ensure!(!taken, "there is a device {:?} already: give this one another name", device.name);
                 device.cpu.map_or(Ok(()), check_cpu).map_err(|error| error.to_string())?;
                 let name = device.name.clone();
                 self.ask(of(device), move |reactor| reactor.place_for(&name).map(drop), |refused| refused == 0)
             }
             Setting::Device(name, _) if beside.iter().any(|(other, _)| adds(other, name)) => Ok(()),
+            // It is there or not, as its gateway is.
+            Setting::Device(name, DeviceAction::Remove) if self.is_remote(name) => Ok(()),
             Setting::Device(name, action) => {
                 let (name, action) = (name.clone(), *action);
                 self.ask_any(move |reactor| reactor.find(&name, action).map(drop))
@@ -106,9 +128,18 @@ impl Listener {
                 self.ask(of(&device), move |reactor| reactor.add_device(&device), |refused| refused == 0)?;
             }
             Setting::EndRecord => self.end_record()?,
+            Setting::Device(name, DeviceAction::Remove) if self.is_remote(&name) => {
+                // No gateway is let in for it from now on.
+                self.setup.config.devices.retain(|device| device.name != name);
+                let _ = self.ask_any(move |reactor| reactor.device_action(&name, DeviceAction::Remove));
+            }
             Setting::Device(name, action) => self.ask_any(move |reactor| reactor.device_action(&name, action))?,
         }
         Ok(None)
+    }
+
+    fn is_remote(&self, name: &str) -> bool {
+        self.setup.config.devices.iter().any(|device| device.kind == DeviceKind::Remote && device.name == name)
     }
 
     /// Takes a device away that was added a moment ago, from each sidecore that has it.

@@ -46,11 +46,14 @@ impl Device {
     }
 
     /// Brings the device's counters up to date.
-    pub(super) fn publish(&self, dispatch: &Dispatch, device: usize) {
+    pub(super) fn publish(&self, dispatch: &Dispatch, device: usize, loss: Loss) {
         let (load, (requests, bytes)) = (dispatch.device_load(device), self.handed);
         self.counters.set(DeviceCounter::Requests, requests);
         self.counters.set(DeviceCounter::Bytes, bytes);
-        self.counters.set_state(dispatch.device_state(device));
+        match dispatch.device_state(device) {
+            DeviceState::Gone if loss == Loss::Removed => self.counters.set_removed(),
+            state => self.counters.set_state(state),
+        }
         self.counters.set(DeviceCounter::InFlight, u64::from(load.in_flight));
         self.counters.set(DeviceCounter::BacklogNs, load.backlog);
     }
@@ -188,17 +191,14 @@ impl Reactor {
         let index = self.find(name, action)?;
         match action {
             DeviceAction::Drain => self.sidecore.drain(index),
-            DeviceAction::Activate => {
-                let stays = self.sidecore.activate(index);
-                ensure!(stays, "{name:?} is taken away as soon as it is empty: add another device");
-            }
+            DeviceAction::Activate => self.sidecore.activate(index),
             DeviceAction::Remove => self.sidecore.remove(&mut self.hands, index),
             DeviceAction::Kill => {
                 self.hands.losses[index] = Loss::Removed;
                 self.sidecore.kill(&mut self.hands, index);
             }
         }
-        self.hands.devices[index].publish(self.sidecore.dispatch(), index);
+        self.hands.devices[index].publish(self.sidecore.dispatch(), index, self.hands.losses[index]);
         Ok(())
     }
 
@@ -214,6 +214,8 @@ impl Reactor {
         };
         let dies = action == DeviceAction::Kill;
         ensure!(!dies || self.hands.devices[index].port.is_some(), "{name:?} is the sidecore itself: drain it instead");
+        let leaves = action == DeviceAction::Activate && self.sidecore.is_removing(index);
+        ensure!(!leaves, "{name:?} is taken away as soon as it is empty: add another device");
         Ok(index)
     }
 }

@@ -401,7 +401,7 @@ impl Host for Hands {
         counters.set(SidecoreCounter::Lanes, house.lanes as u64);
         counters.set(SidecoreCounter::DormantLanes, house.dormant as u64);
         for (number, device) in self.devices.iter().enumerate() {
-            device.publish(house.dispatch, number);
+            device.publish(house.dispatch, number, self.losses[number]);
         }
         self.publish_tally();
     }
