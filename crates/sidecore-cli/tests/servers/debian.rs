@@ -1,18 +1,17 @@
 //! The Debian package: on a bare Debian it is installed, nginx moves its key into the service by the README's lines, the package is
 //! upgraded under load, removed and purged.
 
+use crate::guides::project;
 use crate::library;
 use crate::module;
 use crate::programs::{Daemon, is_root, program, run, wait_for};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Until packages are fetched and installed. Nothing is decided from the time that it took.
 const LONG: Duration = Duration::from_secs(1800);
-
-fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
 
 /// The commands of the first block behind these words on a page, without what is said beside them.
 fn block(page: &str, words: &str) -> Vec<String> {
@@ -24,6 +23,9 @@ fn block(page: &str, words: &str) -> Vec<String> {
 
 /// A package of what cargo built, as that version. Its programs are those of the tests, which were not built for release.
 fn package(version: &str, to: &Path) {
+    // It is put together in one directory of the project.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for name in ["sidecore-lab", "sidecore-farm"] {
         if !module::path().with_file_name(name).is_file() {
             library::file(name, name);
@@ -37,36 +39,66 @@ fn package(version: &str, to: &Path) {
 }
 
 /// Runs it to its end, however long that takes.
-fn finished(name: &str, command: &mut std::process::Command, log: &Path) -> String {
+fn finished(name: &str, command: &mut Command, log: &Path) -> String {
     let mut daemon = Daemon::start(name, command, log);
     assert!(wait_for(LONG, || !daemon.lives()), "{name} hangs\n{}", daemon.log());
     assert!(daemon.status().is_some_and(|status| status.success()), "{name}\n{}", daemon.log());
     daemon.log()
 }
 
+/// A bare Debian, before it is made.
+pub(crate) struct Debian {
+    scratch: tempfile::TempDir,
+}
+
+impl Debian {
+    pub(crate) fn new() -> Self {
+        assert!(is_root(), "the package is for root: run these tests as root, where namespaces can be made");
+        for name in ["unshare", "ip", "debootstrap"] {
+            program(name);
+        }
+        let debian = Self { scratch: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(debian.shared("")).unwrap();
+        debian.write("words", include_str!("debian-words.sh"));
+        // These two say what to do in the place of systemctl.
+        debian.write("restart", &block("docs/install.md", "What the guides do by `systemctl").join("\n"));
+        debian
+    }
+
+    fn shared(&self, name: &str) -> PathBuf {
+        self.scratch.path().join("shared").join(name)
+    }
+
+    /// A file in its `/mnt`.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.shared(name), text).unwrap();
+    }
+
+    /// The package in its `/mnt`, as that version.
+    pub(crate) fn package(&self, name: &str, version: &str) {
+        package(version, &self.shared(name));
+    }
+
+    /// Makes it, and does these steps there, which may install those packages of Debian.
+    pub(crate) fn follow(&self, steps: &str, packages: &[&str], told: &[(&str, &str)]) {
+        self.write("steps", steps);
+        let mut command = program("unshare");
+        command.args(["--mount", "--propagation", "private"]).envs(told.iter().copied());
+        command.arg(project().join("crates/sidecore-cli/tests/servers/debian.sh")).arg(self.scratch.path());
+        let said = finished("debian.sh", command.args(packages), &self.scratch.path().join("log"));
+        assert!(said.ends_with("--- all is done\n"), "{said}");
+    }
+}
+
 #[test]
 fn a_bare_debian_installs_upgrades_and_removes_the_package_and_nginx_loses_no_handshake() {
-    assert!(is_root(), "the package is for root: run these tests as root, where namespaces can be made");
-    for name in ["unshare", "ip", "debootstrap"] {
-        program(name);
-    }
-    let scratch = tempfile::tempdir().unwrap();
-    let shared = scratch.path().join("shared");
-    std::fs::create_dir(&shared).unwrap();
-    package("0.1.0-1", &shared.join("first.deb"));
-    package("0.1.0-2", &shared.join("second.deb"));
+    let debian = Debian::new();
+    debian.package("first.deb", "0.1.0-1");
+    debian.package("second.deb", "0.1.0-2");
     let lines = block("README.md", "**Keys out of nginx in five lines**");
     assert!(lines.len() == 5 && lines[3..].iter().all(|line| line.starts_with("systemctl ")), "{lines:?}");
-    std::fs::write(shared.join("move"), lines[..3].join("\n")).unwrap();
-    // These two say what to do in the place of systemctl.
-    std::fs::write(shared.join("restart"), block("docs/install.md", "What the guides do by `systemctl").join("\n"))
-        .unwrap();
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
-    std::fs::copy(tests.join("debian-steps.sh"), shared.join("steps")).unwrap();
-    let mut command = program("unshare");
-    command.args(["--mount", "--propagation", "private"]).arg(tests.join("debian.sh")).arg(scratch.path());
-    let said = finished("debian.sh", &mut command, &scratch.path().join("log"));
-    assert!(said.ends_with("--- all is done\n"), "{said}");
+    debian.write("move", &lines[..3].join("\n"));
+    debian.follow(include_str!("debian-steps.sh"), &["nginx-light", "openssl"], &[]);
 }
 
 #[test]

@@ -8,9 +8,19 @@ pub(crate) fn built(package: &str) -> PathBuf {
     file(package, &format!("lib{}.so", package.replace('-', "_")))
 }
 
-/// The file of that name that the package is built to, beside `sidecore`.
+/// The file of that name that the package is built to, beside `sidecore`. Without cargo, as in the Debian that `debian13.rs` makes, it is
+/// the one that was built before.
 pub(crate) fn file(package: &str, name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_BIN_EXE_sidecore")).parent().unwrap();
+    if Path::new(env!("CARGO")).is_file() {
+        build(package, directory);
+    }
+    let file = directory.join(name);
+    assert!(file.is_file(), "cargo built no {}", file.display());
+    file
+}
+
+fn build(package: &str, directory: &Path) {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--package", package]).current_dir(env!("CARGO_MANIFEST_DIR"));
     if directory.ends_with("release") {
@@ -18,7 +28,4 @@ pub(crate) fn file(package: &str, name: &str) -> PathBuf {
     }
     let done = cargo.output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let file = directory.join(name);
-    assert!(file.is_file(), "cargo built no {}", file.display());
-    file
 }

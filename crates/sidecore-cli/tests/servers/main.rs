@@ -1,6 +1,7 @@
 //! Servers and tools as Debian packages them, with their keys in the service: real programs, unmodified, on free ports.
 
 mod debian;
+mod debian13;
 mod guides;
 mod handshake;
 mod library;

@@ -11,7 +11,7 @@ pub(crate) const BOUND: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Every program that these tests run, and the Debian package that has it.
-const PACKAGES: [(&str, &str); 31] = [
+const PACKAGES: [(&str, &str); 32] = [
     ("openssl", "openssl"),
     ("nginx", "nginx-light"),
     ("haproxy", "haproxy"),
@@ -42,13 +42,19 @@ const PACKAGES: [(&str, &str); 31] = [
     ("dovecot", "dovecot-imapd"),
     ("setpriv", "util-linux"),
     ("install", "coreutils"),
+    ("dpkg-query", "dpkg"),
     ("/usr/bin/python3", "python3"),
 ];
 
+/// The Debian packages that have it.
+pub(crate) fn package_of(name: &str) -> &'static str {
+    let package = PACKAGES.iter().find(|(program, _)| *program == name).map(|(_, package)| package);
+    package.unwrap_or_else(|| panic!("{name}: add it to PACKAGES"))
+}
+
 /// The program, or the end of the test with the line that installs what is missing.
 pub(crate) fn program(name: &str) -> Command {
-    let package = PACKAGES.iter().find(|(program, _)| *program == name).map(|(_, package)| package);
-    let package = package.unwrap_or_else(|| panic!("{name}: add it to PACKAGES"));
+    let package = package_of(name);
     let path = found(name).unwrap_or_else(|| panic!("{name} is missing; run: sudo apt-get install {package}"));
     let mut command = Command::new(path);
     // What the tests' own environment says about OpenSSL is not for programs that have not been told.

@@ -44,6 +44,19 @@ pub(super) struct Seen<T = String> {
 }
 
 impl<T> Seen<T> {
+    pub(super) fn each_ref(&self) -> Seen<&T> {
+        Seen {
+            works: &self.works,
+            restart: &self.restart,
+            deleted: &self.deleted,
+            said_deleted: &self.said_deleted,
+            away: &self.away,
+            said_away: &self.said_away,
+            certificate_first: &self.certificate_first,
+            key_first: &self.key_first,
+        }
+    }
+
     pub(super) fn map<U>(self, of: impl Fn(T) -> U) -> Seen<U> {
         Seen {
             works: of(self.works),

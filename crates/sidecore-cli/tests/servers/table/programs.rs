@@ -1,14 +1,15 @@
 //! The programs of the table: their files without the lines of the page, and how each is started and asked.
 
 /// A program. In its files and its command `@directory@`, `@port@`, `@user@` and `@lines@` stand for what a test makes.
-pub(super) struct Program {
+#[derive(Clone, Copy)]
+pub(crate) struct Program {
     pub(super) name: &'static str,
     /// Whoever uses the key.
     pub(super) user: &'static str,
     pub(super) files: &'static [(&'static str, &'static str)],
     /// What is done once before it is started.
     pub(super) first: &'static [&'static [&'static str]],
-    pub(super) command: &'static [&'static str],
+    pub(crate) command: &'static [&'static str],
     /// Whether it is started as its user, and not as root.
     pub(super) as_user: bool,
     /// What `openssl s_client` is told beside the port.
@@ -21,7 +22,7 @@ pub(super) struct Program {
 const SIMPLE: Program =
     Program { name: "", user: "www-data", files: &[], first: &[], command: &[], as_user: false, asked: &[], log: None };
 
-pub(super) const PROGRAMS: [Program; 11] = [
+pub(crate) const PROGRAMS: [Program; 11] = [
     Program {
         name: "nginx",
         files: &[("nginx.conf", include_str!("nginx.conf"))],
@@ -107,3 +108,7 @@ pub(super) const PROGRAMS: [Program; 11] = [
         ..SIMPLE
     },
 ];
+
+/// The files of programs that have others on Debian 13.
+pub(super) const DEBIAN_13_FILES: [(&str, &[(&str, &str)]); 1] =
+    [("Dovecot", &[("dovecot.conf", include_str!("dovecot-2.4.conf"))])];
