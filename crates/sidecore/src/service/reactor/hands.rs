@@ -400,8 +400,8 @@ impl Host for Hands {
         counters.set(SidecoreCounter::Rounds, house.rounds);
         counters.set(SidecoreCounter::Lanes, house.lanes as u64);
         counters.set(SidecoreCounter::DormantLanes, house.dormant as u64);
-        for (number, device) in self.devices.iter().enumerate() {
-            device.publish(house.dispatch, number, self.losses[number]);
+        for (number, (device, loss)) in self.devices.iter().zip(&self.losses).enumerate() {
+            device.publish(house.dispatch, number, *loss);
         }
         self.publish_tally();
     }
