@@ -9,6 +9,7 @@ use sidecore::service::Service;
 use skipped::skipped;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -114,6 +115,24 @@ fn an_interrupt_before_the_first_row_leaves_files_as_they_were() {
     assert_eq!(bench.wait().unwrap().code(), Some(130));
     assert!(last.contains("files are as they were"), "{last}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+}
+
+#[test]
+fn a_scenario_that_fails_leaves_the_rows_of_those_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let nginx = folder.path().join("nginx");
+    fs::write(&nginx, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&nginx, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let file = folder.path().join("rows.json");
+    let mut bench = command();
+    bench.args(["bench", "crypto", "nginx", "--quick", "--op", "rsa-2048-sign", "--json"]).arg(&file).env("PATH", path);
+    let output = bench.output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.lines().last().unwrap().starts_with("sidecore: nginx does not listen"), "{said}");
+    assert!(rows(&file).iter().any(|row| row["scenario"] == "crypto" && row["op"] == "rsa-2048-sign"));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("what comes after it was not measured"));
 }
 
 #[test]

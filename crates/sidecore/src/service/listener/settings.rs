@@ -13,6 +13,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type Outcome = Result<(), String>;
+/// A setting, and as it was asked for.
+type Request<'t> = (Setting, &'t str);
 
 /// Why settings are not in force.
 #[derive(Debug)]
@@ -37,8 +39,6 @@ impl From<String> for NotSet {
         Self::AtAll(why.into())
     }
 }
-/// A setting, and as it was asked for.
-type Request<'t> = (Setting, &'t str);
 
 impl Listener {
     /// Carries out settings, all of them or none: what may be refused is looked at before anything is changed, and what may
