@@ -1,10 +1,12 @@
 //! Policies: an enum per family, the time and an event in, a decision out.
 //!
 //! [`notify`] says how a hop waits and is woken, [`balance`] which device gets a request, [`order`] in which order it does
-//! them, [`admission`] whose request is next, [`rate`] how often something is told that happens too often.
+//! them, [`gather`] when one that does several at once begins, [`admission`] whose request is next, [`rate`] how often
+//! something is told that happens too often.
 
 pub mod admission;
 pub mod balance;
+pub mod gather;
 pub mod notify;
 pub mod order;
 pub mod rate;

@@ -426,6 +426,8 @@ pub(crate) enum Scenario {
     Keys,
     /// TLS handshakes of nginx with its key in a file and in the service; not among all
     Nginx,
+    /// Private operations of several clients side by side on one core; not among all
+    Batch,
     /// Small messages over TCP and UDP, by an unmodified program; not among all
     Sockets,
     /// The network laboratory against iperf3, netperf, neper, sockperf and `NetPIPE` on the same path; not among all

@@ -1,6 +1,7 @@
 //! `sidecore bench`: measures here, against baselines in the same run, and shows rows as tables, pages and files.
 
 mod balance;
+mod batch;
 mod calibrate;
 pub(crate) mod client;
 mod crew;
@@ -57,7 +58,7 @@ const SERVICES: Option<&str> = Some("it places services of its own on cores");
 const NO_SERVICE: Option<&str> = Some("it is not about a service of keys");
 
 /// In their order.
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     Part { scenario: Scenario::Lane, name: "lane", measure: lane::measure, ops: Vec::new, alone: None },
     Part { scenario: Scenario::Crypto, name: "crypto", measure: crypto::measure, ops: crypto::ops, alone: None },
     Part { scenario: Scenario::Ocf, name: "ocf", measure: ocf::measure, ops: Vec::new, alone: WAITS },
@@ -66,6 +67,7 @@ const PARTS: [Part; 11] = [
     Part { scenario: Scenario::Scaling, name: "scaling", measure: scaling::measure, ops: Vec::new, alone: SERVICES },
     Part { scenario: Scenario::Keys, name: "keys", measure: keys::measure, ops: keys::ops, alone: None },
     Part { scenario: Scenario::Nginx, name: "nginx", measure: nginx::measure, ops: nginx::ops, alone: SERVICES },
+    Part { scenario: Scenario::Batch, name: "batch", measure: batch::measure, ops: batch::ops, alone: SERVICES },
     Part {
         scenario: Scenario::Sockets,
         name: "sockets",

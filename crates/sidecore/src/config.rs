@@ -147,9 +147,9 @@ pub struct DeviceConfig {
     pub kind: DeviceKind,
     /// Number of the one sidecore that has it; default: each has one of its own.
     pub sidecore: Option<usize>,
-    /// Worker: the core it is tied to.
+    /// Worker and batch: the core it is tied to.
     pub cpu: Option<usize>,
-    /// Worker: nothing else runs on that core, so it may spin.
+    /// Worker and batch: nothing else runs on that core, so it may spin.
     #[serde(default)]
     pub owned: bool,
     /// Most requests that it holds at a time.
@@ -163,6 +163,10 @@ pub struct DeviceConfig {
     /// Emulated: additional time of each input byte, ns.
     #[serde(default)]
     pub per_byte_ns: f64,
+    /// Batch: one result in so many batches is disturbed before it is checked, to see that it does not leave and that the
+    /// alarm is heard; 0: none.
+    #[serde(default)]
+    pub disturb: u32,
     /// Remote: the farm whose key servers it asks.
     pub farm: Option<String>,
     /// Remote: the user whose process may be its gateway, beside root and the service's own, by number or name.
@@ -183,6 +187,8 @@ pub enum DeviceKind {
     Worker,
     /// Computes the true result and returns it when the modelled device would.
     Emulated,
+    /// A worker that does requests of several clients side by side, where that is faster.
+    Batch,
     /// Services on other machines that have the keys: there as long as a gateway is connected.
     Remote,
 }
@@ -217,12 +223,18 @@ impl Default for NotifyConfig {
 }
 
 impl DeviceKind {
+    /// Whether it is a thread with a core of its own.
+    pub fn has_place(self) -> bool {
+        matches!(self, Self::Worker | Self::Batch)
+    }
+
     /// Name in the file and in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Inline => "inline",
             Self::Worker => "worker",
             Self::Emulated => "emulated",
+            Self::Batch => "batch",
             Self::Remote => "remote",
         }
     }
@@ -260,6 +272,7 @@ impl DeviceConfig {
             weight: None,
             fixed_ns: 0,
             per_byte_ns: 0.0,
+            disturb: 0,
             farm: None,
             user: None,
             ops: Vec::new(),
@@ -274,6 +287,11 @@ impl DeviceConfig {
     /// A device that takes `fixed_ns` for each request and `per_byte_ns` for each input byte.
     pub fn emulated(name: &str, fixed_ns: u64, per_byte_ns: f64) -> Self {
         Self { kind: DeviceKind::Emulated, fixed_ns, per_byte_ns, ..Self::inline(name) }
+    }
+
+    /// A worker that does several requests side by side, on that core if one is given. `owned`: it may spin there.
+    pub fn batch(name: &str, cpu: Option<usize>, owned: bool) -> Self {
+        Self { kind: DeviceKind::Batch, ..Self::worker(name, cpu, owned) }
     }
 
     /// Other machines of that farm, for keys that they have.
@@ -458,6 +476,9 @@ impl DeviceConfig {
         })?;
         require(is_remote || self.user.is_none(), || {
             format!("device {name:?}: user names whose process is the gateway of a remote device: leave it out")
+        })?;
+        require(self.kind == DeviceKind::Batch || self.disturb == 0, || {
+            format!("device {name:?}: disturb is a drill for devices of kind = \"batch\": leave it out")
         })?;
         within("device.depth", self.depth, 1, 4096)?;
         within("device.weight", self.weight.unwrap_or(1), 1, 1000)?;

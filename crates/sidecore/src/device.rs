@@ -1,11 +1,12 @@
 //! Devices: who does the work that a sidecore was asked for.
 //!
 //! A [`Port`] is the sidecore's end of a device. `inline` has none: the sidecore does the work at once, in the middle of
-//! its own loop. `worker` is a thread behind two wait-free queues, `emulated` a clock behind which true results wait, `remote` a
-//! process that has the work done by other machines.
+//! its own loop. `worker` is a thread behind two wait-free queues, `batch` one that does several requests side by side,
+//! `emulated` a clock behind which true results wait, `remote` a process that has the work done by other machines.
 //!
 //! A device that dies takes its requests with it; the sidecore keeps what it needs to replay each of them elsewhere.
 
+mod batch;
 mod emulated;
 mod remote;
 mod worker;
@@ -32,6 +33,19 @@ pub(crate) struct Request {
     pub(crate) session: Arc<Session>,
     pub(crate) memory: Arc<LaneMemory>,
     pub(crate) submission: Submission,
+}
+
+/// What was done side by side so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batches {
+    /// Batches.
+    pub(crate) begun: u64,
+    /// Requests in them.
+    pub(crate) requests: u64,
+    /// Batches of as many as the device does at its highest rate.
+    pub(crate) full: u64,
+    /// Results that did not verify.
+    pub(crate) wrong: u64,
 }
 
 /// The sidecore's end of a device. What a device has no use for does nothing.
@@ -72,6 +86,11 @@ pub(crate) trait Port: Debug {
 
     /// The device is dead and its requests are elsewhere.
     fn forget(&mut self) {}
+
+    /// What a device that does several requests side by side has done; `None` for others.
+    fn batches(&self) -> Option<Batches> {
+        None
+    }
 
     /// Changes how the device waits and when it wakes its sidecore.
     fn set_notify(&self, _to_device: Notify, _from_device: Notify) {}

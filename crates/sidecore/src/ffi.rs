@@ -12,6 +12,7 @@ pub(crate) mod hash;
 pub(crate) mod keyfile;
 pub(crate) mod operation;
 pub(crate) mod pkey;
+mod rsa;
 
 use std::ffi::c_int;
 use std::marker::PhantomData;

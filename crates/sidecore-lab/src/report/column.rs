@@ -145,6 +145,8 @@ columns! {
     Cpus = Column { header: "CPUs", ..set("cpus", 0, plain) };
     /// Operations that each client has in flight at a time.
     Jobs = set("jobs", 0, plain);
+    /// Requests in flight for a device that does several side by side.
+    Fill = set("fill", 0, plain);
     /// Size of a message in bytes.
     Size = set("size", 0, |size| bytes(size as u64));
     /// What each access to a register of the link cost, us.
@@ -283,6 +285,10 @@ columns! {
     WakeupsSaved = found("wakeups_saved", "saved", 8, More, |saved| count(saved as u64));
     /// Messages that a service moves by one system call.
     PerSend = found("messages_per_send", "per send", 4, More, digits);
+    /// Requests in a batch that a device did side by side.
+    PerBatch = found("per_batch", "per batch", 4, Depends, digits);
+    /// Share of the batches with as many as the device does at its highest rate.
+    FullBatches = found("full_batches", "full", 4, Depends, percent);
     /// Share of a program's messages that go through rings.
     RingShare = found("ring_share", "by ring", 6, Depends, percent);
     /// What others found of an effect, in its unit.

@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 26] = [
+const KNOWN: [(&str, &str, &str); 28] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -63,6 +63,17 @@ const KNOWN: [(&str, &str, &str); 26] = [
         "Keys: against what is packaged today",
         "One process that signs with a key that it does not have: through the provider, and through \
          PKCS#11 with SoftHSM 2 behind p11-kit's remoting.",
+    ),
+    (
+        "batch",
+        "Batch: private operations side by side",
+        "Operations a second of client processes with one request in flight each, on one core that does them side by side, \
+         against the same core with one after another.",
+    ),
+    (
+        "batch-open",
+        "Batch: random arrivals",
+        "Latency of requests that come at random times, at a share of what the batch device does at most. Down is better.",
     ),
     (
         "sockets",

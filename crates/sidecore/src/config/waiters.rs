@@ -1,6 +1,6 @@
 //! Who waits at each hop, and why a policy that spins parks there.
 
-use super::{Config, DeviceKind, Sidecores};
+use super::{Config, Sidecores};
 use serde::{Deserialize, Serialize};
 use sidecore_core::policy::notify::Notify;
 
@@ -44,7 +44,7 @@ impl Waiters {
             [] => vec![Place::new(None, *owned)],
             cpus => cpus.iter().map(|cpu| Place::new(Some(*cpu), *owned)).collect(),
         };
-        let workers = config.devices.iter().filter(|device| device.kind == DeviceKind::Worker);
+        let workers = config.devices.iter().filter(|device| device.kind.has_place());
         let workers: Vec<Place> = workers.map(|device| Place::new(device.cpu, device.owned)).collect();
         let is_tied = |cpu: &&usize| sidecores.iter().chain(&workers).any(|place| place.cpu == Some(**cpu));
         let left = allowed.len() - allowed.iter().filter(is_tied).count();

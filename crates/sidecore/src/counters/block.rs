@@ -188,7 +188,8 @@ impl DeviceBlock {
     /// Begins anew for an active device of this name and kind, of which 32 bytes each are kept, on that sidecore. Only a
     /// worker has a place of its own.
     pub fn open(&self, name: &str, sidecore: u32, kind: &str, place: Place) {
-        let worker = (kind == DeviceKind::Worker.name()).then_some(place);
+        let has_place = [DeviceKind::Worker, DeviceKind::Batch].iter().any(|of_place| of_place.name() == kind);
+        let worker = has_place.then_some(place);
         self.begin(&DeviceAbout { name: cut(name, NAME), kind: cut(kind, NAME), sidecore, worker });
     }
 

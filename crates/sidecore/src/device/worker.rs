@@ -5,7 +5,10 @@
 //! elsewhere. Between passing the gate and queueing the reply a worker does not die of its own; if it is found dead
 //! there all the same, that one request is not replayed, because its input may have been overwritten in place.
 
-use super::{Port, Request};
+mod gathered;
+
+use super::batch::{Counts, Gathering};
+use super::{Batches, Port, Request};
 use crate::config::Place;
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::service::ParkTimes;
@@ -16,6 +19,7 @@ use sidecore_core::gate::Gate;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Moderator, Notify, Ring, Wait, WaitLoop, Waiter};
 use sidecore_core::policy::order::Schedule;
+use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
 use std::io;
@@ -32,6 +36,8 @@ const POLLS: u32 = 32;
 #[derive(Debug)]
 pub(crate) struct WorkerOptions {
     pub(crate) name: String,
+    /// It does several requests side by side; disturbs one result in so many batches, or none.
+    pub(crate) disturb: Option<u32>,
     pub(crate) place: Place,
     /// Where it runs if it is tied to no core.
     pub(crate) free: Vec<usize>,
@@ -50,6 +56,7 @@ struct Shared {
     worker_armed: AtomicU64,
     sidecore_armed: AtomicU64,
     gate: Gate,
+    batches: Counts,
     killed: AtomicBool,
     to_device: AtomicU64,
     from_device: AtomicU64,
@@ -61,6 +68,7 @@ pub(crate) struct Worker {
     requests: Producer<(Ticket, Request)>,
     replies: Consumer<(Reply, Request)>,
     shared: Arc<Shared>,
+    gathers: bool,
     thread: JoinHandle<()>,
 }
 
@@ -72,24 +80,29 @@ impl Worker {
         let (their_replies, replies) = RingBuffer::new(depth);
         let shared = Arc::new(Shared::default());
         shared.set_notify(options.to_device, options.from_device);
-        let theirs = shared.clone();
+        let (theirs, gathers) = (shared.clone(), options.disturb.is_some());
         let name = format!("sidecore-{}", options.name);
         let thread = thread::Builder::new().name(name).spawn(move || {
             let mut waiter = Waiter::new(options.to_device, options.park.cost, options.place.may_spin);
             waiter.set_wake_time(options.park.wake);
             let of_loop = Loop {
                 requests: their_requests,
-                replies: their_replies,
+                answers: Answers {
+                    replies: their_replies,
+                    shared: theirs.clone(),
+                    moderator: Moderator::new(options.from_device),
+                    sidecore: options.sidecore.clone(),
+                },
                 shared: theirs,
+                gathering: None,
                 scratch: Scratch::new(options.max_request),
                 waits: WaitLoop::new(waiter),
-                moderator: Moderator::new(options.from_device),
                 words: (0, 0),
                 options,
             };
             of_loop.run();
         })?;
-        Ok(Self { requests, replies, shared, thread })
+        Ok(Self { requests, replies, shared, gathers, thread })
     }
 }
 
@@ -150,6 +163,10 @@ impl Port for Worker {
         (self.requests, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
     }
 
+    fn batches(&self) -> Option<Batches> {
+        self.gathers.then(|| self.shared.batches.read())
+    }
+
     fn set_notify(&self, to_device: Notify, from_device: Notify) {
         self.shared.set_notify(to_device, from_device);
         self.thread.thread().unpark();
@@ -182,12 +199,21 @@ impl Shared {
 struct Loop {
     options: WorkerOptions,
     requests: Consumer<(Ticket, Request)>,
-    replies: Producer<(Reply, Request)>,
+    answers: Answers,
     shared: Arc<Shared>,
     scratch: Scratch,
     waits: WaitLoop,
-    moderator: Moderator,
     words: (u64, u64),
+    /// Of a device that does several requests side by side.
+    gathering: Option<Gathering>,
+}
+
+/// Where results go.
+struct Answers {
+    replies: Producer<(Reply, Request)>,
+    shared: Arc<Shared>,
+    moderator: Moderator,
+    sidecore: Arc<OwnedFd>,
 }
 
 impl Loop {
@@ -198,6 +224,7 @@ impl Loop {
             None => cpu::limit(&self.options.free),
         };
         cpu::precise_sleep();
+        self.gathering = self.options.disturb.map(Gathering::measured);
         while self.step().is_some() {}
         // Whoever takes the requests over has parts of its own; these would keep the memory of lanes.
         while self.requests.pop().is_ok() {}
@@ -208,6 +235,11 @@ impl Loop {
         if self.shared.is_killed() {
             return None;
         }
+        if self.gathering.is_some() { self.gathered_step() } else { self.single_step() }
+    }
+
+    /// `None`: killed, or shut out.
+    fn single_step(&mut self) -> Option<()> {
         let Ok((ticket, request)) = self.requests.pop() else {
             self.idle();
             return Some(());
@@ -222,42 +254,14 @@ impl Loop {
     fn serve(&mut self, ticket: Ticket, request: Request) -> Option<()> {
         let start = clock::now();
         let result = compute(&request.session, &request.memory, &request.submission, &mut self.scratch);
-        if self.shared.is_killed() || !self.shared.gate.enter(ticket.to_word()) {
-            return None;
-        }
-        let outcome = result.map(|result| {
-            deliver(&request.memory, &request.submission, result);
-            result.len() as u32
-        });
-        let (now, urgent) = (clock::now(), request.submission.is_urgent());
-        let reply = Reply { ticket, outcome, took: now.saturating_sub(start) };
-        self.replies.push((reply, request)).ok()?;
-        self.shared.gate.leave();
-        let ring = self.moderator.completed(now, 1, urgent);
-        self.announce(ring);
-        Some(())
-    }
-
-    /// Rings the sidecore if it is time. Otherwise `idle` comes back to it.
-    fn announce(&mut self, ring: Ring) -> Option<Nanos> {
-        match ring {
-            Ring::Now => {
-                self.moderator.rung();
-                if Doorbell(&self.shared.sidecore_armed).must_wake() {
-                    wake::ring(&*self.options.sidecore);
-                }
-                None
-            }
-            Ring::At(time) => Some(time),
-            Ring::Nothing => None,
-        }
+        self.answers.answer(ticket, request, result, |now| now.saturating_sub(start))
     }
 
     fn idle(&mut self) {
         self.adopt_policies();
         let mut now = clock::now();
-        let ring = self.moderator.due(now);
-        let ring_at = self.announce(ring);
+        let ring = self.answers.moderator.due(now);
+        let ring_at = self.answers.announce(ring);
         loop {
             let found = !self.requests.is_empty() || self.shared.is_killed();
             match self.waits.next(now, found) {
@@ -296,7 +300,49 @@ impl Loop {
             self.waits.waiter.set_policy(notify);
         }
         if let Some(notify) = Notify::from_word(words.1) {
-            self.moderator.set_policy(notify);
+            self.answers.moderator.set_policy(notify);
+        }
+    }
+}
+
+impl Answers {
+    /// Writes a result to its lane, unless this worker was given up, and queues the reply. `took`: the time to be counted for it,
+    /// of the time now, ns. `None`: killed, or shut out.
+    fn answer(
+        &mut self,
+        ticket: Ticket,
+        request: Request,
+        result: Result<&[u8], Refusal>,
+        took: impl FnOnce(Nanos) -> Nanos,
+    ) -> Option<()> {
+        if self.shared.is_killed() || !self.shared.gate.enter(ticket.to_word()) {
+            return None;
+        }
+        let outcome = result.map(|result| {
+            deliver(&request.memory, &request.submission, result);
+            result.len() as u32
+        });
+        let (now, urgent) = (clock::now(), request.submission.is_urgent());
+        let reply = Reply { ticket, outcome, took: took(now) };
+        self.replies.push((reply, request)).ok()?;
+        self.shared.gate.leave();
+        let ring = self.moderator.completed(now, 1, urgent);
+        self.announce(ring);
+        Some(())
+    }
+
+    /// Rings the sidecore if it is time. Otherwise `idle` comes back to it.
+    fn announce(&mut self, ring: Ring) -> Option<Nanos> {
+        match ring {
+            Ring::Now => {
+                self.moderator.rung();
+                if Doorbell(&self.shared.sidecore_armed).must_wake() {
+                    wake::ring(&*self.sidecore);
+                }
+                None
+            }
+            Ring::At(time) => Some(time),
+            Ring::Nothing => None,
         }
     }
 }

@@ -26,6 +26,7 @@ mod xts;
 
 use std::fmt;
 
+use sidecore_batch::rsa;
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
 use sidecore_core::work::Reach;
 
@@ -173,6 +174,20 @@ impl Session {
         self.mechanism.run(op, head_len, input, output)
     }
 
+    /// Its key, if several requests for `op` can be done side by side. The first call makes that ready, which takes about as
+    /// long as a signature.
+    pub(crate) fn batched(&self, op: Op) -> Option<&rsa::Key> {
+        match op {
+            Op::Sign | Op::SignDigest => self.class(op).and_then(|_| self.mechanism.batched()),
+            _ => None,
+        }
+    }
+
+    /// What of this request is done side by side with others, as long as the key; `None`: it has to be done by itself.
+    pub(crate) fn prepare(&self, op: Op, input: &[u8], number: &mut [u8]) -> Option<()> {
+        self.mechanism.prepare(op, input, number)
+    }
+
     /// As [`run_sized`](Self::run_sized), straight from and to memory that a client may change meanwhile; `None` where this
     /// is not offered and the caller copies instead.
     ///
@@ -243,10 +258,13 @@ fn of_hash(hash: Hash) -> Result<(Algorithm, Algorithm), String> {
 fn heap_bytes(algorithm: Algorithm, scheme: &Scheme) -> u64 {
     let key = match algorithm {
         Algorithm::Noop | Algorithm::Sha256 | Algorithm::Sha384 | Algorithm::Sha512 => 0,
-        Algorithm::Rsa1024 | Algorithm::MlKem768 => 6 << 10,
-        Algorithm::Rsa2048 | Algorithm::Aes128Xts | Algorithm::Aes256Xts | Algorithm::TripleDesCbc => 8 << 10,
-        Algorithm::Rsa3072 => 10 << 10,
-        Algorithm::Rsa4096 => 12 << 10,
+        Algorithm::MlKem768 => 6 << 10,
+        Algorithm::Aes128Xts | Algorithm::Aes256Xts | Algorithm::TripleDesCbc => 8 << 10,
+        // With what batches make of an RSA key when they first use it.
+        Algorithm::Rsa1024 => 9 << 10,
+        Algorithm::Rsa2048 => 12 << 10,
+        Algorithm::Rsa3072 => 16 << 10,
+        Algorithm::Rsa4096 => 20 << 10,
         Algorithm::MlDsa65 => 14 << 10,
         _ => 2 << 10,
     };

@@ -6,8 +6,8 @@ use std::ptr::{null, null_mut};
 
 use aws_lc_sys as sys;
 
-use super::{context::Context, hash::table, pkey::PKey, succeeded};
-use crate::spec::{DecryptionPadding, Hash, SaltLength, SignaturePadding};
+use super::{context::Context, hash::table, pkey::PKey, rsa::salt_len, succeeded};
+use crate::spec::{DecryptionPadding, Hash, SignaturePadding};
 
 /// What an operation is told beside its key.
 pub(crate) enum Padding {
@@ -173,15 +173,10 @@ impl Padding {
                     SignaturePadding::Pss { mgf1, salt } | SignaturePadding::PssRaw { mgf1, salt },
                     hash,
                 ) => {
-                    let salt = match salt {
-                        SaltLength::Digest => -1,
-                        SaltLength::Any => -2,
-                        SaltLength::Bytes(bytes) => c_int::from(*bytes),
-                    };
                     sys::EVP_PKEY_CTX_set_signature_md(context, table(*hash)) == 1
                         && sys::EVP_PKEY_CTX_set_rsa_padding(context, sys::RSA_PKCS1_PSS_PADDING) == 1
                         && sys::EVP_PKEY_CTX_set_rsa_mgf1_md(context, table(*mgf1)) == 1
-                        && sys::EVP_PKEY_CTX_set_rsa_pss_saltlen(context, salt) == 1
+                        && sys::EVP_PKEY_CTX_set_rsa_pss_saltlen(context, salt_len(*salt)) == 1
                 }
                 Self::Decryption(DecryptionPadding::Pkcs1) => {
                     sys::EVP_PKEY_CTX_set_rsa_padding(context, sys::RSA_NO_PADDING) == 1

@@ -82,7 +82,8 @@ fn every_class(client: &mut Client) {
 
 #[test]
 fn every_class_is_done_right_by_each_kind_of_device() {
-    for device in [DeviceConfig::inline("d"), worker("d"), DeviceConfig::emulated("d", 2_000, 0.1)] {
+    let batch = DeviceConfig::batch("d", None, false);
+    for device in [DeviceConfig::inline("d"), worker("d"), batch, DeviceConfig::emulated("d", 2_000, 0.1)] {
         let service = service([device]);
         every_class(&mut connect(&service));
         assert_eq!(shares(&service, 2 * Class::COUNT as u64).len(), 1);

@@ -1,6 +1,7 @@
 //! Clients and a service in one test process or several, over real lanes.
 
 mod balance;
+mod batch;
 mod busy;
 mod checked;
 mod common;

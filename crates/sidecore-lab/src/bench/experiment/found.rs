@@ -104,6 +104,7 @@ impl Run {
             add(&mut own.by_ring, more.by_ring);
             add(&mut own.waits, more.waits);
             add(&mut own.lost, more.lost);
+            add(&mut own.batches, more.batches);
         }
     }
 
@@ -159,7 +160,11 @@ impl Run {
         let waits = self.counted.as_ref().and_then(|counted| counted.waits);
         let by_ring = self.counted.as_ref().and_then(|counted| counted.by_ring).map(|counts| counts.map(|n| n as f64));
         let lost = self.counted.as_ref().and_then(|counted| counted.lost).map(|counts| counts.map(|n| n as f64));
-        row.with(Key::ClientCpu, us_per_op(sum(|measured| measured.cpu_ns)))
+        let batches = self.counted.as_ref().and_then(|counted| counted.batches);
+        let batches = batches.filter(|[all, ..]| *all > 0).map(|counts| counts.map(|n| n as f64));
+        row.with(Key::PerBatch, batches.map(|[all, _, requests]| requests / all))
+            .with(Key::FullBatches, batches.map(|[all, full, _]| full / all))
+            .with(Key::ClientCpu, us_per_op(sum(|measured| measured.cpu_ns)))
             .with(Key::ServiceCpu, us_per_op(service))
             .with(Key::EmptyPolls, waits.map(|[polls, ..]| polls + sum(|measured| measured.empty_polls)))
             .with(Key::WakeupsSent, waits.map(|[_, sent, _]| sent))
@@ -195,6 +200,8 @@ pub(in crate::bench) struct Counted {
     by_ring: Option<[u64; 3]>,
     /// Datagrams that did not come, and all that were sent.
     lost: Option<[u64; 2]>,
+    /// Batches, full ones, and requests in them.
+    batches: Option<[u64; 3]>,
 }
 
 /// Adds what more was counted.
@@ -218,6 +225,11 @@ impl Counted {
     /// With so many datagrams that did not come, of so many that were sent.
     pub(in crate::bench) fn lost(self, lost: u64, all: u64) -> Self {
         Self { lost: Some([lost, all]), ..self }
+    }
+
+    /// With so many batches, full ones, and requests in them.
+    pub(in crate::bench) fn batches(self, counts: [u64; 3]) -> Self {
+        Self { batches: Some(counts), ..self }
     }
 
     /// All that the service itself knows.

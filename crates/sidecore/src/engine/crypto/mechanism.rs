@@ -1,5 +1,6 @@
 //! What each family of algorithms gives a session, and the checks they share.
 
+use sidecore_batch::rsa;
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
 use crate::ffi::hash;
@@ -40,6 +41,17 @@ pub(super) trait Mechanism: Send + Sync {
     /// digest where [`digest`](Self::digest) makes one.
     fn fits(&self, _op: Op, _input: &[u8], _result: &[u8]) -> bool {
         true
+    }
+
+    /// Its key, if several requests of its kind can be done side by side.
+    fn batched(&self) -> Option<&rsa::Key> {
+        None
+    }
+
+    /// What of this request is done side by side with others: a number to be raised to the key's private exponent. `None`:
+    /// it has to be done by itself.
+    fn prepare(&self, _op: Op, _input: &[u8], _number: &mut [u8]) -> Option<()> {
+        None
     }
 
     /// Does it in shared memory, where this is safe and faster than copying.

@@ -4,7 +4,9 @@
 //! Without a hash of its own a session takes digests only, also to verify.
 
 use std::ops::RangeInclusive;
+use std::sync::OnceLock;
 
+use sidecore_batch::rsa;
 use sidecore_core::session::{Op, Refusal};
 
 use super::key::{self, Key};
@@ -48,6 +50,8 @@ struct Signatures {
     digest: RangeInclusive<usize>,
     /// Length of the longest signature, in bytes.
     longest: usize,
+    /// The key for batches, made when it is first used for one: that takes about as long as a signature.
+    batched: OnceLock<Option<Box<rsa::Key>>>,
 }
 
 pub(super) fn rsa(padding: SignaturePadding, hash: Hash, key: &KeyMaterial) -> Result<Opened, String> {
@@ -93,7 +97,8 @@ fn open(key: Key, padding: Padding, signs: Signs, digest: RangeInclusive<usize>)
     let Key { algorithm, pkey, private } = key;
     let ops = if private { signs.ops() } else { &[Op::Verify] };
     let longest = pkey.len();
-    Opened { algorithm, ops, mechanism: Box::new(Signatures { key: pkey, padding, signs, digest, longest }) }
+    let signatures = Signatures { key: pkey, padding, signs, digest, longest, batched: OnceLock::new() };
+    Opened { algorithm, ops, mechanism: Box::new(signatures) }
 }
 
 fn shortest_salt(salt: SaltLength, hash: Hash) -> usize {
@@ -136,6 +141,19 @@ impl Mechanism for Signatures {
                 hash::digest(hash, message.into(), made);
                 Some(hash.len())
             }
+            _ => None,
+        }
+    }
+
+    fn batched(&self) -> Option<&rsa::Key> {
+        self.batched.get_or_init(|| self.key.batched().map(Box::new)).as_deref()
+    }
+
+    fn prepare(&self, op: Op, input: &[u8], number: &mut [u8]) -> Option<()> {
+        let mut made = [0; hash::MAX_LEN];
+        let digest = self.digest(op, input, &mut made).map(|len| &made[..len]);
+        match op {
+            Op::Sign | Op::SignDigest => self.key.encode(&self.padding, digest.unwrap_or(input), number),
             _ => None,
         }
     }

@@ -57,6 +57,12 @@ impl Device {
         }
         self.counters.set(DeviceCounter::InFlight, u64::from(load.in_flight));
         self.counters.set(DeviceCounter::BacklogNs, load.backlog);
+        if let Some(batches) = self.port.as_ref().and_then(|port| port.batches()) {
+            self.counters.set(DeviceCounter::Batches, batches.begun);
+            self.counters.set(DeviceCounter::Gathered, batches.requests);
+            self.counters.set(DeviceCounter::FullBatches, batches.full);
+            self.counters.set(DeviceCounter::WrongResults, batches.wrong);
+        }
     }
 }
 
@@ -161,9 +167,10 @@ impl Reactor {
         let max_request = self.hands.setup.config.limits.max_request_bytes;
         match config.kind {
             DeviceKind::Inline => Ok((None, self.hands.setup.calibration.rates(|here, _| here))),
-            DeviceKind::Worker => {
+            DeviceKind::Worker | DeviceKind::Batch => {
                 let worker = Worker::start(WorkerOptions {
                     name: config.name.clone(),
+                    disturb: (config.kind == DeviceKind::Batch).then_some(config.disturb),
                     place: place(config),
                     free: self.hands.free.clone(),
                     depth: config.depth,

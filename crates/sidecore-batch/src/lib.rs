@@ -1,0 +1,16 @@
+//! Crypto of several clients side by side in the lanes of one SIMD unit.
+//!
+//! A core has wide multipliers which one operation of one client cannot fill. Several operations of the same kind can: each
+//! takes lanes of its own, and each instruction works on all of them. Keys may differ from lane to lane.
+//!
+//! This crate computes and decides nothing: it knows no queue, no clock and no client. No branch and no address depends on a
+//! secret.
+
+#[cfg(target_arch = "x86_64")]
+mod lanes;
+mod number;
+pub mod rsa;
+mod sys;
+
+/// Operations that one call does side by side, at most.
+pub const MOST: usize = 8;

@@ -1,0 +1,176 @@
+//! Units as values that exist only where the machine has them: calls into code for their instructions are sound then.
+
+#[cfg(target_arch = "x86_64")]
+use crate::MOST;
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::{Modulus, POWERS, Unit, Work, fma, ifma};
+#[cfg(target_arch = "x86_64")]
+use crate::number::Radix;
+
+/// Four lanes of doubles: AVX2 and FMA.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fma(());
+
+/// Eight lanes of 52 bits: AVX-512 with IFMA.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ifma(());
+
+impl Fma {
+    /// Where this machine has it.
+    pub(crate) fn here() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+            return Some(Self(()));
+        }
+        None
+    }
+}
+
+impl Ifma {
+    /// Where this machine has it.
+    pub(crate) fn here() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512ifma") {
+            return Some(Self(()));
+        }
+        None
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Unit for Fma {
+    const LANES: usize = 4;
+    const RADIX: Radix = fma::RADIX;
+    type Digit = fma::Digit;
+    type Column = fma::Column;
+
+    fn zero(self) -> (Self::Digit, Self::Column) {
+        // SAFETY: a value of this type is only made where the machine has the features.
+        unsafe { fma::zero() }
+    }
+
+    fn load<const N: usize>(self, numbers: [&[u64]; MOST]) -> [Self::Digit; N] {
+        // SAFETY: as above.
+        unsafe { fma::load(numbers) }
+    }
+
+    fn lane<const N: usize>(self, number: &[Self::Digit; N], lane: usize, digits: &mut [i64]) {
+        // SAFETY: as above.
+        unsafe { fma::lane(number, lane, digits) }
+    }
+
+    fn square<const N: usize>(
+        self,
+        x: &mut [Self::Digit; N],
+        modulus: &Modulus<Self::Digit, N>,
+        work: &mut Work<Self::Digit, Self::Column, N>,
+    ) {
+        // SAFETY: as above.
+        unsafe { fma::square(x, modulus, work) }
+    }
+
+    fn multiply<const N: usize>(
+        self,
+        x: &mut [Self::Digit; N],
+        y: &[Self::Digit; N],
+        modulus: &Modulus<Self::Digit, N>,
+        work: &mut Work<Self::Digit, Self::Column, N>,
+    ) {
+        // SAFETY: as above.
+        unsafe { fma::multiply(x, y, modulus, work) }
+    }
+
+    fn divide<const N: usize>(
+        self,
+        x: &mut [Self::Digit; N],
+        modulus: &Modulus<Self::Digit, N>,
+        work: &mut Work<Self::Digit, Self::Column, N>,
+    ) {
+        // SAFETY: as above.
+        unsafe { fma::divide(x, modulus, work) }
+    }
+
+    fn sum<const N: usize>(self, x: &mut [Self::Digit; N], y: &[Self::Digit; N]) {
+        // SAFETY: as above.
+        unsafe { fma::sum(x, y) }
+    }
+
+    fn choose<const N: usize>(
+        self,
+        chosen: &mut [Self::Digit; N],
+        powers: &[[Self::Digit; N]; POWERS],
+        indices: [u8; MOST],
+    ) {
+        // SAFETY: as above.
+        unsafe { fma::choose(chosen, powers, indices) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Unit for Ifma {
+    const LANES: usize = 8;
+    const RADIX: Radix = ifma::RADIX;
+    type Digit = ifma::Digit;
+    type Column = ifma::Column;
+
+    fn zero(self) -> (Self::Digit, Self::Column) {
+        // SAFETY: a value of this type is only made where the machine has the features.
+        unsafe { ifma::zero() }
+    }
+
+    fn load<const N: usize>(self, numbers: [&[u64]; MOST]) -> [Self::Digit; N] {
+        // SAFETY: as above.
+        unsafe { ifma::load(numbers) }
+    }
+
+    fn lane<const N: usize>(self, number: &[Self::Digit; N], lane: usize, digits: &mut [i64]) {
+        // SAFETY: as above.
+        unsafe { ifma::lane(number, lane, digits) }
+    }
+
+    fn square<const N: usize>(
+        self,
+        x: &mut [Self::Digit; N],
+        modulus: &Modulus<Self::Digit, N>,
+        work: &mut Work<Self::Digit, Self::Column, N>,
+    ) {
+        // SAFETY: as above.
+        unsafe { ifma::square(x, modulus, work) }
+    }
+
+    fn multiply<const N: usize>(
+        self,
+        x: &mut [Self::Digit; N],
+        y: &[Self::Digit; N],
+        modulus: &Modulus<Self::Digit, N>,
+        work: &mut Work<Self::Digit, Self::Column, N>,
+    ) {
+        // SAFETY: as above.
+        unsafe { ifma::multiply(x, y, modulus, work) }
+    }
+
+    fn divide<const N: usize>(
+        self,
+        x: &mut [Self::Digit; N],
+        modulus: &Modulus<Self::Digit, N>,
+        work: &mut Work<Self::Digit, Self::Column, N>,
+    ) {
+        // SAFETY: as above.
+        unsafe { ifma::divide(x, modulus, work) }
+    }
+
+    fn sum<const N: usize>(self, x: &mut [Self::Digit; N], y: &[Self::Digit; N]) {
+        // SAFETY: as above.
+        unsafe { ifma::sum(x, y) }
+    }
+
+    fn choose<const N: usize>(
+        self,
+        chosen: &mut [Self::Digit; N],
+        powers: &[[Self::Digit; N]; POWERS],
+        indices: [u8; MOST],
+    ) {
+        // SAFETY: as above.
+        unsafe { ifma::choose(chosen, powers, indices) }
+    }
+}

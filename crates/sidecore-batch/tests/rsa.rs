@@ -1,0 +1,135 @@
+//! The batched private operation against AWS-LC's signatures.
+
+use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::{digest, signature};
+use sidecore_batch::MOST;
+use sidecore_batch::rsa::{self, Job, Key, Parts, Unit};
+
+/// What PKCS#1 v1.5 puts before a digest of SHA-256.
+const DIGEST_INFO: [u8; 19] =
+    [0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20];
+
+struct Pair {
+    theirs: signature::RsaKeyPair,
+    ours: Key,
+}
+
+/// The integers of a private key in DER, one after another, without leading zeros.
+fn integers(mut der: &[u8]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    while let [tag, first, rest @ ..] = der {
+        let long = if *first < 0x80 { 0 } else { usize::from(*first & 0x7f) };
+        let len = rest[..long].iter().fold(0, |len, byte| len << 8 | usize::from(*byte));
+        let len = if long == 0 { usize::from(*first) } else { len };
+        let (content, after) = rest[long..].split_at(len);
+        match *tag {
+            0x02 => found.push(content.iter().skip_while(|byte| **byte == 0).copied().collect()),
+            0x30 | 0x04 => found.extend(integers(content)),
+            _ => {}
+        }
+        der = after;
+    }
+    found
+}
+
+fn padded(number: &[u8], len: usize) -> Vec<u8> {
+    [vec![0; len - number.len()], number.to_vec()].concat()
+}
+
+fn pair(size: KeySize, unit: Unit) -> Pair {
+    let theirs = signature::RsaKeyPair::generate(size).unwrap();
+    let der = AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'_>>::as_der(&theirs).unwrap();
+    // Two versions, then n e d p q dp dq qinv.
+    let numbers = integers(der.as_ref());
+    let [_, _, n, e, _, half @ ..] = &numbers[..] else { panic!("not a key: {} numbers", numbers.len()) };
+    assert_eq!(*e, [1, 0, 1]);
+    let half: Vec<Vec<u8>> = half.iter().map(|number| padded(number, n.len() / 2)).collect();
+    let parts =
+        Parts { modulus: n, primes: [&half[0], &half[1]], exponents: [&half[2], &half[3]], coefficient: &half[4] };
+    let ours = Key::of_unit(&parts, unit).unwrap();
+    Pair { theirs, ours }
+}
+
+fn encoded(message: &[u8], len: usize) -> Vec<u8> {
+    let tail = [&[0][..], &DIGEST_INFO, digest::digest(&digest::SHA256, message).as_ref()].concat();
+    [&[0, 1][..], &vec![0xff; len - 2 - tail.len()], &tail].concat()
+}
+
+fn signed(pair: &Pair, message: &[u8]) -> Vec<u8> {
+    let mut signature = vec![0; pair.ours.modulus_len()];
+    pair.theirs.sign(&signature::RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).unwrap();
+    signature
+}
+
+/// Those of this machine.
+fn units() -> Vec<Unit> {
+    let (here, missing): (Vec<Unit>, Vec<Unit>) = Unit::ALL.into_iter().partition(|unit| unit.is_here());
+    println!("units: {here:?}; this machine lacks {missing:?}");
+    here
+}
+
+/// Signs at each fill with these keys, one of the jobs disturbed or none; returns nothing and fails on any difference.
+fn compare(pairs: &[Pair], disturbed: Option<usize>) {
+    let len = pairs[0].ours.modulus_len();
+    for fill in 1..=MOST {
+        let messages: Vec<[u8; 2]> = (0..fill).map(|at| [fill as u8, at as u8]).collect();
+        let inputs: Vec<Vec<u8>> = messages.iter().map(|message| encoded(message, len)).collect();
+        let mut outputs = vec![vec![7; len]; fill];
+        let mut jobs: Vec<Job<'_>> = (inputs.iter().zip(&mut outputs).enumerate())
+            .map(|(at, (input, output))| Job {
+                key: &pairs[at % pairs.len()].ours,
+                input,
+                output,
+                good: false,
+                disturb: disturbed == Some(at),
+            })
+            .collect();
+        assert!(rsa::private(&mut jobs), "this machine cannot");
+        let good: Vec<bool> = jobs.iter().map(|job| job.good).collect();
+        for (at, output) in outputs.iter().enumerate() {
+            let right = signed(&pairs[at % pairs.len()], &messages[at]);
+            let expected = if disturbed == Some(at) { vec![0; len] } else { right };
+            assert_eq!(*output, expected, "{len} bytes, fill {fill}, job {at}");
+            assert_eq!(good[at], disturbed != Some(at), "{len} bytes, fill {fill}, job {at}");
+        }
+    }
+}
+
+#[test]
+fn signatures_are_those_of_aws_lc_at_each_fill_with_mixed_keys() {
+    for unit in units() {
+        for size in [KeySize::Rsa2048, KeySize::Rsa3072, KeySize::Rsa4096] {
+            compare(&[pair(size, unit), pair(size, unit), pair(size, unit)], None);
+        }
+    }
+}
+
+#[test]
+fn a_wrong_power_in_one_lane_leaves_no_result_and_the_others_are_right() {
+    for unit in units() {
+        let pairs = [pair(KeySize::Rsa2048, unit), pair(KeySize::Rsa2048, unit)];
+        (0..MOST).for_each(|disturbed| compare(&pairs, Some(disturbed)));
+    }
+}
+
+#[test]
+fn numbers_that_are_no_key_are_none_and_those_that_do_not_belong_together_give_no_result() {
+    let number = vec![0xff; 128];
+    let parts = |half: usize, coefficient| Parts {
+        modulus: &[0xff; 256],
+        primes: [&number[..half], &number[..half]],
+        exponents: [&number[..half], &number[..half]],
+        coefficient,
+    };
+    assert!(Key::new(&parts(127, &number[..127])).is_none(), "primes too short");
+    assert!(Key::new(&Parts { modulus: &[0xfe; 256], ..parts(128, &number) }).is_none(), "an even modulus");
+    assert!(Key::new(&Parts { modulus: &[0xff; 128], ..parts(64, &number[..64]) }).is_some(), "RSA-1024");
+    let Some(key) = Key::new(&parts(128, &number)) else { panic!("a key in form") };
+    let (input, mut output) = ([1; 256], [1; 256]);
+    let mut jobs = [Job { key: &key, input: &input, output: &mut output, good: true, disturb: false }];
+    rsa::private(&mut jobs);
+    assert!(!jobs[0].good);
+    assert_eq!(output, [0; 256]);
+}

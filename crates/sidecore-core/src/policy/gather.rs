@@ -1,0 +1,242 @@
+//! When a device that does several requests side by side begins with those that it has.
+//!
+//! A batch takes little longer than one request until the device's lanes are full. So a device that is free begins with as
+//! many of the waiting requests as it does at its highest rate. If there are fewer, it waits for another only as long as
+//! that can save time, and only if the recent gaps between arrivals say that one will come in time:
+//!
+//! - full: as many wait as the device does at its highest rate;
+//! - urgent: one of them was marked so by its client;
+//! - due: the oldest waited for as long as another request would save, or for [`PATIENCE`] of what one alone takes;
+//! - alone: the next arrival is expected after that.
+//!
+//! While a batch is computed, the next one gathers by itself, so nothing is gained by waiting longer. The wait that this
+//! policy adds to a request is therefore at most one twentieth of what the request takes alone.
+
+use crate::time::Nanos;
+
+/// Requests that are done side by side, at most.
+pub const MOST: usize = 8;
+/// A request waits at most for one part in so many of what it takes alone.
+pub const PATIENCE: Nanos = 20;
+/// A larger batch is begun only if its rate is higher by one part in so many: a smaller one answers earlier.
+const WORTH: Nanos = 8;
+/// Weight of a new gap between arrivals is one in so many.
+const WINDOW: Nanos = 8;
+
+/// What is done with the requests that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// So many of them are begun with, the oldest first.
+    Now(usize),
+    /// They wait for others until then, ns.
+    At(Nanos),
+}
+
+/// Requests of one class: how long batches of them take, and how they arrive.
+#[derive(Clone, Debug)]
+pub struct Gather {
+    /// Of a batch of so many and one.
+    times: [Nanos; MOST],
+    /// Whether a batch of so many and one is done side by side; one after another otherwise.
+    together: [bool; MOST],
+    /// How many of so many and one that wait are begun with.
+    takes: [usize; MOST],
+    last: Option<Nanos>,
+    gap: Nanos,
+}
+
+impl Gather {
+    /// Batches of 1, 2, … requests took so long side by side, and a request by itself on an ordinary device `single`, ns.
+    pub fn new(measured: [Nanos; MOST], single: Nanos) -> Self {
+        let single = single.max(1);
+        let after_another = |fill: usize| single.saturating_mul(fill as Nanos + 1);
+        let together: [bool; MOST] = core::array::from_fn(|fill| measured[fill] < after_another(fill));
+        let times = core::array::from_fn(|fill| measured[fill].min(after_another(fill)).max(1));
+        let takes = core::array::from_fn(|waiting| best_of(&times, waiting));
+        Self { times, together, takes, last: None, gap: Nanos::MAX }
+    }
+
+    /// Whether any batch is done faster than one request after another.
+    pub fn pays(&self) -> bool {
+        self.together.contains(&true)
+    }
+
+    /// Whether so many are done side by side rather than one after another.
+    pub fn is_together(&self, fill: usize) -> bool {
+        fill.checked_sub(1).and_then(|at| self.together.get(at)).is_some_and(|together| *together)
+    }
+
+    /// What a batch of so many takes, ns.
+    pub fn time(&self, fill: usize) -> Nanos {
+        self.times[fill.clamp(1, MOST) - 1]
+    }
+
+    /// The fill at which the device does most requests a second.
+    pub fn full(&self) -> usize {
+        self.takes[MOST - 1]
+    }
+
+    /// The longest wait that this policy adds to a request, ns.
+    pub fn longest_wait(&self) -> Nanos {
+        self.times[0] / PATIENCE
+    }
+
+    /// A request arrived at that time, ns.
+    pub fn arrived(&mut self, now: Nanos) {
+        if let Some(last) = self.last.replace(now) {
+            let gap = now.saturating_sub(last);
+            self.gap = if self.gap == Nanos::MAX { gap } else { (self.gap * (WINDOW - 1) + gap) / WINDOW };
+            // A long silence says that the last gap was long, not how many centuries to come it weighs.
+            self.gap = self.gap.min(self.times[0].saturating_mul(WINDOW));
+        }
+    }
+
+    /// What is done at `now` with so many that wait, of which the oldest arrived at `oldest`, ns. The device is free.
+    pub fn decide(&self, now: Nanos, waiting: usize, oldest: Nanos, urgent: bool) -> Begin {
+        let begin = Begin::Now(self.takes[waiting.clamp(1, MOST) - 1]);
+        let full = self.full();
+        if urgent || waiting >= full {
+            return begin;
+        }
+        let until = oldest.saturating_add(self.saved(waiting).min(self.longest_wait()));
+        let next = self.last.map_or(Nanos::MAX, |last| last.saturating_add(self.gap));
+        if now >= until || next > until { begin } else { Begin::At(until) }
+    }
+
+    /// What the device saves if another request is done with so many rather than by itself, ns.
+    fn saved(&self, waiting: usize) -> Nanos {
+        (self.time(waiting) + self.times[0]).saturating_sub(self.time(waiting + 1))
+    }
+}
+
+/// The fill of the highest rate among those up to `waiting` and one.
+fn best_of(times: &[Nanos; MOST], waiting: usize) -> usize {
+    let mut best = 1;
+    for fill in 2..=waiting + 1 {
+        // fill / time > best / its time, by more than one part in WORTH.
+        let (left, right) = (fill as Nanos * times[best - 1], best as Nanos * times[fill - 1]);
+        if left > right + right / WORTH {
+            best = fill;
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four lanes: up to four take little longer than one.
+    const FOURS: [Nanos; MOST] = [200_000, 204_000, 206_000, 208_000, 400_000, 404_000, 406_000, 412_000];
+
+    fn busy() -> Gather {
+        let mut gather = Gather::new(FOURS, 210_000);
+        (0..20).for_each(|at| gather.arrived(at * 1000));
+        gather
+    }
+
+    #[test]
+    fn full_batches_and_urgent_requests_do_not_wait() {
+        let gather = busy();
+        assert_eq!(gather.full(), 4);
+        for (waiting, begun) in [(4, 4), (5, 4), (7, 4), (8, 4), (40, 4)] {
+            assert_eq!(gather.decide(19_000, waiting, 19_000, false), Begin::Now(begun));
+        }
+        for waiting in 1..4 {
+            assert_eq!(gather.decide(19_000, waiting, 19_000, true), Begin::Now(waiting));
+            assert_eq!(gather.decide(19_000, waiting, 19_000, false), Begin::At(29_000));
+        }
+    }
+
+    #[test]
+    fn the_oldest_waits_for_no_longer_than_the_bound() {
+        let gather = busy();
+        assert_eq!(gather.longest_wait(), 10_000);
+        for waited in 0..20_000 {
+            let begin = gather.decide(19_000 + waited, 2, 19_000, false);
+            assert_eq!(begin, if waited < 10_000 { Begin::At(29_000) } else { Begin::Now(2) });
+        }
+    }
+
+    #[test]
+    fn one_that_comes_alone_does_not_wait() {
+        let mut gather = Gather::new(FOURS, 210_000);
+        for at in 0..20 {
+            gather.arrived(at * 1_000_000);
+            assert_eq!(gather.decide(at * 1_000_000, 1, at * 1_000_000, false), Begin::Now(1));
+        }
+    }
+
+    #[test]
+    fn nothing_waits_where_another_would_save_nothing() {
+        let pairs = Gather::new(core::array::from_fn(|fill| 100_000 * (fill as Nanos + 1)), 100_000);
+        assert!(!pairs.pays());
+        assert_eq!((pairs.full(), pairs.decide(0, 1, 0, false)), (1, Begin::Now(1)));
+    }
+
+    #[test]
+    fn what_is_slower_side_by_side_is_done_one_after_another() {
+        let gather = Gather::new(FOURS.map(|time| time * 3), 210_000);
+        let together: [bool; MOST + 1] = core::array::from_fn(|fill| gather.is_together(fill));
+        assert_eq!(together, [false, false, false, true, true, false, true, true, true]);
+        assert_eq!(gather.time(1), 210_000, "never slower than an ordinary device");
+        assert!(gather.pays());
+    }
+
+    /// Open arrivals at several shares of the capacity, by a clock of its own: the policy drives a device, and what it adds is
+    /// audited request by request.
+    #[test]
+    fn a_device_that_is_free_holds_no_request_back_beyond_the_bound_under_any_load() {
+        for percent in [5, 20, 50, 80, 95] {
+            let device = Simulated::run(percent, 4000);
+            assert_eq!(device.done, 4000, "{percent} %");
+            assert!(device.held <= device.gather.longest_wait(), "{percent} %: held for {} ns", device.held);
+        }
+        assert!(Simulated::run(95, 4000).batches < Simulated::run(5, 4000).batches / 2, "load fills batches");
+    }
+
+    struct Simulated {
+        gather: Gather,
+        done: usize,
+        batches: usize,
+        /// The longest time that a request waited while the device was free.
+        held: Nanos,
+    }
+
+    impl Simulated {
+        fn run(percent: Nanos, count: usize) -> Self {
+            let mut device = Self { gather: Gather::new(FOURS, 210_000), done: 0, batches: 0, held: 0 };
+            let mean = FOURS[3] / 4 * 100 / percent;
+            let mut random = 1u64;
+            let mut at = 0;
+            let arrivals: alloc::vec::Vec<Nanos> = (0..count)
+                .map(|_| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    at += ((random >> 33) * 2 * mean) >> 31;
+                    at
+                })
+                .collect();
+            let (mut now, mut free, mut seen) = (0, 0, 0);
+            while device.done < count {
+                while seen < count && arrivals[seen] <= now {
+                    device.gather.arrived(arrivals[seen]);
+                    seen += 1;
+                }
+                if seen == device.done {
+                    now = arrivals[seen];
+                    continue;
+                }
+                let oldest = arrivals[device.done];
+                match device.gather.decide(now, seen - device.done, oldest.max(free), false) {
+                    Begin::Now(fill) => {
+                        device.held = device.held.max(now - oldest.max(free));
+                        now += device.gather.time(fill);
+                        (free, device.done, device.batches) = (now, device.done + fill, device.batches + 1);
+                    }
+                    Begin::At(until) => now = arrivals.get(seen).map_or(until, |next| until.min(*next)),
+                }
+            }
+            device
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Private operations of RSA of 1 to 8 client processes on one core that does them side by side, against the same core with
+//! the same library one after another, OpenSSL, and a worker; and the latency as open arrivals fill it.
+
+use super::crew::{Crew, Plan};
+use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
+use super::task::Task;
+use super::{BenchError, Outcome, Settings, openssl_library};
+use crate::progress::Progress;
+use crate::report::Key;
+use sidecore::config::{DeviceConfig, NotifyConfig, Sidecores};
+use sidecore::core::policy::notify::Notify;
+use sidecore::counters::DeviceCounter;
+use sidecore::sys::clock;
+
+const OPS: [&str; 4] = ["rsa-2048-sign", "rsa-3072-sign", "rsa-4096-sign", "rsa-1024-sign"];
+const QUICK_OPS: [&str; 2] = ["rsa-2048-sign", "rsa-4096-sign"];
+const FILLS: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+const QUICK_FILLS: [usize; 4] = [1, 2, 4, 8];
+/// Shares of the batched capacity that arrive.
+const LOADS: [f64; 7] = [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95];
+const QUICK_LOADS: [f64; 3] = [0.05, 0.5, 0.8];
+/// Most clients.
+const CLIENTS: usize = 8;
+/// Length of the message that is signed, bytes.
+const MESSAGE: u32 = 32;
+
+/// Services beside each other with a device on the same core; one is measured at a time, the others sleep.
+struct Crews {
+    worker: Crew,
+    batch: Crew,
+}
+
+pub(super) fn ops() -> Vec<&'static str> {
+    OPS.into()
+}
+
+pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let mut crews = Crews { worker: start(DeviceConfig::worker)?, batch: start(DeviceConfig::batch)? };
+    let (ops, fills): (&[&str], &[usize]) = if settings.quick { (&QUICK_OPS, &QUICK_FILLS) } else { (&OPS, &FILLS) };
+    let named: Vec<&'static str> = OPS.into_iter().filter(|op| settings.ops.iter().any(|named| named == op)).collect();
+    let ops = if settings.ops.is_empty() { ops.to_vec() } else { named };
+    let ns = settings.pick(100_000_000, 400_000_000);
+    let closed = ops.iter().flat_map(|op| fills.iter().map(|fill| filled(&crews, op, *fill, ns))).collect();
+    let repeats = settings.pick(3, 5);
+    let mut outcome = measure_all(&mut crews, closed, repeats, progress)?;
+    let loads: &[f64] = if settings.quick { &QUICK_LOADS } else { &LOADS };
+    let mut open = Vec::new();
+    for op in ops {
+        let capacity = crews.batch.closed(CLIENTS, (op, MESSAGE), 1, ns)?.rate();
+        open.extend(loads.iter().map(|load| arriving(&crews, op, *load, capacity, ns)));
+    }
+    outcome.add(measure_all(&mut crews, open, repeats, progress)?);
+    Ok(outcome.noted(
+        "batch: each client process has a session of its own and one request in flight; the device has a core of its own, the \
+         sidecore and the clients share the other. inline and openssl are one process alone on one core. batch-open: one \
+         client at random times; the load is a share of what 8 clients reach with the batch device.",
+    ))
+}
+
+/// A service whose one device has the last core to itself.
+fn start(device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Crew, BenchError> {
+    let plan = Plan::inline(CLIENTS);
+    let core = plan.pinning.sidecores.first().copied();
+    let devices = vec![device("device", core, core.is_some())];
+    let sidecores = Sidecores { cpus: plan.pinning.clients.first().copied().into_iter().collect(), owned: false };
+    Crew::start(&Plan { devices, sidecores, notify: NotifyConfig::all(Notify::Park), ..plan })
+}
+
+fn case(crews: &Crews, scenario: &str, op: &'static str, clients: usize) -> Case<'static, Crews> {
+    let pinned = &crews.batch.pinning;
+    let described = format!("clients and sidecore {:?}, device {:?}", pinned.clients, pinned.sidecores);
+    Case::new(scenario).with(Key::Op, op).with(Key::Clients, clients).with(Key::Pinned, described)
+}
+
+/// So many clients, each with one request in flight.
+fn filled(crews: &Crews, op: &'static str, fill: usize, ns: u64) -> Case<'static, Crews> {
+    let alone = move |task: Task| {
+        move |crews: &mut Crews, _: &Turn<'_>| {
+            let measured = crews.worker.together(1, |_| task.clone())?;
+            let cpu = measured.iter().map(|measured| measured.cpu_ns).sum();
+            Ok(Run::of(measured).counted(Counted::cpu(cpu)))
+        }
+    };
+    let (size, name) = (MESSAGE, op.to_owned());
+    let inline = alone(Task::Inline { op: name.clone(), size, ns });
+    let openssl = alone(Task::OpenSsl { op: name, size, ns });
+    let worker =
+        move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.worker, |crew| crew.closed(fill, (op, size), 1, ns));
+    let batch =
+        move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.batch, |crew| crew.closed(fill, (op, size), 1, ns));
+    let batch = Variant::new("batch", batch).with(Key::Library, "sidecore-batch");
+    case(crews, "batch", op, fill)
+        .with(Key::Fill, fill)
+        .variant(Variant::new("inline", inline).with(Key::Library, "aws-lc"))
+        .variant(Variant::new("openssl", openssl).with(Key::Library, openssl_library()))
+        .variant(Variant::new("worker", worker).with(Key::Library, "aws-lc").against(By::Rate, "inline"))
+        .variant(["inline", "openssl", "worker"].iter().fold(batch, |batch, name| batch.against(By::Rate, name)))
+}
+
+/// With the CPU time of the service, all its threads together, and its batches.
+fn served(crew: &mut Crew, run: impl FnOnce(&mut Crew) -> Result<Run, BenchError>) -> Result<Run, BenchError> {
+    let (cpu, before) = (clock::process_cpu(), batches(crew)?);
+    let run = run(crew)?;
+    let (cpu, after) = (clock::process_cpu() - cpu, batches(crew)?);
+    let counts = std::array::from_fn(|at| after[at] - before[at]);
+    Ok(run.counted(Counted::cpu(cpu).batches(counts)))
+}
+
+/// One client at random times.
+fn arriving(crews: &Crews, op: &'static str, load: f64, capacity: f64, ns: u64) -> Case<'static, Crews> {
+    let task = move |start| Task::Open { op: op.to_owned(), size: MESSAGE, per_s: load * capacity, seed: 1, start, ns };
+    let worker = move |crews: &mut Crews, _: &Turn<'_>| Ok(Run::of(crews.worker.together(1, task)?));
+    let batch =
+        move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.batch, |crew| Ok(Run::of(crew.together(1, task)?)));
+    case(crews, "batch-open", op, 1)
+        .with(Key::Load, load)
+        .variant(Variant::new("worker", worker).with(Key::Library, "aws-lc"))
+        .variant(Variant::new("batch", batch).with(Key::Library, "sidecore-batch").against(By::Median, "worker"))
+}
+
+/// Batches, full ones, and requests in them, so far.
+fn batches(crew: &Crew) -> Result<[u64; 3], BenchError> {
+    let devices = crew.counters()?.devices;
+    let counters = [DeviceCounter::Batches, DeviceCounter::FullBatches, DeviceCounter::Gathered];
+    Ok(counters.map(|counter| devices.iter().map(|device| device.get(counter)).sum()))
+}

@@ -1,0 +1,76 @@
+//! A worker's step where it does several requests side by side.
+
+use super::{Loop, POLLS};
+use crate::sys::clock;
+use sidecore_core::doorbell::Doorbell;
+use sidecore_core::policy::gather::Begin;
+use sidecore_core::time::Nanos;
+use std::thread;
+use std::time::Duration;
+
+impl Loop {
+    /// `None`: killed, or shut out.
+    pub(super) fn gathered_step(&mut self) -> Option<()> {
+        self.gather();
+        let begin = self.gathering.as_ref().and_then(|gathering| gathering.next(clock::now()));
+        match begin {
+            Some(Begin::Now(fill)) => self.serve_batch(fill),
+            // What is no batch's is done meanwhile, one at a time.
+            Some(Begin::At(until)) => self.meanwhile(until),
+            None => self.single_step(),
+        }
+    }
+
+    /// What is no batch's is done until then, one at a time. `None`: killed, or shut out.
+    fn meanwhile(&mut self, until: Nanos) -> Option<()> {
+        if let Ok((ticket, request)) = self.requests.pop() {
+            return self.serve(ticket, request);
+        }
+        self.linger(until);
+        Some(())
+    }
+
+    /// Takes requests out of the queue as long as they are gathered.
+    fn gather(&mut self) {
+        let Some(gathering) = &mut self.gathering else { return };
+        while gathering.has_room()
+            && self.requests.peek().is_ok_and(|(_, request)| gathering.takes(request))
+            && let Ok((ticket, request)) = self.requests.pop()
+        {
+            let now = clock::now();
+            if self.waits.waiter.is_waiting() {
+                self.waits.waiter.end(now);
+            }
+            gathering.push(ticket, request, now);
+        }
+    }
+
+    fn serve_batch(&mut self, fill: usize) -> Option<()> {
+        let gathering = self.gathering.as_mut()?;
+        let start = clock::now();
+        gathering.begin(fill, &mut self.scratch, &self.shared.batches);
+        // Each counts for its part of the time: that is what the device has left for others.
+        let took = (clock::now() - start) / fill.max(1) as Nanos;
+        while let Some((done, result)) = gathering.finished() {
+            self.answers.answer(done.ticket, done.request, result, |_| took)?;
+        }
+        Some(())
+    }
+
+    /// Waits for another request until then, ns.
+    fn linger(&self, until: Nanos) {
+        let is_over = || !self.requests.is_empty() || self.shared.is_killed();
+        if self.options.place.may_spin {
+            while !is_over() && clock::now() < until {
+                (0..POLLS).for_each(|_| std::hint::spin_loop());
+            }
+            return;
+        }
+        let doorbell = Doorbell(&self.shared.worker_armed);
+        doorbell.arm();
+        if !is_over() {
+            thread::park_timeout(Duration::from_nanos(until.saturating_sub(clock::now())));
+        }
+        doorbell.disarm();
+    }
+}

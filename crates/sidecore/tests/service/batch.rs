@@ -1,0 +1,145 @@
+//! The batch device: right results at every fill with a key for each client, and what happens to a batch when something dies
+//! or goes wrong in the middle of it.
+
+use crate::common::{Running, administer, connect};
+use crate::devices::{devices_when, service, worker};
+use crate::load::Load;
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use sidecore::client::{Client, Session as Opened};
+use sidecore::config::DeviceConfig;
+use sidecore::core::session::Op;
+use sidecore::counters::{DeviceCounter, Snapshot};
+use sidecore::engine::crypto::{Hash, KeyMaterial, SaltLength, Scheme, Secret, Session, SessionSpec, SignaturePadding};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// As many as do requests side by side.
+const MOST: usize = 8;
+const PADDINGS: [SignaturePadding; 2] =
+    [SignaturePadding::Pkcs1, SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest }];
+
+fn batch(name: &str, disturb: u32) -> DeviceConfig {
+    DeviceConfig { disturb, ..DeviceConfig::batch(name, None, false) }
+}
+
+fn key() -> Vec<u8> {
+    let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
+    AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).unwrap().as_ref().to_vec()
+}
+
+fn spec(key: &[u8], padding: SignaturePadding) -> SessionSpec {
+    let scheme = Scheme::RsaSignature { padding, hash: Hash::Sha256 };
+    SessionSpec { scheme, key: KeyMaterial::Private(Secret::new(key.to_vec())) }
+}
+
+/// One client's signatures with its own key, each verified by the library.
+struct Signer {
+    client: Client,
+    sessions: Vec<(Opened, Session)>,
+    signed: u32,
+}
+
+impl Signer {
+    fn new(service: &Running, key: &[u8]) -> Self {
+        let mut client = connect(service);
+        let sessions = PADDINGS
+            .into_iter()
+            .map(|padding| spec(key, padding))
+            .map(|spec| (client.open_session(&spec).unwrap(), Session::open(&spec).unwrap()))
+            .collect();
+        Self { client, sessions, signed: 0 }
+    }
+
+    fn sign(&mut self) {
+        let (id, session) = &self.sessions[self.signed as usize % PADDINGS.len()];
+        let message = self.signed.to_le_bytes();
+        let signature = self.client.call(*id, Op::Sign, 0, &message, 256).unwrap();
+        let signed = [&signature[..], &message].concat();
+        session.run(Op::Verify, signature.len(), &signed, &mut []).expect("a signature of this message by this key");
+        self.signed += 1;
+    }
+}
+
+fn count(service: &Running, counter: DeviceCounter) -> u64 {
+    Snapshot::read(service.counters()).unwrap().devices.iter().map(|device| device.get(counter)).sum()
+}
+
+/// So many clients sign until `disturb` is done, and each once more; how many signatures that were.
+fn survive(service: &Running, clients: usize, disturb: impl FnOnce()) -> u64 {
+    let done = AtomicBool::new(false);
+    let mut signers: Vec<Signer> = (0..clients).map(|_| Signer::new(service, &key())).collect();
+    thread::scope(|scope| {
+        for signer in &mut signers {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    signer.sign();
+                }
+                signer.sign();
+            });
+        }
+        disturb();
+        done.store(true, Ordering::Relaxed);
+    });
+    signers.iter().map(|signer| u64::from(signer.signed)).sum()
+}
+
+#[test]
+fn clients_with_keys_of_their_own_get_right_signatures_at_every_fill() {
+    let service = service([batch("lanes", 0)]);
+    let mut signed = 0;
+    for clients in 1..=MOST {
+        let wanted = 20 * clients as u64;
+        let from = count(&service, DeviceCounter::Requests);
+        signed += survive(&service, clients, || {
+            devices_when(&service, |all| all[0].get(DeviceCounter::Requests) >= from + wanted);
+        });
+    }
+    devices_when(&service, |all| all[0].get(DeviceCounter::Requests) == signed);
+    assert_eq!(count(&service, DeviceCounter::WrongResults), 0);
+    let gathered = count(&service, DeviceCounter::Gathered);
+    assert!(gathered <= signed);
+    println!("{signed} signatures, {gathered} in {} batches", count(&service, DeviceCounter::Batches));
+}
+
+#[test]
+fn a_disturbed_result_does_not_leave_and_is_made_again() {
+    let service = service([batch("lanes", 1)]);
+    survive(&service, MOST, || {
+        devices_when(&service, |all| all[0].get(DeviceCounter::Requests) >= 400);
+    });
+    let (batches, wrong) = (count(&service, DeviceCounter::Batches), count(&service, DeviceCounter::WrongResults));
+    assert_eq!(wrong, batches, "one result of each batch was disturbed");
+    if sidecore_batch::rsa::is_here() {
+        assert!(wrong > 0, "nothing was done side by side");
+    }
+}
+
+#[test]
+fn requests_of_a_killed_device_are_done_by_another_once_each() {
+    let service = service([batch("lanes0", 0), worker("other")]);
+    survive(&service, MOST, || {
+        for round in 0..6 {
+            let requests = count(&service, DeviceCounter::Requests);
+            devices_when(&service, |all| {
+                all.iter().map(|device| device.get(DeviceCounter::Requests)).sum::<u64>() > requests + 30
+            });
+            let mut control = administer(&service);
+            control.set(&format!("device.lanes{round}=kill")).unwrap();
+            control.set(&format!("device={{ name = \"lanes{}\", kind = \"batch\" }}", round + 1)).unwrap();
+        }
+    });
+    assert_eq!(count(&service, DeviceCounter::Failed), 0);
+}
+
+#[test]
+fn a_client_that_leaves_with_requests_in_a_batch_takes_none_of_the_others_along() {
+    let service = service([batch("lanes", 0)]);
+    survive(&service, MOST - 1, || {
+        for _ in 0..20 {
+            let mut leaving = Load::new(connect(&service), "rsa-2048-sign", 32, 4, false);
+            assert_eq!(leaving.fill(4), 4);
+        }
+    });
+    assert_eq!(count(&service, DeviceCounter::WrongResults), 0);
+}
