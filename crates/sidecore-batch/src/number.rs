@@ -2,6 +2,8 @@
 //!
 //! A number of `n` digits of `b` bits is `Σ digit[i] · 2^(b i)`, lowest first, each digit below `2^b`.
 
+use std::hint::black_box;
+
 use zeroize::Zeroizing;
 
 /// Bits of a digit: at most 52, so that a product of two and sums of several fit in what is calculated with.
@@ -62,7 +64,8 @@ impl Radix {
             *a = difference & self.mask();
             borrow = difference >> 63;
         }
-        0u64.wrapping_sub(borrow)
+        // The compiler would see that this is all or nothing, and branch on it.
+        black_box(0u64.wrapping_sub(borrow))
     }
 
     /// Adds those digits of `b` that the mask leaves; what is carried out of the last digit is dropped.

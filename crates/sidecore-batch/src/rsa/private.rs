@@ -142,11 +142,17 @@ fn check<U: Unit, const N: usize>(unit: U, jobs: &mut [Job<'_>], work: &mut Work
     }
     unit.multiply(&mut number, &result, &modulus, work);
     for (lane, job) in jobs.iter_mut().enumerate() {
-        job.good = *least(unit, &number, lane, &moduli[lane].digits) == *U::RADIX.of_bytes(job.input, N);
+        job.good = is_right(&least(unit, &number, lane, &moduli[lane].digits), &U::RADIX.of_bytes(job.input, N));
         if !job.good {
             job.output.fill(0);
         }
     }
+}
+
+/// Whether they are the same number. Who asked learns this: it is no secret, and the test of constant time knows it by name.
+#[inline(never)]
+fn is_right(found: &[u64], expected: &[u64]) -> bool {
+    found == expected
 }
 
 /// One lane's number modulo the modulus, from 0 on. It lies between minus the modulus and twice that.

@@ -1,5 +1,6 @@
 //! What a TLS handshake costs a web server: nginx with its key in a file, and with its key in the service.
 
+mod crowd;
 pub(super) mod server;
 
 use super::crew::{Crew, Plan};
@@ -20,6 +21,8 @@ use std::path::Path;
 /// Keys, with what handshakes a second of CPU time are to reach.
 const KEYS: [(&str, f64); 3] = [("rsa-2048-sign", 0.97), ("p-256-sign", 0.97), ("rsa-4096-sign", 1.5)];
 const BASELINE: &str = "key in a file";
+/// Processes that make handshakes.
+const CLIENTS: usize = 2;
 
 /// Names of the keys.
 pub(super) fn ops() -> Vec<&'static str> {
@@ -50,6 +53,8 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         let cases = vec![case(&services, op, reach, seconds)];
         outcome.add(measure_all(&mut servers, cases, repeats, progress)?);
     }
+    drop(services);
+    outcome.add(crowd::measure(settings, progress)?);
     Ok(outcome.noted(
         "nginx: full TLS 1.3 handshakes by two processes openssl s_time -new on the last core, with one worker on the first. Client \
          CPU is that of the worker, service CPU that of the service; the ratio is that of handshakes a second of both \
@@ -75,9 +80,9 @@ impl Servers {
         certify(&file, &certificate)?;
         let cpu = services.same.pinning.client(0);
         Ok(Self([
-            Nginx::start(&directory.join("own"), (&certificate, &file), None, cpu)?,
-            provided(&services.same, op, &certificate)?,
-            provided(&services.other, op, &certificate)?,
+            Nginx::start(&directory.join("own"), 1, (&certificate, &file), None, cpu)?,
+            provided(&services.same, 1, op, &certificate)?,
+            provided(&services.other, 1, op, &certificate)?,
         ]))
     }
 }
@@ -87,7 +92,7 @@ fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static
     // Away from the server, as clients are.
     let loaders = services.other.pinning.sidecores.first().copied();
     let variant = |number: usize, name: &str, sidecores: &str| {
-        let run = move |servers: &mut Servers, _: &Turn<'_>| run(&servers.0[number], seconds, loaders);
+        let run = move |servers: &mut Servers, _: &Turn<'_>| run(&servers.0[number], CLIENTS, seconds, loaders);
         Variant::new(name, run).with(Key::Pinned, format!("{worker}{sidecores}"))
     };
     let provided = |variant: Variant<'static, Servers>| variant.with(Key::Notify, "park").against(By::Rate, BASELINE);
@@ -95,26 +100,26 @@ fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static
     let same = provided(variant(1, "key in sidecore, same core", ", a sidecore on each core"));
     Case::new("nginx")
         .with(Key::Op, op)
-        .with(Key::Clients, 2)
+        .with(Key::Clients, CLIENTS)
         .variant(variant(0, BASELINE, ""))
         .variant(same.with(Key::AtLeast, reach))
         .variant(provided(variant(2, "key in sidecore, other core", &on_last)))
 }
 
 /// nginx with its key in that service.
-fn provided(crew: &Crew, op: &str, certificate: &Path) -> Result<Nginx, BenchError> {
+fn provided(crew: &Crew, workers: usize, op: &str, certificate: &Path) -> Result<Nginx, BenchError> {
     let directory = crew.directory();
     let stored = directory.join("stored.pem");
     fs::write(&stored, pem(op)?.ok_or_else(|| format!("{op} is not stored"))?)?;
     let configuration = directory.join("openssl.cnf");
     let cpu = crew.pinning.client(0);
-    Nginx::start(&directory.join("provided"), (certificate, &stored), Some(&configuration), cpu)
+    Nginx::start(&directory.join("provided"), workers, (certificate, &stored), Some(&configuration), cpu)
 }
 
 /// Handshakes for so many seconds.
-fn run(nginx: &Nginx, seconds: u64, loaders: Option<usize>) -> Result<Run, BenchError> {
+fn run(nginx: &Nginx, clients: usize, seconds: u64, loaders: Option<usize>) -> Result<Run, BenchError> {
     let (worker, service, began) = (nginx.cpu()?, service_cpu()?, clock::now());
-    let ops = handshakes(nginx.port, seconds, loaders)?;
+    let ops = handshakes(nginx.port, clients, seconds, loaders)?;
     let ns = clock::now() - began;
     let cpu_ns = nginx.cpu()?.saturating_sub(worker);
     // Whom nobody asks anything uses none.

@@ -116,7 +116,7 @@ impl House {
         } else {
             ("nginx-with-file", &self.key, None)
         };
-        Nginx::start(&self.file(name), (&self.certificate, key), configuration, None)
+        Nginx::start(&self.file(name), 1, (&self.certificate, key), configuration, None)
     }
 
     /// One handshake, in which the certificate and the server's signature are verified.

@@ -7,6 +7,8 @@ use aws_lc_rs::{digest, signature};
 use sidecore_batch::MOST;
 use sidecore_batch::rsa::{self, Job, Key, Parts, Unit};
 
+use crate::der;
+
 /// What PKCS#1 v1.5 puts before a digest of SHA-256.
 const DIGEST_INFO: [u8; 19] =
     [0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20];
@@ -16,36 +18,14 @@ struct Pair {
     ours: Key,
 }
 
-/// The integers of a private key in DER, one after another, without leading zeros.
-fn integers(mut der: &[u8]) -> Vec<Vec<u8>> {
-    let mut found = Vec::new();
-    while let [tag, first, rest @ ..] = der {
-        let long = if *first < 0x80 { 0 } else { usize::from(*first & 0x7f) };
-        let len = rest[..long].iter().fold(0, |len, byte| len << 8 | usize::from(*byte));
-        let len = if long == 0 { usize::from(*first) } else { len };
-        let (content, after) = rest[long..].split_at(len);
-        match *tag {
-            0x02 => found.push(content.iter().skip_while(|byte| **byte == 0).copied().collect()),
-            0x30 | 0x04 => found.extend(integers(content)),
-            _ => {}
-        }
-        der = after;
-    }
-    found
-}
-
-fn padded(number: &[u8], len: usize) -> Vec<u8> {
-    [vec![0; len - number.len()], number.to_vec()].concat()
-}
-
 fn pair(size: KeySize, unit: Unit) -> Pair {
     let theirs = signature::RsaKeyPair::generate(size).unwrap();
     let der = AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'_>>::as_der(&theirs).unwrap();
     // Two versions, then n e d p q dp dq qinv.
-    let numbers = integers(der.as_ref());
+    let numbers = der::integers(der.as_ref());
     let [_, _, n, e, _, half @ ..] = &numbers[..] else { panic!("not a key: {} numbers", numbers.len()) };
     assert_eq!(*e, [1, 0, 1]);
-    let half: Vec<Vec<u8>> = half.iter().map(|number| padded(number, n.len() / 2)).collect();
+    let half: Vec<Vec<u8>> = half.iter().map(|number| der::padded(number, n.len() / 2)).collect();
     let parts =
         Parts { modulus: n, primes: [&half[0], &half[1]], exponents: [&half[2], &half[3]], coefficient: &half[4] };
     let ours = Key::of_unit(&parts, unit).unwrap();
