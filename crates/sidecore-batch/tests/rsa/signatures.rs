@@ -94,6 +94,45 @@ fn a_wrong_power_in_one_lane_leaves_no_result_and_the_others_are_right() {
     }
 }
 
+/// How many there are to be, where somebody has the time.
+const OPERATIONS: &str = "SIDECORE_RANDOM_OPERATIONS";
+
+/// `SIDECORE_RANDOM_OPERATIONS=1000000 cargo test --release -p sidecore-batch random` takes some minutes.
+#[test]
+fn random_messages_have_the_signatures_of_aws_lc_at_random_fills() {
+    let operations = std::env::var(OPERATIONS).ok().map_or(200, |count| count.parse().expect("a whole number"));
+    for unit in units() {
+        let pairs: Vec<Pair> = (0..5).map(|_| pair(KeySize::Rsa2048, unit)).collect();
+        let (mut done, mut random) = (0u64, 1u64);
+        while done < operations {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let fill = (random >> 60) as usize % MOST + 1;
+            let messages: Vec<[u8; 8]> = (0..fill as u64).map(|at| (done + at).to_le_bytes()).collect();
+            for (at, signature) in signatures(&pairs, &messages).into_iter().enumerate() {
+                assert_eq!(signature, signed(&pairs[at % pairs.len()], &messages[at]), "{unit:?}, operation {done}");
+            }
+            done += fill as u64;
+        }
+        println!("{done} operations by {unit:?} as by AWS-LC");
+    }
+}
+
+/// Of each message by the key whose turn it is, side by side.
+fn signatures(pairs: &[Pair], messages: &[[u8; 8]]) -> Vec<Vec<u8>> {
+    let len = pairs[0].ours.modulus_len();
+    let inputs: Vec<Vec<u8>> = messages.iter().map(|message| encoded(message, len)).collect();
+    let mut outputs = vec![vec![0; len]; messages.len()];
+    let parts = inputs.iter().zip(&mut outputs).enumerate();
+    let mut jobs: Vec<Job<'_>> = parts
+        .map(|(at, (input, output))| {
+            let key = &pairs[at % pairs.len()].ours;
+            Job { key, input, output, good: false, disturb: false }
+        })
+        .collect();
+    assert!(rsa::private(&mut jobs), "this machine cannot");
+    outputs
+}
+
 #[test]
 fn numbers_that_are_no_key_are_none_and_those_that_do_not_belong_together_give_no_result() {
     let number = vec![0xff; 128];

@@ -65,8 +65,16 @@ struct Place {
     input: Zeroizing<Vec<u8>>,
     number: Zeroizing<Vec<u8>>,
     result: Zeroizing<Vec<u8>>,
-    /// It takes part: its number is there.
-    ready: Result<(), Refusal>,
+    state: State,
+}
+
+/// How far a request of a batch is.
+enum State {
+    /// Its number is there, and is to be done.
+    Ready,
+    /// Its result is there.
+    Done,
+    Refused(Refusal),
 }
 
 /// The requests that wait, and what the device knows of its times.
@@ -94,7 +102,7 @@ impl Gathering {
             input: Zeroizing::default(),
             number: vec![0; LONGEST].into(),
             result: vec![0; LONGEST].into(),
-            ready: Ok(()),
+            state: State::Done,
         };
         Self {
             gathers: measure(),
@@ -137,7 +145,7 @@ impl Gathering {
     pub(super) fn begin(&mut self, fill: usize, scratch: &mut Scratch, counts: &Counts) {
         self.choose(fill);
         for (place, waiting) in self.places.iter_mut().zip(&self.begun) {
-            place.prepare(&waiting.request);
+            place.prepare(&waiting.request, scratch);
         }
         let fill = self.begun.len();
         let gather = self.begun.first().and_then(|first| self.gather_of(&first.request));
@@ -153,7 +161,8 @@ impl Gathering {
     pub(super) fn finished(&mut self) -> Option<(Waiting, Result<&[u8], Refusal>)> {
         let done = self.begun.pop()?;
         let place = &self.places[self.begun.len()];
-        Some((done, place.ready.map(|()| &place.result[..])))
+        let outcome = if let State::Refused(why) = place.state { Err(why) } else { Ok(&place.result[..]) };
+        Some((done, outcome))
     }
 
     fn gather_of(&self, request: &Request) -> Option<&Gather> {
@@ -184,30 +193,29 @@ impl Gathering {
     /// Returns how many results did not verify.
     fn side_by_side(&mut self, scratch: &mut Scratch) -> u64 {
         let disturbed = self.disturbed();
-        let mut jobs: [Option<Job<'_>>; MOST] = std::array::from_fn(|_| None);
-        let mut owners = [0; MOST];
-        let mut fill = 0;
+        let (mut jobs, mut owners) = (Vec::with_capacity(MOST), Vec::with_capacity(MOST));
         for (at, (place, waiting)) in self.places.iter_mut().zip(&self.begun).enumerate() {
             let key = waiting.request.session.batched(waiting.request.submission.op());
-            if let (Ok(()), Some(key)) = (place.ready, key) {
-                let (input, output) = (&place.number[..], &mut place.result[..]);
-                jobs[fill] = Some(Job { key, input, output, good: false, disturb: disturbed == Some(at) });
-                owners[fill] = at;
-                fill += 1;
-            }
+            let (State::Ready, Some(key)) = (&place.state, key) else { continue };
+            place.state = State::Done;
+            let (input, output) = (&place.number[..], &mut place.result[..]);
+            jobs.push(Job { key, input, output, good: false, disturb: disturbed == Some(at) });
+            owners.push(at);
         }
-        let good = run(&mut jobs[..fill]);
-        let mut wrong = 0;
-        for at in (0..fill).filter(|at| !good[*at]).map(|at| owners[at]) {
-            wrong += 1;
-            self.places[at].alone(&self.begun[at].request, scratch);
+        rsa::private(&mut jobs);
+        let good = owners.iter().zip(&jobs);
+        let wrong: Vec<usize> = good.filter(|(_, job)| !job.good).map(|(at, _)| *at).collect();
+        for at in &wrong {
+            self.places[*at].state = State::Ready;
         }
-        wrong
+        self.one_after_another(scratch);
+        wrong.len() as u64
     }
 
+    /// Does what is left.
     fn one_after_another(&mut self, scratch: &mut Scratch) {
         for (place, waiting) in self.places.iter_mut().zip(&self.begun) {
-            if place.ready.is_ok() {
+            if let State::Ready = place.state {
                 place.alone(&waiting.request, scratch);
             }
         }
@@ -215,24 +223,35 @@ impl Gathering {
 }
 
 impl Place {
-    /// Reads the request once, checks it, and makes the number.
-    fn prepare(&mut self, request: &Request) {
+    /// Reads the request once, checks it, and makes the number. What cannot be made a number is done as a worker does it.
+    fn prepare(&mut self, request: &Request, scratch: &mut Scratch) {
         let (session, submission) = (&request.session, &request.submission);
-        self.ready = room_of(session, submission).and_then(|len| {
-            collect(&request.memory, submission, &mut self.input);
-            self.number.resize(len, 0);
-            self.result.resize(len, 0);
-            session.prepare(submission.op(), &self.input, &mut self.number).ok_or(Refusal::Internal)
-        });
+        let len = match room_of(session, submission) {
+            Ok(len) => len,
+            Err(why) => {
+                self.state = State::Refused(why);
+                return;
+            }
+        };
+        collect(&request.memory, submission, &mut self.input);
+        self.number.resize(len, 0);
+        self.result.resize(len, 0);
+        match session.prepare(submission.op(), &self.input, &mut self.number) {
+            Some(()) => self.state = State::Ready,
+            None => self.alone(request, scratch),
+        }
     }
 
     /// As a worker does it.
     fn alone(&mut self, request: &Request, scratch: &mut Scratch) {
-        let result = compute(&request.session, &request.memory, &request.submission, scratch);
-        self.ready = result.map(|result| {
-            self.result.clear();
-            self.result.extend_from_slice(result);
-        });
+        self.state = match compute(&request.session, &request.memory, &request.submission, scratch) {
+            Ok(result) => {
+                self.result.clear();
+                self.result.extend_from_slice(result);
+                State::Done
+            }
+            Err(why) => State::Refused(why),
+        };
     }
 }
 
@@ -240,17 +259,6 @@ impl Place {
 fn is_alike(one: &Request, other: &Request) -> bool {
     let class = |request: &Request| request.session.class(request.submission.op());
     class(one) == class(other)
-}
-
-/// Which of the jobs are good; the first places are theirs.
-fn run(jobs: &mut [Option<Job<'_>>]) -> [bool; MOST] {
-    let mut good = [false; MOST];
-    let mut taken: Vec<Job<'_>> = jobs.iter_mut().filter_map(Option::take).collect();
-    rsa::private(&mut taken);
-    for (good, job) in good.iter_mut().zip(&taken) {
-        *good = job.good;
-    }
-    good
 }
 
 /// What is worth gathering on this machine, by class.
