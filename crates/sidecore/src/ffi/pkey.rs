@@ -168,12 +168,7 @@ impl PKey {
 
     /// Writes an RSA key's private exponent, big-endian, padded to `output`. `None` for a public key.
     pub(crate) fn private_exponent(&self, output: &mut [u8]) -> Option<()> {
-        // SAFETY: the number belongs to the live key, which nobody changes; `output` is writable for its length.
-        let code = unsafe {
-            let exponent = sys::RSA_get0_d(sys::EVP_PKEY_get0_RSA(self.as_ptr()).as_ref()?).as_ref()?;
-            sys::BN_bn2bin_padded(output.as_mut_ptr(), output.len(), exponent)
-        };
-        succeeded(code).then_some(())
+        self.write_number(sys::RSA_get0_d, output)
     }
 
     pub(super) fn as_ptr(&self) -> *mut sys::EVP_PKEY {

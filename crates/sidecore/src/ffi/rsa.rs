@@ -37,12 +37,18 @@ impl PKey {
     /// One number of an RSA key, big-endian in so many bytes.
     fn number(&self, get: Getter, len: usize) -> Option<Zeroizing<Vec<u8>>> {
         let mut bytes = Zeroizing::new(vec![0; len]);
-        // SAFETY: the number belongs to the live key, which nobody changes; `bytes` is writable for its length.
+        self.write_number(get, &mut bytes)?;
+        Some(bytes)
+    }
+
+    /// Writes one number of an RSA key, big-endian, padded to `output`. `None` where the key has none, or there is no room.
+    pub(super) fn write_number(&self, get: Getter, output: &mut [u8]) -> Option<()> {
+        // SAFETY: the number belongs to the live key, which nobody changes; `output` is writable for its length.
         let code = unsafe {
             let number = get(sys::EVP_PKEY_get0_RSA(self.as_ptr()).as_ref()?).as_ref()?;
-            sys::BN_bn2bin_padded(bytes.as_mut_ptr(), len, number)
+            sys::BN_bn2bin_padded(output.as_mut_ptr(), output.len(), number)
         };
-        succeeded(code).then_some(bytes)
+        succeeded(code).then_some(())
     }
 
     /// The number that is raised to the private exponent to sign this digest, big-endian, as long as the modulus. `None`
@@ -75,7 +81,8 @@ impl PKey {
     }
 }
 
-type Getter = unsafe extern "C" fn(*const sys::RSA) -> *const sys::BIGNUM;
+/// One of the library's functions that hand out a number of a key.
+pub(super) type Getter = unsafe extern "C" fn(*const sys::RSA) -> *const sys::BIGNUM;
 
 /// As the library counts them.
 pub(super) fn salt_len(salt: SaltLength) -> c_int {

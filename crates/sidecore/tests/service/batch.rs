@@ -99,6 +99,7 @@ fn clients_with_keys_of_their_own_get_right_signatures_at_every_fill() {
     assert_eq!(count(&service, DeviceCounter::WrongResults), 0);
     let gathered = count(&service, DeviceCounter::Gathered);
     assert!(gathered <= signed);
+    assert_eq!(gathered > 0, sidecore_batch::rsa::is_here(), "{gathered} of {signed} were done side by side");
     println!("{signed} signatures, {gathered} in {} batches", count(&service, DeviceCounter::Batches));
 }
 
