@@ -1,6 +1,8 @@
 //! Units of the machine that multiply several numbers side by side, each modulo a number of its own.
 
 #[cfg(target_arch = "x86_64")]
+pub(crate) mod field;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod fma;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ifma;

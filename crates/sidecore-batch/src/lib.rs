@@ -11,6 +11,7 @@ mod lanes;
 mod number;
 pub mod rsa;
 mod sys;
+pub mod x25519;
 
 /// Operations that one call does side by side, at most.
 pub const MOST: usize = 8;

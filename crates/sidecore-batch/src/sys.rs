@@ -6,6 +6,8 @@ use crate::MOST;
 use crate::lanes::{Modulus, POWERS, Unit, Work, fma, ifma};
 #[cfg(target_arch = "x86_64")]
 use crate::number::Radix;
+#[cfg(target_arch = "x86_64")]
+use crate::x25519::ladder::{Digits, Outcome, Scalar, ladder};
 
 /// Four lanes of doubles: AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,15 @@ impl Ifma {
             return Some(Self(()));
         }
         None
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Ifma {
+    /// Scalars times points of Curve25519.
+    pub(crate) fn ladder(self, scalars: &[Scalar; MOST], points: &[Digits; MOST], disturbed: u8) -> [Outcome; MOST] {
+        // SAFETY: a value of this type is only made where the machine has the features.
+        unsafe { ladder(scalars, points, disturbed) }
     }
 }
 
