@@ -6,6 +6,7 @@
 //! This crate computes and decides nothing: it knows no queue, no clock and no client. No branch and no address depends on a
 //! secret.
 
+pub mod cbc;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
 mod number;

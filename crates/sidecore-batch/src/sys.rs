@@ -1,7 +1,12 @@
 //! Units as values that exist only where the machine has them: calls into code for their instructions are sound then.
 
 #[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
+
+#[cfg(target_arch = "x86_64")]
 use crate::MOST;
+#[cfg(target_arch = "x86_64")]
+use crate::cbc::{BLOCK, Job, streams};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Modulus, POWERS, Unit, Work, fma, ifma};
 #[cfg(target_arch = "x86_64")]
@@ -16,6 +21,21 @@ pub(crate) struct Fma(());
 /// Eight lanes of 52 bits: AVX-512 with IFMA.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ifma(());
+
+/// The instructions of AES.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aes(());
+
+impl Aes {
+    /// Where this machine has it.
+    pub(crate) fn here() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("avx") {
+            return Some(Self(()));
+        }
+        None
+    }
+}
 
 impl Fma {
     /// Where this machine has it.
@@ -37,6 +57,37 @@ impl Ifma {
         }
         None
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Aes {
+    /// Each byte of a word through the S-box.
+    pub(crate) fn substitute(self, word: u32) -> u32 {
+        // SAFETY: a value of this type is only made where the machine has the features.
+        unsafe { streams::substitute(word) }
+    }
+
+    /// Encrypts messages whose keys have so many rounds.
+    pub(crate) fn encrypt(self, rounds: usize, jobs: &mut [Job<'_>]) {
+        // SAFETY: as above.
+        unsafe { streams::encrypt(rounds, jobs) }
+    }
+}
+
+/// A block in a register.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn load(block: &[u8; BLOCK]) -> __m128i {
+    // SAFETY: the block is readable for its length, and need not be aligned.
+    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
+}
+
+/// A block in memory.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn store(state: __m128i, block: &mut [u8; BLOCK]) {
+    // SAFETY: the block is writable for its length, and need not be aligned.
+    unsafe { _mm_storeu_si128(block.as_mut_ptr().cast(), state) }
 }
 
 #[cfg(target_arch = "x86_64")]

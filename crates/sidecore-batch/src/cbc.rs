@@ -1,0 +1,106 @@
+//! Encryption by AES in CBC mode, of several messages side by side, each with its own key.
+//!
+//! Within one message each block waits for the one before it, so a core's AES unit stands idle most of the time; another
+//! message does not wait. Only encryption is here: decryption waits for nothing.
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod streams;
+
+use zeroize::Zeroizing;
+
+use crate::MOST;
+use crate::sys::Aes;
+
+/// Bytes of a block.
+pub const BLOCK: usize = 16;
+/// Lengths of a key, in bytes.
+pub const KEYS: [usize; 2] = [16, 32];
+
+/// Words of the longest key schedule: those of 15 rounds.
+const WORDS: usize = 60;
+
+/// A key, made ready.
+pub struct Key {
+    /// Each column of a round's key a word, as it stands in memory.
+    schedule: Zeroizing<[u32; WORDS]>,
+    /// Keys of rounds, one more than rounds.
+    rounds: usize,
+}
+
+/// One message.
+pub struct Job<'a> {
+    /// All of a call have the same length.
+    pub key: &'a Key,
+    /// The initialisation vector.
+    pub vector: &'a [u8; BLOCK],
+    /// Whole blocks.
+    pub input: &'a [u8],
+    /// As long.
+    pub output: &'a mut [u8],
+}
+
+impl Key {
+    /// Makes a key ready. `None` for lengths other than [`KEYS`], and where this machine has no AES instructions.
+    pub fn new(key: &[u8]) -> Option<Self> {
+        let unit = Aes::here().filter(|_| KEYS.contains(&key.len()))?;
+        let (mut schedule, words, rounds) = (Zeroizing::new([0; WORDS]), key.len() / 4, key.len() / 4 + 7);
+        for (word, bytes) in schedule.iter_mut().zip(key.as_chunks().0) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        // FIPS 197, section 5.2.
+        let mut constants = std::iter::successors(Some(1), |constant| Some(twice(*constant)));
+        for at in words..4 * rounds {
+            let before = schedule[at - 1];
+            let mixed = match at % words {
+                0 => substitute(unit, before.rotate_right(8)) ^ constants.next().unwrap_or(0),
+                4 if words == 8 => substitute(unit, before),
+                _ => before,
+            };
+            schedule[at] = schedule[at - words] ^ mixed;
+        }
+        Some(Self { schedule, rounds })
+    }
+}
+
+/// Twice that, in the field of AES.
+fn twice(x: u32) -> u32 {
+    (x << 1) ^ ((x >> 7) * 0x11b)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn substitute(unit: Aes, word: u32) -> u32 {
+    unit.substitute(word)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn substitute(_: Aes, word: u32) -> u32 {
+    word
+}
+
+/// Whether this machine can do [`encrypt`].
+pub fn is_here() -> bool {
+    Aes::here().is_some()
+}
+
+/// Encrypts up to [`MOST`] messages side by side, whose lengths may differ. `false`: this machine cannot, or the jobs do not fit
+/// together; nothing is done then.
+pub fn encrypt(jobs: &mut [Job<'_>]) -> bool {
+    let Some(unit) = Aes::here() else { return false };
+    let Some(rounds) = jobs.first().map(|job| job.key.rounds) else { return true };
+    let fits = |job: &Job<'_>| {
+        job.key.rounds == rounds && job.input.len().is_multiple_of(BLOCK) && job.input.len() == job.output.len()
+    };
+    let fit = jobs.len() <= MOST && jobs.iter().all(fits);
+    if fit {
+        by_streams(unit, rounds, jobs);
+    }
+    fit
+}
+
+#[cfg(target_arch = "x86_64")]
+fn by_streams(unit: Aes, rounds: usize, jobs: &mut [Job<'_>]) {
+    unit.encrypt(rounds, jobs);
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn by_streams(_: Aes, _: usize, _: &mut [Job<'_>]) {}
