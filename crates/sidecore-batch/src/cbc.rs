@@ -9,7 +9,11 @@ pub(crate) mod streams;
 use zeroize::Zeroizing;
 
 use crate::MOST;
+#[cfg(target_arch = "x86_64")]
+use crate::sys;
 use crate::sys::Aes;
+#[cfg(not(target_arch = "x86_64"))]
+use elsewhere as sys;
 
 /// Bytes of a block.
 pub const BLOCK: usize = 16;
@@ -52,8 +56,8 @@ impl Key {
         for at in words..4 * rounds {
             let before = schedule[at - 1];
             let mixed = match at % words {
-                0 => substitute(unit, before.rotate_right(8)) ^ constants.next().unwrap_or(0),
-                4 if words == 8 => substitute(unit, before),
+                0 => sys::substitute(unit, before.rotate_right(8)) ^ constants.next().unwrap_or(0),
+                4 if words == 8 => sys::substitute(unit, before),
                 _ => before,
             };
             schedule[at] = schedule[at - words] ^ mixed;
@@ -65,16 +69,6 @@ impl Key {
 /// Twice that, in the field of AES.
 fn twice(x: u32) -> u32 {
     (x << 1) ^ ((x >> 7) * 0x11b)
-}
-
-#[cfg(target_arch = "x86_64")]
-fn substitute(unit: Aes, word: u32) -> u32 {
-    unit.substitute(word)
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn substitute(_: Aes, word: u32) -> u32 {
-    word
 }
 
 /// Whether this machine can do [`encrypt`].
@@ -92,15 +86,17 @@ pub fn encrypt(jobs: &mut [Job<'_>]) -> bool {
     };
     let fit = jobs.len() <= MOST && jobs.iter().all(fits);
     if fit {
-        by_streams(unit, rounds, jobs);
+        sys::encrypt(unit, rounds, jobs);
     }
     fit
 }
 
-#[cfg(target_arch = "x86_64")]
-fn by_streams(unit: Aes, rounds: usize, jobs: &mut [Job<'_>]) {
-    unit.encrypt(rounds, jobs);
-}
-
+/// There is no value of [`Aes`] to call these with.
 #[cfg(not(target_arch = "x86_64"))]
-fn by_streams(_: Aes, _: usize, _: &mut [Job<'_>]) {}
+mod elsewhere {
+    pub(super) fn substitute(_: super::Aes, word: u32) -> u32 {
+        word
+    }
+
+    pub(super) fn encrypt(_: super::Aes, _: usize, _: &mut [super::Job<'_>]) {}
+}

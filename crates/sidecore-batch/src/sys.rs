@@ -12,7 +12,7 @@ use crate::lanes::{Modulus, POWERS, Unit, Work, fma, ifma};
 #[cfg(target_arch = "x86_64")]
 use crate::number::Radix;
 #[cfg(target_arch = "x86_64")]
-use crate::x25519::ladder::{Digits, Outcome, Scalar, ladder};
+use crate::x25519::ladder::{self, Digits, Outcome, Scalar};
 
 /// Four lanes of doubles: AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -59,19 +59,18 @@ impl Ifma {
     }
 }
 
+/// Each byte of a word through the S-box of AES.
 #[cfg(target_arch = "x86_64")]
-impl Aes {
-    /// Each byte of a word through the S-box.
-    pub(crate) fn substitute(self, word: u32) -> u32 {
-        // SAFETY: a value of this type is only made where the machine has the features.
-        unsafe { streams::substitute(word) }
-    }
+pub(crate) fn substitute(_: Aes, word: u32) -> u32 {
+    // SAFETY: a value of that type is only made where the machine has the features.
+    unsafe { streams::substitute(word) }
+}
 
-    /// Encrypts messages whose keys have so many rounds.
-    pub(crate) fn encrypt(self, rounds: usize, jobs: &mut [Job<'_>]) {
-        // SAFETY: as above.
-        unsafe { streams::encrypt(rounds, jobs) }
-    }
+/// Encrypts messages whose keys have so many rounds.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn encrypt(_: Aes, rounds: usize, jobs: &mut [Job<'_>]) {
+    // SAFETY: as above.
+    unsafe { streams::encrypt(rounds, jobs) }
 }
 
 /// A block in a register.
@@ -90,13 +89,11 @@ pub(crate) fn store(state: __m128i, block: &mut [u8; BLOCK]) {
     unsafe { _mm_storeu_si128(block.as_mut_ptr().cast(), state) }
 }
 
+/// Scalars times points of Curve25519.
 #[cfg(target_arch = "x86_64")]
-impl Ifma {
-    /// Scalars times points of Curve25519.
-    pub(crate) fn ladder(self, scalars: &[Scalar; MOST], points: &[Digits; MOST], disturbed: u8) -> [Outcome; MOST] {
-        // SAFETY: a value of this type is only made where the machine has the features.
-        unsafe { ladder(scalars, points, disturbed) }
-    }
+pub(crate) fn ladder(_: Ifma, scalars: &[Scalar; MOST], points: &[Digits; MOST], disturbed: u8) -> [Outcome; MOST] {
+    // SAFETY: as above.
+    unsafe { ladder::ladder(scalars, points, disturbed) }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -59,7 +59,7 @@ mod by_lanes {
     use crate::MOST;
     use crate::lanes::field::{BITS, DIGITS, MASK};
     use crate::number::Radix;
-    use crate::sys::Ifma;
+    use crate::sys::{Ifma, ladder};
 
     /// Of the field's digits.
     const RADIX: Radix = Radix(BITS as usize);
@@ -75,7 +75,7 @@ mod by_lanes {
             points[lane] = read(job.public);
             disturbed |= u8::from(job.disturb) << lane;
         }
-        for (job, outcome) in jobs.iter_mut().zip(unit.ladder(&scalars, &points, disturbed)) {
+        for (job, outcome) in jobs.iter_mut().zip(ladder(unit, &scalars, &points, disturbed)) {
             job.good = outcome.faults.map(least).iter().all(is_none);
             if job.good {
                 write(&least(*outcome.secret), job.output);
@@ -93,7 +93,7 @@ mod by_lanes {
         let (words, _) = private.as_chunks();
         let mut scalar: Scalar = std::array::from_fn(|at| u64::from_le_bytes(words[at]));
         scalar[0] &= !7;
-        scalar[3] = scalar[3] & (1 << 63) - 1 | 1 << 62;
+        scalar[3] = (scalar[3] | 1 << 62) & !(1 << 63);
         scalar
     }
 

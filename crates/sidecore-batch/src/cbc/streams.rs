@@ -44,9 +44,9 @@ pub(crate) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
     // All go on until the shortest ends, then the rest until the next one does.
     while let Some(shortest) = streams.last().map(|stream| stream.input.len()) {
         if rounds == 11 {
-            go_on::<11>(&mut streams, shortest)
+            go_on::<11>(&mut streams, shortest);
         } else {
-            go_on::<15>(&mut streams, shortest)
+            go_on::<15>(&mut streams, shortest);
         }
         streams.retain(|stream| !stream.input.is_empty());
     }

@@ -148,19 +148,19 @@ pub(crate) fn swap(lanes: u8, a: &mut Element, b: &mut Element) {
 /// `a^(p - 2)`, which is `1/a`, and zero for zero.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn invert(a: &Element) -> Element {
-    // Exponents: 2^n - 1 for n = 5, 10, 20, 40, 50, 100, 200, 250, and then 2^255 - 21.
+    // From five on by the number of ones in the exponent, the last of which is 2^255 - 21.
     let two = square(a);
     let nine = multiply(a, &squares(&two, 2));
     let eleven = multiply(&two, &nine);
-    let bits_5 = multiply(&nine, &square(&eleven));
-    let bits_10 = multiply(&squares(&bits_5, 5), &bits_5);
-    let bits_20 = multiply(&squares(&bits_10, 10), &bits_10);
-    let bits_40 = multiply(&squares(&bits_20, 20), &bits_20);
-    let bits_50 = multiply(&squares(&bits_40, 10), &bits_10);
-    let bits_100 = multiply(&squares(&bits_50, 50), &bits_50);
-    let bits_200 = multiply(&squares(&bits_100, 100), &bits_100);
-    let bits_250 = multiply(&squares(&bits_200, 50), &bits_50);
-    multiply(&squares(&bits_250, 5), &eleven)
+    let five = multiply(&nine, &square(&eleven));
+    let ten = multiply(&squares(&five, 5), &five);
+    let twenty = multiply(&squares(&ten, 10), &ten);
+    let forty = multiply(&squares(&twenty, 20), &twenty);
+    let fifty = multiply(&squares(&forty, 10), &ten);
+    let hundred = multiply(&squares(&fifty, 50), &fifty);
+    let two_hundred = multiply(&squares(&hundred, 100), &hundred);
+    let all_but_five = multiply(&squares(&two_hundred, 50), &fifty);
+    multiply(&squares(&all_but_five, 5), &eleven)
 }
 
 #[target_feature(enable = "avx512f,avx512ifma")]

@@ -5,10 +5,10 @@
 
 use super::{Batches, Request};
 use crate::engine::crypto::Session;
+use crate::engine::crypto::batch::{self, CBC_FROM, Job, Outcome};
 use crate::engine::crypto::sample::sample;
-use crate::engine::execute::{Scratch, collect, compute, room_of};
+use crate::engine::execute::{OUTPUT_EXTRA, Scratch, collect, compute, room_of};
 use crate::sys::clock;
-use sidecore_batch::rsa::{self, Job};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::gather::{Begin, Gather, MOST};
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
@@ -20,12 +20,20 @@ use zeroize::Zeroizing;
 
 /// Requests that wait here, at most. All others wait in the queue.
 const ROOM: usize = 2 * MOST;
-/// Runs of each batch that is measured, of which the fastest counts.
-const RUNS: u32 = 2;
-/// Of whose keys several operations are done side by side.
-const ALGORITHMS: [Algorithm; 4] = [Algorithm::Rsa1024, Algorithm::Rsa2048, Algorithm::Rsa3072, Algorithm::Rsa4096];
-/// Bytes of the longest modulus.
-const LONGEST: usize = 512;
+/// Runs of each batch that is measured, of which the fastest counts: at least, and at most, as long as all take less than
+/// [`LONG_ENOUGH`].
+const RUNS: (u32, u32) = (2, 50);
+const LONG_ENOUGH: Nanos = 1_000_000;
+/// What may be done side by side: the operation that is measured, and those that take as long.
+const KINDS: [(Algorithm, &[Op]); 7] = [
+    (Algorithm::Rsa1024, &[Op::Sign, Op::SignDigest]),
+    (Algorithm::Rsa2048, &[Op::Sign, Op::SignDigest]),
+    (Algorithm::Rsa3072, &[Op::Sign, Op::SignDigest]),
+    (Algorithm::Rsa4096, &[Op::Sign, Op::SignDigest]),
+    (Algorithm::X25519, &[Op::Derive]),
+    (Algorithm::Aes128Cbc, &[Op::Encrypt]),
+    (Algorithm::Aes256Cbc, &[Op::Encrypt]),
+];
 
 const _: () = assert!(MOST == sidecore_batch::MOST, "core and the arithmetic agree on the largest batch");
 
@@ -57,20 +65,28 @@ impl Counts {
 pub(super) struct Waiting {
     pub(super) ticket: Ticket,
     pub(super) request: Request,
+    kind: Kind,
     since: Nanos,
+}
+
+/// Requests of one kind are done side by side: those of one class, where it encrypts messages those between the same two powers
+/// of two in length, so that a short one does not wait for a long one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    class: Class,
+    size: Option<u32>,
 }
 
 /// Private memory for one of the requests of a batch.
 struct Place {
     input: Zeroizing<Vec<u8>>,
-    number: Zeroizing<Vec<u8>>,
     result: Zeroizing<Vec<u8>>,
     state: State,
 }
 
 /// How far a request of a batch is.
 enum State {
-    /// Its number is there, and is to be done.
+    /// What is done side by side is there.
     Ready,
     /// Its result is there.
     Done,
@@ -96,14 +112,11 @@ impl fmt::Debug for Gathering {
 }
 
 impl Gathering {
-    /// Measures what pays here, which takes up to some hundred milliseconds.
-    pub(super) fn measured(disturb: u32) -> Self {
-        let place = |_| Place {
-            input: Zeroizing::default(),
-            number: vec![0; LONGEST].into(),
-            result: vec![0; LONGEST].into(),
-            state: State::Done,
-        };
+    /// Measures what pays here, which takes up to some hundred milliseconds. For requests of up to `max_request` bytes of input.
+    pub(super) fn measured(disturb: u32, max_request: u32) -> Self {
+        // Room that is not used costs no memory, and what a buffer outgrows would not be wiped.
+        let room = || Zeroizing::new(Vec::with_capacity(max_request as usize + OUTPUT_EXTRA));
+        let place = |_| Place { input: room(), result: room(), state: State::Done };
         Self {
             gathers: measure(),
             waiting: VecDeque::with_capacity(ROOM),
@@ -120,23 +133,26 @@ impl Gathering {
 
     /// Whether it is to be gathered with others.
     pub(super) fn takes(&self, request: &Request) -> bool {
-        self.gather_of(request).is_some() && request.session.batched(request.submission.op()).is_some()
+        let (session, submission) = (&request.session, &request.submission);
+        let class = session.class(submission.op());
+        class.is_some_and(|class| self.gathers[class.index()].is_some())
+            && session.batched(submission.op()).is_some_and(|key| submission.input_len() >= key.shortest() as u64)
     }
 
     /// A request that it takes waits from now on, ns.
     pub(super) fn push(&mut self, ticket: Ticket, request: Request, now: Nanos) {
-        let class = request.session.class(request.submission.op());
-        if let Some(gather) = class.and_then(|class| self.gathers[class.index()].as_mut()) {
+        let Some(kind) = Kind::of(&request) else { return };
+        if let Some(gather) = &mut self.gathers[kind.class.index()] {
             gather.arrived(now);
         }
-        self.waiting.push_back(Waiting { ticket, request, since: now });
+        self.waiting.push_back(Waiting { ticket, request, kind, since: now });
     }
 
     /// What is done at `now` with those that wait; `None`: none does.
     pub(super) fn next(&self, now: Nanos) -> Option<Begin> {
         let oldest = self.waiting.front()?;
-        let gather = self.gather_of(&oldest.request)?;
-        let alike = || self.waiting.iter().filter(|other| is_alike(&oldest.request, &other.request));
+        let gather = self.gathers[oldest.kind.class.index()].as_ref()?;
+        let alike = || self.waiting.iter().filter(|other| other.kind == oldest.kind);
         let urgent = alike().any(|waiting| waiting.request.submission.is_urgent());
         Some(gather.decide(now, alike().count(), oldest.since, urgent))
     }
@@ -148,7 +164,7 @@ impl Gathering {
             place.prepare(&waiting.request, scratch);
         }
         let fill = self.begun.len();
-        let gather = self.begun.first().and_then(|first| self.gather_of(&first.request));
+        let gather = self.begun.first().and_then(|first| self.gathers[first.kind.class.index()].as_ref());
         let Some(most) = gather.filter(|gather| gather.is_together(fill)).map(Gather::full) else {
             self.one_after_another(scratch);
             return;
@@ -165,10 +181,6 @@ impl Gathering {
         Some((done, outcome))
     }
 
-    fn gather_of(&self, request: &Request) -> Option<&Gather> {
-        self.gathers[request.session.class(request.submission.op())?.index()].as_ref()
-    }
-
     /// Which of the requests that were begun with is to be disturbed.
     fn disturbed(&mut self) -> Option<usize> {
         self.count = self.count.wrapping_add(1);
@@ -182,7 +194,7 @@ impl Gathering {
         self.begun.extend(self.waiting.pop_front());
         let mut at = 0;
         while self.begun.len() < fill.min(MOST) && at < self.waiting.len() {
-            if is_alike(&self.begun[0].request, &self.waiting[at].request) {
+            if self.begun[0].kind == self.waiting[at].kind {
                 self.begun.extend(self.waiting.remove(at));
             } else {
                 at += 1;
@@ -193,23 +205,26 @@ impl Gathering {
     /// Returns how many results did not verify.
     fn side_by_side(&mut self, scratch: &mut Scratch) -> u64 {
         let disturbed = self.disturbed();
-        let (mut jobs, mut owners) = (Vec::with_capacity(MOST), Vec::with_capacity(MOST));
+        let mut jobs = Vec::with_capacity(MOST);
+        let mut states = Vec::with_capacity(MOST);
         for (at, (place, waiting)) in self.places.iter_mut().zip(&self.begun).enumerate() {
             let key = waiting.request.session.batched(waiting.request.submission.op());
             let (State::Ready, Some(key)) = (&place.state, key) else { continue };
-            place.state = State::Done;
-            let (input, output) = (&place.number[..], &mut place.result[..]);
-            jobs.push(Job { key, input, output, good: false, disturb: disturbed == Some(at) });
-            owners.push(at);
+            let (input, output) = (&place.input[..], &mut place.result[..]);
+            jobs.push(Job { key, input, output, outcome: Outcome::NotDone, disturb: disturbed == Some(at) });
+            states.push(&mut place.state);
         }
-        rsa::private(&mut jobs);
-        let good = owners.iter().zip(&jobs);
-        let wrong: Vec<usize> = good.filter(|(_, job)| !job.good).map(|(at, _)| *at).collect();
-        for at in &wrong {
-            self.places[*at].state = State::Ready;
+        batch::run(&mut jobs);
+        let wrong = jobs.iter().filter(|job| job.outcome == Outcome::Wrong).count();
+        for (job, state) in jobs.iter().zip(states) {
+            *state = match job.outcome {
+                Outcome::Done => State::Done,
+                Outcome::Refused(why) => State::Refused(why),
+                Outcome::NotDone | Outcome::Wrong => State::Ready,
+            };
         }
         self.one_after_another(scratch);
-        wrong.len() as u64
+        wrong as u64
     }
 
     /// Does what is left.
@@ -223,7 +238,7 @@ impl Gathering {
 }
 
 impl Place {
-    /// Reads the request once, checks it, and makes the number. What cannot be made a number is done as a worker does it.
+    /// Reads the request once, checks it, and makes of it what is done side by side. What cannot be is done as a worker does it.
     fn prepare(&mut self, request: &Request, scratch: &mut Scratch) {
         let (session, submission) = (&request.session, &request.submission);
         let len = match room_of(session, submission) {
@@ -234,9 +249,8 @@ impl Place {
             }
         };
         collect(&request.memory, submission, &mut self.input);
-        self.number.resize(len, 0);
         self.result.resize(len, 0);
-        match session.prepare(submission.op(), &self.input, &mut self.number) {
+        match session.prepare(submission.op(), &mut self.input) {
             Some(()) => self.state = State::Ready,
             None => self.alone(request, scratch),
         }
@@ -255,37 +269,44 @@ impl Place {
     }
 }
 
-/// Whether two requests are of one class, so that their numbers have one length.
-fn is_alike(one: &Request, other: &Request) -> bool {
-    let class = |request: &Request| request.session.class(request.submission.op());
-    class(one) == class(other)
+impl Kind {
+    /// `None`: its session cannot do it.
+    fn of(request: &Request) -> Option<Self> {
+        let (session, submission) = (&request.session, &request.submission);
+        let len = room_of(session, submission).unwrap_or(0);
+        Some(Self { class: session.class(submission.op())?, size: len.checked_ilog2() })
+    }
 }
 
 /// What is worth gathering on this machine, by class.
 fn measure() -> Box<[Option<Gather>]> {
     let mut gathers = vec![None; Class::COUNT].into_boxed_slice();
-    for algorithm in ALGORITHMS.into_iter().filter(|_| rsa::is_here()) {
-        let gather = Class::of(algorithm, Op::Sign).and_then(measure_class).filter(Gather::pays);
-        for class in [Op::Sign, Op::SignDigest].into_iter().filter_map(|op| Class::of(algorithm, op)) {
+    for (algorithm, ops) in KINDS {
+        let classes = || ops.iter().filter_map(|op| Class::of(algorithm, *op));
+        let gather = classes().next().and_then(measure_class).filter(Gather::pays);
+        for class in classes() {
             gathers[class.index()].clone_from(&gather);
         }
     }
     gathers
 }
 
+/// `None`: it is not to be had here.
 fn measure_class(class: Class) -> Option<Gather> {
-    let sample = sample(class, 32, 1);
+    let sample = sample(class, CBC_FROM, 1);
     let session = Session::open(&sample.spec).ok()?;
     let key = session.batched(sample.op)?;
-    let (mut number, mut outputs) = (vec![0; key.modulus_len()], vec![vec![0; key.modulus_len()]; MOST]);
-    session.prepare(sample.op, &sample.input, &mut number)?;
+    let mut outputs = vec![vec![0; session.output_len(sample.op, 0, sample.input.len()).ok()?]; MOST];
     let single = fastest(|| session.run(sample.op, 0, &sample.input, &mut outputs[0]).is_ok())?;
+    let mut input = sample.input;
+    session.prepare(sample.op, &mut input)?;
     let mut times = [Nanos::MAX; MOST];
     for (at, time) in times.iter_mut().enumerate() {
         *time = fastest(|| {
-            let job = |output| Job { key, input: &number, output, good: false, disturb: false };
+            let job = |output| Job { key, input: &input, output, outcome: Outcome::NotDone, disturb: false };
             let mut jobs: Vec<Job<'_>> = outputs[..=at].iter_mut().map(|output| job(&mut output[..])).collect();
-            rsa::private(&mut jobs) && jobs.iter().all(|job| job.good)
+            batch::run(&mut jobs);
+            jobs.iter().all(|job| job.outcome == Outcome::Done)
         })?;
     }
     Some(Gather::new(times, single))
@@ -293,52 +314,20 @@ fn measure_class(class: Class) -> Option<Gather> {
 
 /// `None`: it went wrong once.
 fn fastest(mut work: impl FnMut() -> bool) -> Option<Nanos> {
-    let mut took = Nanos::MAX;
-    for _ in 0..RUNS {
+    let (mut took, mut all) = (Nanos::MAX, 0);
+    for run in 0..RUNS.1 {
+        if run >= RUNS.0 && all >= LONG_ENOUGH {
+            break;
+        }
         let start = clock::now();
         if !work() {
             return None;
         }
-        took = took.min(clock::now() - start);
+        let once = clock::now() - start;
+        (took, all) = (took.min(once), all + once);
     }
     Some(took)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_every_length_are_signed_so_that_the_library_verifies_them() {
-        // Without such a unit there is nothing to compare, as the tests of `sidecore-batch` say.
-        for algorithm in ALGORITHMS.into_iter().filter(|_| rsa::is_here()) {
-            let class = Class::of(algorithm, Op::Sign).unwrap();
-            let samples: Vec<_> = (0..MOST as u64).map(|seed| sample(class, 32, seed)).collect();
-            let sessions: Vec<_> = samples.iter().map(|sample| Session::open(&sample.spec).unwrap()).collect();
-            let keys: Vec<_> = sessions.iter().map(|session| session.batched(Op::Sign).unwrap()).collect();
-            let len = keys[0].modulus_len();
-            let (mut numbers, mut outputs) = (vec![vec![0; len]; MOST], vec![vec![0; len]; MOST]);
-            for ((session, sample), number) in sessions.iter().zip(&samples).zip(&mut numbers) {
-                session.prepare(Op::Sign, &sample.input, number).unwrap();
-            }
-            let parts = keys.iter().zip(&numbers).zip(&mut outputs);
-            let mut jobs: Vec<_> =
-                parts.map(|((key, input), output)| Job { key, input, output, good: false, disturb: false }).collect();
-            assert!(rsa::private(&mut jobs) && jobs.iter().all(|job| job.good), "{algorithm:?}");
-            for ((session, sample), signature) in sessions.iter().zip(&samples).zip(&outputs) {
-                let signed = [&signature[..], &sample.input].concat();
-                session.run(Op::Verify, len, &signed, &mut []).expect("a signature of the sample's key");
-            }
-        }
-    }
-
-    #[test]
-    fn keys_that_batches_do_not_take_are_done_by_themselves() {
-        let class = Class::from_name("p-256-sign").unwrap();
-        let session = Session::open(&sample(class, 32, 1).spec).unwrap();
-        assert!(session.batched(Op::Sign).is_none());
-        let class = Class::from_name("rsa-2048-decrypt").unwrap();
-        let session = Session::open(&sample(class, 32, 1).spec).unwrap();
-        assert!(session.batched(Op::Decrypt).is_none());
-    }
-}
+mod tests;

@@ -224,7 +224,8 @@ impl Loop {
             None => cpu::limit(&self.options.free),
         };
         cpu::precise_sleep();
-        self.gathering = self.options.disturb.map(Gathering::measured);
+        let max_request = self.options.max_request;
+        self.gathering = self.options.disturb.map(|disturb| Gathering::measured(disturb, max_request));
         while self.step().is_some() {}
         // Whoever takes the requests over has parts of its own; these would keep the memory of lanes.
         while self.requests.pop().is_ok() {}

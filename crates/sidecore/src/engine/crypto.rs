@@ -10,6 +10,7 @@
 //! and are only read from then on, so threads share a session without a lock.
 
 mod aead;
+pub(crate) mod batch;
 mod cipher;
 mod decryption;
 mod elsewhere;
@@ -26,13 +27,13 @@ mod xts;
 
 use std::fmt;
 
-use sidecore_batch::rsa;
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
 use sidecore_core::work::Reach;
 
 use crate::ffi::aead::AeadKey;
 use crate::ffi::hash::HmacKey;
 use crate::shm::span::Span;
+use batch::BatchKey;
 use elsewhere::Elsewhere;
 pub(crate) use mechanism::LIBRARY;
 use mechanism::{Mechanism, Opened, Written, check_hash, check_len, keyless, symmetric};
@@ -174,18 +175,16 @@ impl Session {
         self.mechanism.run(op, head_len, input, output)
     }
 
-    /// Its key, if several requests for `op` can be done side by side. The first call makes that ready, which takes about as
+    /// Its key, if several requests for `op` can be done side by side. The first call may make that ready, which takes about as
     /// long as a signature.
-    pub(crate) fn batched(&self, op: Op) -> Option<&rsa::Key> {
-        match op {
-            Op::Sign | Op::SignDigest => self.class(op).and_then(|_| self.mechanism.batched()),
-            _ => None,
-        }
+    pub(crate) fn batched(&self, op: Op) -> Option<BatchKey<'_>> {
+        self.class(op).and_then(|_| self.mechanism.batched(op))
     }
 
-    /// What of this request is done side by side with others, as long as the key; `None`: it has to be done by itself.
-    pub(crate) fn prepare(&self, op: Op, input: &[u8], number: &mut [u8]) -> Option<()> {
-        self.mechanism.prepare(op, input, number)
+    /// Makes of a request's input, whose length [`output_len`](Self::output_len) let pass, what is done side by side with others.
+    /// `None`: it has to be done by itself, and the input may be lost.
+    pub(crate) fn prepare(&self, op: Op, input: &mut Vec<u8>) -> Option<()> {
+        self.mechanism.prepare(op, input)
     }
 
     /// As [`run_sized`](Self::run_sized), straight from and to memory that a client may change meanwhile; `None` where this

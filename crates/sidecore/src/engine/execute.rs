@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 /// From so many input bytes on, copies cost more than what the library loses on memory that another core just wrote.
 const DIRECT_FROM: u64 = 256;
 /// Results that are longer than their input (signatures, encapsulations) fit in this beside it.
-const OUTPUT_EXTRA: usize = 8 * 1024;
+pub(crate) const OUTPUT_EXTRA: usize = 8 * 1024;
 
 /// Private memory of one device, for one request at a time.
 #[derive(Debug)]

@@ -3,8 +3,10 @@
 //! iv ‖ data → data. The iv has 16 bytes, for triple DES 8; for XTS it is the tweak. `head_len` is 0.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use sidecore_batch::cbc;
 use sidecore_core::session::{Op, Refusal};
 
+use super::batch::BatchKey;
 use super::mechanism::{LIBRARY, Mechanism, Written, check_input, overlap_in_part};
 use super::xts::Aes128Xts;
 use crate::ffi::aes::AesKey;
@@ -22,6 +24,8 @@ enum Keys {
     Cbc {
         encrypt: AesKey,
         decrypt: AesKey,
+        /// Where this machine encrypts several messages side by side.
+        batched: Option<Box<cbc::Key>>,
     },
     Xts128(Aes128Xts),
     /// AES-256 in XTS mode, triple DES.
@@ -45,7 +49,7 @@ impl Ciphers {
             Cipher::Aes128Ctr | Cipher::Aes256Ctr => aes(Direction::Encrypt).map(Keys::Ctr),
             Cipher::Aes128Cbc | Cipher::Aes256Cbc => aes(Direction::Encrypt)
                 .zip(aes(Direction::Decrypt))
-                .map(|(encrypt, decrypt)| Keys::Cbc { encrypt, decrypt }),
+                .map(|(encrypt, decrypt)| Keys::Cbc { encrypt, decrypt, batched: cbc::Key::new(key).map(Box::new) }),
             Cipher::Aes128Xts => Aes128Xts::new(key).map(Keys::Xts128),
             Cipher::Aes256Xts => CipherKey::aes_256_xts(key).map(Keys::Other),
             Cipher::TripleDesCbc => CipherKey::triple_des_cbc(key).map(Keys::Other),
@@ -88,6 +92,13 @@ impl Mechanism for Ciphers {
     fn run(&self, op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
         let (iv, data) = input.split_at_checked(self.cipher.iv_len()).ok_or(Refusal::InputLength)?;
         self.run_on(op, iv, data.into(), Span::of(output))
+    }
+
+    fn batched(&self, op: Op) -> Option<BatchKey<'_>> {
+        match &self.keys {
+            Keys::Cbc { batched, .. } if op == Op::Encrypt => batched.as_deref().map(BatchKey::Cbc),
+            _ => None,
+        }
     }
 
     fn run_spans(&self, op: Op, _head_len: usize, input: Span<'_>, output: Span<'_>) -> Option<Written> {

@@ -5,7 +5,9 @@
 
 use sidecore_client::keys::Kind;
 use sidecore_core::session::{Algorithm, Op, Refusal};
+use zeroize::Zeroizing;
 
+use super::batch::BatchKey;
 use super::mechanism::{LIBRARY, Mechanism, Opened, Written, check_input, check_len, malformed, wrong_kind};
 use crate::ffi::pkey::{DECAPSULATION_KEY_LEN, PKey, SEED_LEN};
 use crate::spec::KeyMaterial;
@@ -17,13 +19,25 @@ const ENCAPSULATION_KEY_LEN: usize = 1184;
 /// Length of either's secret, in bytes.
 const SECRET_LEN: usize = 32;
 
-struct Exchange(PKey);
+struct Exchange {
+    key: PKey,
+    /// X25519's private key, for batches.
+    batched: Option<Zeroizing<[u8; X25519_LEN]>>,
+}
+
+impl Exchange {
+    fn new(key: PKey) -> Box<Self> {
+        Box::new(Self { key, batched: None })
+    }
+}
 
 pub(super) fn x25519(key: &KeyMaterial) -> Result<Opened, String> {
     let KeyMaterial::Private(secret) = key else { return Err(wrong_kind("a private X25519 key")) };
     check_len(secret.expose(), X25519_LEN)?;
     let key = PKey::raw_private(Kind::X25519, secret.expose()).ok_or(LIBRARY)?;
-    Ok(Opened { algorithm: Algorithm::X25519, ops: &[Op::Derive], mechanism: Box::new(Exchange(key)) })
+    let batched = secret.expose().try_into().ok().map(Zeroizing::new);
+    let mechanism = Box::new(Exchange { key, batched });
+    Ok(Opened { algorithm: Algorithm::X25519, ops: &[Op::Derive], mechanism })
 }
 
 /// On the public part, in DER: what takes no private key, and the lengths of what does.
@@ -33,7 +47,7 @@ pub(super) fn public(kind: Kind, spki: &[u8]) -> Result<Opened, String> {
         _ => (Algorithm::MlKem768, &[Op::Encapsulate, Op::Decapsulate], "an ML-KEM-768 encapsulation key in DER"),
     };
     let key = PKey::public(spki).filter(|key| key.kind() == Some(kind)).ok_or_else(|| malformed(what))?;
-    Ok(Opened { algorithm, ops, mechanism: Box::new(Exchange(key)) })
+    Ok(Opened { algorithm, ops, mechanism: Exchange::new(key) })
 }
 
 pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
@@ -56,7 +70,7 @@ pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
     if !key.is_sound() {
         return Err(malformed("an ML-KEM-768 key whose parts fit each other"));
     }
-    Ok(Opened { algorithm: Algorithm::MlKem768, ops, mechanism: Box::new(Exchange(key)) })
+    Ok(Opened { algorithm: Algorithm::MlKem768, ops, mechanism: Exchange::new(key) })
 }
 
 impl Mechanism for Exchange {
@@ -74,17 +88,21 @@ impl Mechanism for Exchange {
         secret.len() == SECRET_LEN && secret.iter().any(|byte| *byte != 0)
     }
 
+    fn batched(&self, _op: Op) -> Option<BatchKey<'_>> {
+        self.batched.as_deref().map(BatchKey::X25519)
+    }
+
     fn run(&self, op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
         match op {
             Op::Encapsulate => {
                 let (ciphertext, secret) = output.split_at_mut_checked(CIPHERTEXT_LEN).ok_or(Refusal::OutputLength)?;
-                self.0.encapsulate(ciphertext, secret).ok_or(Refusal::Internal)?;
+                self.key.encapsulate(ciphertext, secret).ok_or(Refusal::Internal)?;
                 Ok(CIPHERTEXT_LEN + SECRET_LEN)
             }
-            Op::Decapsulate => self.0.decapsulate(input, output).ok_or(Refusal::Internal),
+            Op::Decapsulate => self.key.decapsulate(input, output).ok_or(Refusal::Internal),
             // A peer of small order would make a secret that everybody knows, all zeros: it is refused.
             _ => {
-                let secret = PKey::raw_public(Kind::X25519, input).and_then(|peer| self.0.derive(&peer, output));
+                let secret = PKey::raw_public(Kind::X25519, input).and_then(|peer| self.key.derive(&peer, output));
                 secret.ok_or(Refusal::Authentication)
             }
         }

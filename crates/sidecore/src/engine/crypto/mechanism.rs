@@ -1,8 +1,8 @@
 //! What each family of algorithms gives a session, and the checks they share.
 
-use sidecore_batch::rsa;
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
+use super::batch::BatchKey;
 use crate::ffi::hash;
 use crate::shm::span::Span;
 use crate::spec::{Hash, KeyMaterial};
@@ -43,15 +43,14 @@ pub(super) trait Mechanism: Send + Sync {
         true
     }
 
-    /// Its key, if several requests of its kind can be done side by side.
-    fn batched(&self) -> Option<&rsa::Key> {
+    /// Its key for this operation, if several requests can be done side by side.
+    fn batched(&self, _op: Op) -> Option<BatchKey<'_>> {
         None
     }
 
-    /// What of this request is done side by side with others: a number to be raised to the key's private exponent. `None`:
-    /// it has to be done by itself.
-    fn prepare(&self, _op: Op, _input: &[u8], _number: &mut [u8]) -> Option<()> {
-        None
+    /// Makes of a request's input what is done side by side with others. `None`: it has to be done by itself.
+    fn prepare(&self, _op: Op, _input: &mut Vec<u8>) -> Option<()> {
+        Some(())
     }
 
     /// Does it in shared memory, where this is safe and faster than copying.

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use sidecore_batch::rsa;
 use sidecore_core::session::{Op, Refusal};
 
+use super::batch::BatchKey;
 use super::key::{self, Key};
 use super::mechanism::{Mechanism, Opened, Written, check_hash, check_input, check_verified};
 use crate::ffi::hash;
@@ -145,17 +146,20 @@ impl Mechanism for Signatures {
         }
     }
 
-    fn batched(&self) -> Option<&rsa::Key> {
-        self.batched.get_or_init(|| self.key.batched().map(Box::new)).as_deref()
+    fn batched(&self, op: Op) -> Option<BatchKey<'_>> {
+        if op == Op::Verify {
+            return None;
+        }
+        self.batched.get_or_init(|| self.key.batched().map(Box::new)).as_deref().map(BatchKey::Rsa)
     }
 
-    fn prepare(&self, op: Op, input: &[u8], number: &mut [u8]) -> Option<()> {
-        let mut made = [0; hash::MAX_LEN];
+    fn prepare(&self, op: Op, input: &mut Vec<u8>) -> Option<()> {
+        let (mut made, mut number) = ([0; hash::MAX_LEN], vec![0; self.longest]);
         let digest = self.digest(op, input, &mut made).map(|len| &made[..len]);
-        match op {
-            Op::Sign | Op::SignDigest => self.key.encode(&self.padding, digest.unwrap_or(input), number),
-            _ => None,
-        }
+        self.key.encode(&self.padding, digest.unwrap_or(input), &mut number)?;
+        input.clear();
+        input.extend_from_slice(&number);
+        Some(())
     }
 
     fn fits(&self, _op: Op, input: &[u8], signature: &[u8]) -> bool {

@@ -1,0 +1,91 @@
+use super::*;
+use crate::engine::crypto::batch::BatchKey;
+use crate::engine::crypto::sample::Sample;
+
+/// Sessions with keys of their own as far as samples have these, open, of a class.
+fn sessions(class: Class, size: usize) -> Vec<(Session, Sample)> {
+    let samples = (0..MOST as u64).map(|seed| sample(class, size, seed));
+    samples.map(|sample| (Session::open(&sample.spec).unwrap(), sample)).collect()
+}
+
+/// What comes out side by side; `None`: this machine does not do them so.
+fn side_by_side(sessions: &[(Session, Sample)], disturbed: Option<usize>) -> Option<Vec<(Outcome, Vec<u8>)>> {
+    let keys: Vec<BatchKey<'_>> =
+        sessions.iter().map(|(session, sample)| session.batched(sample.op)).collect::<Option<_>>()?;
+    let mut parts: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for (session, sample) in sessions {
+        let len = session.output_len(sample.op, 0, sample.input.len()).unwrap();
+        let mut input = sample.input.clone();
+        session.prepare(sample.op, &mut input).unwrap();
+        parts.push((input, vec![0; len]));
+    }
+    let jobs = keys.into_iter().zip(&mut parts).enumerate();
+    let mut jobs: Vec<Job<'_>> = jobs
+        .map(|(at, (key, (input, output)))| Job {
+            key,
+            input,
+            output,
+            outcome: Outcome::NotDone,
+            disturb: disturbed == Some(at),
+        })
+        .collect();
+    batch::run(&mut jobs);
+    let outcomes: Vec<Outcome> = jobs.iter().map(|job| job.outcome).collect();
+    let here = outcomes.iter().any(|outcome| *outcome != Outcome::NotDone);
+    here.then(|| outcomes.into_iter().zip(parts).map(|(outcome, (_, output))| (outcome, output)).collect())
+}
+
+#[test]
+fn numbers_of_every_length_are_signed_so_that_the_library_verifies_them() {
+    for (algorithm, ops) in KINDS.into_iter().filter(|(_, ops)| ops.contains(&Op::Sign)) {
+        let sessions = sessions(Class::of(algorithm, ops[0]).unwrap(), 32);
+        // Without such a unit there is nothing to compare, as the tests of `sidecore-batch` say.
+        let Some(results) = side_by_side(&sessions, None) else { continue };
+        for ((session, sample), (outcome, signature)) in sessions.iter().zip(results) {
+            assert_eq!(outcome, Outcome::Done, "{algorithm:?}");
+            let signed = [&signature[..], &sample.input].concat();
+            session.run(Op::Verify, signature.len(), &signed, &mut []).expect("a signature of the sample's key");
+        }
+    }
+}
+
+#[test]
+fn secrets_and_messages_are_those_of_the_library_with_a_key_each() {
+    for (algorithm, ops) in KINDS.into_iter().filter(|(_, ops)| !ops.contains(&Op::Sign)) {
+        for size in [1024, 1040, 4096] {
+            let sessions = sessions(Class::of(algorithm, ops[0]).unwrap(), size);
+            let Some(results) = side_by_side(&sessions, None) else { continue };
+            for ((session, sample), (outcome, found)) in sessions.iter().zip(results) {
+                let mut expected = vec![0; found.len()];
+                session.run(sample.op, 0, &sample.input, &mut expected).unwrap();
+                assert_eq!((outcome, found), (Outcome::Done, expected), "{algorithm:?}, {size} bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_disturbed_secret_is_wrong_and_a_peer_of_small_order_is_refused() {
+    let class = Class::from_name("x25519").unwrap();
+    let mut sessions = sessions(class, 0);
+    sessions[2].1.input.fill(0);
+    let Some(results) = side_by_side(&sessions, Some(5)) else { return };
+    for (at, (outcome, secret)) in results.into_iter().enumerate() {
+        let expected = match at {
+            2 => Outcome::Refused(Refusal::Authentication),
+            5 => Outcome::Wrong,
+            _ => Outcome::Done,
+        };
+        assert_eq!(outcome, expected, "request {at}");
+        assert_eq!(secret == [0; 32], expected != Outcome::Done, "request {at}");
+    }
+}
+
+#[test]
+fn keys_that_batches_do_not_take_are_done_by_themselves() {
+    for name in ["p-256-sign", "rsa-2048-decrypt", "aes-256-cbc-decrypt", "aes-256-gcm", "rsa-2048-verify"] {
+        let class = Class::from_name(name).unwrap_or_else(|| panic!("{name}"));
+        let sample = sample(class, 32, 1);
+        assert!(Session::open(&sample.spec).unwrap().batched(sample.op).is_none(), "{name}");
+    }
+}

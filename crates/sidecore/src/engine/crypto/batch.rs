@@ -1,0 +1,110 @@
+//! Requests of several sessions of one kind, side by side, each with its own key.
+//!
+//! The arithmetic is `sidecore-batch`'s; here is which sessions it takes, and what its results mean.
+
+use std::mem;
+
+use sidecore_batch::{cbc, rsa, x25519};
+use sidecore_core::session::Refusal;
+
+/// The key of a session some of whose requests can be done side by side with others.
+#[derive(Clone, Copy)]
+pub(crate) enum BatchKey<'a> {
+    /// RSA's private operation on a number as long as the modulus.
+    Rsa(&'a rsa::Key),
+    /// The secret shared with a peer whose public key is the input.
+    X25519(&'a [u8; x25519::LEN]),
+    /// Encryption of whole blocks behind their initialisation vector.
+    Cbc(&'a cbc::Key),
+}
+
+/// Bytes of payload from which on messages are encrypted side by side: what a batch costs beside its work counts less then.
+pub(crate) const CBC_FROM: usize = 1024;
+
+impl BatchKey<'_> {
+    /// The shortest input that is worth a batch, in bytes.
+    pub(crate) fn shortest(self) -> usize {
+        if let Self::Cbc(_) = self { cbc::BLOCK + CBC_FROM } else { 0 }
+    }
+}
+
+/// One request of a batch.
+pub(crate) struct Job<'a> {
+    pub(crate) key: BatchKey<'a>,
+    /// As the session prepared it.
+    pub(crate) input: &'a [u8],
+    /// As long as the session's `output_len` says.
+    pub(crate) output: &'a mut [u8],
+    pub(crate) outcome: Outcome,
+    /// For tests and drills: its result comes out wrong, where wrong ones are found out.
+    pub(crate) disturb: bool,
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nothing: it has to be done by itself.
+    NotDone,
+    Done,
+    Refused(Refusal),
+    /// The result did not verify and is wiped; it has to be made again.
+    Wrong,
+}
+
+/// Does up to [`sidecore_batch::MOST`] jobs, all of sessions of one algorithm. Those whose key or lengths do not go with the
+/// first's stay [`Outcome::NotDone`].
+pub(crate) fn run(jobs: &mut [Job<'_>]) {
+    match jobs.first().map(|job| job.key) {
+        Some(BatchKey::Rsa(_)) => powers(jobs),
+        Some(BatchKey::X25519(_)) => secrets(jobs),
+        Some(BatchKey::Cbc(_)) => messages(jobs),
+        None => {}
+    }
+}
+
+fn powers(jobs: &mut [Job<'_>]) {
+    let (mut theirs, mut outcomes) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+    for Job { key, input, output, outcome, disturb } in jobs {
+        let BatchKey::Rsa(key) = key else { continue };
+        theirs.push(rsa::Job { key, input, output, good: false, disturb: *disturb });
+        outcomes.push(outcome);
+    }
+    if rsa::private(&mut theirs) {
+        for (job, outcome) in theirs.iter().zip(outcomes) {
+            *outcome = if job.good { Outcome::Done } else { Outcome::Wrong };
+        }
+    }
+}
+
+fn secrets(jobs: &mut [Job<'_>]) {
+    let (mut theirs, mut outcomes) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+    for Job { key, input, output, outcome, disturb } in jobs {
+        let BatchKey::X25519(private) = key else { continue };
+        let (Ok(public), Ok(output)) = ((*input).try_into(), mem::take(output).try_into()) else { continue };
+        theirs.push(x25519::Job { private, public, output, good: false, disturb: *disturb });
+        outcomes.push(outcome);
+    }
+    if x25519::derive(&mut theirs) {
+        for (job, outcome) in theirs.iter().zip(outcomes) {
+            *outcome = match *job.output != [0; x25519::LEN] {
+                _ if !job.good => Outcome::Wrong,
+                // As by itself: a peer of small order is refused.
+                false => Outcome::Refused(Refusal::Authentication),
+                true => Outcome::Done,
+            };
+        }
+    }
+}
+
+fn messages(jobs: &mut [Job<'_>]) {
+    let (mut theirs, mut outcomes) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+    for Job { key, input, output, outcome, .. } in jobs {
+        let BatchKey::Cbc(key) = key else { continue };
+        let Some((vector, input)) = input.split_first_chunk() else { continue };
+        theirs.push(cbc::Job { key, vector, input, output });
+        outcomes.push(outcome);
+    }
+    if cbc::encrypt(&mut theirs) {
+        outcomes.into_iter().for_each(|outcome| *outcome = Outcome::Done);
+    }
+}
