@@ -1,5 +1,5 @@
-//! Private operations of RSA of 1 to 8 client processes on one core that does them side by side, against the same core with
-//! the same library one after another, OpenSSL, and a worker; and the latency as open arrivals fill it.
+//! Operations of 1 to 8 client processes on one core that does them side by side, against the same core with the library one
+//! after another, OpenSSL, and a worker; and the latency as open arrivals fill it.
 
 use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
@@ -12,8 +12,20 @@ use sidecore::core::policy::notify::Notify;
 use sidecore::counters::DeviceCounter;
 use sidecore::sys::clock;
 
-const OPS: [&str; 4] = ["rsa-2048-sign", "rsa-3072-sign", "rsa-4096-sign", "rsa-1024-sign"];
-const QUICK_OPS: [&str; 2] = ["rsa-2048-sign", "rsa-4096-sign"];
+/// An operation, and the bytes that it is about: the length of a message to be signed or encrypted, or of a peer's key.
+type Op = (&'static str, u32);
+
+const OPS: [Op; 8] = [
+    ("rsa-2048-sign", 32),
+    ("rsa-3072-sign", 32),
+    ("rsa-4096-sign", 32),
+    ("rsa-1024-sign", 32),
+    ("x25519", 32),
+    ("aes-256-cbc", 1 << 10),
+    ("aes-256-cbc", 16 << 10),
+    ("aes-256-cbc", 64 << 10),
+];
+const QUICK_OPS: [Op; 4] = [("rsa-2048-sign", 32), ("rsa-4096-sign", 32), ("x25519", 32), ("aes-256-cbc", 64 << 10)];
 const FILLS: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 const QUICK_FILLS: [usize; 4] = [1, 2, 4, 8];
 /// Shares of the batched capacity that arrive.
@@ -21,8 +33,6 @@ const LOADS: [f64; 7] = [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95];
 const QUICK_LOADS: [f64; 3] = [0.05, 0.5, 0.8];
 /// Most clients.
 const CLIENTS: usize = 8;
-/// Length of the message that is signed, bytes.
-const MESSAGE: u32 = 32;
 
 /// Services beside each other with a device on the same core; one is measured at a time, the others sleep.
 struct Crews {
@@ -31,22 +41,24 @@ struct Crews {
 }
 
 pub(super) fn ops() -> Vec<&'static str> {
-    OPS.into()
+    let mut names: Vec<_> = OPS.into_iter().map(|(name, _)| name).collect();
+    names.dedup();
+    names
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let mut crews = Crews { worker: start(DeviceConfig::worker)?, batch: start(DeviceConfig::batch)? };
-    let (ops, fills): (&[&str], &[usize]) = if settings.quick { (&QUICK_OPS, &QUICK_FILLS) } else { (&OPS, &FILLS) };
-    let named: Vec<&'static str> = OPS.into_iter().filter(|op| settings.ops.iter().any(|named| named == op)).collect();
+    let (ops, fills): (&[Op], &[usize]) = if settings.quick { (&QUICK_OPS, &QUICK_FILLS) } else { (&OPS, &FILLS) };
+    let named: Vec<Op> = OPS.into_iter().filter(|(op, _)| settings.ops.iter().any(|named| named == op)).collect();
     let ops = if settings.ops.is_empty() { ops.to_vec() } else { named };
     let ns = settings.pick(100_000_000, 400_000_000);
-    let closed = ops.iter().flat_map(|op| fills.iter().map(|fill| filled(&crews, op, *fill, ns))).collect();
+    let closed = ops.iter().flat_map(|op| fills.iter().map(|fill| filled(&crews, *op, *fill, ns))).collect();
     let repeats = settings.pick(3, 5);
     let mut outcome = measure_all(&mut crews, closed, repeats, progress)?;
     let loads: &[f64] = if settings.quick { &QUICK_LOADS } else { &LOADS };
     let mut open = Vec::new();
     for op in ops {
-        let capacity = crews.batch.closed(CLIENTS, (op, MESSAGE), 1, ns)?.rate();
+        let capacity = crews.batch.closed(CLIENTS, op, 1, ns)?.rate();
         open.extend(loads.iter().map(|load| arriving(&crews, op, *load, capacity, ns)));
     }
     outcome.add(measure_all(&mut crews, open, repeats, progress)?);
@@ -66,27 +78,25 @@ fn start(device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Crew, 
     Crew::start(&Plan { devices, sidecores, notify: NotifyConfig::all(Notify::Park), ..plan })
 }
 
-fn case(crews: &Crews, scenario: &str, op: &'static str, clients: usize) -> Case<'static, Crews> {
+fn case(crews: &Crews, scenario: &str, (op, size): Op, clients: usize) -> Case<'static, Crews> {
     let pinned = &crews.batch.pinning;
     let described = format!("clients and sidecore {:?}, device {:?}", pinned.clients, pinned.sidecores);
-    Case::new(scenario).with(Key::Op, op).with(Key::Clients, clients).with(Key::Pinned, described)
+    Case::new(scenario).with(Key::Op, op).with(Key::Size, size).with(Key::Clients, clients).with(Key::Pinned, described)
 }
 
 /// So many clients, each with one request in flight.
-fn filled(crews: &Crews, op: &'static str, fill: usize, ns: u64) -> Case<'static, Crews> {
+fn filled(crews: &Crews, op: Op, fill: usize, ns: u64) -> Case<'static, Crews> {
     let alone = move |task: Task| {
         move |crews: &mut Crews, _: &Turn<'_>| {
             let measured = crews.worker.together(1, |_| task.clone())?;
             Ok(Run::of(measured).counted(Counted::cpu(0)))
         }
     };
-    let (size, name) = (MESSAGE, op.to_owned());
+    let (name, size) = (op.0.to_owned(), op.1);
     let inline = alone(Task::Inline { op: name.clone(), size, ns });
     let openssl = alone(Task::OpenSsl { op: name, size, ns });
-    let worker =
-        move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.worker, |crew| crew.closed(fill, (op, size), 1, ns));
-    let batch =
-        move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.batch, |crew| crew.closed(fill, (op, size), 1, ns));
+    let worker = move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.worker, |crew| crew.closed(fill, op, 1, ns));
+    let batch = move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.batch, |crew| crew.closed(fill, op, 1, ns));
     let batch = Variant::new("batch", batch).with(Key::Library, "sidecore-batch");
     case(crews, "batch", op, fill)
         .with(Key::Fill, fill)
@@ -106,8 +116,8 @@ fn served(crew: &mut Crew, run: impl FnOnce(&mut Crew) -> Result<Run, BenchError
 }
 
 /// One client at random times.
-fn arriving(crews: &Crews, op: &'static str, load: f64, capacity: f64, ns: u64) -> Case<'static, Crews> {
-    let task = move |start| Task::Open { op: op.to_owned(), size: MESSAGE, per_s: load * capacity, seed: 1, start, ns };
+fn arriving(crews: &Crews, op: Op, load: f64, capacity: f64, ns: u64) -> Case<'static, Crews> {
+    let task = move |start| Task::Open { op: op.0.to_owned(), size: op.1, per_s: load * capacity, seed: 1, start, ns };
     let worker = move |crews: &mut Crews, _: &Turn<'_>| Ok(Run::of(crews.worker.together(1, task)?));
     let batch =
         move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.batch, |crew| Ok(Run::of(crew.together(1, task)?)));

@@ -8,9 +8,11 @@ use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use sidecore::client::{Client, Session as Opened};
 use sidecore::config::DeviceConfig;
-use sidecore::core::session::Op;
+use sidecore::core::session::{Class, Op};
 use sidecore::counters::{DeviceCounter, Snapshot};
+use sidecore::engine::crypto::sample::sample;
 use sidecore::engine::crypto::{Hash, KeyMaterial, SaltLength, Scheme, Secret, Session, SessionSpec, SignaturePadding};
+use sidecore_batch::{cbc, x25519};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -143,4 +145,57 @@ fn a_client_that_leaves_with_requests_in_a_batch_takes_none_of_the_others_along(
         }
     });
     assert_eq!(count(&service, DeviceCounter::WrongResults), 0);
+}
+
+/// Secrets, messages of several lengths and signatures at once, each of which is what the library makes by itself.
+#[test]
+fn operations_of_several_kinds_share_a_device_and_every_result_is_right() {
+    let service = service([batch("lanes", 0)]);
+    let kinds = [
+        ("x25519", 32),
+        ("x25519", 32),
+        ("aes-256-cbc", 1024),
+        ("aes-256-cbc", 1040),
+        ("aes-256-cbc", 16 << 10),
+        ("aes-128-cbc", 4096),
+        // Too short to be gathered, and of another kind.
+        ("aes-256-cbc", 64),
+        ("sha-256", 2048),
+    ];
+    let gathered = |kind: &str| kind == "x25519" && x25519::is_here() || kind.starts_with("aes") && cbc::is_here();
+    thread::scope(|scope| {
+        let service = &service;
+        for (kind, size) in kinds {
+            scope.spawn(move || {
+                let mut load = Load::new(connect(service), kind, size, 8, kind.starts_with("aes"));
+                load.run(2000);
+                assert_eq!((load.tally.done, load.tally.refused), (2000, vec![]), "{kind}");
+            });
+        }
+    });
+    let side_by_side = count(&service, DeviceCounter::Gathered);
+    assert_eq!(count(&service, DeviceCounter::WrongResults), 0);
+    assert_eq!(side_by_side > 0, kinds.into_iter().any(|(kind, _)| gathered(kind)), "{side_by_side} side by side");
+    println!("{side_by_side} of {} side by side", 2000 * kinds.len());
+}
+
+#[test]
+fn a_disturbed_secret_does_not_leave_and_a_peer_of_small_order_is_refused_without_an_alarm() {
+    let service = service([batch("lanes", 3)]);
+    let derive = |peer: [u8; 32], times: u32| {
+        let (service, spec) = (&service, sample(Class::from_name("x25519").unwrap(), 32, 5).spec);
+        move || {
+            let (mut client, local) = (connect(service), Session::open(&spec).unwrap());
+            let session = client.open_session(&spec).unwrap();
+            for _ in 0..times {
+                let (mut expected, found) = ([0; 32], client.call(session, Op::Derive, 0, &peer, 32));
+                let refused = local.run(Op::Derive, 0, &peer, &mut expected).err();
+                assert_eq!(found.as_ref().ok().map(|secret| &secret[..]), refused.is_none().then_some(&expected[..]));
+            }
+        }
+    };
+    thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(derive([0; 32], 300)))));
+    assert_eq!(count(&service, DeviceCounter::WrongResults), 0, "a peer of small order is no fault");
+    thread::scope(|scope| (0..MOST as u8).for_each(|at| drop(scope.spawn(derive([9 + at; 32], 600)))));
+    assert_eq!(count(&service, DeviceCounter::WrongResults) > 0, x25519::is_here());
 }
