@@ -1,10 +1,11 @@
 //! When a device that does several requests side by side begins with those that it has.
 //!
 //! A batch takes little longer than one request until the device's lanes are full. So a device that is free begins with as
-//! many of the waiting requests as it does at its highest rate. If there are fewer, it waits for another only as long as
-//! that can save time, and only if the recent gaps between arrivals say that one will come in time:
+//! many of the waiting requests as are answered sooner together, on average, than in smaller batches one after another. If fewer
+//! wait than it takes at most, it waits for another only as long as that can save time, and only if the recent gaps between
+//! arrivals say that one will come in time:
 //!
-//! - full: as many wait as the device does at its highest rate;
+//! - full: as many wait as the device takes at most;
 //! - urgent: one of them was marked so by its client;
 //! - due: the oldest waited for as long as another request would save, or for [`PATIENCE`] of what one alone takes;
 //! - alone: the next arrival is expected after that.
@@ -18,8 +19,6 @@ use crate::time::Nanos;
 pub const MOST: usize = 8;
 /// A request waits at most for one part in so many of what it takes alone.
 pub const PATIENCE: Nanos = 20;
-/// A larger batch is begun only if its rate is higher by one part in so many: a smaller one answers earlier.
-const WORTH: Nanos = 8;
 /// Weight of a new gap between arrivals is one in so many.
 const WINDOW: Nanos = 8;
 
@@ -71,7 +70,7 @@ impl Gather {
         self.times[fill.clamp(1, MOST) - 1]
     }
 
-    /// The fill at which the device does most requests a second.
+    /// The most that are begun with at once.
     pub fn full(&self) -> usize {
         self.takes[MOST - 1]
     }
@@ -109,13 +108,14 @@ impl Gather {
     }
 }
 
-/// The fill of the highest rate among those up to `waiting` and one.
+/// The fill that answers soonest on average if `waiting` and one are there: a batch answers all at its end, smaller ones after
+/// another answer the first of them earlier. So a larger one is worth it only if it takes no longer than the mean of their ends.
 fn best_of(times: &[Nanos; MOST], waiting: usize) -> usize {
     let mut best = 1;
     for fill in 2..=waiting + 1 {
-        // fill / time > best / its time, by more than one part in WORTH.
-        let (left, right) = (fill as Nanos * times[best - 1], best as Nanos * times[fill - 1]);
-        if left > right + right / WORTH {
+        // time <= best's time * (fill / best + 1) / 2.
+        let (left, right) = (2 * best as Nanos * times[fill - 1], (fill + best) as Nanos * times[best - 1]);
+        if left <= right {
             best = fill;
         }
     }
@@ -172,6 +172,15 @@ mod tests {
         let pairs = Gather::new(core::array::from_fn(|fill| 100_000 * (fill as Nanos + 1)), 100_000);
         assert!(!pairs.pays());
         assert_eq!((pairs.full(), pairs.decide(0, 1, 0, false)), (1, Begin::Now(1)));
+    }
+
+    #[test]
+    fn a_batch_that_answers_later_than_its_requests_one_after_another_is_not_begun() {
+        // Eight lanes that take as long for one as for eight, two and a half times what one takes by itself.
+        let eights = Gather::new([39_000; MOST], 15_400);
+        let begun: [Begin; MOST] = core::array::from_fn(|at| eights.decide(0, at + 1, 0, true));
+        assert_eq!(begun, [1, 1, 1, 1, 5, 6, 7, 8].map(Begin::Now));
+        assert_eq!(eights.full(), 8);
     }
 
     #[test]

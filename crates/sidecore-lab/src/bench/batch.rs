@@ -52,7 +52,9 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let named: Vec<Op> = OPS.into_iter().filter(|(op, _)| settings.ops.iter().any(|named| named == op)).collect();
     let ops = if settings.ops.is_empty() { ops.to_vec() } else { named };
     let ns = settings.pick(100_000_000, 400_000_000);
-    let closed = ops.iter().flat_map(|op| fills.iter().map(|fill| filled(&crews, *op, *fill, ns))).collect();
+    // Many processes with a request each, and one with as many.
+    let ways = || fills.iter().map(|fill| (*fill, 1)).chain([(1, CLIENTS)]);
+    let closed = ops.iter().flat_map(|op| ways().map(|way| filled(&crews, *op, way, ns))).collect();
     let repeats = settings.pick(3, 5);
     let mut outcome = measure_all(&mut crews, closed, repeats, progress)?;
     let loads: &[f64] = if settings.quick { &QUICK_LOADS } else { &LOADS };
@@ -63,8 +65,8 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     }
     outcome.add(measure_all(&mut crews, open, repeats, progress)?);
     Ok(outcome.noted(
-        "batch: each client process has a session of its own and one request in flight; the device has a core of its own, the \
-         sidecore and the clients share the other. inline and openssl are one process alone on one core. batch-open: one \
+        "batch: each client process has a session of its own and so many jobs in flight; the device has a core of its own and \
+         spins there, the sidecore and the clients share the other and sleep. inline and openssl are one process alone on one core. batch-open: one \
          client at random times; the load is a share of what 8 clients reach with the batch device.",
     ))
 }
@@ -84,8 +86,8 @@ fn case(crews: &Crews, scenario: &str, (op, size): Op, clients: usize) -> Case<'
     Case::new(scenario).with(Key::Op, op).with(Key::Size, size).with(Key::Clients, clients).with(Key::Pinned, described)
 }
 
-/// So many clients, each with one request in flight.
-fn filled(crews: &Crews, op: Op, fill: usize, ns: u64) -> Case<'static, Crews> {
+/// So many clients, each with so many requests in flight.
+fn filled(crews: &Crews, op: Op, (clients, jobs): (usize, usize), ns: u64) -> Case<'static, Crews> {
     let alone = move |task: Task| {
         move |crews: &mut Crews, _: &Turn<'_>| {
             let measured = crews.worker.together(1, |_| task.clone())?;
@@ -95,22 +97,36 @@ fn filled(crews: &Crews, op: Op, fill: usize, ns: u64) -> Case<'static, Crews> {
     let (name, size) = (op.0.to_owned(), op.1);
     let inline = alone(Task::Inline { op: name.clone(), size, ns });
     let openssl = alone(Task::OpenSsl { op: name, size, ns });
-    let worker = move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.worker, |crew| crew.closed(fill, op, 1, ns));
-    let batch = move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.batch, |crew| crew.closed(fill, op, 1, ns));
+    let worker = move |crews: &mut Crews, _: &Turn<'_>| {
+        served(&mut crews.worker, |crew| crew.closed(clients, op, jobs as u32, ns))
+    };
+    let batch = move |crews: &mut Crews, _: &Turn<'_>| {
+        served(&mut crews.batch, |crew| crew.closed(clients, op, jobs as u32, ns))
+    };
     let batch = Variant::new("batch", batch).with(Key::Library, "sidecore-batch");
-    case(crews, "batch", op, fill)
-        .with(Key::Fill, fill)
+    case(crews, "batch", op, clients)
+        .with(Key::Jobs, jobs)
+        .with(Key::Fill, clients * jobs)
         .variant(Variant::new("inline", inline).with(Key::Library, "aws-lc"))
         .variant(Variant::new("openssl", openssl).with(Key::Library, openssl_library()))
         .variant(Variant::new("worker", worker).with(Key::Library, "aws-lc").against(By::Rate, "inline"))
         .variant(["inline", "openssl", "worker"].iter().fold(batch, |batch, name| batch.against(By::Rate, name)))
 }
 
-/// With the CPU time of the service, all its threads together, and its batches.
+/// With the CPU time of the service, all its threads together, and its batches. Its device does not sleep meanwhile if it has a
+/// core to itself; that of the other service does.
 fn served(crew: &mut Crew, run: impl FnOnce(&mut Crew) -> Result<Run, BenchError>) -> Result<Run, BenchError> {
+    let is_alone = !crew.pinning.sidecores.is_empty();
+    if is_alone {
+        crew.set("notify.to_device=spin")?;
+    }
     let (cpu, before) = (clock::process_cpu(), batches(crew)?);
-    let run = run(crew)?;
+    let run = run(crew);
     let (cpu, after) = (clock::process_cpu() - cpu, batches(crew)?);
+    if is_alone {
+        crew.set("notify.to_device=park")?;
+    }
+    let run = run?;
     let counts = std::array::from_fn(|at| after[at] - before[at]);
     Ok(run.counted(Counted::cpu(cpu).batches(counts)))
 }
@@ -118,7 +134,8 @@ fn served(crew: &mut Crew, run: impl FnOnce(&mut Crew) -> Result<Run, BenchError
 /// One client at random times.
 fn arriving(crews: &Crews, op: Op, load: f64, capacity: f64, ns: u64) -> Case<'static, Crews> {
     let task = move |start| Task::Open { op: op.0.to_owned(), size: op.1, per_s: load * capacity, seed: 1, start, ns };
-    let worker = move |crews: &mut Crews, _: &Turn<'_>| Ok(Run::of(crews.worker.together(1, task)?));
+    let worker =
+        move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.worker, |crew| Ok(Run::of(crew.together(1, task)?)));
     let batch =
         move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.batch, |crew| Ok(Run::of(crew.together(1, task)?)));
     case(crews, "batch-open", op, 1)

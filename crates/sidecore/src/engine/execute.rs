@@ -97,7 +97,6 @@ pub(crate) fn room_of(session: &Session, submission: &Submission) -> Result<usiz
 
 /// The input, in private memory.
 pub(crate) fn collect(memory: &LaneMemory, submission: &Submission, input: &mut Vec<u8>) {
-    input.clear();
     input.resize(submission.input_len() as usize, 0);
     gather(memory, submission, input);
 }
