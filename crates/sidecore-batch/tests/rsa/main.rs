@@ -1,8 +1,4 @@
-//! Private operations of RSA side by side: right results, and nothing of a key in what they do.
+//! Private operations of RSA side by side.
 
-#[cfg(target_arch = "x86_64")]
-mod constant_time;
 mod der;
 mod signatures;
-#[cfg(target_arch = "x86_64")]
-mod sys;

@@ -9,7 +9,10 @@ use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::config::{DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
+use sidecore::core::session::Class;
 use sidecore::counters::DeviceCounter;
+use sidecore::engine::crypto::batch::SideBySide;
+use sidecore::engine::crypto::sample::sample;
 use sidecore::sys::clock;
 
 /// An operation, and the bytes that it is about: the length of a message to be signed or encrypted, or of a peer's key.
@@ -66,7 +69,8 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     outcome.add(measure_all(&mut crews, open, repeats, progress)?);
     Ok(outcome.noted(
         "batch: each client process has a session of its own and so many jobs in flight; the device has a core of its own and \
-         spins there, the sidecore and the clients share the other and sleep. inline and openssl are one process alone on one core. batch-open: one \
+         spins there, the sidecore and the clients share the other and sleep. inline and openssl are one process alone on one core, \
+         lanes is one that does so many side by side. batch-open: one \
          client at random times; the load is a share of what 8 clients reach with the batch device.",
     ))
 }
@@ -96,7 +100,8 @@ fn filled(crews: &Crews, op: Op, (clients, jobs): (usize, usize), ns: u64) -> Ca
     };
     let (name, size) = (op.0.to_owned(), op.1);
     let inline = alone(Task::Inline { op: name.clone(), size, ns });
-    let openssl = alone(Task::OpenSsl { op: name, size, ns });
+    let openssl = alone(Task::OpenSsl { op: name.clone(), size, ns });
+    let lanes = alone(Task::SideBySide { op: name, size, fill: clients * jobs, ns });
     let worker = move |crews: &mut Crews, _: &Turn<'_>| {
         served(&mut crews.worker, |crew| crew.closed(clients, op, jobs as u32, ns))
     };
@@ -104,13 +109,20 @@ fn filled(crews: &Crews, op: Op, (clients, jobs): (usize, usize), ns: u64) -> Ca
         served(&mut crews.batch, |crew| crew.closed(clients, op, jobs as u32, ns))
     };
     let batch = Variant::new("batch", batch).with(Key::Library, "sidecore-batch");
-    case(crews, "batch", op, clients)
+    let lanes = Variant::new("lanes", lanes).with(Key::Library, "sidecore-batch").against(By::Rate, "inline");
+    let closed = case(crews, "batch", op, clients)
         .with(Key::Jobs, jobs)
         .with(Key::Fill, clients * jobs)
         .variant(Variant::new("inline", inline).with(Key::Library, "aws-lc"))
         .variant(Variant::new("openssl", openssl).with(Key::Library, openssl_library()))
         .variant(Variant::new("worker", worker).with(Key::Library, "aws-lc").against(By::Rate, "inline"))
-        .variant(["inline", "openssl", "worker"].iter().fold(batch, |batch, name| batch.against(By::Rate, name)))
+        .variant(["inline", "openssl", "worker"].iter().fold(batch, |batch, name| batch.against(By::Rate, name)));
+    if jobs == 1 && is_side_by_side(op) { closed.variant(lanes) } else { closed }
+}
+
+/// Whether this machine has a unit for it.
+fn is_side_by_side((op, size): Op) -> bool {
+    Class::from_name(op).is_some_and(|class| SideBySide::new(&sample(class, size as usize, 1)).is_some())
 }
 
 /// With the CPU time of the service, all its threads together, and its batches. Its device does not sleep meanwhile if it has a

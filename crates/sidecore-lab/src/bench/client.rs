@@ -15,6 +15,7 @@ use sidecore::config::service_users;
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stamps;
 use sidecore::engine::crypto::Session;
+use sidecore::engine::crypto::batch::SideBySide;
 use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::sys::{clock, cpu};
 use sidecore_libcrypto::Context;
@@ -81,6 +82,7 @@ impl Member {
             Task::PingPong { ns } => self.exchange(Exchange::PingPong, 1, *ns)?,
             Task::Echo { size, depth, ns } => self.exchange(Exchange::Echo { size: *size }, *depth, *ns)?,
             Task::Inline { op, size, ns } => inline(op, *size, *ns)?,
+            Task::SideBySide { op, size, fill, ns } => side_by_side(op, *size, *fill, *ns)?,
             Task::OpenSsl { op, size, ns } => openssl(op, *size, *ns)?,
             Task::Closed { op, size, depth, start, ns } => {
                 let load = Load::new(self.client()?, input(op, *size)?, *depth)?;
@@ -151,6 +153,12 @@ fn inline(op: &str, size: u32, ns: u64) -> Result<Measured, BenchError> {
         Ok(_) => Ok(()),
         Err(refusal) => Err(refusal.message().into()),
     })
+}
+
+fn side_by_side(op: &str, size: u32, fill: usize, ns: u64) -> Result<Measured, BenchError> {
+    let mut jobs = SideBySide::new(&input(op, size)?).ok_or("this machine does not do this side by side")?;
+    let measured = repeat(ns, || jobs.run(fill).then_some(()).ok_or("a result came out wrong".into()))?;
+    Ok(Measured { ops: measured.ops * fill as u64, ..measured })
 }
 
 /// Does something again and again for so long. The clock is read every few times only, where once is short.

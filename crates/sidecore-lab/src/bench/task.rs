@@ -17,6 +17,8 @@ pub(crate) enum Task {
     Echo { size: u32, depth: u32, ns: u64 },
     /// The operation in this process, with the library of the service.
     Inline { op: String, size: u32, ns: u64 },
+    /// The operation in this process, so many times side by side as a batch device does it.
+    SideBySide { op: String, size: u32, fill: usize, ns: u64 },
     /// The operation in this process, with the system's OpenSSL.
     OpenSsl { op: String, size: u32, ns: u64 },
     /// Through the lane, always `depth` requests in flight.

@@ -5,7 +5,7 @@
 
 use super::{Batches, Request};
 use crate::engine::crypto::Session;
-use crate::engine::crypto::batch::{self, CBC_FROM, Job, Outcome};
+use crate::engine::crypto::batch::{self, CBC_FROM, Job, Outcome, SideBySide};
 use crate::engine::crypto::sample::sample;
 use crate::engine::execute::{OUTPUT_EXTRA, Scratch, collect, compute, room_of};
 use crate::sys::clock;
@@ -294,20 +294,12 @@ fn measure() -> Box<[Option<Gather>]> {
 /// `None`: it is not to be had here.
 fn measure_class(class: Class) -> Option<Gather> {
     let sample = sample(class, CBC_FROM, 1);
-    let session = Session::open(&sample.spec).ok()?;
-    let key = session.batched(sample.op)?;
-    let mut outputs = vec![vec![0; session.output_len(sample.op, 0, sample.input.len()).ok()?]; MOST];
-    let single = fastest(|| session.run(sample.op, 0, &sample.input, &mut outputs[0]).is_ok())?;
-    let mut input = sample.input;
-    session.prepare(sample.op, &mut input)?;
+    let mut side_by_side = SideBySide::new(&sample)?;
+    let (session, mut output) = (Session::open(&sample.spec).ok()?, vec![0; sample.output_len]);
+    let single = fastest(|| session.run(sample.op, 0, &sample.input, &mut output).is_ok())?;
     let mut times = [Nanos::MAX; MOST];
     for (at, time) in times.iter_mut().enumerate() {
-        *time = fastest(|| {
-            let job = |output| Job { key, input: &input, output, outcome: Outcome::NotDone, disturb: false };
-            let mut jobs: Vec<Job<'_>> = outputs[..=at].iter_mut().map(|output| job(&mut output[..])).collect();
-            batch::run(&mut jobs);
-            jobs.iter().all(|job| job.outcome == Outcome::Done)
-        })?;
+        *time = fastest(|| side_by_side.run(at + 1))?;
     }
     Some(Gather::new(times, single))
 }

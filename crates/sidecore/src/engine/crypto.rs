@@ -10,7 +10,7 @@
 //! and are only read from then on, so threads share a session without a lock.
 
 mod aead;
-pub(crate) mod batch;
+pub mod batch;
 mod cipher;
 mod decryption;
 mod elsewhere;

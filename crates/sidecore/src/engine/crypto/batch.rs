@@ -4,8 +4,11 @@
 
 use std::mem;
 
-use sidecore_batch::{cbc, rsa, x25519};
-use sidecore_core::session::Refusal;
+use sidecore_batch::{MOST, cbc, rsa, x25519};
+use sidecore_core::session::{Op, Refusal};
+
+use super::Session;
+use super::sample::Sample;
 
 /// The key of a session some of whose requests can be done side by side with others.
 #[derive(Clone, Copy)]
@@ -62,6 +65,38 @@ pub(crate) fn run(jobs: &mut [Job<'_>]) {
     }
 }
 
+/// One request several times over, side by side: to measure what that takes.
+#[derive(Debug)]
+pub struct SideBySide {
+    session: Session,
+    op: Op,
+    input: Vec<u8>,
+    outputs: Vec<Vec<u8>>,
+}
+
+impl SideBySide {
+    /// `None`: this machine does not do such requests side by side.
+    pub fn new(sample: &Sample) -> Option<Self> {
+        let session = Session::open(&sample.spec).ok()?;
+        session.batched(sample.op)?;
+        let mut input = sample.input.clone();
+        session.prepare(sample.op, &mut input)?;
+        let outputs = vec![vec![0; sample.output_len]; MOST];
+        Some(Self { session, op: sample.op, input, outputs })
+    }
+
+    /// Does it so many times at once, at most [`MOST`]. Returns whether each came out well.
+    pub fn run(&mut self, fill: usize) -> bool {
+        let Some(key) = self.session.batched(self.op) else { return false };
+        let outputs = self.outputs.iter_mut().take(fill);
+        let mut jobs: Vec<Job<'_>> = outputs
+            .map(|output| Job { key, input: &self.input, output, outcome: Outcome::NotDone, disturb: false })
+            .collect();
+        run(&mut jobs);
+        jobs.len() == fill && jobs.iter().all(|job| job.outcome == Outcome::Done)
+    }
+}
+
 fn powers(jobs: &mut [Job<'_>]) {
     let (mut theirs, mut outcomes) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
     for Job { key, input, output, outcome, disturb } in jobs {
@@ -105,6 +140,8 @@ fn messages(jobs: &mut [Job<'_>]) {
         outcomes.push(outcome);
     }
     if cbc::encrypt(&mut theirs) {
-        outcomes.into_iter().for_each(|outcome| *outcome = Outcome::Done);
+        for outcome in outcomes {
+            *outcome = Outcome::Done;
+        }
     }
 }

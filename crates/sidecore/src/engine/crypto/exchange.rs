@@ -26,8 +26,8 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn new(key: PKey) -> Box<Self> {
-        Box::new(Self { key, batched: None })
+    fn new(key: PKey) -> Self {
+        Self { key, batched: None }
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn public(kind: Kind, spki: &[u8]) -> Result<Opened, String> {
         _ => (Algorithm::MlKem768, &[Op::Encapsulate, Op::Decapsulate], "an ML-KEM-768 encapsulation key in DER"),
     };
     let key = PKey::public(spki).filter(|key| key.kind() == Some(kind)).ok_or_else(|| malformed(what))?;
-    Ok(Opened { algorithm, ops, mechanism: Exchange::new(key) })
+    Ok(Opened { algorithm, ops, mechanism: Box::new(Exchange::new(key)) })
 }
 
 pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
@@ -70,7 +70,7 @@ pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
     if !key.is_sound() {
         return Err(malformed("an ML-KEM-768 key whose parts fit each other"));
     }
-    Ok(Opened { algorithm: Algorithm::MlKem768, ops, mechanism: Exchange::new(key) })
+    Ok(Opened { algorithm: Algorithm::MlKem768, ops, mechanism: Box::new(Exchange::new(key)) })
 }
 
 impl Mechanism for Exchange {

@@ -1,0 +1,195 @@
+//! The machine takes the same steps for any secret: no branch depends on one, in the code for AVX-512 as well, which valgrind
+//! does not know. A second process stops before each instruction and its places are compared for two secrets.
+
+use std::ops::Range;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::{env, fs};
+
+use nix::sys::ptrace;
+use nix::sys::signal::{Signal, raise};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use sidecore_batch::rsa::{self, Key, Parts, Unit};
+use sidecore_batch::x25519;
+
+/// Tells the second process what to do.
+const ROLE: &str = "SIDECORE_BATCH_STEPS";
+/// The second process sends this to itself before and after the work on each of two secrets.
+const MARK: Signal = Signal::SIGUSR1;
+/// A work of more steps does not end.
+const MOST_STEPS: usize = 5_000_000;
+
+/// A process one of whose threads is seen at every step; it ends with its value.
+struct Stepped {
+    process: Child,
+    thread: Pid,
+    /// Where its own code lies. What the system's allocator does depends on what was allocated before.
+    code: Range<u64>,
+}
+
+impl Stepped {
+    /// Begins to see it at the first mark.
+    fn start(role: &str) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", "steps::work_on_two_secrets", "--nocapture"]).env(ROLE, role);
+        let process = command.process_group(0).spawn().unwrap();
+        // Tests run in a thread of their own, which is waited for as one of the process's group.
+        let group = Pid::from_raw(-process.id().cast_signed());
+        let (thread, signal) = stopped(group);
+        assert_eq!(signal, MARK);
+        let code = code(&process);
+        Self { process, thread, code }
+    }
+
+    /// From the end of one work to the beginning of the next.
+    fn go_on(&self) {
+        ptrace::cont(self.thread, None).unwrap();
+        assert_eq!(stopped(self.thread).1, MARK);
+    }
+
+    /// The places of its own instructions up to the next mark.
+    fn places(&self) -> Vec<u64> {
+        let mut places = Vec::new();
+        for _ in 0..MOST_STEPS {
+            ptrace::step(self.thread, None).unwrap();
+            if stopped(self.thread).1 == MARK {
+                return places;
+            }
+            places.extend(Some(ptrace::getregs(self.thread).unwrap().rip).filter(|place| self.code.contains(place)));
+        }
+        panic!("it does not end");
+    }
+}
+
+/// Where the code of the program is in that process.
+fn code(process: &Child) -> Range<u64> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", process.id())).unwrap();
+    let path = env::current_exe().unwrap();
+    let of_program = |line: &&str| line.contains(" r-xp ") && line.ends_with(path.to_str().unwrap());
+    let (from, to) = maps.lines().find(of_program).and_then(|line| line.split(' ').next()?.split_once('-')).unwrap();
+    u64::from_str_radix(from, 16).unwrap()..u64::from_str_radix(to, 16).unwrap()
+}
+
+/// Waits for the next stop of a thread that is traced.
+fn stopped(of: Pid) -> (Pid, Signal) {
+    match waitpid(of, Some(WaitPidFlag::__WALL)).unwrap() {
+        WaitStatus::Stopped(thread, signal) => (thread, signal),
+        other => panic!("{other:?}"),
+    }
+}
+
+impl Drop for Stepped {
+    fn drop(&mut self) {
+        // It may have ended by itself, and waits to be seen by its tracer first.
+        let _ = self.process.kill();
+        let group = Pid::from_raw(-self.process.id().cast_signed());
+        while waitpid(group, Some(WaitPidFlag::__WALL)).is_ok() {}
+    }
+}
+
+/// Where the work on two secrets first takes different ways, and how many steps the first took.
+fn difference(role: &str) -> (Option<usize>, usize) {
+    let stepped = Stepped::start(role);
+    let one = stepped.places();
+    stepped.go_on();
+    let other = stepped.places();
+    let at = one.iter().zip(&other).position(|(one, other)| one != other);
+    let at = at.or((one.len() != other.len()).then(|| one.len().min(other.len())));
+    println!("{role}: {} and {} steps, the first difference: {at:?}", one.len(), other.len());
+    (at, one.len())
+}
+
+#[test]
+fn a_secret_of_x25519_changes_no_step() {
+    if x25519::is_here() {
+        let (at, steps) = difference("x25519");
+        assert_eq!(at, None);
+        assert!(steps > 100_000, "{steps} steps are too few for a ladder");
+    } else {
+        println!("AVX-512-IFMA: missing, nothing is stepped through");
+    }
+}
+
+#[test]
+fn a_key_of_rsa_changes_no_step_in_the_widest_unit() {
+    if Unit::Ifma.is_here() {
+        let (at, steps) = difference("rsa");
+        assert_eq!(at, None);
+        assert!(steps > 100_000, "{steps} steps are too few for a power");
+    } else {
+        println!("AVX-512-IFMA: missing, nothing is stepped through");
+    }
+}
+
+#[test]
+fn a_branch_on_a_secret_is_found() {
+    assert_eq!(difference("same").0, None);
+    assert!(difference("leak").0.is_some());
+}
+
+/// What runs step by step; nothing where nobody asked for it.
+#[test]
+fn work_on_two_secrets() {
+    match env::var(ROLE).as_deref() {
+        Ok("x25519") => {
+            let mut output = [0; x25519::LEN];
+            twice(&[[0x55; x25519::LEN], [0xfe; x25519::LEN]], |private| {
+                let job = x25519::Job { private, public: &[9; 32], output: &mut output, good: false, disturb: false };
+                assert!(x25519::derive(&mut [job]));
+            });
+        }
+        Ok("rsa") => {
+            let (input, mut output) = ([1; 128], [0; 128]);
+            twice(&[key(3), key(151)], |key| {
+                let mut jobs = [rsa::Job { key, input: &input, output: &mut output, good: false, disturb: false }];
+                assert!(rsa::private(&mut jobs));
+            });
+        }
+        Ok(role @ ("leak" | "same")) => {
+            let mut sum = 0;
+            twice(&[1, if role == "leak" { 2 } else { 1 }], |secret| {
+                if secret & 1 == 1 {
+                    sum = std::hint::black_box(sum + 1);
+                }
+            });
+        }
+        _ => {}
+    }
+}
+
+/// Once for each secret to have everything ready, and then under observation.
+fn twice<T>(secrets: &[T; 2], mut work: impl FnMut(&T)) {
+    for (at, secret) in secrets.iter().chain(secrets).enumerate() {
+        if at == secrets.len() {
+            ptrace::traceme().unwrap();
+        }
+        marked(at >= secrets.len(), secret, &mut work);
+    }
+}
+
+/// By itself, so that there is one place for all secrets.
+#[inline(never)]
+fn marked<T>(is_seen: bool, secret: &T, work: &mut impl FnMut(&T)) {
+    if is_seen {
+        raise(MARK).unwrap();
+    }
+    work(secret);
+    if is_seen {
+        raise(MARK).unwrap();
+    }
+}
+
+/// Numbers in the form of a key of RSA-1024 that come from a seed. They belong to no key: the steps are the same, the result is
+/// wrong and told so.
+fn key(seed: u8) -> Key {
+    let number = |at: u8, len: usize| {
+        let mut bytes: Vec<u8> = (0..len).map(|byte| (byte as u8).wrapping_mul(seed) ^ at.wrapping_mul(97)).collect();
+        (bytes[0], bytes[len - 1]) = (bytes[0] | 0x80, bytes[len - 1] | 1);
+        bytes
+    };
+    let [p, q, dp, dq, coefficient] = [1, 2, 3, 4, 5].map(|at| number(at, 64));
+    let modulus = number(6, 128);
+    let parts = Parts { modulus: &modulus, primes: [&p, &q], exponents: [&dp, &dq], coefficient: &coefficient };
+    Key::of_unit(&parts, Unit::Ifma).expect("a key in form")
+}
