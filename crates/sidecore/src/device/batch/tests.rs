@@ -1,3 +1,5 @@
+//! What comes out side by side is what the library makes by itself.
+
 use super::*;
 use crate::engine::crypto::batch::BatchKey;
 use crate::engine::crypto::sample::Sample;
