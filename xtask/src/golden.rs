@@ -14,13 +14,14 @@ const DOCS: &str = "docs";
 /// A page, and the arguments with which `sidecore sim` makes it.
 type Page = (&'static str, &'static [&'static str]);
 
-const PAGES: [Page; 16] = [
+const PAGES: [Page; 17] = [
     (
         "what-would-have-helped.md",
         &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, INIC, "--seeds", "1", "--title", "What would have helped"],
     ),
     ("simulated/bakeoff.md", &["bakeoff", "--seeds", "60"]),
     ("simulated/waiting.md", &["waiting"]),
+    ("simulated/gather.md", &["gather"]),
     ("simulated/queue.md", &["plans/queue.toml", "--seeds", "1", "--title", "Queues with known answers"]),
     ("simulated/ocf-hifn7751x4.md", &[OCF_HIFN, "--compare", "docs/published/ocf_hifn7751x4.csv"]),
     ("simulated/ocf-bcm5820x4.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4.csv"]),

@@ -3,7 +3,7 @@
 mod sim;
 mod written;
 
-pub(crate) use sim::{Choose, Faults, Fit, Output, Plans, Replay, Sim, SimCommand};
+pub(crate) use sim::{Choose, Faults, Fit, Gathering, Output, Plans, Replay, Sim, SimCommand};
 
 use crate::arguments::Manuals;
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -7,6 +7,7 @@ mod compare;
 mod farm_rows;
 mod faults;
 mod fit;
+mod gathering;
 mod output;
 mod paper_rows;
 mod plots;
@@ -31,6 +32,7 @@ pub(crate) fn run(args: &Sim) -> Result<bool, String> {
             bakeoff::run(&Setup { seeds: *seeds, depths, burst: *burst }, output)
         }
         Some(SimCommand::Waiting { seed, output }) => waiting::run(*seed, output),
+        Some(SimCommand::Gather(args)) => gathering::run(args),
         Some(SimCommand::Faults(args)) => faults::run(args),
         Some(SimCommand::Replay(args)) => replay::run(args),
         Some(SimCommand::Choose(args)) => choose::run(args),

@@ -11,6 +11,7 @@ pub mod engine;
 pub mod estimate;
 pub mod faults;
 pub mod fit;
+pub mod gathering;
 mod names;
 mod part;
 pub mod plan;

@@ -116,6 +116,8 @@ pub(crate) enum SimCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// How batches fill and how long requests take in them, on devices that are known or on one of these times
+    Gather(Gathering),
     /// Random schedules with faults; invariants are checked after each event
     Faults(Faults),
     /// Go through a recorded run of the service again, and compare each decision; with --devices, --like, --depth, --balance or
@@ -217,4 +219,19 @@ pub(crate) struct Faults {
     /// Put a defect in, to see that it is found
     #[arg(long, value_name = "NAME")]
     pub(crate) sabotage: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Gathering {
+    /// One request by itself, us
+    #[arg(long, value_name = "US", value_parser = above_0, requires = "batch_us")]
+    pub(crate) single_us: Option<f64>,
+    /// 1 to 8 requests side by side, us each, with commas between; or one time for all of them
+    #[arg(long, value_name = "US", value_parser = above_0, value_delimiter = ',', requires = "single_us")]
+    pub(crate) batch_us: Vec<f64>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }

@@ -1,0 +1,234 @@
+//! How the batches of a device fill, and how long requests take in them, under the service's own policy.
+//!
+//! The policy is `policy/gather`; the device's times and the arrivals are modelled. Requests of one class come at random times
+//! (Poisson) and wait in the device's queue while it computes. The device sees them when it is free, begins with as many as the
+//! policy says, and answers all of a batch at its end.
+
+use crate::engine::{Engine, Timer, World};
+pub use sidecore_core::policy::gather::MOST;
+use sidecore_core::policy::gather::{Begin, Gather};
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// How long a device takes: at least 1 ns for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// What it is, for tables.
+    pub name: String,
+    /// One request by itself on an ordinary device, ns.
+    pub single: Nanos,
+    /// 1, 2, … requests side by side, ns.
+    pub batches: [Nanos; MOST],
+}
+
+impl Unit {
+    /// Devices whose times are known: a 2 GHz Sapphire Rapids with Intel's `crypto_mb`, as published, whose eight lanes take as
+    /// long for one as for eight; and this project's on a Zen 5, measured by `sidecore bench batch`.
+    pub fn known() -> Vec<Self> {
+        let unit = |name: &str, single, batches| Self { name: name.to_owned(), single, batches };
+        vec![
+            unit("RSA-2048, Sapphire Rapids", 391_000, [909_000; MOST]),
+            unit("RSA-2048, Zen 5", 197_000, [324_000, 328_000, 315_000, 319_000, 621_000, 619_000, 632_000, 638_000]),
+            unit("RSA-1024, Zen 5", 66_000, [45_700, 46_400, 46_800, 47_200, 85_900, 87_900, 89_500, 91_500]),
+            unit("X25519, Zen 5", 15_400, [39_400; MOST]),
+        ]
+    }
+
+    /// Requests a second where there are always enough.
+    pub fn capacity(&self) -> f64 {
+        let gather = self.gather();
+        gather.full() as f64 * 1e9 / gather.time(gather.full()) as f64
+    }
+
+    fn gather(&self) -> Gather {
+        Gather::new(self.batches, self.single)
+    }
+}
+
+/// One device at one load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// The device.
+    pub unit: String,
+    /// Arrivals as a part of its [capacity](Unit::capacity).
+    pub load: f64,
+    /// Arrivals a second.
+    pub per_s: f64,
+    /// Requests that are begun with at once, in the mean.
+    pub fill: f64,
+    /// Median of the time from arrival to answer, ns.
+    pub p50: Nanos,
+    /// Its 99th percentile, ns.
+    pub p99: Nanos,
+    /// That against what one request takes by itself.
+    pub p99_to_single: f64,
+    /// The longest time that a request waited while the device was free, ns.
+    pub held: Nanos,
+    /// What the policy promises of that, ns.
+    pub bound: Nanos,
+}
+
+/// Parts of the capacity that arrive.
+pub const LOADS: [f64; 7] = [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95];
+/// Requests of each line.
+const REQUESTS: usize = 50_000;
+
+/// Each device at each of [`LOADS`].
+pub fn table(units: &[Unit], seed: u64) -> Vec<Line> {
+    units.iter().flat_map(|unit| LOADS.map(|load| run(unit, load, seed))).collect()
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    Arrival,
+    /// The longest wait for another is over.
+    Due,
+    Done,
+}
+
+struct Device {
+    gather: Gather,
+    /// Mean time between arrivals, ns.
+    gap: f64,
+    left: usize,
+    /// Came while it computed.
+    unseen: VecDeque<Nanos>,
+    /// With the time since which the device could have begun with them, ns.
+    waiting: VecDeque<(Nanos, Nanos)>,
+    begun: Vec<Nanos>,
+    due: Option<Timer>,
+    /// When it last became free, ns.
+    free: Nanos,
+    batches: u64,
+    held: Nanos,
+    took: Vec<Nanos>,
+}
+
+impl World for Device {
+    type Event = Event;
+
+    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+        match event {
+            Event::Arrival => {
+                self.left -= 1;
+                if self.left > 0 {
+                    let gap = engine.random().exponential(self.gap);
+                    engine.after(gap.round() as Nanos, Event::Arrival);
+                }
+                self.unseen.push_back(engine.now());
+            }
+            Event::Due => self.due = None,
+            Event::Done => {
+                self.free = engine.now();
+                self.took.extend(self.begun.drain(..).map(|arrived| engine.now() - arrived));
+            }
+        }
+        if self.begun.is_empty() {
+            self.look(engine);
+        }
+    }
+}
+
+impl Device {
+    /// What a free device does.
+    fn look(&mut self, engine: &mut Engine<Event>) {
+        let now = engine.now();
+        while let Some(arrived) = self.unseen.pop_front() {
+            self.gather.arrived(now);
+            self.waiting.push_back((arrived, now));
+        }
+        let Some((_, since)) = self.waiting.front() else { return };
+        match self.gather.decide(now, self.waiting.len(), *since, false) {
+            Begin::Now(fill) => self.begin(engine, fill),
+            Begin::At(until) if self.due.is_none() => self.due = Some(engine.schedule(until, Event::Due)),
+            Begin::At(_) => {}
+        }
+    }
+
+    fn begin(&mut self, engine: &mut Engine<Event>, fill: usize) {
+        self.due.take().map(|due| engine.cancel(due));
+        for (arrived, since) in self.waiting.drain(..fill) {
+            self.held = self.held.max(engine.now() - since.max(self.free));
+            self.begun.push(arrived);
+        }
+        self.batches += 1;
+        engine.after(self.gather.time(fill), Event::Done);
+    }
+}
+
+fn run(unit: &Unit, load: f64, seed: u64) -> Line {
+    let (gather, per_s) = (unit.gather(), load * unit.capacity());
+    let bound = gather.longest_wait();
+    let mut device = Device {
+        gather,
+        gap: 1e9 / per_s,
+        left: REQUESTS,
+        unseen: VecDeque::new(),
+        waiting: VecDeque::new(),
+        begun: Vec::with_capacity(MOST),
+        due: None,
+        free: 0,
+        batches: 0,
+        held: 0,
+        took: Vec::with_capacity(REQUESTS),
+    };
+    let mut engine = Engine::new(seed);
+    engine.schedule(0, Event::Arrival);
+    engine.run(&mut device, Nanos::MAX);
+    let Device { mut took, batches, held, .. } = device;
+    took.sort_unstable();
+    let at = |share: f64| took[((took.len() as f64 * share).ceil() as usize).clamp(1, took.len()) - 1];
+    Line {
+        unit: unit.name.clone(),
+        load,
+        per_s,
+        fill: took.len() as f64 / batches as f64,
+        p50: at(0.5),
+        p99: at(0.99),
+        p99_to_single: at(0.99) as f64 / unit.single as f64,
+        held,
+        bound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_request_is_answered_and_none_is_held_back_beyond_the_bound() {
+        for unit in Unit::known() {
+            for load in LOADS {
+                let line = run(&unit, load, 1);
+                assert!(line.held <= line.bound, "{line:?}");
+                assert!(line.fill >= 1.0 && line.p50 >= unit.gather().time(1), "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn batches_fill_with_the_load_and_carry_what_single_requests_cannot() {
+        for unit in Unit::known() {
+            let [few, many] = [0.05, 0.8].map(|load| run(&unit, load, 1));
+            assert!(few.fill < 1.3 && many.fill > 0.6 * unit.gather().full() as f64, "{few:?} {many:?}");
+            assert!(many.per_s * unit.single as f64 > 1.5e9, "one after another it would be overloaded: {many:?}");
+            assert!(many.p99_to_single < 10.0, "{many:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_does_one_at_a_time_is_the_queue_of_the_textbook() {
+        // M/D/1 at half load: a mean wait of half the time of a request; its median is near 1.2 of that time.
+        let unit = Unit { name: String::new(), single: 100_000, batches: [Nanos::MAX / 16; MOST] };
+        let line = run(&unit, 0.5, 1);
+        assert!((line.fill - 1.0).abs() < 1e-9 && line.held == 0, "{line:?}");
+        assert!((100_000..145_000).contains(&line.p50), "{line:?}");
+    }
+
+    #[test]
+    fn a_run_follows_from_its_seed() {
+        let unit = &Unit::known()[1];
+        assert_eq!(run(unit, 0.5, 7), run(unit, 0.5, 7));
+        assert_ne!(run(unit, 0.5, 7).p99, run(unit, 0.5, 8).p99);
+    }
+}
