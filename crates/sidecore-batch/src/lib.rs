@@ -1,7 +1,8 @@
-//! Crypto of several clients side by side in the lanes of one SIMD unit.
+//! Crypto of several clients side by side in the wide units of one core.
 //!
 //! A core has wide multipliers which one operation of one client cannot fill. Several operations of the same kind can: each
-//! takes lanes of its own, and each instruction works on all of them. Keys may differ from lane to lane.
+//! takes lanes of its own, and each instruction works on all of them. Its AES unit begins with a block while others are on their
+//! way through it, but for blocks of one chain. Keys may differ from lane to lane and from chain to chain.
 //!
 //! This crate computes and decides nothing: it knows no queue, no clock and no client. No branch and no address depends on a
 //! secret.

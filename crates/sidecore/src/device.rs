@@ -42,7 +42,7 @@ pub(crate) struct Batches {
     pub(crate) begun: u64,
     /// Requests in them.
     pub(crate) requests: u64,
-    /// Batches of as many as the device does at its highest rate.
+    /// Batches of as many as the device takes at most.
     pub(crate) full: u64,
     /// Results that did not verify.
     pub(crate) wrong: u64,

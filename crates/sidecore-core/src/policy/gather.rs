@@ -1,8 +1,8 @@
 //! When a device that does several requests side by side begins with those that it has.
 //!
 //! A batch takes little longer than one request until the device's lanes are full. So a device that is free begins with as
-//! many of the waiting requests as are answered sooner together, on average, than in smaller batches one after another. If fewer
-//! wait than it takes at most, it waits for another only as long as that can save time, and only if the recent gaps between
+//! many of the waiting requests as are answered no later together, on average, than in smaller batches one after another, or with
+//! more if its rate is much higher then. If fewer wait than it takes at most, it waits for another only as long as that can save time, and only if the recent gaps between
 //! arrivals say that one will come in time:
 //!
 //! - full: as many wait as the device takes at most;
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_answers_later_than_its_requests_one_after_another_is_not_begun() {
+    fn a_batch_that_answers_later_than_smaller_ones_is_begun_only_for_a_much_higher_rate() {
         // Eight lanes that take as long for one as for eight, two and a half times what one takes by itself.
         let eights = Gather::new([39_000; MOST], 15_400);
         let begun: [Begin; MOST] = core::array::from_fn(|at| eights.decide(0, at + 1, 0, true));

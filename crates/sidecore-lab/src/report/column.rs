@@ -287,7 +287,7 @@ columns! {
     PerSend = found("messages_per_send", "per send", 4, More, digits);
     /// Requests in a batch that a device did side by side.
     PerBatch = found("per_batch", "per batch", 4, Depends, digits);
-    /// Share of the batches with as many as the device does at its highest rate.
+    /// Share of the batches with as many as the device takes at most.
     FullBatches = found("full_batches", "full", 4, Depends, percent);
     /// Share of a program's messages that go through rings.
     RingShare = found("ring_share", "by ring", 6, Depends, percent);

@@ -18,9 +18,17 @@ const HEADINGS: [&str; 9] = [
 ];
 
 pub(super) fn run(args: &Gathering) -> Result<bool, String> {
-    let Gathering { seed, output, .. } = args;
-    let lines = gathering::table(&units(args)?, *seed);
-    write(&lines, output, &format!("gather --seed {seed}"))
+    let lines = gathering::table(&units(args)?, args.seed);
+    write(&lines, &args.output, &command(args))
+}
+
+/// What it is called with.
+fn command(args: &Gathering) -> String {
+    let given = args.single_us.map(|single| {
+        let batch: Vec<String> = args.batch_us.iter().map(f64::to_string).collect();
+        format!(" --single-us {single} --batch-us {}", batch.join(","))
+    });
+    format!("gather{} --seed {}", given.unwrap_or_default(), args.seed)
 }
 
 /// That of the command line, or those that are known.

@@ -139,7 +139,7 @@ counters! {
     Replayed: Count, "REPLAYED", "replayed_requests", "Requests lost with the device and done again elsewhere.";
     Batches: Count, "BATCH/S", "batches", "Times that the device did several requests, or one, side by side.";
     Gathered: Count, "", "gathered_requests", "Requests that it did so.";
-    FullBatches: Count, "", "full_batches", "Times that it did as many as it does at its highest rate.";
+    FullBatches: Count, "", "full_batches", "Times that it did as many as it takes at most.";
     WrongResults: Count, "WRONG", "wrong_results", "Results of batches that did not verify: they did not leave, and were made again.";
     State: Code, "", "", "Number of the `DeviceState`: how far it may be used; or [`REMOVED`].";
 }

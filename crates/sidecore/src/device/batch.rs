@@ -69,11 +69,11 @@ pub(super) struct Waiting {
     since: Nanos,
 }
 
-/// Requests of one kind are done side by side: those of one class, where it encrypts messages those between the same two powers
-/// of two in length, so that a short one does not wait for a long one.
+/// Requests of one kind can be done side by side. A short message does not wait for a long one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kind {
+pub(super) struct Kind {
     class: Class,
+    /// Between which powers of two the length of the result is.
     size: Option<u32>,
 }
 
@@ -131,17 +131,18 @@ impl Gathering {
         self.waiting.len() < ROOM
     }
 
-    /// Whether it is to be gathered with others.
-    pub(super) fn takes(&self, request: &Request) -> bool {
+    /// With which others it is to be gathered; `None`: with none.
+    pub(super) fn kind_of(&self, request: &Request) -> Option<Kind> {
         let (session, submission) = (&request.session, &request.submission);
-        let class = session.class(submission.op());
-        class.is_some_and(|class| self.gathers[class.index()].is_some())
-            && session.batched(submission.op()).is_some_and(|key| submission.input_len() >= key.shortest() as u64)
+        let class = session.class(submission.op())?;
+        self.gathers[class.index()].as_ref()?;
+        let key = session.batched(submission.op())?;
+        let size = room_of(session, submission).unwrap_or(0).checked_ilog2();
+        (submission.input_len() >= key.shortest() as u64).then_some(Kind { class, size })
     }
 
-    /// A request that it takes waits from now on, ns.
-    pub(super) fn push(&mut self, ticket: Ticket, request: Request, now: Nanos) {
-        let Some(kind) = Kind::of(&request) else { return };
+    /// A request of that kind waits from now on, ns.
+    pub(super) fn push(&mut self, ticket: Ticket, request: Request, kind: Kind, now: Nanos) {
         if let Some(gather) = &mut self.gathers[kind.class.index()] {
             gather.arrived(now);
         }
@@ -266,15 +267,6 @@ impl Place {
             }
             Err(why) => State::Refused(why),
         };
-    }
-}
-
-impl Kind {
-    /// `None`: its session cannot do it.
-    fn of(request: &Request) -> Option<Self> {
-        let (session, submission) = (&request.session, &request.submission);
-        let len = room_of(session, submission).unwrap_or(0);
-        Some(Self { class: session.class(submission.op())?, size: len.checked_ilog2() })
     }
 }
 

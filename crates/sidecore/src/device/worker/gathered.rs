@@ -34,14 +34,14 @@ impl Loop {
     fn gather(&mut self) {
         let Some(gathering) = &mut self.gathering else { return };
         while gathering.has_room()
-            && self.requests.peek().is_ok_and(|(_, request)| gathering.takes(request))
+            && let Some(kind) = self.requests.peek().ok().and_then(|(_, request)| gathering.kind_of(request))
             && let Ok((ticket, request)) = self.requests.pop()
         {
             let now = clock::now();
             if self.waits.waiter.is_waiting() {
                 self.waits.waiter.end(now);
             }
-            gathering.push(ticket, request, now);
+            gathering.push(ticket, request, kind, now);
         }
     }
 

@@ -121,11 +121,13 @@ fn secrets(jobs: &mut [Job<'_>]) {
     }
     if x25519::derive(&mut theirs) {
         for (job, outcome) in theirs.iter().zip(outcomes) {
-            *outcome = match *job.output != [0; x25519::LEN] {
-                _ if !job.good => Outcome::Wrong,
+            *outcome = if !job.good {
+                Outcome::Wrong
+            } else if *job.output == [0; x25519::LEN] {
                 // As by itself: a peer of small order is refused.
-                false => Outcome::Refused(Refusal::Authentication),
-                true => Outcome::Done,
+                Outcome::Refused(Refusal::Authentication)
+            } else {
+                Outcome::Done
             };
         }
     }
