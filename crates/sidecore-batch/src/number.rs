@@ -10,6 +10,9 @@ use zeroize::Zeroizing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Radix(pub(crate) usize);
 
+/// Bytes that are read at once.
+const WORD: usize = 8;
+
 /// Digits that are wiped when they are dropped.
 pub(crate) type Digits = Zeroizing<Vec<u64>>;
 
@@ -28,18 +31,14 @@ impl Radix {
 
     /// As [`of_bytes`], into a place that is there.
     pub(crate) fn read(self, bytes: &[u8], digits: &mut [u64]) {
-        digits.fill(0);
-        let (mut held, mut bits, mut place) = (0u128, 0, 0);
-        for byte in bytes.iter().rev() {
-            held |= u128::from(*byte) << bits;
-            bits += 8;
-            if bits >= self.0 && place < digits.len() {
-                digits[place] = held as u64 & self.mask();
-                (held, bits, place) = (held >> self.0, bits - self.0, place + 1);
-            }
-        }
-        if let Some(last) = digits.get_mut(place) {
-            *last = held as u64 & self.mask();
+        for (place, digit) in digits.iter_mut().enumerate() {
+            // The eight bytes from its lowest bit's on hold all of it, since a digit has at most 52 bits.
+            let bit = place * self.0;
+            let end = bytes.len().saturating_sub(bit / 8);
+            let some = &bytes[end.saturating_sub(WORD)..end];
+            let mut word = [0; WORD];
+            word[WORD - some.len()..].copy_from_slice(some);
+            *digit = u64::from_be_bytes(word) >> (bit % 8) & self.mask();
         }
     }
 
@@ -154,12 +153,17 @@ impl Radix {
     }
 
     fn add_multiple(self, sum: &mut [u64], a: u64, b: &[u64]) {
-        let mut carry = 0u128;
-        for (at, sum) in sum.iter_mut().enumerate() {
-            // Past the end of `b` only the carry goes on: lengths are public.
-            let digit = b.get(at).copied().unwrap_or(0);
-            let total = u128::from(a) * u128::from(digit) + u128::from(*sum) + carry;
+        let (sum, above) = sum.split_at_mut(b.len().min(sum.len()));
+        let mut carry = 0u64;
+        for (sum, b) in sum.iter_mut().zip(b) {
+            // Below 2^104 and twice what a digit holds, so that the carry is a digit again.
+            let total = u128::from(a) * u128::from(*b) + u128::from(*sum + carry);
             *sum = total as u64 & self.mask();
+            carry = (total >> self.0) as u64;
+        }
+        for sum in above {
+            let total = *sum + carry;
+            *sum = total & self.mask();
             carry = total >> self.0;
         }
     }

@@ -1,7 +1,9 @@
 //! Units as values that exist only where the machine has them: calls into code for their instructions are sound then.
 
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
+use std::arch::asm;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{__m128i, __m512i, _mm_loadu_si128, _mm_storeu_si128};
 
 #[cfg(target_arch = "x86_64")]
 use crate::MOST;
@@ -232,4 +234,22 @@ impl Unit for Ifma {
         // SAFETY: as above.
         unsafe { ifma::choose(chosen, powers, indices) }
     }
+}
+/// All as they are. What is computed from the last two stands after what the first is computed from, in the order of the
+/// machine's instructions: the compiler's own order follows what needs fewest registers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(crate) fn in_order(mut first: __m512i, [mut one, mut two]: [__m512i; 2]) -> (__m512i, [__m512i; 2]) {
+    // SAFETY: it has no instruction, so it changes nothing.
+    unsafe {
+        asm!(
+            "/* {0} {1} {2} */",
+            inout(zmm_reg) first,
+            inout(zmm_reg) one,
+            inout(zmm_reg) two,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    (first, [one, two])
 }

@@ -2,21 +2,28 @@
 //!
 //! One instruction adds the lower half of a product of two digits to a column, another the upper half. Digits are below
 //! `2^52`; a column holds the sum of some hundred halves before it is carried over (S. Gueron, V. Krasnov, "Software
-//! Implementation of Modular Exponentiation, Using Advanced Vector Instructions Architectures", WAIFI 2012).
+//! Implementation of Modular Exponentiation, Using Advanced Vector Instructions Architectures", WAIFI 2012). What a digit has
+//! beyond 52 bits is not seen by multiplications, so it is left there until something else reads the digit.
 //!
-//! A reduction after P. L. Montgomery (1985) on whole numbers: `Q = T · (-1/n) mod R`, then `(T + Q n) / R`. Of the second
-//! product only the upper half is made. The lower half comes to a multiple of `R`: what its highest column alone comes to,
-//! rounded up, is how many times `R` it is, since the carry from below is less than a digit.
+//! The whole product is made first, then reduced digit by digit after P. L. Montgomery (1985): so many times the modulus are
+//! added that the lowest column becomes zero, and its carry goes to the next.
+//!
+//! A core begins two multiplications in a cycle and has the result of each after four. Loads take from that rate and stores take
+//! more, so sums stay in registers: ten rows of digits meet one digit after another of the other number, and each step completes
+//! one column. A reduction's next quotient waits for the one before it, so two are made at a time, before the products that nothing
+//! waits for.
 
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_mask_blend_epi64,
     _mm512_mask_reduce_add_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_setzero_si512, _mm512_slli_epi64,
     _mm512_srli_epi64, _mm512_test_epi64_mask,
 };
+use std::hint::black_box;
 
 use super::{Modulus, POWERS, Work};
 use crate::MOST;
 use crate::number::Radix;
+use crate::sys::in_order;
 
 /// Of digits.
 pub(crate) const RADIX: Radix = Radix(52);
@@ -30,9 +37,39 @@ pub(crate) type Column = __m512i;
 /// A number in each lane.
 type Number<const N: usize> = [Digit; N];
 
-/// Rows of digits that stay in registers while they meet the digits of the other number. Each length of numbers is a
-/// multiple of it.
-const ROWS: usize = 5;
+/// Rows of digits that stay in registers while they meet the digits of the other number, ten at a time. Each length of numbers
+/// is a multiple of it.
+const ROWS: usize = 10;
+/// Digits of a modulus that quotients are found with, where it has as many.
+const WIDE: usize = 2 * ROWS;
+
+/// Does something for each of so many rows, written out: what loops shift or turn around does not stay in registers.
+macro_rules! each {
+    ($do:ident) => {
+        each!($do: 0 1 2 3 4 5 6 7 8 9)
+    };
+    ($do:ident: $($at:literal)*) => {
+        $($do!($at);)*
+    };
+}
+
+/// Adds the products of rows with ten digits to sums, of which each step completes the first and takes one more. After the
+/// ten each sum is in the register of the one that it follows: none is moved.
+macro_rules! ten_steps {
+    ($sums:ident, $rows:expr, $digits:expr, |$j:ident| $next:expr, |$k:ident, $first:ident| $done:expr) => {{
+        let digits: &[Digit; ROWS] = $digits.first_chunk().expect("so many");
+        macro_rules! one {
+            ($at:literal) => {
+                let $j = $at;
+                let ($first, others) = step(&$sums, $rows, digits[$j], $next);
+                $sums = others;
+                let $k = $at;
+                $done;
+            };
+        }
+        each!(one);
+    }};
+}
 
 /// Nothing in each lane.
 #[target_feature(enable = "avx512f,avx512ifma")]
@@ -47,20 +84,71 @@ pub(crate) fn square<const N: usize>(
     modulus: &Modulus<Digit, N>,
     work: &mut Work<Digit, Column, N>,
 ) {
-    work.columns = [[_mm512_setzero_si512(); N]; 2];
     let columns = work.columns.as_flattened_mut();
-    for i in (0..N).step_by(ROWS) {
-        let rows = rows(x, i);
-        among(&rows, &mut columns[2 * i..]);
-        sweep(&rows, &x[i + ROWS..], &mut columns[2 * i + ROWS..]);
-    }
-    for (digit, pair) in x.iter().zip(columns.as_chunks_mut::<2>().0) {
-        *pair = [
-            _mm512_madd52lo_epu64(_mm512_slli_epi64::<1>(pair[0]), *digit, *digit),
-            _mm512_madd52hi_epu64(_mm512_slli_epi64::<1>(pair[1]), *digit, *digit),
-        ];
+    if N == ROWS {
+        square_rows::<N, true, true>(x, 0, columns);
+    } else {
+        square_rows::<N, true, false>(x, 0, columns);
+        for i in (ROWS..N - ROWS).step_by(ROWS) {
+            square_rows::<N, false, false>(x, i, columns);
+        }
+        square_rows::<N, false, true>(x, N - ROWS, columns);
     }
     reduce(x, modulus, work);
+}
+
+/// Adds the products of some rows with themselves and the digits after them, and completes the columns that no other rows come
+/// to: products of two different digits count twice there.
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[inline]
+fn square_rows<const N: usize, const FIRST: bool, const LAST: bool>(x: &Number<N>, at: usize, columns: &mut [Column]) {
+    let zero = _mm512_setzero_si512();
+    let rows = rows(x, at);
+    let mut all: [Column; 2 * ROWS] =
+        std::array::from_fn(|k| if FIRST || LAST && k >= ROWS { zero } else { columns[2 * at + k] });
+    for r in 0..ROWS {
+        for s in r + 1..ROWS {
+            all[r + s] = _mm512_madd52lo_epu64(all[r + s], rows[r], rows[s]);
+            all[r + s + 1] = _mm512_madd52hi_epu64(all[r + s + 1], rows[r], rows[s]);
+        }
+    }
+    let columns = &mut columns[2 * at..];
+    for k in 0..ROWS {
+        columns[k] = twice_and_square(all[k], k, rows[k / 2]);
+    }
+    let columns = &mut columns[ROWS..];
+    let mut sums: [Column; ROWS] = std::array::from_fn(|k| all[ROWS + k]);
+    if LAST {
+        for k in 0..ROWS {
+            columns[k] = twice_and_square(sums[k], k, rows[ROWS / 2 + k / 2]);
+        }
+        return;
+    }
+    let next = |columns: &[Column], j: usize| if FIRST { zero } else { columns[ROWS + j] };
+    ten_steps!(sums, &rows, x[at + ROWS..], |j| next(columns, j), |k, first| {
+        columns[k] = twice_and_square(first, k, rows[ROWS / 2 + k / 2]);
+    });
+    let mut columns = &mut columns[ROWS..];
+    for digits in x[at + 2 * ROWS..].chunks_exact(ROWS) {
+        ten_steps!(sums, &rows, digits, |j| next(columns, j), |k, first| columns[k] = first);
+        columns = &mut columns[ROWS..];
+    }
+    columns[..ROWS].copy_from_slice(&sums);
+    if N > 2 * ROWS {
+        columns[ROWS..2 * ROWS].fill(zero);
+    }
+}
+
+/// Twice a column, and the half of a digit's square that belongs there.
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[inline]
+fn twice_and_square(column: Column, at: usize, digit: Digit) -> Column {
+    let twice = _mm512_slli_epi64::<1>(column);
+    if at.is_multiple_of(2) {
+        _mm512_madd52lo_epu64(twice, digit, digit)
+    } else {
+        _mm512_madd52hi_epu64(twice, digit, digit)
+    }
 }
 
 /// `x y/R`, below `x y/R + n`.
@@ -71,12 +159,30 @@ pub(crate) fn multiply<const N: usize>(
     modulus: &Modulus<Digit, N>,
     work: &mut Work<Digit, Column, N>,
 ) {
-    work.columns = [[_mm512_setzero_si512(); N]; 2];
     let columns = work.columns.as_flattened_mut();
-    for i in (0..N).step_by(ROWS) {
-        sweep(&rows(x, i), y, &mut columns[i..]);
+    multiply_rows::<N, true>(&rows(x, 0), y, columns);
+    for i in (ROWS..N).step_by(ROWS) {
+        multiply_rows::<N, false>(&rows(x, i), y, &mut columns[i..]);
     }
     reduce(x, modulus, work);
+}
+
+/// Adds the products of some rows with a number, the first of them to the first column on.
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[inline]
+fn multiply_rows<const N: usize, const FIRST: bool>(rows: &[Digit; ROWS], y: &Number<N>, columns: &mut [Column]) {
+    let zero = _mm512_setzero_si512();
+    let next = |columns: &[Column], j: usize| if FIRST { zero } else { columns[ROWS + j] };
+    let mut sums: [Column; ROWS] = std::array::from_fn(|k| if FIRST { zero } else { columns[k] });
+    let mut columns = columns;
+    for digits in y.chunks_exact(ROWS) {
+        ten_steps!(sums, rows, digits, |j| next(columns, j), |k, first| columns[k] = first);
+        columns = &mut columns[ROWS..];
+    }
+    columns[..ROWS].copy_from_slice(&sums);
+    if let Some(above) = columns.get_mut(ROWS..2 * ROWS) {
+        above.fill(zero);
+    }
 }
 
 /// `x/R`: out of Montgomery's form.
@@ -86,108 +192,107 @@ pub(crate) fn divide<const N: usize>(
     modulus: &Modulus<Digit, N>,
     work: &mut Work<Digit, Column, N>,
 ) {
-    work.columns = [*x, [_mm512_setzero_si512(); N]];
+    work.columns = [std::array::from_fn(|k| bare(x[k])), [_mm512_setzero_si512(); N]];
     reduce(x, modulus, work);
 }
 
 /// `x + y`.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn sum<const N: usize>(x: &mut Number<N>, y: &Number<N>) {
-    let columns = std::array::from_fn(|k| _mm512_add_epi64(x[k], y[k]));
-    normalise(x, &columns, _mm512_setzero_si512());
+    let columns: Number<N> = std::array::from_fn(|k| _mm512_add_epi64(bare(x[k]), bare(y[k])));
+    normalise(x, &columns);
 }
 
 /// The columns' number by `R`, modulo `n`, to `x`.
 #[target_feature(enable = "avx512f,avx512ifma")]
+#[inline]
 fn reduce<const N: usize>(x: &mut Number<N>, modulus: &Modulus<Digit, N>, work: &mut Work<Digit, Column, N>) {
-    let Work { columns, quotient, digits } = work;
-    let carry = normalise(x, &columns[0], _mm512_setzero_si512());
-    lower_half(x, &modulus.inverse, quotient);
-    normalise(digits, quotient, _mm512_setzero_si512());
-    columns[0][N - 1] = x[N - 1];
-    upper_half(digits, &modulus.value, columns.as_flattened_mut());
-    let times = _mm512_srli_epi64::<SHIFT>(_mm512_add_epi64(columns[0][N - 1], constant(RADIX.mask())));
-    normalise(x, &columns[1], _mm512_add_epi64(carry, times));
-}
-
-/// The lower `N` columns of a product.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn lower_half<const N: usize>(x: &Number<N>, y: &Number<N>, columns: &mut [Column; N]) {
-    *columns = [_mm512_setzero_si512(); N];
+    let (value, inverse) = (&modulus.value, modulus.inverse[0]);
+    if N <= WIDE {
+        // All of it in registers.
+        let mut sums = work.columns[0];
+        quotient(&mut sums, value, inverse, &work.columns[1]);
+        normalise(x, &sums);
+        return;
+    }
+    let columns = work.columns.as_flattened_mut();
     for i in (0..N).step_by(ROWS) {
-        let (rows, whole_rows) = (rows(x, i), N - ROWS - i);
-        sweep(&rows, &y[..whole_rows], &mut columns[i..]);
-        lower_corner(&rows, &y[whole_rows..], &mut columns[N - ROWS..]);
-    }
-}
-
-/// The columns of a product from the `N`th on, one-based.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn upper_half<const N: usize>(x: &Number<N>, y: &Number<N>, columns: &mut [Column]) {
-    for i in (0..N).step_by(ROWS) {
-        let (rows, whole_rows) = (rows(x, i), N - 1 - i);
-        // Beyond the number's beginning its digits are zero.
-        let zero = _mm512_setzero_si512();
-        let y_before = std::array::from_fn(|k| (whole_rows + k).checked_sub(ROWS).map_or(zero, |j| y[j]));
-        upper_corner(&rows, &y_before, &mut columns[N - 1..]);
-        sweep(&rows, &y[whole_rows..], &mut columns[N - 1..]);
-    }
-}
-
-/// Adds the products of different rows, that of the first two to the second column on.
-#[target_feature(enable = "avx512f,avx512ifma")]
-#[inline]
-fn among(rows: &[Digit; ROWS], columns: &mut [Column]) {
-    let columns = &mut columns[..2 * ROWS];
-    let (mut low, mut high) = ([_mm512_setzero_si512(); 2 * ROWS], [_mm512_setzero_si512(); 2 * ROWS]);
-    for r in 0..ROWS {
-        for s in r + 1..ROWS {
-            low[r + s] = _mm512_madd52lo_epu64(low[r + s], rows[r], rows[s]);
-            high[r + s + 1] = _mm512_madd52hi_epu64(high[r + s + 1], rows[r], rows[s]);
+        let mut all = *first_of::<WIDE>(&columns[i..]);
+        let rows = quotient::<WIDE, ROWS>(&mut all, first_of(value), inverse, first_of(&columns[i + WIDE..]));
+        let low: &[Column; ROWS] = first_of(&all);
+        columns[i + ROWS..][..ROWS].copy_from_slice(low);
+        let mut sums = *first_of::<ROWS>(&all[ROWS..]);
+        let mut columns = &mut columns[i + WIDE..];
+        for digits in value[WIDE..].chunks_exact(ROWS) {
+            ten_steps!(sums, &rows, digits, |j| columns[ROWS + j], |k, first| columns[k] = first);
+            columns = &mut columns[ROWS..];
         }
+        columns[..ROWS].copy_from_slice(&sums);
     }
-    for (k, column) in columns.iter_mut().enumerate() {
-        *column = _mm512_add_epi64(*column, _mm512_add_epi64(low[k], high[k]));
-    }
+    normalise(x, &work.columns[1]);
 }
 
-/// Adds those products of rows and digits that begin in these columns.
+/// So many, the first of them.
+fn first_of<const W: usize>(all: &[Digit]) -> &[Digit; W] {
+    all.first_chunk().expect("so many")
+}
+
+/// How many times the modulus makes zeros of the first `R` columns, digit by digit. Adds that as far as the modulus's first `W`
+/// digits go, and leaves the `W` columns that follow.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
-fn lower_corner(rows: &[Digit; ROWS], y: &[Digit], columns: &mut [Column]) {
-    let (y, columns) = (&y[..ROWS], &mut columns[..ROWS]);
-    let (mut low, mut high) = ([_mm512_setzero_si512(); ROWS], [_mm512_setzero_si512(); ROWS + 1]);
-    for r in 0..ROWS {
-        for j in 0..ROWS - r {
-            low[r + j] = _mm512_madd52lo_epu64(low[r + j], rows[r], y[j]);
-            if r + j + 1 < ROWS {
-                high[r + j + 1] = _mm512_madd52hi_epu64(high[r + j + 1], rows[r], y[j]);
+#[expect(unused_assignments, reason = "after the last digits there is no next one")]
+fn quotient<const W: usize, const R: usize>(
+    sums: &mut [Column; W],
+    modulus: &[Digit; W],
+    inverse: Digit,
+    above: &[Column; R],
+) -> [Digit; R] {
+    let zero = _mm512_setzero_si512();
+    let mut all = *sums;
+    let mut quotient = [zero; R];
+    let mut next = _mm512_madd52lo_epu64(zero, all[0], inverse);
+    macro_rules! two_rows {
+        ($at:literal) => {
+            // More digits than registers: those that were kept for the next rows would be spilled.
+            let modulus = if W > ROWS { black_box(modulus) } else { modulus };
+            let one = next;
+            let second = first_two(_mm512_add_epi64(all[1], carry(all[0])), modulus, one);
+            let two = _mm512_madd52lo_epu64(zero, second, inverse);
+            let third = both(_mm512_add_epi64(all[2], carry(second)), modulus[2], modulus[1], one);
+            all[0] = first_two(third, modulus, two);
+            // The next one, for which others wait, before what nothing waits for.
+            let (first, [one, two]) = in_order(_mm512_madd52lo_epu64(zero, all[0], inverse), [one, two]);
+            (next, quotient[$at], quotient[$at + 1]) = (first, one, two);
+            for k in 1..W - 2 {
+                all[k] = both(both(all[k + 2], modulus[k + 2], modulus[k + 1], one), modulus[k + 1], modulus[k], two);
             }
-        }
+            let above_one = _mm512_madd52hi_epu64(above[$at], modulus[W - 1], one);
+            all[W - 2] = both(above_one, modulus[W - 1], modulus[W - 2], two);
+            all[W - 1] = _mm512_madd52hi_epu64(above[$at + 1], modulus[W - 1], two);
+        };
     }
-    for (k, column) in columns.iter_mut().enumerate() {
-        *column = _mm512_add_epi64(*column, _mm512_add_epi64(low[k], high[k]));
+    each!(two_rows: 0 2 4 6 8);
+    if R > ROWS {
+        each!(two_rows: 10 12 14 16 18);
     }
+    *sums = all;
+    quotient
 }
 
-/// Adds the products of rows with the digits before those that they are swept over, as far as they end in these columns.
+/// What a column that becomes zero carries over. What is added to its digit makes `2^52` of it, or nothing of nothing: the
+/// carry need not wait for it.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
-fn upper_corner(rows: &[Digit; ROWS], y: &[Digit; ROWS], columns: &mut [Column]) {
-    let columns = &mut columns[..ROWS];
-    let (mut low, mut high) = ([_mm512_setzero_si512(); ROWS], [_mm512_setzero_si512(); ROWS]);
-    for (r, row) in rows.iter().enumerate() {
-        for (j, digit) in y.iter().enumerate().skip(ROWS - 1 - r) {
-            let column = r + j + 1 - ROWS;
-            high[column] = _mm512_madd52hi_epu64(high[column], *row, *digit);
-            if column > 0 {
-                low[column - 1] = _mm512_madd52lo_epu64(low[column - 1], *row, *digit);
-            }
-        }
-    }
-    for (k, column) in columns.iter_mut().enumerate() {
-        *column = _mm512_add_epi64(*column, _mm512_add_epi64(low[k], high[k]));
-    }
+fn carry(column: Column) -> Column {
+    _mm512_srli_epi64::<SHIFT>(_mm512_add_epi64(column, constant(RADIX.mask())))
+}
+
+/// A column, and what so many times the first two digits of a modulus add to it.
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[inline]
+fn first_two<const W: usize>(column: Column, modulus: &[Digit; W], times: Digit) -> Column {
+    both(column, modulus[1], modulus[0], times)
 }
 
 #[target_feature(enable = "avx512f,avx512ifma")]
@@ -196,47 +301,49 @@ fn rows<const N: usize>(x: &Number<N>, from: usize) -> [Digit; ROWS] {
     std::array::from_fn(|r| x[from + r])
 }
 
-/// Adds the products of some rows with a number, the first of them to the first column on. Lower and upper halves are added
-/// up apart, so that no addition waits for the one before it.
+/// Adds the products of some rows with a digit. Returns the first column, which is complete then, and the others.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
-fn sweep(rows: &[Digit; ROWS], y: &[Digit], columns: &mut [Column]) {
-    let columns = &mut columns[..y.len() + ROWS];
-    let zero = _mm512_setzero_si512();
-    let (mut low, mut high) = ([columns[0], columns[1], columns[2], columns[3], columns[4]], [zero; ROWS]);
-    for (j, digit) in y.iter().enumerate() {
-        let next = columns[j + ROWS];
-        // Written out: an array that is shifted in a loop does not stay in registers.
-        columns[j] = _mm512_add_epi64(_mm512_madd52lo_epu64(low[0], rows[0], *digit), high[0]);
-        low = [
-            _mm512_madd52lo_epu64(low[1], rows[1], *digit),
-            _mm512_madd52lo_epu64(low[2], rows[2], *digit),
-            _mm512_madd52lo_epu64(low[3], rows[3], *digit),
-            _mm512_madd52lo_epu64(low[4], rows[4], *digit),
-            next,
-        ];
-        high = [
-            _mm512_madd52hi_epu64(high[1], rows[0], *digit),
-            _mm512_madd52hi_epu64(high[2], rows[1], *digit),
-            _mm512_madd52hi_epu64(high[3], rows[2], *digit),
-            _mm512_madd52hi_epu64(high[4], rows[3], *digit),
-            _mm512_madd52hi_epu64(zero, rows[4], *digit),
-        ];
-    }
-    for (column, (low, high)) in columns[y.len()..].iter_mut().zip(low.into_iter().zip(high)) {
-        *column = _mm512_add_epi64(low, high);
+fn step(sums: &[Column; ROWS], rows: &[Digit; ROWS], digit: Digit, next: Column) -> (Column, [Column; ROWS]) {
+    let first = _mm512_madd52lo_epu64(sums[0], rows[0], digit);
+    let others = [
+        both(sums[1], rows[1], rows[0], digit),
+        both(sums[2], rows[2], rows[1], digit),
+        both(sums[3], rows[3], rows[2], digit),
+        both(sums[4], rows[4], rows[3], digit),
+        both(sums[5], rows[5], rows[4], digit),
+        both(sums[6], rows[6], rows[5], digit),
+        both(sums[7], rows[7], rows[6], digit),
+        both(sums[8], rows[8], rows[7], digit),
+        both(sums[9], rows[9], rows[8], digit),
+        _mm512_madd52hi_epu64(next, rows[9], digit),
+    ];
+    (first, others)
+}
+
+/// The lower half of one product and the upper half of another, added to a column.
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[inline]
+fn both(column: Column, low: Digit, high: Digit, digit: Digit) -> Column {
+    _mm512_madd52lo_epu64(_mm512_madd52hi_epu64(column, high, digit), low, digit)
+}
+
+/// Columns to digits. What a digit has beyond 52 bits stays there: multiplications do not see it.
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[inline]
+fn normalise(x: &mut [Digit], columns: &[Column]) {
+    let mut carry = _mm512_setzero_si512();
+    for (digit, column) in x.iter_mut().zip(columns) {
+        *digit = _mm512_add_epi64(*column, carry);
+        carry = _mm512_srli_epi64::<SHIFT>(*digit);
     }
 }
 
-/// Columns to digits, with a carry into the first. Returns the carry out of the last.
+/// A digit by itself.
 #[target_feature(enable = "avx512f,avx512ifma")]
-fn normalise<const N: usize>(x: &mut Number<N>, columns: &[Column; N], mut carry: Column) -> Column {
-    for (digit, column) in x.iter_mut().zip(columns) {
-        let column = _mm512_add_epi64(*column, carry);
-        *digit = _mm512_and_si512(column, constant(RADIX.mask()));
-        carry = _mm512_srli_epi64::<SHIFT>(column);
-    }
-    carry
+#[inline]
+fn bare(digit: Digit) -> Digit {
+    _mm512_and_si512(digit, constant(RADIX.mask()))
 }
 
 #[target_feature(enable = "avx512f,avx512ifma")]
@@ -262,7 +369,7 @@ fn eight(of: [i64; MOST]) -> Digit {
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn lane<const N: usize>(number: &Number<N>, lane: usize, digits: &mut [i64]) {
     for (digit, of_lanes) in digits.iter_mut().zip(number) {
-        *digit = _mm512_mask_reduce_add_epi64(1 << lane, *of_lanes);
+        *digit = _mm512_mask_reduce_add_epi64(1 << lane, bare(*of_lanes));
     }
 }
 

@@ -119,7 +119,9 @@ fn power<U: Unit, const P: usize>(
     *number = powers[0];
     for byte in 0..exponents[0].len() {
         for shift in [8 - WINDOW, 0] {
-            for _ in 0..WINDOW {
+            // Of the first window nothing was multiplied yet.
+            let squares = if byte == 0 && shift > 0 { 0 } else { WINDOW };
+            for _ in 0..squares {
                 unit.square(number, modulus, work);
             }
             unit.choose(&mut factor, &powers, exponents.map(|exponent| exponent[byte] >> shift));
