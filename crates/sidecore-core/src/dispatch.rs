@@ -20,7 +20,7 @@
 
 use crate::inflight::{Entry, InFlight, State, Ticket};
 use crate::policy::admission::Share;
-use crate::policy::balance::{Balance, Balancer, Load, Rates};
+use crate::policy::balance::{Balance, Balancer, Fills, Load, Rates};
 use crate::policy::notify::{Moderator, Notify, Ring};
 use crate::policy::order::{CHUNK, Order, Schedule, chunks};
 use crate::session::{Class, Classes};
@@ -168,6 +168,8 @@ struct Device {
     held: Option<Held>,
     rates: Rates,
     kept: Kept,
+    /// What it does side by side.
+    fills: Option<Fills>,
     /// The last estimate: requests mostly come in runs of one kind.
     last: Option<(Class, u32, Nanos)>,
 }
@@ -319,9 +321,13 @@ impl Dispatch {
 
     /// Whether a device would be given a request of that class and size (bytes), on a key that is there, now.
     pub fn would_place(&self, class: Class, size: u32, reach: Reach) -> bool {
-        let devices = &self.devices;
-        let estimate = |i: usize| devices[i].rates.estimate(class, size);
-        self.balancer.would_choose(&self.loads, |i| devices[i].can(class, reach), estimate)
+        let (devices, loads) = (&self.devices, &self.loads);
+        self.balancer.would_choose(
+            loads,
+            |i| devices[i].can(class, reach),
+            |i| devices[i].rates.estimate(class, size),
+            |i, cost| devices[i].finish(&loads[i], class, size, cost),
+        )
     }
 
     /// Chooses a device for a request and enters it in the table.
@@ -364,7 +370,7 @@ impl Dispatch {
         let ticket = self.inflight.insert(Entry::new(work, device as u8, now, cost, 0))?;
         // What only other machines can do is none of the work whose prices are found.
         self.balancer.placed(work.class, work.size, u32::from(work.reach.is_here()));
-        self.load(device, cost);
+        self.load(device, &work, cost);
         self.clients.started(work.lane, cost);
         Some(Given { device, ticket, begins: self.begins(now, device, ticket), cost })
     }
@@ -468,17 +474,18 @@ impl Dispatch {
         }
         let cost = self.devices[device].rates.estimate(class, size);
         let ticket = self.inflight.insert(Entry::new(entry.work, device as u8, now, cost, entry.losses))?;
-        self.load(device, cost);
+        self.load(device, &entry.work, cost);
         Some(Replaced::Given(Given { device, ticket, begins: self.begins(now, device, ticket), cost }))
     }
 
     #[inline]
     fn choose(&mut self, work: Work) -> Option<usize> {
-        let devices = &self.devices;
+        let (devices, loads) = (&self.devices, &self.loads);
         self.balancer.choose(
-            &self.loads,
+            loads,
             |i| devices[i].can(work.class, work.reach),
             |i| devices[i].rates.estimate(work.class, work.size),
+            |i, cost| devices[i].finish(&loads[i], work.class, work.size, cost),
         )
     }
 
@@ -487,10 +494,13 @@ impl Dispatch {
     }
 
     #[inline]
-    fn load(&mut self, device: usize, cost: Nanos) {
+    fn load(&mut self, device: usize, work: &Work, cost: Nanos) {
         let load = &mut self.loads[device];
         load.in_flight += 1;
         load.backlog += cost;
+        if let Some(fills) = &mut self.devices[device].fills {
+            fills.entered(work.class, work.size, cost);
+        }
     }
 
     #[inline]
@@ -499,6 +509,9 @@ impl Dispatch {
         let load = &mut self.loads[device];
         load.in_flight -= 1;
         load.backlog -= entry.cost;
+        if let Some(fills) = &mut self.devices[device].fills {
+            fills.left(entry.work.class, entry.work.size, entry.cost);
+        }
         if entry.state == State::Ranked {
             self.devices[device].kept.left(entry.work.size > CHUNK);
         }
@@ -534,6 +547,15 @@ impl Device {
     fn observe(&mut self, class: Class, size: u32, took: Nanos) {
         self.rates.observe(class, size, took);
         self.last = None;
+    }
+
+    /// When a request would be answered that takes so much of the device, ns from now.
+    #[inline]
+    fn finish(&self, load: &Load, class: Class, size: u32, cost: Nanos) -> Nanos {
+        match &self.fills {
+            None => load.finish(cost),
+            Some(fills) => fills.finish(class, size, load.backlog, cost),
+        }
     }
 
     #[inline]

@@ -77,7 +77,8 @@ fn closed_loop(policy: Balance, lines: &[Line], outstanding: usize, requests: im
         }
         let loads: Vec<Load> = devices.iter().map(|device| device.load).collect();
         let estimate = |i: usize| devices[i].rates.estimate(Class::NOOP, size);
-        let chosen = balancer.choose(&loads, |_| true, estimate).expect("a device has room");
+        let chosen =
+            balancer.choose(&loads, |_| true, estimate, |i, time| loads[i].finish(time)).expect("a device has room");
         devices[chosen].take(now, size);
     }
     devices.iter().map(|device| device.free_at).max().unwrap()
@@ -180,8 +181,9 @@ proptest! {
         let loads: Vec<Load> = lines.iter().map(|&line| Device::new(line).load).collect();
         let mut priced = Balancer::new(Balance::Priced);
         learn_prices(&mut priced, &loads, |i, size| Some(lines[i].time(size)));
-        let eft = Balancer::new(Balance::Eft).choose(&loads, |_| true, |i| lines[i].time(size));
-        prop_assert_eq!(priced.choose(&loads, |_| true, |i| lines[i].time(size)), eft);
+        let (estimate, finish) = (|i: usize| lines[i].time(size), |i: usize, time| loads[i].finish(time));
+        let eft = Balancer::new(Balance::Eft).choose(&loads, |_| true, estimate, finish);
+        prop_assert_eq!(priced.choose(&loads, |_| true, estimate, finish), eft);
     }
 
     #[test]
@@ -206,7 +208,7 @@ proptest! {
             learn_prices(&mut balancer, &loads, |i, size| devices[i].0[1].then_some(i as u64 * u64::from(size)));
         }
         for _ in 0..4 {
-            let chosen = balancer.choose(&loads, |i| devices[i].0[1], |i| i as u64);
+            let chosen = balancer.choose(&loads, |i| devices[i].0[1], |i| i as u64, |i, time| loads[i].finish(time));
             prop_assert!(chosen.is_some() == (0..loads.len()).any(fits) || chosen.is_none() && waits);
             prop_assert!(chosen.is_none_or(fits));
         }

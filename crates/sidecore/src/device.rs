@@ -18,6 +18,7 @@ pub(crate) use worker::{Worker, WorkerOptions};
 use crate::engine::crypto::Session;
 use crate::shm::LaneMemory;
 use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Schedule;
 use sidecore_core::sidecore::{Health, Reply};
@@ -89,6 +90,11 @@ pub(crate) trait Port: Debug {
 
     /// What a device that does several requests side by side has done; `None` for others.
     fn batches(&self) -> Option<Batches> {
+        None
+    }
+
+    /// What a device that does several requests side by side has measured: each class once.
+    fn measured(&mut self) -> Option<Measured> {
         None
     }
 

@@ -3,7 +3,7 @@
 use super::elsewhere::Held;
 use super::kept::Kept;
 use super::{Capability, Device, DeviceState, Dispatch, MAX_DEVICES, Reach};
-use crate::policy::balance::Load;
+use crate::policy::balance::{Fills, Load, Measured};
 use crate::session::Class;
 use crate::time::Nanos;
 use alloc::vec::Vec;
@@ -25,11 +25,29 @@ impl Dispatch {
         let most = self.ranks.len().min(depth.saturating_add(self.kept) as usize);
         let kept = Kept::new(most);
         let held = elsewhere.then(Held::default);
-        let device = Device { state: DeviceState::Active, classes, immediate, held, rates, kept, last: None };
+        let device =
+            Device { state: DeviceState::Active, classes, immediate, held, rates, kept, fills: None, last: None };
         put(&mut self.devices, number, device);
         put(&mut self.loads, number, Load { kept: self.kept, ..Load::idle(depth, weight) });
         self.balancer.devices_changed(self.devices.len());
         Some(number)
+    }
+
+    /// The device has measured how long it takes for requests that it does side by side. From now on it [tells](Self::complete) of
+    /// each what part of a full batch it took.
+    pub fn measured(&mut self, device: usize, measured: &Measured) {
+        let known = &mut self.devices[device];
+        known.rates.scale(measured);
+        known.last = None;
+        let fills = known.fills.get_or_insert_with(Fills::new);
+        fills.set(measured);
+        let mut from = 0;
+        while let Some(ticket) = self.inflight.next_on(device as u8, from) {
+            from = ticket.index() + 1;
+            if let Some(entry) = self.inflight.get(ticket).filter(|entry| entry.work.class == measured.class) {
+                fills.entered(entry.work.class, entry.work.size, entry.cost);
+            }
+        }
     }
 
     /// Under `tokens` the device asks for work until it has this much, ns.

@@ -172,6 +172,7 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
         | Call::Due(_, lane)
         | Call::Place(_, Work { lane, .. }) => clients.is_open(*lane),
         Call::Observe { device, .. }
+        | Call::Measured(device, _)
         | Call::Drain(device)
         | Call::Activate(device)
         | Call::Lose(device)
@@ -241,6 +242,7 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         Call::Activate(device) => dispatch.activate(device),
         Call::Lose(device) => dispatch.lose(device),
         Call::Hold { device, key, holds } => dispatch.hold(device, key, holds),
+        Call::Measured(device, ref measured) => dispatch.measured(device, measured),
         // They decide, and were made.
         Call::AddClient { .. }
         | Call::AddLane(..)

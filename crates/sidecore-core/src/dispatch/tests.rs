@@ -1,6 +1,7 @@
 //! Each path by itself, long random sequences against an oracle, and what comes of it in simulated time.
 
 mod emulated;
+mod fills;
 mod kept;
 mod model;
 mod paths;

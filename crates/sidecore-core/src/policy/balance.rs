@@ -6,12 +6,15 @@
 //! carried over to devices that are not alike. `tokens` is the same among devices that ask for work with credits. `priced` adds to `eft`
 //! what a device's time is worth to other requests.
 
+mod fills;
 mod mix;
 mod priced;
 mod program;
 mod rates;
 mod tokens;
 
+pub(crate) use fills::Fills;
+pub use fills::Measured;
 pub use program::{Program, Progress};
 pub use rates::Rates;
 
@@ -97,6 +100,12 @@ impl Load {
         self.usable && self.in_flight < self.depth
     }
 
+    /// When a request that takes so long would be answered by a device that does one after another, ns from now.
+    #[inline]
+    pub fn finish(&self, time: Nanos) -> Nanos {
+        self.backlog.saturating_add(time)
+    }
+
     /// Whether one more request may be on it or wait for it.
     #[inline]
     fn has_place(&self) -> bool {
@@ -146,20 +155,33 @@ impl Balancer {
 
     /// Index of the device for a request; `None` if no device that can do it accepts one, or under `priced`, if the best one does
     /// not: on any other the request would cost time that others need. `capable` tells whether a
-    /// device can do it at all, `estimate` how long it would take there, ns. Equals go to the lower index.
+    /// device can do it at all, `estimate` how much of the device it would take, ns, and `finish` when it would be answered if it took
+    /// so much, ns from now. Equals go to the lower index.
     #[inline]
     pub fn choose(
         &mut self,
         loads: &[Load],
         capable: impl Fn(usize) -> bool,
         estimate: impl Fn(usize) -> Nanos,
+        finish: impl Fn(usize, Nanos) -> Nanos,
+    ) -> Option<usize> {
+        if let [load] = loads {
+            return (self.accepts(load) && capable(0)).then_some(0);
+        }
+        self.choose_among(loads, capable, estimate, finish)
+    }
+
+    /// Apart, so that a sidecore with one device does not go around what there is for several.
+    #[inline(never)]
+    fn choose_among(
+        &mut self,
+        loads: &[Load],
+        capable: impl Fn(usize) -> bool,
+        estimate: impl Fn(usize) -> Nanos,
+        finish: impl Fn(usize, Nanos) -> Nanos,
     ) -> Option<usize> {
         let open = |&i: &usize| self.accepts(&loads[i]) && capable(i);
-        if loads.len() == 1 {
-            return Some(0).filter(open);
-        }
         let all = 0..loads.len();
-        let finish = |i: usize| loads[i].backlog.saturating_add(estimate(i));
         match self.policy {
             Balance::RoundRobin => {
                 let first = self.turn.min(loads.len());
@@ -168,8 +190,10 @@ impl Balancer {
                 Some(found)
             }
             Balance::Sed => all.filter(open).min_by(|&a, &b| by_delay(&loads[a], &loads[b])),
-            Balance::Priced if self.prices.known() => self.prices.choose(loads, capable, estimate),
-            Balance::Tokens | Balance::Eft | Balance::Priced => all.filter(open).min_by_key(|&i| finish(i)),
+            Balance::Priced if self.prices.known() => self.prices.choose(loads, capable, estimate, finish),
+            Balance::Tokens | Balance::Eft | Balance::Priced => {
+                all.filter(open).min_by_key(|&i| finish(i, estimate(i)))
+            }
         }
     }
 
@@ -179,9 +203,10 @@ impl Balancer {
         loads: &[Load],
         capable: impl Fn(usize) -> bool,
         estimate: impl Fn(usize) -> Nanos,
+        finish: impl Fn(usize, Nanos) -> Nanos,
     ) -> bool {
         if self.policy == Balance::Priced && self.prices.known() && loads.len() > 1 {
-            return self.prices.best(loads, capable, estimate).is_some();
+            return self.prices.best(loads, capable, estimate, finish).is_some();
         }
         loads.iter().enumerate().any(|(i, load)| self.accepts(load) && capable(i))
     }

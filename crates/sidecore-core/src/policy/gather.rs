@@ -77,6 +77,27 @@ impl Gather {
         self.takes[MOST - 1]
     }
 
+    /// A request's part of a full batch's time, ns.
+    pub fn part(&self) -> Nanos {
+        (self.time(self.full()) / self.full() as Nanos).max(1)
+    }
+
+    /// What a request took that was done with `fill` in all within `took`, ns, if that had been a full batch.
+    pub fn part_of(&self, fill: usize, took: Nanos) -> Nanos {
+        (took as f64 * self.part() as f64 / self.time(fill) as f64) as Nanos
+    }
+
+    /// How long it takes to answer 1, 2, … requests that wait, ns.
+    pub fn ends(&self) -> [Nanos; MOST] {
+        let mut ends = [0; MOST];
+        for (at, takes) in self.takes.into_iter().enumerate() {
+            // What is not begun with at first is done as if it waited alone.
+            let rest = (at + 1 - takes).checked_sub(1).map_or(0, |rest| ends[rest]);
+            ends[at] = self.time(takes).saturating_add(rest);
+        }
+        ends
+    }
+
     /// The longest wait that this policy adds to a request, ns.
     pub fn longest_wait(&self) -> Nanos {
         self.times[0] / PATIENCE
@@ -176,6 +197,15 @@ mod tests {
         let pairs = Gather::new(core::array::from_fn(|fill| 100_000 * (fill as Nanos + 1)), 100_000);
         assert!(!pairs.pays());
         assert_eq!((pairs.full(), pairs.decide(0, 1, 0, false)), (1, Begin::Now(1)));
+    }
+
+    #[test]
+    fn those_that_wait_are_answered_batch_by_batch() {
+        let gather = Gather::new(FOURS, 210_000);
+        assert_eq!(gather.ends(), [200, 204, 206, 208, 408, 412, 414, 416].map(|us| us * 1000));
+        assert_eq!((gather.part(), gather.part_of(1, 200_000), gather.part_of(3, 412_000)), (52_000, 52_000, 104_000));
+        let eights = Gather::new([39_000; MOST], 15_000);
+        assert_eq!(eights.ends(), [15, 30, 45, 39, 39, 39, 39, 39].map(|us| us * 1000));
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct Reply {
     pub outcome: Result<u32, Refusal>,
     /// Time on the device itself, queueing left out, ns.
     pub took: Nanos,
+    /// What it takes of the device, ns: that time, or where several are done side by side, its part of it if there are enough of them.
+    pub part: Nanos,
 }
 
 /// What has become of a device.
@@ -102,6 +104,9 @@ impl<L, R> Sidecore<L, R> {
             let late = self.now.saturating_sub(device.progress_at) > self.device_timeout;
             let stuck = in_flight > 0 && late && !host.has(Defect::NoTimeout);
             let health = if stuck { host.revoke(number) } else { host.health(number) };
+            while let Some(measured) = host.measured(number) {
+                self.dispatch.make(&Call::Measured(number, measured));
+            }
             if health != Health::Alive {
                 self.bury(host, number, health);
             } else if device.removing && in_flight == 0 {

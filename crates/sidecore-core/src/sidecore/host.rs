@@ -3,6 +3,7 @@
 use super::{Health, Reply};
 use crate::dispatch::{Dispatch, Done, Given, Replaced};
 use crate::inflight::Ticket;
+use crate::policy::balance::Measured;
 use crate::policy::notify::{Audit, Ring};
 use crate::policy::order::Schedule;
 use crate::session::{Class, Refusal};
@@ -213,6 +214,11 @@ pub trait Host {
 
     /// What has become of the device.
     fn health(&mut self, device: usize) -> Health;
+
+    /// What a device has measured that does several requests side by side: each class once.
+    fn measured(&mut self, _device: usize) -> Option<Measured> {
+        None
+    }
 
     /// Takes away a device that does not answer: from now on it writes to no lane.
     fn revoke(&mut self, device: usize) -> Health;

@@ -343,7 +343,7 @@ impl<L, R> Sidecore<L, R> {
             return self.take_back(host, ticket);
         }
         // A void ticket: the request was taken from this device before, and its place may be another's now.
-        let done = self.dispatch.complete(ticket, reply.outcome.is_ok().then_some(reply.took));
+        let done = self.dispatch.complete(ticket, reply.outcome.is_ok().then_some(reply.part));
         host.finished(reply, done.as_ref());
         let Some(done) = done else { return };
         let request = self.requests[ticket.index()].take();

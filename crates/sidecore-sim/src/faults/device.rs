@@ -158,7 +158,7 @@ impl World<'_> {
         let state = &mut self.devices[device as usize];
         if state.plan.kind == Kind::Worker {
             let [ticket, len, took, ..] = state.replies.pop()?;
-            return Some(Reply { ticket: Ticket::from_word(ticket), outcome: Ok(len as u32), took });
+            return Some(Reply { ticket: Ticket::from_word(ticket), outcome: Ok(len as u32), took, part: took });
         }
         let (handed, _) = *state.queue.front().filter(|(_, due)| *due <= now && state.stalled_until <= now)?;
         state.queue.pop_front();
@@ -173,7 +173,7 @@ impl World<'_> {
         let previous = std::mem::replace(&mut state.last, right);
         let len = if mixed_up && previous != 0 { previous } else { right };
         let took = if took > 0 { took } else { state.plan.time(size) };
-        Reply { ticket: handed.ticket, outcome: Ok(len), took }
+        Reply { ticket: handed.ticket, outcome: Ok(len), took, part: took }
     }
 
     pub(super) fn step_device(&mut self, clock: &mut Clock, index: u32) {

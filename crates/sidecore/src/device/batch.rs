@@ -10,6 +10,7 @@ use crate::engine::crypto::sample::sample;
 use crate::engine::execute::{OUTPUT_EXTRA, Scratch, collect, compute, room_of};
 use crate::sys::clock;
 use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::gather::{Begin, Gather, MOST};
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
 use sidecore_core::time::Nanos;
@@ -97,6 +98,7 @@ enum State {
 pub(super) struct Gathering {
     /// By class; `None`: not gathered.
     gathers: Box<[Option<Gather>]>,
+    found: Vec<Measured>,
     waiting: VecDeque<Waiting>,
     begun: Vec<Waiting>,
     places: [Place; MOST],
@@ -117,14 +119,21 @@ impl Gathering {
         // Room that is not used costs no memory, and what a buffer outgrows would not be wiped.
         let room = || Zeroizing::new(Vec::with_capacity(max_request as usize + OUTPUT_EXTRA));
         let place = |_| Place { input: room(), result: room(), state: State::Done };
+        let (gathers, found) = measure();
         Self {
-            gathers: measure(),
+            gathers,
+            found,
             waiting: VecDeque::with_capacity(ROOM),
             begun: Vec::with_capacity(MOST),
             places: std::array::from_fn(place),
             disturb,
             count: 0,
         }
+    }
+
+    /// What the balancing policies are to know of each class that is gathered.
+    pub(super) fn found(&self) -> &[Measured] {
+        &self.found
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -172,6 +181,12 @@ impl Gathering {
         };
         let wrong = self.side_by_side(scratch);
         counts.add(fill, fill >= most, wrong);
+    }
+
+    /// The part of each request that was begun with of a full batch, if they took so long, ns.
+    pub(super) fn part_of(&self, took: Nanos) -> Nanos {
+        let gather = self.begun.first().and_then(|first| self.gathers[first.kind.class.index()].as_ref());
+        gather.map_or(took, |gather| gather.part_of(self.begun.len(), took))
     }
 
     /// The next of the requests that were begun with, and its outcome; the last first.
@@ -270,21 +285,23 @@ impl Place {
     }
 }
 
-/// What is worth gathering on this machine, by class.
-fn measure() -> Box<[Option<Gather>]> {
-    let mut gathers = vec![None; Class::COUNT].into_boxed_slice();
+/// What is worth gathering on this machine, by class, and what it takes.
+fn measure() -> (Box<[Option<Gather>]>, Vec<Measured>) {
+    let (mut gathers, mut found) = (vec![None; Class::COUNT].into_boxed_slice(), Vec::new());
     for (algorithm, ops) in KINDS {
         let classes = || ops.iter().filter_map(|op| Class::of(algorithm, *op));
-        let gather = classes().next().and_then(measure_class).filter(Gather::pays);
+        let measured = classes().next().and_then(measure_class).filter(|(gather, _)| gather.pays());
+        let Some((gather, measured)) = measured else { continue };
         for class in classes() {
-            gathers[class.index()].clone_from(&gather);
+            gathers[class.index()] = Some(gather.clone());
+            found.push(Measured { class, ..measured });
         }
     }
-    gathers
+    (gathers, found)
 }
 
 /// `None`: it is not to be had here.
-fn measure_class(class: Class) -> Option<Gather> {
+fn measure_class(class: Class) -> Option<(Gather, Measured)> {
     let sample = sample(class, CBC_FROM, 1);
     let mut side_by_side = SideBySide::new(&sample)?;
     let (session, mut output) = (Session::open(&sample.spec).ok()?, vec![0; sample.output_len]);
@@ -293,7 +310,10 @@ fn measure_class(class: Class) -> Option<Gather> {
     for (at, time) in times.iter_mut().enumerate() {
         *time = fastest(|| side_by_side.run(at + 1))?;
     }
-    Some(Gather::new(times, single))
+    let gather = Gather::new(times, single);
+    let (size, from) = (sample.input.len() as u32, session.batched(sample.op)?.shortest() as u32);
+    let measured = Measured { class, size, from, part: gather.part(), ends: gather.ends() };
+    Some((gather, measured))
 }
 
 /// By CPU time, which other programs on this core do not lengthen. `None`: it went wrong once.

@@ -80,7 +80,7 @@ impl Port for Emulated {
             self.spare.push(result);
             len
         });
-        Some((Reply { ticket, outcome, took }, request))
+        Some((Reply { ticket, outcome, took, part: took }, request))
     }
 
     /// When the next answer is there, or the next piece of a long request is done.

@@ -17,6 +17,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::gate::Gate;
 use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::{Moderator, Notify, Ring, Wait, WaitLoop, Waiter};
 use sidecore_core::policy::order::Schedule;
 use sidecore_core::session::Refusal;
@@ -24,8 +25,8 @@ use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -57,6 +58,8 @@ struct Shared {
     sidecore_armed: AtomicU64,
     gate: Gate,
     batches: Counts,
+    /// What a device that gathers has measured, once it has.
+    measured: OnceLock<Vec<Measured>>,
     killed: AtomicBool,
     to_device: AtomicU64,
     from_device: AtomicU64,
@@ -69,6 +72,8 @@ pub(crate) struct Worker {
     replies: Consumer<(Reply, Request)>,
     shared: Arc<Shared>,
     gathers: bool,
+    /// So much of what it has measured is known.
+    told: usize,
     thread: JoinHandle<()>,
 }
 
@@ -102,7 +107,7 @@ impl Worker {
             };
             of_loop.run();
         })?;
-        Ok(Self { requests, replies, shared, gathers, thread })
+        Ok(Self { requests, replies, shared, gathers, told: 0, thread })
     }
 }
 
@@ -167,6 +172,12 @@ impl Port for Worker {
         self.gathers.then(|| self.shared.batches.read())
     }
 
+    fn measured(&mut self) -> Option<Measured> {
+        let next = self.shared.measured.get()?.get(self.told).copied();
+        self.told += usize::from(next.is_some());
+        next
+    }
+
     fn set_notify(&self, to_device: Notify, from_device: Notify) {
         self.shared.set_notify(to_device, from_device);
         self.thread.thread().unpark();
@@ -226,6 +237,9 @@ impl Loop {
         cpu::precise_sleep();
         let max_request = self.options.max_request;
         self.gathering = self.options.disturb.map(|disturb| Gathering::measured(disturb, max_request));
+        if let Some(gathering) = &self.gathering {
+            self.shared.measured.get_or_init(|| gathering.found().to_vec());
+        }
         while self.step().is_some() {}
         // Whoever takes the requests over has parts of its own; these would keep the memory of lanes.
         while self.requests.pop().is_ok() {}
@@ -255,7 +269,7 @@ impl Loop {
     fn serve(&mut self, ticket: Ticket, request: Request) -> Option<()> {
         let start = clock::now();
         let result = compute(&request.session, &request.memory, &request.submission, &mut self.scratch);
-        self.answers.answer(ticket, request, result, |now| now.saturating_sub(start))
+        self.answers.answer(ticket, request, result, |now| (now.saturating_sub(start), now.saturating_sub(start)))
     }
 
     fn idle(&mut self) {
@@ -307,14 +321,14 @@ impl Loop {
 }
 
 impl Answers {
-    /// Writes a result to its lane, unless this worker was given up, and queues the reply. `took`: the time to be counted for it,
-    /// of the time now, ns. `None`: killed, or shut out.
+    /// Writes a result to its lane, unless this worker was given up, and queues the reply. `times`: how long it took, and its part of
+    /// a full batch, by the time now, ns. `None`: killed, or shut out.
     fn answer(
         &mut self,
         ticket: Ticket,
         request: Request,
         result: Result<&[u8], Refusal>,
-        took: impl FnOnce(Nanos) -> Nanos,
+        times: impl FnOnce(Nanos) -> (Nanos, Nanos),
     ) -> Option<()> {
         if self.shared.is_killed() || !self.shared.gate.enter(ticket.to_word()) {
             return None;
@@ -324,7 +338,8 @@ impl Answers {
             result.len() as u32
         });
         let (now, urgent) = (clock::now(), request.submission.is_urgent());
-        let reply = Reply { ticket, outcome, took: took(now) };
+        let (took, part) = times(now);
+        let reply = Reply { ticket, outcome, took, part };
         self.replies.push((reply, request)).ok()?;
         self.shared.gate.leave();
         let ring = self.moderator.completed(now, 1, urgent);

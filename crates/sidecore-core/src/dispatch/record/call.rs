@@ -6,7 +6,7 @@
 
 use super::super::{Capability, ClientId, LaneId, Reach, Work};
 use crate::inflight::Ticket;
-use crate::policy::balance::{Balance, Rates};
+use crate::policy::balance::{Balance, Measured, Rates};
 use crate::policy::notify::Notify;
 use crate::policy::order::Order;
 use crate::session::{Class, Classes};
@@ -42,6 +42,7 @@ pub enum Call {
     Release(Nanos, usize),
     PassOn(Nanos, Ticket),
     Hold { device: usize, key: u16, holds: bool },
+    Measured(usize, Measured),
 }
 
 const URGENT: u64 = 1;
@@ -53,7 +54,7 @@ const REACH: u32 = 48;
 
 impl Call {
     /// Calls have the numbers from 1 to this one.
-    pub const KINDS: u8 = 24;
+    pub const KINDS: u8 = 26;
 
     /// Number and first argument; `put` takes the words of the others.
     pub fn encode(&self, mut put: impl FnMut(u64)) -> (u8, u32) {
@@ -105,6 +106,11 @@ impl Call {
             Self::Reprice(now) => call(22, 0, &[*now]),
             Self::PassOn(now, ticket) => call(23, 0, &[*now, ticket.to_word()]),
             Self::Hold { device, key, holds } => call(24, *device as u32, &[u64::from(*key) | u64::from(*holds) << 32]),
+            Self::Measured(device, Measured { class, size, from, part, ends }) => {
+                let mut words = vec![class.index() as u64 | u64::from(*size) << 32, (*from).into(), *part];
+                words.extend(ends);
+                call(26, *device as u32, &words)
+            }
         }
     }
 
@@ -159,6 +165,11 @@ impl Call {
                 let (key, holds) = (u16::try_from(*what as u32).ok()?, what >> 32);
                 let holds = (holds <= 1 && key < Reach::PLACES).then_some(holds == 1)?;
                 Self::Hold { device, key, holds }
+            }
+            (26, [what, from, part, ends @ ..]) => {
+                let (class, size, from) = (class(*what)?, (what >> 32) as u32, u32::try_from(*from).ok()?);
+                let ends = ends.try_into().ok()?;
+                Self::Measured(device, Measured { class, size, from, part: *part, ends })
             }
             _ => return None,
         })

@@ -104,11 +104,12 @@ impl Prices {
         loads: &[Load],
         capable: impl Fn(usize) -> bool,
         estimate: impl Fn(usize) -> Nanos,
+        finish: impl Fn(usize, Nanos) -> Nanos,
     ) -> Option<usize> {
         for i in (0..loads.len()).filter(|&i| loads[i].usable && capable(i)) {
             self.times[i] = estimate(i);
         }
-        self.best(loads, capable, |i| self.times[i])
+        self.best(loads, capable, |i| self.times[i], finish)
     }
 
     /// The same, of times that cost nothing to look at.
@@ -118,6 +119,7 @@ impl Prices {
         loads: &[Load],
         capable: impl Fn(usize) -> bool,
         time: impl Fn(usize) -> Nanos,
+        finish: impl Fn(usize, Nanos) -> Nanos,
     ) -> Option<usize> {
         let (mut least, mut backlog, mut usable) = (f64::MAX, 0.0, 0.0);
         for (i, load) in loads.iter().enumerate().filter(|(_, load)| load.usable) {
@@ -130,8 +132,8 @@ impl Prices {
         let mean = backlog / f64::max(usable, 1.0);
         let scale = mean / least.max(f64::MIN_POSITIVE);
         let score = |i: usize| {
-            let time = time(i) as f64;
-            loads[i].backlog as f64 + time + (self.by_device[i] * time * scale - mean)
+            let time = time(i);
+            finish(i, time) as f64 + (self.by_device[i] * time as f64 * scale - mean)
         };
         let usable = (0..loads.len()).filter(|&i| loads[i].usable && capable(i));
         let (_, best) = usable.map(|i| (score(i), i)).min_by(|a, b| a.0.total_cmp(&b.0))?;

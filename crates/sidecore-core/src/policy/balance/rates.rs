@@ -6,6 +6,7 @@
 //! allow. Every cell knows its nearest observed neighbours from the moment they are first observed, so an estimate
 //! reads at most four cells.
 
+use super::Measured;
 use crate::session::Class;
 use crate::time::Nanos;
 use alloc::boxed::Box;
@@ -63,6 +64,18 @@ impl Rates {
     #[inline]
     pub fn estimate(&self, class: Class, size: u32) -> Nanos {
         self.rows[class.index()].estimate(size, self.prior) as Nanos
+    }
+
+    /// A device that does requests side by side takes their part of a full batch for each. What is known of sizes that it does so
+    /// stays in proportion.
+    pub(crate) fn scale(&mut self, measured: &Measured) {
+        let Measured { class, size, from, part, .. } = *measured;
+        let row = &mut self.rows[class.index()];
+        if !row.known {
+            return row.observe(size, part as f32, self.prior);
+        }
+        let factor = part as f32 / row.estimate(size, self.prior).max(1.0);
+        row.cells[bucket(from)..].iter_mut().for_each(|cell| cell.time = (cell.time * factor).min(LONGEST));
     }
 
     /// What was observed, as words that [`Rates::from_words`] reads: two for each cell that knows something.
@@ -303,6 +316,19 @@ mod tests {
         let mut rates = observed(&[(1_024, 8_000); 8]);
         rates.observe(Class::NOOP, 1_024, Nanos::MAX);
         assert_eq!(rates.estimate(Class::NOOP, 1_024), 15_000);
+    }
+
+    #[test]
+    fn a_device_that_does_requests_side_by_side_takes_parts_of_full_batches() {
+        let measured = |size| Measured { class: Class::NOOP, size, from: 512, part: 1_000, ends: [0; 8] };
+        let mut rates = observed(&[(64, 500), (1_024, 4_000), (4_096, 16_000)]);
+        rates.scale(&measured(1_024));
+        assert_eq!(estimates(&rates, [64, 1_024, 4_096]), [500, 1_000, 4_000]);
+        rates.scale(&measured(1_024));
+        assert_eq!(estimates(&rates, [64, 1_024, 4_096]), [500, 1_000, 4_000], "told twice, it is the same");
+        let mut rates = Rates::new();
+        rates.scale(&measured(1_024));
+        assert_eq!(estimates(&rates, [1_024]), [1_000]);
     }
 
     #[test]

@@ -38,6 +38,16 @@ fn side_by_side(sessions: &[(Session, Sample)], disturbed: Option<usize>) -> Opt
 }
 
 #[test]
+fn what_is_gathered_is_told_once_for_each_class() {
+    let gathering = Gathering::measured(0, 1 << 16);
+    for class in Class::all() {
+        let told: Vec<&Measured> = gathering.found().iter().filter(|measured| measured.class == class).collect();
+        assert_eq!(told.len(), usize::from(gathering.gathers[class.index()].is_some()), "{}", class.name());
+        assert!(told.iter().all(|told| told.size >= told.from && told.part <= told.ends[0]), "{told:?}");
+    }
+}
+
+#[test]
 fn numbers_of_every_length_are_signed_so_that_the_library_verifies_them() {
     for (algorithm, ops) in KINDS.into_iter().filter(|(_, ops)| ops.contains(&Op::Sign)) {
         let sessions = sessions(Class::of(algorithm, ops[0]).unwrap(), 32);

@@ -325,7 +325,7 @@ impl Link {
         let took = now.saturating_sub(sent_at.max(self.answered_at));
         self.answered_at = now;
         self.table.give_back(input);
-        let reply = Reply { ticket, outcome, took };
+        let reply = Reply { ticket, outcome, took, part: took };
         // There is room for an answer to each request that was taken.
         let queued = self.ends[end].replies.push(Answered { reply, request, result: buffer }).is_ok();
         debug_assert!(queued, "more answers than requests");

@@ -49,10 +49,11 @@ impl Loop {
         let gathering = self.gathering.as_mut()?;
         let start = clock::now();
         gathering.begin(fill, &mut self.scratch, &self.shared.batches);
-        // Each counts for its part of the time: that is what the device has left for others.
-        let took = (clock::now() - start) / fill.max(1) as Nanos;
+        let took = clock::now() - start;
+        // Each has its share of the time; to the balancing policies it counts as if the batch had been full.
+        let times = (took / fill.max(1) as Nanos, gathering.part_of(took));
         while let Some((done, result)) = gathering.finished() {
-            self.answers.answer(done.ticket, done.request, result, |_| took)?;
+            self.answers.answer(done.ticket, done.request, result, |_| times)?;
         }
         Some(())
     }

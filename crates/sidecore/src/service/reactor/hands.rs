@@ -14,6 +14,7 @@ use crate::sys::poller::Poller;
 use crate::sys::{clock, wake};
 use sidecore_core::dispatch::{Done, Given, LaneId, Replaced, Work};
 use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::Ring;
 use sidecore_core::policy::order::Schedule;
 use sidecore_core::session::{Class, Op, Refusal};
@@ -353,6 +354,10 @@ impl Host for Hands {
 
     fn health(&mut self, device: usize) -> Health {
         self.port(device).map_or(Health::Alive, |port| port.health())
+    }
+
+    fn measured(&mut self, device: usize) -> Option<Measured> {
+        self.port(device).and_then(Port::measured)
     }
 
     fn revoke(&mut self, device: usize) -> Health {
