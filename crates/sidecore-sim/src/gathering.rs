@@ -4,11 +4,15 @@
 //! (Poisson) and wait in the device's queue while it computes. The device sees them when it is free, begins with as many as the
 //! policy says, and answers all of a batch at its end.
 
-use crate::engine::{Engine, Timer, World};
+mod device;
+mod pool;
+
+use crate::engine::{Engine, World};
+use device::Device;
+pub use pool::{PoolLine, Requests, Rule, table as pools};
+use sidecore_core::policy::gather::Gather;
 pub use sidecore_core::policy::gather::MOST;
-use sidecore_core::policy::gather::{Begin, Gather};
 use sidecore_core::time::Nanos;
-use std::collections::VecDeque;
 
 /// How long a device takes: at least 1 ns for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,28 +90,20 @@ enum Event {
     Done,
 }
 
-struct Device {
-    gather: Gather,
+struct Alone {
+    /// Its requests are named by their arrival, ns.
+    device: Device<Nanos>,
     /// Mean time between arrivals, ns.
     gap: f64,
     left: usize,
-    /// Came while it computed.
-    unseen: VecDeque<Nanos>,
-    /// With the time since which the device could have begun with them, ns.
-    waiting: VecDeque<(Nanos, Nanos)>,
-    begun: Vec<Nanos>,
-    due: Option<Timer>,
-    /// When it last became free, ns.
-    free: Nanos,
-    batches: u64,
-    held: Nanos,
     took: Vec<Nanos>,
 }
 
-impl World for Device {
+impl World for Alone {
     type Event = Event;
 
     fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+        let now = engine.now();
         match event {
             Event::Arrival => {
                 self.left -= 1;
@@ -115,67 +111,24 @@ impl World for Device {
                     let gap = engine.random().exponential(self.gap);
                     engine.after(gap.round() as Nanos, Event::Arrival);
                 }
-                self.unseen.push_back(engine.now());
+                self.device.submit(now);
             }
-            Event::Due => self.due = None,
-            Event::Done => {
-                self.free = engine.now();
-                self.took.extend(self.begun.drain(..).map(|arrived| engine.now() - arrived));
-            }
+            Event::Due => self.device.due(),
+            Event::Done => self.took.extend(self.device.done(now).map(|arrived| now - arrived)),
         }
-        if self.begun.is_empty() {
-            self.look(engine);
-        }
-    }
-}
-
-impl Device {
-    /// What a free device does.
-    fn look(&mut self, engine: &mut Engine<Event>) {
-        let now = engine.now();
-        while let Some(arrived) = self.unseen.pop_front() {
-            self.gather.arrived(now);
-            self.waiting.push_back((arrived, now));
-        }
-        let Some((_, since)) = self.waiting.front() else { return };
-        match self.gather.decide(now, self.waiting.len(), *since, false) {
-            Begin::Now(fill) => self.begin(engine, fill),
-            Begin::At(until) if self.due.is_none() => self.due = Some(engine.schedule(until, Event::Due)),
-            Begin::At(_) => {}
-        }
-    }
-
-    fn begin(&mut self, engine: &mut Engine<Event>, fill: usize) {
-        self.due.take().map(|due| engine.cancel(due));
-        for (arrived, since) in self.waiting.drain(..fill) {
-            self.held = self.held.max(engine.now() - since.max(self.free));
-            self.begun.push(arrived);
-        }
-        self.batches += 1;
-        engine.after(self.gather.time(fill), Event::Done);
+        self.device.look(engine, Event::Due, Event::Done);
     }
 }
 
 fn run(unit: &Unit, load: f64, seed: u64) -> Line {
     let (gather, per_s) = (unit.gather(), load * unit.capacity());
     let bound = gather.longest_wait();
-    let mut device = Device {
-        gather,
-        gap: 1e9 / per_s,
-        left: REQUESTS,
-        unseen: VecDeque::new(),
-        waiting: VecDeque::new(),
-        begun: Vec::with_capacity(MOST),
-        due: None,
-        free: 0,
-        batches: 0,
-        held: 0,
-        took: Vec::with_capacity(REQUESTS),
-    };
+    let device = Device::new(gather);
+    let mut alone = Alone { device, gap: 1e9 / per_s, left: REQUESTS, took: Vec::with_capacity(REQUESTS) };
     let mut engine = Engine::new(seed);
     engine.schedule(0, Event::Arrival);
-    engine.run(&mut device, Nanos::MAX);
-    let Device { mut took, batches, held, .. } = device;
+    engine.run(&mut alone, Nanos::MAX);
+    let Alone { mut took, device: Device { batches, held, .. }, .. } = alone;
     took.sort_unstable();
     let at = |share: f64| took[((took.len() as f64 * share).ceil() as usize).clamp(1, took.len()) - 1];
     Line {

@@ -1,9 +1,9 @@
 //! `sidecore sim gather`: how batches fill, and how long requests take in them.
 
 use super::output::{Members, show};
-use crate::args::{Gathering, Output};
+use crate::args::Gathering;
 use crate::report::{Grid, digits};
-use sidecore_sim::gathering::{self, Line, Unit};
+use sidecore_sim::gathering::{self, Line, PoolLine, Requests, Rule, Unit};
 
 const HEADINGS: [&str; 9] = [
     "device",
@@ -18,8 +18,10 @@ const HEADINGS: [&str; 9] = [
 ];
 
 pub(super) fn run(args: &Gathering) -> Result<bool, String> {
-    let lines = gathering::table(&units(args)?, args.seed);
-    write(&lines, &args.output, &command(args))
+    let units = units(args)?;
+    let (lines, pools) = (gathering::table(&units, args.seed), gathering::pools(&units, args.seed));
+    let rows: Vec<_> = lines.iter().map(members).chain(pools.iter().map(of_pool)).collect();
+    show(&args.output, &rows, ("Gather", &command(args)), &[grid(&lines), pool_grid(&pools)])
 }
 
 /// What it is called with.
@@ -44,11 +46,6 @@ fn units(args: &Gathering) -> Result<Vec<Unit>, String> {
         })?,
     };
     Ok(vec![Unit { name: "given".to_owned(), single: ns(single), batches }])
-}
-
-fn write(lines: &[Line], output: &Output, command: &str) -> Result<bool, String> {
-    let rows: Vec<_> = lines.iter().map(members).collect();
-    show(output, &rows, ("Gather", command), &[grid(lines)])
 }
 
 fn grid(lines: &[Line]) -> Grid {
@@ -87,5 +84,56 @@ fn members(line: &Line) -> Members<10> {
         ("p99_to_single", line.p99_to_single.into()),
         ("held_us", us(line.held)),
         ("bound_us", us(line.bound)),
+    ])
+}
+
+fn pool_grid(lines: &[PoolLine]) -> Grid {
+    let name = |rule: &Rule| rule_name(*rule);
+    let headings = |figure: &'static str| Rule::ALL.iter().map(name).map(move |name| format!("{figure}: {name}"));
+    let fixed = ["device", "requests"].map(str::to_owned).into_iter();
+    let headings: Vec<String> = fixed.chain(headings("mean")).chain(headings("p99")).collect();
+    let mut grid = Grid::new("A worker and such a device, by how the device of a request is chosen", &headings);
+    for case in lines.chunk_by(|a, b| (&a.unit, a.requests) == (&b.unit, b.requests)) {
+        let named = [case[0].unit.clone(), requests_name(case[0].requests)];
+        let figures = |figure: fn(&PoolLine) -> f64| case.iter().map(move |line| format!("{:.2}", figure(line)));
+        let (means, tails) = (figures(|line| line.mean_to_single), figures(|line| line.p99_to_single));
+        grid.push(named.into_iter().chain(means).chain(tails));
+    }
+    let words = "Times from arrival to answer, as multiples of what one request takes by itself. Requests come at that part of what both do at \
+                 most, at random times, eight at once where that is said, or from so many clients that wait for each answer. shares: the \
+                 policy sees each request's share of its batch's time, not how long the device takes for how many. first: the device \
+                 that answers first if nothing more comes, which only a simulator can know.";
+    grid.notes.push(words.to_owned());
+    grid
+}
+
+fn rule_name(rule: Rule) -> String {
+    match rule {
+        Rule::Told(balance) => balance.name().to_owned(),
+        Rule::Untold(balance) => format!("{balance}, shares"),
+        Rule::First => "first".to_owned(),
+    }
+}
+
+fn requests_name(requests: Requests) -> String {
+    match requests {
+        Requests::Open(load, 1) => format!("{load:.2}"),
+        Requests::Open(load, at_once) => format!("{load:.2}, {at_once} at once"),
+        Requests::Clients(clients) => format!("{clients} clients"),
+    }
+}
+
+fn of_pool(line: &PoolLine) -> Members<10> {
+    Members([
+        ("scenario", "gather-pool".into()),
+        ("device", line.unit.as_str().into()),
+        ("requests", requests_name(line.requests).into()),
+        ("balance", rule_name(line.rule).into()),
+        ("per_s", line.per_s.into()),
+        ("batched", line.batched.into()),
+        ("mean_us", (line.mean / 1e3).into()),
+        ("p99_us", (line.p99 as f64 / 1e3).into()),
+        ("mean_to_single", line.mean_to_single.into()),
+        ("p99_to_single", line.p99_to_single.into()),
     ])
 }

@@ -1,0 +1,93 @@
+//! A device that does several requests side by side, as the service's batch device goes about it.
+
+use crate::engine::{Engine, Timer};
+use sidecore_core::policy::gather::{Begin, Gather, MOST};
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// The device, of which requests are names.
+pub(super) struct Device<T> {
+    pub(super) gather: Gather,
+    /// Came while it computed.
+    unseen: VecDeque<T>,
+    /// With the time since which the device could have begun with them, ns.
+    waiting: VecDeque<(T, Nanos)>,
+    begun: Vec<T>,
+    due: Option<Timer>,
+    /// When it last became free, and when it will be, ns.
+    free: Nanos,
+    until: Nanos,
+    pub(super) batches: u64,
+    /// The longest time that a request waited while the device was free, ns.
+    pub(super) held: Nanos,
+}
+
+impl<T> Device<T> {
+    pub(super) fn new(gather: Gather) -> Self {
+        Self {
+            gather,
+            unseen: VecDeque::new(),
+            waiting: VecDeque::new(),
+            begun: Vec::with_capacity(MOST),
+            due: None,
+            free: 0,
+            until: 0,
+            batches: 0,
+            held: 0,
+        }
+    }
+
+    /// A request comes. The device sees it when it [looks](Self::look).
+    pub(super) fn submit(&mut self, request: T) {
+        self.unseen.push_back(request);
+    }
+
+    /// The longest wait for another is over.
+    pub(super) fn due(&mut self) {
+        self.due = None;
+    }
+
+    /// What it computed is done.
+    pub(super) fn done(&mut self, now: Nanos) -> std::vec::Drain<'_, T> {
+        self.free = now;
+        self.begun.drain(..)
+    }
+
+    /// What it does now, if it is free; `due` and `done` are told later.
+    pub(super) fn look<E: Copy>(&mut self, engine: &mut Engine<E>, due: E, done: E) {
+        if !self.begun.is_empty() {
+            return;
+        }
+        let now = engine.now();
+        while let Some(request) = self.unseen.pop_front() {
+            self.gather.arrived(now);
+            self.waiting.push_back((request, now));
+        }
+        let Some((_, since)) = self.waiting.front() else { return };
+        match self.gather.decide(now, self.waiting.len(), *since, false) {
+            Begin::Now(fill) => self.begin(engine, fill, done),
+            Begin::At(until) if self.due.is_none() => self.due = Some(engine.schedule(until, due)),
+            Begin::At(_) => {}
+        }
+    }
+
+    fn begin<E: Copy>(&mut self, engine: &mut Engine<E>, fill: usize, done: E) {
+        self.due.take().map(|due| engine.cancel(due));
+        for (request, since) in self.waiting.drain(..fill) {
+            self.held = self.held.max(engine.now() - since.max(self.free));
+            self.begun.push(request);
+        }
+        self.batches += 1;
+        self.until = engine.now() + self.gather.time(fill);
+        engine.schedule(self.until, done);
+    }
+
+    /// When one more request would be answered if no other came, ns from now.
+    pub(super) fn finish(&self, now: Nanos) -> Nanos {
+        let running = if self.begun.is_empty() { 0 } else { self.until - now };
+        let waiting = self.unseen.len() + self.waiting.len() + 1;
+        let ends = self.gather.ends();
+        let whole = (waiting - 1) / MOST;
+        running + ends[MOST - 1] * whole as Nanos + ends[(waiting - 1) % MOST]
+    }
+}
