@@ -6,6 +6,8 @@ pub(crate) mod field;
 pub(crate) mod fma;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ifma;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod prime;
 
 use zeroize::Zeroize;
 

@@ -11,6 +11,7 @@ pub mod cbc;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
 mod number;
+pub mod p256;
 pub mod rsa;
 mod sys;
 pub mod x25519;

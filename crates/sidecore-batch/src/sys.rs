@@ -14,6 +14,8 @@ use crate::lanes::{Modulus, POWERS, Unit, Work, fma, ifma};
 #[cfg(target_arch = "x86_64")]
 use crate::number::Radix;
 #[cfg(target_arch = "x86_64")]
+use crate::p256::signing::{self, Input};
+#[cfg(target_arch = "x86_64")]
 use crate::x25519::ladder::{self, Digits, Outcome, Scalar};
 
 /// Four lanes of doubles: AVX2 and FMA.
@@ -96,6 +98,13 @@ pub(crate) fn store(state: __m128i, block: &mut [u8; BLOCK]) {
 pub(crate) fn ladder(_: Ifma, scalars: &[Scalar; MOST], points: &[Digits; MOST], disturbed: u8) -> [Outcome; MOST] {
     // SAFETY: as above.
     unsafe { ladder::ladder(scalars, points, disturbed) }
+}
+
+/// Signatures on P-256.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn sign(_: Ifma, inputs: &[Input; MOST], disturbed: u8) -> [signing::Outcome; MOST] {
+    // SAFETY: as above.
+    unsafe { signing::sign(inputs, disturbed) }
 }
 
 #[cfg(target_arch = "x86_64")]

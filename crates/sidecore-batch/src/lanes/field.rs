@@ -207,8 +207,9 @@ fn nineteen(x: Digit) -> Digit {
     _mm512_add_epi64(three, _mm512_slli_epi64::<4>(x))
 }
 
+/// The same digit in each lane.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
-fn of_all(number: u64) -> Digit {
+pub(crate) fn of_all(number: u64) -> Digit {
     _mm512_set1_epi64(number.cast_signed())
 }

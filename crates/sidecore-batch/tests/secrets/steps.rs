@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use sidecore_batch::rsa::{self, Key, Parts, Unit};
-use sidecore_batch::x25519;
+use sidecore_batch::{p256, x25519};
 
 /// Tells the second process what to do.
 const ROLE: &str = "SIDECORE_BATCH_STEPS";
@@ -117,6 +117,11 @@ fn a_secret_of_x25519_changes_no_step() {
 }
 
 #[test]
+fn a_key_and_a_nonce_of_p_256_change_no_step() {
+    no_difference("p256");
+}
+
+#[test]
 fn a_key_of_rsa_changes_no_step_in_the_widest_unit() {
     no_difference("rsa");
 }
@@ -136,6 +141,16 @@ fn work_on_two_secrets() {
             twice(&[[0x55; x25519::LEN], [0xfe; x25519::LEN]], |private| {
                 let job = x25519::Job { private, public: &[9; 32], output: &mut output, good: false, disturb: false };
                 assert!(x25519::derive(&mut [job]));
+            });
+        }
+        Ok("p256") => {
+            let mut output = [0; 2 * p256::LEN];
+            // The key is odd and small for the one, the nonce even and large, and the other way round.
+            twice(&[([1; p256::LEN], [0xfe; p256::LEN]), ([0xf0; p256::LEN], [3; p256::LEN])], |(private, nonce)| {
+                let digest = &[7; p256::LEN];
+                let output = &mut output;
+                let mut jobs = [p256::Job { private, nonce, digest, output, good: false, disturb: false }];
+                assert!(p256::sign(&mut jobs) && jobs[0].good);
             });
         }
         Ok("rsa") => {

@@ -1,0 +1,101 @@
+//! Signatures by ECDSA on P-256 (FIPS 186-5), of several keys side by side: a lane for each.
+//!
+//! A signature leaves only where its point is one of the curve and `s k = z + r d` holds. The first finds what goes wrong when
+//! points are added, the second what goes wrong in the arithmetic modulo the group's order. Neither finds a nonce that is another
+//! one from the beginning, or the right sum of wrong points of the table: such a signature does not verify, and tells of its nonce
+//! at most what one of 43 digits is not. To find that as well the signature had to be verified, which takes three times as long as
+//! to make it.
+
+#[cfg(target_arch = "x86_64")]
+mod curve;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod signing;
+#[cfg(target_arch = "x86_64")]
+mod table;
+
+use zeroize::Zeroize;
+
+use crate::MOST;
+use crate::sys::Ifma;
+
+/// Length of a private key and of a nonce, in bytes.
+pub const LEN: usize = 32;
+/// The group's order `n`, big-endian: private keys and nonces are from 1 to `n - 1`.
+pub const ORDER: [u8; LEN] = [
+    0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xbc, 0xe6, 0xfa, 0xad, 0xa7,
+    0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
+];
+
+/// One signature.
+pub struct Job<'a> {
+    /// A private key, big-endian.
+    pub private: &'a [u8; LEN],
+    /// A secret number, big-endian, that is random and used for this signature only.
+    pub nonce: &'a [u8; LEN],
+    /// The first 256 bits of a message's digest; of a shorter one all, behind zeros.
+    pub digest: &'a [u8; LEN],
+    /// `r` and `s`, big-endian. All zero unless `good`.
+    pub output: &'a mut [u8; 2 * LEN],
+    /// After the call: the result is there and was checked.
+    pub good: bool,
+    /// For tests: a bit is turned over on the way, as a fault of the machine would.
+    pub disturb: bool,
+}
+
+/// Whether this machine can do [`sign`].
+pub fn is_here() -> bool {
+    Ifma::here().is_some()
+}
+
+/// Does up to [`MOST`] jobs side by side. `false`: this machine cannot, or they are more; none is good then.
+pub fn sign(jobs: &mut [Job<'_>]) -> bool {
+    for job in jobs.iter_mut() {
+        job.good = false;
+        job.output.zeroize();
+    }
+    let Some(unit) = Ifma::here().filter(|_| jobs.len() <= MOST) else { return false };
+    signatures(unit, jobs);
+    true
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn signatures(_: Ifma, _: &mut [Job<'_>]) {}
+
+#[cfg(target_arch = "x86_64")]
+use by_lanes::signatures;
+
+#[cfg(target_arch = "x86_64")]
+mod by_lanes {
+    use zeroize::Zeroizing;
+
+    use super::signing::{Digits, Input};
+    use super::{Job, LEN};
+    use crate::MOST;
+    use crate::lanes::prime::RADIX;
+    use crate::sys::{Ifma, sign};
+
+    /// Lanes beyond the last job hold zeros.
+    pub(super) fn signatures(unit: Ifma, jobs: &mut [Job<'_>]) {
+        let (mut inputs, mut disturbed) = (Zeroizing::new([Input::default(); MOST]), 0);
+        for (lane, (job, input)) in jobs.iter().zip(inputs.iter_mut()).enumerate() {
+            RADIX.read(job.private, &mut input.private);
+            RADIX.read(job.nonce, &mut input.nonce);
+            RADIX.read(job.digest, &mut input.digest);
+            disturbed |= u8::from(job.disturb) << lane;
+        }
+        for (job, outcome) in jobs.iter_mut().zip(sign(unit, &inputs, disturbed)) {
+            job.good = outcome.faults.iter().all(is_none) && !outcome.numbers.iter().any(is_none);
+            if job.good {
+                for (number, bytes) in outcome.numbers.iter().zip(job.output.chunks_mut(LEN)) {
+                    RADIX.write(number, bytes);
+                }
+            }
+        }
+    }
+
+    /// Whether it is zero. Who asked learns this: it is no secret.
+    #[inline(never)]
+    fn is_none(number: &Digits) -> bool {
+        number.iter().all(|digit| *digit == 0)
+    }
+}
