@@ -194,6 +194,13 @@ fn the_one_nonce_whose_sum_is_of_equal_points_gives_no_result() {
 }
 
 #[test]
+fn keys_and_nonces_are_from_one_to_the_order() {
+    let one_less = minus(ORDER, &small(1));
+    assert!([small(1), power(255), one_less, scalar(1)].iter().all(lanes::is_in_range));
+    assert!(![[0; LEN], ORDER, [0xff; LEN]].iter().any(lanes::is_in_range));
+}
+
+#[test]
 fn a_number_that_is_zero_gives_no_result() {
     if !is_here() {
         return;

@@ -26,11 +26,12 @@ const ROOM: usize = 2 * MOST;
 const RUNS: (u32, u32) = (2, 50);
 const LONG_ENOUGH: Nanos = 1_000_000;
 /// What may be done side by side: the operation that is measured, and those that take as long.
-const KINDS: [(Algorithm, &[Op]); 7] = [
+const KINDS: [(Algorithm, &[Op]); 8] = [
     (Algorithm::Rsa1024, &[Op::Sign, Op::SignDigest]),
     (Algorithm::Rsa2048, &[Op::Sign, Op::SignDigest]),
     (Algorithm::Rsa3072, &[Op::Sign, Op::SignDigest]),
     (Algorithm::Rsa4096, &[Op::Sign, Op::SignDigest]),
+    (Algorithm::P256, &[Op::Sign, Op::SignDigest]),
     (Algorithm::X25519, &[Op::Derive]),
     (Algorithm::Aes128Cbc, &[Op::Encrypt]),
     (Algorithm::Aes256Cbc, &[Op::Encrypt]),
@@ -89,8 +90,8 @@ struct Place {
 enum State {
     /// What is done side by side is there.
     Ready,
-    /// Its result is there.
-    Done,
+    /// Its result is there, of so many bytes.
+    Done(usize),
     Refused(Refusal),
 }
 
@@ -118,7 +119,7 @@ impl Gathering {
     pub(super) fn measured(disturb: u32, max_request: u32) -> Self {
         // Room that is not used costs no memory, and what a buffer outgrows would not be wiped.
         let room = || Zeroizing::new(Vec::with_capacity(max_request as usize + OUTPUT_EXTRA));
-        let place = |_| Place { input: room(), result: room(), state: State::Done };
+        let place = |_| Place { input: room(), result: room(), state: State::Done(0) };
         let (gathers, found) = measure();
         Self {
             gathers,
@@ -193,7 +194,11 @@ impl Gathering {
     pub(super) fn finished(&mut self) -> Option<(Waiting, Result<&[u8], Refusal>)> {
         let done = self.begun.pop()?;
         let place = &self.places[self.begun.len()];
-        let outcome = if let State::Refused(why) = place.state { Err(why) } else { Ok(&place.result[..]) };
+        let outcome = match place.state {
+            State::Refused(why) => Err(why),
+            State::Done(len) => Ok(&place.result[..len]),
+            State::Ready => Err(Refusal::Internal),
+        };
         Some((done, outcome))
     }
 
@@ -234,7 +239,7 @@ impl Gathering {
         let wrong = jobs.iter().filter(|job| job.outcome == Outcome::Wrong).count();
         for (job, state) in jobs.iter().zip(states) {
             *state = match job.outcome {
-                Outcome::Done => State::Done,
+                Outcome::Done(len) => State::Done(len),
                 Outcome::Refused(why) => State::Refused(why),
                 Outcome::NotDone | Outcome::Wrong => State::Ready,
             };
@@ -278,7 +283,7 @@ impl Place {
             Ok(result) => {
                 self.result.clear();
                 self.result.extend_from_slice(result);
-                State::Done
+                State::Done(result.len())
             }
             Err(why) => State::Refused(why),
         };

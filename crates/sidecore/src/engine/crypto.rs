@@ -13,6 +13,7 @@ mod aead;
 pub mod batch;
 mod cipher;
 mod decryption;
+mod ecdsa;
 mod elsewhere;
 mod exchange;
 mod hash;

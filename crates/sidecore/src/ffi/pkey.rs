@@ -171,6 +171,20 @@ impl PKey {
         self.write_number(sys::RSA_get0_d, output)
     }
 
+    /// The private key of an elliptic curve of 256 bits, big-endian. `None` for others and for a public key.
+    pub(crate) fn scalar(&self) -> Option<Zeroizing<[u8; 32]>> {
+        if self.id() != EC {
+            return None;
+        }
+        let mut bytes = Zeroizing::new([0; 32]);
+        // SAFETY: the key is live and one of a curve; its number, which nobody changes, is null for a public key. The bytes are writable for their length.
+        let code = unsafe {
+            let number = sys::EC_KEY_get0_private_key(sys::EVP_PKEY_get0_EC_KEY(self.as_ptr()).as_ref()?).as_ref()?;
+            sys::BN_bn2bin_padded(bytes.as_mut_ptr(), bytes.len(), number)
+        };
+        succeeded(code).then_some(bytes)
+    }
+
     pub(super) fn as_ptr(&self) -> *mut sys::EVP_PKEY {
         self.0.as_ptr()
     }

@@ -6,13 +6,14 @@ use crate::devices::{devices_when, service, worker};
 use crate::load::Load;
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use sidecore::client::{Client, Session as Opened};
 use sidecore::config::DeviceConfig;
 use sidecore::core::session::{Class, Op};
 use sidecore::counters::{DeviceCounter, Snapshot};
 use sidecore::engine::crypto::sample::sample;
 use sidecore::engine::crypto::{Hash, KeyMaterial, SaltLength, Scheme, Secret, Session, SessionSpec, SignaturePadding};
-use sidecore_batch::{cbc, x25519};
+use sidecore_batch::{cbc, p256, x25519};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -25,38 +26,55 @@ fn batch(name: &str, disturb: u32) -> DeviceConfig {
     DeviceConfig { disturb, ..DeviceConfig::batch(name, None, false) }
 }
 
-fn key() -> Vec<u8> {
+/// Sessions of one client, each with the operation that signs in it.
+type Specs = Vec<(SessionSpec, Op)>;
+
+/// On a new key of RSA.
+fn rsa() -> Specs {
     let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
-    AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).unwrap().as_ref().to_vec()
+    let key = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).unwrap().as_ref().to_vec();
+    let schemes = PADDINGS.map(|padding| Scheme::RsaSignature { padding, hash: Hash::Sha256 });
+    schemes.map(|scheme| (spec(scheme, &key), Op::Sign)).into()
 }
 
-fn spec(key: &[u8], padding: SignaturePadding) -> SessionSpec {
-    let scheme = Scheme::RsaSignature { padding, hash: Hash::Sha256 };
+/// On a new key of P-256.
+fn p_256() -> Specs {
+    let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap().to_pkcs8v1().unwrap();
+    let ops = [
+        (Scheme::Ecdsa { hash: Hash::Sha256 }, Op::Sign),
+        (Scheme::Ecdsa { hash: Hash::Sha512 }, Op::Sign),
+        (Scheme::EcdsaRaw, Op::SignDigest),
+    ];
+    ops.map(|(scheme, op)| (spec(scheme, key.as_ref()), op)).into()
+}
+
+fn spec(scheme: Scheme, key: &[u8]) -> SessionSpec {
     SessionSpec { scheme, key: KeyMaterial::Private(Secret::new(key.to_vec())) }
 }
 
 /// One client's signatures with its own key, each verified by the library.
 struct Signer {
     client: Client,
-    sessions: Vec<(Opened, Session)>,
+    sessions: Vec<(Opened, Session, Op)>,
     signed: u32,
 }
 
 impl Signer {
-    fn new(service: &Running, key: &[u8]) -> Self {
+    fn new(service: &Running, specs: &Specs) -> Self {
         let mut client = connect(service);
-        let sessions = PADDINGS
-            .into_iter()
-            .map(|padding| spec(key, padding))
-            .map(|spec| (client.open_session(&spec).unwrap(), Session::open(&spec).unwrap()))
+        let sessions = specs
+            .iter()
+            .map(|(spec, op)| (client.open_session(spec).unwrap(), Session::open(spec).unwrap(), *op))
             .collect();
         Self { client, sessions, signed: 0 }
     }
 
     fn sign(&mut self) {
-        let (id, session) = &self.sessions[self.signed as usize % PADDINGS.len()];
-        let message = self.signed.to_le_bytes();
-        let signature = self.client.call(*id, Op::Sign, 0, &message, 256).unwrap();
+        let (id, session, op) = &self.sessions[self.signed as usize % self.sessions.len()];
+        // As long as a digest, which some sessions sign as it is.
+        let mut message = [0; 32];
+        message[..4].copy_from_slice(&self.signed.to_le_bytes());
+        let signature = self.client.call(*id, *op, 0, &message, 256).unwrap();
         let signed = [&signature[..], &message].concat();
         session.run(Op::Verify, signature.len(), &signed, &mut []).expect("a signature of this message by this key");
         self.signed += 1;
@@ -68,9 +86,9 @@ fn count(service: &Running, counter: DeviceCounter) -> u64 {
 }
 
 /// So many clients sign until `disturb` is done, and each once more; how many signatures that were.
-fn survive(service: &Running, clients: usize, disturb: impl FnOnce()) -> u64 {
+fn survive(service: &Running, specs: fn() -> Specs, clients: usize, disturb: impl FnOnce()) -> u64 {
     let done = AtomicBool::new(false);
-    let mut signers: Vec<Signer> = (0..clients).map(|_| Signer::new(service, &key())).collect();
+    let mut signers: Vec<Signer> = (0..clients).map(|_| Signer::new(service, &specs())).collect();
     thread::scope(|scope| {
         for signer in &mut signers {
             scope.spawn(|| {
@@ -86,14 +104,14 @@ fn survive(service: &Running, clients: usize, disturb: impl FnOnce()) -> u64 {
     signers.iter().map(|signer| u64::from(signer.signed)).sum()
 }
 
-#[test]
-fn clients_with_keys_of_their_own_get_right_signatures_at_every_fill() {
+/// Clients with keys of their own sign at every fill, side by side if that is to be had here.
+fn sign_at_every_fill(specs: fn() -> Specs, is_here: bool) {
     let service = service([batch("lanes", 0)]);
     let mut signed = 0;
     for clients in 1..=MOST {
         let wanted = 20 * clients as u64;
         let from = count(&service, DeviceCounter::Requests);
-        signed += survive(&service, clients, || {
+        signed += survive(&service, specs, clients, || {
             devices_when(&service, |all| all[0].get(DeviceCounter::Requests) >= from + wanted);
         });
     }
@@ -101,27 +119,37 @@ fn clients_with_keys_of_their_own_get_right_signatures_at_every_fill() {
     assert_eq!(count(&service, DeviceCounter::WrongResults), 0);
     let gathered = count(&service, DeviceCounter::Gathered);
     assert!(gathered <= signed);
-    assert_eq!(gathered > 0, sidecore_batch::rsa::is_here(), "{gathered} of {signed} were done side by side");
+    assert_eq!(gathered > 0, is_here, "{gathered} of {signed} were done side by side");
     println!("{signed} signatures, {gathered} in {} batches", count(&service, DeviceCounter::Batches));
 }
 
 #[test]
+fn clients_with_keys_of_their_own_get_right_signatures_at_every_fill() {
+    sign_at_every_fill(rsa, sidecore_batch::rsa::is_here());
+}
+
+#[test]
+fn clients_with_keys_of_p_256_get_right_signatures_at_every_fill() {
+    sign_at_every_fill(p_256, p256::is_here());
+}
+
+#[test]
 fn a_disturbed_result_does_not_leave_and_is_made_again() {
-    let service = service([batch("lanes", 1)]);
-    survive(&service, MOST, || {
-        devices_when(&service, |all| all[0].get(DeviceCounter::Requests) >= 400);
-    });
-    let (batches, wrong) = (count(&service, DeviceCounter::Batches), count(&service, DeviceCounter::WrongResults));
-    assert_eq!(wrong, batches, "one result of each batch was disturbed");
-    if sidecore_batch::rsa::is_here() {
-        assert!(wrong > 0, "nothing was done side by side");
+    for (specs, is_here) in [(rsa as fn() -> Specs, sidecore_batch::rsa::is_here()), (p_256, p256::is_here())] {
+        let service = service([batch("lanes", 1)]);
+        survive(&service, specs, MOST, || {
+            devices_when(&service, |all| all[0].get(DeviceCounter::Requests) >= 400);
+        });
+        let (batches, wrong) = (count(&service, DeviceCounter::Batches), count(&service, DeviceCounter::WrongResults));
+        assert_eq!(wrong, batches, "one result of each batch was disturbed");
+        assert_eq!(wrong > 0, is_here, "nothing was done side by side");
     }
 }
 
 #[test]
 fn requests_of_a_killed_device_are_done_by_another_once_each() {
     let service = service([batch("lanes0", 0), worker("other")]);
-    survive(&service, MOST, || {
+    survive(&service, rsa, MOST, || {
         for round in 0..6 {
             let requests = count(&service, DeviceCounter::Requests);
             devices_when(&service, |all| {
@@ -138,7 +166,7 @@ fn requests_of_a_killed_device_are_done_by_another_once_each() {
 #[test]
 fn a_client_that_leaves_with_requests_in_a_batch_takes_none_of_the_others_along() {
     let service = service([batch("lanes", 0)]);
-    survive(&service, MOST - 1, || {
+    survive(&service, rsa, MOST - 1, || {
         for _ in 0..20 {
             let mut leaving = Load::new(connect(&service), "rsa-2048-sign", 32, 4, false);
             assert_eq!(leaving.fill(4), 4);
@@ -165,6 +193,12 @@ fn operations_of_several_kinds_share_a_device_and_every_result_is_right() {
     let gathered = |kind: &str| kind == "x25519" && x25519::is_here() || kind.starts_with("aes") && cbc::is_here();
     thread::scope(|scope| {
         let service = &service;
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut signer = Signer::new(service, &p_256());
+                (0..1000).for_each(|_| signer.sign());
+            });
+        }
         for (kind, size) in kinds {
             scope.spawn(move || {
                 let mut load = Load::new(connect(service), kind, size, 8, kind.starts_with("aes"));
@@ -176,7 +210,7 @@ fn operations_of_several_kinds_share_a_device_and_every_result_is_right() {
     let side_by_side = count(&service, DeviceCounter::Gathered);
     assert_eq!(count(&service, DeviceCounter::WrongResults), 0);
     assert_eq!(side_by_side > 0, kinds.into_iter().any(|(kind, _)| gathered(kind)), "{side_by_side} side by side");
-    println!("{side_by_side} of {} side by side", 2000 * kinds.len());
+    println!("{side_by_side} of {} side by side", 2000 * kinds.len() + 2 * 1000);
 }
 
 #[test]

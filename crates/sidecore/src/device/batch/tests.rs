@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::crypto::batch::BatchKey;
 use crate::engine::crypto::sample::Sample;
+use crate::engine::crypto::{Hash, Scheme, SessionSpec};
 
 /// Sessions with keys of their own as far as samples have these, open, of a class.
 fn sessions(class: Class, size: usize) -> Vec<(Session, Sample)> {
@@ -54,8 +55,9 @@ fn numbers_of_every_length_are_signed_so_that_the_library_verifies_them() {
         // Without such a unit there is nothing to compare, as the tests of `sidecore-batch` say.
         let Some(results) = side_by_side(&sessions, None) else { continue };
         for ((session, sample), (outcome, signature)) in sessions.iter().zip(results) {
-            assert_eq!(outcome, Outcome::Done, "{algorithm:?}");
-            let signed = [&signature[..], &sample.input].concat();
+            let Outcome::Done(len) = outcome else { panic!("{algorithm:?}: {outcome:?}") };
+            let signature = &signature[..len];
+            let signed = [signature, &sample.input].concat();
             session.run(Op::Verify, signature.len(), &signed, &mut []).expect("a signature of the sample's key");
         }
     }
@@ -70,7 +72,7 @@ fn secrets_and_messages_are_those_of_the_library_with_a_key_each() {
             for ((session, sample), (outcome, found)) in sessions.iter().zip(results) {
                 let mut expected = vec![0; found.len()];
                 session.run(sample.op, 0, &sample.input, &mut expected).unwrap();
-                assert_eq!((outcome, found), (Outcome::Done, expected), "{algorithm:?}, {size} bytes");
+                assert_eq!((outcome, found), (Outcome::Done(expected.len()), expected), "{algorithm:?}, {size} bytes");
             }
         }
     }
@@ -86,16 +88,50 @@ fn a_disturbed_secret_is_wrong_and_a_peer_of_small_order_is_refused() {
         let expected = match at {
             2 => Outcome::Refused(Refusal::Authentication),
             5 => Outcome::Wrong,
-            _ => Outcome::Done,
+            _ => Outcome::Done(32),
         };
         assert_eq!(outcome, expected, "request {at}");
-        assert_eq!(secret == [0; 32], expected != Outcome::Done, "request {at}");
+        assert_eq!(secret == [0; 32], expected != Outcome::Done(32), "request {at}");
+    }
+}
+
+/// Digests of every length that ECDSA signs, in sessions with a hash of their own and in those without.
+#[test]
+fn digests_of_every_length_are_signed_on_p_256() {
+    let key = sample(Class::from_name("p-256-sign").unwrap(), 0, 1).spec.key;
+    for scheme in [Scheme::Ecdsa { hash: Hash::Sha384 }, Scheme::EcdsaRaw] {
+        let session = Session::open(&SessionSpec { scheme, key: key.clone() }).unwrap();
+        let verifier = Session::open(&SessionSpec { scheme: Scheme::EcdsaRaw, key: key.clone() }).unwrap();
+        for len in 20..=64_u8 {
+            let digest: Vec<u8> = (0..len).map(|at| 0xff - at).collect();
+            let (mut input, mut output) = (digest.clone(), vec![0; 72]);
+            let Some(key) = session.batched(Op::SignDigest) else { return };
+            session.prepare(Op::SignDigest, &mut input).unwrap();
+            let job = Job { key, input: &input, output: &mut output, outcome: Outcome::NotDone, disturb: false };
+            let mut jobs = [job];
+            batch::run(&mut jobs);
+            let Outcome::Done(written) = jobs[0].outcome else { panic!("{len} bytes") };
+            let signed = [&output[..written], &digest].concat();
+            verifier.run(Op::Verify, written, &signed, &mut []).expect("a signature of this digest");
+        }
+    }
+}
+
+#[test]
+fn a_disturbed_signature_on_p_256_is_wrong_and_nothing_of_it_is_there() {
+    let sessions = sessions(Class::from_name("p-256-sign").unwrap(), 32);
+    let Some(results) = side_by_side(&sessions, Some(3)) else { return };
+    for (at, (outcome, signature)) in results.into_iter().enumerate() {
+        assert_eq!(outcome == Outcome::Wrong, at == 3, "request {at}");
+        assert_eq!(signature.iter().all(|byte| *byte == 0), at == 3, "request {at}");
     }
 }
 
 #[test]
 fn keys_that_batches_do_not_take_are_done_by_themselves() {
-    for name in ["p-256-sign", "rsa-2048-decrypt", "aes-256-cbc-decrypt", "aes-256-gcm", "rsa-2048-verify"] {
+    for name in
+        ["p-384-sign", "p-256-verify", "rsa-2048-decrypt", "aes-256-cbc-decrypt", "aes-256-gcm", "rsa-2048-verify"]
+    {
         let class = Class::from_name(name).unwrap_or_else(|| panic!("{name}"));
         let sample = sample(class, 32, 1);
         assert!(Session::open(&sample.spec).unwrap().batched(sample.op).is_none(), "{name}");

@@ -4,10 +4,11 @@
 
 use std::mem;
 
-use sidecore_batch::{MOST, cbc, rsa, x25519};
+use sidecore_batch::{MOST, cbc, p256, rsa, x25519};
 use sidecore_core::session::{Op, Refusal};
 
 use super::Session;
+use super::ecdsa;
 use super::sample::Sample;
 
 /// The key of a session some of whose requests can be done side by side with others.
@@ -15,6 +16,8 @@ use super::sample::Sample;
 pub(crate) enum BatchKey<'a> {
     /// RSA's private operation on a number as long as the modulus.
     Rsa(&'a rsa::Key),
+    /// A signature of ECDSA on P-256, of a digest as a number.
+    P256(&'a [u8; p256::LEN]),
     /// The secret shared with a peer whose public key is the input.
     X25519(&'a [u8; x25519::LEN]),
     /// Encryption of whole blocks behind their initialisation vector.
@@ -48,7 +51,8 @@ pub(crate) struct Job<'a> {
 pub(crate) enum Outcome {
     /// Nothing: it has to be done by itself.
     NotDone,
-    Done,
+    /// The output begins with so many bytes of result.
+    Done(usize),
     Refused(Refusal),
     /// The result did not verify and is wiped; it has to be made again.
     Wrong,
@@ -59,6 +63,7 @@ pub(crate) enum Outcome {
 pub(crate) fn run(jobs: &mut [Job<'_>]) {
     match jobs.first().map(|job| job.key) {
         Some(BatchKey::Rsa(_)) => powers(jobs),
+        Some(BatchKey::P256(_)) => signatures(jobs),
         Some(BatchKey::X25519(_)) => secrets(jobs),
         Some(BatchKey::Cbc(_)) => messages(jobs),
         None => {}
@@ -93,7 +98,7 @@ impl SideBySide {
             .map(|output| Job { key, input: &self.input, output, outcome: Outcome::NotDone, disturb: false })
             .collect();
         run(&mut jobs);
-        jobs.len() == fill && jobs.iter().all(|job| job.outcome == Outcome::Done)
+        jobs.len() == fill && jobs.iter().all(|job| matches!(job.outcome, Outcome::Done(_)))
     }
 }
 
@@ -106,7 +111,24 @@ fn powers(jobs: &mut [Job<'_>]) {
     }
     if rsa::private(&mut theirs) {
         for (job, outcome) in theirs.iter().zip(outcomes) {
-            *outcome = if job.good { Outcome::Done } else { Outcome::Wrong };
+            *outcome = if job.good { Outcome::Done(job.output.len()) } else { Outcome::Wrong };
+        }
+    }
+}
+
+fn signatures(jobs: &mut [Job<'_>]) {
+    let Some(nonces) = ecdsa::nonces() else { return };
+    let mut signatures = [[0; 2 * p256::LEN]; MOST];
+    let (mut theirs, mut places) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+    for ((job, nonce), output) in jobs.iter_mut().zip(nonces.iter()).zip(&mut signatures) {
+        let (BatchKey::P256(private), Ok(digest)) = (job.key, job.input.try_into()) else { continue };
+        theirs.push(p256::Job { private, nonce, digest, output, good: false, disturb: job.disturb });
+        places.push((&mut *job.output, &mut job.outcome));
+    }
+    if p256::sign(&mut theirs) {
+        for (job, (output, outcome)) in theirs.iter().zip(places) {
+            let written = Some(&*job.output).filter(|_| job.good).and_then(|numbers| ecdsa::encode(numbers, output));
+            *outcome = written.map_or(Outcome::Wrong, Outcome::Done);
         }
     }
 }
@@ -127,7 +149,7 @@ fn secrets(jobs: &mut [Job<'_>]) {
                 // As by itself: a peer of small order is refused.
                 Outcome::Refused(Refusal::Authentication)
             } else {
-                Outcome::Done
+                Outcome::Done(x25519::LEN)
             };
         }
     }
@@ -142,8 +164,8 @@ fn messages(jobs: &mut [Job<'_>]) {
         outcomes.push(outcome);
     }
     if cbc::encrypt(&mut theirs) {
-        for outcome in outcomes {
-            *outcome = Outcome::Done;
+        for (job, outcome) in theirs.iter().zip(outcomes) {
+            *outcome = Outcome::Done(job.output.len());
         }
     }
 }

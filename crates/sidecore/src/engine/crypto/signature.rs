@@ -6,10 +6,12 @@
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
-use sidecore_batch::rsa;
-use sidecore_core::session::{Op, Refusal};
+use sidecore_batch::{p256, rsa};
+use sidecore_core::session::{Algorithm, Op, Refusal};
+use zeroize::Zeroizing;
 
 use super::batch::BatchKey;
+use super::ecdsa;
 use super::key::{self, Key};
 use super::mechanism::{Mechanism, Opened, Written, check_hash, check_input, check_verified};
 use crate::ffi::hash;
@@ -43,6 +45,12 @@ impl Signs {
     }
 }
 
+/// A key, ready for batches.
+enum Ready {
+    Rsa(Box<rsa::Key>),
+    P256(Zeroizing<[u8; p256::LEN]>),
+}
+
 struct Signatures {
     key: PKey,
     padding: Padding,
@@ -52,7 +60,17 @@ struct Signatures {
     /// Length of the longest signature, in bytes.
     longest: usize,
     /// The key for batches, made when it is first used for one: that takes about as long as a signature.
-    batched: OnceLock<Option<Box<rsa::Key>>>,
+    batched: OnceLock<Option<Ready>>,
+}
+
+impl Signatures {
+    fn ready(&self) -> Option<Ready> {
+        if self.key.algorithm() == Some(Algorithm::P256) {
+            // No copy of the key where it is of no use.
+            return self.key.scalar().filter(|_| p256::is_here()).map(Ready::P256);
+        }
+        self.key.batched().map(Box::new).map(Ready::Rsa)
+    }
 }
 
 pub(super) fn rsa(padding: SignaturePadding, hash: Hash, key: &KeyMaterial) -> Result<Opened, String> {
@@ -150,13 +168,23 @@ impl Mechanism for Signatures {
         if op == Op::Verify {
             return None;
         }
-        self.batched.get_or_init(|| self.key.batched().map(Box::new)).as_deref().map(BatchKey::Rsa)
+        self.batched.get_or_init(|| self.ready()).as_ref().map(|ready| match ready {
+            Ready::Rsa(key) => BatchKey::Rsa(key),
+            Ready::P256(key) => BatchKey::P256(key),
+        })
     }
 
     fn prepare(&self, op: Op, input: &mut Vec<u8>) -> Option<()> {
-        let (mut made, mut number) = ([0; hash::MAX_LEN], vec![0; self.longest]);
-        let digest = self.digest(op, input, &mut made).map(|len| &made[..len]);
-        self.key.encode(&self.padding, digest.unwrap_or(input), &mut number)?;
+        let mut made = [0; hash::MAX_LEN];
+        let digest = self.digest(op, input, &mut made).map_or(&input[..], |len| &made[..len]);
+        if let Some(Some(Ready::P256(_))) = self.batched.get() {
+            let number = ecdsa::number(digest);
+            input.clear();
+            input.extend_from_slice(&number);
+            return Some(());
+        }
+        let mut number = vec![0; self.longest];
+        self.key.encode(&self.padding, digest, &mut number)?;
         input.clear();
         input.extend_from_slice(&number);
         Some(())
