@@ -4,6 +4,10 @@
 //! message does not wait. Only encryption is here: decryption waits for nothing.
 
 #[cfg(target_arch = "x86_64")]
+pub(crate) mod fours;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod single;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod streams;
 
 use zeroize::Zeroizing;
@@ -11,7 +15,7 @@ use zeroize::Zeroizing;
 use crate::MOST;
 #[cfg(target_arch = "x86_64")]
 use crate::sys;
-use crate::sys::Aes;
+use crate::sys::{Aes, Vaes};
 #[cfg(not(target_arch = "x86_64"))]
 use elsewhere as sys;
 
@@ -22,6 +26,33 @@ pub const KEYS: [usize; 2] = [16, 32];
 
 /// Words of the longest key schedule: those of 15 rounds.
 const WORDS: usize = 60;
+
+/// What encrypts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Instructions for a block each.
+    Single,
+    /// Instructions for four blocks each: VAES with AVX-512.
+    Fours,
+}
+
+impl Unit {
+    /// All, the fastest first.
+    pub const ALL: [Self; 2] = [Self::Fours, Self::Single];
+
+    /// Whether this machine has it.
+    pub fn is_here(self) -> bool {
+        match self {
+            Self::Single => Aes::here().is_some(),
+            Self::Fours => Vaes::here().is_some(),
+        }
+    }
+
+    /// The fastest of this machine.
+    pub fn best() -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.is_here())
+    }
+}
 
 /// A key, made ready.
 pub struct Key {
@@ -79,19 +110,25 @@ pub fn is_here() -> bool {
 /// Encrypts up to [`MOST`] messages side by side, whose lengths may differ. `false`: this machine cannot, or the jobs do not fit
 /// together; nothing is done then.
 pub fn encrypt(jobs: &mut [Job<'_>]) -> bool {
-    let Some(unit) = Aes::here() else { return false };
+    Unit::best().is_some_and(|unit| encrypt_by(unit, jobs))
+}
+
+/// As [`encrypt`], by that unit.
+pub fn encrypt_by(unit: Unit, jobs: &mut [Job<'_>]) -> bool {
     let Some(rounds) = jobs.first().map(|job| job.key.rounds) else { return true };
     let fits = |job: &Job<'_>| {
         job.key.rounds == rounds && job.input.len().is_multiple_of(BLOCK) && job.input.len() == job.output.len()
     };
-    let fit = jobs.len() <= MOST && jobs.iter().all(fits);
-    if fit {
-        sys::encrypt(unit, rounds, jobs);
+    if jobs.len() > MOST || !jobs.iter().all(fits) {
+        return false;
     }
-    fit
+    match unit {
+        Unit::Single => Aes::here().map(|unit| sys::encrypt(unit, rounds, jobs)).is_some(),
+        Unit::Fours => Vaes::here().map(|unit| sys::encrypt_fours(unit, rounds, jobs)).is_some(),
+    }
 }
 
-/// There is no value of [`Aes`] to call these with.
+/// There is no value of a unit to call these with.
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere {
     pub(super) fn substitute(_: super::Aes, word: u32) -> u32 {
@@ -99,4 +136,6 @@ mod elsewhere {
     }
 
     pub(super) fn encrypt(_: super::Aes, _: usize, _: &mut [super::Job<'_>]) {}
+
+    pub(super) fn encrypt_fours(_: super::Vaes, _: usize, _: &mut [super::Job<'_>]) {}
 }

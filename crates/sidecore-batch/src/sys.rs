@@ -8,7 +8,7 @@ use std::arch::x86_64::{__m128i, __m512i, _mm_loadu_si128, _mm_storeu_si128};
 #[cfg(target_arch = "x86_64")]
 use crate::MOST;
 #[cfg(target_arch = "x86_64")]
-use crate::cbc::{BLOCK, Job, streams};
+use crate::cbc::{BLOCK, Job, fours, single, streams};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Modulus, POWERS, Unit, Work, fma, ifma};
 #[cfg(target_arch = "x86_64")]
@@ -29,6 +29,21 @@ pub(crate) struct Ifma(());
 /// The instructions of AES.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Aes(());
+
+/// The same for four blocks each: VAES with AVX-512.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vaes(());
+
+impl Vaes {
+    /// Where this machine has it.
+    pub(crate) fn here() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("vaes") && std::arch::is_x86_feature_detected!("avx512f") {
+            return Some(Self(()));
+        }
+        None
+    }
+}
 
 impl Aes {
     /// Where this machine has it.
@@ -74,7 +89,14 @@ pub(crate) fn substitute(_: Aes, word: u32) -> u32 {
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn encrypt(_: Aes, rounds: usize, jobs: &mut [Job<'_>]) {
     // SAFETY: as above.
-    unsafe { streams::encrypt(rounds, jobs) }
+    unsafe { single::encrypt(rounds, jobs) }
+}
+
+/// As [`encrypt`].
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn encrypt_fours(_: Vaes, rounds: usize, jobs: &mut [Job<'_>]) {
+    // SAFETY: as above.
+    unsafe { fours::encrypt(rounds, jobs) }
 }
 
 /// A block in a register.

@@ -3,7 +3,7 @@
 use aws_lc_rs::cipher::{AES_128, AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;
 use sidecore_batch::MOST;
-use sidecore_batch::cbc::{self, BLOCK, Job, KEYS, Key};
+use sidecore_batch::cbc::{self, BLOCK, Job, KEYS, Key, Unit};
 
 /// A message and what it is encrypted with.
 struct Message {
@@ -35,26 +35,37 @@ fn theirs(message: &Message) -> Vec<u8> {
     data
 }
 
-fn ours(messages: &[Message]) -> Vec<Vec<u8>> {
+fn ours(unit: Unit, messages: &[Message]) -> Vec<Vec<u8>> {
     let keys: Vec<Key> = messages.iter().map(|message| Key::new(&message.key).unwrap()).collect();
     let mut outputs: Vec<Vec<u8>> = messages.iter().map(|message| vec![0; message.input.len()]).collect();
     let parts = messages.iter().zip(&keys).zip(&mut outputs);
     let mut jobs: Vec<Job<'_>> = parts
         .map(|((message, key), output)| Job { key, vector: &message.vector, input: &message.input, output })
         .collect();
-    assert!(cbc::encrypt(&mut jobs), "this machine cannot");
+    assert!(cbc::encrypt_by(unit, &mut jobs), "this machine cannot");
     outputs
 }
 
 fn compare(messages: &[Message]) {
-    for (at, (message, found)) in messages.iter().zip(ours(messages)).enumerate() {
-        assert_eq!(found, theirs(message), "message {at} of {}, {} bytes", messages.len(), message.input.len());
+    let expected: Vec<_> = messages.iter().map(theirs).collect();
+    for unit in units() {
+        for (at, (message, found)) in messages.iter().zip(ours(unit, messages)).enumerate() {
+            let (of, len) = (messages.len(), message.input.len());
+            assert_eq!(found, expected[at], "{unit:?}: message {at} of {of}, {len} bytes");
+        }
     }
 }
 
-/// Whether this machine can; says so where it cannot.
+/// Those of this machine.
+fn units() -> impl Iterator<Item = Unit> {
+    Unit::ALL.into_iter().filter(|unit| unit.is_here())
+}
+
+/// Whether this machine can; says which units it lacks.
 fn is_here() -> bool {
-    println!("AES: {}", if cbc::is_here() { "here" } else { "missing, nothing is compared" });
+    for unit in Unit::ALL.into_iter().filter(|unit| !unit.is_here()) {
+        println!("{unit:?}: missing, nothing is compared");
+    }
     cbc::is_here()
 }
 
@@ -73,7 +84,8 @@ fn the_examples_of_nist_come_out() {
     for (key, expected) in examples {
         let input = of_hex("6bc1bee22e409f96e93d7e117393172a");
         let vector = std::array::from_fn(|at| at as u8);
-        assert_eq!(ours(&[Message { key: of_hex(key), vector, input }]), [of_hex(expected)]);
+        let message = [Message { key: of_hex(key), vector, input }];
+        units().for_each(|unit| assert_eq!(ours(unit, &message), [of_hex(expected)], "{unit:?}"));
     }
 }
 

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use sidecore_batch::rsa::{self, Key, Parts, Unit};
-use sidecore_batch::{p256, x25519};
+use sidecore_batch::{MOST, cbc, p256, x25519};
 
 /// Tells the second process what to do.
 const ROLE: &str = "SIDECORE_BATCH_STEPS";
@@ -100,30 +100,35 @@ fn difference(role: &str) -> (Option<usize>, usize) {
     (at, one.len())
 }
 
-/// Where the machine has the unit; says so where it has not.
-fn no_difference(role: &str) {
-    if !Unit::Ifma.is_here() {
-        println!("AVX-512-IFMA: missing, nothing is stepped through");
+/// Where the machine has the unit; says so where it has not. `least`: steps that the work takes for sure.
+fn no_difference(role: &str, is_here: bool, least: usize) {
+    if !is_here {
+        println!("{role}: the unit is missing, nothing is stepped through");
         return;
     }
     let (at, steps) = difference(role);
     assert_eq!(at, None);
-    assert!(steps > 100_000, "{steps} steps are too few for the work");
+    assert!(steps > least, "{steps} steps are too few for the work");
 }
 
 #[test]
 fn a_secret_of_x25519_changes_no_step() {
-    no_difference("x25519");
+    no_difference("x25519", x25519::is_here(), 100_000);
 }
 
 #[test]
 fn a_key_and_a_nonce_of_p_256_change_no_step() {
-    no_difference("p256");
+    no_difference("p256", p256::is_here(), 100_000);
 }
 
 #[test]
 fn a_key_of_rsa_changes_no_step_in_the_widest_unit() {
-    no_difference("rsa");
+    no_difference("rsa", Unit::Ifma.is_here(), 100_000);
+}
+
+#[test]
+fn keys_and_contents_of_messages_change_no_step_in_the_widest_unit() {
+    no_difference("cbc", cbc::Unit::Fours.is_here(), 1000);
 }
 
 #[test]
@@ -153,6 +158,10 @@ fn work_on_two_secrets() {
                 assert!(p256::sign(&mut jobs) && jobs[0].good);
             });
         }
+        Ok("cbc") => {
+            let mut outputs = [[0; 4 * cbc::BLOCK]; MOST];
+            twice(&[[0x55; 32], [0xfe; 32]], |secret| encrypt(secret, &mut outputs));
+        }
         Ok("rsa") => {
             let (input, mut output) = ([1; 128], [0; 128]);
             twice(&[key(3), key(151)], |key| {
@@ -170,6 +179,22 @@ fn work_on_two_secrets() {
         }
         _ => {}
     }
+}
+
+/// The secret is the key of some messages, and what stands in all.
+fn encrypt(secret: &[u8; 32], outputs: &mut [[u8; 4 * cbc::BLOCK]; MOST]) {
+    let (key, input) = (cbc::Key::new(secret).unwrap(), [secret[0]; 4 * cbc::BLOCK]);
+    let lengths = [4, 4, 2, 3, 1, 4, 4, 2].map(|blocks| blocks * cbc::BLOCK);
+    let parts = lengths.iter().zip(outputs);
+    let mut jobs: Vec<cbc::Job<'_>> = parts
+        .map(|(len, output)| cbc::Job {
+            key: &key,
+            vector: &[0; 16],
+            input: &input[..*len],
+            output: &mut output[..*len],
+        })
+        .collect();
+    assert!(cbc::encrypt_by(cbc::Unit::Fours, &mut jobs));
 }
 
 /// Once for each secret to have everything ready, and then under observation.
