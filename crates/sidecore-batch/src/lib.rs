@@ -1,18 +1,20 @@
 //! Crypto of several clients side by side in the wide units of one core.
 //!
 //! A core has wide multipliers which one operation of one client cannot fill. Several operations of the same kind can: each
-//! takes lanes of its own, and each instruction works on all of them. Its AES unit begins with a block while others are on their
-//! way through it, but for blocks of one chain. Keys may differ from lane to lane and from chain to chain.
+//! takes lanes of its own, and each instruction works on all of them. Its units for AES and SHA begin with a block while others
+//! are on their way through them, but for blocks of one chain. Keys may differ from lane to lane and from chain to chain.
 //!
 //! This crate computes and decides nothing: it knows no queue, no clock and no client. No branch and no address depends on a
 //! secret.
 
 pub mod cbc;
+pub mod hmac;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
 mod number;
 pub mod p256;
 pub mod rsa;
+mod sha256;
 mod sys;
 pub mod x25519;
 

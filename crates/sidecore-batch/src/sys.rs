@@ -3,7 +3,9 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::asm;
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::{__m128i, __m512i, _mm_loadu_si128, _mm_storeu_si128};
+use std::arch::x86_64::{
+    __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm256_storeu_si256,
+};
 
 #[cfg(target_arch = "x86_64")]
 use crate::MOST;
@@ -15,6 +17,8 @@ use crate::lanes::{Modulus, POWERS, Unit, Work, fma, ifma};
 use crate::number::Radix;
 #[cfg(target_arch = "x86_64")]
 use crate::p256::signing::{self, Input};
+#[cfg(target_arch = "x86_64")]
+use crate::sha256::{Stream, instructions, lanes};
 #[cfg(target_arch = "x86_64")]
 use crate::x25519::ladder::{self, Digits, Outcome, Scalar};
 
@@ -34,11 +38,41 @@ pub(crate) struct Aes(());
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vaes(());
 
+/// The instructions of SHA.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sha(());
+
+impl Sha {
+    /// Where this machine has it.
+    pub(crate) fn here() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1") && is_x86_feature_detected!("avx") {
+            return Some(Self(()));
+        }
+        None
+    }
+}
+
+/// Eight lanes of 32 bits: AVX-512 on registers of 256 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lanes(());
+
+impl Lanes {
+    /// Where this machine has it.
+    pub(crate) fn here() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+            return Some(Self(()));
+        }
+        None
+    }
+}
+
 impl Vaes {
     /// Where this machine has it.
     pub(crate) fn here() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("vaes") && std::arch::is_x86_feature_detected!("avx512f") {
+        if is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx512f") {
             return Some(Self(()));
         }
         None
@@ -49,7 +83,7 @@ impl Aes {
     /// Where this machine has it.
     pub(crate) fn here() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("avx") {
+        if is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx") {
             return Some(Self(()));
         }
         None
@@ -60,7 +94,7 @@ impl Fma {
     /// Where this machine has it.
     pub(crate) fn here() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             return Some(Self(()));
         }
         None
@@ -71,7 +105,7 @@ impl Ifma {
     /// Where this machine has it.
     pub(crate) fn here() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512ifma") {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma") {
             return Some(Self(()));
         }
         None
@@ -97,6 +131,67 @@ pub(crate) fn encrypt(_: Aes, rounds: usize, jobs: &mut [Job<'_>]) {
 pub(crate) fn encrypt_fours(_: Vaes, rounds: usize, jobs: &mut [Job<'_>]) {
     // SAFETY: as above.
     unsafe { fours::encrypt(rounds, jobs) }
+}
+
+/// So many blocks of messages, by the instructions of SHA.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn compress(_: Sha, streams: &mut [Stream<'_>], blocks: usize) {
+    // SAFETY: as above.
+    unsafe { instructions::compress(streams, blocks) }
+}
+
+/// As [`compress`], in lanes.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn compress_lanes(_: Lanes, streams: &mut [Stream<'_>], blocks: usize) {
+    // SAFETY: as above.
+    unsafe { lanes::compress(streams, blocks) }
+}
+
+/// Four words in a register, the first lowest.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn load_four(words: &[u32; 4]) -> __m128i {
+    // SAFETY: the words are readable for their length, and need not be aligned.
+    unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
+}
+
+/// The words of a register.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn store_four(register: __m128i) -> [u32; 4] {
+    let mut words = [0; 4];
+    // SAFETY: the words are writable for their length, and need not be aligned.
+    unsafe { _mm_storeu_si128(words.as_mut_ptr().cast(), register) }
+    words
+}
+
+/// Eight words in a register.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx")]
+#[inline]
+pub(crate) fn load_eight(words: &[u32; 8]) -> __m256i {
+    // SAFETY: as for four.
+    unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
+}
+
+/// As [`load_eight`], of bytes.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx")]
+#[inline]
+pub(crate) fn load_bytes(bytes: &[u8; 32]) -> __m256i {
+    // SAFETY: as for four.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
+/// The words of a register.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx")]
+#[inline]
+pub(crate) fn store_eight(register: __m256i) -> [u32; 8] {
+    let mut words = [0; 8];
+    // SAFETY: as for four.
+    unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), register) }
+    words
 }
 
 /// A block in a register.

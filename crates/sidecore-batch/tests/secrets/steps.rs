@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use sidecore_batch::rsa::{self, Key, Parts, Unit};
-use sidecore_batch::{MOST, cbc, p256, x25519};
+use sidecore_batch::{MOST, cbc, hmac, p256, x25519};
 
 /// Tells the second process what to do.
 const ROLE: &str = "SIDECORE_BATCH_STEPS";
@@ -132,6 +132,12 @@ fn keys_and_contents_of_messages_change_no_step_in_the_widest_unit() {
 }
 
 #[test]
+fn keys_and_contents_of_messages_that_get_a_tag_change_no_step_in_any_unit() {
+    no_difference("sha", hmac::Unit::Sha.is_here(), 1000);
+    no_difference("lanes", hmac::Unit::Lanes.is_here(), 1000);
+}
+
+#[test]
 fn a_branch_on_a_secret_is_found() {
     assert_eq!(difference("same").0, None);
     assert!(difference("leak").0.is_some());
@@ -162,6 +168,8 @@ fn work_on_two_secrets() {
             let mut outputs = [[0; 4 * cbc::BLOCK]; MOST];
             twice(&[[0x55; 32], [0xfe; 32]], |secret| encrypt(secret, &mut outputs));
         }
+        Ok("sha") => twice(&[[0x55; 32], [0xfe; 32]], |secret| tags(hmac::Unit::Sha, secret)),
+        Ok("lanes") => twice(&[[0x55; 32], [0xfe; 32]], |secret| tags(hmac::Unit::Lanes, secret)),
         Ok("rsa") => {
             let (input, mut output) = ([1; 128], [0; 128]);
             twice(&[key(3), key(151)], |key| {
@@ -195,6 +203,16 @@ fn encrypt(secret: &[u8; 32], outputs: &mut [[u8; 4 * cbc::BLOCK]; MOST]) {
         })
         .collect();
     assert!(cbc::encrypt_by(cbc::Unit::Fours, &mut jobs));
+}
+
+/// The secret is the key of some messages, and what stands in all.
+fn tags(unit: hmac::Unit, secret: &[u8; 32]) {
+    let (key, input) = (hmac::Key::new(secret).unwrap(), [secret[0]; 200]);
+    let mut outputs = [[0; hmac::TAG]; MOST];
+    let parts = [200, 64, 0, 63, 55, 130, 200, 1].iter().zip(&mut outputs);
+    let mut jobs: Vec<hmac::Job<'_>> =
+        parts.map(|(len, output)| hmac::Job { key: &key, input: &input[..*len], output }).collect();
+    assert!(hmac::tags_by(unit, &mut jobs));
 }
 
 /// Once for each secret to have everything ready, and then under observation.

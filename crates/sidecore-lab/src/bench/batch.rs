@@ -18,7 +18,7 @@ use sidecore::sys::clock;
 /// An operation, and the bytes that it is about: the length of a message to be signed or encrypted, or of a peer's key.
 type Op = (&'static str, u32);
 
-const OPS: [Op; 9] = [
+const OPS: [Op; 11] = [
     ("rsa-2048-sign", 32),
     ("rsa-3072-sign", 32),
     ("rsa-4096-sign", 32),
@@ -28,9 +28,17 @@ const OPS: [Op; 9] = [
     ("aes-256-cbc", 1 << 10),
     ("aes-256-cbc", 16 << 10),
     ("aes-256-cbc", 64 << 10),
+    ("hmac-sha-256", 16 << 10),
+    ("hmac-sha-256", 64 << 10),
 ];
-const QUICK_OPS: [Op; 5] =
-    [("rsa-2048-sign", 32), ("rsa-4096-sign", 32), ("p-256-sign", 32), ("x25519", 32), ("aes-256-cbc", 64 << 10)];
+const QUICK_OPS: [Op; 6] = [
+    ("rsa-2048-sign", 32),
+    ("rsa-4096-sign", 32),
+    ("p-256-sign", 32),
+    ("x25519", 32),
+    ("aes-256-cbc", 64 << 10),
+    ("hmac-sha-256", 64 << 10),
+];
 const FILLS: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 const QUICK_FILLS: [usize; 4] = [1, 2, 4, 8];
 /// Shares of the batched capacity that arrive.

@@ -5,7 +5,7 @@
 
 use super::{Batches, Request};
 use crate::engine::crypto::Session;
-use crate::engine::crypto::batch::{self, CBC_FROM, Job, Outcome, SideBySide};
+use crate::engine::crypto::batch::{self, Job, MESSAGES_FROM, Outcome, SideBySide};
 use crate::engine::crypto::sample::sample;
 use crate::engine::execute::{OUTPUT_EXTRA, Scratch, collect, compute, room_of};
 use crate::sys::clock;
@@ -26,7 +26,7 @@ const ROOM: usize = 2 * MOST;
 const RUNS: (u32, u32) = (2, 50);
 const LONG_ENOUGH: Nanos = 1_000_000;
 /// What may be done side by side: the operation that is measured, and those that take as long.
-const KINDS: [(Algorithm, &[Op]); 8] = [
+const KINDS: [(Algorithm, &[Op]); 9] = [
     (Algorithm::Rsa1024, &[Op::Sign, Op::SignDigest]),
     (Algorithm::Rsa2048, &[Op::Sign, Op::SignDigest]),
     (Algorithm::Rsa3072, &[Op::Sign, Op::SignDigest]),
@@ -35,6 +35,7 @@ const KINDS: [(Algorithm, &[Op]); 8] = [
     (Algorithm::X25519, &[Op::Derive]),
     (Algorithm::Aes128Cbc, &[Op::Encrypt]),
     (Algorithm::Aes256Cbc, &[Op::Encrypt]),
+    (Algorithm::HmacSha256, &[Op::Sign, Op::Verify]),
 ];
 
 const _: () = assert!(MOST == sidecore_batch::MOST, "core and the arithmetic agree on the largest batch");
@@ -75,7 +76,7 @@ pub(super) struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     class: Class,
-    /// Between which powers of two the length of the result is.
+    /// Between which powers of two the length of the message is, where its work depends on it.
     size: Option<u32>,
 }
 
@@ -147,8 +148,8 @@ impl Gathering {
         let class = session.class(submission.op())?;
         self.gathers[class.index()].as_ref()?;
         let key = session.batched(submission.op())?;
-        let size = room_of(session, submission).unwrap_or(0).checked_ilog2();
-        (submission.input_len() >= key.shortest() as u64).then_some(Kind { class, size })
+        let Some(len) = key.message_len(submission.input_len()) else { return Some(Kind { class, size: None }) };
+        (len >= MESSAGES_FROM as u64).then(|| Kind { class, size: len.checked_ilog2() })
     }
 
     /// A request of that kind waits from now on, ns.
@@ -307,7 +308,7 @@ fn measure() -> (Box<[Option<Gather>]>, Vec<Measured>) {
 
 /// `None`: it is not to be had here.
 fn measure_class(class: Class) -> Option<(Gather, Measured)> {
-    let sample = sample(class, CBC_FROM, 1);
+    let sample = sample(class, MESSAGES_FROM, 1);
     let mut side_by_side = SideBySide::new(&sample)?;
     let (session, mut output) = (Session::open(&sample.spec).ok()?, vec![0; sample.output_len]);
     let single = fastest(|| session.run(sample.op, 0, &sample.input, &mut output).is_ok())?;
@@ -316,7 +317,9 @@ fn measure_class(class: Class) -> Option<(Gather, Measured)> {
         *time = fastest(|| side_by_side.run(at + 1))?;
     }
     let gather = Gather::new(times, single);
-    let (size, from) = (sample.input.len() as u32, session.batched(sample.op)?.shortest() as u32);
+    let size = sample.input.len() as u32;
+    // Messages are gathered from that length on, the rest whatever its length.
+    let from = session.batched(sample.op)?.message_len(size.into()).map_or(0, |_| size);
     let measured = Measured { class, size, from, part: gather.part(), ends: gather.ends() };
     Some((gather, measured))
 }

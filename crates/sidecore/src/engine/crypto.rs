@@ -32,7 +32,6 @@ use sidecore_core::session::{Algorithm, Class, Op, Refusal};
 use sidecore_core::work::Reach;
 
 use crate::ffi::aead::AeadKey;
-use crate::ffi::hash::HmacKey;
 use crate::shm::span::Span;
 use batch::BatchKey;
 use elsewhere::Elsewhere;
@@ -232,7 +231,7 @@ fn open(scheme: &Scheme, key: &KeyMaterial) -> Result<Opened, String> {
             if key.is_empty() {
                 check_len(key, hash.len())?;
             }
-            (algorithm, &[Op::Sign, Op::Verify], Box::new(HmacKey::new(*hash, key).ok_or(LIBRARY)?))
+            (algorithm, &[Op::Sign, Op::Verify], Box::new(hash::Hmac::open(*hash, key)?))
         }
         Scheme::RsaSignature { padding, hash } => return signature::rsa(*padding, *hash, key),
         Scheme::RsaDecryption { padding } => return decryption::open(padding, key),

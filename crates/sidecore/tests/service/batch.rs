@@ -7,13 +7,13 @@ use crate::load::Load;
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
-use sidecore::client::{Client, Session as Opened};
+use sidecore::client::{Client, Error, Session as Opened};
 use sidecore::config::DeviceConfig;
-use sidecore::core::session::{Class, Op};
+use sidecore::core::session::{Class, Op, Refusal};
 use sidecore::counters::{DeviceCounter, Snapshot};
 use sidecore::engine::crypto::sample::sample;
 use sidecore::engine::crypto::{Hash, KeyMaterial, SaltLength, Scheme, Secret, Session, SessionSpec, SignaturePadding};
-use sidecore_batch::{cbc, p256, x25519};
+use sidecore_batch::{cbc, hmac, p256, x25519};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -186,11 +186,18 @@ fn operations_of_several_kinds_share_a_device_and_every_result_is_right() {
         ("aes-256-cbc", 1040),
         ("aes-256-cbc", 16 << 10),
         ("aes-128-cbc", 4096),
+        ("hmac-sha-256", 1024),
+        ("hmac-sha-256", 2000),
         // Too short to be gathered, and of another kind.
         ("aes-256-cbc", 64),
         ("sha-256", 2048),
     ];
-    let gathered = |kind: &str| kind == "x25519" && x25519::is_here() || kind.starts_with("aes") && cbc::is_here();
+    let gathered = |kind: &str| match kind.split('-').next() {
+        Some("x25519") => x25519::is_here(),
+        Some("aes") => cbc::is_here(),
+        Some("hmac") => hmac::is_here(),
+        _ => false,
+    };
     thread::scope(|scope| {
         let service = &service;
         for _ in 0..2 {
@@ -232,4 +239,30 @@ fn a_disturbed_secret_does_not_leave_and_a_peer_of_small_order_is_refused_withou
     assert_eq!(count(&service, DeviceCounter::WrongResults), 0, "a peer of small order is no fault");
     thread::scope(|scope| (0..MOST as u8).for_each(|at| drop(scope.spawn(derive([9 + at; 32], 600)))));
     assert_eq!(count(&service, DeviceCounter::WrongResults) > 0, x25519::is_here());
+}
+
+/// Each client has a key of its own.
+#[test]
+fn tags_are_the_librarys_and_one_that_is_not_of_its_message_and_key_is_refused() {
+    const LEN: u32 = hmac::TAG as u32;
+    let service = service([batch("lanes", 0)]);
+    let verify = |seed: u64| {
+        let (service, class) = (&service, Class::from_name("hmac-sha-256-verify").unwrap());
+        move || {
+            let (mut client, sample) = (connect(service), sample(class, 1500 + 70 * seed as usize, seed));
+            let session = client.open_session(&sample.spec).unwrap();
+            let (claim, message) = (&sample.input, &sample.input[hmac::TAG..]);
+            for round in 0..500 {
+                let mut wrong = claim.clone();
+                wrong[round * 7 % claim.len()] ^= 1;
+                let tag = client.call(session, Op::Sign, 0, message, LEN).unwrap();
+                assert_eq!(tag[..], claim[..hmac::TAG]);
+                assert!(client.call(session, Op::Verify, LEN, claim, 0).is_ok_and(|made| made.is_empty()));
+                let refused = client.call(session, Op::Verify, LEN, &wrong, 0);
+                assert!(matches!(refused, Err(Error::Refused(Refusal::Authentication))), "{refused:?}");
+            }
+        }
+    };
+    thread::scope(|scope| (0..MOST as u64).for_each(|seed| drop(scope.spawn(verify(seed)))));
+    println!("{} of {} side by side", count(&service, DeviceCounter::Gathered), 1500 * MOST);
 }

@@ -17,7 +17,7 @@ fn side_by_side(sessions: &[(Session, Sample)], disturbed: Option<usize>) -> Opt
         sessions.iter().map(|(session, sample)| session.batched(sample.op)).collect::<Option<_>>()?;
     let mut parts: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     for (session, sample) in sessions {
-        let len = session.output_len(sample.op, 0, sample.input.len()).unwrap();
+        let len = session.output_len(sample.op, sample.head_len, sample.input.len()).unwrap();
         let mut input = sample.input.clone();
         session.prepare(sample.op, &mut input).unwrap();
         parts.push((input, vec![0; len]));
@@ -79,6 +79,19 @@ fn secrets_and_messages_are_those_of_the_library_with_a_key_each() {
 }
 
 #[test]
+fn a_tag_that_is_of_another_message_or_key_is_refused_beside_right_ones() {
+    let mut sessions = sessions(Class::from_name("hmac-sha-256-verify").unwrap(), 2000);
+    *sessions[3].1.input.last_mut().unwrap() ^= 1;
+    let other = sessions[0].1.input[..32].to_vec();
+    sessions[6].1.input[..32].copy_from_slice(&other);
+    let Some(results) = side_by_side(&sessions, None) else { return };
+    for (at, (outcome, result)) in results.into_iter().enumerate() {
+        let expected = if [3, 6].contains(&at) { Outcome::Refused(Refusal::Authentication) } else { Outcome::Done(0) };
+        assert_eq!((outcome, result), (expected, vec![]), "request {at}");
+    }
+}
+
+#[test]
 fn a_disturbed_secret_is_wrong_and_a_peer_of_small_order_is_refused() {
     let class = Class::from_name("x25519").unwrap();
     let mut sessions = sessions(class, 0);
@@ -129,9 +142,15 @@ fn a_disturbed_signature_on_p_256_is_wrong_and_nothing_of_it_is_there() {
 
 #[test]
 fn keys_that_batches_do_not_take_are_done_by_themselves() {
-    for name in
-        ["p-384-sign", "p-256-verify", "rsa-2048-decrypt", "aes-256-cbc-decrypt", "aes-256-gcm", "rsa-2048-verify"]
-    {
+    for name in [
+        "p-384-sign",
+        "p-256-verify",
+        "rsa-2048-decrypt",
+        "aes-256-cbc-decrypt",
+        "aes-256-gcm",
+        "hmac-sha-384",
+        "rsa-2048-verify",
+    ] {
         let class = Class::from_name(name).unwrap_or_else(|| panic!("{name}"));
         let sample = sample(class, 32, 1);
         assert!(Session::open(&sample.spec).unwrap().batched(sample.op).is_none(), "{name}");

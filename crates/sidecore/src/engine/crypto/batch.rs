@@ -4,7 +4,8 @@
 
 use std::mem;
 
-use sidecore_batch::{MOST, cbc, p256, rsa, x25519};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use sidecore_batch::{MOST, cbc, hmac, p256, rsa, x25519};
 use sidecore_core::session::{Op, Refusal};
 
 use super::Session;
@@ -22,15 +23,25 @@ pub(crate) enum BatchKey<'a> {
     X25519(&'a [u8; x25519::LEN]),
     /// Encryption of whole blocks behind their initialisation vector.
     Cbc(&'a cbc::Key),
+    /// The tag of a message by HMAC with SHA-256.
+    Tag(&'a hmac::Key),
+    /// Whether a tag is that of the message behind it.
+    Claim(&'a hmac::Key),
 }
 
-/// Bytes of payload from which on messages are encrypted side by side: what a batch costs beside its work counts less then.
-pub(crate) const CBC_FROM: usize = 1024;
+/// Bytes of payload from which on messages are done side by side: what a batch costs beside its work counts less then.
+pub(crate) const MESSAGES_FROM: usize = 1024;
 
 impl BatchKey<'_> {
-    /// The shortest input that is worth a batch, in bytes.
-    pub(crate) fn shortest(self) -> usize {
-        if let Self::Cbc(_) = self { cbc::BLOCK + CBC_FROM } else { 0 }
+    /// How many bytes of an input of that length are a message; `None`: it is none, and all take as long.
+    pub(crate) fn message_len(self, input_len: u64) -> Option<u64> {
+        let before = match self {
+            Self::Rsa(_) | Self::P256(_) | Self::X25519(_) => return None,
+            Self::Cbc(_) => cbc::BLOCK,
+            Self::Tag(_) => 0,
+            Self::Claim(_) => hmac::TAG,
+        };
+        Some(input_len.saturating_sub(before as u64))
     }
 }
 
@@ -66,6 +77,7 @@ pub(crate) fn run(jobs: &mut [Job<'_>]) {
         Some(BatchKey::P256(_)) => signatures(jobs),
         Some(BatchKey::X25519(_)) => secrets(jobs),
         Some(BatchKey::Cbc(_)) => messages(jobs),
+        Some(BatchKey::Tag(_) | BatchKey::Claim(_)) => tags(jobs),
         None => {}
     }
 }
@@ -167,5 +179,35 @@ fn messages(jobs: &mut [Job<'_>]) {
         for (job, outcome) in theirs.iter().zip(outcomes) {
             *outcome = Outcome::Done(job.output.len());
         }
+    }
+}
+
+fn tags(jobs: &mut [Job<'_>]) {
+    let mut made = [[0; hmac::TAG]; MOST];
+    let (mut theirs, mut rest) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+    for (Job { key, input, output, outcome, .. }, tag) in jobs.iter_mut().zip(&mut made) {
+        let (claimed, key, input) = match *key {
+            BatchKey::Tag(key) => (None, key, *input),
+            BatchKey::Claim(key) => {
+                let Some((claimed, input)) = input.split_first_chunk::<{ hmac::TAG }>() else { continue };
+                (Some(claimed), key, input)
+            }
+            _ => continue,
+        };
+        theirs.push(hmac::Job { key, input, output: tag });
+        rest.push((claimed, output, outcome));
+    }
+    if !hmac::tags(&mut theirs) {
+        return;
+    }
+    for (job, (claimed, output, outcome)) in theirs.iter().zip(rest) {
+        *outcome = match claimed {
+            None => {
+                output.copy_from_slice(job.output);
+                Outcome::Done(hmac::TAG)
+            }
+            Some(claimed) if verify_slices_are_equal(claimed, job.output).is_ok() => Outcome::Done(0),
+            Some(_) => Outcome::Refused(Refusal::Authentication),
+        };
     }
 }

@@ -3,9 +3,11 @@
 //! Digest: data → digest. HMAC Sign: data → tag. HMAC Verify: tag (`head_len`, its full length) ‖ data → nothing.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use sidecore_batch::hmac;
 use sidecore_core::session::{Op, Refusal};
 
-use super::mechanism::{Mechanism, Written, check_input, check_verified};
+use super::batch::BatchKey;
+use super::mechanism::{LIBRARY, Mechanism, Written, check_input, check_verified};
 use crate::ffi::hash::{self, HmacKey};
 use crate::shm::span::Span;
 use crate::spec::Hash;
@@ -31,10 +33,24 @@ impl Mechanism for Hash {
     }
 }
 
-impl Mechanism for HmacKey {
+/// A key of HMAC.
+pub(super) struct Hmac {
+    key: HmacKey,
+    /// Where this machine makes several tags side by side.
+    batched: Option<Box<hmac::Key>>,
+}
+
+impl Hmac {
+    pub(super) fn open(hash: Hash, key: &[u8]) -> Result<Self, String> {
+        let batched = if hash == Hash::Sha256 { hmac::Key::new(key).map(Box::new) } else { None };
+        Ok(Self { key: HmacKey::new(hash, key).ok_or(LIBRARY)?, batched })
+    }
+}
+
+impl Mechanism for Hmac {
     #[inline]
     fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written {
-        let len = self.hash.len();
+        let len = self.key.hash.len();
         if op == Op::Sign {
             check_input(head_len == 0)?;
             return Ok(len);
@@ -47,7 +63,7 @@ impl Mechanism for HmacKey {
     fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
         let (claimed, data) = input.split_at_checked(head_len).ok_or(Refusal::InputLength)?;
         let mut tag = [0; hash::MAX_LEN];
-        let len = self.sign(data.into(), &mut tag);
+        let len = self.key.sign(data.into(), &mut tag);
         if op == Op::Sign {
             output[..len].copy_from_slice(&tag[..len]);
             return Ok(len);
@@ -55,12 +71,17 @@ impl Mechanism for HmacKey {
         check_verified(verify_slices_are_equal(claimed, &tag[..len]).is_ok())
     }
 
+    fn batched(&self, op: Op) -> Option<BatchKey<'_>> {
+        let key = self.batched.as_deref()?;
+        Some(if op == Op::Sign { BatchKey::Tag(key) } else { BatchKey::Claim(key) })
+    }
+
     fn run_spans(&self, op: Op, _head_len: usize, input: Span<'_>, output: Span<'_>) -> Option<Written> {
         if op != Op::Sign {
             return None;
         }
         let mut tag = [0; hash::MAX_LEN];
-        let len = self.sign(input.into(), &mut tag);
+        let len = self.key.sign(input.into(), &mut tag);
         output.copy_from(&tag[..len]);
         Some(Ok(len))
     }

@@ -1,0 +1,102 @@
+//! HMAC with SHA-256 (RFC 2104), of several messages side by side, each with its own key.
+
+use std::{array, slice};
+
+use zeroize::Zeroizing;
+
+use crate::MOST;
+use crate::sha256::{BLOCK, INITIAL, State, Stream, Units, bytes};
+
+/// Bytes of a tag.
+pub const TAG: usize = 32;
+
+/// What hashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// The instructions of SHA, on two or three messages in turn.
+    Sha,
+    /// Eight lanes of 32 bits: AVX-512 on registers of 256 bits.
+    Lanes,
+}
+
+impl Unit {
+    /// All.
+    pub const ALL: [Self; 2] = [Self::Sha, Self::Lanes];
+
+    /// Whether this machine has it.
+    pub fn is_here(self) -> bool {
+        Units::only(self).is_some()
+    }
+}
+
+/// A key, made ready.
+pub struct Key {
+    /// The hash of what stands before each message, so far.
+    inner: Zeroizing<State>,
+    /// The hash of what stands before the inner digest, so far.
+    outer: Zeroizing<State>,
+}
+
+/// One message.
+pub struct Job<'a> {
+    /// Whose tag it gets.
+    pub key: &'a Key,
+    /// Of any length.
+    pub input: &'a [u8],
+    /// The tag.
+    pub output: &'a mut [u8; TAG],
+}
+
+impl Key {
+    /// Makes a key of any length ready. `None` where this machine has no [`Unit`].
+    pub fn new(key: &[u8]) -> Option<Self> {
+        let units = Units::here()?;
+        let mut block = Zeroizing::new([0; BLOCK]);
+        if key.len() > BLOCK {
+            let mut states = Zeroizing::new([INITIAL]);
+            units.hash(&mut *states, &[key], 0);
+            block[..TAG].copy_from_slice(&*bytes(&states[0]));
+        } else {
+            block[..key.len()].copy_from_slice(key);
+        }
+        let state = |pad: u8| {
+            let (mut state, padded) = (Zeroizing::new(INITIAL), Zeroizing::new(block.map(|byte| byte ^ pad)));
+            units.compress(&mut [Stream { state: &mut state, blocks: slice::from_ref(&*padded) }], 1);
+            state
+        };
+        Some(Self { inner: state(0x36), outer: state(0x5c) })
+    }
+}
+
+/// Whether this machine can do [`tags`].
+pub fn is_here() -> bool {
+    Units::here().is_some()
+}
+
+/// The tags of up to [`MOST`] messages side by side, whose lengths may differ. `false`: this machine cannot, or they are more;
+/// nothing is done then.
+pub fn tags(jobs: &mut [Job<'_>]) -> bool {
+    tags_if(Units::here(), jobs)
+}
+
+/// As [`tags`], by that unit.
+pub fn tags_by(unit: Unit, jobs: &mut [Job<'_>]) -> bool {
+    tags_if(Units::only(unit), jobs)
+}
+
+fn tags_if(units: Option<Units>, jobs: &mut [Job<'_>]) -> bool {
+    let Some(units) = units.filter(|_| jobs.len() <= MOST) else { return false };
+    let fill = jobs.len();
+    let mut states = Zeroizing::new([State::default(); MOST]);
+    states.iter_mut().zip(&*jobs).for_each(|(state, job)| *state = *job.key.inner);
+    let inputs: [&[u8]; MOST] = array::from_fn(|at| jobs.get(at).map_or(&[][..], |job| job.input));
+    units.hash(&mut states[..fill], &inputs[..fill], BLOCK);
+    let digests = states.each_ref().map(bytes);
+    let digests = digests.each_ref().map(|digest| &digest[..]);
+    states.iter_mut().zip(&*jobs).for_each(|(state, job)| *state = *job.key.outer);
+    units.hash(&mut states[..fill], &digests[..fill], BLOCK);
+    for (job, state) in jobs.iter_mut().zip(&*states) {
+        *job.output = *bytes(state);
+    }
+    true
+}
