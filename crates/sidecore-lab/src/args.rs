@@ -64,7 +64,7 @@ pub(crate) struct Bench {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Only these operations in the scenarios crypto, keys and nginx, e.g. aes-256-gcm or rsa-2048-sign; only this traffic in
+    /// Only these operations in the scenarios crypto, keys, nginx and haproxy, e.g. aes-256-gcm or rsa-2048-sign; only this traffic in
     /// sockets, e.g. fan-out; only this path in net, veth or line; a name that no chosen scenario has is refused with the list of those that they have
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
@@ -426,6 +426,9 @@ pub(crate) enum Scenario {
     Keys,
     /// TLS handshakes of nginx with its key in a file and in the service; not among all
     Nginx,
+    /// TLS handshakes of `HAProxy` with its key in a file and in the service; not among all
+    #[value(name = "haproxy")]
+    HaProxy,
     /// Private operations of several clients side by side on one core; not among all
     Batch,
     /// Small messages over TCP and UDP, by an unmodified program; not among all

@@ -8,6 +8,7 @@ mod crew;
 mod crypto;
 mod doubts;
 mod experiment;
+mod haproxy;
 mod keys;
 mod lane;
 mod net;
@@ -20,6 +21,7 @@ mod series;
 mod sockets;
 mod task;
 pub(crate) mod trial;
+mod web;
 mod witness;
 
 pub(crate) use series::{histogram, median, ratio, spread};
@@ -58,7 +60,7 @@ const SERVICES: Option<&str> = Some("it places services of its own on cores");
 const NO_SERVICE: Option<&str> = Some("it is not about a service of keys");
 
 /// In their order.
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     Part { scenario: Scenario::Lane, name: "lane", measure: lane::measure, ops: Vec::new, alone: None },
     Part { scenario: Scenario::Crypto, name: "crypto", measure: crypto::measure, ops: crypto::ops, alone: None },
     Part { scenario: Scenario::Ocf, name: "ocf", measure: ocf::measure, ops: Vec::new, alone: WAITS },
@@ -67,6 +69,13 @@ const PARTS: [Part; 12] = [
     Part { scenario: Scenario::Scaling, name: "scaling", measure: scaling::measure, ops: Vec::new, alone: SERVICES },
     Part { scenario: Scenario::Keys, name: "keys", measure: keys::measure, ops: keys::ops, alone: None },
     Part { scenario: Scenario::Nginx, name: "nginx", measure: nginx::measure, ops: nginx::ops, alone: SERVICES },
+    Part {
+        scenario: Scenario::HaProxy,
+        name: "haproxy",
+        measure: haproxy::measure,
+        ops: haproxy::ops,
+        alone: SERVICES,
+    },
     Part { scenario: Scenario::Batch, name: "batch", measure: batch::measure, ops: batch::ops, alone: SERVICES },
     Part {
         scenario: Scenario::Sockets,

@@ -190,6 +190,28 @@ fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
 }
 
 #[test]
+fn haproxy_makes_handshakes_with_its_key_in_a_file_and_signed_side_by_side() {
+    let rows = rows(&["haproxy"]);
+    if Command::new("haproxy").arg("-v").output().is_err() {
+        assert!(rows.is_empty());
+        return skipped("haproxy is missing; run: sudo apt-get install haproxy");
+    }
+    let row = |variant: &str| rows.iter().find(|row| row["variant"] == variant).unwrap();
+    let cpu = |variant: &str, whose: &str| row(variant)["cpu_us_per_op"][whose].as_f64().unwrap();
+    let (file, worker, batch) = ("key in a file", "key in sidecore, worker", "key in sidecore, batch");
+    for variant in [file, worker, batch] {
+        assert!(row(variant)["ops_per_s"].as_f64().unwrap() > 0.0 && cpu(variant, "client") > 0.0);
+    }
+    // The service signs only where it has the key.
+    assert!([worker, batch].iter().all(|variant| cpu(variant, "service") > 4.0 * cpu(file, "service")), "{rows:?}");
+    let gathered = row(batch)["per_batch"].as_f64();
+    // Elsewhere it is measured whether batches pay.
+    #[cfg(target_arch = "x86_64")]
+    assert!(gathered.is_some() || !std::arch::is_x86_feature_detected!("avx512ifma"), "{rows:?}");
+    assert!(gathered.is_none_or(|requests| requests > 1.0), "one process has several handshakes in flight: {rows:?}");
+}
+
+#[test]
 fn the_network_laboratory_has_rows_beside_those_of_other_tools() {
     let rows = rows(&["net"]);
     let tools: Vec<&str> = ["iperf3", "sockperf"].into_iter().filter(|program| is_in_path(program)).collect();
@@ -332,6 +354,7 @@ fn what_does_not_exist_is_a_mistake_of_usage() {
     // What another scenario has would measure nothing here.
     refused(&["keys", "--op", "aes-256-gcm"], &["rsa-1024-sign", "ed25519-sign"], "sha-256");
     refused(&["nginx", "--op", "ed25519-sign"], &["p-256-sign"], "rsa-1024-sign");
+    refused(&["haproxy", "--op", "p-256-sign"], &["rsa-2048-sign"], "rsa-4096-sign");
     refused(&["sockets", "--op", "rsa-2048-sign"], &["stream", "echo"], "p-256-sign");
     refused(&["--op", "stream"], &["aes-256-gcm"], "fan-out");
     refused(&["lane", "ocf", "--op", "sha-256"], &["lane, ocf"], "aes-256-gcm");

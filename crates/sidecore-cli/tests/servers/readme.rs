@@ -60,7 +60,7 @@ const COMMANDS: [(&str, How); 28] = [
         "sidecore bench lane crypto --socket /run/sidecore/sidecore.sock",
         By("crates/sidecore-lab/tests/bench_run.rs", r#""--socket""#),
     ),
-    ("sidecore bench keys nginx", By(BENCH, r#"rows(&["nginx", "#)),
+    ("sidecore bench keys nginx haproxy", By(BENCH, r#"rows(&["nginx", "#)),
     ("sidecore bench net link", By(BENCH, r#"rows(&["net"])"#)),
     (
         "sidecore net measure --pair --quick",

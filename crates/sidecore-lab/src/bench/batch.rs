@@ -10,7 +10,6 @@ use crate::report::Key;
 use sidecore::config::{DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
-use sidecore::counters::DeviceCounter;
 use sidecore::engine::crypto::batch::SideBySide;
 use sidecore::engine::crypto::sample::sample;
 use sidecore::sys::clock;
@@ -142,9 +141,9 @@ fn served(crew: &mut Crew, run: impl FnOnce(&mut Crew) -> Result<Run, BenchError
     if is_alone {
         crew.set("notify.to_device=spin")?;
     }
-    let (cpu, before) = (clock::process_cpu(), batches(crew)?);
+    let (cpu, before) = (clock::process_cpu(), crew.batches()?);
     let run = run(crew);
-    let (cpu, after) = (clock::process_cpu() - cpu, batches(crew)?);
+    let (cpu, after) = (clock::process_cpu() - cpu, crew.batches()?);
     if is_alone {
         crew.set("notify.to_device=park")?;
     }
@@ -164,11 +163,4 @@ fn arriving(crews: &Crews, op: Op, load: f64, capacity: f64, ns: u64) -> Case<'s
         .with(Key::Load, load)
         .variant(Variant::new("worker", worker).with(Key::Library, "aws-lc"))
         .variant(Variant::new("batch", batch).with(Key::Library, "sidecore-batch").against(By::Median, "worker"))
-}
-
-/// Batches, full ones, and requests in them, so far.
-fn batches(crew: &Crew) -> Result<[u64; 3], BenchError> {
-    let devices = crew.counters()?.devices;
-    let counters = [DeviceCounter::Batches, DeviceCounter::FullBatches, DeviceCounter::Gathered];
-    Ok(counters.map(|counter| devices.iter().map(|device| device.get(counter)).sum()))
 }

@@ -7,7 +7,7 @@ use sidecore::bare::{Bare, Exchange};
 use sidecore::client::{Admin, Client, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores, service_users};
 use sidecore::core::policy::notify::Notify;
-use sidecore::counters::{SidecoreCounter, Snapshot};
+use sidecore::counters::{DeviceCounter, SidecoreCounter, Snapshot};
 use sidecore::service::{ParkTimes, Service};
 use sidecore::sys::{clock, cpu};
 use std::ffi::OsStr;
@@ -192,6 +192,13 @@ impl Crew {
             Host::Own(service) => Ok(Snapshot::read(service.counters())?),
             Host::Running(socket) => Err(format!("the counters of {} are not this bench's", socket.display()).into()),
         }
+    }
+
+    /// Batches of its devices, full ones, and requests in them, so far.
+    pub(super) fn batches(&self) -> Result<[u64; 3], BenchError> {
+        let devices = self.counters()?.devices;
+        let counters = [DeviceCounter::Batches, DeviceCounter::FullBatches, DeviceCounter::Gathered];
+        Ok(counters.map(|counter| devices.iter().map(|device| device.get(counter)).sum()))
     }
 
     /// What the service measured at its start of a sleep and its wake-up.

@@ -1,28 +1,31 @@
 //! What a TLS handshake costs a web server: nginx with its key in a file, and with its key in the service.
 
-mod crowd;
-pub(super) mod server;
-
 use super::crew::{Crew, Plan};
-use super::experiment::{Better, By, Case, Counted, Run, Turn, Variant, measure_all};
-use super::keys::setup::pem;
-use super::programs::{certify, need, service_cpu, write_pem};
-use super::task::Measured;
+use super::experiment::{By, Case, Turn, Variant, measure_all};
+use super::programs::need;
+use super::web::{BASELINE, Crowd, Identity, Load, Program, WebServer, identity, provided, run};
 use super::{BenchError, Outcome, Settings};
-use crate::baseline::private_key;
 use crate::progress::Progress;
 use crate::report::Key;
-use server::{Nginx, handshakes};
 use sidecore::config::Sidecores;
-use sidecore::sys::{clock, cpu};
-use std::fs;
-use std::path::Path;
+use sidecore::sys::cpu;
 
 /// Keys, with what handshakes a second of CPU time are to reach.
 const KEYS: [(&str, f64); 3] = [("rsa-2048-sign", 0.97), ("p-256-sign", 0.97), ("rsa-4096-sign", 1.5)];
-const BASELINE: &str = "key in a file";
 /// Processes that make handshakes.
 const CLIENTS: usize = 2;
+/// What the tables of one key are measured with.
+const ONE: Program = Program::Nginx { workers: 1 };
+/// Workers that wait for their signatures at the same time, with more clients than workers, so that each has something to do.
+const CROWD: Crowd = Crowd {
+    scenario: "nginx-crowd",
+    program: Program::Nginx { workers: 8 },
+    op: "rsa-2048-sign",
+    clients: 16,
+    reach: 1.2,
+    note: "nginx-crowd: as nginx, with eight workers on the first core and 16 processes openssl s_time on the last, which the device \
+           shares with them; all hops park.",
+};
 
 /// Names of the keys.
 pub(super) fn ops() -> Vec<&'static str> {
@@ -54,7 +57,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         outcome.add(measure_all(&mut servers, cases, repeats, progress)?);
     }
     drop(services);
-    outcome.add(crowd::measure(settings, progress)?);
+    outcome.add(CROWD.measure(settings, progress)?);
     Ok(outcome.noted(
         "nginx: full TLS 1.3 handshakes by two processes openssl s_time -new on the last core, with one worker on the first. Client \
          CPU is that of the worker, service CPU that of the service; the ratio is that of handshakes a second of both \
@@ -70,19 +73,17 @@ struct Services {
 }
 
 /// The same server three times: with its key in a file, and in each of the services.
-struct Servers([Nginx; 3]);
+struct Servers([WebServer; 3]);
 
 impl Servers {
     fn start(services: &Services, op: &str) -> Result<Self, BenchError> {
         let directory = services.same.directory();
-        let [file, certificate] = ["key.pem", "certificate.pem"].map(|name| directory.join(name));
-        write_pem(&private_key(op)?, &file)?;
-        certify(&file, &certificate)?;
-        let cpu = services.same.pinning.client(0);
+        let (certificate, key) = identity(directory, op)?;
+        let own = Identity { certificate: &certificate, key: &key, openssl: None };
         Ok(Self([
-            Nginx::start(&directory.join("own"), 1, (&certificate, &file), None, cpu)?,
-            provided(&services.same, 1, op, &certificate)?,
-            provided(&services.other, 1, op, &certificate)?,
+            WebServer::start(ONE, &directory.join("own"), &own, services.same.pinning.client(0))?,
+            provided(&services.same, ONE, op, &certificate)?,
+            provided(&services.other, ONE, op, &certificate)?,
         ]))
     }
 }
@@ -90,9 +91,9 @@ impl Servers {
 fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static, Servers> {
     let worker = format!("worker {:?}", services.same.pinning.client(0).unwrap_or(0));
     // Away from the server, as clients are.
-    let loaders = services.other.pinning.sidecores.first().copied();
+    let load = Load { clients: CLIENTS, seconds, cpu: services.other.pinning.sidecores.first().copied() };
     let variant = |number: usize, name: &str, sidecores: &str| {
-        let run = move |servers: &mut Servers, _: &Turn<'_>| run(&servers.0[number], CLIENTS, seconds, loaders);
+        let run = move |servers: &mut Servers, _: &Turn<'_>| run(&servers.0[number], &load);
         Variant::new(name, run).with(Key::Pinned, format!("{worker}{sidecores}"))
     };
     let provided = |variant: Variant<'static, Servers>| variant.with(Key::Notify, "park").against(By::Rate, BASELINE);
@@ -104,31 +105,4 @@ fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static
         .variant(variant(0, BASELINE, ""))
         .variant(same.with(Key::AtLeast, reach))
         .variant(provided(variant(2, "key in sidecore, other core", &on_last)))
-}
-
-/// nginx with its key in that service.
-fn provided(crew: &Crew, workers: usize, op: &str, certificate: &Path) -> Result<Nginx, BenchError> {
-    let directory = crew.directory();
-    let stored = directory.join("stored.pem");
-    fs::write(&stored, pem(op)?.ok_or_else(|| format!("{op} is not stored"))?)?;
-    let configuration = directory.join("openssl.cnf");
-    let cpu = crew.pinning.client(0);
-    Nginx::start(&directory.join("provided"), workers, (certificate, &stored), Some(&configuration), cpu)
-}
-
-/// Handshakes for so many seconds.
-fn run(nginx: &Nginx, clients: usize, seconds: u64, loaders: Option<usize>) -> Result<Run, BenchError> {
-    let (worker, service, began) = (nginx.cpu()?, service_cpu()?, clock::now());
-    let ops = handshakes(nginx.port, clients, seconds, loaders)?;
-    let ns = clock::now() - began;
-    let cpu_ns = nginx.cpu()?.saturating_sub(worker);
-    // Whom nobody asks anything uses none.
-    let service_ns = service_cpu()?.saturating_sub(service);
-    let per_cpu_s = ops as f64 * 1e9 / (cpu_ns + service_ns).max(1) as f64;
-    let measured = Measured { ops, ns, began, cpu_ns, ..Measured::default() };
-    Ok(Run::of(vec![measured]).counted(Counted::cpu(service_ns)).compared_by(
-        "handshakes_per_cpu_s",
-        Better::More,
-        per_cpu_s,
-    ))
 }

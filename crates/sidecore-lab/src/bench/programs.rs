@@ -51,9 +51,9 @@ pub(super) fn write_pem(key: &[u8], pem: &Path) -> Result<(), BenchError> {
 pub(super) struct Server(pub(super) Child);
 
 impl Server {
-    /// Starts a program, of which nobody hears anything.
-    pub(super) fn start(command: &mut Command, name: &str) -> Result<Self, BenchError> {
-        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    /// Starts a program, of which nobody hears anything but its errors, there.
+    pub(super) fn start(command: &mut Command, name: &str, errors: impl Into<Stdio>) -> Result<Self, BenchError> {
+        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn();
         Ok(Self(started.map_err(|error| format!("cannot start {name}: {error}"))?))
     }
 

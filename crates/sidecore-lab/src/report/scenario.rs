@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 29] = [
+const KNOWN: [(&str, &str, &str); 30] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -69,6 +69,12 @@ const KNOWN: [(&str, &str, &str); 29] = [
         "nginx with eight workers",
         "Full TLS handshakes a second of CPU time, of server and service together, as a batch device does the private operations of \
          eight workers side by side.",
+    ),
+    (
+        "haproxy",
+        "HAProxy: many handshakes in one process",
+        "Full TLS 1.3 handshakes a second of CPU time of HAProxy and service together, against the same HAProxy with its key in \
+         a file. With the key in the service it goes on with other handshakes while one is signed for.",
     ),
     (
         "batch",

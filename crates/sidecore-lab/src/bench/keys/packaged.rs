@@ -12,7 +12,7 @@ use crate::report::Key;
 use sidecore::sys::clock;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const OPS: [&str; 2] = ["rsa-2048-sign", "p-256-sign"];
 const BASELINE: &str = "softhsm2+p11-kit";
@@ -68,7 +68,7 @@ impl Remote {
         let socket = directory.join("p11-kit");
         let mut command = on_core(cpus.1, "p11-kit");
         command.args(["server", "-f", "-n"]).arg(&socket).arg("--provider").arg(&installed.softhsm).arg("pkcs11:");
-        let mut server = Server::start(command.env("SOFTHSM2_CONF", &configuration), "p11-kit")?;
+        let mut server = Server::start(command.env("SOFTHSM2_CONF", &configuration), "p11-kit", Stdio::null())?;
         if !server.wait_until(|| Ok(socket.exists()))? {
             return Err("p11-kit server makes no socket".into());
         }

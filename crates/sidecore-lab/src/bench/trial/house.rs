@@ -2,8 +2,8 @@
 
 use crate::bench::BenchError;
 use crate::bench::keys::setup::{module, openssl_configuration};
-use crate::bench::nginx::server::Nginx;
 use crate::bench::programs::{self, certify, counted, done, free_port};
+use crate::bench::web::{Identity, Program, WebServer};
 use sidecore::client::{Admin, Options};
 use sidecore::config::{Config, KeysConfig};
 use sidecore::counters::Snapshot;
@@ -110,13 +110,14 @@ impl House {
     }
 
     /// nginx with one worker, which reads the key from its file, or has the service sign.
-    pub(super) fn nginx(&self, in_service: bool) -> Result<Nginx, BenchError> {
-        let (name, key, configuration) = if in_service {
+    pub(super) fn nginx(&self, in_service: bool) -> Result<WebServer, BenchError> {
+        let (name, key, openssl) = if in_service {
             ("nginx-with-service", &self.stored, Some(&*self.configuration))
         } else {
             ("nginx-with-file", &self.key, None)
         };
-        Nginx::start(&self.file(name), 1, (&self.certificate, key), configuration, None)
+        let identity = Identity { certificate: &self.certificate, key, openssl };
+        WebServer::start(Program::Nginx { workers: 1 }, &self.file(name), &identity, None)
     }
 
     /// One handshake, in which the certificate and the server's signature are verified.
@@ -172,7 +173,7 @@ impl Server {
         if let Some(configuration) = configuration {
             command.env("OPENSSL_CONF", configuration);
         }
-        let mut program = programs::Server::start(&mut command, "openssl s_server")?;
+        let mut program = programs::Server::start(&mut command, "openssl s_server", Stdio::null())?;
         if !program.wait_until(|| Ok(TcpStream::connect(("127.0.0.1", port)).is_ok()))? {
             return Err("openssl s_server does not listen: try it with `openssl s_server -www`".into());
         }

@@ -1,0 +1,63 @@
+//! A web server that terminates TLS, with its key in a file or in a service: what a full handshake costs it.
+
+mod crowd;
+mod handshakes;
+mod program;
+mod server;
+
+use super::BenchError;
+use super::crew::Crew;
+use super::experiment::{Better, Counted, Run};
+use super::keys::setup::pem;
+use super::programs::{certify, service_cpu, write_pem};
+use super::task::Measured;
+use crate::baseline::private_key;
+pub(super) use crowd::Crowd;
+pub(super) use handshakes::Load;
+pub(super) use program::Program;
+pub(super) use server::{Identity, WebServer};
+use sidecore::sys::clock;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the rows are measured against.
+pub(super) const BASELINE: &str = "key in a file";
+
+/// Writes the key of an operation and a certificate of it; where they are.
+pub(super) fn identity(directory: &Path, op: &str) -> Result<(PathBuf, PathBuf), BenchError> {
+    let [key, certificate] = ["key.pem", "certificate.pem"].map(|name| directory.join(name));
+    write_pem(&private_key(op)?, &key)?;
+    certify(&key, &certificate)?;
+    Ok((certificate, key))
+}
+
+/// A server with its key in that service, on the core of its first client.
+pub(super) fn provided(crew: &Crew, program: Program, op: &str, certificate: &Path) -> Result<WebServer, BenchError> {
+    let directory = crew.directory();
+    let (key, configuration) = (directory.join("stored.pem"), directory.join("openssl.cnf"));
+    fs::write(&key, pem(op)?.ok_or_else(|| format!("{op} is not stored"))?)?;
+    let identity = Identity { certificate, key: &key, openssl: Some(&configuration) };
+    WebServer::start(program, &directory.join("provided"), &identity, crew.pinning.client(0))
+}
+
+/// Handshakes, and what they cost the server and all services together: whom nobody asks anything uses none.
+pub(super) fn run(server: &WebServer, load: &Load) -> Result<Run, BenchError> {
+    counted(server, load, |service_ns| Ok(Counted::cpu(service_ns)))
+}
+
+/// The same with what `count` makes of the services' CPU time, ns.
+fn counted(
+    server: &WebServer,
+    load: &Load,
+    count: impl FnOnce(u64) -> Result<Counted, BenchError>,
+) -> Result<Run, BenchError> {
+    let (own, service, began) = (server.cpu()?, service_cpu()?, clock::now());
+    let ops = load.handshakes(server.port)?;
+    let ns = clock::now() - began;
+    let cpu_ns = server.cpu()?.saturating_sub(own);
+    let service_ns = service_cpu()?.saturating_sub(service);
+    let per_cpu_s = ops as f64 * 1e9 / (cpu_ns + service_ns).max(1) as f64;
+    let measured = Measured { ops, ns, began, cpu_ns, ..Measured::default() };
+    let run = Run::of(vec![measured]).counted(count(service_ns)?);
+    Ok(run.compared_by("handshakes_per_cpu_s", Better::More, per_cpu_s))
+}

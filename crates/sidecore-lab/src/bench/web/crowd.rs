@@ -1,0 +1,104 @@
+//! A server with many handshakes at the same time, whose private operations a batch device does side by side.
+
+use super::{BASELINE, Identity, Load, Program, WebServer, counted, identity, provided};
+use crate::bench::crew::{Crew, Plan};
+use crate::bench::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
+use crate::bench::keys::setup::pem;
+use crate::bench::{BenchError, Outcome, Settings};
+use crate::progress::Progress;
+use crate::report::Key;
+use sidecore::config::{DeviceConfig, Sidecores};
+
+/// A server, and so many clients that its handshakes fill a batch.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bench) struct Crowd {
+    pub(in crate::bench) scenario: &'static str,
+    pub(in crate::bench) program: Program,
+    pub(in crate::bench) op: &'static str,
+    /// Processes that make handshakes.
+    pub(in crate::bench) clients: usize,
+    /// What handshakes a second of CPU time are to reach by batches.
+    pub(in crate::bench) reach: f64,
+    /// What must be known to read the rows.
+    pub(in crate::bench) note: &'static str,
+}
+
+/// What it is measured with: the servers end before the services that they use.
+struct Laboratory {
+    servers: [WebServer; 3],
+    services: [Crew; 2],
+}
+
+impl Crowd {
+    /// The server with its key in a file, in a service with a worker, and in one with a batch device.
+    pub(in crate::bench) fn measure(&self, settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+        if progress.is_stopped() || !settings.wants(self.op) || pem(self.op)?.is_none() {
+            return Ok(Outcome::default());
+        }
+        let mut laboratory = self.start()?;
+        let (repeats, seconds) = settings.pick((1, 1), (7, 2));
+        let case = self.case(&laboratory.services[0], seconds);
+        Ok(measure_all(&mut laboratory, vec![case], repeats, progress)?.noted(self.note))
+    }
+
+    fn start(&self) -> Result<Laboratory, BenchError> {
+        let [worker, batch] = [DeviceConfig::worker, DeviceConfig::batch].map(|device| service(self.op, device));
+        let services = [worker?, batch?];
+        let directory = services[0].directory();
+        let (certificate, key) = identity(directory, self.op)?;
+        let own = Identity { certificate: &certificate, key: &key, openssl: None };
+        let cpu = services[0].pinning.client(0);
+        let servers = [
+            WebServer::start(self.program, &directory.join("own"), &own, cpu)?,
+            provided(&services[0], self.program, self.op, &certificate)?,
+            provided(&services[1], self.program, self.op, &certificate)?,
+        ];
+        Ok(Laboratory { servers, services })
+    }
+
+    fn case(&self, crew: &Crew, seconds: u64) -> Case<'static, Laboratory> {
+        let last = crew.pinning.sidecores.first().copied();
+        let pinned = match (crew.pinning.client(0), last) {
+            (Some(first), Some(last)) => format!("server and sidecore [{first}], device and load [{last}]"),
+            _ => crew.pinning.describe(0),
+        };
+        let load = Load { clients: self.clients, seconds, cpu: last };
+        let variant = |number: usize, name: &str| {
+            Variant::new(name, move |laboratory: &mut Laboratory, _: &Turn<'_>| laboratory.run(number, &load))
+        };
+        let provided =
+            |number: usize, name: &str| variant(number, name).with(Key::Notify, "park").against(By::Rate, BASELINE);
+        Case::new(self.scenario)
+            .with(Key::Op, self.op)
+            .with(Key::Clients, self.clients)
+            .with(Key::Pinned, pinned)
+            .variant(variant(0, BASELINE))
+            .variant(provided(1, "key in sidecore, worker"))
+            .variant(provided(2, "key in sidecore, batch").with(Key::AtLeast, self.reach))
+    }
+}
+
+impl Laboratory {
+    /// Handshakes with a server, and the batches of both services: a worker makes none.
+    fn run(&self, number: usize, load: &Load) -> Result<Run, BenchError> {
+        let before = self.batches()?;
+        counted(&self.servers[number], load, |service_ns| {
+            let after = self.batches()?;
+            Ok(Counted::cpu(service_ns).batches(std::array::from_fn(|at| after[at] - before[at])))
+        })
+    }
+
+    fn batches(&self) -> Result<[u64; 3], BenchError> {
+        self.services[1].batches()
+    }
+}
+
+/// A service whose one device is on the last core, with the sidecore on the first.
+fn service(op: &str, device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Crew, BenchError> {
+    let plan = Plan::inline(0);
+    let sidecores = Sidecores { cpus: plan.pinning.clients.first().copied().into_iter().collect(), owned: false };
+    let devices = vec![device("device", plan.pinning.sidecores.first().copied(), false)];
+    let crew = Crew::with_keys(&Plan { sidecores, devices, ..plan }, &[op])?;
+    crew.set("notify=park")?;
+    Ok(crew)
+}

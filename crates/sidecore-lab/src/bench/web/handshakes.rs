@@ -1,0 +1,35 @@
+//! Handshakes by `openssl s_time`, as many as it makes.
+
+use crate::bench::BenchError;
+use crate::bench::programs::{counted, on_core};
+use std::process::{Child, Stdio};
+
+/// Who makes handshakes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bench) struct Load {
+    /// Processes, each with one handshake after the other.
+    pub(in crate::bench) clients: usize,
+    pub(in crate::bench) seconds: u64,
+    /// The core that they are tied to, if to one.
+    pub(in crate::bench) cpu: Option<usize>,
+}
+
+impl Load {
+    /// Full handshakes with that port; how many there were.
+    pub(super) fn handshakes(&self, port: u16) -> Result<u64, BenchError> {
+        let clients = (0..self.clients).map(|_| self.client(port)).collect::<Result<Vec<_>, _>>()?;
+        let mut count = 0;
+        for client in clients {
+            let output = client.wait_with_output()?;
+            count += counted(&String::from_utf8_lossy(&output.stdout)).ok_or("openssl s_time made no handshake")?;
+        }
+        Ok(count)
+    }
+
+    fn client(&self, port: u16) -> Result<Child, BenchError> {
+        let mut command = on_core(self.cpu, "openssl");
+        command.args(["s_time", "-new", "-tls1_3", "-connect", &format!("127.0.0.1:{port}")]);
+        command.args(["-time", &self.seconds.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
+        Ok(command.stderr(Stdio::null()).spawn()?)
+    }
+}
