@@ -203,6 +203,11 @@ impl Gathering {
         Some((done, outcome))
     }
 
+    /// Whether [`finished`](Self::finished) has no more.
+    pub(super) fn is_finished(&self) -> bool {
+        self.begun.is_empty()
+    }
+
     /// Which of the requests that were begun with is to be disturbed.
     fn disturbed(&mut self) -> Option<usize> {
         self.count = self.count.wrapping_add(1);

@@ -330,6 +330,20 @@ impl Answers {
         result: Result<&[u8], Refusal>,
         times: impl FnOnce(Nanos) -> (Nanos, Nanos),
     ) -> Option<()> {
+        let urgent = request.submission.is_urgent();
+        let now = self.put(ticket, request, result, times)?;
+        self.completed(now, 1, urgent);
+        Some(())
+    }
+
+    /// As [`answer`](Self::answer), and tells nobody. Returns the time, ns.
+    fn put(
+        &mut self,
+        ticket: Ticket,
+        request: Request,
+        result: Result<&[u8], Refusal>,
+        times: impl FnOnce(Nanos) -> (Nanos, Nanos),
+    ) -> Option<Nanos> {
         if self.shared.is_killed() || !self.shared.gate.enter(ticket.to_word()) {
             return None;
         }
@@ -337,14 +351,18 @@ impl Answers {
             deliver(&request.memory, &request.submission, result);
             result.len() as u32
         });
-        let (now, urgent) = (clock::now(), request.submission.is_urgent());
+        let now = clock::now();
         let (took, part) = times(now);
         let reply = Reply { ticket, outcome, took, part };
         self.replies.push((reply, request)).ok()?;
         self.shared.gate.leave();
-        let ring = self.moderator.completed(now, 1, urgent);
+        Some(now)
+    }
+
+    /// So many answers were put, the last of them at that time, ns.
+    fn completed(&mut self, now: Nanos, count: u32, urgent: bool) {
+        let ring = self.moderator.completed(now, count, urgent);
         self.announce(ring);
-        Some(())
     }
 
     /// Rings the sidecore if it is time. Otherwise `idle` comes back to it.

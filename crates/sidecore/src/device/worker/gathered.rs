@@ -8,6 +8,9 @@ use sidecore_core::time::Nanos;
 use std::thread;
 use std::time::Duration;
 
+/// Answers of a batch are told of together that are written within that time, ns: less than waking somebody takes.
+const TOGETHER: Nanos = 4_000;
+
 impl Loop {
     /// `None`: killed, or shut out.
     pub(super) fn gathered_step(&mut self) -> Option<()> {
@@ -52,8 +55,16 @@ impl Loop {
         let took = clock::now() - start;
         // Each has its share of the time; to the balancing policies it counts as if the batch had been full.
         let times = (took / fill.max(1) as Nanos, gathering.part_of(took));
+        let (mut since, mut count, mut any_urgent) = (start + took, 0, false);
         while let Some((done, result)) = gathering.finished() {
-            self.answers.answer(done.ticket, done.request, result, |_| times)?;
+            let urgent = done.request.submission.is_urgent();
+            let now = self.answers.put(done.ticket, done.request, result, |_| times)?;
+            (count, any_urgent) = (count + 1, any_urgent || urgent);
+            // A sidecore that sleeps is woken once for what is written quickly, and needs not wait for long messages.
+            if now - since >= TOGETHER || gathering.is_finished() {
+                self.answers.completed(now, count, any_urgent);
+                (since, count, any_urgent) = (now, 0, false);
+            }
         }
         Some(())
     }
