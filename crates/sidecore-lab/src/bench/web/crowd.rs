@@ -36,6 +36,7 @@ impl Crowd {
             return Ok(Outcome::default());
         }
         let mut laboratory = self.start()?;
+        laboratory.wait()?;
         let (repeats, seconds) = settings.pick((1, 1), (7, 2));
         let case = self.case(&laboratory.services[0], seconds);
         Ok(measure_all(&mut laboratory, vec![case], repeats, progress)?.noted(self.note))
@@ -79,6 +80,13 @@ impl Crowd {
 }
 
 impl Laboratory {
+    /// Until handshakes with each server come out: at its start a device measures itself, which is no handshake's cost.
+    fn wait(&self) -> Result<(), BenchError> {
+        self.servers
+            .iter()
+            .try_for_each(|server| Load { clients: 1, seconds: 1, cpu: None }.handshakes(server.port).map(drop))
+    }
+
     /// Handshakes with a server, and the batches of both services: a worker makes none.
     fn run(&self, number: usize, load: &Load) -> Result<Run, BenchError> {
         let before = self.batches()?;
