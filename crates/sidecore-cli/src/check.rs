@@ -2,6 +2,7 @@
 //!
 //! `read` fetches what the system says, as text and numbers; the judges say what it means, and read nothing else.
 
+mod batch;
 mod configured;
 mod cores;
 mod finding;
@@ -45,6 +46,7 @@ fn findings(config: &Config) -> Vec<Finding> {
     findings.extend(round_trip::judge(trips.as_ref(), &taken, &cores.topology));
     findings.extend(kernel::judge(&read::kernel(), &read::text));
     findings.extend(memory::judge(&read::memory(), &read::text));
+    findings.push(batch::judge(&sidecore::engine::crypto::batch::units()));
     findings.extend(service::judge(&service));
     findings.extend(openssl::judge(&read::openssl()));
     findings

@@ -82,6 +82,27 @@ pub(crate) fn run(jobs: &mut [Job<'_>]) {
     }
 }
 
+/// Which operations this machine does side by side, each with what it does them in.
+pub fn units() -> Vec<(&'static str, &'static str)> {
+    let ifma = |is_here: bool| is_here.then_some("AVX-512-IFMA");
+    let rsa = rsa::Unit::best().map(|unit| if unit == rsa::Unit::Ifma { "AVX-512-IFMA" } else { "AVX2 with FMA" });
+    let cbc = cbc::Unit::best().map(|unit| if unit == cbc::Unit::Fours { "VAES" } else { "AES instructions" });
+    let hmac = match hmac::Unit::ALL.map(hmac::Unit::is_here) {
+        [true, true] => Some("SHA instructions, AVX-512"),
+        [true, false] => Some("SHA instructions"),
+        [false, true] => Some("AVX-512"),
+        [false, false] => None,
+    };
+    let all = [
+        ("RSA", rsa),
+        ("P-256", ifma(p256::is_here())),
+        ("X25519", ifma(x25519::is_here())),
+        ("AES-CBC", cbc),
+        ("HMAC-SHA-256", hmac),
+    ];
+    all.into_iter().filter_map(|(operation, unit)| Some((operation, unit?))).collect()
+}
+
 /// One request several times over, side by side: to measure what that takes.
 #[derive(Debug)]
 pub struct SideBySide {

@@ -1,0 +1,34 @@
+//! What a batch device would do side by side here.
+
+use super::finding::{Finding, topics};
+
+topics! {
+    UNITS: "batch device",
+        for "operations of several clients are done side by side on one core",
+        do "leave it out: without such units it is a worker (docs/batch.md)";
+}
+
+/// Of operations, each with what does it.
+pub(super) fn judge(units: &[(&str, &str)]) -> Finding {
+    let mut found: Vec<String> = units.iter().map(|(operation, unit)| format!("{operation} in {unit}")).collect();
+    if found.is_empty() {
+        found.push("no unit of this processor does any".to_owned());
+    }
+    UNITS.ok_if(!units.is_empty(), found.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::State::{Lacks, Ok};
+    use super::*;
+
+    #[test]
+    fn a_machine_says_what_it_does_side_by_side_or_that_it_does_nothing() {
+        let finding = judge(&[("RSA", "AVX2 with FMA"), ("AES-CBC", "VAES")]);
+        assert_eq!(finding.state, Ok);
+        assert_eq!(finding.found, "RSA in AVX2 with FMA; AES-CBC in VAES");
+        let finding = judge(&[]);
+        assert_eq!(finding.state, Lacks);
+        assert!(!finding.breaks_a_promise());
+    }
+}
