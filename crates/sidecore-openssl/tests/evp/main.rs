@@ -15,15 +15,21 @@ mod tally;
 mod vectors;
 mod wycheproof;
 
-use site::Site;
+use sidecore::config::DeviceConfig;
+use sidecore::counters::DeviceCounter;
+use site::{House, Site};
+use std::thread;
 use tally::Tally;
 
 #[test]
 fn openssls_vectors_of_rsa() {
-    let site = Site::start();
+    rsa(&Site::start());
+}
+
+fn rsa(site: &Site) {
     let mut tally = Tally::default();
-    vectors::run(&site, "evppkey_rsa_common.txt", include_str!("data/evppkey_rsa_common.txt"), &mut tally);
-    vectors::run(&site, "evppkey_rsa.txt", include_str!("data/evppkey_rsa.txt"), &mut tally);
+    vectors::run(site, "evppkey_rsa_common.txt", include_str!("data/evppkey_rsa_common.txt"), &mut tally);
+    vectors::run(site, "evppkey_rsa.txt", include_str!("data/evppkey_rsa.txt"), &mut tally);
     tally.is_complete(&[
         ("evppkey_rsa_common.txt Decrypt imported", 54),
         ("evppkey_rsa_common.txt Decrypt stored", 48),
@@ -35,10 +41,36 @@ fn openssls_vectors_of_rsa() {
 
 #[test]
 fn openssls_vectors_of_elliptic_curves() {
-    let site = Site::start();
+    elliptic_curves(&Site::start());
+}
+
+/// Each of so many contexts has keys of its own, and asks at the same time as the others.
+#[test]
+fn openssls_vectors_come_out_of_a_batch_device_that_one_to_eight_fill() {
+    let house = House::start(vec![DeviceConfig::batch("lanes", None, false)]);
+    for clients in 1..=8 {
+        thread::scope(|scope| {
+            for _ in 0..clients {
+                scope.spawn(|| {
+                    let site = Site::of(&house, &["default", "sidecore"], "");
+                    rsa(&site);
+                    elliptic_curves(&site);
+                });
+            }
+        });
+    }
+    let (gathered, wrong) = (house.count(DeviceCounter::Gathered), house.count(DeviceCounter::WrongResults));
+    println!("{gathered} of {} side by side", house.count(DeviceCounter::Requests));
+    assert_eq!(wrong, 0);
+    // Elsewhere the device measures whether it pays.
+    #[cfg(target_arch = "x86_64")]
+    assert!(gathered > 0 || !std::arch::is_x86_feature_detected!("avx512ifma"));
+}
+
+fn elliptic_curves(site: &Site) {
     let mut tally = Tally::default();
-    vectors::run(&site, "evppkey_ecdsa.txt", include_str!("data/evppkey_ecdsa.txt"), &mut tally);
-    vectors::run(&site, "evppkey_ecx.txt", include_str!("data/evppkey_ecx.txt"), &mut tally);
+    vectors::run(site, "evppkey_ecdsa.txt", include_str!("data/evppkey_ecdsa.txt"), &mut tally);
+    vectors::run(site, "evppkey_ecx.txt", include_str!("data/evppkey_ecx.txt"), &mut tally);
     tally.is_complete(&[
         ("evppkey_ecdsa.txt DigestVerify imported", 3),
         ("evppkey_ecdsa.txt DigestVerify stored", 1),

@@ -1,13 +1,15 @@
 //! A service, and a library context with the provider that uses it.
 
 use sidecore::client::{Admin, Options};
-use sidecore::config::Config;
+use sidecore::config::{Config, DeviceConfig};
+use sidecore::counters::{DeviceCounter, Snapshot};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::{Acl, KeyCommand, Kind};
 use sidecore::service::Service;
 use sidecore_libcrypto::Context;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
@@ -19,10 +21,40 @@ pub(crate) const REQUIRED: &str = "provider=sidecore";
 /// A program that wants the provider's key exchange and encapsulation.
 pub(crate) const EXCHANGE: &str = "sidecore.exchange=yes";
 
+/// Numbers for names that no other key and no other file has.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// A service that several contexts may use.
+#[derive(Clone)]
+pub(crate) struct House {
+    service: Arc<Service>,
+    directory: Arc<TempDir>,
+}
+
+impl House {
+    /// With these devices, or the sidecore itself.
+    pub(crate) fn start(devices: Vec<DeviceConfig>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = Config { socket: directory.path().join("socket"), ..Config::default() };
+        // Each context stores the vectors' keys once more.
+        config.limits.keys = 4096;
+        if !devices.is_empty() {
+            config.devices = devices;
+        }
+        Self { service: Arc::new(Service::start(config).unwrap()), directory: Arc::new(directory) }
+    }
+
+    /// What a device counts, of all devices together.
+    pub(crate) fn count(&self, counter: DeviceCounter) -> u64 {
+        let devices = Snapshot::read(self.service.counters()).unwrap().devices;
+        devices.iter().map(|device| device.get(counter)).sum()
+    }
+}
+
 pub(crate) struct Site {
     pub(crate) context: Context,
-    _service: Service,
-    directory: TempDir,
+    house: House,
+    cnf: PathBuf,
 }
 
 impl Site {
@@ -33,28 +65,30 @@ impl Site {
 
     /// Providers in this order, and properties that each fetch of an algorithm has, if any.
     pub(crate) fn with(providers: &[&str], properties: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let socket = directory.path().join("socket");
-        let service = Service::start(Config { socket: socket.clone(), ..Config::default() }).unwrap();
-        let cnf = directory.path().join("openssl.cnf");
-        fs::write(&cnf, configuration(&socket, providers, properties)).unwrap();
-        let context = Context::load(&cnf, "sidecore").unwrap();
-        Self { context, _service: service, directory }
+        Self::of(&House::start(Vec::new()), providers, properties)
+    }
+
+    /// The same with a service that others may use as well.
+    pub(crate) fn of(house: &House, providers: &[&str], properties: &str) -> Self {
+        let directory = house.directory.path();
+        // Contexts of one service may begin at the same time.
+        let cnf = directory.join(format!("openssl-{}.cnf", NEXT.fetch_add(1, Ordering::Relaxed)));
+        fs::write(&cnf, configuration(&directory.join("socket"), providers, properties)).unwrap();
+        Self { context: Context::load(&cnf, "sidecore").unwrap(), house: house.clone(), cnf }
     }
 
     /// The configuration of the context, for another process.
     pub(crate) fn cnf(&self) -> PathBuf {
-        self.directory.path().join("openssl.cnf")
+        self.cnf.clone()
     }
 
     fn admin(&self) -> Admin {
-        let socket = self.directory.path().join("socket");
+        let socket = self.house.directory.path().join("socket");
         Admin::connect(&Options { socket, ..Options::default() }).unwrap()
     }
 
     /// Puts a key into the service's store, under a name that no other has; its URI.
     pub(crate) fn store(&self, name: &str, pkcs8: Secret) -> Result<String, String> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let command = KeyCommand::Import { name: name.clone(), pkcs8, acl: Acl::default() };
         self.admin().keys(command).map_err(|error| error.to_string())?;
