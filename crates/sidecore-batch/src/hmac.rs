@@ -5,29 +5,11 @@ use std::{array, slice};
 use zeroize::Zeroizing;
 
 use crate::MOST;
+pub use crate::sha256::Unit;
 use crate::sha256::{BLOCK, INITIAL, State, Stream, Units, bytes};
 
 /// Bytes of a tag.
 pub const TAG: usize = 32;
-
-/// What hashes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// The instructions of SHA, on two or three messages in turn.
-    Sha,
-    /// Eight lanes of 32 bits: AVX-512 on registers of 256 bits.
-    Lanes,
-}
-
-impl Unit {
-    /// All.
-    pub const ALL: [Self; 2] = [Self::Sha, Self::Lanes];
-
-    /// Whether this machine has it.
-    pub fn is_here(self) -> bool {
-        Units::only(self).is_some()
-    }
-}
 
 /// A key, made ready.
 pub struct Key {

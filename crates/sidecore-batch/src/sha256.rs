@@ -8,7 +8,6 @@ pub(crate) mod lanes;
 use zeroize::Zeroizing;
 
 use crate::MOST;
-use crate::hmac::Unit;
 #[cfg(target_arch = "x86_64")]
 use crate::sys;
 use crate::sys::{Lanes, Sha};
@@ -44,6 +43,25 @@ const CONSTANTS: [[u32; 4]; 16] = [
     [0x19a4_c116, 0x1e37_6c08, 0x2748_774c, 0x34b0_bcb5], [0x391c_0cb3, 0x4ed8_aa4a, 0x5b9c_ca4f, 0x682e_6ff3],
     [0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208], [0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2],
 ];
+
+/// What hashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// The instructions of SHA, on two or three messages in turn.
+    Sha,
+    /// Eight lanes of 32 bits: AVX-512 on registers of 256 bits.
+    Lanes,
+}
+
+impl Unit {
+    /// All.
+    pub const ALL: [Self; 2] = [Self::Sha, Self::Lanes];
+
+    /// Whether this machine has it.
+    pub fn is_here(self) -> bool {
+        Units::only(self).is_some()
+    }
+}
 
 /// Units of this machine, at least one.
 #[derive(Clone, Copy, Debug)]

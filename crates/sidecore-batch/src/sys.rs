@@ -1,16 +1,12 @@
 //! Units as values that exist only where the machine has them: calls into code for their instructions are sound then.
 
 #[cfg(target_arch = "x86_64")]
-use std::arch::asm;
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::{
-    __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm256_storeu_si256,
-};
+pub(crate) mod registers;
 
 #[cfg(target_arch = "x86_64")]
 use crate::MOST;
 #[cfg(target_arch = "x86_64")]
-use crate::cbc::{BLOCK, Job, fours, single, streams};
+use crate::cbc::{Job, fours, single, streams};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Modulus, POWERS, Unit, Work, fma, ifma};
 #[cfg(target_arch = "x86_64")]
@@ -145,69 +141,6 @@ pub(crate) fn compress(_: Sha, streams: &mut [Stream<'_>], blocks: usize) {
 pub(crate) fn compress_lanes(_: Lanes, streams: &mut [Stream<'_>], blocks: usize) {
     // SAFETY: as above.
     unsafe { lanes::compress(streams, blocks) }
-}
-
-/// Four words in a register, the first lowest.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) fn load_four(words: &[u32; 4]) -> __m128i {
-    // SAFETY: the words are readable for their length, and need not be aligned.
-    unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
-}
-
-/// The words of a register.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) fn store_four(register: __m128i) -> [u32; 4] {
-    let mut words = [0; 4];
-    // SAFETY: the words are writable for their length, and need not be aligned.
-    unsafe { _mm_storeu_si128(words.as_mut_ptr().cast(), register) }
-    words
-}
-
-/// Eight words in a register.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx")]
-#[inline]
-pub(crate) fn load_eight(words: &[u32; 8]) -> __m256i {
-    // SAFETY: as for four.
-    unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
-}
-
-/// As [`load_eight`], of bytes.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx")]
-#[inline]
-pub(crate) fn load_bytes(bytes: &[u8; 32]) -> __m256i {
-    // SAFETY: as for four.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
-}
-
-/// The words of a register.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx")]
-#[inline]
-pub(crate) fn store_eight(register: __m256i) -> [u32; 8] {
-    let mut words = [0; 8];
-    // SAFETY: as for four.
-    unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), register) }
-    words
-}
-
-/// A block in a register.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) fn load(block: &[u8; BLOCK]) -> __m128i {
-    // SAFETY: the block is readable for its length, and need not be aligned.
-    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
-}
-
-/// A block in memory.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) fn store(state: __m128i, block: &mut [u8; BLOCK]) {
-    // SAFETY: the block is writable for its length, and need not be aligned.
-    unsafe { _mm_storeu_si128(block.as_mut_ptr().cast(), state) }
 }
 
 /// Scalars times points of Curve25519.
@@ -360,22 +293,4 @@ impl Unit for Ifma {
         // SAFETY: as above.
         unsafe { ifma::choose(chosen, powers, indices) }
     }
-}
-/// All as they are. What is computed from the last two stands after what the first is computed from, in the order of the
-/// machine's instructions: the compiler's own order follows what needs fewest registers.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-#[inline]
-pub(crate) fn in_order(mut first: __m512i, [mut one, mut two]: [__m512i; 2]) -> (__m512i, [__m512i; 2]) {
-    // SAFETY: it has no instruction, so it changes nothing.
-    unsafe {
-        asm!(
-            "/* {0} {1} {2} */",
-            inout(zmm_reg) first,
-            inout(zmm_reg) one,
-            inout(zmm_reg) two,
-            options(nomem, nostack, preserves_flags)
-        );
-    }
-    (first, [one, two])
 }

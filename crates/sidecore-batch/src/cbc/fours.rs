@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::Job;
 use super::streams::{self, Stream};
-use crate::sys::{load, store};
+use crate::sys::registers::{load, store};
 
 /// Blocks in a register.
 const BLOCKS: usize = 4;

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use super::Job;
 use super::streams::{self, Stream};
 use crate::MOST;
-use crate::sys::{load, store};
+use crate::sys::registers::{load, store};
 
 /// Encrypts messages whose keys have so many rounds.
 #[target_feature(enable = "aes,avx")]

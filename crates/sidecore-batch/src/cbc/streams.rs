@@ -6,7 +6,7 @@ use std::arch::x86_64::{
 
 use super::{BLOCK, Job, Key};
 use crate::MOST;
-use crate::sys::load;
+use crate::sys::registers::load;
 
 /// Bytes of a block.
 type Block = [u8; BLOCK];

@@ -23,7 +23,7 @@ use std::hint::black_box;
 use super::{Modulus, POWERS, Work};
 use crate::MOST;
 use crate::number::Radix;
-use crate::sys::in_order;
+use crate::sys::registers::in_order;
 
 /// Of digits.
 pub(crate) const RADIX: Radix = Radix(52);

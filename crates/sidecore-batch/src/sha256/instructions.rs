@@ -7,7 +7,7 @@ use std::arch::x86_64::{
 use std::array;
 
 use super::{Block, CONSTANTS, State, Stream};
-use crate::sys::{load, load_four, store_four};
+use crate::sys::registers::{load, load_four, store_four};
 
 /// Messages in turn, at most: more are no faster.
 const TURN: usize = 3;

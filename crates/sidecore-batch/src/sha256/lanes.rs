@@ -10,7 +10,7 @@ use std::array;
 
 use super::{Block, CONSTANTS, Stream};
 use crate::MOST;
-use crate::sys::{load_bytes, load_eight, store_eight};
+use crate::sys::registers::{load_bytes, load_eight, store_eight};
 
 /// A word of each message.
 type Word = __m256i;

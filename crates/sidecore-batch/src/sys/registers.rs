@@ -1,0 +1,82 @@
+//! What is between registers and memory, and in which order.
+
+use std::arch::asm;
+use std::arch::x86_64::{
+    __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm256_storeu_si256,
+};
+
+use crate::cbc::BLOCK;
+
+/// Four words in a register, the first lowest.
+#[inline]
+pub(crate) fn load_four(words: &[u32; 4]) -> __m128i {
+    // SAFETY: the words are readable for their length, and need not be aligned.
+    unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
+}
+
+/// The words of a register.
+#[inline]
+pub(crate) fn store_four(register: __m128i) -> [u32; 4] {
+    let mut words = [0; 4];
+    // SAFETY: the words are writable for their length, and need not be aligned.
+    unsafe { _mm_storeu_si128(words.as_mut_ptr().cast(), register) }
+    words
+}
+
+/// Eight words in a register.
+#[target_feature(enable = "avx")]
+#[inline]
+pub(crate) fn load_eight(words: &[u32; 8]) -> __m256i {
+    // SAFETY: as for four.
+    unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
+}
+
+/// As [`load_eight`], of bytes.
+#[target_feature(enable = "avx")]
+#[inline]
+pub(crate) fn load_bytes(bytes: &[u8; 32]) -> __m256i {
+    // SAFETY: as for four.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
+/// The words of a register.
+#[target_feature(enable = "avx")]
+#[inline]
+pub(crate) fn store_eight(register: __m256i) -> [u32; 8] {
+    let mut words = [0; 8];
+    // SAFETY: as for four.
+    unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), register) }
+    words
+}
+
+/// A block in a register.
+#[inline]
+pub(crate) fn load(block: &[u8; BLOCK]) -> __m128i {
+    // SAFETY: the block is readable for its length, and need not be aligned.
+    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
+}
+
+/// A block in memory.
+#[inline]
+pub(crate) fn store(state: __m128i, block: &mut [u8; BLOCK]) {
+    // SAFETY: the block is writable for its length, and need not be aligned.
+    unsafe { _mm_storeu_si128(block.as_mut_ptr().cast(), state) }
+}
+
+/// All as they are. What is computed from the last two stands after what the first is computed from, in the order of the
+/// machine's instructions: the compiler's own order follows what needs fewest registers.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(crate) fn in_order(mut first: __m512i, [mut one, mut two]: [__m512i; 2]) -> (__m512i, [__m512i; 2]) {
+    // SAFETY: it has no instruction, so it changes nothing.
+    unsafe {
+        asm!(
+            "/* {0} {1} {2} */",
+            inout(zmm_reg) first,
+            inout(zmm_reg) one,
+            inout(zmm_reg) two,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    (first, [one, two])
+}
