@@ -18,94 +18,41 @@ use crate::sha256::{Stream, instructions, lanes};
 #[cfg(target_arch = "x86_64")]
 use crate::x25519::ladder::{self, Digits, Outcome, Scalar};
 
-/// Four lanes of doubles: AVX2 and FMA.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fma(());
+/// Defines units, of which there are values only where the machine has all of their features.
+macro_rules! units {
+    ($($(#[$doc:meta])* $name:ident: [$($feature:tt)*];)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug)]
+            pub(crate) struct $name(());
 
-/// Eight lanes of 52 bits: AVX-512 with IFMA.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ifma(());
-
-/// The instructions of AES.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Aes(());
-
-/// The same for four blocks each: VAES with AVX-512.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Vaes(());
-
-/// The instructions of SHA.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sha(());
-
-impl Sha {
-    /// Where this machine has it.
-    pub(crate) fn here() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1") && is_x86_feature_detected!("avx") {
-            return Some(Self(()));
-        }
-        None
-    }
+            impl $name {
+                /// Where this machine has it.
+                pub(crate) fn here() -> Option<Self> {
+                    #[cfg(target_arch = "x86_64")]
+                    if [$(is_x86_feature_detected!($feature)),*].into_iter().all(|has| has) {
+                        return Some(Self(()));
+                    }
+                    None
+                }
+            }
+        )*
+    };
 }
 
-/// Eight lanes of 32 bits: AVX-512 on registers of 256 bits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lanes(());
-
-impl Lanes {
-    /// Where this machine has it.
-    pub(crate) fn here() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
-            return Some(Self(()));
-        }
-        None
-    }
-}
-
-impl Vaes {
-    /// Where this machine has it.
-    pub(crate) fn here() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx512f") {
-            return Some(Self(()));
-        }
-        None
-    }
-}
-
-impl Aes {
-    /// Where this machine has it.
-    pub(crate) fn here() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx") {
-            return Some(Self(()));
-        }
-        None
-    }
-}
-
-impl Fma {
-    /// Where this machine has it.
-    pub(crate) fn here() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            return Some(Self(()));
-        }
-        None
-    }
-}
-
-impl Ifma {
-    /// Where this machine has it.
-    pub(crate) fn here() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma") {
-            return Some(Self(()));
-        }
-        None
-    }
+units! {
+    /// Four lanes of doubles: AVX2 and FMA.
+    Fma: ["avx2" "fma"];
+    /// Eight lanes of 52 bits: AVX-512 with IFMA.
+    Ifma: ["avx512f" "avx512ifma"];
+    /// The instructions of AES.
+    Aes: ["aes" "avx"];
+    /// The same for four blocks each: VAES with AVX-512.
+    Vaes: ["avx512f" "vaes"];
+    /// The instructions of SHA.
+    Sha: ["sha" "sse4.1" "avx"];
+    /// Eight lanes of 32 bits: AVX-512 on registers of 256 bits.
+    Lanes: ["avx512f" "avx512vl"];
 }
 
 /// Each byte of a word through the S-box of AES.

@@ -1,7 +1,11 @@
 //! AES in CBC mode side by side, against AWS-LC's and the example of NIST SP 800-38A.
 
+#[path = "shared/operations.rs"]
+mod operations;
+
 use aws_lc_rs::cipher::{AES_128, AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;
+use operations::operations;
 use sidecore_batch::MOST;
 use sidecore_batch::cbc::{self, BLOCK, Job, KEYS, Key, Unit};
 
@@ -109,8 +113,7 @@ fn random_messages_are_those_of_aws_lc_at_random_fills() {
     if !is_here() {
         return;
     }
-    let operations = std::env::var("SIDECORE_RANDOM_OPERATIONS").ok();
-    let operations = operations.map_or(2000, |count| count.parse().expect("a whole number"));
+    let operations = operations(2000);
     let mut done = 0u64;
     while done < operations {
         let random = digest(&[done]);

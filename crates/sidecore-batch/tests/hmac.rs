@@ -1,7 +1,11 @@
 //! HMAC with SHA-256 side by side, against AWS-LC's and the examples of RFC 4231.
 
+#[path = "shared/operations.rs"]
+mod operations;
+
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac::{self as theirs, HMAC_SHA256};
+use operations::operations;
 use sidecore_batch::MOST;
 use sidecore_batch::hmac::{self, Job, Key, TAG, Unit};
 
@@ -110,8 +114,7 @@ fn random_messages_are_those_of_aws_lc_at_random_fills() {
     if !is_here() {
         return;
     }
-    let operations = std::env::var("SIDECORE_RANDOM_OPERATIONS").ok();
-    let operations = operations.map_or(2000, |count| count.parse().expect("a whole number"));
+    let operations = operations(2000);
     let mut done = 0u64;
     while done < operations {
         let random = bytes(done, 1 + 3 * MOST);

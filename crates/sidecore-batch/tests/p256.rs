@@ -1,7 +1,11 @@
 //! Signatures on P-256 side by side, against RFC 6979's, those of other code with the same nonce, and AWS-LC's verification.
 
+#[path = "shared/operations.rs"]
+mod operations;
+
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
+use operations::operations;
 use p256::elliptic_curve::ops::Reduce;
 use p256::elliptic_curve::point::AffineCoordinates;
 use p256::elliptic_curve::sec1::ToEncodedPoint;
@@ -234,8 +238,7 @@ fn random_signatures_are_those_of_other_code_at_random_fills() {
     if !is_here() {
         return;
     }
-    let operations = std::env::var("SIDECORE_RANDOM_OPERATIONS").ok();
-    let operations = operations.map_or(2000, |count| count.parse().expect("a whole number"));
+    let operations = operations(2000);
     let mut done = 0u64;
     while done < operations {
         let fill = u64::from(random(done)[0]) % MOST as u64 + 1;

@@ -1,6 +1,10 @@
 //! Shared secrets by X25519 side by side, against AWS-LC's and RFC 7748's.
 
+#[path = "shared/operations.rs"]
+mod operations;
+
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
+use operations::operations;
 use sidecore_batch::MOST;
 use sidecore_batch::x25519::{self, Job, LEN};
 
@@ -151,8 +155,7 @@ fn random_secrets_are_those_of_aws_lc_at_random_fills() {
     if !is_here() {
         return;
     }
-    let operations = std::env::var("SIDECORE_RANDOM_OPERATIONS").ok();
-    let operations = operations.map_or(2000, |count| count.parse().expect("a whole number"));
+    let operations = operations(2000);
     let mut done = 0u64;
     while done < operations {
         let fill = u64::from(random(done)[0]) % MOST as u64 + 1;

@@ -1,4 +1,6 @@
 //! Private operations of RSA side by side.
 
 mod der;
+#[path = "../shared/operations.rs"]
+mod operations;
 mod signatures;

@@ -8,6 +8,7 @@ use sidecore_batch::MOST;
 use sidecore_batch::rsa::{self, Job, Key, Parts, Unit};
 
 use crate::der;
+use crate::operations::operations;
 
 /// What PKCS#1 v1.5 puts before a digest of SHA-256.
 const DIGEST_INFO: [u8; 19] =
@@ -94,13 +95,10 @@ fn a_wrong_power_in_one_lane_leaves_no_result_and_the_others_are_right() {
     }
 }
 
-/// How many there are to be, where somebody has the time.
-const OPERATIONS: &str = "SIDECORE_RANDOM_OPERATIONS";
-
 /// `SIDECORE_RANDOM_OPERATIONS=1000000 cargo test --release -p sidecore-batch random` takes some minutes.
 #[test]
 fn random_messages_have_the_signatures_of_aws_lc_at_random_fills() {
-    let operations = std::env::var(OPERATIONS).ok().map_or(200, |count| count.parse().expect("a whole number"));
+    let operations = operations(200);
     for unit in units() {
         let pairs: Vec<Pair> = (0..5).map(|_| pair(KeySize::Rsa2048, unit)).collect();
         let (mut done, mut random) = (0u64, 1u64);
