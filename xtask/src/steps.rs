@@ -1,10 +1,14 @@
-//! `cargo xtask test`: all that a change must pass, each with its time. What needs no build comes first; then all tests are
-//! built, once. What only computes runs beside each other, and after it one by one the programs that start services.
+//! `cargo xtask test`: all that a change must pass, each with its time. The machine is prepared first. What needs no build comes
+//! next; then all tests are built, once. What only computes runs beside each other, and after it one by one the programs that
+//! start services.
 
 mod counts;
+mod machine;
+mod packages;
 mod pool;
 mod skips;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +19,7 @@ use cargo_metadata::Artifact;
 use crate::built::{self, cargo};
 use crate::{Result, count, tidy};
 use counts::Counts;
+use machine::Machine;
 use pool::{Ended, Program};
 use skips::Skips;
 
@@ -34,6 +39,7 @@ const OUTPUT: &str = "target/output";
 /// up. What fails without a failed test, by its format or in the build, counts as one failure; so does, in CI, each skip
 /// that is not accepted there.
 pub(crate) fn run(root: &Path) -> Result<bool> {
+    let machine = Machine::prepare(root)?;
     let mut counts = Counts::default();
     let (skipped, output) = (root.join(SKIPPED), root.join(OUTPUT));
     // Of a run before; there may be none.
@@ -44,7 +50,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
             if count.is_none() {
                 fs::write(&skipped, format!("cargo xtask count: {}\n", count::NOT_LIMITED))?;
             }
-            let (alone, beside) = tests(root, &built);
+            let (alone, beside) = tests(root, &built, &machine.path);
             let beside = computations(root, &built, count.as_deref())?.into_iter().chain(beside).collect();
             for (programs, at_a_time) in [(beside, 2), (alone, 1)] {
                 pool::run(programs, at_a_time, &output, |ended| tell(&ended, &mut counts));
@@ -146,8 +152,8 @@ fn computations(root: &Path, built: &[Artifact], count: Option<&Path>) -> Result
 }
 
 /// The programs of tests: those to run alone, and the others.
-fn tests(root: &Path, built: &[Artifact]) -> (Vec<Program>, Vec<Program>) {
-    let mut tests: Vec<(bool, Program)> = built.iter().filter_map(|artifact| test(root, artifact)).collect();
+fn tests(root: &Path, built: &[Artifact], path: &OsStr) -> (Vec<Program>, Vec<Program>) {
+    let mut tests: Vec<(bool, Program)> = built.iter().filter_map(|artifact| test(root, artifact, path)).collect();
     tests.sort_by(|(_, one), (_, other)| one.title.cmp(&other.title));
     let (alone, beside): (Vec<_>, Vec<_>) = tests.into_iter().partition(|(alone, _)| *alone);
     let programs = |tests: Vec<(bool, Program)>| tests.into_iter().map(|(_, program)| program).collect();
@@ -164,11 +170,11 @@ fn models(root: &Path) -> Command {
 }
 
 /// A program of tests, run as cargo runs it, and whether it is to run alone.
-fn test(root: &Path, artifact: &Artifact) -> Option<(bool, Program)> {
+fn test(root: &Path, artifact: &Artifact, path: &OsStr) -> Option<(bool, Program)> {
     let program = artifact.executable.as_ref().filter(|_| artifact.profile.test)?;
     let directory = artifact.manifest_path.parent()?;
     let mut command = Command::new(program);
-    command.current_dir(directory).env(skips::VARIABLE, root.join(SKIPPED));
+    command.current_dir(directory).env("PATH", path).env(skips::VARIABLE, root.join(SKIPPED));
     let source = artifact.target.src_path.as_std_path();
     let title = source.strip_prefix(root).unwrap_or(source).display().to_string();
     let alone = !directory.file_name().is_some_and(|name| BESIDE.contains(&name));

@@ -1,0 +1,294 @@
+//! Prepares this machine for the tests: packages and tools that it lacks are installed, and a setting of the kernel holds until
+//! the tests end.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use super::packages;
+use crate::Result;
+use crate::built::cargo;
+
+/// Where programs are that ordinary users' paths lack.
+const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
+const SETTINGS: &str = "/proc/sys/net/ipv4";
+/// What `apt-get` says of a lock that its option does not wait for: that of the lists.
+const LOCKED: &str = "Could not get lock";
+const LOCK_TIMEOUT: &str = "DPkg::Lock::Timeout=600";
+const RETRIES: u32 = 120;
+
+/// A machine that can run the tests, as long as this value exists.
+pub(super) struct Machine {
+    /// The tests' `PATH`.
+    pub(super) path: OsString,
+    _congestion_control: Option<Afterwards>,
+}
+
+impl Machine {
+    /// Installs what is missing where this process may. The error of a process that may not is the line to run.
+    pub(super) fn prepare(root: &Path) -> Result<Self> {
+        let tools = root.join("target/tools");
+        let own = env::var_os("PATH").unwrap_or_default();
+        let more = [tools.join("bin")].into_iter().chain(SBIN.map(PathBuf::from));
+        let path = env::join_paths(env::split_paths(&own).chain(more))?;
+        install(&packages::missing(&path), is_root()?.then(Apt::default))?;
+        ensure_cargo_deb(root, &tools, &path)?;
+        Ok(Self { path, _congestion_control: allow_cubic(Path::new(SETTINGS))? })
+    }
+}
+
+fn is_root() -> Result<bool> {
+    Ok(fs::metadata("/proc/self")?.uid() == 0)
+}
+
+/// Installs packages, if there is an `apt-get` that this process may use.
+fn install(packages: &[&str], apt: Option<Apt>) -> Result<()> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let line = format!("sudo apt-get install --no-install-recommends {}", packages.join(" "));
+    match apt.filter(Apt::is_there) {
+        None => Err(format!("packages are missing; run: {line}").into()),
+        Some(apt) => apt.install(packages).map_err(|error| format!("{error}; run: {line}").into()),
+    }
+}
+
+/// Debian's package manager.
+struct Apt {
+    program: PathBuf,
+    /// The script that Debian's packages ask whether they may start a server.
+    policy: PathBuf,
+    retry_after: Duration,
+}
+
+impl Default for Apt {
+    fn default() -> Self {
+        Self {
+            program: "/usr/bin/apt-get".into(),
+            policy: "/usr/sbin/policy-rc.d".into(),
+            retry_after: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Apt {
+    fn is_there(&self) -> bool {
+        self.program.is_file()
+    }
+
+    /// Installs packages. Their servers are not started.
+    fn install(&self, packages: &[&str]) -> Result<()> {
+        let _policy = self.forbid_starts()?;
+        self.run(&["update", "-q"])?;
+        self.run(&[&["install", "-q", "-y", "--no-install-recommends"], packages].concat())
+    }
+
+    /// Forbids packages to start servers until the value is dropped. A policy that exists stays.
+    fn forbid_starts(&self) -> io::Result<Option<Afterwards>> {
+        let mut options = OpenOptions::new();
+        let mut file = match options.write(true).create_new(true).mode(0o755).open(&self.policy) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            file => file?,
+        };
+        let undo = Afterwards::run("rm -f \"$1\"", [self.policy.as_os_str()])?;
+        file.write_all(b"#!/bin/sh\nexit 101\n")?;
+        Ok(Some(undo))
+    }
+
+    /// Runs it, again as long as another process has a lock.
+    fn run(&self, arguments: &[&str]) -> Result<()> {
+        println!("\n==> apt-get {}", arguments.join(" "));
+        for _ in 0..RETRIES {
+            let mut command = Command::new(&self.program);
+            command.args(["-o", LOCK_TIMEOUT, "-o", "Dpkg::Use-Pty=0"]).args(arguments).stdin(Stdio::null());
+            command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C").stdout(Stdio::inherit());
+            let done = command.stderr(Stdio::piped()).output()?;
+            let said = String::from_utf8_lossy(&done.stderr);
+            eprint!("{said}");
+            if done.status.success() {
+                return Ok(());
+            }
+            if !said.contains(LOCKED) {
+                return Err(format!("apt-get {} failed: {}", arguments[0], done.status).into());
+            }
+            thread::sleep(self.retry_after);
+        }
+        Err(format!("apt-get {}: another process keeps its lock", arguments[0]).into())
+    }
+}
+
+/// Installs what makes Debian packages, below `target`. It is built faster than it packs.
+fn ensure_cargo_deb(root: &Path, tools: &Path, path: &OsStr) -> Result<()> {
+    if cargo(root).args(["deb", "--version"]).env("PATH", path).output()?.status.success() {
+        return Ok(());
+    }
+    println!("\n==> cargo install cargo-deb");
+    let mut install = cargo(root);
+    install.args([
+        "install",
+        "--quiet",
+        "--locked",
+        "--no-default-features",
+        "--profile",
+        "dev",
+        "cargo-deb",
+        "--root",
+    ]);
+    let done = install.arg(tools).status()?;
+    if done.success() { Ok(()) } else { Err("cargo-deb is missing; run: cargo install cargo-deb --locked".into()) }
+}
+
+/// Allows `cubic` to all processes where the kernel has it: within a namespace the kernel takes only such an algorithm.
+/// `None`: it is allowed, or cannot be.
+fn allow_cubic(settings: &Path) -> Result<Option<Afterwards>> {
+    let file = settings.join("tcp_allowed_congestion_control");
+    let has_cubic = |text: &str| text.split_whitespace().any(|name| name == "cubic");
+    let available = fs::read_to_string(settings.join("tcp_available_congestion_control")).unwrap_or_default();
+    let allowed = fs::read_to_string(&file).unwrap_or_default();
+    let allowed = allowed.trim();
+    if !has_cubic(&available) || has_cubic(allowed) {
+        return Ok(None);
+    }
+    let Ok(mut setting) = OpenOptions::new().write(true).open(&file) else { return Ok(None) };
+    let undo = Afterwards::run("printf '%s\\n' \"$2\" >\"$1\"", [file.as_os_str(), OsStr::new(allowed)])?;
+    setting.write_all(format!("{allowed} cubic\n").as_bytes())?;
+    Ok(Some(undo))
+}
+
+/// A shell that runs a script when this value is dropped, or when this process was killed.
+struct Afterwards(Child);
+
+impl Afterwards {
+    fn run<'a>(script: &str, arguments: impl IntoIterator<Item = &'a OsStr>) -> io::Result<Self> {
+        let mut shell = Command::new("sh");
+        // The pipe's end is this process's end. Signals of a terminal are for its process group only.
+        shell.arg("-c").arg(format!("cat; {script}")).arg("sh").args(arguments).stdin(Stdio::piped()).process_group(0);
+        shell.spawn().map(Self)
+    }
+}
+
+impl Drop for Afterwards {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        // It failed as far as it says so on standard error.
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// An `apt-get` that is a script, in a directory of the test's own.
+    struct Scripted {
+        directory: PathBuf,
+    }
+
+    impl Scripted {
+        fn new(name: &str, script: &str) -> Self {
+            let directory = env::temp_dir().join(format!("sidecore-machine-{name}-{}", std::process::id()));
+            fs::create_dir_all(&directory).unwrap();
+            let own = Self { directory };
+            let apt = own.apt().program;
+            fs::write(&apt, format!("#!/bin/sh\ncd \"$(dirname \"$0\")\"\n{script}\n")).unwrap();
+            fs::set_permissions(apt, fs::Permissions::from_mode(0o755)).unwrap();
+            own
+        }
+
+        fn apt(&self) -> Apt {
+            let at = |name| self.directory.join(name);
+            Apt { program: at("apt-get"), policy: at("policy-rc.d"), retry_after: Duration::ZERO }
+        }
+
+        fn said(&self, name: &str) -> String {
+            fs::read_to_string(self.directory.join(name)).unwrap_or_default()
+        }
+    }
+
+    impl Drop for Scripted {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+
+    #[test]
+    fn without_root_or_apt_the_error_is_the_line_with_all_packages() {
+        assert!(install(&[], None).is_ok());
+        let nowhere = Apt { program: "/no/apt-get".into(), ..Apt::default() };
+        for apt in [None, Some(nowhere)] {
+            let error = install(&["redis-server", "wrk"], apt).unwrap_err().to_string();
+            let line = "sudo apt-get install --no-install-recommends redis-server wrk";
+            assert_eq!(error, format!("packages are missing; run: {line}"));
+        }
+    }
+
+    #[test]
+    fn packages_are_installed_and_their_servers_not_started() {
+        let script = "echo \"$*\" >>calls; ./policy-rc.d; echo $? >>policies; stat -c %a policy-rc.d >>policies";
+        let apt = Scripted::new("installed", script);
+        install(&["nginx", "wrk"], Some(apt.apt())).unwrap();
+        let options = "-o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0";
+        let install = "install -q -y --no-install-recommends nginx wrk";
+        assert_eq!(apt.said("calls"), format!("{options} update -q\n{options} {install}\n"));
+        assert_eq!(apt.said("policies"), "101\n755\n101\n755\n");
+        assert!(!apt.apt().policy.exists());
+    }
+
+    #[test]
+    fn a_locked_apt_is_waited_for_and_another_failure_is_told_with_the_line() {
+        let script = "echo >>calls; [ $(wc -l <calls) -gt 3 ] || { echo \"E: Could not get lock x\" >&2; exit 100; }";
+        let apt = Scripted::new("locked", script);
+        install(&["wrk"], Some(apt.apt())).unwrap();
+        assert_eq!(apt.said("calls").len(), 5);
+        let always = Scripted::new("kept", "echo \"E: Could not get lock x\" >&2; exit 100");
+        let error = install(&["wrk"], Some(always.apt())).unwrap_err().to_string();
+        assert!(error.contains("another process keeps its lock; run: sudo apt-get install"), "{error}");
+        let apt = Scripted::new("failed", "echo >>calls; echo E: no network >&2; exit 100");
+        let error = install(&["wrk"], Some(apt.apt())).unwrap_err().to_string();
+        assert!(error.starts_with("apt-get update failed: exit status: 100; run: sudo apt-get install"), "{error}");
+        assert_eq!((apt.said("calls").len(), apt.apt().policy.exists()), (1, false));
+    }
+
+    #[test]
+    fn a_policy_that_exists_stays() {
+        let apt = Scripted::new("policy", "true");
+        fs::write(apt.apt().policy, "another").unwrap();
+        install(&["wrk"], Some(apt.apt())).unwrap();
+        assert_eq!(apt.said("policy-rc.d"), "another");
+    }
+
+    #[test]
+    fn cubic_is_allowed_as_long_as_the_tests_run() {
+        let settings = Scripted::new("settings", "");
+        let write = |name: &str, text| fs::write(settings.directory.join(name), text).unwrap();
+        let allowed = || settings.said("tcp_allowed_congestion_control");
+        write("tcp_available_congestion_control", "reno bbr cubic\n");
+        write("tcp_allowed_congestion_control", "reno bbr\n");
+        let undo = allow_cubic(&settings.directory).unwrap();
+        assert!(undo.is_some());
+        assert_eq!(allowed(), "reno bbr cubic\n");
+        drop(undo);
+        assert_eq!(allowed(), "reno bbr\n");
+        write("tcp_available_congestion_control", "reno bbr\n");
+        assert!(allow_cubic(&settings.directory).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_to_be_put_back_is_so_after_a_kill() {
+        let scripted = Scripted::new("killed", "");
+        let mark = scripted.directory.join("mark");
+        let mut undo = Afterwards::run(": >\"$1\"", [mark.as_os_str()]).unwrap();
+        assert!(!mark.exists());
+        // What the kernel does at the end of a process that is killed.
+        drop(undo.0.stdin.take());
+        assert!(undo.0.wait().unwrap().success() && mark.exists());
+    }
+}
