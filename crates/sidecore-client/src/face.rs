@@ -22,6 +22,7 @@ pub(crate) mod absence;
 pub mod agree;
 pub mod aside;
 pub mod ask;
+pub mod cache;
 pub mod call;
 pub mod credentials;
 pub mod decrypt;

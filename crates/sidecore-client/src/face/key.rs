@@ -2,13 +2,15 @@
 
 mod curve;
 mod der;
+mod flat;
 mod raw;
 
 use crate::client::MadeKey;
 use crate::face::failure::{Failure, Reason};
 use crate::spec::{KeyMaterial, Secret};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 
 pub use self::der::{ec_private, ed25519_private, rsa_private};
 pub use self::raw::Raw;
@@ -154,9 +156,21 @@ pub enum Private {
     Made(MadeKey),
 }
 
+impl Private {
+    /// What tells it from all others: its kind, and its contents or name.
+    fn identity(&self) -> (u8, &[u8]) {
+        match self {
+            Self::None => (0, &[]),
+            Self::Stored(name) => (1, name.as_bytes()),
+            Self::Imported(secret) => (2, secret.expose()),
+            Self::Made(key) => (3, &key.token().0),
+        }
+    }
+}
+
 /// A key. Not changed once it is made.
 pub struct Key {
-    /// No other key of this process has it.
+    /// A hash of the private part, or of where it is, under a secret of this process and its children.
     number: u64,
     /// The public part.
     pub public: Public,
@@ -167,8 +181,9 @@ pub struct Key {
 impl Key {
     /// A key of these parts.
     pub fn new(public: Public, private: Private) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), public, private }
+        static SECRET: OnceLock<RandomState> = OnceLock::new();
+        let number = SECRET.get_or_init(RandomState::new).hash_one(private.identity());
+        Self { number, public, private }
     }
 
     /// The public part of this key.
@@ -195,7 +210,7 @@ impl Key {
         })
     }
 
-    /// The same key, without what keeps its private part, to be known again by [`Key::is`].
+    /// The same key, without its private part, to be known again by [`Key::is`].
     pub(crate) fn remembered(&self) -> Self {
         let private = match &self.private {
             Private::Stored(name) => Private::Stored(name.clone()),
@@ -206,9 +221,7 @@ impl Key {
 
     /// Whether a session on `other` does for this one.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        self.number == other.number
-            || self.public == other.public
-                && matches!((&self.private, &other.private), (Private::Stored(a), Private::Stored(b)) if a == b)
+        self.number == other.number && self.public == other.public
     }
 }
 

@@ -10,7 +10,7 @@
 use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// `select` takes smaller numbers only.
 pub const SELECT_LIMIT: RawFd = 1024;
@@ -25,6 +25,31 @@ pub struct Own {
     fd: Option<OwnedFd>,
     device: u64,
     inode: u64,
+}
+
+/// A descriptor that was left open: a record without an owner.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    device: u64,
+    inode: u64,
+    number: RawFd,
+}
+
+impl Left {
+    /// None was left.
+    pub const NONE: Self = Self { device: 0, inode: 0, number: -1 };
+
+    /// The same open file left under one more number; none, if this process does not have it.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn again(self) -> io::Result<Self> {
+        let Some(own) = Own::recall(self) else { return Ok(Self::NONE) };
+        let again = own.to_poll().and_then(|fd| fd.try_clone_to_owned()).and_then(Own::new);
+        own.leave();
+        again.map(Own::leave)
+    }
 }
 
 impl Own {
@@ -49,6 +74,25 @@ impl Own {
         let fd = self.fd.as_ref()?;
         let status = fstat(fd).ok()?;
         (status.st_dev == self.device && status.st_ino == self.inode).then(|| fd.as_fd())
+    }
+
+    /// Its number and inode, to be found again by [`Own::recall`]. It stays open.
+    pub fn leave(mut self) -> Left {
+        let number = self.fd.take().map_or(-1, IntoRawFd::into_raw_fd);
+        Left { number, device: self.device, inode: self.inode }
+    }
+
+    /// The descriptor that was left, if this process has it, open as it was left.
+    pub fn recall(left: Left) -> Option<Self> {
+        if left.number < FIRST {
+            return None;
+        }
+        // SAFETY: asked for its inode only, which an arbitrary number survives.
+        let status = fstat(unsafe { BorrowedFd::borrow_raw(left.number) }).ok()?;
+        let is_left = status.st_dev == left.device && status.st_ino == left.inode;
+        // SAFETY: the file behind the number is the one that was left, and who recalls it is its owner again.
+        let fd = is_left.then(|| unsafe { OwnedFd::from_raw_fd(left.number) })?;
+        Some(Self { fd: Some(fd), device: left.device, inode: left.inode })
     }
 
     /// The descriptor, ours or not: to poll it, which does nothing to it.
@@ -102,4 +146,27 @@ pub fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
 /// What is said of a descriptor that is not ours any more.
 pub fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the program closed the descriptors of its connection to the service")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    fn socket() -> Own {
+        let (one, _) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        Own::new(one).unwrap()
+    }
+
+    #[test]
+    fn what_was_left_is_recalled_and_nothing_else_under_its_number() {
+        let left = socket().leave();
+        let again = left.again().unwrap();
+        drop(Own::recall(left).unwrap());
+        assert!(Own::recall(left).is_none() && left.again().unwrap().number < 0);
+        let other = socket();
+        let stale = Left { number: other.to_poll().unwrap().as_raw_fd(), ..again };
+        assert!(Own::recall(stale).is_none() && other.get().is_some());
+        assert!(Own::recall(again).is_some() && Own::recall(Left::NONE).is_none());
+    }
 }

@@ -2,9 +2,11 @@
 //!
 //! Each function that a provider offers has a constructor here that takes a function of the right type and gives the
 //! entry of a dispatch table, so that number and type cannot disagree. The types say what OpenSSL promises of each argument:
-//! what may be null is an `Option`, what it works on alone is a `&mut`, what it gives back for the last time is a `Box`. So
+//! what may be null is an `Option`, what it works on alone is a `&mut`, what it gives back for the last time is a `Box`, or an
+//! [`Object`]. So
 //! a function that takes no bare buffer or callback is safe code.
 
+use super::object::Object;
 use super::params::{Param, Params, Questions};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -80,9 +82,12 @@ pub(crate) mod core {
     use std::ffi::c_int;
 
     pub(crate) const GET_PARAMS: c_int = 2;
+    pub(crate) const GET_LIBCTX: c_int = 4;
     pub(crate) const NEW_ERROR: c_int = 5;
     pub(crate) const SET_ERROR_DEBUG: c_int = 6;
     pub(crate) const VSET_ERROR: c_int = 7;
+    pub(crate) const CRYPTO_ZALLOC: c_int = 21;
+    pub(crate) const CRYPTO_CLEAR_FREE: c_int = 23;
     pub(crate) const BIO_READ_EX: c_int = 42;
     pub(crate) const BIO_GETS: c_int = 49;
 }
@@ -124,15 +129,15 @@ functions! {
 
     /// Key management.
     keymgmt {
-        new<P, K> = 1: fn(&P) -> Option<Box<K>>;
+        new<P> = 1: fn(&P) -> Option<Object>;
         gen_init<P, G> = 2: fn(&P, c_int, Params<'_>) -> Option<Box<G>>;
         gen_set_template<G, K> = 3: fn(&mut G, Option<&K>) -> c_int;
         gen_set_params<G> = 4: fn(&mut G, Params<'_>) -> c_int;
         gen_settable_params = 5: fn(*mut c_void, *mut c_void) -> *const Param;
-        generate<G, K> = 6: fn(&G, *const c_void, *mut c_void) -> Option<Box<K>>;
+        generate<G> = 6: fn(&G, *const c_void, *mut c_void) -> Option<Object>;
         gen_cleanup<G> = 7: fn(Option<Box<G>>);
-        load<K> = 8: fn(Option<&mut Option<Box<K>>>, usize) -> Option<Box<K>>;
-        free<K> = 10: fn(Option<Box<K>>);
+        load = 8: fn(Option<&mut Option<Object>>, usize) -> Option<Object>;
+        free = 10: fn(Option<Object>);
         get_params<K> = 11: fn(Option<&K>, Questions<'_>) -> c_int;
         gettable_params = 12: fn(*mut c_void) -> *const Param;
         query_operation_name = 20: fn(c_int) -> *const c_char;
@@ -143,7 +148,7 @@ functions! {
         import_types = 41: fn(c_int) -> *const Param;
         export<K> = 42: fn(Option<&K>, c_int, Callback, *mut c_void) -> c_int;
         export_types = 43: fn(c_int) -> *const Param;
-        dup<K> = 44: fn(Option<&K>, c_int) -> Option<Box<K>>;
+        dup<K> = 44: fn(Option<&K>, c_int) -> Option<Object>;
     }
 
     /// Key exchange.
@@ -209,7 +214,7 @@ functions! {
         freectx<C> = 2: fn(Option<Box<C>>);
         does_selection = 10: fn(*mut c_void, c_int) -> c_int;
         decode<C> = 11: fn(&C, *mut Bio, c_int, Callback, *mut c_void, PassphraseCallback, *mut c_void) -> c_int;
-        export_object<K> = 20: fn(*mut c_void, Option<&Option<Box<K>>>, usize, Callback, *mut c_void) -> c_int;
+        export_object = 20: fn(*mut c_void, Option<&Option<Object>>, usize, Callback, *mut c_void) -> c_int;
     }
 
     /// Stores of objects, by URI. `L` reads one.
@@ -220,7 +225,7 @@ functions! {
         load<L> = 5: fn(&mut L, Callback, *mut c_void, PassphraseCallback, *mut c_void) -> c_int;
         eof<L> = 6: fn(&L) -> c_int;
         close<L> = 7: fn(Box<L>) -> c_int;
-        export_object<K> = 8: fn(*mut c_void, Option<&Option<Box<K>>>, usize, Callback, *mut c_void) -> c_int;
+        export_object = 8: fn(*mut c_void, Option<&Option<Object>>, usize, Callback, *mut c_void) -> c_int;
     }
 }
 

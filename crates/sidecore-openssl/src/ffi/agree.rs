@@ -40,7 +40,7 @@ pub(super) static ENCAPSULATION: [Dispatch; 8] = [
 
 extern "C" fn init(context: Option<&mut Context>, key: Option<&KeyObject>, _params: Params<'_>) -> c_int {
     with(context, c"agree", |context| {
-        context.key = key_in(key);
+        context.key = key_in(key)?;
         context.work = None;
         context.key().map(|_| true)
     })
@@ -48,7 +48,7 @@ extern "C" fn init(context: Option<&mut Context>, key: Option<&KeyObject>, _para
 
 extern "C" fn set_peer(context: Option<&mut Context>, peer: Option<&KeyObject>) -> c_int {
     with(context, c"agree", |context| {
-        context.work = key_in(peer);
+        context.work = key_in(peer)?;
         Ok(context.work.is_some())
     })
 }

@@ -92,7 +92,7 @@ fn padding(mode: Value<'_>) -> Result<Padding, Failure> {
 
 extern "C" fn decrypt_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
     with(context, c"decrypt", |context| {
-        context.begin(key_in(key))?;
+        context.begin(key_in(key)?)?;
         context.work.set(params)
     })
 }

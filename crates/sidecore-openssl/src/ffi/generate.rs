@@ -1,7 +1,7 @@
 //! Key generation as OpenSSL asks for it: parameters first, then a key; for EC also parameters alone.
 
 use super::abi::select;
-use super::object::KeyObject;
+use super::object::{KeyObject, Object, with_object};
 use super::params::{Param, Params, TEXT, UNSIGNED, params};
 use super::provider::Provider;
 use super::{OfFamily, guard};
@@ -48,10 +48,10 @@ pub(super) extern "C" fn begin<F: OfFamily>(
 }
 
 pub(super) extern "C" fn set_template(generation: &mut Generation, template: Option<&KeyObject>) -> c_int {
-    if let Some(template) = template {
-        generation.wish.curve = template.curve();
-    }
-    1
+    with_object(template, c"generate", c_int::from(template.is_none()), |template| {
+        generation.wish.curve = template.curve()?;
+        Ok(1)
+    })
 }
 
 pub(super) extern "C" fn set_params(generation: &mut Generation, params: Params<'_>) -> c_int {
@@ -73,16 +73,13 @@ pub(super) extern "C" fn generate(
     generation: &Generation,
     _progress: *const c_void,
     _argument: *mut c_void,
-) -> Option<Box<KeyObject>> {
-    guard(None, || {
-        let Generation { provider, wish, no_key } = generation;
-        let mut object = KeyObject::new(provider, wish.family);
+) -> Option<Object> {
+    let Generation { provider, wish, no_key } = generation;
+    let made = || {
         if *no_key {
-            object.parameters = wish.curve;
-        } else {
-            let made = provider.options().and_then(|options| wish.generate(options));
-            object.key = Some(Arc::new(provider.tell(c"generate", made)?));
+            return Object::with_parameters(provider, wish.curve);
         }
-        Some(Box::new(object))
-    })
+        Object::with(provider, wish.generate(provider.options()?)?)
+    };
+    guard(None, || provider.tell(c"generate", made()))
 }

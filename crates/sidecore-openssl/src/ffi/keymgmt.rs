@@ -1,9 +1,10 @@
 //! Key management: what OpenSSL may know of a key, and how it gets one.
 
 use super::abi::{Callback, Dispatch, keymgmt as entry, operation, select};
-use super::object::{KeyObject, Reference};
+use super::legacy::{self, Given};
+use super::object::{KeyObject, Object, Reference, key_in, with_object};
 use super::params::{Answer, BYTES, INTEGER, List, Param, Params, Questions, TEXT, UNSIGNED, params};
-use super::provider::Provider;
+use super::provider::{Provider, tell};
 use super::{OfFamily, free, generate, guard, import};
 use sidecore_client::face::failure::{Failure, Reason};
 use sidecore_client::face::key::{Curve, Family, Key, Private, Public, Raw};
@@ -16,7 +17,7 @@ pub(super) struct Keys<F>(PhantomData<F>);
 
 impl<F: OfFamily> Keys<F> {
     pub(super) const FUNCTIONS: &'static [Dispatch] = &[
-        entry::new(new::<F>),
+        entry::new(new),
         entry::gen_init(generate::begin::<F>),
         entry::gen_set_template(generate::set_template),
         entry::gen_set_params(generate::set_params),
@@ -24,14 +25,14 @@ impl<F: OfFamily> Keys<F> {
         entry::generate(generate::generate),
         entry::gen_cleanup(free::<generate::Generation>),
         entry::load(load),
-        entry::free(free::<KeyObject>),
+        entry::free(free_object),
         entry::get_params(get_params),
         entry::gettable_params(gettable_params::<F>),
         entry::query_operation_name(query_operation_name::<F>),
         entry::has(has),
         entry::validate(validate),
         entry::matches(matches),
-        entry::import(import),
+        entry::import(import::<F>),
         entry::import_types(imported_types::<F>),
         entry::export(export),
         entry::export_types(exported_types::<F>),
@@ -40,8 +41,12 @@ impl<F: OfFamily> Keys<F> {
     ];
 }
 
-extern "C" fn new<F: OfFamily>(provider: &Arc<Provider>) -> Option<Box<KeyObject>> {
-    guard(None, || Some(Box::new(KeyObject::new(provider, F::FAMILY))))
+extern "C" fn new(provider: &Arc<Provider>) -> Option<Object> {
+    guard(None, || Object::new(provider))
+}
+
+extern "C" fn free_object(object: Option<Object>) {
+    guard((), || drop(object));
 }
 
 extern "C" fn query_operation_name<F: OfFamily>(number: c_int) -> *const c_char {
@@ -54,7 +59,7 @@ extern "C" fn query_operation_name<F: OfFamily>(number: c_int) -> *const c_char 
 }
 
 /// Takes over what was offered.
-extern "C" fn load(reference: Option<&mut Reference>, len: usize) -> Option<Box<KeyObject>> {
+extern "C" fn load(reference: Option<&mut Reference>, len: usize) -> Option<Object> {
     reference.filter(|_| len == size_of::<Reference>())?.take()
 }
 
@@ -72,22 +77,23 @@ pub(super) unsafe extern "C" fn export_object(
 ) -> c_int {
     // It is empty once it was loaded.
     let object = reference.filter(|_| len == size_of::<Reference>()).and_then(|reference| reference.as_deref());
-    guard(0, || match object {
-        Some(KeyObject { key: Some(key), .. }) if !key.has_private() => {
+    with_object(object, c"export", 0, |object| match object.key()? {
+        Some(key) if !key.has_private() => {
             let selection = select::PUBLIC | select::DOMAIN_PARAMETERS;
             // SAFETY: OpenSSL's own callback.
-            public(key, selection).with(|list| unsafe { callback(list, argument) })
+            Ok(public(&key, selection).with(|list| unsafe { callback(list, argument) }))
         }
-        _ => 0,
+        _ => Ok(0),
     })
 }
 
 /// `None` is a key of which only the type is known.
 extern "C" fn has(object: Option<&KeyObject>, selection: c_int) -> c_int {
-    let Some(object) = object else { return 0 };
-    c_int::from(match &object.key {
-        Some(key) => selection & select::PRIVATE == 0 || key.has_private(),
-        None => selection & select::KEY_PAIR == 0 && object.parameters.is_some(),
+    with_object(object, c"look at a key", 0, |object| {
+        Ok(c_int::from(match object.has_key()? {
+            Some(private) => selection & select::PRIVATE == 0 || private,
+            None => selection & select::KEY_PAIR == 0 && object.parameters()?.is_some(),
+        }))
     })
 }
 
@@ -97,40 +103,35 @@ extern "C" fn validate(object: Option<&KeyObject>, selection: c_int, _kind: c_in
 }
 
 extern "C" fn matches(one: Option<&KeyObject>, other: Option<&KeyObject>, selection: c_int) -> c_int {
-    let keys = one.zip(other).and_then(|(one, other)| one.key.as_deref().zip(other.key.as_deref()));
-    let Some((one, other)) = keys else { return 0 };
-    if selection & select::KEY_PAIR != 0 {
-        return c_int::from(one.public == other.public);
-    }
-    let curve = |key: &Key| match key.public {
-        Public::Ec { curve, .. } => Some(curve),
-        _ => None,
-    };
-    c_int::from(one.public.family() == other.public.family() && curve(one) == curve(other))
-}
-
-extern "C" fn dup(from: Option<&KeyObject>, selection: c_int) -> Option<Box<KeyObject>> {
-    guard(None, || {
-        let from = from?;
-        let key = match &from.key {
-            Some(key) if selection & select::PRIVATE == 0 && key.has_private() => Some(Arc::new(key.without_private())),
-            other => other.clone(),
-        };
-        let parameters = from.parameters;
-        Some(Box::new(KeyObject { key, parameters, ..KeyObject::new(&from.provider, from.family) }))
-    })
-}
-
-extern "C" fn import(object: &mut KeyObject, selection: c_int, params: Params<'_>) -> c_int {
-    guard(0, || {
-        if selection & select::KEY_PAIR == 0 {
-            object.parameters = params.text(c"group").and_then(Curve::from_name);
-            return c_int::from(object.parameters.is_some());
+    with_object(one, c"compare keys", 0, |one| {
+        let (Some(one), Some(other)) = (one.key()?, key_in(other)?) else { return Ok(0) };
+        if selection & select::KEY_PAIR != 0 {
+            return Ok(c_int::from(one.public == other.public));
         }
-        let key = import::read(&object.provider, object.family, selection & select::PRIVATE != 0, params);
-        object.key = object.provider.tell(c"import", key).map(Arc::new);
-        c_int::from(object.key.is_some())
+        let curve = |key: &Key| match key.public {
+            Public::Ec { curve, .. } => Some(curve),
+            _ => None,
+        };
+        Ok(c_int::from(one.public.family() == other.public.family() && curve(&one) == curve(&other)))
     })
+}
+
+extern "C" fn dup(from: Option<&KeyObject>, selection: c_int) -> Option<Object> {
+    with_object(from, c"copy a key", None, |from| from.again(selection & select::PRIVATE != 0).map(Some))
+}
+
+extern "C" fn import<F: OfFamily>(object: &mut KeyObject, selection: c_int, params: Params<'_>) -> c_int {
+    let provider = object.provider();
+    let mut import = || {
+        if selection & select::KEY_PAIR == 0 {
+            let curve = params.text(c"group").and_then(Curve::from_name);
+            return curve.map(|curve| object.set_parameters(curve)).transpose().map(|set| set.is_some());
+        }
+        let known = provider.as_deref().ok_or_else(|| Failure::new(Reason::Internal, "the provider was unloaded"))?;
+        let key = import::read(known, F::FAMILY, selection & select::PRIVATE != 0, params)?;
+        object.set(key).map(|()| true)
+    };
+    guard(0, || tell(provider.clone(), c"import", import()).map_or(0, c_int::from))
 }
 
 /// # Safety
@@ -141,27 +142,39 @@ unsafe extern "C" fn export(
     callback: Callback,
     argument: *mut c_void,
 ) -> c_int {
-    guard(0, || {
-        let Some(object) = object else { return 0 };
-        let list = match (&object.key, object.parameters) {
+    with_object(object, c"export", 0, |object| {
+        let list = match (object.key()?, object.parameters()?) {
             (Some(key), _) if selection & select::PRIVATE != 0 && key.has_private() => {
-                // OpenSSL asks this of every key before it tries the operation with its own code; then it comes to us.
-                let text = match key.private {
-                    Private::Made(_) => {
-                        "export the public part only; a key to keep is made by `sidecore keys generate`"
+                let given = object.provider().filter(|_| selection & legacy::ALL == legacy::ALL);
+                let given = given.map_or(Given::Nothing, |provider| provider.given_to(callback, key.public.family()));
+                match given {
+                    Given::Nothing => return Err(stays(&key)),
+                    Given::Public => public(&key, selection),
+                    Given::Placeholder => {
+                        let name = if key.public.family() == Family::Rsa { c"d" } else { c"priv" };
+                        public(&key, selection).number(name, &[1])
                     }
-                    _ => "use the key by its URI, and export the public part only",
-                };
-                object.provider.core.error(c"export", &Failure::new(Reason::Private, text));
-                return 0;
+                }
             }
-            (Some(key), _) => public(key, selection),
+            (Some(key), _) => {
+                legacy::note(selection, callback);
+                public(&key, selection)
+            }
             (None, Some(curve)) => List::default().text(c"group", curve.name()),
-            (None, None) => return 0,
+            (None, None) => return Ok(0),
         };
         // SAFETY: OpenSSL's own callback.
-        list.with(|list| unsafe { callback(list, argument) })
+        Ok(list.with(|list| unsafe { callback(list, argument) }))
     })
+}
+
+/// OpenSSL asks for the private part of every key before it tries an operation with its own code; then it comes to us.
+fn stays(key: &Key) -> Failure {
+    let text = match key.private {
+        Private::Made(_) => "export the public part only; a key to keep is made by `sidecore keys generate`",
+        _ => "use the key by its URI, and export the public part only",
+    };
+    Failure::new(Reason::Private, text)
 }
 
 fn public(key: &Key, selection: c_int) -> List {
@@ -216,13 +229,12 @@ extern "C" fn gettable_params<F: OfFamily>(_provider: *mut c_void) -> *const Par
 }
 
 extern "C" fn get_params(object: Option<&KeyObject>, mut questions: Questions<'_>) -> c_int {
-    guard(0, || {
-        let Some(object) = object else { return 0 };
-        c_int::from(match (&object.key, object.parameters) {
+    with_object(object, c"look at a key", 0, |object| {
+        Ok(c_int::from(match (object.key()?, object.parameters()?) {
             (Some(key), _) => answer(&key.public, &mut questions),
             (None, Some(curve)) => answer_curve(curve, &mut questions),
             (None, None) => false,
-        })
+        }))
     })
 }
 

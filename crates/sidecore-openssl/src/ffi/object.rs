@@ -1,37 +1,262 @@
 //! Key objects: what OpenSSL holds of a key.
+//!
+//! A program may put libcrypto's memory where several of its processes see it (`CRYPTO_set_mem_functions`), and use in one
+//! process a key that another loaded. So objects lie in that memory, hold no pointer to anything else, and know where they
+//! are: what is not such an object, or is seen at another address, is an error and never another key.
 
 use super::abi::{Callback, OBJECT_PKEY};
+use super::memory::Memory;
 use super::params::List;
-use super::provider::Provider;
-use sidecore_client::face::key::{Curve, Family, Key, Public};
-use std::ffi::{c_int, c_void};
+use super::provider::{self, Provider, ProviderNumber};
+use sidecore_client::face::cache;
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::key::{Curve, Key, Private, Public};
+use sidecore_client::sys::own::{Left, Own};
+use std::ffi::{CStr, c_int, c_void};
+use std::ops::{Deref, DerefMut};
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// A key object: empty until it is imported or loaded.
-pub(crate) struct KeyObject {
-    pub(crate) provider: Arc<Provider>,
-    pub(crate) family: Family,
-    pub(crate) key: Option<Arc<Key>>,
-    /// Parameters without a key.
-    pub(crate) parameters: Option<Curve>,
+/// Begins each object, and nothing that was freed.
+const MAGIC: u64 = u64::from_be_bytes(*b"sidecore");
+
+/// What an object holds.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Contents {
+    /// Nothing yet.
+    Empty,
+    /// Parameters without a key: the name of a curve.
+    Parameters,
+    /// A public key.
+    Public,
+    /// A key with its private part, or with where that is.
+    Private,
 }
 
+/// A key object: empty until it is imported or loaded. All values of its bytes are some object, if perhaps not a valid one.
+#[repr(C)]
+pub(crate) struct KeyObject {
+    magic: u64,
+    /// Its own.
+    address: usize,
+    provider: ProviderNumber,
+    memory: Memory,
+    /// As [`Contents`].
+    contents: u32,
+    /// Of the bytes, random: no other object in any process has it.
+    number: [u8; 16],
+    /// Keeps a key that the service made for this program.
+    connection: Left,
+    /// What it holds, in the same memory.
+    bytes: *mut u8,
+    len: usize,
+}
+
+/// A key object that is OpenSSL's to free, in libcrypto's memory.
+#[repr(transparent)]
+pub(crate) struct Object(NonNull<KeyObject>);
+
 /// Where a key object is that was offered, until it is taken.
-pub(super) type Reference = Option<Box<KeyObject>>;
+pub(super) type Reference = Option<Object>;
+
+impl Deref for Object {
+    type Target = KeyObject;
+
+    fn deref(&self) -> &KeyObject {
+        // SAFETY: made by `new`, or what OpenSSL gives back of it; freed once, by `drop`.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Object {
+    fn deref_mut(&mut self) -> &mut KeyObject {
+        // SAFETY: as above.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // What is none is left alone.
+        if self.check().is_ok() {
+            self.clear();
+            let memory = self.memory;
+            // SAFETY: allocated there by `new`.
+            unsafe { memory.free(self.0.cast(), size_of::<KeyObject>()) };
+        }
+    }
+}
+
+impl Object {
+    /// Without a key yet. `None`: no memory is left.
+    pub(crate) fn new(provider: &Provider) -> Option<Self> {
+        Self::empty(provider.number, provider.core.memory)
+    }
+
+    fn empty(provider: ProviderNumber, memory: Memory) -> Option<Self> {
+        let place = memory.zeroed(size_of::<KeyObject>())?.cast::<KeyObject>();
+        let object = KeyObject {
+            magic: MAGIC,
+            address: place.as_ptr().addr(),
+            provider,
+            memory,
+            contents: Contents::Empty as u32,
+            number: [0; 16],
+            connection: Left::NONE,
+            bytes: ptr::null_mut(),
+            len: 0,
+        };
+        // SAFETY: room for it, aligned as `zeroed` says.
+        unsafe { place.write(object) };
+        Some(Self(place))
+    }
+
+    /// With parameters alone, or with nothing.
+    pub(super) fn with_parameters(provider: &Provider, curve: Option<Curve>) -> Result<Self, Failure> {
+        let mut object = Self::new(provider).ok_or_else(no_memory)?;
+        curve.map_or(Ok(()), |curve| object.set_parameters(curve))?;
+        Ok(object)
+    }
+
+    /// With this key.
+    pub(crate) fn with(provider: &Provider, key: Key) -> Result<Self, Failure> {
+        let mut object = Self::new(provider).ok_or_else(no_memory)?;
+        object.set(key)?;
+        Ok(object)
+    }
+}
 
 impl KeyObject {
-    /// Without a key yet.
-    pub(crate) fn new(provider: &Arc<Provider>, family: Family) -> Self {
-        Self { provider: Arc::clone(provider), family, key: None, parameters: None }
+    /// That it is a key object, here.
+    fn check(&self) -> Result<(), Failure> {
+        if self.magic == MAGIC && self.address == ptr::from_ref(self).addr() {
+            return Ok(());
+        }
+        let text = "the program uses a key object that is none here, e.g. one that another of its processes loaded: load the key \
+                    in the process that uses it, or share libcrypto's memory at one address";
+        Err(Failure::new(Reason::Key, text))
+    }
+
+    /// What it holds, if it is a key object.
+    fn checked(&self, contents: Contents) -> Result<Option<&[u8]>, Failure> {
+        self.check()?;
+        // SAFETY: allocated with this length by `put`, and changed by nobody while OpenSSL lends the object.
+        Ok((self.contents == contents as u32).then(|| unsafe { std::slice::from_raw_parts(self.bytes, self.len) }))
+    }
+
+    /// The key, if it has one.
+    pub(super) fn key(&self) -> Result<Option<Arc<Key>>, Failure> {
+        let flat = match self.checked(Contents::Private)? {
+            None => self.checked(Contents::Public)?,
+            private => private,
+        };
+        let Some(flat) = flat else { return Ok(None) };
+        cache::key(self.number(), || Key::from_flat(flat)).map(Some)
+    }
+
+    /// Whether it has a key, and whether that has a private part.
+    pub(super) fn has_key(&self) -> Result<Option<bool>, Failure> {
+        self.check()?;
+        let is = |contents| self.contents == contents as u32;
+        Ok((is(Contents::Public) || is(Contents::Private)).then(|| is(Contents::Private)))
+    }
+
+    /// Parameters without a key.
+    pub(super) fn parameters(&self) -> Result<Option<Curve>, Failure> {
+        let name = self.checked(Contents::Parameters)?;
+        Ok(name.and_then(|name| Curve::from_name(str::from_utf8(name).ok()?)))
     }
 
     /// The curve of the key, or of parameters without one.
-    pub(super) fn curve(&self) -> Option<Curve> {
-        match self.key.as_ref().map(|key| &key.public) {
-            Some(Public::Ec { curve, .. }) => Some(*curve),
-            _ => self.parameters,
-        }
+    pub(super) fn curve(&self) -> Result<Option<Curve>, Failure> {
+        Ok(match self.key()?.as_deref() {
+            Some(Key { public: Public::Ec { curve, .. }, .. }) => Some(*curve),
+            _ => self.parameters()?,
+        })
     }
+
+    /// The provider that made it. `None`: it was unloaded, or this is no key object of this process.
+    pub(super) fn provider(&self) -> Option<Arc<Provider>> {
+        self.check().ok().and_then(|()| self.provider.get())
+    }
+
+    /// The same again, or its public part alone.
+    pub(super) fn again(&self, private: bool) -> Result<Object, Failure> {
+        self.check()?;
+        let mut object = Object::empty(self.provider, self.memory).ok_or_else(no_memory)?;
+        if !private && let Some(key) = self.key()? {
+            object.set(key.without_private())?;
+            return Ok(object);
+        }
+        for contents in [Contents::Parameters, Contents::Public, Contents::Private] {
+            if let Some(bytes) = self.checked(contents)? {
+                object.put(contents, bytes)?;
+            }
+        }
+        let again = self.connection.again();
+        object.connection =
+            again.map_err(|error| Failure::new(Reason::Internal, format!("{error}; raise the limit on files")))?;
+        Ok(object)
+    }
+
+    /// Holds this key.
+    pub(super) fn set(&mut self, key: Key) -> Result<(), Failure> {
+        self.check()?;
+        let (flat, contents) = (key.to_flat()?, if key.has_private() { Contents::Private } else { Contents::Public });
+        self.put(contents, &flat)?;
+        match key {
+            Key { private: Private::Made(made), .. } => self.connection = made.leave(),
+            key => cache::keep(self.number(), &Arc::new(key)),
+        }
+        Ok(())
+    }
+
+    /// Holds parameters without a key.
+    pub(super) fn set_parameters(&mut self, curve: Curve) -> Result<(), Failure> {
+        self.check()?;
+        self.put(Contents::Parameters, curve.name().to_bytes())
+    }
+
+    fn put(&mut self, contents: Contents, bytes: &[u8]) -> Result<(), Failure> {
+        self.clear();
+        let place = self.memory.zeroed(bytes.len()).ok_or_else(no_memory)?;
+        // SAFETY: new room of that length.
+        unsafe { place.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        (self.bytes, self.len, self.contents) = (place.as_ptr(), bytes.len(), contents as u32);
+        self.number = provider::random()?;
+        Ok(())
+    }
+
+    /// Holds nothing any more.
+    fn clear(&mut self) {
+        if let Some(bytes) = NonNull::new(self.bytes) {
+            cache::forget(self.number());
+            // SAFETY: allocated there with this length, and forgotten here.
+            unsafe { self.memory.free(bytes, self.len) };
+        }
+        drop(Own::recall(self.connection));
+        (self.bytes, self.len, self.contents, self.connection) =
+            (ptr::null_mut(), 0, Contents::Empty as u32, Left::NONE);
+    }
+
+    fn number(&self) -> u128 {
+        u128::from_ne_bytes(self.number)
+    }
+}
+
+fn no_memory() -> Failure {
+    Failure::new(Reason::Internal, "libcrypto gives no memory: raise the limits of this program")
+}
+
+/// Does something with an object; a failure goes into OpenSSL's queue, and `failed` is the answer.
+pub(super) fn with_object<T>(
+    object: Option<&KeyObject>,
+    doing: &'static CStr,
+    failed: T,
+    work: impl FnOnce(&KeyObject) -> Result<T, Failure>,
+) -> T {
+    super::guard(None, || provider::tell(object.and_then(KeyObject::provider), doing, work(object?))).unwrap_or(failed)
 }
 
 /// Tells a store's or decoder's callback of a key, which the function `load` of key management takes over.
@@ -40,8 +265,8 @@ impl KeyObject {
 /// `callback` is OpenSSL's and goes with `argument`.
 pub(super) unsafe fn offer(provider: &Arc<Provider>, key: Key, callback: Callback, argument: *mut c_void) -> c_int {
     let family = key.public.family();
-    let object = KeyObject { key: Some(Arc::new(key)), ..KeyObject::new(provider, family) };
-    let mut reference: Reference = Some(Box::new(object));
+    let Some(object) = provider.tell(c"load", Object::with(provider, key)) else { return 0 };
+    let mut reference: Reference = Some(object);
     let list = List::default().text(c"data-type", family.name()).integer(c"type", OBJECT_PKEY);
     let list = list.borrowed(c"reference", (&raw mut reference).cast(), size_of::<Reference>());
     // SAFETY: see above. `load` may leave nothing at the reference, which lives longer than the call.
@@ -49,6 +274,80 @@ pub(super) unsafe fn offer(provider: &Arc<Provider>, key: Key, callback: Callbac
 }
 
 /// The key in a key object that OpenSSL hands to an operation.
-pub(super) fn key_in(object: Option<&KeyObject>) -> Option<Arc<Key>> {
-    object?.key.clone()
+pub(super) fn key_in(object: Option<&KeyObject>) -> Result<Option<Arc<Key>>, Failure> {
+    object.map_or(Ok(None), KeyObject::key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidecore_client::face::key::Raw;
+    use std::ffi::c_char;
+    use std::mem::MaybeUninit;
+
+    /// # Safety
+    /// None: any length will do.
+    unsafe extern "C" fn zalloc(len: usize, _file: *const c_char, _line: c_int) -> *mut c_void {
+        // SAFETY: any length will do.
+        unsafe { libc::calloc(1, len) }
+    }
+
+    /// # Safety
+    /// `place` is from `zalloc`, and not used any more.
+    unsafe extern "C" fn clear_free(place: *mut c_void, _len: usize, _file: *const c_char, _line: c_int) {
+        // SAFETY: from `zalloc`.
+        unsafe { libc::free(place) };
+    }
+
+    fn object(name: &str) -> Object {
+        // SAFETY: they allocate and free the same memory.
+        let memory = unsafe { Memory::of(zalloc, clear_free) }.unwrap();
+        let mut object = Object::empty(ProviderNumber::default(), memory).unwrap();
+        object.set(Key::new(Public::Raw(Raw::Ed25519, vec![7; 32]), Private::Stored(name.to_owned()))).unwrap();
+        object
+    }
+
+    fn name(object: &KeyObject) -> String {
+        match &object.key().unwrap().unwrap().private {
+            Private::Stored(name) => name.clone(),
+            _ => panic!("another key"),
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_seen_at_another_address_is_none() {
+        let (one, other) = (object("one"), object("other"));
+        assert_eq!((name(&one), name(&other)), ("one".to_owned(), "other".to_owned()));
+        let mut moved = Box::new(MaybeUninit::<KeyObject>::uninit());
+        // SAFETY: room for it; all its bytes are some object.
+        let moved = unsafe {
+            moved.as_mut_ptr().copy_from_nonoverlapping(&raw const *one, 1);
+            moved.assume_init_mut()
+        };
+        assert!(moved.key().is_err_and(|failure| failure.reason == Reason::Key));
+        assert!(moved.has_key().is_err() && moved.parameters().is_err() && moved.again(true).is_err());
+        assert!(moved.set_parameters(Curve::P256).is_err() && moved.provider().is_none());
+        moved.address = ptr::from_ref(moved).addr();
+        moved.magic ^= 1;
+        assert!(moved.key().is_err());
+    }
+
+    #[test]
+    fn a_copy_has_the_key_and_one_without_private_part_has_no_more() {
+        let one = object("one");
+        let (whole, public) = (one.again(true).unwrap(), one.again(false).unwrap());
+        drop(one);
+        assert_eq!(name(&whole), "one");
+        assert_eq!(whole.has_key().unwrap(), Some(true));
+        assert_eq!(public.has_key().unwrap(), Some(false));
+        assert!(matches!(public.key().unwrap().unwrap().private, Private::None));
+    }
+
+    #[test]
+    fn parameters_are_no_key() {
+        let mut object = object("one");
+        object.set_parameters(Curve::P384).unwrap();
+        assert_eq!(object.curve().unwrap(), Some(Curve::P384));
+        assert!(object.key().unwrap().is_none() && object.has_key().unwrap().is_none());
+    }
 }

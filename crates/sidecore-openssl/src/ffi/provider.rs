@@ -1,40 +1,95 @@
 //! What OpenSSL loads: the provider itself.
 
-use super::abi::{Algorithm, Dispatch, Handle, provider as entry};
+use super::abi::{Algorithm, Callback, Dispatch, Handle, provider as entry};
+use super::legacy::{Given, Legacy};
 use super::libcrypto::Libcrypto;
 use super::params::{Answer, INTEGER, Param, Questions, TEXT_POINTER, params};
 use super::upcalls::Core;
 use super::{free, guard};
 use crate::jobs::{self, Jobs};
+use rustix::rand::{GetRandomFlags, getrandom};
 use sidecore_client::client::Options;
 use sidecore_client::environment::named_users;
 use sidecore_client::face::aside::aside;
-use sidecore_client::face::failure::Failure;
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::key::Family;
 use sidecore_client::face::lanes;
 use sidecore_client::face::pause::Caller;
 use sidecore_core::policy::notify::Notify;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
+
+/// Most providers of a process at a time.
+const MAX_PROVIDERS: usize = 1024;
+
+/// Tells a loaded provider from all others, those of other processes too: random, and the same in forked children.
+#[repr(transparent)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ProviderNumber(u64);
+
+impl ProviderNumber {
+    /// The provider, while it is loaded.
+    pub(super) fn get(self) -> Option<Arc<Provider>> {
+        let loaded = LOADED.read().unwrap_or_else(PoisonError::into_inner);
+        loaded.iter().find(|(number, _)| *number == self)?.1.upgrade()
+    }
+}
 
 /// One loaded provider: there is one for each library context that uses it.
 pub(crate) struct Provider {
+    pub(super) number: ProviderNumber,
     pub(crate) core: Core,
     /// How lanes are made; or what is wrong in the configuration, which OpenSSL would not show while it loads.
     options: Result<Options, Failure>,
+    /// What objects of the old kind get of private keys.
+    given: Given,
+    legacy: Legacy,
     /// The same after the names of users were looked up. Not while OpenSSL loads its configuration: what knows the system's
     /// users may use OpenSSL itself.
     known: OnceLock<Options>,
 }
 
-/// Providers that are loaded.
-static LOADED: AtomicUsize = AtomicUsize::new(0);
+/// Providers that are loaded. It is written while one is loaded or unloaded, when libcrypto has locks of its own that no child
+/// may be forked under.
+static LOADED: RwLock<Vec<(ProviderNumber, Weak<Provider>)>> = RwLock::new(Vec::new());
+
+/// Random bytes.
+pub(super) fn random<const LEN: usize>() -> Result<[u8; LEN], Failure> {
+    let mut bytes = [0; LEN];
+    match getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(len) if len == LEN => Ok(bytes),
+        _ => Err(Failure::new(Reason::Internal, "the kernel gives no random bytes")),
+    }
+}
+
+/// What was done; a failure goes into OpenSSL's queue of errors, by any provider where this one is not known.
+pub(super) fn tell<T>(provider: Option<Arc<Provider>>, doing: &'static CStr, done: Result<T, Failure>) -> Option<T> {
+    done.inspect_err(|failure| {
+        let any = || LOADED.read().unwrap_or_else(PoisonError::into_inner).iter().find_map(|(_, one)| one.upgrade());
+        if let Some(provider) = provider.or_else(any) {
+            provider.core.error(doing, failure);
+        }
+    })
+    .ok()
+}
 
 impl Provider {
-    fn new(core: Core) -> Self {
-        LOADED.fetch_add(1, Ordering::Relaxed);
-        Self { core, options: read(|name| core.setting(name)), known: OnceLock::new() }
+    /// `None`: too many are loaded.
+    fn load(core: Core, legacy: Legacy) -> Option<Arc<Self>> {
+        let number = ProviderNumber(u64::from_ne_bytes(random().ok()?));
+        let (options, given) = match read(|name| core.setting(name)) {
+            Ok((options, given)) => (Ok(options), given),
+            Err(failure) => (Err(failure), Given::Nothing),
+        };
+        let provider = Arc::new(Self { number, core, options, given, legacy, known: OnceLock::new() });
+        let mut loaded = LOADED.write().unwrap_or_else(PoisonError::into_inner);
+        if loaded.len() >= MAX_PROVIDERS {
+            drop(loaded);
+            return None;
+        }
+        loaded.push((number, Arc::downgrade(&provider)));
+        Some(provider)
     }
 
     /// How lanes are made.
@@ -52,6 +107,12 @@ impl Provider {
         Ok(Caller { options: self.options()?, pause: &Jobs })
     }
 
+    /// What of a private key of this family is given to a function of OpenSSL's that asks for all of it.
+    pub(super) fn given_to(&self, callback: Callback, family: Family) -> Given {
+        let makes = || self.legacy.is_made_by(callback, family, self.core.library_context());
+        if self.given != Given::Nothing && makes() { self.given } else { Given::Nothing }
+    }
+
     /// What was done; a failure goes into OpenSSL's queue of errors.
     pub(crate) fn tell<T>(&self, doing: &'static CStr, done: Result<T, Failure>) -> Option<T> {
         done.inspect_err(|failure| self.core.error(doing, failure)).ok()
@@ -59,7 +120,7 @@ impl Provider {
 }
 
 /// The provider's section of openssl.cnf.
-fn read(setting: impl Fn(&'static CStr) -> Option<String>) -> Result<Options, Failure> {
+fn read(setting: impl Fn(&'static CStr) -> Option<String>) -> Result<(Options, Given), Failure> {
     let mut options = Options::default();
     if let Some(socket) = setting(c"socket") {
         options.socket = socket.into();
@@ -77,7 +138,8 @@ fn read(setting: impl Fn(&'static CStr) -> Option<String>) -> Result<Options, Fa
     if let Some(text) = setting(c"restart_wait_ms") {
         options.restart_wait = milliseconds("restart_wait_ms", &text, 0)?;
     }
-    Ok(options)
+    let given = setting(c"legacy").map_or(Ok(Given::default()), |text| Given::parse(&text))?;
+    Ok((options, given))
 }
 
 fn looked_up(options: &Options) -> Options {
@@ -98,7 +160,11 @@ fn milliseconds(name: &str, text: &str, least: u64) -> Result<Duration, Failure>
 
 impl Drop for Provider {
     fn drop(&mut self) {
-        if LOADED.fetch_sub(1, Ordering::Relaxed) == 1 {
+        let mut loaded = LOADED.write().unwrap_or_else(PoisonError::into_inner);
+        loaded.retain(|(number, _)| *number != self.number);
+        let last = loaded.is_empty();
+        drop(loaded);
+        if last {
             lanes::close_idle();
         }
     }
@@ -135,7 +201,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // SAFETY: libcrypto's own addresses.
         unsafe { jobs::ffi::find(|name| library.address(name)) };
         super::strings::register(&library);
-        let provider = Arc::new(Provider::new(core));
+        let Some(provider) = Provider::load(core, Legacy::find(&library)) else { return 0 };
         // SAFETY: OpenSSL wants its answers here.
         unsafe {
             *functions = FUNCTIONS.as_ptr().cast();
@@ -184,10 +250,10 @@ mod tests {
             Ok("service_user") => Some("root, 64031".to_owned()),
             _ => None,
         });
-        let options = looked_up(&options.unwrap());
+        let options = looked_up(&options.unwrap().0);
         assert_eq!(options.socket.to_str(), Some("/run/other"));
         assert_eq!(options.service_users, ["0", "64031"]);
-        assert_eq!(looked_up(&read(|_| None).unwrap()).service_users.len(), 1);
+        assert_eq!(looked_up(&read(|_| None).unwrap().0).service_users.len(), 1);
     }
 
     #[test]

@@ -301,11 +301,11 @@ fn salt(length: Value<'_>) -> Result<Salt, Failure> {
 }
 
 extern "C" fn sign_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
-    with(context, c"sign", |context| context.begin_given(key_in(key), params))
+    with(context, c"sign", |context| context.begin_given(key_in(key)?, params))
 }
 
 extern "C" fn verify_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
-    with(context, c"verify", |context| context.begin_given(key_in(key), params))
+    with(context, c"verify", |context| context.begin_given(key_in(key)?, params))
 }
 
 /// # Safety
@@ -349,7 +349,7 @@ unsafe extern "C" fn digest_init(
     with(context, c"sign", |context| {
         // SAFETY: OpenSSL's C string.
         let name = if name.is_null() { None } else { unsafe { CStr::from_ptr(name) }.to_str().ok() };
-        context.begin_with(key_in(key), params)?;
+        context.begin_with(key_in(key)?, params)?;
         context.begin_message(name)
     })
 }

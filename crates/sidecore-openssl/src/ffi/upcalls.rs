@@ -1,6 +1,7 @@
 //! OpenSSL's functions for providers: telling errors, reading parameters of the configuration and BIOs.
 
 use super::abi::{Bio, Dispatch, Handle, core};
+use super::memory::Memory;
 use super::params::{Param, TEXT_POINTER};
 use sidecore_client::face::failure::Failure;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -13,7 +14,10 @@ const LINE: u16 = 256;
 #[derive(Clone, Copy)]
 pub(crate) struct Core {
     handle: *const Handle,
+    /// Where key objects lie.
+    pub(super) memory: Memory,
     get_params: unsafe extern "C" fn(*const Handle, *mut Param) -> c_int,
+    get_libctx: unsafe extern "C" fn(*const Handle) -> *mut c_void,
     new_error: unsafe extern "C" fn(*const Handle),
     set_error_debug: unsafe extern "C" fn(*const Handle, *const c_char, c_int, *const c_char),
     /// The last argument is a `va_list`; the format has no conversions, so that it is never read.
@@ -37,7 +41,9 @@ impl Core {
         unsafe {
             Some(Self {
                 handle,
+                memory: Memory::of(find(table, core::CRYPTO_ZALLOC)?, find(table, core::CRYPTO_CLEAR_FREE)?)?,
                 get_params: find(table, core::GET_PARAMS)?,
+                get_libctx: find(table, core::GET_LIBCTX)?,
                 new_error: find(table, core::NEW_ERROR)?,
                 set_error_debug: find(table, core::SET_ERROR_DEBUG)?,
                 vset_error: find(table, core::VSET_ERROR)?,
@@ -50,6 +56,12 @@ impl Core {
     /// A function of libcrypto, wherever it was loaded from.
     pub(super) fn address_in_libcrypto(&self) -> *const c_void {
         self.new_error as *const c_void
+    }
+
+    /// The library context that loaded this provider, as an `OSSL_LIB_CTX`.
+    pub(super) fn library_context(&self) -> *mut c_void {
+        // SAFETY: OpenSSL's function, with its own handle.
+        unsafe { (self.get_libctx)(self.handle) }
     }
 
     /// Puts an error into OpenSSL's queue of this thread.

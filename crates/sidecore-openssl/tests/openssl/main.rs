@@ -5,6 +5,7 @@ mod decrypt;
 mod files;
 mod life;
 mod programs;
+mod shared;
 mod sign;
 mod speed;
 mod tls;

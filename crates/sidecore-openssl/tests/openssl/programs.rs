@@ -5,9 +5,10 @@ use crate::common::Site;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The program of `small.c`, made in the site's directory.
-fn made(site: &Site) -> PathBuf {
-    let (source, program) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openssl/small.c"), site.path("small"));
+/// The program of `NAME.c`, made in the site's directory.
+pub(crate) fn made(site: &Site, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/openssl/{name}.c"));
+    let program = site.path(name);
     let made = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).arg("-lcrypto").output();
     let made = made.expect("cc is missing; run: sudo apt-get install gcc libssl-dev");
     let told = String::from_utf8_lossy(&made.stderr);
@@ -16,7 +17,7 @@ fn made(site: &Site) -> PathBuf {
 }
 
 /// What the program says that `command` runs with these arguments and the provider. It must end well.
-fn says(site: &Site, command: &mut Command, arguments: &[&str]) -> String {
+pub(crate) fn says(site: &Site, command: &mut Command, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } =
         command.args(arguments).current_dir(site.path("")).env("OPENSSL_CONF", "openssl.cnf").output().unwrap();
     assert!(status.success(), "{arguments:?}: {status} {}", String::from_utf8_lossy(&stderr));
@@ -26,7 +27,7 @@ fn says(site: &Site, command: &mut Command, arguments: &[&str]) -> String {
 #[test]
 fn threads_with_the_smallest_stack_load_keys_and_sign() {
     let site = Site::with(&["p256", "rsa2048"]);
-    let program = made(&site);
+    let program = made(&site, "small");
     for key in ["p256.pem", "p256.old.pem", "rsa2048.pem", "rsa2048.old.pem"] {
         assert_eq!(says(&site, &mut Command::new(&program), &["small-stack", key]), "signed", "{key}");
     }
@@ -35,7 +36,7 @@ fn threads_with_the_smallest_stack_load_keys_and_sign() {
 #[test]
 fn a_key_may_be_freed_after_openssl_is_at_its_end() {
     let site = Site::with(&["p256"]);
-    let program = made(&site);
+    let program = made(&site, "small");
     for key in ["p256.pem", "p256.old.pem"] {
         assert_eq!(says(&site, &mut Command::new(&program), &["free-late", key]), "freed", "{key}");
     }
@@ -44,7 +45,7 @@ fn a_key_may_be_freed_after_openssl_is_at_its_end() {
 #[test]
 fn after_an_initialisation_that_failed_nothing_is_signed_or_verified() {
     let site = Site::with(&["rsa2048", "p256", "ed25519"]);
-    let program = made(&site);
+    let program = made(&site, "small");
     for key in ["rsa2048.pem", "p256.pem", "ed25519.pem"] {
         assert_eq!(says(&site, &mut Command::new(&program), &["after-failures", key]), "refused", "{key}");
     }
@@ -53,7 +54,7 @@ fn after_an_initialisation_that_failed_nothing_is_signed_or_verified() {
 #[test]
 fn programs_run_under_valgrind_which_finds_no_fault() {
     let site = Site::with(&["p256"]);
-    let program = made(&site);
+    let program = made(&site, "small");
     let found = Command::new("valgrind").arg("--version").output();
     assert!(found.is_ok(), "valgrind is missing; run: sudo apt-get install valgrind");
     let mut valgrind = Command::new("valgrind");

@@ -1,0 +1,59 @@
+//! libcrypto's memory, by the provider's upcalls: where a program put it (`CRYPTO_set_mem_functions`), there key objects lie.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+/// Most libcryptos in a process that load this module.
+const MAX_LIBRARIES: usize = 8;
+
+type Zalloc = unsafe extern "C" fn(usize, *const c_char, c_int) -> *mut c_void;
+type ClearFree = unsafe extern "C" fn(*mut c_void, usize, *const c_char, c_int);
+
+static LIBRARIES: [OnceLock<(Zalloc, ClearFree)>; MAX_LIBRARIES] = [const { OnceLock::new() }; MAX_LIBRARIES];
+
+/// Which libcrypto's. It stays known when the provider is gone: some programs free keys later.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Memory(u32);
+
+impl Memory {
+    /// That of the libcrypto with these functions. `None`: there are too many.
+    ///
+    /// # Safety
+    /// They allocate and free the same memory, at any time.
+    pub(super) unsafe fn of(zalloc: Zalloc, clear_free: ClearFree) -> Option<Self> {
+        let is = |library: &OnceLock<(Zalloc, ClearFree)>| {
+            library.get_or_init(|| (zalloc, clear_free)).1 as usize == clear_free as usize
+        };
+        Some(Self(u32::try_from(LIBRARIES.iter().position(is)?).ok()?))
+    }
+
+    /// New memory of this length, at least 1, aligned for a `u64`; all zeros. `None`: there is none.
+    pub(super) fn zeroed(self, len: usize) -> Option<NonNull<u8>> {
+        let (zalloc, _) = self.functions()?;
+        // SAFETY: libcrypto's function.
+        let place = NonNull::new(unsafe { zalloc(len, c"sidecore".as_ptr(), 0) }.cast::<u8>())?;
+        if place.cast::<u64>().is_aligned() {
+            return Some(place);
+        }
+        // SAFETY: from there, with this length.
+        unsafe { self.free(place, len) };
+        None
+    }
+
+    /// Wipes and frees.
+    ///
+    /// # Safety
+    /// `place` is from [`Memory::zeroed`], with this length, and not used any more.
+    pub(super) unsafe fn free(self, place: NonNull<u8>, len: usize) {
+        if let Some((_, clear_free)) = self.functions() {
+            // SAFETY: see above.
+            unsafe { clear_free(place.as_ptr().cast(), len, c"sidecore".as_ptr(), 0) };
+        }
+    }
+
+    fn functions(self) -> Option<(Zalloc, ClearFree)> {
+        LIBRARIES.get(self.0 as usize)?.get().copied()
+    }
+}
