@@ -10,46 +10,15 @@ use std::time::{Duration, Instant};
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Every program that these tests run, and the Debian package that has it.
-const PACKAGES: [(&str, &str); 32] = [
-    ("openssl", "openssl"),
-    ("nginx", "nginx-light"),
-    ("haproxy", "haproxy"),
-    ("curl", "curl"),
-    ("wrk", "wrk"),
-    ("unshare", "util-linux"),
-    ("prlimit", "util-linux"),
-    ("ip", "iproute2"),
-    ("systemctl", "systemd"),
-    ("cc", "gcc libssl-dev"),
-    ("bash", "bash"),
-    ("sh", "dash"),
-    ("debootstrap", "debootstrap"),
-    ("redis-server", "redis-server"),
-    ("redis-cli", "redis-tools"),
-    ("mosquitto", "mosquitto"),
-    ("mosquitto_sub", "mosquitto-clients"),
-    ("python3", "python3"),
-    ("node", "nodejs"),
-    ("nats-server", "nats-server"),
-    ("apache2", "apache2"),
-    ("lighttpd", "lighttpd lighttpd-mod-openssl"),
-    ("stunnel4", "stunnel4"),
-    ("initdb", "postgresql"),
-    ("postgres", "postgresql"),
-    ("postfix", "postfix"),
-    ("master", "postfix"),
-    ("dovecot", "dovecot-imapd"),
-    ("setpriv", "util-linux"),
-    ("install", "coreutils"),
-    ("dpkg-query", "dpkg"),
-    ("/usr/bin/python3", "python3"),
-];
+/// The project's list: lines with a program, or the path of a file, and the Debian packages that bring it.
+const PACKAGES: &str = include_str!("../../../../xtask/packages.txt");
 
 /// The Debian packages that have it.
 pub(crate) fn package_of(name: &str) -> &'static str {
-    let package = PACKAGES.iter().find(|(program, _)| *program == name).map(|(_, package)| package);
-    package.unwrap_or_else(|| panic!("{name}: add it to PACKAGES"))
+    let entries = PACKAGES.lines().filter_map(|line| line.split_once(' '));
+    let mut found =
+        entries.filter(|(need, _)| *need == name || need.starts_with('/') && need.ends_with(&format!("/{name}")));
+    found.next().unwrap_or_else(|| panic!("{name}: add it to xtask/packages.txt")).1
 }
 
 /// The program, or the end of the test with the line that installs what is missing.

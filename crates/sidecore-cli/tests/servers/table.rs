@@ -169,3 +169,53 @@ fn node_does_as_the_page_says() {
 fn python_does_as_the_page_says() {
     prove("Python");
 }
+
+#[test]
+fn bind_does_as_the_page_says() {
+    prove("BIND");
+}
+
+#[test]
+fn mosquitto_does_as_the_page_says() {
+    prove("mosquitto");
+}
+
+#[test]
+fn memcached_does_as_the_page_says() {
+    prove("memcached");
+}
+
+#[test]
+fn mariadb_does_as_the_page_says() {
+    prove("MariaDB");
+}
+
+#[test]
+fn uwsgi_does_as_the_page_says() {
+    prove("uWSGI");
+}
+
+#[test]
+fn freeradius_does_as_the_page_says() {
+    prove("FreeRADIUS");
+}
+
+#[test]
+fn vsftpd_does_as_the_page_says() {
+    prove("vsftpd");
+}
+
+#[test]
+fn perl_does_as_the_page_says() {
+    prove("Perl");
+}
+
+#[test]
+fn php_does_as_the_page_says() {
+    prove("PHP");
+}
+
+#[test]
+fn puma_does_as_the_page_says() {
+    prove("Puma");
+}

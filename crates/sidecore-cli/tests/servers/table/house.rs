@@ -148,7 +148,7 @@ impl<'a> House<'a> {
         }
         self.write_files(free_port(), &self.lines(HASTY_MS, None));
         for first in self.program.first {
-            run(&mut self.command(first, 0)).expect(first[0]);
+            run(&mut self.command(first, 0, &[])).expect(first[0]);
         }
     }
 
@@ -197,7 +197,7 @@ impl<'a> House<'a> {
         }
     }
 
-    fn command(&self, words: &[&str], port: u16) -> Command {
+    fn command(&self, words: &[&str], port: u16, lines: &[String]) -> Command {
         let mut command = if self.program.as_user {
             let user = self.program.user;
             let mut command = program("setpriv");
@@ -207,7 +207,14 @@ impl<'a> House<'a> {
         } else {
             program(words[0])
         };
-        command.args(words[1..].iter().map(|word| self.filled(word, port, "")));
+        for word in &words[1..] {
+            if *word == "@lines@" {
+                let lines = lines.iter().filter(|line| !is_environment(line));
+                command.args(lines.flat_map(|line| line.split(' ')));
+            } else {
+                command.arg(self.filled(word, port, ""));
+            }
+        }
         command.current_dir(self.directory.path());
         command
     }
@@ -216,7 +223,7 @@ impl<'a> House<'a> {
     fn start(&self, lines: &[String]) -> Running {
         let port = free_port();
         self.write_files(port, lines);
-        let mut command = self.command(self.program.command, port);
+        let mut command = self.command(self.program.command, port, lines);
         for line in lines.iter().filter(|line| is_environment(line)) {
             let (name, value) = line.split_once('=').unwrap();
             command.env(name, value);

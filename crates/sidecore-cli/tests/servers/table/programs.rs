@@ -1,6 +1,7 @@
 //! The programs of the table: their files without the lines of the page, and how each is started and asked.
 
-/// A program. In its files and its command `@directory@`, `@port@`, `@user@` and `@lines@` stand for what a test makes.
+/// A program. In its files and its command `@directory@`, `@port@`, `@user@` and `@lines@` stand for values that a test makes. In a
+/// command the lines are words.
 #[derive(Clone, Copy)]
 pub(crate) struct Program {
     pub(super) name: &'static str,
@@ -22,7 +23,7 @@ pub(crate) struct Program {
 const SIMPLE: Program =
     Program { name: "", user: "www-data", files: &[], first: &[], command: &[], as_user: false, asked: &[], log: None };
 
-pub(crate) const PROGRAMS: [Program; 11] = [
+pub(crate) const PROGRAMS: [Program; 21] = [
     Program {
         name: "nginx",
         files: &[("nginx.conf", include_str!("nginx.conf"))],
@@ -104,6 +105,81 @@ pub(crate) const PROGRAMS: [Program; 11] = [
         name: "Python",
         files: &[("server.py", include_str!("server.py"))],
         command: &["/usr/bin/python3", "@directory@/server.py"],
+        as_user: true,
+        ..SIMPLE
+    },
+    Program {
+        name: "BIND",
+        user: "bind",
+        files: &[("named.conf", include_str!("named.conf"))],
+        command: &["named", "-4", "-g", "-n", "1", "-c", "@directory@/named.conf"],
+        as_user: true,
+        ..SIMPLE
+    },
+    Program {
+        name: "mosquitto",
+        user: "mosquitto",
+        files: &[("mosquitto.conf", include_str!("mosquitto.conf"))],
+        command: &["mosquitto", "-c", "@directory@/mosquitto.conf"],
+        as_user: true,
+        ..SIMPLE
+    },
+    Program {
+        name: "memcached",
+        user: "memcache",
+        command: &["memcached", "-l", "127.0.0.1", "-p", "@port@", "-Z", "@lines@"],
+        as_user: true,
+        ..SIMPLE
+    },
+    Program {
+        name: "MariaDB",
+        user: "mysql",
+        files: &[("my.cnf", include_str!("my.cnf"))],
+        first: &[&["install", "-d", "@directory@/data"]],
+        command: &["mariadbd", "--defaults-file=@directory@/my.cnf"],
+        as_user: true,
+        asked: &["-starttls", "mysql"],
+        ..SIMPLE
+    },
+    Program {
+        name: "uWSGI",
+        files: &[("uwsgi.ini", include_str!("uwsgi.ini"))],
+        command: &["uwsgi-core", "--ini", "@directory@/uwsgi.ini"],
+        ..SIMPLE
+    },
+    Program {
+        name: "FreeRADIUS",
+        user: "freerad",
+        files: &[("radiusd.conf", include_str!("radiusd.conf"))],
+        command: &["freeradius", "-f", "-l", "stdout", "-d", "@directory@", "-n", "radiusd"],
+        as_user: true,
+        ..SIMPLE
+    },
+    Program {
+        name: "vsftpd",
+        user: "nobody",
+        files: &[("vsftpd.conf", include_str!("vsftpd.conf"))],
+        command: &["vsftpd", "@directory@/vsftpd.conf"],
+        ..SIMPLE
+    },
+    Program {
+        name: "Perl",
+        files: &[("server.pl", include_str!("server.pl"))],
+        command: &["perl", "@directory@/server.pl"],
+        as_user: true,
+        ..SIMPLE
+    },
+    Program {
+        name: "PHP",
+        files: &[("server.php", include_str!("server.php"))],
+        command: &["php", "@directory@/server.php"],
+        as_user: true,
+        ..SIMPLE
+    },
+    Program {
+        name: "Puma",
+        files: &[("puma.rb", include_str!("puma.rb"))],
+        command: &["puma", "-C", "@directory@/puma.rb"],
         as_user: true,
         ..SIMPLE
     },
