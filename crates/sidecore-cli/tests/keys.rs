@@ -206,7 +206,7 @@ fn the_file_for_a_server_names_the_key() {
     let service = home.serve();
     service.done(&["keys", "generate", "www", "--kind", "p-256"]);
     let pem = service.done(&["keys", "pem", "www"]);
-    let uri = sidecore::keys::uri::Uri::from_pem(&pem).unwrap();
+    let uri = sidecore::keys::uri::Uri::from_pem(pem.as_bytes()).unwrap();
     assert_eq!(uri.to_string(), "sidecore:www");
     assert!(uri.public().is_some_and(|public| public.len() == 91), "a P-256 key's SubjectPublicKeyInfo");
     assert!(service.refused(&["keys", "pem", "wwww"]).contains("no key \"wwww\""));

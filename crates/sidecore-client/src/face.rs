@@ -30,6 +30,6 @@ pub mod digest;
 pub mod failure;
 pub mod key;
 pub mod lanes;
+pub mod notice;
 pub mod pause;
-pub mod pem;
 pub mod sign;

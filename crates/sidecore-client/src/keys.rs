@@ -3,6 +3,7 @@
 //! A session on a stored key is opened with [`crate::spec::KeyMaterial::Stored`]. No message and no request
 //! returns a private key.
 
+pub mod pem;
 pub mod uri;
 
 use crate::spec::{Scheme, Secret};

@@ -7,7 +7,8 @@ use nix::unistd::{User, getgrouplist};
 use rustix::process::geteuid;
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use sidecore::client::{Admin, Options};
-use sidecore::keys::uri::{PEM_LABEL, Uri};
+use sidecore::keys::pem::first_block;
+use sidecore::keys::uri::Uri;
 use sidecore::keys::{KeyInfo, Kind, read_public_key};
 use std::ffi::CString;
 use std::fmt::Write;
@@ -43,8 +44,9 @@ fn try_all(socket: &Path, trial: &Trial, told: &mut String) -> Option<()> {
         step.ok()
     };
     let file = trial.file.as_path();
-    let text = fs::read_to_string(file).map_err(|error| cannot_read(file, &error));
-    let uri = text.as_ref().map_err(String::clone).and_then(|text| uri_of(text));
+    let text = fs::read(file).map_err(|error| cannot_read(file, &error));
+    let uri = text.as_ref().map_err(String::clone);
+    let uri = uri.and_then(|text| Uri::from_pem(text).map_err(|error| error.to_string()));
     tell("file", uri.as_ref().map(|uri| format!("it names the key {:?}", uri.name())).map_err(String::clone))?;
     let (text, uri) = (text.ok()?, uri.ok()?);
     let service = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() });
@@ -88,15 +90,6 @@ fn cannot_read(file: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}: name a file of `sidecore keys pem` that this user may read", file.display())
 }
 
-/// The URI of a file in which other blocks may stand as well.
-fn uri_of(text: &str) -> Result<Uri, String> {
-    let (begin, end) = (format!("-----BEGIN {PEM_LABEL}-----"), format!("-----END {PEM_LABEL}-----"));
-    let block = text.find(&begin).and_then(|from| Some(&text[from..from + text[from..].find(&end)? + end.len()]));
-    let block =
-        block.ok_or("no key of the service is named in it: write it with `sidecore keys pem NAME --output FILE`")?;
-    Uri::from_pem(&format!("{block}\n")).map_err(|error| error.to_string())
-}
-
 /// Whether the file is of the key that the service has.
 fn same_public(uri: &Uri, info: &KeyInfo, file: &Path) -> Step {
     match uri.public() {
@@ -111,14 +104,13 @@ fn same_public(uri: &Uri, info: &KeyInfo, file: &Path) -> Step {
 }
 
 /// The public part of the certificate that was named, or of one in the file. `None`: there is none.
-fn certificate_of(trial: &Trial, text: &str) -> Option<Result<Vec<u8>, String>> {
+fn certificate_of(trial: &Trial, text: &[u8]) -> Option<Result<Vec<u8>, String>> {
     let read = |bytes: &[u8]| read_public_key(bytes).map_err(str::to_owned);
     if let Some(file) = &trial.certificate {
         let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()));
         return Some(bytes.and_then(|bytes| read(&bytes)));
     }
-    let from = text.find("-----BEGIN CERTIFICATE-----")?;
-    Some(read(&text.as_bytes()[from..]))
+    first_block(text, |label| label == b"CERTIFICATE").map(|certificate| read(&certificate))
 }
 
 fn belongs(public: &[u8], info: &KeyInfo) -> Step {

@@ -1,6 +1,7 @@
 //! What can go wrong for a client, each with what to do.
 
 use crate::control::{Refused, Reply};
+use rustix::io::Errno;
 use sidecore_core::session::Refusal;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -19,11 +20,26 @@ pub enum ConnectError {
     NoService(PathBuf, io::Error),
     /// This user may not connect to the socket, or may not see where it is.
     #[error(
-        "no permission for the service's socket {}: become a member of the group that has it, or see socket_mode in the service's \
-         configuration",
+        "no permission for the service's socket {}: become a member of the group that has it (in a unit: SupplementaryGroups=, with DynamicUser= as \
+         well), or see socket_mode in the service's configuration",
         .0.display()
     )]
     NoPermission(PathBuf),
+    /// The way to the socket ends where this program's root does, before the directory that is missing.
+    #[error(
+        "{socket} is not in this program's sight: its root directory has no {missing}, as in a chroot, a container or a unit with a \
+         root of its own; show it the socket's directory there (`mount --bind`, a volume, BindPaths= in the unit), or name the \
+         right socket",
+        socket = .0.display(), missing = .1.display()
+    )]
+    OutOfSight(PathBuf, PathBuf),
+    /// This program gets no Unix sockets, or may not connect them.
+    #[error(
+        "this program may not open the service's socket {socket}: {1}; add AF_UNIX to RestrictAddressFamilies= in its unit, or allow \
+         socket and connect in its filter of system calls or its security module",
+        socket = .0.display()
+    )]
+    NoSockets(PathBuf, io::Error),
     /// Somebody listens at the socket whose service is not trusted. Nothing was said to it.
     #[error(
         "the service at {} is that of user {user}, who is neither root, nor this program's user, nor named as the service's: if \
@@ -108,8 +124,15 @@ impl ConnectError {
     pub(super) fn from_io(socket: &Path, patience: Duration, error: io::Error) -> Self {
         use io::ErrorKind as Kind;
         match error.kind() {
+            Kind::Unsupported => Self::NoSockets(socket.to_owned(), error),
+            Kind::PermissionDenied if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
+                Self::NoSockets(socket.to_owned(), error)
+            }
             Kind::ConnectionRefused => Self::NoService(socket.to_owned(), refused(socket, error)),
-            Kind::NotFound | Kind::NotADirectory | Kind::InvalidFilename => Self::NoService(socket.to_owned(), error),
+            Kind::NotFound | Kind::NotADirectory | Kind::InvalidFilename => match hidden(socket) {
+                Some(missing) => Self::OutOfSight(socket.to_owned(), missing),
+                None => Self::NoService(socket.to_owned(), error),
+            },
             Kind::PermissionDenied => Self::NoPermission(socket.to_owned()),
             Kind::TimedOut => Self::NoAnswer(socket.to_owned(), patience),
             _ => Self::System(error),
@@ -138,6 +161,15 @@ pub(crate) fn refused(socket: &Path, error: io::Error) -> io::Error {
         Ok(found) if !found.file_type().is_socket() => io::Error::new(error.kind(), "it is no socket"),
         _ => error,
     }
+}
+
+/// The part of the path that is missing, if that is because this program has another root than the service: then not even
+/// the directory at the top is there, or the kernel's own files.
+fn hidden(socket: &Path) -> Option<PathBuf> {
+    let missing =
+        socket.parent()?.ancestors().filter(|part| !part.exists()).last().filter(|part| part.is_absolute())?;
+    let elsewhere = missing.parent() == Some(Path::new("/")) || !Path::new("/proc/self").exists();
+    elsewhere.then(|| missing.to_owned())
 }
 
 fn silent(patience: Duration) -> String {

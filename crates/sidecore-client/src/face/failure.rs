@@ -36,11 +36,13 @@ pub enum Reason {
     Limit = 11,
     /// The service did not answer in time.
     Late = 12,
+    /// This program cannot reach the service's socket, wherever the service is.
+    Hidden = 13,
 }
 
 impl Reason {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Service,
         Self::Key,
         Self::Unsupported,
@@ -53,6 +55,7 @@ impl Reason {
         Self::Replaced,
         Self::Limit,
         Self::Late,
+        Self::Hidden,
     ];
 
     /// One line for people. Many programs show it alone, without the details: it says what to do as well.
@@ -72,6 +75,9 @@ impl Reason {
             Self::Replaced => c"the key in the sidecore service was replaced: reload or restart this program",
             Self::Limit => {
                 c"a limit of the sidecore service is reached: see its log, and [limits] in its configuration"
+            }
+            Self::Hidden => {
+                c"this program cannot see the sidecore service's socket: look for a chroot, RestrictAddressFamilies= or a container"
             }
             Self::Late => c"the sidecore service did not answer in time: see sidecore top, or raise timeout_ms",
         }
@@ -131,6 +137,7 @@ impl From<ConnectError> for Failure {
         use io::ErrorKind as Kind;
         match &error {
             ConnectError::NoService(..) => Self::new(Reason::Absent, error.to_string()),
+            ConnectError::OutOfSight(..) | ConnectError::NoSockets(..) => Self::new(Reason::Hidden, error.to_string()),
             ConnectError::NoPermission(_) => Self::new(Reason::NotAllowed, error.to_string()),
             ConnectError::Refused(refused) | ConnectError::TooLarge(refused) => {
                 Self { text: error.to_string(), ..Self::refused(Reason::Service, refused) }

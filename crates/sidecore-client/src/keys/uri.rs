@@ -5,6 +5,7 @@
 //! service. The file is no secret: it names a key and gives nothing of its private part. Reading is total: any bytes are
 //! a URI or an error in words.
 
+use super::pem::first_block;
 use super::{NameError, check_name};
 use der::asn1::{AnyRef, Utf8StringRef};
 use der::pem::{self, LineEnding};
@@ -113,16 +114,17 @@ impl Uri {
         pem::encode_string(PEM_LABEL, LineEnding::LF, &self.to_der()).expect("a short file")
     }
 
-    /// Reads the file.
+    /// Reads the file, in which other blocks may stand as well.
     ///
     /// # Errors
-    /// No PEM, another label, or as for [`Uri::from_der`].
-    pub fn from_pem(pem: &str) -> Result<Self, NameError> {
-        let (label, der) = pem::decode_vec(pem.as_bytes()).map_err(|error| unreadable(error.into()))?;
-        if label != PEM_LABEL {
-            let label: String = label.chars().take(80).collect();
-            return Err(NameError(format!("a file with the label {label:?}: that of a key's URI is {PEM_LABEL:?}")));
-        }
+    /// None of our label, or as for [`Uri::from_der`].
+    pub fn from_pem(file: &[u8]) -> Result<Self, NameError> {
+        let block = first_block(file, |label| label == PEM_LABEL.as_bytes()).ok_or_else(|| {
+            NameError(
+                "no key of the service is named in it: write it with `sidecore keys pem NAME --output FILE`".into(),
+            )
+        })?;
+        let (_, der) = pem::decode_vec(&block).map_err(|error| unreadable(error.into()))?;
         Self::from_der(&der)
     }
 
@@ -205,14 +207,14 @@ mod tests {
         tail.push(0);
         assert!(Uri::from_der(&tail).is_err());
         let label = Uri::new("a").unwrap().to_pem().replace("SIDECORE KEY URI", "PRIVATE KEY");
-        assert!(Uri::from_pem(&label).is_err());
+        assert!(Uri::from_pem(label.as_bytes()).is_err());
     }
 
     #[test]
     fn the_longest_name_has_its_file() {
         let uri = Uri::new(&"x".repeat(MAX_NAME)).unwrap();
         assert_eq!(Uri::from_der(&uri.to_der()), Ok(uri.clone()));
-        assert_eq!(Uri::from_pem(&uri.to_pem()), Ok(uri));
+        assert_eq!(Uri::from_pem(uri.to_pem().as_bytes()), Ok(uri));
     }
 
     #[test]
@@ -226,7 +228,7 @@ mod tests {
         der.extend(b"sidecore:www");
         der.extend(&public);
         assert_eq!(uri.to_der(), der);
-        for read in [Uri::from_der(&der).unwrap(), Uri::from_pem(&uri.to_pem()).unwrap()] {
+        for read in [Uri::from_der(&der).unwrap(), Uri::from_pem(uri.to_pem().as_bytes()).unwrap()] {
             assert_eq!(read.public(), Some(&*public));
             assert_eq!(read, uri);
         }
@@ -240,13 +242,13 @@ mod tests {
             prop_assert_eq!(uri.name(), &name);
             prop_assert_eq!(&Uri::parse(&uri.to_string()).unwrap(), &uri);
             prop_assert_eq!(&Uri::from_der(&uri.to_der()).unwrap(), &uri);
-            prop_assert_eq!(&Uri::from_pem(&uri.to_pem()).unwrap(), &uri);
+            prop_assert_eq!(&Uri::from_pem(uri.to_pem().as_bytes()).unwrap(), &uri);
         }
 
         #[test]
         fn any_bytes_are_a_uri_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in ".{0,100}") {
             let _ = Uri::from_der(&bytes);
-            let _ = Uri::from_pem(&text);
+            let _ = Uri::from_pem(text.as_bytes());
             let _ = Uri::parse(&text);
         }
 

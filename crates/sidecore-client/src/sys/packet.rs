@@ -1,7 +1,7 @@
 //! Unix sockets that carry whole messages, with file descriptors when needed.
 
 use super::clock;
-use super::own::above_standard;
+use super::own::{above_standard, out_of_the_way};
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -23,9 +23,25 @@ pub const MAX_FDS: usize = 4;
 /// A new socket.
 ///
 /// # Errors
-/// No descriptor is left.
+/// No descriptor is left; `Unsupported`: this program gets no such sockets.
 pub fn socket() -> io::Result<OwnedFd> {
-    Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(|error| match error {
+        Errno::AFNOSUPPORT | Errno::PERM | Errno::ACCESS | Errno::NOSYS => {
+            io::Error::new(io::ErrorKind::Unsupported, io::Error::from(error))
+        }
+        other => other.into(),
+    })
+}
+
+/// Sends one datagram to the socket at `path`, if that takes no time, by a descriptor that is gone again afterwards.
+///
+/// # Errors
+/// Nobody reads there, or not now.
+pub fn send_datagram(path: &Path, message: &[u8]) -> io::Result<()> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = out_of_the_way(socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    send(&socket, message, &[])
 }
 
 /// A connection to the service at `path`, which never blocks afterwards.

@@ -13,7 +13,7 @@ use super::{OfFamily, free, guard};
 use sidecore_client::face::ask::find;
 use sidecore_client::face::failure::{Failure, Reason};
 use sidecore_client::face::key::{Key, Private, Public};
-use sidecore_client::face::pem::{looks_like_uri, read_block};
+use sidecore_client::keys::pem::{looks_like_uri, read_block};
 use sidecore_client::keys::uri::{PEM_LABEL, Uri};
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;

@@ -1,5 +1,6 @@
 //! Private keys in the files that other programs write, told by content: PEM, DER, PKCS#12.
 
+use super::pem::{all_blocks, first_block};
 use super::{Kind, read_public_key};
 use crate::ffi::pkey::PKey;
 use crate::ffi::{keyfile, pkey};
@@ -41,12 +42,13 @@ fn is_pem(file: &[u8]) -> bool {
 }
 
 fn from_pem(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, &'static str> {
-    match keyfile::pem(file, passphrase) {
+    match keyfile::pem(&all_blocks(file), passphrase) {
         (Some(key), _) => Ok(key),
         (None, true) if passphrase.is_none() => Err(NEEDS_PASSPHRASE),
         (None, true) => Err(WRONG_PASSPHRASE),
         (None, false) => {
-            let (_, body) = der::pem::decode_vec(file).map_err(|_| NO_KEY)?;
+            let block = first_block(file, |_| true).ok_or(NO_KEY)?;
+            let (_, body) = der::pem::decode_vec(&block).map_err(|_| NO_KEY)?;
             ml_kem_with_both(&Zeroizing::new(body)).ok_or(if read_public_key(file).is_ok() {
                 NOT_PRIVATE
             } else {

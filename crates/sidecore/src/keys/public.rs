@@ -1,5 +1,6 @@
 //! Public keys in the files that other programs write, and in certificates: PEM or DER, told by content.
 
+use super::pem::first_block;
 use crate::ffi::pkey::PKey;
 use der::asn1::AnyRef;
 use der::{Decode, Encode, Header, SliceReader, Tag, TagNumber, Tagged};
@@ -14,22 +15,16 @@ const PRIVATE: &str = "there is a private key in it, which is not to be here: gi
 /// # Errors
 /// There is none, or a private key is in it: in words.
 pub fn read_public_key(file: &[u8]) -> Result<Vec<u8>, &'static str> {
-    let body = match first_block(file) {
-        Some(block) if block.contains("PRIVATE KEY") => return Err(PRIVATE),
-        Some(block) => der::pem::decode_vec(block.as_bytes()).map_err(|_| NO_KEY)?.1,
+    let body = match first_block(file, |_| true) {
+        Some(block) if block.split(|byte| *byte == b'\n').any(|line| line.ends_with(b"PRIVATE KEY-----")) => {
+            return Err(PRIVATE);
+        }
+        Some(block) => der::pem::decode_vec(&block).map_err(|_| NO_KEY)?.1,
         None => file.to_vec(),
     };
-    let spki = if PKey::public(&body).is_some() { body } else { of_certificate(&body).ok_or(NO_KEY)? };
-    PKey::public(&spki).map(|_| spki).ok_or(NO_KEY)
-}
-
-/// The first PEM block of a text, whatever stands around it.
-fn first_block(file: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(file).ok()?;
-    let begin = text.find("-----BEGIN ")?;
-    let end = begin + text[begin..].find("-----END ")?;
-    let line = text[end..].find('\n').map_or(text.len(), |len| end + len + 1);
-    Some(&text[begin..line])
+    // Written anew: a point may be compressed, and parameters may be left out.
+    let key = PKey::public(&body).or_else(|| PKey::public(&of_certificate(&body)?));
+    key.and_then(|key| key.to_spki()).ok_or(NO_KEY)
 }
 
 /// RFC 5280: what is signed begins with version, serial number, algorithm, issuer, validity and subject.

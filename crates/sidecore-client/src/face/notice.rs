@@ -1,0 +1,93 @@
+//! What the system's log is told of failures: many programs log that an operation failed, and not why.
+//!
+//! One datagram to `/dev/log` for each, by a descriptor of the moment. The C library's `syslog` has state that is the
+//! program's, and so is not used. Where nobody reads at once, nothing is told.
+
+use super::failure::{Failure, Reason};
+use super::key::{Key, Private};
+use crate::sys::clock;
+use crate::sys::packet::send_datagram;
+use crate::sys::process::PerProcess;
+use rustix::process::{geteuid, getpid};
+use sidecore_core::policy::rate::{Pace, RateLimit};
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+
+/// Where the system's log is written to.
+const LOG: &str = "/dev/log";
+/// `LOG_DAEMON | LOG_ERR`.
+const PRIORITY: u8 = 3 << 3 | 3;
+/// Of one reason, in one process: once a minute.
+const PACE: Pace = Pace { burst: 1, every: 60_000_000_000, origins: Reason::ALL.len() };
+/// Longest message, bytes: every log takes so many.
+const MAX_MESSAGE: usize = 1000;
+
+static LIMIT: PerProcess<Mutex<RateLimit<Reason>>> = PerProcess::new();
+static PROGRAM: OnceLock<String> = OnceLock::new();
+
+/// Learns the program's name, while it may still look at itself.
+pub fn begin() {
+    PROGRAM.get_or_init(|| {
+        let file = std::env::current_exe().ok();
+        let name = file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        name.unwrap_or_else(|| "a program".to_owned())
+    });
+}
+
+/// Tells the log, unless it was told the same within a minute. Failures that are the program's own affair are left to it.
+pub fn tell(failure: &Failure, key: Option<&Key>) {
+    if matches!(failure.reason, Reason::Unsupported | Reason::Input | Reason::Private) {
+        return;
+    }
+    let Ok(limit) = LIMIT.get(|| Ok(Mutex::new(RateLimit::new(PACE))), |_| ()) else { return };
+    // Another thread tells of something: this one does not wait for it.
+    let told = limit.try_lock().ok().and_then(|mut limit| limit.tell(clock::now(), failure.reason));
+    if let Some(quiet) = told {
+        let _ = send_datagram(Path::new(LOG), message(failure, key, quiet).as_bytes());
+    }
+}
+
+fn message(failure: &Failure, key: Option<&Key>, quiet: u64) -> String {
+    let program = PROGRAM.get().map_or("a program", String::as_str);
+    let (process, user) = (getpid().as_raw_nonzero(), geteuid().as_raw());
+    let mut text = format!("<{PRIORITY}>sidecore[{process}]: ");
+    let mut told = format!("{program}, user {user}");
+    if let Some(Key { private: Private::Stored(name), .. }) = key {
+        let _ = write!(told, ", key {name}");
+    }
+    if quiet > 0 {
+        let _ = write!(told, ", {quiet} more since the last time");
+    }
+    let _ = write!(told, ": {failure}");
+    for letter in told.chars() {
+        // Names and reasons come from others: no line of theirs may look like one of the log's.
+        if letter.is_ascii_graphic() || letter == ' ' {
+            text.push(letter);
+        } else {
+            text.extend(letter.escape_default());
+        }
+        if text.len() >= MAX_MESSAGE {
+            break;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::face::key::Public;
+
+    #[test]
+    fn a_message_is_one_line_of_bounded_length_whatever_the_names_are() {
+        let key = Key::new(Public::Rsa { n: vec![1], e: vec![3] }, Private::Stored("www".to_owned()));
+        let failure = Failure::new(Reason::Absent, "evil\n<0>kernel: \u{202e}\x1b[2J\0");
+        let line = message(&failure, Some(&key), 7);
+        let start = format!("<27>sidecore[{}]: a program, user ", std::process::id());
+        assert!(line.starts_with(&start) && line.contains(", key www, 7 more since the last time: "), "{line}");
+        assert!(line.ends_with(r"evil\n<0>kernel: \u{202e}\u{1b}[2J\u{0}"), "{line}");
+        let long = message(&Failure::new(Reason::Absent, "\n".repeat(5000)), None, 0);
+        assert!(long.len() < MAX_MESSAGE + 16 && long.is_ascii(), "{long}");
+    }
+}
