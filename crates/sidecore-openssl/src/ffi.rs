@@ -5,8 +5,10 @@ mod agree;
 mod asym_cipher;
 mod context;
 mod decoder;
+mod encoder;
 mod generate;
 mod import;
+mod key_settings;
 mod keymgmt;
 mod legacy;
 mod libcrypto;
@@ -28,6 +30,7 @@ use decoder::FromDer;
 use keymgmt::Keys;
 use sidecore_client::face::aside::guard;
 use sidecore_client::face::key::{Family, Raw};
+use signature::{EcdsaSha256, EcdsaSha384, EcdsaSha512, RsaSha256, RsaSha384, RsaSha512, Signatures};
 use std::ffi::{CStr, c_int};
 
 /// A type of keys, which has functions of its own.
@@ -64,6 +67,12 @@ const ED25519: &CStr = c"ED25519:1.3.101.112";
 const X25519: &CStr = c"X25519:1.3.101.110";
 const ML_KEM_768: &CStr = c"ML-KEM-768:MLKEM768:id-alg-ml-kem-768:2.16.840.1.101.3.4.4.2";
 const ML_DSA_65: &CStr = c"ML-DSA-65:MLDSA65:id-ml-dsa-65:2.16.840.1.101.3.4.3.18";
+const RSA_SHA256: &CStr = c"RSA-SHA2-256:RSA-SHA256:sha256WithRSAEncryption:1.2.840.113549.1.1.11";
+const RSA_SHA384: &CStr = c"RSA-SHA2-384:RSA-SHA384:sha384WithRSAEncryption:1.2.840.113549.1.1.12";
+const RSA_SHA512: &CStr = c"RSA-SHA2-512:RSA-SHA512:sha512WithRSAEncryption:1.2.840.113549.1.1.13";
+const ECDSA_SHA256: &CStr = c"ECDSA-SHA2-256:ECDSA-SHA256:ecdsa-with-SHA256:1.2.840.10045.4.3.2";
+const ECDSA_SHA384: &CStr = c"ECDSA-SHA2-384:ECDSA-SHA384:ecdsa-with-SHA384:1.2.840.10045.4.3.3";
+const ECDSA_SHA512: &CStr = c"ECDSA-SHA2-512:ECDSA-SHA512:ecdsa-with-SHA512:1.2.840.10045.4.3.4";
 /// Keys of TLS's exchanges are made for one connection each: a program that prefers this provider for its own keys does
 /// not mean those. So these match no `provider=sidecore`; stored keys reach them all the same.
 const EXCHANGE: &CStr = c"sidecore.exchange=yes";
@@ -84,11 +93,17 @@ static KEYEXCH: [Algorithm; 2] =
 static KEM: [Algorithm; 2] =
     [Algorithm::new(ML_KEM_768, EXCHANGE, &agree::ENCAPSULATION, c"ML-KEM-768 by sidecore"), Algorithm::END];
 
-static SIGNATURE: [Algorithm; 5] = [
-    Algorithm::new(RSA, OURS, &signature::FUNCTIONS, c"RSA signatures by sidecore"),
-    Algorithm::new(c"ECDSA", OURS, &signature::FUNCTIONS, c"ECDSA by sidecore"),
-    Algorithm::new(ED25519, OURS, &signature::MESSAGE_FUNCTIONS, c"Ed25519 by sidecore"),
-    Algorithm::new(ML_DSA_65, OURS, &signature::MESSAGE_FUNCTIONS, c"ML-DSA-65 by sidecore"),
+static SIGNATURE: [Algorithm; 11] = [
+    Algorithm::new(RSA, OURS, Signatures::<signature::Rsa>::OVER_DIGESTS, c"RSA signatures by sidecore"),
+    Algorithm::new(c"ECDSA", OURS, Signatures::<signature::Ecdsa>::OVER_DIGESTS, c"ECDSA by sidecore"),
+    Algorithm::new(ED25519, OURS, Signatures::<signature::Ed25519>::WITHOUT_DIGEST, c"Ed25519 by sidecore"),
+    Algorithm::new(ML_DSA_65, OURS, Signatures::<signature::MlDsa65>::WITHOUT_DIGEST, c"ML-DSA-65 by sidecore"),
+    Algorithm::new(RSA_SHA256, OURS, Signatures::<RsaSha256>::OVER_MESSAGES, c"RSA with SHA-256 by sidecore"),
+    Algorithm::new(RSA_SHA384, OURS, Signatures::<RsaSha384>::OVER_MESSAGES, c"RSA with SHA-384 by sidecore"),
+    Algorithm::new(RSA_SHA512, OURS, Signatures::<RsaSha512>::OVER_MESSAGES, c"RSA with SHA-512 by sidecore"),
+    Algorithm::new(ECDSA_SHA256, OURS, Signatures::<EcdsaSha256>::OVER_MESSAGES, c"ECDSA with SHA-256 by sidecore"),
+    Algorithm::new(ECDSA_SHA384, OURS, Signatures::<EcdsaSha384>::OVER_MESSAGES, c"ECDSA with SHA-384 by sidecore"),
+    Algorithm::new(ECDSA_SHA512, OURS, Signatures::<EcdsaSha512>::OVER_MESSAGES, c"ECDSA with SHA-512 by sidecore"),
     Algorithm::END,
 ];
 
@@ -109,6 +124,22 @@ static DECODER: [Algorithm; 8] = [
     Algorithm::END,
 ];
 
+static ENCODER: [Algorithm; 13] = [
+    Algorithm::new(RSA, encoder::TO_TEXT, &encoder::TEXT_FUNCTIONS, c"RSA keys of sidecore"),
+    Algorithm::new(EC, encoder::TO_TEXT, &encoder::TEXT_FUNCTIONS, c"EC keys of sidecore"),
+    Algorithm::new(ED25519, encoder::TO_TEXT, &encoder::TEXT_FUNCTIONS, c"Ed25519 keys of sidecore"),
+    Algorithm::new(ML_DSA_65, encoder::TO_TEXT, &encoder::TEXT_FUNCTIONS, c"ML-DSA-65 keys of sidecore"),
+    Algorithm::new(X25519, encoder::TO_TEXT, &encoder::TEXT_FUNCTIONS, c"X25519 keys of sidecore"),
+    Algorithm::new(ML_KEM_768, encoder::TO_TEXT, &encoder::TEXT_FUNCTIONS, c"ML-KEM-768 keys of sidecore"),
+    Algorithm::new(RSA, encoder::TO_PEM, &encoder::PEM_FUNCTIONS, c"RSA keys of sidecore"),
+    Algorithm::new(EC, encoder::TO_PEM, &encoder::PEM_FUNCTIONS, c"EC keys of sidecore"),
+    Algorithm::new(ED25519, encoder::TO_PEM, &encoder::PEM_FUNCTIONS, c"Ed25519 keys of sidecore"),
+    Algorithm::new(ML_DSA_65, encoder::TO_PEM, &encoder::PEM_FUNCTIONS, c"ML-DSA-65 keys of sidecore"),
+    Algorithm::new(X25519, encoder::TO_PEM, &encoder::PEM_FUNCTIONS, c"X25519 keys of sidecore"),
+    Algorithm::new(ML_KEM_768, encoder::TO_PEM, &encoder::PEM_FUNCTIONS, c"ML-KEM-768 keys of sidecore"),
+    Algorithm::END,
+];
+
 /// What is offered, by operation.
 fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
     match number {
@@ -118,6 +149,7 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
         operation::SIGNATURE => Some(&SIGNATURE),
         operation::ASYM_CIPHER => Some(&ASYM_CIPHER),
         operation::STORE => Some(&STORE),
+        operation::ENCODER => Some(&ENCODER),
         operation::DECODER => Some(&DECODER),
         _ => None,
     }

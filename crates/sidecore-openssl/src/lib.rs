@@ -8,3 +8,4 @@ pub mod ffi;
 mod generate;
 mod hasher;
 mod jobs;
+mod text;

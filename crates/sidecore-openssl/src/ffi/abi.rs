@@ -89,6 +89,7 @@ pub(crate) mod core {
     pub(crate) const CRYPTO_ZALLOC: c_int = 21;
     pub(crate) const CRYPTO_CLEAR_FREE: c_int = 23;
     pub(crate) const BIO_READ_EX: c_int = 42;
+    pub(crate) const BIO_WRITE_EX: c_int = 43;
     pub(crate) const BIO_GETS: c_int = 49;
 }
 
@@ -140,6 +141,8 @@ functions! {
         free = 10: fn(Option<Object>);
         get_params<K> = 11: fn(Option<&K>, Questions<'_>) -> c_int;
         gettable_params = 12: fn(*mut c_void) -> *const Param;
+        set_params<K> = 13: fn(Option<&K>, Params<'_>) -> c_int;
+        settable_params = 14: fn(*mut c_void) -> *const Param;
         query_operation_name = 20: fn(c_int) -> *const c_char;
         has<K> = 21: fn(Option<&K>, c_int) -> c_int;
         validate<K> = 22: fn(Option<&K>, c_int, c_int) -> c_int;
@@ -182,6 +185,13 @@ functions! {
         gettable_ctx_params = 19: fn(*mut c_void, *mut c_void) -> *const Param;
         set_ctx_params<C> = 20: fn(Option<&mut C>, Params<'_>) -> c_int;
         settable_ctx_params = 21: fn(*mut c_void, *mut c_void) -> *const Param;
+        query_key_types = 26: fn() -> *const *const c_char;
+        sign_message_init<C, K> = 27: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
+        sign_message_update<C> = 28: fn(Option<&mut C>, *const u8, usize) -> c_int;
+        sign_message_final<C> = 29: fn(Option<&mut C>, *mut u8, Option<&mut usize>, usize) -> c_int;
+        verify_message_init<C, K> = 30: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
+        verify_message_update<C> = 31: fn(Option<&mut C>, *const u8, usize) -> c_int;
+        verify_message_final<C> = 32: fn(Option<&mut C>) -> c_int;
     }
 
     /// Encryption to a public key.
@@ -217,6 +227,16 @@ functions! {
         export_object = 20: fn(*mut c_void, Option<&Option<Object>>, usize, Callback, *mut c_void) -> c_int;
     }
 
+    /// Encoders.
+    encoder {
+        newctx<P, C> = 1: fn(&P) -> Option<Box<C>>;
+        freectx<C> = 2: fn(Option<Box<C>>);
+        set_ctx_params<C> = 5: fn(Option<&mut C>, Params<'_>) -> c_int;
+        settable_ctx_params = 6: fn(*mut c_void) -> *const Param;
+        does_selection = 10: fn(*mut c_void, c_int) -> c_int;
+        encode<C, K> = 11: fn(&C, *mut Bio, Option<&K>, *const Param, c_int, PassphraseCallback, *mut c_void) -> c_int;
+    }
+
     /// Stores of objects, by URI. `L` reads one.
     store {
         open<P, L> = 1: fn(&P, *const c_char) -> Option<Box<L>>;
@@ -238,6 +258,7 @@ pub(crate) mod operation {
     pub(crate) const SIGNATURE: c_int = 12;
     pub(crate) const ASYM_CIPHER: c_int = 13;
     pub(crate) const KEM: c_int = 14;
+    pub(crate) const ENCODER: c_int = 20;
     pub(crate) const DECODER: c_int = 21;
     pub(crate) const STORE: c_int = 22;
 }

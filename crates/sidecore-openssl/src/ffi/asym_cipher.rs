@@ -4,7 +4,7 @@ use super::abi::{Dispatch, asym_cipher as entry};
 use super::context::{self, Output, Settable, dupctx, newctx, with};
 use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
 use super::object::{KeyObject, key_in};
-use super::params::{Answer, BYTES, BYTES_POINTER, Param, Params, Questions, TEXT, UNSIGNED, Value, params};
+use super::params::{Answer, BYTES, BYTES_POINTER, INTEGER, Param, Params, Questions, TEXT, UNSIGNED, Value, params};
 use super::{bytes, free};
 use sidecore_client::face::decrypt::{Padding, Settings};
 use sidecore_client::face::digest::Digest;
@@ -29,6 +29,7 @@ pub(super) static FUNCTIONS: [Dispatch; 10] = [
 impl Settable for Settings {
     const SETTABLE: &'static [Param] = params! {
         TEXT: c"digest", c"digest-props", c"pad-mode", c"mgf1-digest", c"mgf1-properties";
+        INTEGER: c"pad-mode";
         BYTES: c"oaep-label";
         UNSIGNED: c"tls-client-version", c"tls-negotiated-version";
     };
@@ -52,9 +53,16 @@ impl Settable for Settings {
         if let Some(label) = params.bytes(c"oaep-label") {
             self.label = label.to_vec();
         }
-        let version = |name| params.integer(name).map(|number| u16::try_from(number).unwrap_or(0));
-        self.client_version = version(c"tls-client-version").unwrap_or(self.client_version);
-        self.negotiated_version = version(c"tls-negotiated-version").unwrap_or(self.negotiated_version);
+        let version = |name, known: u16| match params.integer(name) {
+            Some(number) => u16::try_from(number).map_err(|_| Failure::input("a version of TLS has 16 bits")),
+            None => Ok(known),
+        };
+        self.client_version = version(c"tls-client-version", self.client_version)?;
+        self.negotiated_version = version(c"tls-negotiated-version", self.negotiated_version)?;
+        let properties = [c"digest-props", c"mgf1-properties"].map(|name| params.text(name).unwrap_or_default());
+        if properties != ["", ""] {
+            return Err(Failure::unsupported("digests with properties: leave them out"));
+        }
         Ok(true)
     }
 
@@ -93,7 +101,7 @@ fn padding(mode: Value<'_>) -> Result<Padding, Failure> {
 extern "C" fn decrypt_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
     with(context, c"decrypt", |context| {
         context.begin(key_in(key)?)?;
-        context.work.set(params)
+        context.set(params)
     })
 }
 

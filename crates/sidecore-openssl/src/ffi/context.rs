@@ -30,6 +30,15 @@ impl<W> Context<W> {
         self.key().map(|_| ())
     }
 
+    /// Sets what the parameters say, and refuses those that are not known here.
+    pub(super) fn set(&mut self, params: Params<'_>) -> Result<bool, Failure>
+    where
+        W: Settable,
+    {
+        params.all_in(self.work.settable())?;
+        self.work.set(params)
+    }
+
     /// The key that the operation was given.
     pub(super) fn key(&self) -> Result<&Arc<Key>, Failure> {
         self.key.as_ref().ok_or_else(|| Failure::new(Reason::Key, "no key: initialise the operation with one"))
@@ -42,6 +51,11 @@ pub(super) trait Settable: Sized {
     const SETTABLE: &'static [Param];
     /// What may be asked.
     const GETTABLE: &'static [Param];
+
+    /// What may be set in this context, if not in each.
+    fn settable(&self) -> &'static [Param] {
+        Self::SETTABLE
+    }
 
     /// Sets what the parameters say.
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure>;
@@ -59,7 +73,7 @@ pub(super) extern "C" fn dupctx<W: Clone>(context: Option<&Context<W>>) -> Optio
 }
 
 pub(super) extern "C" fn set_ctx_params<W: Settable>(context: Option<&mut Context<W>>, params: Params<'_>) -> c_int {
-    with(context, c"set parameters", |context| context.work.set(params))
+    with(context, c"set parameters", |context| context.set(params))
 }
 
 pub(super) extern "C" fn get_ctx_params<W: Settable>(
@@ -86,7 +100,7 @@ pub(super) fn with<W>(
     guard(0, || {
         let Some(context) = context else { return 0 };
         let done = work(context);
-        context.provider.tell(doing, done).map_or(0, c_int::from)
+        context.provider.tell_of(context.key.as_deref(), doing, done).map_or(0, c_int::from)
     })
 }
 

@@ -2,12 +2,12 @@
 
 use super::abi::select;
 use super::object::{KeyObject, Object, with_object};
-use super::params::{Param, Params, TEXT, UNSIGNED, params};
+use super::params::{BYTES, INTEGER, Param, Params, TEXT, UNSIGNED, params};
 use super::provider::Provider;
 use super::{OfFamily, guard};
 use crate::generate::Wish;
 use sidecore_client::face::failure::Failure;
-use sidecore_client::face::key::Curve;
+use sidecore_client::face::key::{Curve, Family};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -21,16 +21,62 @@ pub(super) struct Generation {
 
 impl Generation {
     fn set(&mut self, params: Params<'_>) -> Result<(), Failure> {
+        params.all_in(settable(self.wish.family))?;
+        check_unchangeable(params)?;
         if let Some(bits) = params.integer(c"bits") {
             self.wish.bits = usize::try_from(bits).unwrap_or(0);
         }
-        if let Some(group) = params.text(c"group") {
+        let own = |name: &&str| name.eq_ignore_ascii_case(&self.wish.family.name().to_string_lossy());
+        if let Some(group) = params.text(c"group").filter(|name| !own(name)) {
             let curve = Curve::from_name(group)
                 .ok_or_else(|| Failure::unsupported(format!("the curve {group}: use prime256v1 or secp384r1")))?;
             self.wish.curve = Some(curve);
         }
         Ok(())
     }
+}
+
+const OF_RSA: &[Param] = params! {
+    UNSIGNED: c"bits", c"primes", c"pubexp";
+};
+const OF_EC: &[Param] = params! {
+    TEXT: c"group", c"encoding", c"point-format";
+    INTEGER: c"use-cofactor-flag";
+    BYTES: c"dhkem-ikm";
+};
+const OF_OTHERS: &[Param] = params! {
+    TEXT: c"group", c"properties";
+    BYTES: c"seed", c"dhkem-ikm";
+};
+
+fn settable(family: Family) -> &'static [Param] {
+    match family {
+        Family::Rsa => OF_RSA,
+        Family::Ec => OF_EC,
+        Family::Raw(_) => OF_OTHERS,
+    }
+}
+
+/// What cannot be chosen: the service makes keys from its own random bytes, in their usual forms.
+fn check_unchangeable(params: Params<'_>) -> Result<(), Failure> {
+    let other_than = |name, usual: &[u8]| params.number(name).is_some_and(|number| number != usual);
+    let in_words = |name, usual| params.text(name).is_some_and(|text| text != usual);
+    let wrong = if other_than(c"pubexp", &[1, 0, 1]) {
+        "RSA keys with another exponent than 65537: leave the setting out"
+    } else if other_than(c"primes", &[2]) {
+        "RSA keys of more than two primes: leave the setting out"
+    } else if params.integer(c"use-cofactor-flag").is_some_and(|flag| flag != 0) {
+        "the cofactor of a curve: leave the setting out"
+    } else if in_words(c"encoding", "named_curve") || in_words(c"point-format", "uncompressed") {
+        "other forms than a curve's name and an uncompressed point: leave the setting out"
+    } else if in_words(c"properties", "") {
+        "algorithms with properties: leave them out"
+    } else if params.bytes(c"seed").or(params.bytes(c"dhkem-ikm")).is_some() {
+        "keys of a seed: import the key, e.g. by `sidecore keys import`"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::unsupported(wrong))
 }
 
 pub(super) extern "C" fn begin<F: OfFamily>(
@@ -61,12 +107,11 @@ pub(super) extern "C" fn set_params(generation: &mut Generation, params: Params<
     })
 }
 
-pub(super) extern "C" fn settable_params(_generation: *mut c_void, _provider: *mut c_void) -> *const Param {
-    static SETTABLE: &[Param] = params! {
-        UNSIGNED: c"bits", c"primes";
-        TEXT: c"group";
-    };
-    SETTABLE.as_ptr()
+pub(super) extern "C" fn settable_params<F: OfFamily>(
+    _generation: *mut c_void,
+    _provider: *mut c_void,
+) -> *const Param {
+    settable(F::FAMILY).as_ptr()
 }
 
 pub(super) extern "C" fn generate(

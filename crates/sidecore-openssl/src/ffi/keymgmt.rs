@@ -5,7 +5,7 @@ use super::legacy::{self, Given};
 use super::object::{KeyObject, Object, Reference, key_in, with_object};
 use super::params::{Answer, BYTES, INTEGER, List, Param, Params, Questions, TEXT, UNSIGNED, params};
 use super::provider::{Provider, tell};
-use super::{OfFamily, free, generate, guard, import};
+use super::{OfFamily, free, generate, guard, import, key_settings};
 use sidecore_client::face::failure::{Failure, Reason};
 use sidecore_client::face::key::{Curve, Family, Key, Private, Public, Raw};
 use std::ffi::{c_char, c_int, c_void};
@@ -21,13 +21,15 @@ impl<F: OfFamily> Keys<F> {
         entry::gen_init(generate::begin::<F>),
         entry::gen_set_template(generate::set_template),
         entry::gen_set_params(generate::set_params),
-        entry::gen_settable_params(generate::settable_params),
+        entry::gen_settable_params(generate::settable_params::<F>),
         entry::generate(generate::generate),
         entry::gen_cleanup(free::<generate::Generation>),
         entry::load(load),
         entry::free(free_object),
         entry::get_params(get_params),
         entry::gettable_params(gettable_params::<F>),
+        entry::set_params(key_settings::set_params),
+        entry::settable_params(key_settings::settable_params),
         entry::query_operation_name(query_operation_name::<F>),
         entry::has(has),
         entry::validate(validate),

@@ -2,6 +2,7 @@
 //!
 //! A list is checked once, where its pointer comes in; what is made of it here is safe to use.
 
+use sidecore_client::face::failure::Failure;
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 
@@ -44,6 +45,26 @@ impl Param {
 
     /// Ends a list.
     pub(super) const END: Self = Self { key: std::ptr::null(), ..Self::new(c"", 0) };
+
+    /// Whether it is one of these, with a value of its type.
+    fn check(&self, known: &[Self]) -> Result<(), Failure> {
+        // SAFETY: keys are C strings that live as long as their lists, and ends have none.
+        let name = |param: &Self| (!param.key.is_null()).then(|| unsafe { CStr::from_ptr(param.key) });
+        let mut types = known.iter().filter(|known| name(known) == name(self)).map(|known| known.data_type).peekable();
+        let called = name(self).unwrap_or_default().to_string_lossy();
+        if types.peek().is_none() {
+            return Err(Failure::unsupported(format!("the parameter {called:?}: leave it out")));
+        }
+        // SAFETY: data and size are as the type says.
+        let fits = match unsafe { value(self) } {
+            Some(Value::Integer(number)) => types.any(|known| known == INTEGER || known == UNSIGNED && number >= 0),
+            Some(Value::Number(_)) => types.any(|known| known == UNSIGNED),
+            Some(Value::Text(_)) => types.any(|known| known == TEXT),
+            Some(Value::Bytes(_)) => types.any(|known| known == BYTES),
+            None => false,
+        };
+        if fits { Ok(()) } else { Err(Failure::input(format!("the parameter {called:?} has no value of its type"))) }
+    }
 }
 
 /// A list of what there is: names, by type.
@@ -74,6 +95,22 @@ pub(crate) enum Value<'a> {
 pub(crate) struct Params<'a>(*const Param, PhantomData<&'a Param>);
 
 impl<'a> Params<'a> {
+    /// Refuses what is not in this list: a setting that is passed over would give another result than was asked for.
+    pub(crate) fn all_in(self, known: &[Param]) -> Result<(), Failure> {
+        if self.0.is_null() {
+            return Ok(());
+        }
+        for index in 0..MAX_LEN {
+            // SAFETY: the list goes on until a key is null.
+            let param = unsafe { &*self.0.add(index) };
+            if param.key.is_null() {
+                return Ok(());
+            }
+            param.check(known)?;
+        }
+        Err(Failure::input(format!("more than {MAX_LEN} parameters")))
+    }
+
     /// What the parameter of this name says, if it is there and has a value.
     pub(crate) fn get(self, name: &CStr) -> Option<Value<'a>> {
         // SAFETY: the list is valid, and data and size of each parameter are as its type says.
@@ -163,21 +200,23 @@ unsafe fn value(param: &Param) -> Option<Value<'_>> {
     }
 }
 
-fn signed(bytes: &[u8]) -> Option<i64> {
-    match bytes.len() {
-        4 => Some(i32::from_le_bytes(bytes.try_into().ok()?).into()),
-        8 => Some(i64::from_le_bytes(bytes.try_into().ok()?)),
-        _ => None,
-    }
+/// Numbers are as long as who made them wanted: those of `-pkeyopt` may have one byte.
+fn signed(little: &[u8]) -> Option<i64> {
+    let sign = if little.last()? & 0x80 == 0 { 0 } else { 0xff };
+    let mut bytes = [sign; 8];
+    bytes.get_mut(..little.len())?.copy_from_slice(little);
+    Some(i64::from_le_bytes(bytes))
 }
 
-fn unsigned(bytes: &[u8]) -> Value<'_> {
-    let short = match bytes.len() {
-        4 => bytes.try_into().ok().map(|bytes| u32::from_le_bytes(bytes).into()),
-        8 => bytes.try_into().ok().and_then(|bytes| i64::try_from(u64::from_le_bytes(bytes)).ok()),
-        _ => None,
-    };
-    short.map_or(Value::Number(bytes), Value::Integer)
+fn unsigned(little: &[u8]) -> Value<'_> {
+    let mut bytes = [0; 8];
+    if let Some(room) = bytes.get_mut(..little.len()) {
+        room.copy_from_slice(little);
+        if let Ok(short) = i64::try_from(u64::from_le_bytes(bytes)) {
+            return Value::Integer(short);
+        }
+    }
+    Value::Number(little)
 }
 
 /// A list of questions: null, or it ends as lists do, and is valid and ours to write for `'a`.
@@ -340,6 +379,31 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_have_any_length() {
+        assert_eq!(
+            [&[1][..], &[0xff], &[1, 0, 0], &[0xfe, 0xff, 0xff, 0xff]].map(signed),
+            [Some(1), Some(-1), Some(1), Some(-2)]
+        );
+        assert_eq!([signed(&[]), signed(&[0; 9])], [None, None]);
+        assert_eq!([unsigned(&[7]), unsigned(&[0, 1]), unsigned(&[])], [7, 256, 0].map(Value::Integer));
+        assert_eq!(unsigned(&[0xff; 8]), Value::Number(&[0xff; 8]));
+    }
+
+    #[test]
+    fn what_is_unknown_or_of_another_type_is_refused() {
+        let known = params! { TEXT: c"digest"; UNSIGNED: c"bits"; INTEGER: c"bits-or-less"; };
+        let told =
+            |list: List| list.with(|list| Params(list, PhantomData).all_in(known)).map_err(|failure| failure.text);
+        assert_eq!(told(List::default()), Ok(()));
+        assert_eq!(told(List::default().text(c"digest", c"SHA256").integer(c"bits", 7)), Ok(()));
+        assert_eq!(told(List::default().integer(c"bits-or-less", -7)), Ok(()));
+        assert!(told(List::default().integer(c"bits", -7)).unwrap_err().contains("\"bits\" has no value"));
+        assert!(told(List::default().bytes(c"digest", b"x")).unwrap_err().contains("\"digest\" has no value"));
+        assert!(told(List::default().integer(c"zzz", 0)).unwrap_err().contains("\"zzz\": leave it out"));
+        assert_eq!(Params(std::ptr::null(), PhantomData).all_in(known).map_err(|failure| failure.text), Ok(()));
+    }
 
     #[test]
     fn numbers_lose_their_zeros_and_are_never_copied() {

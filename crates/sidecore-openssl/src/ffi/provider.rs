@@ -12,8 +12,9 @@ use sidecore_client::client::Options;
 use sidecore_client::environment::named_users;
 use sidecore_client::face::aside::aside;
 use sidecore_client::face::failure::{Failure, Reason};
-use sidecore_client::face::key::Family;
+use sidecore_client::face::key::{Family, Key};
 use sidecore_client::face::lanes;
+use sidecore_client::face::notice;
 use sidecore_client::face::pause::Caller;
 use sidecore_core::policy::notify::Notify;
 use std::ffi::{CStr, c_int, c_void};
@@ -45,6 +46,8 @@ pub(crate) struct Provider {
     /// What objects of the old kind get of private keys.
     given: Given,
     legacy: Legacy,
+    /// Failures are told the system's log, too.
+    syslog: bool,
     /// The same after the names of users were looked up. Not while OpenSSL loads its configuration: what knows the system's
     /// users may use OpenSSL itself.
     known: OnceLock<Options>,
@@ -82,7 +85,12 @@ impl Provider {
             Ok((options, given)) => (Ok(options), given),
             Err(failure) => (Err(failure), Given::Nothing),
         };
-        let provider = Arc::new(Self { number, core, options, given, legacy, known: OnceLock::new() });
+        let (options, syslog) = match yes_or_no("syslog", core.setting(c"syslog").as_deref()) {
+            Ok(syslog) => (options, syslog),
+            Err(wrong) => (Err(wrong), true),
+        };
+        notice::begin();
+        let provider = Arc::new(Self { number, core, options, syslog, given, legacy, known: OnceLock::new() });
         let mut loaded = LOADED.write().unwrap_or_else(PoisonError::into_inner);
         if loaded.len() >= MAX_PROVIDERS {
             drop(loaded);
@@ -115,7 +123,18 @@ impl Provider {
 
     /// What was done; a failure goes into OpenSSL's queue of errors.
     pub(crate) fn tell<T>(&self, doing: &'static CStr, done: Result<T, Failure>) -> Option<T> {
-        done.inspect_err(|failure| self.core.error(doing, failure)).ok()
+        self.tell_of(None, doing, done)
+    }
+
+    /// The same of an operation with this key; the system's log is told as well.
+    pub(crate) fn tell_of<T>(&self, key: Option<&Key>, doing: &'static CStr, done: Result<T, Failure>) -> Option<T> {
+        let told = |failure: &Failure| {
+            self.core.error(doing, failure);
+            if self.syslog {
+                aside(|| notice::tell(failure, key));
+            }
+        };
+        done.inspect_err(told).ok()
     }
 }
 
@@ -146,6 +165,15 @@ fn looked_up(options: &Options) -> Options {
     let mut options = options.clone();
     options.look_up_users();
     options
+}
+
+/// A switch, which is on unless it is turned off.
+fn yes_or_no(name: &str, text: Option<&str>) -> Result<bool, Failure> {
+    match text.map(str::trim) {
+        None | Some("yes") => Ok(true),
+        Some("no") => Ok(false),
+        Some(text) => Err(Failure::input(format!("{name} = {text}: write yes or no"))),
+    }
 }
 
 /// A time in milliseconds, at least so many.

@@ -1,97 +1,193 @@
-//! Signatures: contexts, digests made on the way, and parameters.
+//! Signatures: contexts, and digests made on the way.
+
+mod settings;
 
 use super::abi::{Dispatch, signature as entry};
-use super::context::{self, Output, Settable, dupctx, with};
-use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
+use super::context::{self, Output, dupctx, with};
+use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params};
 use super::object::{KeyObject, key_in};
-use super::params::{Answer, BYTES, INTEGER, Param, Params, Questions, TEXT, UNSIGNED, Value, params};
+use super::params::{Param, Params};
 use super::provider::Provider;
-use super::{bytes, free};
-use crate::algorithm_id::algorithm_id;
+use super::{bytes, free, guard};
 use crate::hasher::Hasher;
+use settings::digest;
 use sidecore_client::face::digest::Digest;
 use sidecore_client::face::failure::Failure;
-use sidecore_client::face::key::Key;
-use sidecore_client::face::sign::{Padding, Salt, Settings};
+use sidecore_client::face::key::{Family, Key, Raw};
+use sidecore_client::face::sign::Settings;
 use std::borrow::Cow;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
+/// What a row of the table of signatures signs with.
+pub(super) struct Variant {
+    family: Family,
+    /// Of each message, if no other can be set.
+    digest: Option<Digest>,
+    settable: &'static [Param],
+}
+
+/// A [`Variant`] as a type, which has functions of its own.
+pub(super) trait OfVariant {
+    const VARIANT: &'static Variant;
+    const KEY_TYPES: &'static KeyTypes;
+}
+
+/// Names of types of keys, and the end.
+pub(super) struct KeyTypes([*const c_char; 2]);
+
+// SAFETY: the pointers are to constants.
+unsafe impl Sync for KeyTypes {}
+
+macro_rules! variants {
+    ($($name:ident = $family:expr, $key:literal, $digest:expr, $settable:expr;)*) => {
+        $(
+            pub(super) enum $name {}
+
+            impl OfVariant for $name {
+                const VARIANT: &'static Variant =
+                    &Variant { family: $family, digest: $digest, settable: $settable };
+                const KEY_TYPES: &'static KeyTypes = &KeyTypes([$key.as_ptr(), std::ptr::null()]);
+            }
+        )*
+    };
+}
+
+variants! {
+    Rsa = Family::Rsa, c"RSA", None, settings::RSA;
+    RsaSha256 = Family::Rsa, c"RSA", Some(Digest::Sha256), settings::FIXED;
+    RsaSha384 = Family::Rsa, c"RSA", Some(Digest::Sha384), settings::FIXED;
+    RsaSha512 = Family::Rsa, c"RSA", Some(Digest::Sha512), settings::FIXED;
+    Ecdsa = Family::Ec, c"EC", None, settings::ECDSA;
+    EcdsaSha256 = Family::Ec, c"EC", Some(Digest::Sha256), settings::FIXED;
+    EcdsaSha384 = Family::Ec, c"EC", Some(Digest::Sha384), settings::FIXED;
+    EcdsaSha512 = Family::Ec, c"EC", Some(Digest::Sha512), settings::FIXED;
+    Ed25519 = Family::Raw(Raw::Ed25519), c"ED25519", None, settings::ED25519;
+    MlDsa65 = Family::Raw(Raw::MlDsa65), c"ML-DSA-65", None, settings::ML_DSA;
+}
+
 /// A signature in the making.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Signing {
+    variant: &'static Variant,
     settings: Settings,
     message: Message,
-    /// Signatures are to depend on key and message only.
-    deterministic: bool,
+    /// What is verified at the end of a message.
+    signature: Vec<u8>,
 }
 
 /// What is signed.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 enum Message {
     /// What is given at the end: a digest, or a message where the algorithm takes no digest.
     Given,
     /// A message in pieces, so far.
     Hashed(Hasher),
+    /// The same where the algorithm takes no digest.
+    Gathered(Vec<u8>),
     /// None was begun, or it is over.
-    #[default]
     Over,
 }
 
 type Context = context::Context<Signing>;
 
-/// RSA and ECDSA.
-pub(super) static FUNCTIONS: [Dispatch; 20] = [
-    entry::newctx(newctx),
-    entry::sign_init(sign_init),
-    entry::sign(sign),
-    entry::verify_init(verify_init),
-    entry::verify(verify),
-    entry::digest_sign_init(digest_init),
-    entry::digest_sign_update(digest_update),
-    entry::digest_sign_final(digest_sign_final),
-    entry::digest_sign(sign),
-    entry::digest_verify_init(digest_init),
-    entry::digest_verify_update(digest_update),
-    entry::digest_verify_final(digest_verify_final),
-    entry::digest_verify(verify),
-    entry::freectx(free::<Context>),
-    entry::dupctx(dupctx::<Signing>),
-    entry::get_ctx_params(get_ctx_params::<Signing>),
-    entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
-    entry::set_ctx_params(set_ctx_params::<Signing>),
-    entry::settable_ctx_params(settable_ctx_params::<Signing>),
-    Dispatch::END,
-];
+/// Longest message in pieces that is signed without a digest, bytes.
+const MAX_GATHERED: usize = 16 << 20;
 
-/// Ed25519 and ML-DSA, which take whole messages and no digest.
-pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 12] = [
-    entry::newctx(newctx),
-    entry::digest_sign_init(digest_init),
-    entry::digest_sign(sign),
-    entry::digest_verify_init(digest_init),
-    entry::digest_verify(verify),
-    entry::freectx(free::<Context>),
-    entry::dupctx(dupctx::<Signing>),
-    entry::get_ctx_params(get_ctx_params::<Signing>),
-    entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
-    entry::set_ctx_params(set_ctx_params::<Signing>),
-    entry::settable_ctx_params(settable_message_params),
-    Dispatch::END,
-];
+/// The functions of a variant.
+pub(super) struct Signatures<V>(PhantomData<V>);
 
-static SETTABLE_OF_MESSAGES: &[Param] = params! {
-    BYTES: c"context-string";
-    INTEGER: c"message-encoding", c"deterministic";
-    TEXT: c"instance";
-};
+impl<V: OfVariant> Signatures<V> {
+    /// RSA and ECDSA, over a digest that is set.
+    pub(super) const OVER_DIGESTS: &'static [Dispatch] = &[
+        entry::newctx(newctx::<V>),
+        entry::sign_init(sign_init),
+        entry::sign(sign),
+        entry::verify_init(verify_init),
+        entry::verify(verify),
+        entry::digest_sign_init(digest_init),
+        entry::digest_sign_update(update),
+        entry::digest_sign_final(sign_final),
+        entry::digest_sign(sign),
+        entry::digest_verify_init(digest_init),
+        entry::digest_verify_update(update),
+        entry::digest_verify_final(digest_verify_final),
+        entry::digest_verify(verify),
+        entry::freectx(free::<Context>),
+        entry::dupctx(dupctx::<Signing>),
+        entry::get_ctx_params(get_ctx_params::<Signing>),
+        entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
+        entry::set_ctx_params(set_ctx_params::<Signing>),
+        entry::settable_ctx_params(settable::<V>),
+        Dispatch::END,
+    ];
 
-extern "C" fn settable_message_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
-    SETTABLE_OF_MESSAGES.as_ptr()
+    /// RSA and ECDSA over the digest of the variant, and whole messages, since OpenSSL 3.4.
+    pub(super) const OVER_MESSAGES: &'static [Dispatch] = &[
+        entry::newctx(newctx::<V>),
+        entry::sign_init(sign_init),
+        entry::sign(sign),
+        entry::verify_init(verify_init),
+        entry::verify(verify),
+        entry::sign_message_init(message_init),
+        entry::sign_message_update(update),
+        entry::sign_message_final(sign_final),
+        entry::verify_message_init(message_init),
+        entry::verify_message_update(update),
+        entry::verify_message_final(verify_message_final),
+        entry::freectx(free::<Context>),
+        entry::dupctx(dupctx::<Signing>),
+        entry::get_ctx_params(get_ctx_params::<Signing>),
+        entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
+        entry::set_ctx_params(set_ctx_params::<Signing>),
+        entry::settable_ctx_params(settable::<V>),
+        entry::query_key_types(query_key_types::<V>),
+        Dispatch::END,
+    ];
+
+    /// Ed25519 and ML-DSA, which take whole messages and no digest. Before OpenSSL 3.4 there is no `sign` without `sign_init`.
+    pub(super) const WITHOUT_DIGEST: &'static [Dispatch] = &[
+        entry::newctx(newctx::<V>),
+        entry::sign_init(no_digest_init),
+        entry::sign(sign),
+        entry::verify_init(no_digest_init),
+        entry::verify(verify),
+        entry::digest_sign_init(digest_init),
+        entry::digest_sign(sign),
+        entry::digest_verify_init(digest_init),
+        entry::digest_verify(verify),
+        entry::sign_message_init(message_init),
+        entry::sign_message_update(update),
+        entry::sign_message_final(sign_final),
+        entry::verify_message_init(message_init),
+        entry::verify_message_update(update),
+        entry::verify_message_final(verify_message_final),
+        entry::freectx(free::<Context>),
+        entry::dupctx(dupctx::<Signing>),
+        entry::get_ctx_params(get_ctx_params::<Signing>),
+        entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
+        entry::set_ctx_params(set_ctx_params::<Signing>),
+        entry::settable_ctx_params(settable::<V>),
+        entry::query_key_types(query_key_types::<V>),
+        Dispatch::END,
+    ];
 }
 
-extern "C" fn newctx(provider: &Arc<Provider>, _properties: *const c_char) -> Option<Box<Context>> {
-    context::newctx(provider)
+extern "C" fn newctx<V: OfVariant>(provider: &Arc<Provider>, _properties: *const c_char) -> Option<Box<Context>> {
+    guard(None, || {
+        let settings = Settings { digest: V::VARIANT.digest, ..Settings::default() };
+        let work = Signing { variant: V::VARIANT, settings, message: Message::Over, signature: Vec::new() };
+        Some(Box::new(Context { provider: Arc::clone(provider), key: None, work }))
+    })
+}
+
+extern "C" fn settable<V: OfVariant>(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
+    V::VARIANT.settable.as_ptr()
+}
+
+extern "C" fn query_key_types<V: OfVariant>() -> *const *const c_char {
+    V::KEY_TYPES.0.as_ptr()
 }
 
 impl Context {
@@ -100,7 +196,7 @@ impl Context {
     fn begin_with(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
         self.work.message = Message::Over;
         self.begin(key)?;
-        self.work.set(params)
+        self.set(params)
     }
 
     /// Begins what is given at the end.
@@ -110,14 +206,20 @@ impl Context {
         Ok(begun)
     }
 
-    fn takes_digest(&self) -> bool {
-        self.key.as_ref().is_some_and(|key| key.public.family().takes_digest())
+    /// Begins a message, all at once or in pieces.
+    fn begin_whole(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
+        self.begin_with(key, params)?;
+        self.begin_message(None)?;
+        if matches!(self.work.message, Message::Given) {
+            self.work.message = Message::Gathered(Vec::new());
+        }
+        Ok(true)
     }
 
     /// Begins a message, to be signed under a digest of this name.
     fn begin_message(&mut self, name: Option<&str>) -> Result<bool, Failure> {
         let name = name.filter(|name| !name.is_empty());
-        if !self.takes_digest() {
+        if !self.work.variant.family.takes_digest() {
             if name.is_some() {
                 return Err(Failure::unsupported("Ed25519 and ML-DSA take no digest: leave it out"));
             }
@@ -135,6 +237,10 @@ impl Context {
     fn update(&mut self, piece: &[u8]) -> Result<bool, Failure> {
         match &mut self.work.message {
             Message::Hashed(hasher) => hasher.update(piece),
+            Message::Gathered(message) if message.len() + piece.len() <= MAX_GATHERED => message.extend(piece),
+            Message::Gathered(_) => {
+                return Err(Failure::input(format!("a message of more than {MAX_GATHERED} bytes in pieces")));
+            }
             Message::Given => {
                 return Err(Failure::unsupported("this algorithm signs whole messages: give it at once"));
             }
@@ -148,18 +254,19 @@ impl Context {
         if matches!(self.work.message, Message::Given) {
             return Ok(rest.into());
         }
-        let Message::Hashed(mut hasher) = std::mem::replace(&mut self.work.message, Message::Over) else {
-            return Err(none_begun());
-        };
-        hasher.update(rest);
-        Ok(hasher.finish().into())
+        match std::mem::replace(&mut self.work.message, Message::Over) {
+            Message::Hashed(mut hasher) => {
+                hasher.update(rest);
+                Ok(hasher.finish().into())
+            }
+            Message::Gathered(message) if message.is_empty() => Ok(rest.into()),
+            Message::Gathered(message) => Ok([&message, rest].concat().into()),
+            Message::Given | Message::Over => Err(none_begun()),
+        }
     }
 
     fn sign(&mut self, rest: &[u8]) -> Result<Vec<u8>, Failure> {
         let tbs = self.finished(rest)?;
-        if self.work.deterministic {
-            return Err(Failure::unsupported("deterministic signatures: leave the setting out"));
-        }
         let (caller, key) = self.caller()?;
         self.work.settings.sign(caller, key, &tbs)
     }
@@ -175,129 +282,8 @@ impl Context {
     }
 }
 
-impl Settable for Signing {
-    const SETTABLE: &'static [Param] = params! {
-        TEXT: c"digest", c"properties", c"pad-mode", c"saltlen", c"mgf1-digest", c"mgf1-properties";
-    };
-
-    const GETTABLE: &'static [Param] = params! {
-        BYTES: c"algorithm-id";
-        TEXT: c"digest", c"pad-mode", c"saltlen", c"mgf1-digest";
-        UNSIGNED: c"digest-size";
-    };
-
-    fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
-        if let Some(name) = params.text(c"digest") {
-            if matches!(self.message, Message::Hashed(_)) && self.settings.digest != Digest::from_name(name) {
-                return Err(Failure::input("the digest cannot change after the message has begun"));
-            }
-            self.settings.digest = if name.is_empty() { None } else { Some(digest(name)?) };
-        }
-        if let Some(mode) = params.get(c"pad-mode") {
-            self.settings.padding = padding(mode)?;
-        }
-        if let Some(length) = params.get(c"saltlen") {
-            if self.settings.padding != Padding::Pss {
-                return Err(Failure::input("a salt length goes with PSS: set the padding first"));
-            }
-            self.settings.salt = salt(length)?;
-        }
-        if let Some(name) = params.text(c"mgf1-digest") {
-            self.settings.mgf1 = Some(digest(name)?);
-        }
-        if let Some(deterministic) = params.integer(c"deterministic") {
-            self.deterministic = deterministic != 0;
-        }
-        check_message_settings(params).map(|()| true)
-    }
-
-    fn answer(context: &Context, questions: &mut Questions<'_>) -> Result<bool, Failure> {
-        let settings = &context.work.settings;
-        let asked = questions.asks(c"algorithm-id");
-        let id = if asked { algorithm_id(context.key()?, settings)? } else { Vec::new() };
-        let digest = settings.digest;
-        let padding = match settings.padding {
-            Padding::Pkcs1 => Answer::Either(1, c"pkcs1"),
-            Padding::Pss => Answer::Either(6, c"pss"),
-        };
-        let (number, text) = match settings.salt {
-            Salt::Digest => (-1, c"digest".to_owned()),
-            Salt::Auto => (-2, c"auto".to_owned()),
-            Salt::Max => (-3, c"max".to_owned()),
-            Salt::AutoDigestMax => (-4, c"auto-digestmax".to_owned()),
-            Salt::Bytes(bytes) => (i32::from(bytes), CString::new(bytes.to_string()).unwrap_or_default()),
-        };
-        let fit = questions.answer([
-            (c"algorithm-id", Answer::Bytes(&id)),
-            (c"digest", Answer::Text(digest.map_or(c"", Digest::name))),
-            (c"digest-size", Answer::Length(digest.map_or(0, Digest::size))),
-            (c"mgf1-digest", Answer::Text(settings.mgf1.or(digest).map_or(c"", Digest::name))),
-            (c"pad-mode", padding),
-            (c"saltlen", Answer::Either(number, &text)),
-        ]);
-        let misfit = || Failure::input("a parameter was asked for in another type, or without room for it");
-        fit.then_some(true).ok_or_else(misfit)
-    }
-}
-
 fn none_begun() -> Failure {
     Failure::input("no message was begun: initialise the operation anew")
-}
-
-fn digest(name: &str) -> Result<Digest, Failure> {
-    Digest::from_name(name)
-        .ok_or_else(|| Failure::unsupported(format!("the digest {name}: use SHA-1, SHA-2, SHA-3 or MD5-SHA1")))
-}
-
-/// What messages are signed with here: Ed25519 without a context, and pure ML-DSA with an empty one.
-fn check_message_settings(params: Params<'_>) -> Result<(), Failure> {
-    if params.bytes(c"context-string").is_some_and(|context| !context.is_empty()) {
-        return Err(Failure::unsupported("signatures with a context string: leave it out"));
-    }
-    if params.integer(c"message-encoding").is_some_and(|encoding| encoding != 1) {
-        return Err(Failure::unsupported("signatures of messages that are encoded already: give the message itself"));
-    }
-    if params.integer(c"mu").is_some_and(|mu| mu != 0) {
-        return Err(Failure::unsupported("signatures of a message representative (mu): give the message itself"));
-    }
-    if params.integer(c"nonce-type").is_some_and(|kind| kind != 0) {
-        return Err(Failure::unsupported("ECDSA with a nonce that is not random: leave the setting out"));
-    }
-    match params.text(c"instance") {
-        Some(name) if !name.eq_ignore_ascii_case("Ed25519") => {
-            Err(Failure::unsupported(format!("the instance {name}: use Ed25519")))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn padding(mode: Value<'_>) -> Result<Padding, Failure> {
-    match mode {
-        Value::Integer(1) | Value::Text("pkcs1") => Ok(Padding::Pkcs1),
-        Value::Integer(6) | Value::Text("pss") => Ok(Padding::Pss),
-        _ => Err(Failure::unsupported("this padding of RSA signatures: use pkcs1 or pss")),
-    }
-}
-
-fn salt(length: Value<'_>) -> Result<Salt, Failure> {
-    let number = match length {
-        Value::Text("digest") => -1,
-        Value::Text("auto") => -2,
-        Value::Text("max") => -3,
-        Value::Text("auto-digestmax") => -4,
-        Value::Text(text) => text.trim().parse().unwrap_or(i64::MIN),
-        Value::Integer(number) => number,
-        _ => i64::MIN,
-    };
-    match number {
-        -1 => Ok(Salt::Digest),
-        -2 => Ok(Salt::Auto),
-        -3 => Ok(Salt::Max),
-        -4 => Ok(Salt::AutoDigestMax),
-        _ => u16::try_from(number).map(Salt::Bytes).map_err(|_| {
-            Failure::input("this length of a PSS salt: use digest, max, auto, auto-digestmax or a number of bytes")
-        }),
-    }
 }
 
 extern "C" fn sign_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
@@ -354,16 +340,26 @@ unsafe extern "C" fn digest_init(
     })
 }
 
+extern "C" fn message_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
+    with(context, c"sign", |context| context.begin_whole(key_in(key)?, params))
+}
+
+extern "C" fn no_digest_init(context: Option<&mut Context>, _key: Option<&KeyObject>, _: Params<'_>) -> c_int {
+    with(context, c"sign", |_| {
+        Err(Failure::unsupported("Ed25519 and ML-DSA sign messages, not digests: pkeyutl -rawin"))
+    })
+}
+
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_update(context: Option<&mut Context>, piece: *const u8, len: usize) -> c_int {
+unsafe extern "C" fn update(context: Option<&mut Context>, piece: *const u8, len: usize) -> c_int {
     // SAFETY: OpenSSL's buffer.
     with(context, c"sign", |context| context.update(unsafe { bytes(piece, len) }))
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_sign_final(
+unsafe extern "C" fn sign_final(
     context: Option<&mut Context>,
     room: *mut u8,
     len: Option<&mut usize>,
@@ -378,4 +374,11 @@ unsafe extern "C" fn digest_sign_final(
 unsafe extern "C" fn digest_verify_final(context: Option<&mut Context>, signature: *const u8, len: usize) -> c_int {
     // SAFETY: as for `verify`, with nothing left of the message.
     unsafe { verify(context, signature, len, std::ptr::null(), 0) }
+}
+
+extern "C" fn verify_message_final(context: Option<&mut Context>) -> c_int {
+    with(context, c"verify", |context| {
+        let signature = std::mem::take(&mut context.work.signature);
+        context.verify(&signature, &[])
+    })
 }

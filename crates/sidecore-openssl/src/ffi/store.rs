@@ -4,7 +4,7 @@ use super::abi::{Callback, Dispatch, PassphraseCallback, expect, store as entry}
 use super::guard;
 use super::keymgmt::export_object;
 use super::object::offer;
-use super::params::{INTEGER, Param, Params, params};
+use super::params::{INTEGER, Param, Params, TEXT, params};
 use super::provider::Provider;
 use sidecore_client::face::ask::find;
 use sidecore_client::face::failure::{Failure, Reason};
@@ -33,8 +33,10 @@ pub(super) static FUNCTIONS: [Dispatch; 8] = [
     Dispatch::END,
 ];
 
+/// Properties and type of the input are for what reads files.
 static SETTABLE: &[Param] = params! {
     INTEGER: c"expect";
+    TEXT: c"properties", c"input-type";
 };
 
 /// # Safety
@@ -54,10 +56,13 @@ extern "C" fn settable_ctx_params(_provider: *mut c_void) -> *const Param {
 }
 
 extern "C" fn set_ctx_params(loader: &mut Loader, params: Params<'_>) -> c_int {
-    if let Some(expected) = params.integer(c"expect").and_then(|number| c_int::try_from(number).ok()) {
-        loader.expected = expected;
-    }
-    1
+    guard(0, || {
+        let known = loader.provider.tell(c"search", params.all_in(SETTABLE));
+        if let Some(expected) = params.integer(c"expect").and_then(|number| c_int::try_from(number).ok()) {
+            loader.expected = expected;
+        }
+        c_int::from(known.is_some())
+    })
 }
 
 /// # Safety

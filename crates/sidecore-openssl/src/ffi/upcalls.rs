@@ -23,6 +23,7 @@ pub(crate) struct Core {
     /// The last argument is a `va_list`; the format has no conversions, so that it is never read.
     vset_error: unsafe extern "C" fn(*const Handle, u32, *const c_char, *mut c_void),
     bio_read_ex: unsafe extern "C" fn(*mut Bio, *mut c_void, usize, *mut usize) -> c_int,
+    bio_write_ex: unsafe extern "C" fn(*mut Bio, *const c_void, usize, *mut usize) -> c_int,
     bio_gets: unsafe extern "C" fn(*mut Bio, *mut c_char, c_int) -> c_int,
 }
 
@@ -48,6 +49,7 @@ impl Core {
                 set_error_debug: find(table, core::SET_ERROR_DEBUG)?,
                 vset_error: find(table, core::VSET_ERROR)?,
                 bio_read_ex: find(table, core::BIO_READ_EX)?,
+                bio_write_ex: find(table, core::BIO_WRITE_EX)?,
                 bio_gets: find(table, core::BIO_GETS)?,
             })
         }
@@ -108,6 +110,17 @@ impl Core {
         // The rest of the room stays, and is wiped with the line.
         buffer.truncate(usize::try_from(got).unwrap_or(0));
         buffer
+    }
+
+    /// Writes all of it to a BIO. Whether that was done.
+    ///
+    /// # Safety
+    /// `bio` is valid.
+    pub(crate) unsafe fn write(&self, bio: *mut Bio, bytes: &[u8]) -> bool {
+        let mut written = 0;
+        // SAFETY: the bytes are there.
+        let done = unsafe { (self.bio_write_ex)(bio, bytes.as_ptr().cast(), bytes.len(), &raw mut written) };
+        done != 0 && written == bytes.len()
     }
 
     /// What is left in a BIO, up to `limit` bytes.

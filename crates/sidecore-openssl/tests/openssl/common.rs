@@ -1,5 +1,6 @@
 //! A service with keys, and the `openssl` command with and without the provider.
 
+use pkcs8::der::pem::{LineEnding, encode_string};
 use sidecore::client::{Admin, Options};
 use sidecore::config::{Config, KeysConfig};
 use sidecore::keys::uri::Uri;
@@ -15,13 +16,15 @@ use tempfile::TempDir;
 const PATIENCE: &str = "120";
 
 /// The keys that each service has: name and kind.
-pub(crate) const KEYS: [(&str, Kind); 6] = [
+pub(crate) const KEYS: [(&str, Kind); 8] = [
     ("rsa2048", Kind::Rsa2048),
     ("rsa3072", Kind::Rsa3072),
     ("rsa4096", Kind::Rsa4096),
     ("p256", Kind::P256),
     ("p384", Kind::P384),
     ("ed25519", Kind::Ed25519),
+    ("x25519", Kind::X25519),
+    ("mldsa65", Kind::MlDsa65),
 ];
 
 /// A directory with a service and the files of its keys, `NAME.pem` and `NAME.pub`.
@@ -49,9 +52,9 @@ impl Site {
             // As `keys pem` wrote them before they had a public part, and as it writes them.
             fs::write(site.path(&format!("{name}.old.pem")), uri.to_pem()).unwrap();
             let public = admin.key_info(name).unwrap().public;
+            let pem = encode_string("PUBLIC KEY", LineEnding::LF, &public).unwrap();
+            fs::write(site.path(&format!("{name}.pub")), pem).unwrap();
             fs::write(site.path(&format!("{name}.pem")), uri.with_public(public).unwrap().to_pem()).unwrap();
-            let uri = format!("sidecore:{name}");
-            site.ok(&["pkey", "-in", &uri, "-pubout", "-out", &format!("{name}.pub")]);
         }
         fs::write(site.path("message"), "a message to sign").unwrap();
         site

@@ -13,12 +13,23 @@ fn a_private_key_does_not_leave_the_service() {
         let (file, old, uri) = (format!("{key}.pem"), format!("{key}.old.pem"), format!("sidecore:{key}"));
         for from in [&file, &old, &uri] {
             // Before OpenSSL 3.2 `pkcs8` takes no URI.
-            for command in [&["pkey", "-in", from][..], &["pkcs8", "-topk8", "-nocrypt", "-in", &file]] {
-                let args = [command, &["-out", "stolen"]].concat();
-                let told = site.fails(&args);
-                assert!(told.contains("does not leave the sidecore service"), "{told}");
+            let ways = [
+                &["pkey", "-in", from, "-outform", "DER"][..],
+                &["pkey", "-in", from, "-aes256", "-passout", "pass:sesame"],
+                &["pkcs8", "-topk8", "-nocrypt", "-in", &file],
+                &["pkcs8", "-topk8", "-passout", "pass:sesame", "-in", &file],
+            ];
+            for way in ways {
+                let told = site.fails(&[way, &["-out", "stolen"]].concat());
+                assert!(told.contains("sidecore service"), "{way:?} {told}");
                 assert!(!fs::read_to_string(site.path("stolen")).unwrap_or_default().contains("PRIVATE"));
             }
+            // What asks for an object of the old kind gets the public part, in which OpenSSL finds no private numbers.
+            let told = site.fails(&["pkey", "-in", from, "-traditional", "-out", "stolen"]);
+            assert!(!fs::read_to_string(site.path("stolen")).unwrap_or_default().contains("PRIVATE"), "{told}");
+            // In the place of a private key stands the file that names it.
+            site.ok(&["pkey", "-in", from, "-out", "named"]);
+            assert_eq!(fs::read_to_string(site.path("named")).unwrap(), fs::read_to_string(site.path(&file)).unwrap());
             let public = site.ok(&["pkey", "-in", from, "-pubout"]).out;
             assert_eq!(public, fs::read_to_string(site.path(&format!("{key}.pub"))).unwrap());
         }
@@ -32,6 +43,63 @@ fn a_uri_gives_the_part_that_is_asked_for() {
     assert!(site.ok(&["storeutl", "-noout", "-keys", "sidecore:p256"]).out.contains("Total found: 1"));
     assert!(site.ok(&["storeutl", "-noout", "-certs", "sidecore:p256"]).out.contains("Total found: 0"));
     assert!(site.ok(&["pkey", "-pubin", "-in", "sidecore:p256", "-text", "-noout"]).out.contains("prime256v1"));
+}
+
+#[test]
+fn a_key_is_shown_with_its_name_and_its_public_part() {
+    let site = Site::with(&["rsa2048", "p256", "p384", "ed25519", "x25519"]);
+    for key in ["rsa2048", "p256", "p384", "ed25519", "x25519"] {
+        let public = site.plain(&["pkey", "-pubin", "-in", &format!("{key}.pub"), "-text", "-noout"]).out;
+        let (file, uri, expected) =
+            (format!("{key}.pem"), format!("sidecore:{key}"), format!("private key in sidecore as {key}\n{public}"));
+        assert_eq!(site.ok(&["pkey", "-in", &file, "-text", "-noout"]).out, expected);
+        assert_eq!(site.ok(&["pkey", "-in", &file, "-text_pub", "-noout"]).out, public);
+        assert!(site.ok(&["storeutl", "-text", "-noout", &uri]).out.contains(&expected));
+        let stored = site.ok(&["storeutl", "-text", &uri]).out;
+        assert!(stored.contains(&fs::read_to_string(site.path(&file)).unwrap()), "{stored}");
+    }
+    for (command, key) in [("rsa", "rsa2048"), ("ec", "p256")] {
+        let shown = site.ok(&[command, "-in", &format!("{key}.pem"), "-text", "-noout"]).out;
+        assert!(shown.starts_with(&format!("private key in sidecore as {key}\nPublic-Key:")), "{shown}");
+    }
+}
+
+/// Shapes of a PEM file that OpenSSL reads.
+fn shapes(pem: &str) -> Vec<String> {
+    let lines: Vec<&str> = pem.lines().collect();
+    let [begin, body @ .., end] = &lines[..] else { panic!("no PEM: {pem}") };
+    let base64 = body.concat();
+    let width = |width: usize| {
+        let lines: Vec<_> = base64.as_bytes().chunks(width).map(|line| String::from_utf8_lossy(line)).collect();
+        format!("{begin}\n{}\n{end}\n", lines.join("\n"))
+    };
+    let mut shapes: Vec<String> = [1, 5, 63, 65, 76, 254, 255, 100_000].into_iter().map(width).collect();
+    shapes.extend([
+        pem.replace('\n', "\r\n"),
+        pem.replace('\n', " \t\n"),
+        format!("\u{feff}{pem}"),
+        format!("\u{feff}{}", width(100_000).replace('\n', "\r\n")),
+        format!("text\n\n{}", pem.trim_end()),
+        format!("{begin}\n  {}\n{end}\n", body.join(" \n\t")),
+    ]);
+    shapes
+}
+
+#[test]
+fn a_key_file_has_every_shape_that_openssl_reads() {
+    let site = Site::with(&["rsa2048"]);
+    let theirs = shapes(&site.plain(&["genpkey", "-algorithm", "rsa"]).out);
+    let ours = shapes(&fs::read_to_string(site.path("rsa2048.pem")).unwrap());
+    let public = fs::read_to_string(site.path("rsa2048.pub")).unwrap();
+    for (theirs, ours) in theirs.iter().zip(&ours) {
+        fs::write(site.path("theirs"), theirs).unwrap();
+        fs::write(site.path("ours"), ours).unwrap();
+        site.plain(&["pkey", "-in", "theirs", "-noout"]);
+        assert_eq!(site.ok(&["pkey", "-in", "ours", "-pubout"]).out, public, "{ours:?}");
+        // What is imported is read by the same code.
+        let read = sidecore::keys::read_private_key(theirs.as_bytes(), None);
+        assert!(read.is_ok(), "{theirs:?}");
+    }
 }
 
 #[test]

@@ -1,12 +1,18 @@
 //! The provider in the system's `openssl` command, against a service in this process.
 
+mod cases;
 mod common;
 mod decrypt;
 mod files;
 mod life;
+mod newer;
 mod programs;
+mod settings;
 mod shared;
+mod sight;
 mod sign;
+#[path = "../../../sidecore/tests/service/skipped.rs"]
+mod skipped;
 mod speed;
 mod tls;
 mod tree;

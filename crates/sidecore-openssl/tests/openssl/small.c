@@ -6,7 +6,14 @@
 #include <openssl/pem.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static EVP_PKEY *load(const char *file) {
     FILE *from = fopen(file, "r");
@@ -96,6 +103,27 @@ static void *after_failures(void *file) {
     return held ? "refused" : NULL;
 }
 
+/* As a unit has it whose RestrictAddressFamilies= lacks AF_UNIX: no more sockets of that family. */
+static int without_sockets(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1 /* AF_UNIX */, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* As a daemon that goes into a directory for good, or is kept from sockets: after it has loaded its key. */
+static void *cut_off(void *file, const char *root) {
+    EVP_PKEY *key = load(file);
+    int cut = root ? chroot(root) == 0 && chdir("/") == 0 : without_sockets();
+    return key && cut && sign(key) ? "signed" : NULL;
+}
+
 int main(int count, char **arguments) {
     const char *said = NULL;
     if (count == 3 && !strcmp(arguments[1], "sign"))
@@ -106,6 +134,10 @@ int main(int count, char **arguments) {
         said = freed_late(arguments[2]);
     if (count == 3 && !strcmp(arguments[1], "after-failures"))
         said = after_failures(arguments[2]);
+    if (count == 3 && !strcmp(arguments[1], "without-sockets"))
+        said = cut_off(arguments[2], NULL);
+    if (count == 4 && !strcmp(arguments[1], "in-a-root"))
+        said = cut_off(arguments[2], arguments[3]);
     if (!said) {
         ERR_print_errors_fp(stderr);
         return 1;

@@ -1,0 +1,128 @@
+//! A stored key as others may see it: its name and public part in words, and the PEM file that names it.
+//!
+//! That file stands where OpenSSL writes a private key in PEM. There is none in DER: OpenSSL reads that again as PKCS#8, for
+//! PKCS#12 say, and would complain of the bytes in the place of saying that the key does not leave the service.
+
+use super::abi::{Bio, Dispatch, PassphraseCallback, encoder as entry, select};
+use super::context::{Context, newctx, with};
+use super::object::{KeyObject, key_in};
+use super::params::{Param, Params, TEXT, params};
+use super::{free, guard};
+use crate::text::text;
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::key::{Key, Private};
+use sidecore_client::keys::uri::Uri;
+use std::ffi::{CStr, c_int, c_void};
+
+pub(super) const TO_TEXT: &CStr = c"provider=sidecore,output=text";
+pub(super) const TO_PEM: &CStr = c"provider=sidecore,output=pem,structure=PrivateKeyInfo";
+
+pub(super) static TEXT_FUNCTIONS: [Dispatch; 5] = [
+    entry::newctx(newctx::<Encrypted>),
+    entry::freectx(free::<Context<Encrypted>>),
+    entry::does_selection(does_selection),
+    entry::encode(encode_text),
+    Dispatch::END,
+];
+
+pub(super) static PEM_FUNCTIONS: [Dispatch; 7] = [
+    entry::newctx(newctx::<Encrypted>),
+    entry::freectx(free::<Context<Encrypted>>),
+    entry::set_ctx_params(set_ctx_params),
+    entry::settable_ctx_params(settable_ctx_params),
+    entry::does_selection(does_selection),
+    entry::encode(encode_pem),
+    Dispatch::END,
+];
+
+static SETTABLE: &[Param] = params! {
+    TEXT: c"cipher";
+};
+
+/// Whether the file is to be encrypted.
+#[derive(Clone, Default)]
+struct Encrypted(bool);
+
+impl Encrypted {
+    fn check(&self) -> Result<(), Failure> {
+        let wrong = || Failure::unsupported("encrypting a file that only names its key: leave the cipher out");
+        (!self.0).then_some(()).ok_or_else(wrong)
+    }
+}
+
+/// What is public only, OpenSSL's own code encodes.
+extern "C" fn does_selection(_provider: *mut c_void, selection: c_int) -> c_int {
+    c_int::from(selection & select::PRIVATE != 0)
+}
+
+extern "C" fn settable_ctx_params(_provider: *mut c_void) -> *const Param {
+    SETTABLE.as_ptr()
+}
+
+/// Programs ignore the answer: what is asked for is refused again when it is to be written.
+extern "C" fn set_ctx_params(context: Option<&mut Context<Encrypted>>, params: Params<'_>) -> c_int {
+    with(context, c"encode", |context| {
+        context.work.0 = params.text(c"cipher").is_some_and(|cipher| !cipher.is_empty());
+        context.work.check().map(|()| true)
+    })
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn encode_text(
+    context: &Context<Encrypted>,
+    out: *mut Bio,
+    key: Option<&KeyObject>,
+    _abstract: *const Param,
+    _selection: c_int,
+    _ask: PassphraseCallback,
+    _ask_argument: *mut c_void,
+) -> c_int {
+    // SAFETY: OpenSSL's BIO.
+    unsafe { encode(context, out, key, |key| Ok(text(key))) }
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn encode_pem(
+    context: &Context<Encrypted>,
+    out: *mut Bio,
+    key: Option<&KeyObject>,
+    _abstract: *const Param,
+    _selection: c_int,
+    _ask: PassphraseCallback,
+    _ask_argument: *mut c_void,
+) -> c_int {
+    // SAFETY: OpenSSL's BIO.
+    unsafe { encode(context, out, key, pem) }
+}
+
+/// # Safety
+/// `out` is valid.
+unsafe fn encode(
+    context: &Context<Encrypted>,
+    out: *mut Bio,
+    key: Option<&KeyObject>,
+    write: impl FnOnce(&Key) -> Result<String, Failure>,
+) -> c_int {
+    guard(0, || {
+        let none = || Failure::new(Reason::Key, "there is no key to write");
+        let key = key_in(key).and_then(|key| key.ok_or_else(none));
+        let written = context.work.check().and(key).and_then(|key| write(&key));
+        let written = context.provider.tell(c"encode", written);
+        // SAFETY: see above.
+        c_int::from(written.is_some_and(|text| unsafe { context.provider.core.write(out, text.as_bytes()) }))
+    })
+}
+
+fn pem(key: &Key) -> Result<String, Failure> {
+    let Private::Stored(name) = &key.private else {
+        return Err(Failure::new(
+            Reason::Private,
+            "this key has no name; one to keep is made by `sidecore keys generate`",
+        ));
+    };
+    let spki = key.public.to_spki()?;
+    let uri = Uri::new(name).and_then(|uri| uri.with_public(spki));
+    uri.map(|uri| uri.to_pem()).map_err(|error| Failure::new(Reason::Key, error.to_string()))
+}

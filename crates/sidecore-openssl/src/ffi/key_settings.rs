@@ -1,0 +1,37 @@
+//! What programs set on a key itself. A key is not changed: what it is already is taken, all else is refused.
+
+use super::object::{KeyObject, with_object};
+use super::params::{BYTES, INTEGER, Param, Params, TEXT, params};
+use sidecore_client::face::failure::Failure;
+use std::ffi::{c_int, c_void};
+
+static SETTABLE: &[Param] = params! {
+    TEXT: c"encoding", c"point-format", c"group-check";
+    INTEGER: c"use-cofactor-flag", c"include-public";
+    BYTES: c"encoded-pub-key";
+};
+
+pub(super) extern "C" fn settable_params(_provider: *mut c_void) -> *const Param {
+    SETTABLE.as_ptr()
+}
+
+pub(super) extern "C" fn set_params(object: Option<&KeyObject>, params: Params<'_>) -> c_int {
+    with_object(object, c"set parameters of a key", 0, |_| {
+        params.all_in(SETTABLE)?;
+        check(params).map(|()| 1)
+    })
+}
+
+fn check(params: Params<'_>) -> Result<(), Failure> {
+    let usual = [
+        params.text(c"encoding").is_none_or(|encoding| encoding == "named_curve"),
+        params.text(c"point-format").is_none_or(|format| format == "uncompressed"),
+        params.text(c"group-check").is_none_or(|check| check == "default"),
+        params.integer(c"use-cofactor-flag").is_none_or(|flag| flag == 0),
+        params.integer(c"include-public").is_none_or(|flag| flag == 1),
+        params.bytes(c"encoded-pub-key").is_none(),
+    ];
+    let wrong =
+        "other forms of a key than a curve's name and an uncompressed point: export the public part, and change that";
+    if usual.contains(&false) { Err(Failure::unsupported(wrong)) } else { Ok(()) }
+}
