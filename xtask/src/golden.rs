@@ -46,16 +46,19 @@ const LHCB: &str = "plans/lhcb.toml";
 const FARM: &str = "plans/farm.toml";
 const STREAMS: &str = "plans/streams.toml";
 
-/// The test that compares the page of wrong inputs, and writes it where this variable is set.
-const WRONG_INPUTS: &str = "wrong_inputs";
+/// Tests that compare pages, and write them where the variable is set: the program, and which of its tests.
+const COMPARED: [(&str, &str); 2] = [("wrong_inputs", ""), ("openssl", "cases::each_case_has_the_result")];
 const WRITES: &str = "SIDECORE_WRITE_PAGES";
 
-/// Makes every page of the simulator again. With `write`, the committed ones are replaced, and that of wrong inputs too, which its
-/// test compares; else each that differs is named.
+/// Makes every page of the simulator again. With `write`, the committed ones are replaced, and those too that tests compare; else each
+/// that differs is named.
 pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
     let built = built::everything(root)?;
     let program = built::program(&built, "sidecore-lab")?;
-    let mut same = !write || write_wrong_inputs(&built)?;
+    let mut same = true;
+    for test in COMPARED.iter().filter(|_| write) {
+        same &= write_page(&built, *test)?;
+    }
     for (page, how) in PAGES {
         let folder = root.join("target/golden").join(page).with_extension("");
         if folder.exists() {
@@ -84,12 +87,12 @@ pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
     Ok(same)
 }
 
-fn write_wrong_inputs(built: &[Artifact]) -> Result<bool> {
-    let is_it = |artifact: &&Artifact| artifact.target.name == WRONG_INPUTS;
+fn write_page(built: &[Artifact], (name, filter): (&str, &str)) -> Result<bool> {
+    let is_it = |artifact: &&Artifact| artifact.target.name == name;
     let test = built.iter().find(is_it).and_then(|artifact| Some((artifact.executable.as_ref()?, artifact)));
-    let (program, artifact) = test.ok_or("the test of wrong inputs was not built")?;
+    let (program, artifact) = test.ok_or_else(|| format!("the test {name} was not built"))?;
     let package = artifact.manifest_path.parent().ok_or("a package has no directory")?;
-    Ok(Command::new(program).current_dir(package).env(WRITES, "1").status()?.success())
+    Ok(Command::new(program).arg(filter).current_dir(package).env(WRITES, "1").status()?.success())
 }
 
 fn make(program: &mut Command, how: &[&str], page: &Path) -> Result<bool> {
