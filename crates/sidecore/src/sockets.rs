@@ -68,6 +68,23 @@ struct Shared {
     wake: OwnedFd,
 }
 
+#[cfg(test)]
+impl Shared {
+    /// With these limits, for a test.
+    fn of(limits: SocketsConfig) -> Self {
+        Self {
+            limits,
+            notify: Notify::Park,
+            park: ParkTimes { cost: 2000, wake: 2000 },
+            cores: Cores::new(&crate::config::Sidecores::default()),
+            registry: Registry::default(),
+            serials: AtomicU32::new(0),
+            stop: AtomicBool::new(false),
+            wake: wake::event().unwrap(),
+        }
+    }
+}
+
 impl Sockets {
     /// Starts the threads and listens.
     ///

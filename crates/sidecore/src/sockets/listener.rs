@@ -247,19 +247,14 @@ fn may_hold_descriptors(socket: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Sidecores, SocketsConfig};
-    use crate::service::ParkTimes;
-    use crate::sockets::cores::Cores;
-    use crate::sockets::rows::Registry;
+    use crate::config::SocketsConfig;
     use rustix::net::{SocketAddrUnix, bind, listen, sockopt};
     use sidecore_client::sys::packet::{connect_by, send, socket};
     use sidecore_client::sys::poll::wait_readable;
-    use sidecore_core::policy::notify::Notify;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::{AsFd, BorrowedFd};
     use std::path::Path;
-    use std::sync::atomic::{AtomicBool, AtomicU32};
     use std::sync::mpsc;
     use std::thread;
     use std::time::Duration;
@@ -300,16 +295,8 @@ mod tests {
         bind(&listening, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         listen(&listening, 1024).unwrap();
         rustix::io::ioctl_fionbio(&listening, true).unwrap();
-        let shared = Arc::new(Shared {
-            limits: SocketsConfig { max_programs: 1, ..SocketsConfig::default() },
-            notify: Notify::Park,
-            park: ParkTimes { cost: 2000, wake: 2000 },
-            cores: Cores::new(&Sidecores::default()),
-            registry: Registry::default(),
-            serials: AtomicU32::new(0),
-            stop: AtomicBool::new(false),
-            wake: wake::event().unwrap(),
-        });
+        let limits = SocketsConfig { max_programs: 1, ..SocketsConfig::default() };
+        let shared = Arc::new(Shared::of(limits));
         let ((alive, running), (warnings, _)) = (mpsc::channel(), mpsc::sync_channel(1));
         let listener = Listener::new(listening, shared.clone(), alive, warnings).unwrap();
         // All that this user may have: whoever comes after it is declined.

@@ -431,3 +431,58 @@ fn bits(word: u64) -> impl Iterator<Item = u32> {
         .take_while(|rest| *rest != 0)
         .map(u64::trailing_zeros)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SocketsConfig;
+    use crate::sockets::Shared;
+    use crate::sockets::ledger::Ledger;
+    use crate::sockets::meter::Meter;
+    use crate::sys::poller::Poller;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use sidecore_core::streams::sweep::Sweep;
+    use std::collections::BTreeMap;
+    use std::sync::mpsc;
+
+    /// Transfers that are simulated.
+    const TRANSFERS: u32 = 20_000;
+    /// What each takes, ns.
+    const TOOK: u64 = 10_000;
+
+    fn desk(limits: SocketsConfig) -> Desk {
+        let ledger = Ledger::new(limits.clone());
+        let (poller, sweep, meter) = (Poller::new().unwrap(), Sweep::new(), Meter::new());
+        let closing = mpsc::channel().0;
+        Desk { shared: Arc::new(Shared::of(limits)), uid: 0, ledger, poller, sweep, meter, closing }
+    }
+
+    /// A program that has said its name, and its end of the connection.
+    fn named(desk: &mut Desk, name: &str) -> (Program, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        control::send(&there, &Ask::Hello { abi: ABI, name: name.to_owned() }, &[]).unwrap();
+        let permit = desk.ledger.take(Kind::Programs, 1).unwrap();
+        let mut program = Program::new(here, permit, 0, desk).unwrap();
+        program.hear(desk, HEARD_AT_ONCE);
+        assert!(matches!(program.role, Role::Sending(_)));
+        (program, there)
+    }
+
+    #[test]
+    fn programs_of_one_user_have_shares_by_weight() {
+        let weights = BTreeMap::from([("heavy".to_owned(), 4)]);
+        let mut desk = desk(SocketsConfig { weights, ..SocketsConfig::default() });
+        let programs = ["light", "heavy"].map(|name| named(&mut desk, name));
+        for (program, _) in &programs {
+            (0..PLACES).for_each(|place| desk.sweep.announce(program.client, place));
+        }
+        let mut turns = [0_u32; 2];
+        for _ in 0..TRANSFERS {
+            let (client, stream) = desk.sweep.take().unwrap();
+            turns[programs.iter().position(|(program, _)| program.client == client).unwrap()] += 1;
+            desk.sweep.served(client, stream, TOOK, u32::MAX, Outcome::More);
+        }
+        assert_eq!(turns, [TRANSFERS / 5, TRANSFERS / 5 * 4]);
+    }
+}

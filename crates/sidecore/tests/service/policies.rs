@@ -128,10 +128,13 @@ fn balance_changes_under_load_and_nothing_is_lost() {
     assert_eq!(load.tally, Tally { done: 60 * 82, ..Tally::default() });
 }
 
-/// How long single requests take under `coalesce(8,30ms)` on the last hop, on a device of 2 ms, for which the client
-/// goes to sleep: the shortest and the longest of some.
-fn coalesced(urgent: bool) -> (Duration, Duration) {
-    let client = Notify::Coalesce { count: 8, delay: 30_000_000 };
+/// No test waits so long, ns.
+const NEVER: u64 = 86_400_000_000_000;
+
+/// The longest of some single requests under `coalesce(8,delay)` on the last hop, on a device of 2 ms, for which the client
+/// goes to sleep.
+fn coalesced(delay: u64, urgent: bool) -> Duration {
+    let client = Notify::Coalesce { count: 8, delay };
     let slow = vec![DeviceConfig::emulated("slow", 2_000_000, 0.0)];
     let service = with(NotifyConfig { client, ..NotifyConfig::all(Notify::Park) }, slow);
     let mut load = Load::new(connect(&service), "aes-128-gcm", 100, 1, false);
@@ -141,28 +144,26 @@ fn coalesced(urgent: bool) -> (Duration, Duration) {
         load.run(1);
         start.elapsed()
     });
-    (*times.iter().min().unwrap(), *times.iter().max().unwrap())
+    times.into_iter().max().unwrap()
 }
 
 #[test]
 fn a_coalesced_completion_comes_after_the_delay_and_an_urgent_one_at_once() {
-    let (patient, urgent) = (coalesced(false), coalesced(true));
-    println!("coalesced {patient:?}, urgent {urgent:?}");
-    assert!(patient.1 >= Duration::from_millis(32) && patient.0 < Duration::from_millis(60), "{patient:?}");
-    assert!(urgent.0 < Duration::from_millis(15), "{urgent:?}");
+    let patient = coalesced(30_000_000, false);
+    assert!(patient >= Duration::from_millis(32), "{patient:?}");
+    // It comes at all.
+    coalesced(NEVER, true);
 }
 
 #[test]
 fn as_many_completions_as_are_coalesced_come_at_once() {
-    let client = Notify::Coalesce { count: 8, delay: 1_000_000_000 };
+    let client = Notify::Coalesce { count: 8, delay: NEVER };
     let service = with(NotifyConfig { client, ..NotifyConfig::all(Notify::Park) }, inline());
     let mut load = Load::new(connect(&service), "aes-128-gcm", 100, 8, false);
-    let start = Instant::now();
     for _ in 0..20 {
         load.fill(8);
         load.finish();
     }
-    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
 }
 
 #[test]

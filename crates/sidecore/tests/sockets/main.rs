@@ -11,4 +11,3 @@ mod shares;
 #[path = "../service/skipped.rs"]
 mod skipped;
 mod users;
-mod weights;
