@@ -151,12 +151,13 @@ pub(crate) struct Check {
     /// Print JSON, one object a line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Whether a service would start with this configuration, and what its directories are like
+    /// Whether a service would start with this configuration, and what its directories are like; without it and without a socket,
+    /// /etc/sidecore/sidecore.toml where that is installed
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// The service's socket, where no configuration names it
-    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
-    pub(crate) socket: PathBuf,
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET")]
+    pub(crate) socket: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

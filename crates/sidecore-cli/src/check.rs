@@ -19,16 +19,23 @@ use crate::args::Check;
 use crate::output;
 use finding::Finding;
 use sidecore::config::{Config, default_socket};
+use std::path::PathBuf;
+
+/// Where `packaging/install` puts the service's configuration.
+const INSTALLED: &str = "/etc/sidecore/sidecore.toml";
 
 /// Prints a finding a line. `false`: something is lacking that breaks a promise.
 pub(crate) fn run(args: &Check) -> Result<bool, String> {
-    let config = match &args.config {
+    // A socket that is named is of a service that may have another configuration.
+    let installed = || Some(PathBuf::from(INSTALLED)).filter(|path| args.socket.is_none() && path.exists());
+    let path = args.config.clone().or_else(installed);
+    let config = match &path {
         Some(path) => Config::read(path, default_socket(None))?,
-        None => Config { socket: args.socket.clone(), ..Config::default() },
+        None => Config { socket: args.socket.clone().unwrap_or_else(|| default_socket(None)), ..Config::default() },
     };
     let mut findings = findings(&config);
-    if args.config.is_some() {
-        findings.insert(0, configured::judge(&config));
+    if let Some(path) = &path {
+        findings.insert(0, configured::judge(path, &config));
     }
     let text: String = findings.iter().map(|finding| if args.json { finding.json() } else { finding.text() }).collect();
     output::print(&text)?;

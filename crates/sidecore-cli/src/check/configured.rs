@@ -4,6 +4,7 @@ use super::finding::{Finding, topics};
 use nix::unistd::User;
 use sidecore::config::Config;
 use sidecore::service::check_cpus;
+use std::path::Path;
 
 topics! {
     CONFIGURATION: "configuration",
@@ -12,11 +13,12 @@ topics! {
 }
 
 /// The file was read, and its numbers fit each other.
-pub(super) fn judge(config: &Config) -> Finding {
+pub(super) fn judge(path: &Path, config: &Config) -> Finding {
     let cores = check_cpus(config).map_err(|error| error.to_string());
     let wrong = [cores, user(config), passphrase(config)].into_iter().find_map(Result::err);
     let fine = wrong.is_none();
-    CONFIGURATION.ok_if(fine, wrong.unwrap_or_else(|| "it was read, and what it names is here".to_owned()))
+    CONFIGURATION
+        .ok_if(fine, wrong.unwrap_or_else(|| format!("{} was read, and what it names is here", path.display())))
 }
 
 fn user(config: &Config) -> Result<(), String> {
@@ -38,7 +40,7 @@ mod tests {
 
     #[test]
     fn what_a_configuration_names_must_be_here() {
-        let judged = |text: &str| judge(&Config::parse(text).unwrap());
+        let judged = |text: &str| judge(Path::new("sidecore.toml"), &Config::parse(text).unwrap());
         let here = sidecore::sys::cpu::allowed()[0];
         assert_eq!(judged(&format!("sidecores = {{ cpus = [{here}] }}")).state, State::Ok);
         for (text, said) in [

@@ -3,7 +3,7 @@
 pub(super) mod shown;
 mod table;
 
-use super::rows::{ALLEGED, Rows, SORTS, View, classes, clients, devices, header, keys, sidecores};
+use super::rows::{ALLEGED, Rows, SORTS, View, classes, clients, devices, header, keys, short_header, sidecores};
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -37,6 +37,24 @@ const OVERVIEW: usize = 0;
 const CLIENTS: usize = 1;
 const KEYS: usize = 2;
 
+/// Columns from which on the head's lines are shown whole: most have them in one line then.
+const WIDE: u16 = 120;
+/// Behind `?`.
+const HELP: &str = "\
+q, Esc   quit
+?        this help, or the tables again
+tab      the next page; o overview, c clients, k keys
+p        pause, or go on
+s        sort the clients by the next column
+arrows   bring hidden columns and rows into sight
+
+REQ/S, SIGN/S    requests, signatures in the last second
+FLIGHT           requests that devices have now
+DONE, FAILED     since the start: done; lost with their device
+REFUSED          since the start: refused with a reason
+p50/p99          median and 99th percentile of sampled requests
+*                as the client itself says";
+
 /// What is on the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
@@ -48,6 +66,8 @@ pub(super) struct Screen {
     /// Columns and rows that are passed over in the table of clients or keys.
     skipped: (usize, usize),
     paused: bool,
+    /// What can be pressed is shown, and the head's lines whole.
+    help: bool,
     quit: bool,
     /// Why there are no newer numbers.
     error: Option<String>,
@@ -62,6 +82,7 @@ impl Screen {
             sort: 0,
             skipped: (0, 0),
             paused: false,
+            help: false,
             quit: false,
             error: None,
         }
@@ -94,6 +115,7 @@ impl Shown for Screen {
         match key.code {
             _ if key.kind == KeyEventKind::Release => {}
             _ if leaves(key) => self.quit = true,
+            KeyCode::Char('?') => self.help = !self.help,
             KeyCode::Char('s') => self.sort = (self.sort + 1) % SORTS.len(),
             KeyCode::Char('p') => self.paused = !self.paused,
             KeyCode::Tab => self.turn_to(self.page + 1),
@@ -111,11 +133,12 @@ impl Shown for Screen {
 
     /// What was passed over beyond the last row or column is shown again.
     fn draw(&mut self, frame: &mut Frame<'_>) {
-        let head = self.head();
+        let head = self.head(frame.area().width);
         let foot = self.foot(frame.area().width);
         let [head_area, tables, foot_area] = areas(frame, &head, &foot);
         frame.render_widget(Paragraph::new(head).wrap(Wrap { trim: true }), head_area);
         match self.page {
+            _ if self.help => frame.render_widget(Paragraph::new(HELP), tables),
             OVERVIEW => self.draw_overview(frame, tables),
             CLIENTS => {
                 let rows = clients(&self.view, self.sort);
@@ -139,9 +162,8 @@ impl Screen {
         let [cores, cards, stored, kinds] =
             [sidecores(&self.view), devices(&self.view), keys(&self.view), classes(&self.view)];
         let rows = clients(&self.view, self.sort);
-        // Keys have a page of their own.
-        let wanted = [&rows, &cores, &cards, &kinds, &stored].map(table_height);
-        let [_, of_cores, of_cards, of_kinds, of_stored] = shares(wanted, area.height);
+        let wanted = [&rows, &stored, &cores, &cards, &kinds].map(table_height);
+        let [_, of_stored, of_cores, of_cards, of_kinds] = shares(wanted, area.height);
         let [above, below] =
             [[of_cores, of_cards], [of_stored, of_kinds]].map(|heights| heights.map(Constraint::Length));
         let heights = [above[0], above[1], Constraint::Fill(1), below[0], below[1]];
@@ -153,18 +175,21 @@ impl Screen {
         self.skipped = draw_table(frame, lanes, &rows, Some(SORTS[self.sort].0), self.skipped);
     }
 
-    fn head(&self) -> Vec<Line<'static>> {
+    fn head(&self, columns: u16) -> Vec<Line<'static>> {
         let styled = |(i, line)| if i < 2 { Line::raw(line) } else { Line::styled(line, warning()) };
-        let mut lines: Vec<Line<'static>> = header(&self.view).into_iter().enumerate().map(styled).collect();
+        let whole = self.help || columns >= WIDE;
+        let lines = if whole { header(&self.view) } else { short_header(&self.view) };
+        let mut lines: Vec<Line<'static>> = lines.into_iter().enumerate().map(styled).collect();
         lines.extend(self.error.clone().map(|error| Line::styled(error, warning())));
         lines.push(Line::default());
         lines
     }
 
-    /// What can be pressed, in as many lines as it takes.
+    /// What can be pressed, as far as one line has room.
     fn foot(&self, columns: u16) -> String {
         let pages = PAGES.map(|page| if page == PAGES[self.page] { format!("[{page}]") } else { page.to_owned() });
-        let mut parts = vec!["q quit".to_owned(), format!("tab {}", pages.join(" ")), pause(self.paused)];
+        let mut parts =
+            vec!["q quit".to_owned(), "? help".to_owned(), format!("tab {}", pages.join(" ")), pause(self.paused)];
         if self.page != KEYS {
             parts.push(format!("s sort ({})", SORTS[self.sort].0));
         }
@@ -172,7 +197,8 @@ impl Screen {
         if self.page != KEYS {
             parts.push(ALLEGED.to_owned());
         }
-        wrapped(&parts, usize::from(columns))
+        let text = wrapped(&parts, usize::from(columns));
+        text.lines().next().unwrap_or_default().to_owned()
     }
 }
 

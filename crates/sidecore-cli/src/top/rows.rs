@@ -91,11 +91,11 @@ pub(super) fn keys(view: &View) -> Rows {
     keys.sort_by_key(|key| (Reverse(key.recent.get(K::Submitted)), key.total.index));
     Table::new(view, keys)
         .text("KEY", |one| one.total.name.clone())
-        .counters(&[K::Submitted, K::InFlight])
+        .counters(&[K::Submitted, K::InFlight, K::Done, K::Failed])
         .times("QUEUE", Stage::Queue)
         .times("DEVICE", Stage::Device)
         .times("HOST", Stage::Host)
-        .counters(&[K::Refused, K::Failed, K::Sign, K::Decrypt, K::Derive, K::Public, K::Done])
+        .counters(&[K::Refused, K::Sign, K::Decrypt, K::Derive, K::Public])
         .rows
 }
 
@@ -133,6 +133,18 @@ pub(crate) fn in_force(now: &Snapshot) -> String {
     let balance = now.balance.map_or("unknown", |balance| balance.name());
     let order = now.order.map_or("unknown", |order| order.name());
     format!("notify: {}; balance: {balance}; order: {order}", now.waiters().in_words(now.notify))
+}
+
+/// The same for terminals that have no room for it: what is left out `?` shows.
+pub(super) fn short_header(view: &View) -> Vec<String> {
+    let mut lines = header(view);
+    if let Some(end) = lines[0].find(", stage times") {
+        lines[0].truncate(end);
+    }
+    let mut parts = lines[1].split("(parks: ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    lines[1] = parts.fold(first, |line, part| line + "(parks" + part.find(')').map_or("", |end| &part[end..]));
+    lines
 }
 
 /// Where a wake-up takes longer than the CPU time that it costs, what `learn` keeps is not what WAIT/OPT shows: gaps that end while
