@@ -2,14 +2,20 @@
 
 mod list;
 mod pem;
+mod place;
+mod renew;
 mod trial;
 
 use crate::args::keys::{Keys, KeysCommand};
 use crate::output;
 use sidecore::client::{Admin, Options};
+use sidecore::config::counters_beside;
+use sidecore::counters::{KeyCounter, Snapshot};
 use sidecore::engine::crypto::Secret;
+use sidecore::keys::uri::Uri;
 use sidecore::keys::{
-    Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, check_name, read_passphrase, read_private_key, read_public_key,
+    Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, check_name, public_of_private, read_passphrase, read_private_key,
+    read_public_key, unknown_kind,
 };
 use std::error::Error;
 use std::fmt::Display;
@@ -23,7 +29,7 @@ pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
     let connect = || Admin::connect(&Options { socket: args.socket.clone(), ..Options::default() });
     match args.command {
         KeysCommand::Import { name, file: Some(file), passphrase_file, replace: true, .. } => {
-            let pkcs8 = key_of(&name, &file, passphrase_file.as_deref())?;
+            let (pkcs8, _) = key_of(&name, &file, passphrase_file.as_deref())?;
             drop(connect()?.keys(KeyCommand::Replace { name: name.clone(), pkcs8 })?);
             let next = format!(
                 "The key {name} is another one now. Programs that have the old one's file or certificate fail until they have the new \
@@ -37,7 +43,7 @@ pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
                 KeyCommand::ImportPublic { public: public_of(&name, &file)?, name, acl }
             } else {
                 let file = file.ok_or("name the file with the key")?;
-                KeyCommand::Import { pkcs8: key_of(&name, &file, passphrase_file.as_deref())?, name, acl }
+                KeyCommand::Import { pkcs8: key_of(&name, &file, passphrase_file.as_deref())?.0, name, acl }
             };
             let entry = new_key(&mut connect()?, command)?;
             report(&format!("the key {} was imported", entry.name), &in_words(&entry))?;
@@ -62,6 +68,7 @@ pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
         KeysCommand::Pem { name, output, mode, owner } => {
             pem::run(&mut connect()?, &name, output.as_deref(), mode, owner.as_deref())?;
         }
+        KeysCommand::Renew(renewal) => renew::run(&args.socket, &renewal)?,
         KeysCommand::Test(trial) => return Ok(trial::run(&args.socket, &trial)?),
         KeysCommand::Acl { name, add, remove, users, .. } => {
             let (acl, none) = (users.acl(), Acl::default());
@@ -77,12 +84,26 @@ pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
     Ok(true)
 }
 
-/// Reads a key's file, before the service is asked for anything.
-fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<Secret, Box<dyn Error>> {
+/// Reads a key's file, before the service is asked for anything: the key, and its public part.
+fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<(Secret, Vec<u8>), Box<dyn Error>> {
     check_name(name)?;
     let passphrase = passphrase_file.map(read_passphrase).transpose()?;
     let bytes = read(file)?;
-    Ok(read_private_key(&bytes, passphrase.as_ref()).map_err(|error| format!("{}: {error}", called(file)))?)
+    let key = read_private_key(&bytes, passphrase.as_ref()).map_err(|error| no_key(&bytes, error));
+    let key = key.and_then(|key| public_of_private(&key).map(|public| (key, public)));
+    Ok(key.map_err(|error| format!("{}: {error}", called(file)))?)
+}
+
+/// Why a file has no key to store.
+fn no_key(file: &[u8], error: &str) -> String {
+    match Uri::from_pem(file) {
+        Ok(uri) => format!(
+            "it is a file of `sidecore keys pem` and names the key {:?}, which is in the service already: name the file with the \
+             private key",
+            uri.name()
+        ),
+        Err(_) => unknown_kind(file).unwrap_or_else(|| error.to_owned()),
+    }
 }
 
 /// Reads the public part of a key.
@@ -90,6 +111,12 @@ fn public_of(name: &str, file: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
     check_name(name)?;
     let bytes = read(file)?;
     Ok(read_public_key(&bytes).map_err(|error| format!("{}: {error}", called(file)))?)
+}
+
+/// How many requests the service has counted for the key.
+fn requests(socket: &Path, key: &str) -> Option<u64> {
+    let counted = Snapshot::read(&counters_beside(socket)).ok()?;
+    Some(counted.keys.iter().find(|stats| stats.name == key)?.get(KeyCounter::Submitted))
 }
 
 /// What a file is called in a message.

@@ -2,6 +2,8 @@
 
 #[path = "servers/library.rs"]
 mod library;
+#[path = "keys/renew.rs"]
+mod renew;
 #[path = "../../sidecore/tests/service/skipped.rs"]
 mod skipped;
 
@@ -309,7 +311,9 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
     let service = home.serve();
     service.done(&["keys", "generate", "www", "--kind", "p-256"]);
     for (arguments, what) in [
-        (&["keys", "import", "www", &key("p-256.sec1.pem")][..], "already"),
+        (&["keys", "import", "www", &key("p-256.sec1.pem")][..], "`sidecore keys import www FILE --replace`"),
+        (&["keys", "import", "x", &key("p-256.sec1.pem"), "--gid", "4294967295"], "stands for no user and no group"),
+        (&["keys", "acl", "www", "--add", "--uid", "4294967295"], "stands for no user and no group"),
         (&["keys", "import", "x", &key("p-256.p12")], "--passphrase-file"),
         (&["keys", "import", "x", &key("x25519.spki.der")], "no private key"),
         (&["keys", "import", "x", "no/such/file"], "no/such/file"),
@@ -429,4 +433,13 @@ fn an_old_directory_of_keys_is_refused_at_start_and_can_be_accepted() {
     let service = serve();
     assert_eq!(service.done(&["keys", "list", "--json"]).lines().count(), 2);
     service.end();
+}
+
+#[test]
+fn the_limit_of_keys_says_what_to_do() {
+    let home = Home::new();
+    let service = home.serve_with("[limits]\nkeys = 1\n");
+    service.done(&["keys", "generate", "www", "--kind", "p-256"]);
+    let said = service.refused(&["keys", "generate", "more", "--kind", "p-256"]);
+    assert!(said.contains("there are 1 keys already (limits.keys): delete those that no program uses"), "{said}");
 }

@@ -152,6 +152,8 @@ pub struct KeyEntry {
     pub at_rest: bool,
     /// Where its private part is.
     pub site: Site,
+    /// For how long no request for it was seen: since the last one, since the service started, or since the key is there.
+    pub idle_seconds: u64,
 }
 
 /// What `sidecore keys` asks. Only for the service's own user and root.

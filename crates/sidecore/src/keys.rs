@@ -5,6 +5,7 @@
 
 mod file;
 mod material;
+mod named;
 mod public;
 mod store;
 mod vault;
@@ -12,6 +13,7 @@ mod vault;
 pub use crate::config::read_passphrase;
 pub use file::{MAX_KEY_FILE, read_private_key};
 pub(crate) use material::{Material, public_part};
+pub use named::{public_of_private, unknown_kind};
 pub use public::read_public_key;
 pub use sidecore_client::keys::*;
 pub(crate) use store::{Changed, Described, Ready, Store};

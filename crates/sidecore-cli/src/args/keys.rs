@@ -25,6 +25,39 @@ pub(crate) struct Trial {
     /// The server's certificate, where it is in another file
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Option<PathBuf>,
+    /// The server, which runs: whether it shakes hands by this key
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) server: Option<String>,
+}
+
+/// A certificate's renewal, which brought a key.
+#[derive(Debug, Args)]
+pub(crate) struct Renewal {
+    /// The name that its keys have in common: each is stored as NAME.SECONDS
+    pub(crate) name: String,
+    /// The file with the new private key, which is only read
+    pub(crate) file: PathBuf,
+    /// The file with the new certificate
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate: PathBuf,
+    /// The file that the server is given as its private key; mode and owner stay
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Has the server read both, e.g. 'systemctl reload nginx'; for sh
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) reload: Option<String>,
+    /// Delete former keys that are former for so many days and were not asked for meanwhile
+    #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u16).range(0..=3650))]
+    pub(crate) grace: u16,
+    /// Try the key as that user, e.g. www-data; for root
+    #[arg(long = "as", value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// The file with the passphrase that the key is encrypted with
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    // Instead of those who may use the former key.
+    #[command(flatten)]
+    pub(crate) users: Users,
 }
 
 /// Of a file: permissions only.
@@ -90,7 +123,7 @@ pub(crate) enum KeysCommand {
     Pem {
         /// The key's name
         name: String,
-        /// Write it there, in one step; what is there is replaced
+        /// Write it there, in one step; only a file that this command wrote is replaced
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
         /// Who may read it, octal; `PostgreSQL` wants 0600, or 0640 where root owns it
@@ -100,6 +133,9 @@ pub(crate) enum KeysCommand {
         #[arg(long, value_name = "USER:GROUP", requires = "output")]
         owner: Option<String>,
     },
+    /// Put the key of a renewed certificate in the place of the former one: import it under a name of its own, test it, write the
+    /// server's file, reload the server; where a step fails, all is as before
+    Renew(Renewal),
     /// Try whether a server that is given a file of `keys pem` can use the key: service, key, permission, certificate, OpenSSL, a signature
     Test(Trial),
     /// Say whether services on other machines have a key as well, and may be asked
@@ -149,13 +185,14 @@ pub(crate) struct Users {
 
 impl Users {
     /// Each once, in order.
-    pub(crate) fn acl(self) -> Acl {
-        let sorted = |mut ids: Vec<u32>| {
+    pub(crate) fn acl(&self) -> Acl {
+        let sorted = |ids: &Vec<u32>| {
+            let mut ids = ids.clone();
             ids.sort_unstable();
             ids.dedup();
             ids
         };
-        Acl { uids: sorted(self.uid), gids: sorted(self.gid) }
+        Acl { uids: sorted(&self.uid), gids: sorted(&self.gid) }
     }
 }
 
@@ -164,8 +201,21 @@ fn kind() -> impl TypedValueParser<Value = Kind> {
     PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(by_name)
 }
 
+/// The number of a user or group, where it is one.
+///
+/// # Errors
+/// The kernel takes the highest number for -1, which is nobody's.
+pub(crate) fn number(text: &str) -> Result<Option<u32>, String> {
+    match text.parse() {
+        Ok(u32::MAX) => {
+            Err(format!("{} is the kernel's -1, which stands for no user and no group: give another", u32::MAX))
+        }
+        number => Ok(number.ok()),
+    }
+}
+
 fn user(text: &str) -> Result<u32, String> {
-    if let Ok(number) = text.parse() {
+    if let Some(number) = number(text)? {
         return Ok(number);
     }
     let found = nix::unistd::User::from_name(text).map_err(|error| error.to_string())?;
@@ -175,7 +225,7 @@ fn user(text: &str) -> Result<u32, String> {
 }
 
 fn group(text: &str) -> Result<u32, String> {
-    if let Ok(number) = text.parse() {
+    if let Some(number) = number(text)? {
         return Ok(number);
     }
     let found = nix::unistd::Group::from_name(text).map_err(|error| error.to_string())?;

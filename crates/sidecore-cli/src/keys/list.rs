@@ -68,9 +68,19 @@ mod tests {
             acl: Acl::default(),
             at_rest: false,
             site: Site::Elsewhere,
+            idle_seconds: 0,
         };
-        let entries =
-            [KeyEntry { name: "a".to_owned(), kind: Kind::Rsa2048, acl, at_rest: true, site: Site::Here }, other];
+        let entries = [
+            KeyEntry {
+                name: "a".to_owned(),
+                kind: Kind::Rsa2048,
+                acl,
+                at_rest: true,
+                site: Site::Here,
+                idle_seconds: 0,
+            },
+            other,
+        ];
         let text = render(&entries, false);
         assert!(text.contains("user root (0), user 4000000000, group root (0)"), "{text}");
         assert!(text.contains("in memory") && text.contains("only"), "{text}");

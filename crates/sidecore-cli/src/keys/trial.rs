@@ -1,5 +1,6 @@
 //! `sidecore keys test`: whether a server that is given a key's file can use it, step by step, as the server's user.
 
+use super::requests;
 use crate::args::keys::Trial;
 use crate::launch;
 use crate::output;
@@ -14,11 +15,13 @@ use std::ffi::CString;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// What is signed.
 const MESSAGE: &[u8] = b"a message that nobody else signs: sidecore keys test\n";
+/// How long a handshake may take, seconds.
+const HANDSHAKE_SECONDS: &str = "20";
 /// What OpenSSL is configured by on a system where sidecore is installed.
 const INSTALLED: &str = "/etc/ssl/openssl-sidecore.cnf";
 
@@ -83,7 +86,9 @@ fn try_all(socket: &Path, trial: &Trial, told: &mut String) -> Option<()> {
     if matches!(info.kind, Kind::X25519 | Kind::MlKem768) {
         return tell("use", Ok("this kind agrees on secrets, which is not tried".to_owned())).map(drop);
     }
-    tell("signature", openssl.signs(file, &info.public)).map(drop)
+    tell("signature", openssl.signs(file, &info.public))?;
+    let Some(server) = &trial.server else { return Some(()) };
+    tell("server", shakes_hands(server, socket, &info)).map(drop)
 }
 
 fn cannot_read(file: &Path, error: &std::io::Error) -> String {
@@ -172,6 +177,33 @@ impl OpenSsl {
         self.run("/dev/null", &[&verify[..], &key].concat()).map_err(|error| format!("it does not verify: {error}"))?;
         Ok("one was made by the service, and OpenSSL's own code verified it".to_owned())
     }
+}
+
+/// Whether that server proves by the service's key who it is, as the service has counted it.
+fn shakes_hands(server: &str, socket: &Path, info: &KeyInfo) -> Step {
+    let counted = || requests(socket, &info.name).ok_or("the service's counters cannot be read".to_owned());
+    let before = counted()?;
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    let mut client = Command::new("timeout");
+    client.args([HANDSHAKE_SECONDS, "openssl", "s_client", "-connect", server, "-servername", host]);
+    let done = client.env("OPENSSL_CONF", "/dev/null").stdin(Stdio::null()).output();
+    let done = done.map_err(|error| format!("timeout: {error}; install it, e.g. apt-get install coreutils"))?;
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let certificate = out.find("-----BEGIN CERTIFICATE-----").map(|from| read_public_key(&out.as_bytes()[from..]));
+    let public = certificate.filter(|_| done.status.success()).ok_or_else(|| {
+        // ID:error:NUMBER:LIBRARY:FUNCTION:REASON
+        let said = err.lines().find_map(|line| line.split(':').skip_while(|part| *part != "error").nth(4));
+        format!("no TLS handshake with {server}: {}; is it started?", said.unwrap_or("it does not answer"))
+    })?;
+    belongs(&public?, info)?;
+    let (made, all) = counted().map(|after| (after - before.min(after), after))?;
+    if made == 0 {
+        return Err(format!(
+            "{server} shook hands by a key of its own: name this file as its key, let it load the provider \
+             (OPENSSL_CONF={INSTALLED}), and restart it"
+        ));
+    }
+    Ok(format!("{server} shook hands by the key {:?}, which signed for it: {made}, in all: {all}", info.name))
 }
 
 /// Is that user from now on, with its groups: this program has one thread, and the commands that it starts are that user's, too.

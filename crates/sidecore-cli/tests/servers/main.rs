@@ -13,6 +13,7 @@ mod programs;
 mod readme;
 mod relay;
 mod remote;
+mod renewal;
 mod secrets;
 mod server;
 mod service;

@@ -133,7 +133,7 @@ pub(crate) fn public_part(kind: Kind, raw: &Secret) -> Result<Vec<u8>, String> {
 }
 
 /// A decapsulation key that came without its seed does not know its public part, but contains it.
-fn public(kind: Kind, key: &PKey) -> Option<Vec<u8>> {
+pub(super) fn public(kind: Kind, key: &PKey) -> Option<Vec<u8>> {
     if kind == Kind::MlKem768 {
         return PKey::raw_private(kind, key.to_raw_private()?.expose())?.to_spki();
     }

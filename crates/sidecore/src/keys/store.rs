@@ -225,7 +225,10 @@ impl Store {
         check_name(name).map_err(|error| error.to_string())?;
         check_acl(acl)?;
         if self.keys.contains_key(name) {
-            return Err(format!("there is a key {name:?} already: delete it first, or choose another name"));
+            return Err(format!(
+                "there is a key {name:?} already: choose another name, or put a key in its place with `sidecore keys import \
+                 {name} FILE --replace`"
+            ));
         }
         self.free_place().map(|_| ())
     }
@@ -235,7 +238,7 @@ impl Store {
         let mut room = PAGE;
         let entries = self.keys.iter().filter(|(name, _)| name.as_str() > after);
         let fits = entries.map(|(name, key)| key.entry(name, self.is_at_rest())).take_while(|entry| {
-            let size = 16 + entry.name.len() + 5 * (entry.acl.uids.len() + entry.acl.gids.len());
+            let size = 26 + entry.name.len() + 5 * (entry.acl.uids.len() + entry.acl.gids.len());
             room.checked_sub(size).is_some_and(|left| {
                 room = left;
                 true
@@ -339,7 +342,13 @@ impl Store {
     fn free_place(&self) -> Result<u16, Reason> {
         let free = self.places.iter().position(Option::is_none);
         free.map(|place| place as u16)
-            .ok_or_else(|| format!("there are {} keys already (limits.keys)", self.places.len()))
+            .ok_or_else(|| {
+            format!(
+                "there are {} keys already (limits.keys): delete those that no program uses (`sidecore keys list`), or raise \
+                 limits.keys in the configuration and restart the service",
+                self.places.len()
+            )
+        })
     }
 }
 
@@ -351,6 +360,7 @@ impl Key {
             acl: self.acl.clone(),
             at_rest,
             site: self.material.site,
+            idle_seconds: 0,
         }
     }
 

@@ -14,6 +14,7 @@ mod keys;
 mod room;
 mod sessions;
 mod settings;
+mod usage;
 
 use super::advice::Advice;
 use super::closer::Closer;
@@ -45,6 +46,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
+use usage::Usage;
 
 /// Numbers among the poller's sources; connections and processes have theirs from `FIRST` on.
 const LISTENER: u64 = 0;
@@ -152,6 +154,8 @@ pub(super) struct Listener {
     closer: Closer,
     /// What was told of refusals and faults.
     complaints: Complaints,
+    /// How long the stored keys are not asked for.
+    usage: Usage,
 }
 
 impl Listener {
@@ -169,6 +173,7 @@ impl Listener {
                 }
             })
         };
+        let keys = usize::from(setup.config.limits.keys);
         let listener = Self {
             loads: vec![0; setup.sidecores.len()],
             blocks: (0..setup.config.limits.lanes as usize).rev().collect(),
@@ -195,6 +200,7 @@ impl Listener {
             processes: HashMap::new(),
             tokens: HashMap::new(),
             complaints: complaints(),
+            usage: Usage::new(keys, clock::now()),
         };
         listener.publish_policies();
         for (place, name) in listener.setup.store.places() {
@@ -420,6 +426,9 @@ impl Listener {
     /// Copies the reports of the clients that had traffic to the counter file.
     fn publish(&mut self, now: Nanos) {
         self.setup.counters.heartbeat(now);
+        if self.usage.is_due(now) {
+            self.look_at_usage(now);
+        }
         for attached in self.connections.values_mut().filter_map(|connection| connection.attached.as_mut()) {
             let requests = attached.counters.get(LaneCounter::Submitted);
             if requests != attached.published {

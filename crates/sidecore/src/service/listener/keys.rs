@@ -8,13 +8,16 @@ use super::attach::random;
 use super::audit::Change;
 use super::{Listener, Reply, then};
 use crate::control::{Ground, Refused};
+use crate::counters::KeyCounter;
 use crate::engine::crypto::Session;
 use crate::events;
-use crate::keys::{Acl, Changed, KeyCommand, KeyInfo, Kind, Material};
+use crate::keys::{Acl, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Material};
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::sessions::Sessions;
 use crate::spec::{KeyToken, Secret};
+use crate::sys::clock;
 use crate::sys::peer::Asker;
+use sidecore_core::time::Nanos;
 use std::sync::Arc;
 
 /// What a program's key is charged: about what it takes of the heap with its connection, bytes. That of ML-DSA-65 is the
@@ -104,7 +107,7 @@ impl Listener {
                 self.offers_changed(&name);
                 shared
             }
-            KeyCommand::List { after } => return Ok(Some(Reply::Keys(self.setup.store.list(&after)))),
+            KeyCommand::List { after } => return Ok(Some(Reply::Keys(self.list(&after)))),
             KeyCommand::Delete { name } => self.setup.store.delete(&name)?,
             KeyCommand::SetAcl { name, acl } => self.setup.store.set_acl(&name, acl)?,
             KeyCommand::ChangeAcl { name, add, remove } => self.setup.store.change_acl(&name, &add, &remove)?,
@@ -118,6 +121,26 @@ impl Listener {
             self.changed(&change, doubt.as_deref());
         }
         doubt.map_or(Ok(Some(Reply::Done)), |doubt| Err(doubt.into()))
+    }
+
+    /// The keys after that one, each with the time since it was asked for.
+    fn list(&mut self, after: &str) -> Vec<KeyEntry> {
+        let now = clock::now();
+        self.look_at_usage(now);
+        let mut entries = self.setup.store.list(after);
+        for entry in &mut entries {
+            let place = self.setup.store.place(&entry.name);
+            entry.idle_seconds = place.map_or(0, |place| self.usage.idle_seconds(place.into(), now));
+        }
+        entries
+    }
+
+    pub(super) fn look_at_usage(&mut self, now: Nanos) {
+        let (counters, sidecores) = (&self.setup.counters, 0..self.setup.sidecores.len());
+        let of = |sidecore, place| counters.key(sidecore, place).get(KeyCounter::Submitted);
+        // Only of keys that are there: other blocks have no memory.
+        let places = self.setup.store.places().map(|(place, _)| usize::from(place));
+        self.usage.look(now, places.map(|place| (place, sidecores.clone().map(|sidecore| of(sidecore, place)).sum())));
     }
 
     /// Has a key read, and goes on with it if whoever asked may still change keys.
@@ -156,13 +179,14 @@ impl Listener {
     /// Stores a key and begins to count for it. One that cannot be counted for is not kept.
     fn stored(&mut self, change: &Change, name: &str, material: Material, acl: Acl) -> Result<Reply, Refused> {
         let Changed { what: entry, doubt } = self.setup.store.insert(name, material, acl)?;
-        if let Some(place) = self.setup.store.place(name)
-            && let Err(error) = self.setup.counters.open_key(place.into(), name)
-        {
-            self.setup.store.delete(name)?;
-            return Err(
-                format!("{error}: the counter file has no room for the key; make room on its file system").into()
-            );
+        if let Some(place) = self.setup.store.place(name) {
+            if let Err(error) = self.setup.counters.open_key(place.into(), name) {
+                self.setup.store.delete(name)?;
+                return Err(
+                    format!("{error}: the counter file has no room for the key; make room on its file system").into()
+                );
+            }
+            self.usage.begin(place.into(), clock::now());
         }
         self.offers_changed(name);
         self.changed(change, doubt.as_deref());

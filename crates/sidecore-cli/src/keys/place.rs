@@ -1,0 +1,324 @@
+//! A file of `keys pem` in its place. Only such a file is replaced there, in one step; whatever else has that name stays.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown, fstat, fsync, openat,
+    readlinkat, renameat, renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
+use sidecore::keys::uri::{PEM_LABEL, Uri};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// Longest file that can be one of ours; the longest that is written has about 3600 bytes.
+const MAX_FILE: u64 = 1 << 14;
+/// Most names that are tried for the file beside the place.
+const MAX_TRIES: u32 = 100;
+
+/// Device and number of a file, which it has whatever its name.
+pub(super) type Id = (u64, u64);
+
+/// Who may read and write a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub(super) mode: u32,
+    /// `None`: as for any new file.
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
+}
+
+/// A file of ours that is there.
+#[derive(Clone, Debug)]
+pub(super) struct Present {
+    pub(super) text: String,
+    pub(super) access: Access,
+    pub(super) key: String,
+    id: Id,
+}
+
+/// A place for a file, in a directory that is held open: what its path leads to later does not matter.
+#[derive(Debug)]
+pub(super) struct Place {
+    directory: OwnedFd,
+    path: PathBuf,
+    name: OsString,
+    present: Option<Present>,
+}
+
+/// A file beside its place, which is removed unless it is put there.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    place: &'a Place,
+    name: String,
+    id: Id,
+}
+
+impl Place {
+    /// Looks at what is there.
+    ///
+    /// # Errors
+    /// It is no file of ours: says what it is.
+    pub(super) fn open(file: &Path) -> Result<Self, String> {
+        let name = file.file_name().ok_or("it is a directory: name a file")?.to_owned();
+        let path = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(CWD, &path, flags, Mode::empty()).map_err(|error| match error {
+            Errno::NOENT | Errno::NOTDIR => "there is no such directory: make it, or name another file".to_owned(),
+            other => described(other),
+        })?;
+        let present = present(&directory, &name)?;
+        Ok(Self { directory, path, name, present })
+    }
+
+    /// The file of ours that was there.
+    pub(super) fn present(&self) -> Option<&Present> {
+        self.present.as_ref()
+    }
+
+    /// Writes the file beside its place: owner and mode are right before anybody finds it.
+    pub(super) fn draft(&self, text: &str, access: Access) -> Result<Draft<'_>, String> {
+        let (mut file, name) = self.beside()?;
+        let id = fstat(&file).map(|found| id(&found)).map_err(described)?;
+        let draft = Draft { place: self, name, id };
+        file.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+        if access.uid.is_some() || access.gid.is_some() {
+            fchown(&file, access.uid.map(Uid::from_raw), access.gid.map(Gid::from_raw))
+                .map_err(|error| format!("cannot give it to that owner: {}", described(error)))?;
+        }
+        fchmod(&file, Mode::from_raw_mode(access.mode)).and_then(|()| fsync(&file)).map_err(described)?;
+        Ok(draft)
+    }
+
+    fn beside(&self) -> Result<(File, String), String> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let process = std::process::id();
+        for number in 0..MAX_TRIES {
+            let name = format!(".sidecore-{process}-{number}");
+            match openat(&self.directory, &name, flags, Mode::RUSR | Mode::WUSR) {
+                Err(Errno::EXIST) => {}
+                opened => return opened.map(|file| (file.into(), name)).map_err(described),
+            }
+        }
+        Err(format!("remove {}/.sidecore-{process}-*: it is of commands that were killed", self.path.display()))
+    }
+
+    /// Has there again what was there before that file was put there.
+    pub(super) fn undo(&self, put: Id) -> Result<(), String> {
+        match &self.present {
+            Some(present) => self.draft(&present.text, present.access)?.put_over(Some(put)),
+            None => self.remove(put),
+        }
+    }
+
+    fn remove(&self, put: Id) -> Result<(), String> {
+        let found = statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW).map_err(described)?;
+        if id(&found) != put {
+            return Err(CHANGED.to_owned());
+        }
+        unlinkat(&self.directory, &self.name, AtFlags::empty()).map_err(described)
+    }
+}
+
+impl Draft<'_> {
+    /// Where it is until it is put in its place.
+    pub(super) fn path(&self) -> PathBuf {
+        self.place.path.join(&self.name)
+    }
+
+    /// Puts it in its place, if that is as it was found.
+    pub(super) fn put(self) -> Result<Id, String> {
+        let expected = self.place.present.as_ref().map(|present| present.id);
+        self.put_over(expected)?;
+        Ok(self.id)
+    }
+
+    fn put_over(&self, expected: Option<Id>) -> Result<(), String> {
+        let flags = if expected.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        match (self.rename(flags), expected) {
+            (Ok(()), None) => {}
+            (Ok(()), Some(expected)) => self.check_taken(expected)?,
+            (Err(Errno::EXIST | Errno::NOENT), _) => return Err(CHANGED.to_owned()),
+            // Such a file system (NFS) has no step that looks and renames: what takes the name in this instant is replaced.
+            (Err(Errno::INVAL | Errno::NOSYS), _) => {
+                let (directory, name) = (&self.place.directory, &self.place.name);
+                renameat(directory, &self.name, directory, name).map_err(described)?;
+            }
+            (Err(error), _) => return Err(described(error)),
+        }
+        fsync(&self.place.directory).map_err(described)
+    }
+
+    fn rename(&self, flags: RenameFlags) -> Result<(), Errno> {
+        let (directory, name) = (&self.place.directory, &self.place.name);
+        renameat_with(directory, &self.name, directory, name, flags)
+    }
+
+    /// The file that was in the place has this one's name now. Another than expected goes back.
+    fn check_taken(&self, expected: Id) -> Result<(), String> {
+        let taken = statat(&self.place.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW).map_err(described)?;
+        if id(&taken) == expected {
+            return Ok(());
+        }
+        self.rename(RenameFlags::EXCHANGE).map_err(described)?;
+        Err(CHANGED.to_owned())
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        // Nothing has this name once a new file was put in its place.
+        let _ = unlinkat(&self.place.directory, &self.name, AtFlags::empty());
+    }
+}
+
+const CHANGED: &str = "another program put something there meanwhile: look what, and run this again";
+
+fn described(error: Errno) -> String {
+    std::io::Error::from(error).to_string()
+}
+
+fn id(found: &Stat) -> Id {
+    (found.st_dev, found.st_ino)
+}
+
+/// The file of ours of this name, if anything has it.
+fn present(directory: &OwnedFd, name: &OsString) -> Result<Option<Present>, String> {
+    let found = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(None),
+        found => found.map_err(described)?,
+    };
+    check_regular(directory, name, &found)?;
+    // It may be something else by now: then it is not waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(directory, name, flags, Mode::empty()).map_err(described)?);
+    let found = fstat(&file).map_err(described)?;
+    check_regular(directory, name, &found)?;
+    let mut content = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize + 1));
+    file.take(MAX_FILE).read_to_end(&mut content).map_err(|error| error.to_string())?;
+    // Byte for byte: a file with more in it was put together by another.
+    let own = Uri::from_pem(&content).ok().map(|uri| (uri.to_pem(), uri));
+    let (text, uri) = own.filter(|(text, _)| text.as_bytes() == content.as_slice()).ok_or_else(|| {
+        format!(
+            "{}, and only a file of `sidecore keys pem` is replaced: name another file, or move this one away",
+            kind(&content)
+        )
+    })?;
+    let access = Access { mode: found.st_mode & 0o7777, uid: Some(found.st_uid), gid: Some(found.st_gid) };
+    Ok(Some(Present { text, access, key: uri.name().to_owned(), id: id(&found) }))
+}
+
+fn check_regular(directory: &OwnedFd, name: &OsString, found: &Stat) -> Result<(), String> {
+    let what = match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => return Ok(()),
+        FileType::Directory => "a directory".to_owned(),
+        FileType::Symlink => {
+            let to = readlinkat(directory, name, Vec::new()).map_err(described)?;
+            format!("a link to {:?}", to.to_string_lossy())
+        }
+        FileType::CharacterDevice | FileType::BlockDevice => "a device".to_owned(),
+        FileType::Fifo => "a pipe".to_owned(),
+        _ => "a socket".to_owned(),
+    };
+    Err(format!("it is {what}: name a file"))
+}
+
+/// Names a file by its content.
+fn kind(content: &[u8]) -> &'static str {
+    let has = |mark: &[u8]| content.windows(mark.len()).any(|window| window == mark);
+    match content {
+        [] => "it is empty",
+        _ if has(b"PRIVATE KEY-----") => "it holds a private key",
+        _ if has(b"CERTIFICATE-----") => "it holds a certificate",
+        _ if has(b"PUBLIC KEY-----") => "it holds a public key",
+        _ if has(PEM_LABEL.as_bytes()) => "it holds more than the name of a key",
+        // A sequence in DER.
+        [0x30, ..] => "it holds a key or a certificate in DER, or is an archive of them",
+        _ => "it is a file of another kind",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    const ACCESS: Access = Access { mode: 0o640, uid: None, gid: None };
+
+    fn text(name: &str) -> String {
+        Uri::new(name).unwrap().to_pem()
+    }
+
+    #[test]
+    fn a_file_of_ours_is_replaced_whole_with_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("www.key");
+        for name in ["old", "new"] {
+            Place::open(&file).unwrap().draft(&text(name), ACCESS).unwrap().put().unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), text(name));
+        }
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o640);
+        assert_eq!(Place::open(&file).unwrap().present().unwrap().key, "new");
+        assert!(Place::open(&folder.path().join("none/www.key")).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn everything_else_is_refused_by_what_it_is_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let both = format!("{}-----BEGIN CERTIFICATE-----\n", text("www"));
+        for (content, what) in [
+            ("-----BEGIN ENCRYPTED PRIVATE KEY-----\n", "private key"),
+            ("-----BEGIN CERTIFICATE-----\n", "certificate"),
+            (&both, "certificate"),
+            (&format!("{}{}", text("www"), text("www")), "more than"),
+            ("0\u{1}", "DER"),
+            ("", "empty"),
+            ("text", "another kind"),
+        ] {
+            fs::write(path("file"), content).unwrap();
+            let said = Place::open(&path("file")).unwrap_err();
+            assert!(said.contains(what), "{content}: {said}");
+            assert_eq!(fs::read_to_string(path("file")).unwrap(), content);
+        }
+        fs::write(path("ours"), text("www")).unwrap();
+        symlink("ours", path("link")).unwrap();
+        for (file, what) in
+            [(path("link"), "a link to \"ours\""), (path(""), "directory"), ("/dev/null".into(), "device")]
+        {
+            let said = Place::open(&file).unwrap_err();
+            assert!(said.contains(what), "{}: {said}", file.display());
+        }
+    }
+
+    #[test]
+    fn what_takes_the_name_meanwhile_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("www.key");
+        let stays = |draft: Draft<'_>| {
+            assert_eq!(draft.put().unwrap_err(), CHANGED);
+            assert_eq!(fs::read_to_string(&file).unwrap(), "a private key");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+            fs::remove_file(&file).unwrap();
+        };
+        let place = Place::open(&file).unwrap();
+        let draft = place.draft(&text("www"), ACCESS).unwrap();
+        fs::write(&file, "a private key").unwrap();
+        stays(draft);
+        place.draft(&text("www"), ACCESS).unwrap().put().unwrap();
+        let place = Place::open(&file).unwrap();
+        let put = place.draft(&text("new"), ACCESS).unwrap().put().unwrap();
+        place.undo(put).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), text("www"));
+        let place = Place::open(&file).unwrap();
+        let draft = place.draft(&text("www"), ACCESS).unwrap();
+        fs::write(folder.path().join("other"), "a private key").unwrap();
+        fs::set_permissions(folder.path().join("other"), Permissions::from_mode(0o600)).unwrap();
+        fs::rename(folder.path().join("other"), &file).unwrap();
+        stays(draft);
+    }
+}

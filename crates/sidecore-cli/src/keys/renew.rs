@@ -1,0 +1,277 @@
+//! `sidecore keys renew`: the key of a renewed certificate goes into the service and its name to the server, both or neither.
+//!
+//! Each key of NAME is stored as `NAME.SECONDS`, by the time at which it came, so the list of keys says which are former and since
+//! when. A key that is there already is used again: a command that was killed is run again and finishes.
+
+use super::place::{Access, Id, Place};
+use super::{all, called, key_of, list, new_key, pem, read, requests};
+use crate::args::keys::Renewal;
+use crate::output;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use sidecore::client::{Admin, Options};
+use sidecore::keys::{Acl, KeyCommand, KeyEntry, Site, check_name, read_public_key};
+use std::error::Error;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Digits of the seconds in a key's name: from 2001 to 2286.
+const DIGITS: usize = 10;
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+/// Of a file that was not there before.
+const NEW_FILE: Access = Access { mode: 0o644, uid: None, gid: None };
+
+/// Why a renewal ended, and whether the server's file is as before.
+struct Failure {
+    why: String,
+    put_back: bool,
+}
+
+impl<E: ToString> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { why: error.to_string(), put_back: true }
+    }
+}
+
+/// Does all of it, or leaves everything as it was.
+pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), Box<dyn Error>> {
+    let name = &renewal.name;
+    check_name(&format!("{name}.{:0DIGITS$}", 0))?;
+    if let Some(base) = name.rsplit_once('.').and_then(|(base, _)| stamp(base, name).and(Some(base))) {
+        return Err(format!("{name} is a key of {base}: give the name that they have in common, {base}").into());
+    }
+    let _alone = alone(&renewal.file)?;
+    let (pkcs8, public) = key_of(name, &renewal.file, renewal.passphrase_file.as_deref())?;
+    let certificate = read(&renewal.certificate)?;
+    let certified =
+        read_public_key(&certificate).map_err(|error| format!("{}: {error}", called(&renewal.certificate)))?;
+    if certified != public {
+        let (certificate, file) = (called(&renewal.certificate), called(&renewal.file));
+        let why =
+            format!("{certificate} is of another key than {file}: give those of one renewal; nothing was changed");
+        return Err(why.into());
+    }
+    let place = place(renewal)?;
+    let mut service = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() })?;
+    let keys = family(&mut service, name)?;
+    let known = keys.iter().find(|key| service.key_info(&key.name).is_ok_and(|info| info.public == public));
+    let key = if let Some(key) = known {
+        key.name.clone()
+    } else {
+        let last = keys.iter().filter_map(|key| stamp(name, &key.name)).max().unwrap_or(0);
+        let key = format!("{name}.{:0DIGITS$}", now().max(last + 1));
+        let acl = users(renewal, &place, &keys);
+        new_key(&mut service, KeyCommand::Import { name: key, pkcs8, acl })?.name
+    };
+    if let Err(failure) = switch(socket, renewal, &place, &mut service, &key) {
+        let kept = known.is_some() || !failure.put_back;
+        let gone = if kept { Err(format!("the key {key} is kept")) } else { delete(&mut service, &key) };
+        let gone = gone.map_or_else(|kept| kept, |()| format!("the key {key} is deleted again"));
+        return Err(format!(
+            "{}; {gone}. A server that runs goes on with its former key; where its certificate's file is the new one already, run \
+             this again before the server starts anew",
+            failure.why
+        )
+        .into());
+    }
+    tell(&mut service, renewal, &key)
+}
+
+/// Puts the key's name where the server reads it and has the server read it, or has there again what was there.
+fn switch(socket: &Path, renewal: &Renewal, place: &Place, service: &mut Admin, key: &str) -> Result<(), Failure> {
+    let text = pem::text(service, key)?;
+    let draft = place.draft(&text, place.present().map_or(NEW_FILE, |present| present.access))?;
+    test(socket, renewal, &draft.path())?;
+    let put = draft.put()?;
+    let Some(command) = &renewal.reload else { return Ok(()) };
+    let before = requests(socket, key);
+    let why = match Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).status() {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(status) => format!("`{command}` failed ({status})"),
+        Err(error) => format!("`{command}`: sh: {error}"),
+    };
+    Err(undone(place, put, renewal, &why, requests(socket, key) != before))
+}
+
+/// A server that asks for the new key although its reload failed keeps it.
+fn undone(place: &Place, put: Id, renewal: &Renewal, why: &str, asked: bool) -> Failure {
+    let output = renewal.output.display();
+    match place.undo(put) {
+        Ok(()) if asked => {
+            Failure { why: format!("{why}; {output} is as it was, but programs use the new key"), put_back: false }
+        }
+        Ok(()) => Failure { why: format!("{why}; {output} is as it was"), put_back: true },
+        Err(error) => Failure { why: format!("{why}; {output} names the new key still: {error}"), put_back: false },
+    }
+}
+
+/// The file is this command's while it is held: two renewals of one key would undo each other's.
+fn alone(file: &Path) -> Result<Option<File>, String> {
+    if file == Path::new("-") {
+        return Ok(None);
+    }
+    // A file that cannot be opened is told of when it is read.
+    let Ok(opened) = File::open(file) else { return Ok(None) };
+    match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            Err(format!("{}: another renewal with this file is at work: wait until it has ended", file.display()))
+        }
+        // Some file systems have no locks.
+        _ => Ok(Some(opened)),
+    }
+}
+
+/// Where the server's file is; a file that is there names a key of this name.
+fn place(renewal: &Renewal) -> Result<Place, String> {
+    let output = renewal.output.display();
+    let place = Place::open(&renewal.output).map_err(|error| format!("{output}: {error}; nothing was changed"))?;
+    match place.present() {
+        Some(present) if stamp(&renewal.name, &present.key).is_none() => Err(format!(
+            "{output} names the key {:?}, which is none of {:?}: give its own name, or another file; nothing was changed",
+            present.key, renewal.name
+        )),
+        _ => Ok(place),
+    }
+}
+
+/// The keys of that name.
+fn family(service: &mut Admin, name: &str) -> Result<Vec<KeyEntry>, Box<dyn Error>> {
+    Ok(all(service)?.into_iter().filter(|key| stamp(name, &key.name).is_some()).collect())
+}
+
+/// When the key came, seconds; 0 of the one that has the bare name. `None`: it is no key of that name.
+fn stamp(name: &str, key: &str) -> Option<u64> {
+    match key.strip_prefix(name)?.strip_prefix('.') {
+        None => (key == name).then_some(0),
+        Some(digits) if digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            digits.parse().ok()
+        }
+        Some(_) => None,
+    }
+}
+
+/// Those who were named may use a new key, else those who may use the key that the server has, else those of the last key.
+fn users(renewal: &Renewal, place: &Place, keys: &[KeyEntry]) -> Acl {
+    let named = renewal.users.acl();
+    if named != Acl::default() {
+        return named;
+    }
+    let in_use = place.present().and_then(|present| keys.iter().find(|key| key.name == present.key));
+    let last = || keys.iter().max_by_key(|key| stamp(&renewal.name, &key.name));
+    in_use.or_else(last).map(|key| key.acl.clone()).unwrap_or_default()
+}
+
+/// `keys test` with that file, as a program of its own: it may become another user, who need not see the certificate.
+fn test(socket: &Path, renewal: &Renewal, file: &Path) -> Result<(), String> {
+    let mut test = Command::new("/proc/self/exe");
+    test.args(["keys", "test"]).arg(file).arg("--socket").arg(socket);
+    if let Some(user) = &renewal.user {
+        test.args(["--as", user]);
+    }
+    let done = test.output().map_err(|error| format!("cannot run `sidecore keys test`: {error}"))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = [done.stdout, done.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    let failed = said.lines().last().unwrap_or("`sidecore keys test` was ended");
+    Err(format!("{failed}; {} is as it was", renewal.output.display()))
+}
+
+fn delete(service: &mut Admin, key: &str) -> Result<(), String> {
+    let deleted = service.keys(KeyCommand::Delete { name: key.to_owned() });
+    deleted.map(drop).map_err(|error| format!("the key {key} could not be deleted: {error}"))
+}
+
+/// Deletes former keys after their grace. The renewal is done: nothing here makes it fail.
+fn tell(service: &mut Admin, renewal: &Renewal, key: &str) -> Result<(), Box<dyn Error>> {
+    let (name, keys) = (&renewal.name, family(service, &renewal.name)?);
+    let in_use = keys.iter().find(|entry| entry.name == key).ok_or("the service has the new key no more")?;
+    let (output, kind) = (renewal.output.display(), in_use.kind.name());
+    let mut lines = vec![format!("{output} names the key {key} now, of kind {kind}; {}", list::users(&in_use.acl))];
+    for (former, is_over) in formers(name, &keys, key, now(), u64::from(renewal.grace) * DAY_SECONDS) {
+        lines.push(match is_over.then(|| delete(service, former)) {
+            None => format!(
+                "the former key {former} is kept: a renewal deletes it once it has been former for {} days, and had no request \
+                 for as many",
+                renewal.grace
+            ),
+            Some(Ok(())) => format!("the former key {former} is deleted"),
+            Some(Err(error)) => error,
+        });
+    }
+    lines.push(format!("{} still holds the key: certbot renews nothing without this file", called(&renewal.file)));
+    Ok(output::print(&(lines.join("\n") + "\n"))?)
+}
+
+/// The former keys that are only here, and whether their grace is over: they are former for so long, and nothing asked for them.
+fn formers<'k>(name: &str, keys: &'k [KeyEntry], in_use: &str, now: u64, grace: u64) -> Vec<(&'k str, bool)> {
+    let came = |key: &KeyEntry| stamp(name, &key.name).unwrap_or(u64::MAX);
+    let former_since = |key: &KeyEntry| keys.iter().map(came).filter(|next| *next > came(key)).min().unwrap_or(now);
+    let is_over = |key: &KeyEntry| now.saturating_sub(former_since(key)) >= grace && key.idle_seconds >= grace;
+    let formers = keys.iter().filter(|key| key.name != in_use && key.site == Site::Here);
+    formers.map(|key| (key.name.as_str(), is_over(key))).collect()
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidecore::keys::Kind;
+
+    const NOW: u64 = 1_800_000_000;
+    const GRACE: u64 = 7 * DAY_SECONDS;
+
+    fn key(name: &str, idle_seconds: u64) -> KeyEntry {
+        let (acl, at_rest, site) = (Acl::default(), true, Site::Here);
+        KeyEntry { name: name.to_owned(), kind: Kind::P256, acl, at_rest, site, idle_seconds }
+    }
+
+    fn over(keys: &[KeyEntry], in_use: &str) -> Vec<bool> {
+        formers("www", keys, in_use, NOW, GRACE).into_iter().map(|(_, is_over)| is_over).collect()
+    }
+
+    #[test]
+    fn keys_of_a_name_have_the_time_behind_it() {
+        for (name, stamped) in [
+            ("www", Some(0)),
+            ("www.1795621440", Some(1_795_621_440)),
+            ("www.example", None),
+            ("www.179562144", None),
+            ("www.17956214400", None),
+            ("www.+795621440", None),
+            ("wwwx.1795621440", None),
+            ("api", None),
+        ] {
+            assert_eq!(stamp("www", name), stamped, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_former_key_is_deleted_after_its_grace_without_a_request() {
+        let keys = |since: u64, idle| [key("www", idle), key(&format!("www.{since}"), 0)];
+        let since = NOW - GRACE;
+        assert_eq!(over(&keys(since, GRACE), &format!("www.{since}")), [true]);
+        assert_eq!(over(&keys(since, GRACE - 1), &format!("www.{since}")), [false], "a program asked for it");
+        assert_eq!(
+            over(&keys(since + 1, GRACE), &format!("www.{}", since + 1)),
+            [false],
+            "it was the server's until then"
+        );
+    }
+
+    #[test]
+    fn the_key_in_use_keys_on_other_machines_and_newer_ones_stay() {
+        let (old, new) = ("www.1700000000", "www.1700000001");
+        let keys = [key(old, GRACE), key(new, GRACE)];
+        // An older one that is in use again; the time of the newer one begins now.
+        assert_eq!(formers("www", &keys, old, NOW, GRACE), [(new, false)]);
+        let mut remote = key("www", GRACE);
+        remote.site = Site::Elsewhere;
+        assert!(formers("www", &[remote, key(new, 0)], new, NOW, GRACE).is_empty());
+    }
+}
