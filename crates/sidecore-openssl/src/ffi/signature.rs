@@ -73,6 +73,8 @@ struct Signing {
     variant: &'static Variant,
     settings: Settings,
     message: Message,
+    /// It verifies, to which it does not matter how a signature was made.
+    verifies: bool,
     /// What is verified at the end of a message.
     signature: Vec<u8>,
 }
@@ -106,11 +108,11 @@ impl<V: OfVariant> Signatures<V> {
         entry::sign(sign),
         entry::verify_init(verify_init),
         entry::verify(verify),
-        entry::digest_sign_init(digest_init),
+        entry::digest_sign_init(digest_init::<false>),
         entry::digest_sign_update(update),
         entry::digest_sign_final(sign_final),
         entry::digest_sign(sign),
-        entry::digest_verify_init(digest_init),
+        entry::digest_verify_init(digest_init::<true>),
         entry::digest_verify_update(update),
         entry::digest_verify_final(digest_verify_final),
         entry::digest_verify(verify),
@@ -130,10 +132,10 @@ impl<V: OfVariant> Signatures<V> {
         entry::sign(sign),
         entry::verify_init(verify_init),
         entry::verify(verify),
-        entry::sign_message_init(message_init),
+        entry::sign_message_init(message_init::<false>),
         entry::sign_message_update(update),
         entry::sign_message_final(sign_final),
-        entry::verify_message_init(message_init),
+        entry::verify_message_init(message_init::<true>),
         entry::verify_message_update(update),
         entry::verify_message_final(verify_message_final),
         entry::freectx(free::<Context>),
@@ -153,14 +155,14 @@ impl<V: OfVariant> Signatures<V> {
         entry::sign(sign),
         entry::verify_init(no_digest_init),
         entry::verify(verify),
-        entry::digest_sign_init(digest_init),
+        entry::digest_sign_init(digest_init::<false>),
         entry::digest_sign(sign),
-        entry::digest_verify_init(digest_init),
+        entry::digest_verify_init(digest_init::<true>),
         entry::digest_verify(verify),
-        entry::sign_message_init(message_init),
+        entry::sign_message_init(message_init::<false>),
         entry::sign_message_update(update),
         entry::sign_message_final(sign_final),
-        entry::verify_message_init(message_init),
+        entry::verify_message_init(message_init::<true>),
         entry::verify_message_update(update),
         entry::verify_message_final(verify_message_final),
         entry::freectx(free::<Context>),
@@ -177,7 +179,8 @@ impl<V: OfVariant> Signatures<V> {
 extern "C" fn newctx<V: OfVariant>(provider: &Arc<Provider>, _properties: *const c_char) -> Option<Box<Context>> {
     guard(None, || {
         let settings = Settings { digest: V::VARIANT.digest, ..Settings::default() };
-        let work = Signing { variant: V::VARIANT, settings, message: Message::Over, signature: Vec::new() };
+        let work =
+            Signing { variant: V::VARIANT, settings, message: Message::Over, verifies: false, signature: Vec::new() };
         Some(Box::new(Context { provider: Arc::clone(provider), key: None, work }))
     })
 }
@@ -326,7 +329,7 @@ unsafe extern "C" fn verify(
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_init(
+unsafe extern "C" fn digest_init<const VERIFIES: bool>(
     context: Option<&mut Context>,
     name: *const c_char,
     key: Option<&KeyObject>,
@@ -335,13 +338,21 @@ unsafe extern "C" fn digest_init(
     with(context, c"sign", |context| {
         // SAFETY: OpenSSL's C string.
         let name = if name.is_null() { None } else { unsafe { CStr::from_ptr(name) }.to_str().ok() };
+        context.work.verifies = VERIFIES;
         context.begin_with(key_in(key)?, params)?;
         context.begin_message(name)
     })
 }
 
-extern "C" fn message_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
-    with(context, c"sign", |context| context.begin_whole(key_in(key)?, params))
+extern "C" fn message_init<const VERIFIES: bool>(
+    context: Option<&mut Context>,
+    key: Option<&KeyObject>,
+    params: Params<'_>,
+) -> c_int {
+    with(context, c"sign", |context| {
+        context.work.verifies = VERIFIES;
+        context.begin_whole(key_in(key)?, params)
+    })
 }
 
 extern "C" fn no_digest_init(context: Option<&mut Context>, _key: Option<&KeyObject>, _: Params<'_>) -> c_int {

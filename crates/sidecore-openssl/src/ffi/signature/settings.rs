@@ -44,7 +44,7 @@ impl Settable for Signing {
     }
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
-        check_unchangeable(params)?;
+        check_unchangeable(params, self.verifies)?;
         if let Some(name) = params.text(c"digest") {
             if matches!(self.message, Message::Hashed(_)) && self.settings.digest != Digest::from_name(name) {
                 return Err(Failure::input("the digest cannot change after the message has begun"));
@@ -114,7 +114,7 @@ pub(super) fn digest(name: &str) -> Result<Digest, Failure> {
 
 /// What cannot be chosen here: Ed25519 has no context, ML-DSA is pure, hedged and has an empty one, a nonce is random, and
 /// digests are those of this library.
-fn check_unchangeable(params: Params<'_>) -> Result<(), Failure> {
+fn check_unchangeable(params: Params<'_>, verifies: bool) -> Result<(), Failure> {
     let other_than = |name, usual| params.integer(name).is_some_and(|number| number != usual);
     let wrong = if params.bytes(c"context-string").is_some_and(|context| !context.is_empty()) {
         "signatures with a context string: leave it out"
@@ -122,7 +122,7 @@ fn check_unchangeable(params: Params<'_>) -> Result<(), Failure> {
         "signatures of messages that are encoded already: give the message itself"
     } else if other_than(c"mu", 0) {
         "signatures of a message representative (mu): give the message itself"
-    } else if other_than(c"deterministic", 0) || params.bytes(c"test-entropy").is_some() {
+    } else if !verifies && other_than(c"deterministic", 0) || params.bytes(c"test-entropy").is_some() {
         "deterministic signatures: leave the setting out"
     } else if other_than(c"nonce-type", 0) || other_than(c"kat", 0) {
         "ECDSA with a nonce that is not random: leave the setting out"
