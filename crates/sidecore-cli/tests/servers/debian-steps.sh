@@ -70,6 +70,19 @@ get install /mnt/second.deb
 . /mnt/restart
 handshake || fail "after the package came back: $(cat /mnt/said)"
 
+said "an upgrade stops at a question about a configuration; removed then: the service ends all the same"
+dpkg-deb -R /mnt/second.deb /tmp/third
+sed -i 's/^Version: .*/Version: 0.1.0-3/' /tmp/third/DEBIAN/control
+echo '# of the new version' >>/tmp/third/etc/ssl/openssl-sidecore.cnf
+dpkg-deb -b /tmp/third /tmp/third.deb
+held=$(pid)
+! get install /tmp/third.deb || fail "it was not asked about the configuration"
+[ "$(dpkg-query -W -f '${db:Status-Status}' sidecore)" = unpacked ] || fail "$(dpkg-query -s sidecore)"
+[ -e "/proc/$held" ] || fail "the service ended before it was removed"
+get remove sidecore
+[ ! -e "/proc/$held" ] || fail "the service still runs, with its keys"
+rm -r /tmp/third /tmp/third.deb
+
 said "purged: only keys and their passphrase stay, and it says so"
 get purge sidecore >/mnt/purged 2>&1
 cat /mnt/purged

@@ -21,6 +21,12 @@ fn block(page: &str, words: &str) -> Vec<String> {
     block.lines().map(|line| line.split("   ").next().unwrap().trim_end().to_owned()).collect()
 }
 
+/// The README's first block behind these words, as it is pasted.
+fn pasted(words: &str) -> &'static str {
+    let (_, behind) = include_str!("../../../../README.md").split_once(words).unwrap();
+    behind.split("```sh\n").nth(1).and_then(|block| block.split("```").next()).unwrap()
+}
+
 /// A package of what cargo built, as that version. Its programs are those of the tests, which were not built for release.
 fn package(version: &str, to: &Path) {
     // It is put together in one directory of the project.
@@ -61,7 +67,7 @@ impl Debian {
         std::fs::create_dir(debian.shared("")).unwrap();
         debian.write("words", include_str!("debian-words.sh"));
         // These two say what to do in the place of systemctl.
-        debian.write("restart", &block("docs/install.md", "What the guides do by `systemctl").join("\n"));
+        debian.write("restart", &block("docs/install.md", "What the guides do by a drop-in").join("\n"));
         debian
     }
 
@@ -79,14 +85,18 @@ impl Debian {
         package(version, &self.shared(name));
     }
 
-    /// Makes it, and does these steps there, which may install those packages of Debian.
-    pub(crate) fn follow(&self, steps: &str, packages: &[&str], told: &[(&str, &str)]) {
+    /// Makes it, and does these steps there, which may install those packages of Debian. What they said.
+    pub(crate) fn follow(&self, steps: &str, packages: &[&str], told: &[(&str, &str)]) -> String {
         self.write("steps", steps);
         let mut command = program("unshare");
         command.args(["--mount", "--propagation", "private"]).envs(told.iter().copied());
         command.arg(project().join("crates/sidecore-cli/tests/servers/debian.sh")).arg(self.scratch.path());
-        let said = finished("debian.sh", command.args(packages), &self.scratch.path().join("log"));
-        assert!(said.ends_with("--- all is done\n"), "{said}");
+        let mut daemon = Daemon::start("debian.sh", command.args(packages), &self.scratch.path().join("log"));
+        assert!(wait_for(LONG, || !daemon.lives()), "debian.sh hangs\n{}", daemon.log());
+        // systemd writes what its service says to a file.
+        let said = std::fs::read_to_string(self.shared("transcript")).unwrap_or_else(|_| daemon.log());
+        assert!(said.ends_with("--- all is done\n"), "{said}\n{}", daemon.log());
+        said
     }
 }
 
@@ -95,10 +105,20 @@ fn a_bare_debian_installs_upgrades_and_removes_the_package_and_nginx_loses_no_ha
     let debian = Debian::new();
     debian.package("first.deb", "0.1.0-1");
     debian.package("second.deb", "0.1.0-2");
-    let lines = block("README.md", "**Keys out of nginx in five lines**");
-    assert!(lines.len() == 5 && lines[3..].iter().all(|line| line.starts_with("systemctl ")), "{lines:?}");
-    debian.write("move", &lines[..3].join("\n"));
+    debian
+        .write("move", &pasted("**Keys out of nginx in seven lines**").lines().take(3).collect::<Vec<_>>().join("\n"));
     debian.follow(include_str!("debian-steps.sh"), &["nginx-light", "openssl"], &[]);
+}
+
+#[test]
+fn pasted_into_a_bare_debian_the_lines_of_the_readme_move_the_key_and_bring_it_back() {
+    let debian = Debian::new();
+    debian.package("first.deb", "0.1.0-1");
+    debian.write("move", pasted("**Keys out of nginx in seven lines**"));
+    debian.write("back", pasted("**And back**"));
+    let said = debian.follow(include_str!("debian-readme-steps.sh"), &["nginx-light", "openssl"], &[("BOOT", "yes")]);
+    let server = "ok     server: localhost:443 shook hands by the key \"www\", which signed for it: 1, in all: 2";
+    assert!(said.contains(server), "{said}");
 }
 
 #[test]
