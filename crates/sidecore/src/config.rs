@@ -90,6 +90,8 @@ pub struct KeysConfig {
     pub changes_file: Option<PathBuf>,
     /// Keys that are given up where their files are missing at start.
     pub accept_missing: Vec<String>,
+    /// Keys whose RSA decryption with PKCS#1 v1.5 refuses bad padding, as mail to several recipients needs it.
+    pub explicit_decryption_errors: Vec<String>,
 }
 
 /// The section `[sandbox]`.

@@ -86,6 +86,8 @@ impl Settings {
         let request = Request { key, scheme, op: Op::Decrypt, head: &[], input: ciphertext, max_output };
         let plaintext = match call::call(caller, &request)? {
             Ok(plaintext) => Zeroizing::new(plaintext),
+            // Of a key with explicit errors. A premaster secret has none.
+            Err(Refusal::Authentication) if self.padding == Padding::Tls => Zeroizing::default(),
             Err(Refusal::Authentication) => {
                 return Err(Failure::input("the ciphertext is not for this key, padding or label"));
             }

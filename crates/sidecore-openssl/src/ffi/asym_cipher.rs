@@ -9,7 +9,10 @@ use super::{bytes, free};
 use sidecore_client::face::decrypt::{Padding, Settings};
 use sidecore_client::face::digest::Digest;
 use sidecore_client::face::failure::Failure;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
+
+/// As OpenSSL 3.2 and later name it, and as Node asks 3.0 for it, which does not know the name.
+const IMPLICIT_REJECTION: [&CStr; 2] = [c"implicit-rejection", c"rsa_pkcs1_implicit_rejection"];
 
 type Context = context::Context<Settings>;
 
@@ -31,13 +34,13 @@ impl Settable for Settings {
         TEXT: c"digest", c"digest-props", c"pad-mode", c"mgf1-digest", c"mgf1-properties";
         INTEGER: c"pad-mode";
         BYTES: c"oaep-label";
-        UNSIGNED: c"tls-client-version", c"tls-negotiated-version";
+        UNSIGNED: c"tls-client-version", c"tls-negotiated-version", IMPLICIT_REJECTION[0], IMPLICIT_REJECTION[1];
     };
 
     const GETTABLE: &'static [Param] = params! {
         TEXT: c"digest", c"pad-mode", c"mgf1-digest";
         BYTES_POINTER: c"oaep-label";
-        UNSIGNED: c"tls-client-version", c"tls-negotiated-version";
+        UNSIGNED: c"tls-client-version", c"tls-negotiated-version", c"implicit-rejection";
     };
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
@@ -63,6 +66,12 @@ impl Settable for Settings {
         if properties != ["", ""] {
             return Err(Failure::unsupported("digests with properties: leave them out"));
         }
+        // CMS sets 0, and goes on whatever the answer is: whether bad padding is an error, the key's administrator says.
+        for name in IMPLICIT_REJECTION {
+            if params.number(name).is_some_and(|number| !matches!(number[..], [] | [1])) {
+                return Err(Failure::input("implicit-rejection is 0 or 1"));
+            }
+        }
         Ok(true)
     }
 
@@ -79,6 +88,7 @@ impl Settable for Settings {
             (c"mgf1-digest", Answer::Text(settings.mgf1.unwrap_or(settings.digest).name())),
             (c"tls-client-version", Answer::Integer(settings.client_version.into())),
             (c"tls-negotiated-version", Answer::Integer(settings.negotiated_version.into())),
+            (c"implicit-rejection", Answer::Integer(1)),
             (c"oaep-label", Answer::BytesPointer(&settings.label)),
         ]))
     }

@@ -30,6 +30,8 @@ pub(crate) const KEYS: [(&str, Kind); 8] = [
 /// A directory with a service and the files of its keys, `NAME.pem` and `NAME.pub`.
 pub(crate) struct Site {
     pub(crate) service: Option<Service>,
+    /// Keys whose decryption has explicit errors.
+    explicit: Vec<String>,
     directory: TempDir,
 }
 
@@ -43,7 +45,7 @@ pub(crate) struct Said {
 impl Site {
     /// A service with the keys of these names.
     pub(crate) fn with(names: &[&str]) -> Self {
-        let site = Self { service: None, directory: tempfile::tempdir().unwrap() }.started();
+        let site = Self { service: None, explicit: Vec::new(), directory: tempfile::tempdir().unwrap() }.started();
         let mut admin = site.admin();
         for (name, kind) in KEYS.into_iter().filter(|(name, _)| names.contains(name)) {
             let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
@@ -138,6 +140,13 @@ impl Site {
         self.service = Some(Service::start(self.config()).unwrap());
     }
 
+    /// The same, after a restart of the service, where this key refuses bad padding.
+    pub(crate) fn with_explicit_errors(mut self, key: &str) -> Self {
+        self.explicit.push(key.to_owned());
+        self.restart();
+        self
+    }
+
     /// The service's, with its keys on disk.
     pub(crate) fn config(&self) -> Config {
         fs::write(self.path("passphrase"), "correct horse battery staple\n").unwrap();
@@ -145,6 +154,7 @@ impl Site {
         let keys = KeysConfig {
             directory: Some(self.path("keys")),
             passphrase_file: Some(self.path("passphrase")),
+            explicit_decryption_errors: self.explicit.clone(),
             ..KeysConfig::default()
         };
         Config { socket: self.path("socket"), keys, ..Config::default() }

@@ -38,3 +38,48 @@ fn mail_is_decrypted() {
         assert!(site.ok(&decrypt).out.contains("a message to sign"));
     }
 }
+
+/// Mail to the service's key and to another, which is tried after it or before it: OpenSSL 3.0 takes the last key that decrypts.
+#[test]
+fn mail_to_several_recipients_is_decrypted_by_a_key_with_explicit_errors_or_by_the_recipients_certificate() {
+    let site = Site::with(&["rsa2048"]);
+    let request = |key: &[&str], serial: &str, out: &str| {
+        let begin = ["req", "-x509", "-subj", "/CN=mail", "-set_serial", serial, "-out", out];
+        site.ok(&[&begin[..], key].concat());
+    };
+    request(&["-new", "-key", "rsa2048.pem"], "0x100000", "ours");
+    let other = |serial, out| request(&["-newkey", "rsa:2048", "-nodes", "-keyout", "other.key"], serial, out);
+    other("0x10", "before");
+    other("0x10000000000", "after");
+    let mails: Vec<String> =
+        (0..10).flat_map(|number| ["before", "after"].map(|other| format!("{other}{number}"))).collect();
+    for mail in &mails {
+        let other = mail.trim_end_matches(char::is_numeric);
+        let encrypt = ["cms", "-encrypt", "-binary", "-aes256", "-in", "message", "-outform", "DER", "-out", mail];
+        site.plain(&[&encrypt[..], &["ours", other]].concat());
+    }
+    let decrypt = |mail: &str| {
+        let decrypt =
+            ["cms", "-decrypt", "-binary", "-inform", "DER", "-in", mail, "-inkey", "rsa2048.pem", "-out", "plain"];
+        decrypt.map(str::to_owned)
+    };
+    for mail in &mails {
+        let decrypt = decrypt(mail);
+        let decrypt: Vec<&str> = decrypt.iter().map(String::as_str).collect();
+        site.ok(&[&decrypt[..], &["-recip", "ours"]].concat());
+        assert!(is_right(&site), "{mail}");
+        if mail.starts_with("after") {
+            let _ = site.fails(&decrypt);
+        }
+    }
+    let site = site.with_explicit_errors("rsa2048");
+    for mail in &mails {
+        let decrypt = decrypt(mail);
+        site.ok(&decrypt.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(is_right(&site), "{mail}");
+    }
+}
+
+fn is_right(site: &Site) -> bool {
+    fs::read(site.path("plain")).unwrap() == fs::read(site.path("message")).unwrap()
+}

@@ -118,6 +118,12 @@ impl Session {
         self.reach[op as usize]
     }
 
+    /// The same session, which refuses bad padding of PKCS#1 v1.5.
+    pub(crate) fn with_explicit_errors(mut self) -> Self {
+        self.mechanism.refuse_bad_padding();
+        self
+    }
+
     /// The same session, as one that lanes share: each is charged for its entries in tables only.
     pub(crate) fn shared(self) -> Self {
         Self { heap_bytes: ENTRIES, ..self }

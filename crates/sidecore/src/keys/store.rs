@@ -84,6 +84,8 @@ pub(crate) struct Store {
     /// Keys by their places, which counters are kept by.
     places: Vec<Option<String>>,
     own_uid: u32,
+    /// Keys that refuse bad padding.
+    explicit: Vec<String>,
     rest: Rest,
 }
 
@@ -98,8 +100,9 @@ impl Store {
         limit: u16,
         own_uid: u32,
     ) -> Result<Self, Reason> {
-        let mut store =
-            Self { keys: BTreeMap::new(), places: vec![None; usize::from(limit)], own_uid, rest: Rest::None };
+        let explicit = config.explicit_decryption_errors.clone();
+        let places = vec![None; usize::from(limit)];
+        let mut store = Self { keys: BTreeMap::new(), places, own_uid, explicit, rest: Rest::None };
         let Some(directory) = &config.directory else { return Ok(store) };
         let read = match passphrase {
             Some(passphrase) => passphrase.clone(),
@@ -158,7 +161,8 @@ impl Store {
         if !Arc::ptr_eq(&key.material, material) {
             return Err(format!("key {name:?} was replaced by another just now: ask again").into());
         }
-        Ok(key.keep(scheme, session))
+        let is_explicit = self.explicit.iter().any(|explicit| explicit == name);
+        Ok(key.keep(scheme, if is_explicit { session.with_explicit_errors() } else { session }))
     }
 
     /// The place of a key.

@@ -57,6 +57,12 @@ impl Mechanism for Decryption {
         Ok(input_len)
     }
 
+    fn refuse_bad_padding(&mut self) {
+        if let Some(rejection) = &mut self.rejection {
+            rejection.is_explicit = true;
+        }
+    }
+
     fn run(&self, _op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
         let written = match &self.rejection {
             Some(rejection) => rejection.decrypt(&self.key, input, output),

@@ -29,7 +29,11 @@ const DIGEST_LEN: usize = Hash::Sha256.len();
 type Block = Zeroizing<[u8; MAX_MODULUS_LEN]>;
 
 /// What the synthetic plaintexts of one key are derived from.
-pub(super) struct ImplicitRejection(HmacKey);
+pub(super) struct ImplicitRejection {
+    derive: HmacKey,
+    /// Bad padding is refused instead: whoever has ciphertexts decrypted can then decrypt and sign anything.
+    pub(super) is_explicit: bool,
+}
 
 impl ImplicitRejection {
     /// Keys the derivation with the digest of the private exponent.
@@ -39,11 +43,11 @@ impl ImplicitRejection {
         key.private_exponent(exponent).ok_or(LIBRARY)?;
         let mut digest = Zeroizing::new([0; DIGEST_LEN]);
         hash::digest(Hash::Sha256, (&*exponent).into(), &mut *digest);
-        Ok(Self(HmacKey::new(Hash::Sha256, &*digest).ok_or(LIBRARY)?))
+        Ok(Self { derive: HmacKey::new(Hash::Sha256, &*digest).ok_or(LIBRARY)?, is_explicit: false })
     }
 
     /// Decrypts `ciphertext`, which has the modulus's length; the number of bytes written. `output` holds at least the
-    /// modulus length. `None`: the ciphertext is no number below the modulus, or the library failed.
+    /// modulus length. `None`: the ciphertext is no number below the modulus, the library failed, or bad padding is refused.
     pub(super) fn decrypt(&self, key: &PKey, ciphertext: &[u8], output: &mut [u8]) -> Option<usize> {
         let mut padded = Block::new([0; MAX_MODULUS_LEN]);
         let padded = &mut padded[..key.len()];
@@ -51,6 +55,9 @@ impl ImplicitRejection {
         let (mut synthetic, synthetic_start) = self.synthesise(ciphertext)?;
         let synthetic = &mut synthetic[..key.len()];
         let (good, message_start) = parse(padded);
+        if self.is_explicit && good == 0 {
+            return None;
+        }
         for (synthetic, real) in synthetic.iter_mut().zip(&*padded) {
             *synthetic = select(good, usize::from(*real), usize::from(*synthetic)) as u8;
         }
@@ -62,7 +69,7 @@ impl ImplicitRejection {
     /// A block whose end, from the returned index on, is the plaintext to give instead.
     fn synthesise(&self, ciphertext: &[u8]) -> Option<(Block, usize)> {
         let mut tag = Zeroizing::new([0; hash::MAX_LEN]);
-        let tag_len = self.0.sign(ciphertext.into(), &mut tag);
+        let tag_len = self.derive.sign(ciphertext.into(), &mut tag);
         let derive = HmacKey::new(Hash::Sha256, &tag[..tag_len])?;
         let mut block = Block::new([0; MAX_MODULUS_LEN]);
         expand(&derive, b"message", &mut block[..ciphertext.len()]);

@@ -53,6 +53,9 @@ pub(super) trait Mechanism: Send + Sync {
         Some(())
     }
 
+    /// Bad padding of PKCS#1 v1.5 is refused from now on.
+    fn refuse_bad_padding(&mut self) {}
+
     /// Does it in shared memory, where this is safe and faster than copying.
     fn run_spans(&self, _op: Op, _head_len: usize, _input: Span<'_>, _output: Span<'_>) -> Option<Written> {
         None

@@ -81,26 +81,36 @@ mod implicit_rejection {
         run(&session, Op::Decrypt, 0, &hex(ciphertext)).expect("never refused for its padding")
     }
 
-    #[test]
-    fn good_padding_gives_the_message() {
-        let ciphertext = "8bfe264e85d3bdeaa6b8851b8e3b956ee3d226fd3f69063a86880173a273d9f283b2eebdd1ed35f7e02d91c571981b67 \
+    const GOOD: &str = "8bfe264e85d3bdeaa6b8851b8e3b956ee3d226fd3f69063a86880173a273d9f283b2eebdd1ed35f7e02d91c571981b67 \
              37d5320bd8396b0f3ad5b019daec1b0aab3cbbc026395f4fd14f13673f2dfc81f9b660ec26ac381e6db3299b4e460b43 \
              fab9955df2b3cfaa20e900e19c856238fd371899c2bf2ce8c868b76754e5db3b036533fd603746be13c10d4e3e6022eb \
              c905d20c2a7f32b215a4cd53b3f44ca1c327d2c2b651145821c08396c89071f665349c25e44d2733cd9305985ceef643 \
              0c3cf57af5fa224089221218fa34737c79c446d28a94c41c96e4e92ac53fbcf384dea8419ea089f8784445a492c812eb \
              0d409467f75afd7d4d1078886205a066";
-        assert_eq!(decrypt(ciphertext), hex("6c6f72656d20697073756d20646f6c6f722073697420616d6574"));
-    }
 
     #[test]
-    fn bad_padding_may_give_nothing() {
-        let ciphertext = "20aaa8adbbc593a924ba1c5c7990b5c2242ae4b99d0fe636a19a4cf754edbcee774e472fe028160ed42634f8864900cb \
+    fn good_padding_gives_the_message() {
+        assert_eq!(decrypt(GOOD), hex("6c6f72656d20697073756d20646f6c6f722073697420616d6574"));
+    }
+
+    const BAD: &str = "20aaa8adbbc593a924ba1c5c7990b5c2242ae4b99d0fe636a19a4cf754edbcee774e472fe028160ed42634f8864900cb \
              514006da642cae6ae8c7d087caebcfa6dad1551301e130344989a1d462d4164505f6393933450c67bc6d39d8f5160907 \
              cabc251b737925a1cf21e5c6aa5781b7769f6a2a583d97cce008c0f8b6add5f0b2bd80bee60237aa39bb20719fe75749 \
              f4bc4e42466ef5a861ae3a92395c7d858d430bfe38040f445ea93fa2958b503539800ffa5ce5f8cf51fa8171a91f36cb \
              4f4575e8de6b4d3f096ee140b938fd2f50ee13f0d050222e2a72b0a3069ff3a6738e82c87090caa5aed4fcbe882c4964 \
              6aa250b98f12f83c8d528113614a29e7";
-        assert_eq!(decrypt(ciphertext), hex(""));
+
+    #[test]
+    fn bad_padding_may_give_nothing() {
+        assert_eq!(decrypt(BAD), hex(""));
+    }
+
+    #[test]
+    fn bad_padding_is_refused_where_the_administrator_has_it_so() {
+        let key = private(include_bytes!("../keys/test-openssl-rsa-2048-2.pkcs8.der"));
+        let session = open(Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 }, key).with_explicit_errors();
+        assert_eq!(run(&session, Op::Decrypt, 0, &hex(BAD)), Err(Refusal::Authentication));
+        assert!(run(&session, Op::Decrypt, 0, &hex(GOOD)).is_ok());
     }
 
     #[test]
