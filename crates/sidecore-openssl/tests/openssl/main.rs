@@ -4,6 +4,8 @@ mod cases;
 mod common;
 mod decrypt;
 mod files;
+mod kamailio;
+mod languages;
 mod life;
 mod newer;
 mod programs;
