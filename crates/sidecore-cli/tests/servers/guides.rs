@@ -210,11 +210,6 @@ fn the_guide_for_python_works_word_for_word() {
 }
 
 #[test]
-fn the_guide_for_ruby_works_word_for_word() {
-    serves("guide/ruby.md", "app", 1, &["ruby"]);
-}
-
-#[test]
 fn the_guide_for_curl_works_word_for_word() {
     let followed = follow(&["install.md", "guide/curl.md"]);
     assert!(signatures(&followed.counted, "client") >= 2, "a handshake by each of the two ways\n{}", followed.said);

@@ -66,10 +66,15 @@ impl Settable for Settings {
         if properties != ["", ""] {
             return Err(Failure::unsupported("digests with properties: leave them out"));
         }
-        // CMS sets 0, and goes on whatever the answer is: whether bad padding is an error, the key's administrator says.
         for name in IMPLICIT_REJECTION {
-            if params.number(name).is_some_and(|number| !matches!(number[..], [] | [1])) {
-                return Err(Failure::input("implicit-rejection is 0 or 1"));
+            match params.number(name).as_deref() {
+                None | Some([1]) => {}
+                Some([]) => {
+                    let text =
+                        "errors for bad padding: an administrator names the key in keys.explicit_decryption_errors";
+                    return Err(Failure::unsupported(text));
+                }
+                Some(_) => return Err(Failure::input("implicit-rejection is 0 or 1")),
             }
         }
         Ok(true)

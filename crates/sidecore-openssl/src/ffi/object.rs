@@ -256,7 +256,14 @@ pub(super) fn with_object<T>(
     failed: T,
     work: impl FnOnce(&KeyObject) -> Result<T, Failure>,
 ) -> T {
-    super::guard(None, || provider::tell(object.and_then(KeyObject::provider), doing, work(object?))).unwrap_or(failed)
+    let done = super::guard(None, || {
+        let object = object?;
+        match work(object) {
+            Ok(done) => Some(done),
+            failed => provider::tell(object.provider(), doing, failed),
+        }
+    });
+    done.unwrap_or(failed)
 }
 
 /// Tells a store's or decoder's callback of a key, which the function `load` of key management takes over.

@@ -34,10 +34,11 @@ fn site() -> Site {
 
 #[test]
 fn node_signs_tokens_and_shows_the_public_part() {
-    let expected = "rsa 2048 jwk\nRS256 true\nPS256 true\npkcs8 refused by sidecore\n\
-        ec prime256v1 jwk\nES256 true\npkcs8 refused by sidecore\nec secp384r1 jwk\nES384 true\npkcs8 refused by sidecore\n\
-        ed25519 - jwk\nEdDSA true\npkcs8 refused by sidecore\ndecrypted true\ndecrypted true\n";
-    assert_eq!(says(&site(), "", &["node"], "node.js"), expected);
+    let named = "-----BEGIN SIDECORE KEY URI-----\n";
+    let expected = "rsa 2048 jwk\nRS256 true\nPS256 true\nNAMED\
+        ec prime256v1 jwk\nES256 true\nNAMEDec secp384r1 jwk\nES384 true\nNAMED\
+        ed25519 - jwk\nEdDSA true\nNAMEDdecrypted true\ndecrypted true\n";
+    assert_eq!(says(&site(), "", &["node"], "node.js"), expected.replace("NAMED", named));
 }
 
 #[test]
@@ -57,11 +58,8 @@ fn ruby_serves_with_the_guides_line_or_a_placeholder() {
 #[test]
 fn php_signs_and_shows_the_public_part() {
     let said = says(&site(), "", &["php"], "php.php");
-    let refused = "refused by sidecore\n";
-    assert_eq!(
-        said,
-        format!("rsa2048 signed 1 2048 n e\n{refused}p256 signed 1 256 curve_name curve_oid x y\n{refused}")
-    );
+    let named = "-----BEGIN SIDECORE KEY URI-----\n";
+    assert_eq!(said, format!("rsa2048 signed 1 2048 n e\n{named}p256 signed 1 256 curve_name curve_oid x y\n{named}"));
 }
 
 #[test]
