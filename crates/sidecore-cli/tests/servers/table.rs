@@ -219,3 +219,13 @@ fn php_does_as_the_page_says() {
 fn puma_does_as_the_page_says() {
     prove("Puma");
 }
+
+#[test]
+fn webrick_does_as_the_page_says() {
+    prove("WEBrick");
+}
+
+#[test]
+fn kamailio_does_as_the_page_says() {
+    prove("Kamailio");
+}

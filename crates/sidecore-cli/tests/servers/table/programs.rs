@@ -23,7 +23,7 @@ pub(crate) struct Program {
 const SIMPLE: Program =
     Program { name: "", user: "www-data", files: &[], first: &[], command: &[], as_user: false, asked: &[], log: None };
 
-pub(crate) const PROGRAMS: [Program; 21] = [
+pub(crate) const PROGRAMS: [Program; 23] = [
     Program {
         name: "nginx",
         files: &[("nginx.conf", include_str!("nginx.conf"))],
@@ -180,6 +180,21 @@ pub(crate) const PROGRAMS: [Program; 21] = [
         name: "Puma",
         files: &[("puma.rb", include_str!("puma.rb"))],
         command: &["puma", "-C", "@directory@/puma.rb"],
+        as_user: true,
+        ..SIMPLE
+    },
+    Program {
+        name: "WEBrick",
+        files: &[("webrick.rb", include_str!("webrick.rb"))],
+        command: &["ruby", "@directory@/webrick.rb"],
+        as_user: true,
+        ..SIMPLE
+    },
+    Program {
+        name: "Kamailio",
+        user: "kamailio",
+        files: &[("kamailio.cfg", include_str!("kamailio.cfg")), ("tls.cfg", include_str!("kamailio-tls.cfg"))],
+        command: &["kamailio", "-DD", "-E", "-f", "@directory@/kamailio.cfg", "-Y", "@directory@"],
         as_user: true,
         ..SIMPLE
     },
