@@ -12,6 +12,7 @@ mod host;
 mod lanes;
 mod requests;
 mod rounds;
+mod watched;
 
 pub use devices::{Health, Reply};
 pub use host::{Defect, Host, House, Plan, Turn};
@@ -24,7 +25,7 @@ use crate::policy::balance::Balance;
 use crate::policy::notify::{Notify, WaitLoop, Waiter};
 use crate::policy::order::Order;
 use crate::time::Nanos;
-use crate::work::{ClientId, LaneId};
+use crate::work::ClientId;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
@@ -32,6 +33,7 @@ use alloc::vec::Vec;
 use devices::Device;
 use lanes::Lane;
 use rounds::{At, Timers};
+use watched::Watched;
 
 /// Rounds over empty lanes between two looks at the clock; what the caller does on [`Next::Spin`].
 pub const SPIN_ROUNDS: u32 = 16;
@@ -125,7 +127,7 @@ pub struct Sidecore<L, R> {
     /// By the host's name: number, and how many lanes it has.
     clients: BTreeMap<u64, (ClientId, u32)>,
     /// Lanes that are looked at.
-    watched: Vec<LaneId>,
+    watched: Watched,
     open_lanes: usize,
     devices: Vec<Device>,
     /// Devices that answer later, by number.
@@ -169,7 +171,7 @@ impl<L, R> Sidecore<L, R> {
             device_timeout: settings.device_timeout,
             lanes: Vec::with_capacity(limits.lanes as usize),
             clients: BTreeMap::new(),
-            watched: Vec::with_capacity(limits.lanes as usize),
+            watched: Watched::new(limits.lanes as usize),
             open_lanes: 0,
             devices: Vec::new(),
             remote: Vec::new(),

@@ -100,7 +100,8 @@ impl<L, R> Sidecore<L, R> {
             }
             let in_flight = self.dispatch.device_load(number).in_flight;
             let device = &mut self.devices[number];
-            device.progress_at += away;
+            // Work that was given after it returned did not wait while it was away.
+            device.progress_at = device.progress_at.saturating_add(away).min(self.now);
             let late = self.now.saturating_sub(device.progress_at) > self.device_timeout;
             let stuck = in_flight > 0 && late && !host.has(Defect::NoTimeout);
             let health = if stuck { host.revoke(number) } else { host.health(number) };

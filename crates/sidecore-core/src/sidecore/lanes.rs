@@ -292,7 +292,7 @@ impl<L, R> Sidecore<L, R> {
             return;
         }
         self.timers.announce = None;
-        for id in &self.watched {
+        for id in self.watched.iter() {
             let Some(lane) = &mut self.lanes[id.0 as usize] else { continue };
             let Some(at) = lane.announce_at else { continue };
             let ring = if at > self.now { Ring::At(at) } else { self.dispatch.due(self.now, *id) };

@@ -49,7 +49,9 @@ impl<L, R> Sidecore<L, R> {
 
     /// Serves the lane at this place among those that are watched, or the next one that has something.
     pub(super) fn serve_lanes<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, from: usize) -> Next {
-        let ready = |id: &LaneId| self.lanes[id.0 as usize].as_ref().is_some_and(|lane| lane.is_ready(host));
+        // A gap of the list is the number of no lane.
+        let lane = |id: &LaneId| self.lanes.get(id.0 as usize)?.as_ref();
+        let ready = |id: &LaneId| lane(id).is_some_and(|lane| lane.is_ready(host));
         // Within a turn the lane's place is known; else lanes without traffic cost one look.
         let found = if self.turn.is_some() {
             Some(0)
@@ -153,9 +155,9 @@ impl<L, R> Sidecore<L, R> {
         if cut_off {
             // The other lanes of its client come first next time, also if it has nothing more now: a client that asks
             // again at once would have its first lanes served for ever. In this round they follow still.
-            self.watched[index..].rotate_left(1);
-            self.round_end -= 1;
-            next = index;
+            let moved = self.watched.put_last(index);
+            self.round_end -= moved;
+            next -= moved;
         }
         if served {
             // What was done is announced before any command is obeyed; then this lane finds the mail again.

@@ -99,6 +99,7 @@ impl<L, R> Sidecore<L, R> {
     /// The clock is read after the work was announced, off its path; long operations are sampled and bring the time along.
     #[inline]
     fn end_round<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Next {
+        self.watched.close_gaps();
         if self.busy && self.waits.waiter.is_waiting() {
             self.now = host.now();
             self.waits.waiter.end(self.now);

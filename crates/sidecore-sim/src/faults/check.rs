@@ -3,6 +3,7 @@
 use super::Invariant;
 use super::client::Link;
 use super::device::Device;
+use super::scenario::DEVICE_TIMEOUT;
 use super::service::Request;
 use super::world::World;
 use sidecore_core::sidecore::{Health, Sidecore};
@@ -24,6 +25,7 @@ impl World<'_> {
             (Invariant::Accounting, living(Self::accounting)),
             (Invariant::Wakeup, living(Self::wakeup_of_service)),
             (Invariant::Wakeup, living(Self::wakeup_of_devices)),
+            (Invariant::Stall, living(Self::timeouts)),
         ];
         for (invariant, what) in all {
             if let Some(what) = what {
@@ -124,6 +126,18 @@ impl World<'_> {
         let lost = |device: &Device| device.thread.nobody_wakes() && device.handed.is_unheard();
         let index = self.devices.iter().position(lost)?;
         Some(format!("device {index} sleeps armed with a request to read"))
+    }
+
+    /// A device with work that shows no progress is found, soon after its time.
+    fn timeouts(&self, _: &Sidecore<u32, Request>) -> Option<String> {
+        let late = |index: &&u32| {
+            let device = &self.devices[**index as usize];
+            let waits = self.now.saturating_sub(device.progress_at);
+            device.is_alive() && device.has() > 0 && waits > DEVICE_TIMEOUT + DEVICE_TIMEOUT / 2
+        };
+        let index = self.service.devices.iter().find(late)?;
+        let since = Pretty(self.devices[*index as usize].progress_at);
+        Some(format!("device {index} shows no progress since {since}, and still has work"))
     }
 
     /// At the end of a run that came to none, or of one in which shares can be measured.

@@ -90,6 +90,11 @@ impl Link {
         self.ended.is_some() || (deaf && (self.left == 0 || self.in_flight >= self.most()))
     }
 
+    /// It submits nothing before that instant.
+    pub(super) fn rest(&mut self, until: Nanos) {
+        self.next_at = self.next_at.max(until);
+    }
+
     /// Most requests that it keeps in flight.
     fn most(&self) -> u32 {
         match self.plan.load {

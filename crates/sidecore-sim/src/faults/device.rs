@@ -64,6 +64,8 @@ pub(super) struct Device {
     free_at: Nanos,
     /// It does nothing before this instant.
     stalled_until: Nanos,
+    /// When it last answered, or was given a request while it had none.
+    pub(super) progress_at: Nanos,
     /// How many times as long everything takes, and until when.
     pub(super) slow: (u64, Nanos),
     killed: bool,
@@ -91,6 +93,7 @@ impl Device {
             queue: VecDeque::new(),
             free_at: 0,
             stalled_until: 0,
+            progress_at: 0,
             slow: (1, 0),
             killed: false,
             late: None,

@@ -15,6 +15,8 @@ pub(super) const SESSIONS: [(Algorithm, Op); 3] =
     [(Algorithm::Aes256Gcm, Op::Encrypt), (Algorithm::Sha256, Op::Digest), (Algorithm::Rsa2048, Op::Sign)];
 /// Faults of a run happen before this instant, ns.
 const FAULTS_UNTIL: u64 = 400_000;
+/// A device with work that shows no progress for so long is taken away, ns.
+pub(super) const DEVICE_TIMEOUT: Nanos = 2_000_000;
 
 /// The class of a request to that session. `Err`: what becomes of it.
 pub(super) fn class_of(session: u32, op: Op) -> Result<Class, sidecore_core::session::Refusal> {
@@ -102,16 +104,42 @@ pub(super) enum Hostile {
 #[strum(serialize_all = "kebab-case")]
 #[strum_discriminants(name(FaultKind), vis(pub(super)))]
 pub(super) enum Fault {
-    DeviceDeath { device: u8, told: bool },
-    DeviceStall { device: u8, time: Option<Nanos> },
-    DeviceSlow { device: u8, factor: u8, time: Nanos },
+    DeviceDeath {
+        device: u8,
+        told: bool,
+    },
+    DeviceStall {
+        device: u8,
+        time: Option<Nanos>,
+    },
+    DeviceSlow {
+        device: u8,
+        factor: u8,
+        time: Nanos,
+    },
+    /// No client submits anything for so long; then the device does nothing any more.
+    IdleThenHang {
+        device: u8,
+        idle: Nanos,
+    },
     DeviceJoin(DevicePlan),
     DeviceDrain(u8),
     DeviceRemove(u8),
-    ClientDeath { lane: u8, returns: bool },
-    ClientDeaf { lane: u8, time: Option<Nanos> },
-    ClientHostile { lane: u8, how: Hostile },
-    ServiceDeath { down: Nanos },
+    ClientDeath {
+        lane: u8,
+        returns: bool,
+    },
+    ClientDeaf {
+        lane: u8,
+        time: Option<Nanos>,
+    },
+    ClientHostile {
+        lane: u8,
+        how: Hostile,
+    },
+    ServiceDeath {
+        down: Nanos,
+    },
     SetNotify(Hops),
     SetBalance(Balance),
     SetOrder(Order),
@@ -227,6 +255,12 @@ fn any(seed: u64, random: &mut Random) -> Scenario {
     let devices = (0..from(random, 1, 4)).map(|_| device(random)).collect();
     let mut faults: Vec<(Nanos, Fault)> =
         (0..random.below(9)).map(|_| (random.below(FAULTS_UNTIL), fault(random))).collect();
+    if seed % 8 == 4 {
+        let idle = from(random, 2 * DEVICE_TIMEOUT, 4 * DEVICE_TIMEOUT);
+        let device = random.below(8) as u8;
+        // Early: later most runs are over.
+        faults.push((random.below(FAULTS_UNTIL / 16), Fault::IdleThenHang { device, idle }));
+    }
     faults.sort_by_key(|(at, _)| *at);
     Scenario {
         seed,

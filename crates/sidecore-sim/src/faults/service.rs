@@ -10,7 +10,7 @@ use super::client::{End, Link, PARK_COST};
 use super::device::Device;
 use super::hop::Thread;
 use super::sabotage::Sabotage;
-use super::scenario::{DevicePlan, Fault, Kind, Scenario};
+use super::scenario::{DEVICE_TIMEOUT, DevicePlan, Fault, Kind, Scenario};
 use super::world::{Clock, Event, Watch, Who, World, pick};
 use crate::engine;
 use hands::Hands;
@@ -24,8 +24,6 @@ use std::collections::VecDeque;
 const MAX_LANES: u32 = 64;
 /// Requests that are kept back for a full device under `priced`: fewer than this.
 const MOST_KEPT: u32 = 8;
-/// A device with work that shows no progress for so long is taken away, ns.
-const DEVICE_TIMEOUT: Nanos = 2_000_000;
 
 /// What the control thread tells the sidecore.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +114,7 @@ impl engine::World for Run<'_> {
             Event::HangUp(link) => world.hang_up(clock, link),
             Event::Closed(link) => world.connection_closed(clock, link),
             Event::Late(device) => world.answer_late(clock, device),
+            Event::Hang(device) => world.devices[device as usize].stall(clock.now(), None),
             Event::Restart => self.restart(clock),
         }
         self.world.check(&self.sidecore);
@@ -237,6 +236,7 @@ impl<'a> Run<'a> {
             // They strike without being told.
             Fault::DeviceStall { .. }
             | Fault::DeviceSlow { .. }
+            | Fault::IdleThenHang { .. }
             | Fault::ClientDeath { .. }
             | Fault::ClientDeaf { .. }
             | Fault::ClientHostile { .. }

@@ -4,7 +4,7 @@ use super::client::{End, Link};
 use super::device::Device;
 use super::scenario::{Fault, FaultKind, Kind};
 use super::service::Command;
-use super::world::{Clock, Who, World, pick};
+use super::world::{Clock, Event, Who, World, pick};
 use sidecore_core::time::Nanos;
 
 impl World<'_> {
@@ -34,6 +34,11 @@ impl World<'_> {
             Fault::DeviceSlow { device, factor, time } => {
                 let device = self.alive(device)?;
                 self.devices[device as usize].slow = (factor.into(), now + time);
+            }
+            Fault::IdleThenHang { device, idle } => {
+                let device = self.alive(device)?;
+                self.links.iter_mut().for_each(|link| link.rest(now + idle));
+                clock.after(idle, Event::Hang(device));
             }
             Fault::ClientDeath { lane, returns } => {
                 let link = self.living(lane)?;

@@ -45,6 +45,8 @@ pub(super) enum Event {
     Restart,
     /// A device that was taken away answers after all.
     Late(u32),
+    /// A device does nothing any more.
+    Hang(u32),
 }
 
 /// What is kept of a run.

@@ -4,7 +4,7 @@ use crate::common::{Running, administer, connect, start};
 use crate::load::{Load, Tally};
 use crate::peer::until;
 use sidecore::client::{Client, Error};
-use sidecore::config::{Config, DeviceConfig, DeviceKind};
+use sidecore::config::{Config, DeviceConfig, DeviceKind, LimitsConfig};
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::session::{Class, Op, Refusal};
 use sidecore::counters::{DeviceCounter, DeviceStats, Snapshot};
@@ -292,4 +292,28 @@ fn a_thousand_devices_come_and_go_under_load_and_nothing_is_lost() {
     // Those that left keep their rows until their numbers are given out again.
     let one_is_left = |all: &[DeviceStats]| all.iter().filter(|d| d.state() != Some(DeviceState::Gone)).count() == 1;
     assert!(devices_when(&service, one_is_left).len() <= 64);
+}
+
+/// A device that does not answer for eleven seconds is found by the time since it has work. Had it been idle for long, idle time would count as
+/// well: then no attempt would take less than that.
+#[test]
+fn a_device_that_hangs_after_an_idle_time_is_found_as_soon_as_any() {
+    const IDLE: Duration = Duration::from_secs(3);
+    const ATTEMPTS: u32 = 10;
+    let limits = LimitsConfig { device_timeout_ms: 50, ..LimitsConfig::default() };
+    let service = start(Config { devices: vec![DeviceConfig::inline("survivor")], limits, ..Config::default() });
+    let mut control = administer(&service);
+    control.set("balance=round-robin").unwrap();
+    let mut load = Load::new(connect(&service), "aes-256-gcm", 10_000, 2, false);
+    let found = (0..ATTEMPTS).any(|_| {
+        control.set("device={name='v',kind='emulated',fixed_ns=1000000000,per_byte_ns=1000000}").unwrap();
+        std::thread::sleep(IDLE);
+        let start = Instant::now();
+        // One of two has its turn on each device, and is done by the other one in the end.
+        load.run(2);
+        devices_when(&service, |all| all[1].state() == Some(DeviceState::Gone));
+        start.elapsed() < IDLE
+    });
+    assert!(found, "in {ATTEMPTS} attempts");
+    assert_eq!(load.tally.done % 2, 0);
 }

@@ -34,6 +34,8 @@ const FIRST: f32 = 256.0;
 const BUDGET: usize = 100_000;
 /// Least price, as a part of the mean.
 const FLOOR: f64 = 1.0 / 64.0;
+/// Least time of a request, ns: of one that takes none a price says nothing.
+const SHORTEST: Nanos = 1;
 
 /// Prices and what they are made from.
 #[derive(Clone, Debug)]
@@ -107,7 +109,7 @@ impl Prices {
         finish: impl Fn(usize, Nanos) -> Nanos,
     ) -> Option<usize> {
         for i in (0..loads.len()).filter(|&i| loads[i].usable && capable(i)) {
-            self.times[i] = estimate(i);
+            self.times[i] = estimate(i).max(SHORTEST);
         }
         self.best(loads, capable, |i| self.times[i], finish)
     }
@@ -121,6 +123,7 @@ impl Prices {
         time: impl Fn(usize) -> Nanos,
         finish: impl Fn(usize, Nanos) -> Nanos,
     ) -> Option<usize> {
+        let time = |i| time(i).max(SHORTEST);
         let (mut least, mut backlog, mut usable) = (f64::MAX, 0.0, 0.0);
         for (i, load) in loads.iter().enumerate().filter(|(_, load)| load.usable) {
             backlog += load.backlog as f64;
@@ -130,7 +133,8 @@ impl Prices {
             }
         }
         let mean = backlog / f64::max(usable, 1.0);
-        let scale = mean / least.max(f64::MIN_POSITIVE);
+        // No price is below `FLOOR` and no time below `SHORTEST`: nothing here is 0/0.
+        let scale = mean / least;
         let score = |i: usize| {
             let time = time(i);
             finish(i, time) as f64 + (self.by_device[i] * time as f64 * scale - mean)
@@ -175,7 +179,7 @@ impl Prices {
         let mix = kinds.map(|kind| kind.count / total);
         let time = |kind: usize, member: usize| {
             let Kind { class, size, .. } = kinds[kind];
-            estimate(members[member], class, size).map(|time| time.max(1) as f64)
+            estimate(members[member], class, size).map(|time| time.max(SHORTEST) as f64)
         };
         self.program.begin(members.len(), &mix[..found], time);
         (self.solving, self.arrived) = (found > 0, 0);
@@ -184,7 +188,7 @@ impl Prices {
     /// Takes the prices of a solved program, relative to their mean.
     fn take(&mut self, devices: usize) {
         let sum: f64 = (0..self.members.len()).map(|member| self.program.price(member)).sum();
-        if sum <= 0.0 {
+        if !sum.is_normal() || sum < 0.0 {
             return;
         }
         let mean = sum / self.members.len() as f64;
@@ -193,5 +197,47 @@ impl Prices {
         for (member, &device) in self.members.iter().enumerate() {
             self.by_device[device] = (self.program.price(member) / mean).max(FLOOR);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scores that are no numbers would put the first device before all others, however busy it is.
+    #[test]
+    fn requests_that_take_no_time_have_a_price() {
+        let times = [0, 1, 500, 1 << 40];
+        let mut prices = Prices::new();
+        prices.devices_changed(2);
+        for (price, alike) in [([FLOOR, 2.0 - FLOOR], false), ([1.0, 1.0], true), ([2.0 - FLOOR, FLOOR], false)] {
+            prices.by_device.clear();
+            prices.by_device.extend(price);
+            for (here, there) in times.into_iter().flat_map(|here| times.map(|there| (here, there))) {
+                for backlog in [[0, 0], [1_000_000, 0], [0, 1_000_000]] {
+                    let loads = backlog.map(|backlog| Load { backlog, ..Load::idle(8, 1) });
+                    let time = [here, there];
+                    let finish = |i: usize, time| loads[i].finish(time);
+                    let chosen = prices.choose(&loads, |_| true, |i| time[i], finish).unwrap();
+                    if time[0] == time[1] && alike && backlog[0] != backlog[1] {
+                        assert!(backlog[chosen] == 0, "{time:?} {backlog:?}: the busy one is chosen");
+                    }
+                    let again = prices.best(&loads, |_| true, |i| time[i], finish);
+                    assert_eq!(again, Some(chosen), "one rule for both");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn devices_whose_rates_are_nothing_are_priced_all_the_same() {
+        let mut prices = Prices::new();
+        prices.devices_changed(2);
+        (0..2 * FIRST as u32).for_each(|_| prices.arrived(Class::NOOP, 64));
+        let loads = [Load::idle(8, 1); 2];
+        for now in 1..100 {
+            prices.reprice(now * PERIOD, &loads, |_, _, _| Some(0));
+        }
+        assert!(prices.by_device.iter().all(|price| price.is_finite() && *price >= FLOOR), "{:?}", prices.by_device);
     }
 }

@@ -96,6 +96,9 @@ impl Rates {
             let [class, bucket, seen] = [*place as u8, (place >> 8) as u8, (place >> 16) as u8];
             let row = rates.rows.get_mut(usize::from(class)).filter(|_| place >> 24 == 0)?;
             let (time, size) = (f32::from_bits(*values as u32), f32::from_bits((values >> 32) as u32));
+            if !(0.0..=u32::MAX as f32).contains(&size) {
+                return None;
+            }
             row.restore(usize::from(bucket), seen, time, size)?;
         }
         Some(rates)
@@ -354,11 +357,33 @@ mod tests {
             }
         }
         assert!(Rates::from_words(&words[1..]).is_none() && Rates::from_words(&words[..1]).is_none());
-        for (place, wrong) in [(0, 1 << 40), (0, 255), (0, 5 << 8), (0, 9 << 16), (1, u64::MAX), (2, words[0])] {
+        for (place, wrong) in [
+            (0, 1 << 40),
+            (0, 255),
+            (0, 5 << 8),
+            (0, 9 << 16),
+            (1, u64::MAX),
+            (1, u64::from(f32::NAN.to_bits()) << 32),
+            (2, words[0]),
+        ] {
             let mut words = words.clone();
             words[place] = wrong;
             assert!(Rates::from_words(&words).is_none(), "{place} {wrong:#x}");
         }
+    }
+
+    /// Means of neighbouring buckets never meet, so no slope between them is 0/0.
+    #[test]
+    fn sizes_at_the_edges_of_buckets_stay_apart() {
+        let mut rates = Rates::new();
+        for round in 0..64_u32 {
+            for size in [8, 9, 12, 13, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, u32::MAX] {
+                rates.observe(Class::NOOP, size, Nanos::from(round % 2));
+            }
+        }
+        let seen: Vec<f32> = rates.rows[0].cells.iter().filter(|cell| cell.seen > 0).map(|cell| cell.size).collect();
+        assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+        assert!(rates.rows[0].cells.iter().all(|cell| cell.time.is_finite()));
     }
 
     #[test]

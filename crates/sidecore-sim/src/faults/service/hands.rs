@@ -183,13 +183,20 @@ impl Host for Hands<'_, '_> {
         };
         known.handed = true;
         let (index, request) = (self.index(device), *request);
+        let now = self.world.now;
+        let state = &mut self.world.devices[index as usize];
+        if state.has() + state.replies.waiting() == 0 {
+            state.progress_at = now;
+        }
         self.world.say(|| format!("tag {} of link {} goes to device {index}", request.tag, request.link));
         self.world.hand(index, Handed { ticket, request });
     }
 
     fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply> {
         let index = self.index(device);
-        self.world.collect(index, now)
+        let reply = self.world.collect(index, now)?;
+        self.world.devices[index as usize].progress_at = self.world.now;
+        Some(reply)
     }
 
     fn ring_device(&mut self, device: usize) {
