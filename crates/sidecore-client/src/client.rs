@@ -75,7 +75,8 @@ pub struct Options {
     /// changes of the service and its keys may take longer. It does not limit how long [`Client::wait`] waits for completions.
     pub patience: Duration,
     /// How long a [face](crate::face)'s operations wait for a service while none is there, all of a process together, before they
-    /// fail; then they fail at once until one is. A [`Client`] itself does not wait for one.
+    /// fail; then they fail at once until one is. Five times as long where a service manager holds the socket of one that starts. A
+    /// [`Client`] itself does not wait for one.
     pub restart_wait: Duration,
 }
 

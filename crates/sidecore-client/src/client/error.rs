@@ -56,6 +56,12 @@ pub enum ConnectError {
     /// The service is there and says nothing for so long.
     #[error("the service at {} {}", .0.display(), silent(*.1))]
     NoAnswer(PathBuf, Duration),
+    /// The service has ended, and a service manager holds its socket for the next one, which said nothing for so long.
+    #[error(
+        "the service has ended, and the next one has not started within {} ms: see `systemctl status sidecore`",
+        .0.as_millis()
+    )]
+    Starting(Duration),
     /// The service gives no lane, for this reason.
     #[error("the service gives no lane: {0}")]
     Refused(Refused),

@@ -8,6 +8,7 @@ use crate::report::ReportWriter;
 use crate::shm::LaneMemory;
 use crate::shm::span::Span;
 use crate::sys::own::Own;
+use crate::sys::peer::listener_has_ended;
 use crate::sys::poll::{wait_for, wait_readable, wait_two};
 use crate::sys::wake::Ringer;
 use crate::sys::{clock, wake};
@@ -103,7 +104,10 @@ impl Lane {
         let request = Request::Attach(Attach { abi: ABI, slots, arena_bytes, name, adopt, reclaimable });
         // A service that will not have one more connection says so without being asked.
         let sent = send(descriptor, &request, deadline);
-        let (reply, fds) = answer(descriptor, deadline).map_err(|error| failed(sent.err().unwrap_or(error)))?;
+        let (reply, fds) = answer(descriptor, deadline).map_err(|error| match sent.err().unwrap_or(error) {
+            error if is_starting(descriptor, &error) => ConnectError::Starting(patience),
+            error => failed(error),
+        })?;
         let Reply::Attached { slots, arena_bytes, max_request_bytes, token } = reply else {
             return Err(match reply {
                 Reply::Refused(reason) => ConnectError::Refused(reason),
@@ -465,10 +469,17 @@ pub(crate) fn question(socket: BorrowedFd<'_>, request: &Request, deadline: Nano
     match send(socket, request, deadline).and_then(|()| answer(socket, deadline)) {
         Ok((reply, _)) => Ok(reply),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            Err(Error::NoAnswer(Duration::from_nanos(deadline.saturating_sub(start))))
+            let waited = Duration::from_nanos(deadline.saturating_sub(start));
+            let starting = is_starting(socket, &error);
+            Err(if starting { Error::Connect(ConnectError::Starting(waited)) } else { Error::NoAnswer(waited) })
         }
         Err(_) => Err(gone(socket)),
     }
+}
+
+/// Nothing came in time, and the process that listened last has ended: the next service has not started.
+fn is_starting(socket: BorrowedFd<'_>, error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut && listener_has_ended(socket)
 }
 
 /// Why the connection ended, if the service still said so.

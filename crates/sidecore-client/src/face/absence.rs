@@ -1,7 +1,9 @@
 //! While no service answers: operations wait for one that starts again, and fail at once where it stays away.
 //!
 //! The wait is counted from when the process first found none, for all of its operations together. So an outage holds up a
-//! program that serves others once and for a bounded time, not at each of its operations.
+//! program that serves others once and for a bounded time, not at each of its operations. An outage that was not looked at for
+//! a while is over: a service may have come and gone meanwhile. While a service manager holds the socket of one that starts, the
+//! wait is longer.
 
 use super::failure::{Failure, Reason};
 use super::lanes;
@@ -13,15 +15,30 @@ use std::time::Duration;
 /// From one look whether the service is there again to the next.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// When a process first found no service; 0: it is there, as far as is known.
+/// How many times as long one that starts is waited for.
+const STARTING: u32 = 5;
+/// An outage that was not looked at for so long is over, ns.
+const UNSEEN: u64 = 60_000_000_000;
+
+/// When a process first found no service, and when it looked last; 0: it is there, as far as is known.
 #[derive(Default)]
-pub(crate) struct Absence(AtomicU64);
+pub(crate) struct Absence {
+    since: AtomicU64,
+    looked: AtomicU64,
+}
 
 impl Absence {
     /// How long it may still be waited for.
     fn left(&self, wait: Duration) -> Duration {
-        let now = clock::now().max(1);
-        let since = match self.0.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+        self.left_at(clock::now().max(1), wait)
+    }
+
+    fn left_at(&self, now: u64, wait: Duration) -> Duration {
+        let looked = self.looked.swap(now, Ordering::Relaxed);
+        if now.saturating_sub(looked) > UNSEEN {
+            self.since.store(now, Ordering::Relaxed);
+        }
+        let since = match self.since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => now,
             Err(since) => since,
         };
@@ -30,8 +47,8 @@ impl Absence {
 
     /// It answers.
     fn is_over(&self) {
-        if self.0.load(Ordering::Relaxed) != 0 {
-            self.0.store(0, Ordering::Relaxed);
+        if self.since.load(Ordering::Relaxed) != 0 {
+            self.since.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -45,12 +62,15 @@ pub(crate) fn outlasted<T>(caller: Caller<'_>, mut attempt: impl FnMut() -> Resu
         let result = attempt();
         // The process may be another by now: a job can be resumed in a forked child.
         let pool = lanes::pool()?;
-        let absent = matches!(&result, Err(failure) if failure.reason == Reason::Absent);
-        if !absent {
-            pool.absence.is_over();
-            return result;
-        }
-        let left = pool.absence.left(caller.options.restart_wait);
+        let starting = match &result {
+            Err(failure) if failure.reason == Reason::Absent => failure.starting,
+            _ => {
+                pool.absence.is_over();
+                return result;
+            }
+        };
+        let wait = caller.options.restart_wait;
+        let left = pool.absence.left(if starting { wait.saturating_mul(STARTING) } else { wait });
         if left.is_zero() {
             return result;
         }
@@ -101,5 +121,13 @@ mod tests {
         assert_eq!(absence.left(Duration::from_millis(1)), Duration::ZERO);
         absence.is_over();
         assert_eq!(absence.left(WAIT), WAIT, "the next outage is another");
+    }
+
+    #[test]
+    fn an_outage_that_was_not_looked_at_for_long_is_over() {
+        let (absence, start) = (Absence::default(), UNSEEN + 1);
+        assert_eq!(absence.left_at(start, WAIT), WAIT);
+        assert_eq!(absence.left_at(start + UNSEEN, WAIT), Duration::ZERO, "it goes on where somebody looks");
+        assert_eq!(absence.left_at(start + 2 * UNSEEN + 1, WAIT), WAIT);
     }
 }

@@ -55,6 +55,7 @@ fn ask_once<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) 
         Error::Service(refused) => Failure::refused(Reason::Key, &refused),
         // Of the patience, connecting took its part.
         Error::NoAnswer(waited) => Failure::late(patience.max(waited)),
+        Error::Connect(error) => error.into(),
         other => Failure::new(Reason::Service, other.to_string()),
     })
 }

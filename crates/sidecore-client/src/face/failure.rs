@@ -92,12 +92,14 @@ pub struct Failure {
     pub reason: Reason,
     /// The details.
     pub text: String,
+    /// No service answers, and one is about to start.
+    pub(super) starting: bool,
 }
 
 impl Failure {
     /// A failure with its details.
     pub fn new(reason: Reason, text: impl Into<String>) -> Self {
-        Self { reason, text: text.into() }
+        Self { reason, text: text.into(), starting: false }
     }
 
     /// The service does not answer, or not in time.
@@ -138,6 +140,7 @@ impl From<ConnectError> for Failure {
         match &error {
             ConnectError::NoService(..) => Self::new(Reason::Absent, error.to_string()),
             ConnectError::OutOfSight(..) | ConnectError::NoSockets(..) => Self::new(Reason::Hidden, error.to_string()),
+            ConnectError::Starting(_) => Self { starting: true, ..Self::new(Reason::Absent, error.to_string()) },
             ConnectError::NoPermission(_) => Self::new(Reason::NotAllowed, error.to_string()),
             ConnectError::Refused(refused) | ConnectError::TooLarge(refused) => {
                 Self { text: error.to_string(), ..Self::refused(Reason::Service, refused) }

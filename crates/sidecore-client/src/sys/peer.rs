@@ -1,8 +1,9 @@
 //! Which process is at the other end of a Unix socket, as the kernel vouches for: as it was when the peer connected.
 
-use std::ffi::c_void;
+use super::poll::wait_readable;
+use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// A process with its user and group. The number of a process in another PID namespace is 0, which is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,4 +32,22 @@ pub fn credentials(socket: impl AsFd) -> io::Result<Credentials> {
         return Err(io::Error::last_os_error());
     }
     Ok(Credentials { pid: found.pid.cast_unsigned(), uid: found.uid, gid: found.gid })
+}
+
+/// Whether the process has ended that made the socket listen to which this one is connected, as far as the kernel says so:
+/// from Linux 6.5 on. Another has the socket then, and listens when it has started.
+pub fn listener_has_ended(socket: impl AsFd) -> bool {
+    let (mut process, mut bytes): (c_int, _) = (-1, size_of::<c_int>() as libc::socklen_t);
+    // SAFETY: `process` is writable for `bytes`, which is writable itself, and the descriptor is borrowed, so open.
+    let code = unsafe {
+        let (fd, to) = (socket.as_fd().as_raw_fd(), (&raw mut process).cast::<c_void>());
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERPIDFD, to, &raw mut bytes)
+    };
+    if code != 0 || process < 0 {
+        // The first before Linux 6.16.
+        return matches!(io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL | libc::ESRCH));
+    }
+    // SAFETY: the call succeeded, so this is a new descriptor that nothing else has.
+    let process = unsafe { OwnedFd::from_raw_fd(process) };
+    wait_readable(process.as_fd(), Some(0)).unwrap_or(false)
 }
