@@ -9,11 +9,12 @@ use sidecore::events;
 use sidecore::sandbox;
 use sidecore::service::Service;
 use sidecore::sockets::Sockets;
-use sidecore::sys::cpu;
+use sidecore::sys::{cpu, duplicate};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
 use std::any::Any;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::panic::{self, PanicHookInfo};
 use std::path::Path;
 use std::thread;
@@ -56,8 +57,9 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), &config);
     let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
-    let service = Service::start_with(config, passphrase.as_ref()).map_err(|error| error.to_string())?;
+    let mut service = Service::start_with(config, passphrase.as_ref(), held()?).map_err(|error| error.to_string())?;
     drop(passphrase);
+    service.hand_over(hold);
     ready();
     sandbox.filter_calls(&service)?;
     warn(sandbox.warnings().iter().chain(&refused(&unserved)));
@@ -91,6 +93,26 @@ fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> 
     }
     until_a_signal(&policy, sockets.socket(), signals);
     Ok(())
+}
+
+/// Sockets that the service manager holds from the service before.
+fn held() -> Result<Vec<OwnedFd>, String> {
+    let wrong = |error: std::io::Error| {
+        format!("LISTEN_FDS and LISTEN_PID: {error}: a service manager sets them, and nobody else should")
+    };
+    sd_notify::listen_fds().map_err(wrong)?.map(|number| duplicate(number).map_err(wrong)).collect()
+}
+
+/// Has the service manager hold this socket for the next service, in the place of another. A manager that keeps nothing for
+/// its services ignores that. Returns whether there is a manager.
+fn hold(socket: BorrowedFd<'_>) -> bool {
+    const NAME: NotifyState<'_> = NotifyState::FdName("socket");
+    if std::env::var_os("NOTIFY_SOCKET").is_none() {
+        return false;
+    }
+    // There is room for one.
+    let former = sd_notify::notify(&[NotifyState::FdStoreRemove, NAME]);
+    former.and_then(|()| sd_notify::notify_with_fds(&[NotifyState::FdStore, NAME], &[socket])).is_ok()
 }
 
 /// Where systemd did not start it, there is nobody to tell. The filter leaves no way to.

@@ -10,14 +10,46 @@
 use crate::config::Config;
 use crate::keys::{Acl, Described};
 use crate::sys::peer::Credentials;
-use sidecore_core::policy::rate::Pace;
+use sidecore_core::policy::rate::{Origin, Owner, Pace, Quiet};
 use std::path::Path;
 
 /// The target of all events.
 pub const TARGET: &str = "sidecore";
 
 /// How often one user's refusals for one reason are told.
-pub(crate) const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 64 };
+pub(crate) const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 256, of_group: 8, reserved: 8 };
+/// Users from this number on are told apart by so many: a user who has subordinate ids has 65,536 of them, as a rule.
+const SUBORDINATE: u32 = 1 << 16;
+
+/// A kind of event and its user, told at a bounded rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source<W> {
+    pub(crate) what: W,
+    pub(crate) uid: u32,
+}
+
+/// The users that one user may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Users {
+    first: u32,
+    last: u32,
+}
+
+impl<W: Copy + Eq> Origin for Source<W> {
+    type Group = Users;
+
+    fn group(self) -> Users {
+        if self.uid < SUBORDINATE {
+            return Users { first: self.uid, last: self.uid };
+        }
+        let first = self.uid / SUBORDINATE * SUBORDINATE;
+        Users { first, last: first + (SUBORDINATE - 1) }
+    }
+
+    fn is_trusted(self) -> bool {
+        self.uid == 0
+    }
+}
 
 /// How much an event matters: those of the system's log, of which `tracing` has fewer names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -273,9 +305,19 @@ pub(crate) fn client_fault(uid: u32, pid: u32, text: &str, suppressed: u64) {
     say!(Warning "client-fault", uid, pid, suppressed = some(suppressed), "a connection ends: {text}");
 }
 
-/// So many refusals or faults were not told since the last that was. Without a user: of users who came when many others had.
-pub(crate) fn suppressed(uid: Option<u32>, reason: Option<&'static str>, suppressed: u64) {
-    say!(Info "suppressed", reason, uid, suppressed, "events of this kind were not told");
+/// So many refusals or faults were not told since the last that was. `otherwise`: what those of several origins have in common.
+pub(crate) fn suppressed<W: Copy + Eq>(
+    quiet: &Quiet<Source<W>, Users>,
+    reason: impl Fn(W) -> &'static str,
+    otherwise: Option<&'static str>,
+) {
+    let (reason, uid, users) = match quiet.of {
+        Owner::One(Source { what, uid }) => (Some(reason(what)), Some(uid), None),
+        Owner::Group(Users { first, last }) if first == last => (otherwise, Some(first), None),
+        Owner::Group(Users { first, last }) => (otherwise, None, Some(format!("{first}-{last}"))),
+        Owner::Others => (otherwise, None, None),
+    };
+    say!(Info "suppressed", reason, uid, users, suppressed = quiet.count, "events of this kind were not told");
 }
 
 /// A client has a lane. The name is its own word.

@@ -22,8 +22,9 @@ macro_rules! ensure_limit {
 
 mod advice;
 mod calibrate;
-pub(crate) mod closer;
+mod closer;
 mod command;
+pub(crate) mod declined;
 mod listener;
 mod opener;
 pub(crate) mod place;
@@ -38,7 +39,7 @@ use crate::keys::Store;
 use crate::spec::Secret;
 use crate::sys::{clock, cpu, wake};
 use advice::Advice;
-use calibrate::Calibration;
+use calibrate::Measuring;
 pub use calibrate::{ParkTimes, park_times};
 use command::{SidecoreHandle, mailbox};
 use listener::Listener;
@@ -47,7 +48,7 @@ use reactor::{Reactor, Setup};
 use rustix::process::geteuid;
 use sidecore_core::dispatch::MAX_DEVICES;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -103,6 +104,7 @@ pub struct Service {
     /// Given back last, when no thread is left.
     place: Place,
     key_changes: Option<u64>,
+    listening: Option<OwnedFd>,
 }
 
 impl Service {
@@ -111,22 +113,24 @@ impl Service {
     /// # Errors
     /// What is wrong with configuration, cores, paths or the system, each with what to do.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        Self::start_with(config, None)
+        Self::start_with(config, None, Vec::new())
     }
 
     /// As [`Service::start`], with the passphrase of the stored keys in the place of its file, which the process may no
-    /// longer be able to read.
+    /// longer be able to read. `held`: sockets that a service manager holds; one that listens at the configuration's path is
+    /// used, with all who wait in its queue.
     ///
     /// # Errors
     /// As for [`Service::start`].
-    pub fn start_with(config: Config, passphrase: Option<&Secret>) -> Result<Self, StartError> {
+    pub fn start_with(config: Config, passphrase: Option<&Secret>, held: Vec<OwnedFd>) -> Result<Self, StartError> {
         config.check().map_err(StartError::Config)?;
         check_cpus(&config)?;
         raise_file_limit();
+        let place = Place::take(&config.socket, held)?;
+        let measuring = Measuring::start(config.limits.max_request_bytes)?;
         let store =
             Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
         let listener_wake = Arc::new(wake::event()?);
-        let place = Place::take(&config.socket)?;
         let mut service = Self {
             socket: config.socket.clone(),
             counters: config.counters_path(),
@@ -136,10 +140,11 @@ impl Service {
             threads: Vec::new(),
             place,
             key_changes: store.changes(),
+            listening: None,
         };
         let counters = create_counters(&config)?;
         service.place.keep(&service.counters)?;
-        let calibration = Arc::new(Calibration::measure(config.limits.max_request_bytes)?);
+        let calibration = Arc::new(measuring.finish()?);
         let advice = Advice::new(&config, &calibration);
         let (events, inbox) = mpsc::channel();
         for (index, cpu) in sidecore_cpus(&config).into_iter().enumerate() {
@@ -161,6 +166,7 @@ impl Service {
             service.sidecores.push(Arc::new(handle));
         }
         let socket = service.place.listen(&config.socket, config.socket_mode)?;
+        service.listening = Some(socket.try_clone()?);
         let listener = Listener::new(listener::Setup {
             config,
             advice,
@@ -181,6 +187,13 @@ impl Service {
     /// Where clients connect.
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// Has somebody hold the socket that listens, which `hold` says: its file stays where it is when the service ends.
+    pub fn hand_over(&mut self, hold: impl FnOnce(BorrowedFd<'_>) -> bool) {
+        if self.listening.take().is_some_and(|socket| hold(socket.as_fd())) {
+            self.place.leave_socket();
+        }
     }
 
     /// The number of the last change of the keys at rest when it started; `None`: there are none.

@@ -106,7 +106,7 @@ impl Sockets {
             stop: AtomicBool::new(false),
             wake: wake::event()?,
         });
-        let mut place = Place::take(&config.socket)?;
+        let mut place = Place::take(&config.socket, Vec::new())?;
         let socket = place.listen(&config.socket, config.socket_mode)?;
         let (alive, running) = mpsc::channel();
         let (warn, warnings) = mpsc::sync_channel(WARNINGS);

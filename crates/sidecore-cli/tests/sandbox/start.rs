@@ -54,7 +54,10 @@ fn whoever_started_it_is_told_when_it_serves() {
     let mut command = sidecore();
     command.env("NOTIFY_SOCKET", &path);
     let _service = place.start_by(command);
-    let mut message = [0; 64];
-    let len = socket.recv(&mut message).unwrap();
-    assert_eq!(&message[..len], b"READY=1\n");
+    // First it has its socket held.
+    for expected in ["FDSTOREREMOVE=1\nFDNAME=socket\n", "FDSTORE=1\nFDNAME=socket\n", "READY=1\n"] {
+        let mut message = [0; 64];
+        let len = socket.recv(&mut message).unwrap();
+        assert_eq!(std::str::from_utf8(&message[..len]).unwrap(), expected);
+    }
 }

@@ -64,6 +64,13 @@ fn the_services_are_different_users_in_different_directories() {
     }
 }
 
+/// Without it systemd ignores that the service has its socket held.
+#[test]
+fn systemd_holds_the_socket_of_the_service_of_keys() {
+    let (_, unit, _) = UNITS[0];
+    assert_eq!([value(unit, "Type"), value(unit, "FileDescriptorStoreMax")], ["notify", "1"]);
+}
+
 #[test]
 fn systemd_understands_each_line_of_the_units() {
     let (_scratch, files) = with_this_build();

@@ -120,8 +120,13 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts it. Its output goes to `log`.
     pub(crate) fn start(name: &str, command: &mut Command, log: &Path) -> Self {
+        Self::start_with_input(name, command.stdin(Stdio::null()), log)
+    }
+
+    /// The same with the command's own input.
+    pub(crate) fn start_with_input(name: &str, command: &mut Command, log: &Path) -> Self {
         let file = File::create(log).unwrap();
-        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        command.stdout(file.try_clone().unwrap()).stderr(file);
         let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         Self { name: name.to_owned(), child, log: log.to_owned() }
     }

@@ -1,5 +1,6 @@
 //! The service as an operator runs it, the keys in it, and what programs need to reach them.
 
+use crate::manager::Manager;
 use crate::material::Material;
 use crate::module;
 use crate::programs::{Daemon, is_root, program, run};
@@ -12,13 +13,14 @@ use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A service with its files in one directory, running or not.
 pub(crate) struct Service {
     directory: PathBuf,
     daemon: Option<Daemon>,
     limits: String,
+    manager: Option<Manager>,
 }
 
 impl Service {
@@ -29,7 +31,8 @@ impl Service {
 
     /// Starts one with these lines in `[limits]`, and sections behind it.
     pub(crate) fn with_limits(directory: &Path, limits: &str) -> Self {
-        let mut service = Self { directory: directory.to_owned(), daemon: None, limits: limits.to_owned() };
+        let mut service =
+            Self { directory: directory.to_owned(), daemon: None, limits: limits.to_owned(), manager: None };
         service.write_configuration();
         service.run();
         service
@@ -37,14 +40,38 @@ impl Service {
 
     /// Starts one that keeps its keys on disk, so that they are there after a restart.
     pub(crate) fn keeping_keys(directory: &Path) -> Self {
-        let passphrase = directory.join("passphrase");
-        std::fs::write(&passphrase, "a passphrase of the tests\n").unwrap();
-        std::fs::set_permissions(&passphrase, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let (keys, passphrase) = (directory.join("keys"), passphrase.display());
-        Self::with_limits(
-            directory,
-            &format!("[keys]\ndirectory = '{}'\npassphrase_file = '{passphrase}'", keys.display()),
-        )
+        Self::with_limits(directory, &at_rest(directory))
+    }
+
+    /// The same under a service manager, which holds its socket.
+    pub(crate) fn managed(directory: &Path) -> Self {
+        let manager = Some(Manager::new(directory));
+        let mut service = Self { directory: directory.to_owned(), daemon: None, limits: at_rest(directory), manager };
+        service.write_configuration();
+        // Starts take longer on a machine that is busy with other tests.
+        if std::env::var_os("SIDECORE_RESTARTS").is_none() {
+            let text =
+                configuration(&service.socket()).replace("activate = 1\n", "activate = 1\nrestart_wait_ms = 5000\n");
+            std::fs::write(directory.join("openssl.cnf"), text).unwrap();
+        }
+        service.run();
+        service
+    }
+
+    /// The manager makes the socket itself.
+    pub(crate) fn listen_for_it(&mut self) {
+        std::fs::remove_file(self.socket()).unwrap();
+        self.manager.as_mut().unwrap().listen(&self.directory.join("service/socket"));
+        std::fs::set_permissions(self.socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.daemon.as_ref().unwrap().pid()
+    }
+
+    /// The manager holds nothing any more.
+    pub(crate) fn forget(&mut self) {
+        self.manager.as_mut().unwrap().held = None;
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -61,9 +88,17 @@ impl Service {
 
     /// Starts it after it was stopped or killed.
     pub(crate) fn run(&mut self) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        let sidecore = env!("CARGO_BIN_EXE_sidecore");
+        let mut command = Command::new(sidecore);
+        command.stdin(Stdio::null());
+        if let Some(manager) = &self.manager {
+            command = manager.command(sidecore);
+        }
         command.arg("serve").arg("--config").arg(self.directory.join("sidecore.toml"));
-        let mut daemon = Daemon::start("sidecore", &mut command, &self.directory.join("sidecore.log"));
+        let mut daemon = Daemon::start_with_input("sidecore", &mut command, &self.directory.join("sidecore.log"));
+        if let Some(manager) = &mut self.manager {
+            manager.wait_until_ready();
+        }
         daemon.wait_for_words("serving at");
         self.daemon = Some(daemon);
     }
@@ -168,6 +203,15 @@ impl Service {
         std::fs::write(&file, configuration(socket)).unwrap();
         command.env("OPENSSL_CONF", file)
     }
+}
+
+/// Lines of the configuration of a service that keeps its keys there.
+fn at_rest(directory: &Path) -> String {
+    let passphrase = directory.join("passphrase");
+    std::fs::write(&passphrase, "a passphrase of the tests\n").unwrap();
+    std::fs::set_permissions(&passphrase, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let (keys, passphrase) = (directory.join("keys"), passphrase.display());
+    format!("[keys]\ndirectory = '{}'\npassphrase_file = '{passphrase}'", keys.display())
 }
 
 /// Signatures with the stored key of that name, as the service counted them.

@@ -9,7 +9,7 @@ use crate::sys::clock;
 use crate::sys::packet::send_datagram;
 use crate::sys::process::PerProcess;
 use rustix::process::{geteuid, getpid};
-use sidecore_core::policy::rate::{Pace, RateLimit};
+use sidecore_core::policy::rate::{Origin, Pace, RateLimit};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
@@ -19,9 +19,21 @@ const LOG: &str = "/dev/log";
 /// `LOG_DAEMON | LOG_ERR`.
 const PRIORITY: u8 = 3 << 3 | 3;
 /// Of one reason, in one process: once a minute.
-const PACE: Pace = Pace { burst: 1, every: 60_000_000_000, origins: Reason::ALL.len() };
+const PACE: Pace =
+    Pace { burst: 1, every: 60_000_000_000, origins: Reason::ALL.len(), of_group: Reason::ALL.len(), reserved: 0 };
 /// Longest message, bytes: every log takes so many.
 const MAX_MESSAGE: usize = 1000;
+
+/// All of one process.
+impl Origin for Reason {
+    type Group = ();
+
+    fn group(self) {}
+
+    fn is_trusted(self) -> bool {
+        false
+    }
+}
 
 static LIMIT: PerProcess<Mutex<RateLimit<Reason>>> = PerProcess::new();
 static PROGRAM: OnceLock<String> = OnceLock::new();

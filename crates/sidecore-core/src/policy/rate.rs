@@ -1,10 +1,12 @@
 //! How often something is told: a token bucket for each origin, in a table of fixed size.
 //!
 //! An origin (a reason and a user, say) may be told [`Pace::burst`] times at once and once each [`Pace::every`] from then on; what
-//! is told less often than it happens is counted, and the count is told. Where the table is full and nobody in it is idle,
-//! further origins share one bucket. So however many origins there are, and whatever they do, no more than
-//! `(origins + 1) * (burst + time / every)` are told. The buckets are kept as the time at which each would be full again: the
-//! virtual scheduling of the generic cell rate algorithm (ITU-T I.371).
+//! is told less often than it happens is counted, and the count is told. Origins that one party can make many of are of one
+//! [group](Origin::group): beyond [`Pace::of_group`] they share one bucket, which bears the group's name, so that a party hides
+//! its own refusals and no other's. Where the table is full and nothing in it is idle, further origins share one bucket without a
+//! name; the last [`Pace::reserved`] places are for [trusted](Origin::is_trusted) origins. So however many origins there are, and
+//! whatever they do, no more than `(origins + 1) * (burst + time / every)` are told. The buckets are kept as the time at which each
+//! would be full again: the virtual scheduling of the generic cell rate algorithm (ITU-T I.371).
 
 use crate::time::Nanos;
 use alloc::vec::Vec;
@@ -16,40 +18,67 @@ pub struct Pace {
     pub burst: u32,
     /// One more of it each, ns.
     pub every: Nanos,
-    /// Origins that have buckets of their own.
+    /// Buckets in the table.
     pub origins: usize,
+    /// How many of them origins of one group may have, beside the one that the group's others share.
+    pub of_group: usize,
+    /// How many of them only trusted origins may have.
+    pub reserved: usize,
+}
+
+/// Where something comes from.
+pub trait Origin: Copy + Eq {
+    /// All origins that one party can make.
+    type Group: Copy + Eq + core::fmt::Debug;
+
+    /// Its group.
+    fn group(self) -> Self::Group;
+
+    /// No other party can make such an origin.
+    fn is_trusted(self) -> bool;
+}
+
+/// The owner of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner<K, G> {
+    /// One origin's.
+    One(K),
+    /// Further origins of this group share it.
+    Group(G),
+    /// Origins share it that had no place in the table.
+    Others,
 }
 
 /// Something was told, or is to be told, with what was kept quiet before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quiet<K> {
-    /// Whose it was; `None`: of origins that share a bucket.
-    pub of: Option<K>,
+pub struct Quiet<K, G> {
+    /// The owner of its bucket.
+    pub of: Owner<K, G>,
     /// How many were not told.
     pub count: u64,
 }
 
 /// Decides what is told. `K` is an origin.
 #[derive(Debug)]
-pub struct RateLimit<K> {
+pub struct RateLimit<K: Origin> {
     pace: Pace,
     own: Vec<Bucket<K>>,
     shared: Bucket<K>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Bucket<K> {
-    of: Option<K>,
+struct Bucket<K: Origin> {
+    of: Owner<K, K::Group>,
     /// When it would be full again, ns.
     full_at: Nanos,
     /// Not told since the last that was.
     quiet: u64,
 }
 
-impl<K: Copy + Eq> RateLimit<K> {
+impl<K: Origin> RateLimit<K> {
     /// Nothing was told yet. All memory is taken here.
     pub fn new(pace: Pace) -> Self {
-        let shared = Bucket { of: None, full_at: 0, quiet: 0 };
+        let shared = Bucket { of: Owner::Others, full_at: 0, quiet: 0 };
         Self { pace, own: Vec::with_capacity(pace.origins), shared }
     }
 
@@ -66,13 +95,13 @@ impl<K: Copy + Eq> RateLimit<K> {
     }
 
     /// What was counted and may be told by now: called from time to time, until it has nothing more to say.
-    pub fn overdue(&mut self, now: Nanos) -> Option<Quiet<K>> {
+    pub fn overdue(&mut self, now: Nanos) -> Option<Quiet<K, K::Group>> {
         let pace = self.pace;
         self.buckets().find_map(|bucket| (bucket.quiet > 0 && bucket.take(now, pace)).then(|| bucket.empty()))
     }
 
     /// What was counted, whether or not it may be told by now: for the end, until it has nothing more to say.
-    pub fn rest(&mut self) -> Option<Quiet<K>> {
+    pub fn rest(&mut self) -> Option<Quiet<K, K::Group>> {
         self.buckets().find_map(|bucket| (bucket.quiet > 0).then(|| bucket.empty()))
     }
 
@@ -86,27 +115,46 @@ impl<K: Copy + Eq> RateLimit<K> {
     }
 
     fn bucket(&mut self, now: Nanos, of: K) -> &mut Bucket<K> {
-        let known = self.own.iter().position(|bucket| bucket.of == Some(of));
-        // One that is full and has nothing to say is as good as new.
-        let place = known.or_else(|| {
-            let room = self.own.len() < self.pace.origins;
-            let new = Bucket { of: Some(of), full_at: now, quiet: 0 };
-            if room {
-                self.own.push(new);
-                return Some(self.own.len() - 1);
+        let mut owner = Owner::One(of);
+        if !self.own.iter().any(|bucket| bucket.of == owner) {
+            let is_of = |bucket: &Bucket<K>| matches!(bucket.of, Owner::One(one) if one.group() == of.group());
+            if self.own.iter().filter(|bucket| is_of(bucket)).count() >= self.pace.of_group {
+                // A group has no more places than that, however long it takes for them.
+                match self.own.iter().position(|bucket| is_of(bucket) && bucket.is_idle(now)) {
+                    Some(idle) => self.own[idle].of = owner,
+                    None => owner = Owner::Group(of.group()),
+                }
             }
-            let idle = self.own.iter().position(|bucket| bucket.full_at <= now && bucket.quiet == 0)?;
-            self.own[idle] = new;
-            Some(idle)
-        });
-        match place {
+        }
+        match self.place(now, owner, of.is_trusted()) {
             Some(place) => &mut self.own[place],
             None => &mut self.shared,
         }
     }
+
+    /// The place of a bucket, which is made where there is room.
+    fn place(&mut self, now: Nanos, owner: Owner<K, K::Group>, trusted: bool) -> Option<usize> {
+        if let Some(known) = self.own.iter().position(|bucket| bucket.of == owner) {
+            return Some(known);
+        }
+        let new = Bucket { of: owner, full_at: now, quiet: 0 };
+        let reserved = if trusted { 0 } else { self.pace.reserved };
+        if self.own.len() + reserved < self.pace.origins {
+            self.own.push(new);
+            return Some(self.own.len() - 1);
+        }
+        let idle = self.own.iter().position(|bucket| bucket.is_idle(now))?;
+        self.own[idle] = new;
+        Some(idle)
+    }
 }
 
-impl<K: Copy> Bucket<K> {
+impl<K: Origin> Bucket<K> {
+    /// It is full and has nothing to say: as good as new.
+    fn is_idle(&self, now: Nanos) -> bool {
+        self.full_at <= now && self.quiet == 0
+    }
+
     /// Takes a token, if there is one.
     fn take(&mut self, now: Nanos, pace: Pace) -> bool {
         let burst = Nanos::from(pace.burst.max(1) - 1).saturating_mul(pace.every);
@@ -117,7 +165,7 @@ impl<K: Copy> Bucket<K> {
         is_there
     }
 
-    fn empty(&mut self) -> Quiet<K> {
+    fn empty(&mut self) -> Quiet<K, K::Group> {
         Quiet { of: self.of, count: core::mem::take(&mut self.quiet) }
     }
 }
@@ -127,7 +175,33 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PACE: Pace = Pace { burst: 3, every: 1000, origins: 2 };
+    const PACE: Pace = Pace { burst: 3, every: 1000, origins: 2, of_group: 2, reserved: 0 };
+
+    /// Letters stand alone.
+    impl Origin for char {
+        type Group = Self;
+
+        fn group(self) -> Self {
+            self
+        }
+
+        fn is_trusted(self) -> bool {
+            false
+        }
+    }
+
+    /// Numbers from 100 on are of groups of a hundred.
+    impl Origin for u32 {
+        type Group = Self;
+
+        fn group(self) -> Self {
+            if self < 100 { self } else { self / 100 * 100 }
+        }
+
+        fn is_trusted(self) -> bool {
+            self == 0
+        }
+    }
 
     #[test]
     fn a_burst_is_told_and_then_one_each_period_with_the_count_of_the_others() {
@@ -147,10 +221,10 @@ mod tests {
             limit.tell(0, 'a');
         }
         assert_eq!(limit.overdue(999), None);
-        assert_eq!(limit.overdue(1000), Some(Quiet { of: Some('a'), count: 7 }));
+        assert_eq!(limit.overdue(1000), Some(Quiet { of: Owner::One('a'), count: 7 }));
         assert_eq!(limit.overdue(1000), None);
         assert_eq!(limit.tell(1001, 'a'), None, "telling the count took the token");
-        assert_eq!(limit.rest(), Some(Quiet { of: Some('a'), count: 1 }));
+        assert_eq!(limit.rest(), Some(Quiet { of: Owner::One('a'), count: 1 }));
         assert_eq!(limit.rest(), None);
     }
 
@@ -161,16 +235,56 @@ mod tests {
         let told = (3..100).filter(|origin| limit.tell(0, *origin).is_some()).count();
         assert_eq!(told, 3, "97 origins have one burst");
         assert_eq!(limit.tell(0, 1), Some(0), "and take none of the others'");
-        assert_eq!(limit.rest(), Some(Quiet { of: None, count: 94 }));
+        assert_eq!(limit.rest(), Some(Quiet { of: Owner::Others, count: 94 }));
         assert_eq!(limit.tell(10_000, 7), Some(0), "the place of one that is idle");
         assert_eq!(limit.tell(10_000, 7), Some(0));
+    }
+
+    #[test]
+    fn a_party_with_many_origins_hides_its_own_and_no_other() {
+        let pace = Pace { origins: 64, of_group: 4, reserved: 2, ..PACE };
+        let mut limit = RateLimit::new(pace);
+        // First a few at a time, as slowly as it takes for their buckets to be full again.
+        for round in 0..100 {
+            assert!(
+                (0..pace.of_group as u32)
+                    .all(|one| limit.tell(u64::from(round) * 10_000, 100 + (round * 7 + one) % 100).is_some())
+            );
+        }
+        let now = 1_000_000;
+        for origin in (100..200).cycle().take(10_000) {
+            limit.tell(now, origin);
+        }
+        assert_eq!(limit.own.len(), 5);
+        assert!((1..50).all(|origin| limit.tell(now, origin) == Some(0)), "each other one is told by itself");
+        let mut counted = 0;
+        while let Some(quiet) = limit.rest() {
+            let of_group = match quiet.of {
+                Owner::One(origin) => origin.group() == 100,
+                Owner::Group(group) => group == 100,
+                Owner::Others => false,
+            };
+            assert!(of_group, "{quiet:?}");
+            counted += quiet.count;
+        }
+        assert_eq!(counted, 10_000 - 5 * u64::from(pace.burst), "and each is told or counted, by name");
+    }
+
+    #[test]
+    fn a_trusted_origin_has_its_place_in_a_table_that_others_filled() {
+        let mut limit = RateLimit::new(Pace { origins: 8, reserved: 1, ..PACE });
+        (1..90).for_each(|origin| assert!(limit.tell(0, origin).is_some() || origin > 0));
+        for _ in 0..10 {
+            limit.tell(0, 0);
+        }
+        assert!(limit.own.iter().any(|bucket| bucket.of == Owner::One(0) && bucket.quiet == 7));
     }
 
     proptest! {
         /// Whoever asks how often: what is told is bounded by time, and nothing is lost.
         #[test]
         fn never_more_than_its_rate_is_told_and_each_is_told_or_counted(
-            steps in proptest::collection::vec((0_u64..700, 0_u8..6), 0..400),
+            steps in proptest::collection::vec((0_u64..700, 97_u32..104), 0..400),
         ) {
             let mut limit = RateLimit::new(PACE);
             let (mut now, mut told, mut counted) = (0, 0_u64, 0);

@@ -26,12 +26,16 @@ pub(crate) struct Material {
 impl Material {
     /// Reads PKCS#8 and tries the key.
     pub(crate) fn read(pkcs8: Secret) -> Result<Self, String> {
+        let material = Self::parse(pkcs8)?;
+        material.try_out()?;
+        Ok(material)
+    }
+
+    fn parse(pkcs8: Secret) -> Result<Self, String> {
         let key = PKey::private(pkcs8.expose()).ok_or("the key cannot be read: give a PKCS#8 private key in DER")?;
         let kind = key.kind().ok_or_else(unsupported)?;
         let public = public(kind, &key).ok_or("the key's public part cannot be made: give the key with its parts")?;
-        let material = Self { kind, site: Site::Here, pkcs8, public };
-        material.try_out()?;
-        Ok(material)
+        Ok(Self { kind, site: Site::Here, pkcs8, public })
     }
 
     /// Reads the public part of a key whose private part is on other machines.
@@ -44,15 +48,15 @@ impl Material {
         Ok(material)
     }
 
-    /// Reads what [`Material::at_rest`] wrote.
+    /// Reads what [`Material::at_rest`] wrote. It was tried before it was sealed, and clients wait while a service starts.
     pub(super) fn of_rest(bytes: Secret) -> Result<Self, String> {
         if let Some(pkcs8) = bytes.expose().strip_prefix(BOTH) {
-            return Ok(Self { site: Site::Both, ..Self::read(pkcs8.into())? });
+            return Ok(Self { site: Site::Both, ..Self::parse(pkcs8.into())? });
         }
         if let Some(spki) = bytes.expose().strip_prefix(ELSEWHERE) {
             return Self::elsewhere(spki);
         }
-        Self::read(bytes)
+        Self::parse(bytes)
     }
 
     /// What is sealed of it.

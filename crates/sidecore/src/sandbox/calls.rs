@@ -139,6 +139,8 @@ fn conditional(duty: Duty, pid: u64) -> Vec<(c_long, Vec<Condition>)> {
         // No memory that is executable.
         (libc::SYS_mmap, vec![bits(2, flags(libc::PROT_EXEC), 0)]),
         (libc::SYS_mprotect, vec![bits(2, flags(libc::PROT_EXEC), 0)]),
+        // A table of descriptors of a thread's own, to close something as it ends.
+        (libc::SYS_close_range, vec![equal(0, NO_DESCRIPTOR), equal(1, NO_DESCRIPTOR), equal(2, UNSHARE)]),
         // Signals to itself: how a panic in a panic ends.
         (libc::SYS_tgkill, vec![equal(0, pid)]),
         // Its own threads' cores, and its own limits without changing them.
@@ -157,6 +159,10 @@ fn conditional(duty: Duty, pid: u64) -> Vec<(c_long, Vec<Condition>)> {
     rows.extend(DESCRIPTOR_COMMANDS.iter().map(|command| (libc::SYS_fcntl, vec![equal(1, flags(*command))])));
     rows
 }
+
+/// The number of no descriptor, and a flag.
+const NO_DESCRIPTOR: u64 = u32::MAX as u64;
+const UNSHARE: u64 = libc::CLOSE_RANGE_UNSHARE as u64;
 
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS

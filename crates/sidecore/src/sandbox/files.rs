@@ -3,15 +3,16 @@
 use super::user::User;
 use super::{Lack, cannot};
 use crate::config::Config;
+use crate::sys::directory::{make, missing, parent};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, RulesetStatus, Scope,
 };
+use rustix::fs::fsync;
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, chown};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::chown;
+use std::path::PathBuf;
 
 /// What the kernel is asked to deny. An older one denies what it knows of it.
 const KNOWN: ABI = ABI::V6;
@@ -28,7 +29,7 @@ pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<
         };
         for missing in missing(&directory) {
             let mode = if config.keys.directory.as_deref() == Some(&missing) { 0o700 } else { 0o755 };
-            fs::DirBuilder::new().mode(mode).create(&missing).map_err(at)?;
+            make(&missing, mode, |around| Ok(fsync(around)?)).map_err(at)?;
             if let Some(user) = owner {
                 chown(&missing, Some(user.uid), Some(user.gid)).map_err(at)?;
             }
@@ -90,25 +91,11 @@ fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     directories
 }
 
-fn parent(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => directory.to_owned(),
-        _ => PathBuf::from("."),
-    }
-}
-
-/// The directories on the way there that do not exist, the outermost first.
-fn missing(directory: &Path) -> Vec<PathBuf> {
-    let exists = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
-    let mut missing: Vec<PathBuf> = directory.ancestors().take_while(exists).map(Path::to_owned).collect();
-    missing.reverse();
-    missing
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::KeysConfig;
+    use std::path::Path;
 
     #[test]
     fn each_directory_gives_what_is_done_there() {
@@ -129,15 +116,5 @@ mod tests {
         assert!(!directories[Path::new("/run/a")].contains(AccessFs::WriteFile));
         assert!(directories[Path::new("/run/a")].contains(AccessFs::MakeReg | AccessFs::ReadFile), "the lock");
         assert!(!directories[Path::new("/run/b")].intersects(AccessFs::MakeSock | AccessFs::Execute));
-    }
-
-    #[test]
-    fn missing_directories_are_found_from_outside_in() {
-        let scratch = tempfile::tempdir().unwrap();
-        let (outer, inner) = (scratch.path().join("a"), scratch.path().join("a/b"));
-        assert_eq!(missing(&inner), [outer, inner.clone()]);
-        fs::create_dir_all(&inner).unwrap();
-        assert!(missing(&inner).is_empty());
-        assert!(missing(Path::new(".")).is_empty());
     }
 }

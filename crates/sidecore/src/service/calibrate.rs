@@ -10,7 +10,7 @@ use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::AsFd;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 /// Payload sizes at which operations are measured, bytes.
 const SIZES: [u32; 3] = [64, 1024, 16_384];
@@ -40,16 +40,31 @@ pub(super) struct Calibration {
     samples: Vec<Sample>,
 }
 
-impl Calibration {
-    pub(super) fn measure(max_request: u32) -> io::Result<Self> {
+/// What measures how long operations take, beside what else a start has to do.
+#[derive(Debug)]
+pub(super) struct Measuring(JoinHandle<Vec<Sample>>);
+
+impl Measuring {
+    pub(super) fn start(max_request: u32) -> io::Result<Self> {
         let sizes = SIZES.map(|size| size.min(max_request) as usize);
-        let samples = Class::all().flat_map(|class| {
-            let (session, samples) = samples(class, &sizes, 1);
-            samples.into_iter().filter_map(move |sample| measure(&session, class, &sample))
-        });
-        Ok(Self { samples: samples.collect(), park: park_times()? })
+        let measure_all = move || {
+            let samples = Class::all().flat_map(|class| {
+                let (session, samples) = samples(class, &sizes, 1);
+                samples.into_iter().filter_map(move |sample| measure(&session, class, &sample))
+            });
+            samples.collect()
+        };
+        Ok(Self(thread::Builder::new().name("sidecore-measure".to_owned()).spawn(measure_all)?))
     }
 
+    /// Waits until it is done, and measures sleeps: by then nothing else of this process disturbs them.
+    pub(super) fn finish(self) -> io::Result<Calibration> {
+        let samples = self.0.join().map_err(|_| io::Error::other("the measuring of operations ended"))?;
+        Ok(Calibration { samples, park: park_times()? })
+    }
+}
+
+impl Calibration {
     /// Rates of a device on which what takes so long here, with so many bytes of input, takes as long as `took` says.
     pub(super) fn rates(&self, took: impl Fn(Nanos, u32) -> Nanos) -> Rates {
         let mut rates = Rates::new();
@@ -136,7 +151,7 @@ mod tests {
 
     #[test]
     fn this_machine_is_measured() {
-        let calibration = Calibration::measure(65_536).unwrap();
+        let calibration = Measuring::start(65_536).unwrap().finish().unwrap();
         let rates = calibration.rates(|here, _| here);
         for class in Class::all() {
             assert!(rates.known(class), "{}", class.name());

@@ -12,9 +12,8 @@ use crate::sys::{clock, trim, wake};
 use sidecore_core::time::Nanos;
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
-use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -61,7 +60,7 @@ struct State {
 
 /// The queues of all users.
 #[derive(Clone, Debug)]
-pub(crate) struct Closer {
+pub(super) struct Closer {
     state: Arc<Mutex<State>>,
     tell: Sender<Event>,
     listener: Arc<OwnedFd>,
@@ -71,20 +70,6 @@ impl Closer {
     /// `listener` is rung after each event that says that something is freed.
     pub(super) fn new(tell: Sender<Event>, listener: Arc<OwnedFd>) -> Self {
         Self { state: Arc::default(), tell, listener }
-    }
-
-    /// For what was never counted: nobody hears that it is freed.
-    ///
-    /// # Errors
-    /// No descriptor is left.
-    pub(crate) fn of_uncounted() -> io::Result<Self> {
-        Ok(Self::new(mpsc::channel().0, Arc::new(wake::event()?)))
-    }
-
-    /// Closes this, which was never counted.
-    pub(crate) fn close_uncounted(&self, user: u32, what: impl Any + Send) {
-        self.close(user, Remains { rest: vec![Box::new(what)], ..Remains::default() });
-        self.start_threads();
     }
 
     /// Closes this, when [`Closer::start_threads`] is called next.
@@ -198,7 +183,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::Receiver;
+    use std::sync::mpsc::{self, Receiver};
 
     const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -19,6 +19,7 @@ mod usage;
 use super::advice::Advice;
 use super::closer::Closer;
 use super::command::{ClientKey, Event, Lane, LaneKey, SidecoreHandle};
+use super::declined::Declined;
 use super::opener::Opener;
 use super::quotas::Quotas;
 use super::reactor::Reactor;
@@ -79,6 +80,8 @@ struct Connection {
     /// An answer is owed, and nothing more is read until it is given.
     busy: bool,
     attached: Option<Attached>,
+    /// The number under which its process is watched: its own is another process's when it has ended.
+    process: Option<u64>,
     /// A key that stands as long as this connection.
     own: Option<OwnKey>,
 }
@@ -128,6 +131,10 @@ pub(super) struct Listener {
     reserved: i32,
     /// The kernel lets no descriptors through to the service.
     refuses_descriptors: bool,
+    /// Connections that were declined, where the kernel lets descriptors through to them.
+    declined: Declined,
+    /// Nobody is accepted before that instant.
+    resumes: Option<Nanos>,
     /// Given up for a moment where there is no other descriptor left, to say so.
     spare: Option<OwnedFd>,
     /// Tell when a client's process ends, also if a forked child still holds its sockets.
@@ -161,7 +168,7 @@ pub(super) struct Listener {
 impl Listener {
     pub(super) fn new(setup: Setup) -> io::Result<Self> {
         let poller = Poller::new()?;
-        poller.add_level(&setup.socket, LISTENER)?;
+        poller.add_once(&setup.socket, LISTENER)?;
         poller.add_edge(&*setup.wake, WAKE)?;
         let (tell, outcomes) = mpsc::channel();
         let opener = |name| {
@@ -195,6 +202,8 @@ impl Listener {
             turns: Turns::default(),
             quotas: Quotas::default(),
             queue: Queue::default(),
+            declined: Declined::new(connections::most_declined()),
+            resumes: None,
             spare: wake::event().ok(),
             watched: HashMap::new(),
             processes: HashMap::new(),
@@ -220,8 +229,12 @@ impl Listener {
                 publish_at = now + PUBLISH;
             }
             let idle = self.turns.is_empty() && !events_wait;
-            let until = if self.queue.is_empty() { publish_at } else { publish_at.min(now + LOOK) };
+            let room = (!self.queue.is_empty()).then_some(now + LOOK);
+            let until = [room, self.resumes].into_iter().flatten().fold(publish_at, Nanos::min);
             self.look_around(if idle { until.saturating_sub(now) } else { 0 });
+            if self.resumes.is_some_and(|resumes| resumes <= clock::now()) {
+                self.accept();
+            }
             self.look_for_room();
             events_wait = self.hear_events();
             self.take_turns(stop);
@@ -266,7 +279,7 @@ impl Listener {
             LISTENER => self.accept(),
             WAKE => {}
             _ => match self.processes.get(&number).copied() {
-                Some(client) => self.process_ended(client),
+                Some(_) => self.process_ended(number),
                 None => {
                     if let Some(connection) = self.connections.get(&number) {
                         self.turns.push(connection.client.0, Work::Listen(number));

@@ -4,6 +4,9 @@
 //! To look whether a socket is dead, to remove it and to make another are three steps, between which a second service could
 //! do the same. So the lock comes first. It is held as long as the service runs, and the kernel releases it with the
 //! process, however that ends.
+//!
+//! A service manager may hold the socket from one service to the next, so that who connects meanwhile waits in its queue. The
+//! kernel tells clients of a listening socket who made it listen last: so each service does that again.
 
 use super::StartError;
 use crate::sys::packet;
@@ -23,6 +26,10 @@ const ATTEMPTS: u32 = 100;
 pub(crate) struct Place {
     files: Vec<Owned>,
     lock: Owned,
+    /// A socket that listens there already, from the service before.
+    inherited: Option<OwnedFd>,
+    /// It stays for the next service.
+    stays: bool,
 }
 
 /// A file by name. As long as it is open here, no other file has its number.
@@ -33,8 +40,8 @@ struct Owned {
 }
 
 impl Place {
-    /// Takes the socket's path, also from a service that died.
-    pub(crate) fn take(path: &Path) -> Result<Self, StartError> {
+    /// Takes the socket's path, also from a service that died. `held`: sockets that a service manager hands over.
+    pub(crate) fn take(path: &Path, held: Vec<OwnedFd>) -> Result<Self, StartError> {
         let at = |error| StartError::Path(path.to_owned(), error);
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             if directory.exists() && !directory.is_dir() {
@@ -43,19 +50,32 @@ impl Place {
             fs::create_dir_all(directory).map_err(at)?;
         }
         let lock = lock(path)?;
-        remove_dead(path)?;
-        Ok(Self { files: Vec::new(), lock })
+        // While this service has the lock, what listens there is no other service.
+        let inherited = held.into_iter().find(|socket| packet::listens_at(socket, path));
+        if inherited.is_none() {
+            remove_dead(path)?;
+        }
+        Ok(Self { files: Vec::new(), lock, inherited, stays: false })
     }
 
     /// Listens there. Before this clients find nothing: while a service starts they do what they do without one, and do not
     /// take its start for an answer that is late.
     pub(crate) fn listen(&mut self, path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
         let at = |error| StartError::Path(path.to_owned(), error);
-        let socket = packet::bind_to(path).map_err(at)?;
+        let socket = match self.inherited.take() {
+            Some(socket) => packet::prepare(&socket).map(|()| socket),
+            None => packet::bind_to(path),
+        };
+        let socket = socket.map_err(at)?;
         let entry = self.add(path).map_err(at)?;
         set_mode(entry, mode).map_err(at)?;
         packet::listen(&socket).map_err(at)?;
         Ok(socket)
+    }
+
+    /// Somebody holds the socket for the next service: its file stays where it is.
+    pub(crate) fn leave_socket(&mut self) {
+        self.stays = true;
     }
 
     /// The service made this file too.
@@ -72,7 +92,8 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.files.iter().for_each(Owned::remove);
+        let is_socket = |file: &&Owned| fstat(&file.file).is_ok_and(|stat| is_socket(&stat));
+        self.files.iter().filter(|file| !(self.stays && is_socket(file))).for_each(Owned::remove);
         // Before it is released: whoever waits for it looks whether it is still there.
         self.lock.remove();
         // A child of this process may have the file open as well.
@@ -83,6 +104,10 @@ impl Drop for Place {
 /// Through the open file: where others may write, the name could lead elsewhere by now. Without `/proc` by the name, if that
 /// is the file's.
 fn set_mode(entry: &Owned, mode: u32) -> io::Result<()> {
+    // Where a service manager made the socket, it may belong to another user.
+    if fstat(&entry.file).is_ok_and(|stat| stat.st_mode & 0o777 == mode) {
+        return Ok(());
+    }
     let mode = Permissions::from_mode(mode);
     match fs::set_permissions(format!("/proc/self/fd/{}", entry.file.as_raw_fd()), mode.clone()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && entry.is_there() => {
@@ -104,6 +129,10 @@ impl Owned {
             let _ = unlink(&self.path);
         }
     }
+}
+
+fn is_socket(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Socket
 }
 
 /// The lock beside that socket, unless another service has it.
@@ -164,11 +193,44 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_socket_that_is_held_goes_on_listening_at_the_same_place() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("socket");
+        let mut first = Place::take(&path, Vec::new()).unwrap();
+        let held = first.listen(&path, 0o600).unwrap();
+        first.leave_socket();
+        drop(first);
+        let waiting = packet::connect_to(&path).unwrap();
+        // One that listens nowhere is no use, and one that listens at another place is none either.
+        let other = packet::bind_to(&scratch.path().join("other")).unwrap();
+        packet::listen(&other).unwrap();
+        let mut second = Place::take(&path, vec![other, held]).unwrap();
+        let socket = second.listen(&path, 0o640).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        drop(packet::accept(&socket).unwrap());
+        drop(waiting);
+        drop(second);
+        assert!(!path.exists(), "nobody holds it any more");
+    }
+
+    #[test]
+    fn a_socket_that_is_held_and_whose_file_is_gone_is_made_anew() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("socket");
+        let held = Place::take(&path, Vec::new()).unwrap().listen(&path, 0o600).unwrap();
+        // Its file went with the first place.
+        let mut second = Place::take(&path, vec![held]).unwrap();
+        let socket = second.listen(&path, 0o600).unwrap();
+        let _client = packet::connect_to(&path).unwrap();
+        packet::accept(&socket).unwrap();
+    }
+
+    #[test]
     fn a_place_is_taken_before_clients_find_it() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("socket");
-        let mut place = Place::take(&path).unwrap();
-        assert!(!path.exists() && matches!(Place::take(&path), Err(StartError::AlreadyRunning(_))));
+        let mut place = Place::take(&path, Vec::new()).unwrap();
+        assert!(!path.exists() && matches!(Place::take(&path, Vec::new()), Err(StartError::AlreadyRunning(_))));
         let _socket = place.listen(&path, 0o640).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         packet::connect_to(&path).unwrap();

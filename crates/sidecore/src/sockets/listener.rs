@@ -1,18 +1,15 @@
-//! The thread that accepts programs, and hands each to the thread of its user. It waits for nobody: before Linux 6.16, where
-//! descriptors come with connections that it declines and can take long to close, each user's are closed by a thread of
-//! theirs. Where the system lacks the means to accept it pauses.
+//! The thread that accepts programs, and hands each to the thread of its user. It waits for nobody. Where the system lacks the
+//! means to accept, or too many that were declined are not closed yet, it pauses.
 
 use super::Shared;
 use super::ledger::Kind;
 use super::user::{Alive, User};
 use crate::control;
-use crate::events;
-use crate::service::closer::Closer;
-use crate::sys::packet::MAX_PACKET;
+use crate::events::{self, Source};
+use crate::service::declined::Declined;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, message, packet, peer, wake};
 use rustix::io::Errno;
-use rustix::net::Shutdown;
 use sidecore_client::sockets::protocol::Reply;
 use sidecore_core::policy::rate::RateLimit;
 use sidecore_core::time::Nanos;
@@ -28,10 +25,12 @@ const LISTENER: u64 = 0;
 const WAKE: u64 = 1;
 /// How long nobody is accepted where the system lacked the means, ns.
 const PAUSE: Nanos = 100_000_000;
+/// The same where too many that were declined are not closed yet, ns.
+const SHORT_PAUSE: Nanos = 10_000_000;
 /// People are told of that so often at most, ns.
 const WARN_EVERY: Nanos = 60_000_000_000;
-/// Messages of a connection that is declined, which are looked at for descriptors.
-const HEARD: usize = 16;
+/// Connections that were declined and may wait to be closed.
+const MOST_DECLINED: usize = 32;
 /// Why programs are declined: the service, or the system, has no room for them.
 const REASON: &str = "limit";
 /// The user of a connection of whom the kernel does not say whose it is.
@@ -47,8 +46,8 @@ pub(super) struct Listener {
     alive: Alive,
     /// Given up for a moment where there is no other descriptor left, to say so.
     spare: Option<OwnedFd>,
-    /// Where the kernel lets descriptors through to a connection that is declined: who closes it may have to wait.
-    declined: Option<Closer>,
+    /// Where the kernel lets descriptors through to a connection that is declined.
+    declined: Option<Declined>,
     /// The end of a pause.
     resumes: Option<Nanos>,
     /// To people, who may be slow to hear.
@@ -56,7 +55,7 @@ pub(super) struct Listener {
     /// When they were told last.
     warned: Option<Nanos>,
     /// What was told of programs that were declined, by user.
-    declines: RateLimit<u32>,
+    declines: RateLimit<Source<()>>,
 }
 
 impl Listener {
@@ -71,7 +70,7 @@ impl Listener {
         let poller = Poller::new()?;
         poller.add_once(&socket, LISTENER)?;
         poller.add_edge(&shared.wake, WAKE)?;
-        let declined = if message::refuses_descriptors(&socket) { None } else { Some(Closer::of_uncounted()?) };
+        let declined = (!message::refuses_descriptors(&socket)).then(|| Declined::new(MOST_DECLINED));
         let (users, spare) = (HashMap::new(), wake::event().ok());
         Ok(Self {
             shared,
@@ -98,21 +97,23 @@ impl Listener {
             let came = self.poller.wait(pause).any(|number| number == LISTENER);
             if came || self.resumes.is_some_and(|resumes| resumes <= clock::now()) {
                 self.resumes = None;
-                if let Err(error) = self.accept().and_then(|()| self.listen_again()) {
+                if self.declined.as_ref().is_some_and(Declined::is_full) {
+                    self.resumes = Some(clock::now().saturating_add(SHORT_PAUSE));
+                } else if let Err(error) = self.accept().and_then(|()| self.listen_again()) {
                     self.pause(error);
                 }
             }
             self.tell_overdue();
         }
         while let Some(quiet) = self.declines.rest() {
-            events::suppressed(quiet.of, Some(REASON), quiet.count);
+            events::suppressed(&quiet, |()| REASON, Some(REASON));
         }
         self.users.values().for_each(|user| user.ring());
     }
 
     fn tell_overdue(&mut self) {
         while let Some(quiet) = self.declines.overdue(clock::now()) {
-            events::suppressed(quiet.of, Some(REASON), quiet.count);
+            events::suppressed(&quiet, |()| REASON, Some(REASON));
         }
     }
 
@@ -215,44 +216,25 @@ impl Listener {
     /// Says why there is no connection. Nothing to do where the program does not even take that.
     fn decline(&mut self, socket: OwnedFd, why: String) {
         let (uid, pid) = peer::credentials(&socket).map_or((NOBODY, 0), |peer| (peer.uid, peer.pid));
-        if let Some(suppressed) = self.declines.tell(clock::now(), uid) {
+        if let Some(suppressed) = self.declines.tell(clock::now(), Source { what: (), uid }) {
             events::refused(uid, pid, REASON, &why, suppressed);
         }
         let _ = control::send(&socket, &Reply::Refused(why), &[]);
-        if let Some(declined) = self.declined.as_ref().filter(|_| may_hold_descriptors(&socket)) {
-            declined.close_uncounted(uid, socket);
+        if let Some(declined) = &self.declined {
+            declined.close(socket);
         }
     }
-}
-
-/// Whether there may be descriptors in what was said on a connection. Nothing more is said there from now on.
-fn may_hold_descriptors(socket: &OwnedFd) -> bool {
-    if rustix::net::shutdown(socket, Shutdown::Read).is_err() {
-        return true;
-    }
-    let mut buffer = [0; MAX_PACKET];
-    for _ in 0..HEARD {
-        match message::receive(socket, &mut buffer) {
-            // A message without content has a speaker all the same.
-            Ok(heard) if heard.len == 0 && heard.speaker.is_none() => return false,
-            Ok(_) => {}
-            // The program ended without having read that it is declined. What it said before that comes next.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
-            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
-        }
-    }
-    true
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::SocketsConfig;
+    use crate::service::declined::lingering;
     use rustix::net::{SocketAddrUnix, bind, listen, sockopt};
     use sidecore_client::sys::packet::{connect_by, send, socket};
     use sidecore_client::sys::poll::wait_readable;
-    use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
     use std::os::fd::{AsFd, BorrowedFd};
     use std::path::Path;
     use std::sync::mpsc;
@@ -263,20 +245,6 @@ mod tests {
     const PATIENCE: Nanos = 60_000_000_000;
     /// Connections of an attacker: more than wait anywhere.
     const HOSTILE: usize = 100;
-
-    /// A socket that takes a day to close, and its peer.
-    fn lingering() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // Little is enough where the peer has room for less.
-        sockopt::set_socket_recv_buffer_size(&listener, 2048).unwrap();
-        let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let there = listener.accept().unwrap().0;
-        sockopt::set_socket_send_buffer_size(&here, 32_768).unwrap();
-        here.set_nonblocking(true).unwrap();
-        while (&here).write(&[7; 8192]).is_ok() {}
-        sockopt::set_socket_linger(&here, Some(Duration::from_secs(86_400))).unwrap();
-        (here, there)
-    }
 
     /// The next program at `path` hears that it is declined.
     fn declined(path: &Path) -> bool {

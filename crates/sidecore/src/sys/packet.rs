@@ -2,7 +2,9 @@
 
 use super::message;
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
-use rustix::net::{self, SocketAddrUnix, SocketFlags, accept_with, bind};
+use rustix::net::{
+    self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, getsockname, socket_with, sockopt,
+};
 use sidecore_client::sys::clock;
 use sidecore_core::time::Nanos;
 use std::io;
@@ -21,11 +23,35 @@ const CONNECT_TIMEOUT: Nanos = 10_000_000_000;
 /// A socket at `path`, which refuses all until it [listens](listen).
 pub(crate) fn bind_to(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket()?;
-    message::identify_speakers(&socket)?;
+    prepare(&socket)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
-    // A client that is gone again must not make the service wait for the next.
-    ioctl_fionbio(&socket, true)?;
     Ok(socket)
+}
+
+/// What all that listen here have in common.
+pub(crate) fn prepare(socket: &OwnedFd) -> io::Result<()> {
+    message::identify_speakers(socket)?;
+    // A client that is gone again must not make the service wait for the next.
+    Ok(ioctl_fionbio(socket, true)?)
+}
+
+/// Whether this socket is one that listens, at `path`, and is found there.
+pub(crate) fn listens_at(socket: &OwnedFd, path: &Path) -> bool {
+    let is_listening = || -> Result<bool, Errno> {
+        let is_of_packets =
+            sockopt::socket_type(socket)? == SocketType::SEQPACKET && sockopt::socket_acceptconn(socket)?;
+        let own = SocketAddrUnix::try_from(getsockname(socket)?)?;
+        Ok(is_of_packets && own.path_bytes() == SocketAddrUnix::new(path)?.path_bytes())
+    };
+    // A full queue is one as well.
+    is_listening().unwrap_or(false) && matches!(knock(path), Ok(()) | Err(Errno::AGAIN))
+}
+
+/// Connects without waiting, and hangs up.
+fn knock(path: &Path) -> Result<(), Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)
 }
 
 /// It takes clients from now on.

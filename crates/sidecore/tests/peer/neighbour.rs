@@ -72,6 +72,21 @@ pub(crate) fn send_lingering(socket: &str) {
     wait_for_line();
 }
 
+/// Connects as that user, sends such a socket on each connection and lets go of both.
+pub(crate) fn besiege(socket: &str, connections: u64, uid: u32) {
+    become_user(uid);
+    let kept: Vec<OwnedFd> = (0..connections)
+        .map(|_| {
+            let (sender, receiver, _) = lingering();
+            let control = Control::connect(socket).expect("the service listens");
+            control.send_bytes(b"\x02\x00", &[sender.as_fd()]).expect("the kernel lets it pass");
+            receiver
+        })
+        .collect();
+    println!("besieged by {}", kept.len());
+    wait_for_line();
+}
+
 /// Attaches and signs once for each line, as this user.
 pub(crate) fn answer(socket: &str, uid: u32) {
     become_user(uid);

@@ -16,6 +16,7 @@ mod hostile;
 mod impostor;
 mod lend;
 mod neighbour;
+mod older;
 mod owner;
 mod raw;
 mod signals;
@@ -37,6 +38,15 @@ fn main() {
             let most = Some(number(descriptors));
             setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).expect("a lower limit");
             serve(socket, "");
+        }
+        ["serve-older", descriptors, socket, config] => {
+            older::without_pass_rights();
+            let most = Some(number(descriptors));
+            setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).expect("a lower limit");
+            serve(socket, config);
+        }
+        ["besiege", socket, connections, uid] => {
+            neighbour::besiege(socket, number(connections), number(uid) as u32);
         }
         ["claim", socket] => claim::run(socket),
         ["load", socket, seed] => keep_loading(socket, number(seed)),

@@ -4,7 +4,7 @@
 
 use crate::common::root_or_skipped;
 use crate::peer::{Held, Peer, until};
-use rustix::process::geteuid;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use sidecore::client::{Admin, Client, Options};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::{Acl, KeyCommand};
@@ -89,6 +89,83 @@ fn descriptors_that_take_long_to_close_keep_nobody_waiting() {
     }
     site.end();
     assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
+}
+
+/// Before Linux 6.16 each connection that is declined may bring a socket that takes a minute to close.
+#[test]
+fn connections_that_are_declined_take_no_descriptor_from_root() {
+    const DESCRIPTORS: usize = 256;
+    if !is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let path = directory.path().join("socket");
+    let socket = path.to_str().unwrap();
+    let mut service = Peer::start(&["serve-older", &DESCRIPTORS.to_string(), socket, "socket_mode = '666'"]);
+    service.expect("serving");
+    // All of it is there before the first is accepted.
+    signal(service.pid(), Signal::STOP);
+    let mut attacker = Peer::start(&["besiege", socket, "400", USER]);
+    attacker.expect("besieged by 400");
+    signal(service.pid(), Signal::CONT);
+    let mut root = Peer::start(&["neighbour", socket, "0"]);
+    root.expect("ready");
+    until("root is served", || {
+        root.say("go");
+        root.line() == "signed"
+    });
+    // One process may have 64 connections without a lane, and those are counted until they are closed.
+    until("what was declined is closed", || Held::by(service.pid()).descriptors < DESCRIPTORS / 2);
+    attacker.kill();
+    service.finish();
+}
+
+/// The number of a process that has ended, and is another's before the service heard of the end.
+#[test]
+fn a_process_whose_number_was_anothers_keeps_its_connections() {
+    const ATTEMPTS: u32 = 200;
+    if !is_root() {
+        return;
+    }
+    let site = Site::new("");
+    let mut first = site.peer("load", &["1"]);
+    first.expect("loading");
+    let number = first.pid();
+    signal(site.pid(), Signal::STOP);
+    // Heard of first: then the service accepts all who wait, and only then hears of the end.
+    let mut early = site.neighbour("0");
+    early.say("go");
+    until("the first connects", || waits_for(early.pid()));
+    first.kill();
+    let mut second = None;
+    for _ in 0..ATTEMPTS {
+        fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).unwrap();
+        let next = site.neighbour("0");
+        if next.pid() == number {
+            second = Some(next);
+            break;
+        }
+    }
+    let mut second = second.expect("the number is free");
+    second.say("go");
+    until("the second connects", || waits_for(number));
+    signal(site.pid(), Signal::CONT);
+    early.expect("signed");
+    second.expect("signed");
+    site.end();
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// Whether that process has a socket, and sleeps.
+fn waits_for(pid: u32) -> bool {
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let sleeps = stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('S'));
+    sleeps && fds.into_iter().any(|fd| fd.to_string_lossy().starts_with("socket:"))
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! A directory whose files are replaced as a whole: written beside their place, brought to the disk, renamed.
 
+use crate::sys::directory::{make, missing};
 use rustix::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, fsync, openat, renameat, unlinkat,
 };
 use rustix::io::Errno;
 use std::fmt::Debug;
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// A file that stands beside its place.
@@ -73,7 +73,9 @@ impl Directory {
         if path.exists() && !path.is_dir() {
             return Err("it is no directory: name one, or a path where one can be made, in keys.directory".to_owned());
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(system)?;
+        for missing in missing(path) {
+            make(&missing, 0o700, |around| disk.sync(around)).map_err(system)?;
+        }
         let directory = Self::open(path, disk).map_err(system)?;
         let mode = fstat(&directory.descriptor).map_err(|error| error.to_string())?.st_mode & 0o777;
         if mode & 0o077 != 0 {

@@ -2,8 +2,10 @@
 
 use super::*;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 mod old;
@@ -15,6 +17,27 @@ fn directory() -> (TempDir, PathBuf) {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("keys");
     (scratch, path)
+}
+
+/// Knows which directories were brought to the disk.
+#[derive(Clone, Debug, Default)]
+struct Synced(Arc<Mutex<Vec<u64>>>);
+
+impl Disk for Synced {
+    fn sync(&self, directory: &OwnedFd) -> io::Result<()> {
+        self.0.lock().unwrap().push(rustix::fs::fstat(directory)?.st_ino);
+        System.sync(directory)
+    }
+}
+
+#[test]
+fn a_new_directory_is_on_the_disk_before_a_key_is_in_it() {
+    let (scratch, path) = directory();
+    let (outer, synced) = (scratch.path().join("a"), Synced::default());
+    let path = outer.join(path.file_name().unwrap());
+    drop(open_as(&path, &KeysConfig::default(), "open sesame", Box::new(synced.clone())).unwrap());
+    let number = |path: &Path| fs::metadata(path).unwrap().ino();
+    assert_eq!(synced.0.lock().unwrap()[..2], [number(scratch.path()), number(&outer)]);
 }
 
 fn secret(text: &str) -> Secret {

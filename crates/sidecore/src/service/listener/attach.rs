@@ -11,6 +11,7 @@ use crate::service::command::{ClientKey, Lane, LaneKey};
 use crate::service::quotas::NoRoom;
 use crate::service::sessions::Sessions;
 use crate::shm::LaneMemory;
+use crate::sys::poll::wait_readable;
 use crate::sys::{clock, cpu, peer, wake};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -18,7 +19,7 @@ use sidecore_core::layout::{ABI, Layout};
 use sidecore_core::ring::{Consumer, Producer};
 use sidecore_core::sidecore::NewLane;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// The lane of a connection.
@@ -157,10 +158,16 @@ impl Listener {
     /// # Errors
     /// It has ended already, and its number may be another's.
     fn watch(&mut self, key: LaneKey, client: ClientKey) -> Result<(), Refused> {
-        let Some(connection) = self.connections.get(&key) else { return Ok(()) };
-        if self.watched.contains_key(&client) {
-            return Ok(());
+        if let Some((number, process)) = self.watched.get(&client) {
+            let number = *number;
+            if !has_ended(process) {
+                self.is_of(key, number);
+                return Ok(());
+            }
+            // The number is used again, and that was not heard yet.
+            self.process_ended(number);
         }
+        let Some(connection) = self.connections.get(&key) else { return Ok(()) };
         let by_number = || pidfd_open(Pid::from_raw(client.1.cast_signed()).ok_or(Errno::SRCH)?, PidfdFlags::empty());
         let process = peer::process(&connection.socket).or_else(|error| match Errno::from_io_error(&error) {
             // Before Linux 6.5 there is its number only.
@@ -179,8 +186,16 @@ impl Listener {
         if self.poller.add_level(&process, number).is_ok() {
             self.processes.insert(number, client);
             self.watched.insert(client, (number, process));
+            self.is_of(key, number);
         }
         Ok(())
+    }
+
+    /// The connection is the process's that is watched under that number.
+    fn is_of(&mut self, key: LaneKey, number: u64) {
+        if let Some(connection) = self.connections.get_mut(&key) {
+            connection.process = Some(number);
+        }
     }
 
     /// The sidecore on the core that the client is tied to, as the kernel says. Where they share one, neither wakes another
@@ -197,6 +212,10 @@ impl Listener {
     fn least_loaded(&self) -> usize {
         (0..self.loads.len()).min_by_key(|sidecore| self.loads[*sidecore]).unwrap_or(0)
     }
+}
+
+fn has_ended(process: &OwnedFd) -> bool {
+    wait_readable(process.as_fd(), Some(0)).unwrap_or(true)
 }
 
 pub(super) fn no_descriptor() -> Refused {

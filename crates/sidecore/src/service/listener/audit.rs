@@ -3,12 +3,12 @@
 use super::settings::NotSet;
 use super::{Listener, Reply};
 use crate::control::{Ground, Refused};
-use crate::events::{self, Settings};
+use crate::events::{self, Settings, Source};
 use crate::keys::{Described, KeyCommand, Store};
 use crate::service::command::{ClientKey, LaneKey};
 use crate::sys::clock;
 use crate::sys::peer::Credentials;
-use sidecore_core::policy::rate::{Quiet, RateLimit};
+use sidecore_core::policy::rate::RateLimit;
 use sidecore_core::time::Nanos;
 
 /// What is told at a bounded rate.
@@ -36,7 +36,7 @@ impl Complaint {
 }
 
 /// Which complaints of which users were told.
-pub(super) type Complaints = RateLimit<(Complaint, u32)>;
+pub(super) type Complaints = RateLimit<Source<Complaint>>;
 
 /// None was told yet.
 pub(super) fn complaints() -> Complaints {
@@ -130,24 +130,20 @@ impl Listener {
 
     /// Whether one more of this user is told, and how many before it were not.
     pub(super) fn complains(&mut self, what: Complaint, uid: u32) -> Option<u64> {
-        self.complaints.tell(clock::now(), (what, uid))
+        self.complaints.tell(clock::now(), Source { what, uid })
     }
 
     /// Tells how many were not, where nothing more came with which to tell it.
     pub(super) fn tell_overdue(&mut self, now: Nanos) {
         while let Some(quiet) = self.complaints.overdue(now) {
-            tell_quiet(quiet);
+            events::suppressed(&quiet, Complaint::name, None);
         }
     }
 
     /// The same at the end, when nothing more will come.
     pub(super) fn tell_rest(&mut self) {
         while let Some(quiet) = self.complaints.rest() {
-            tell_quiet(quiet);
+            events::suppressed(&quiet, Complaint::name, None);
         }
     }
-}
-
-fn tell_quiet(Quiet { of, count }: Quiet<(Complaint, u32)>) {
-    events::suppressed(of.map(|(_, uid)| uid), of.map(|(what, _)| what.name()), count);
 }

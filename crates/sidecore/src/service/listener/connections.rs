@@ -1,21 +1,27 @@
 //! Connections: accepted, declined, ended. What they leave behind is closed elsewhere.
 
 use super::attach::no_descriptor;
-use super::{Attached, Connection, Listener, Reply, Request, Work};
+use super::{Attached, Connection, LISTENER, Listener, Reply, Request, Work};
 use crate::control::{self, Refused};
 use crate::events;
 use crate::service::closer::Remains;
 use crate::service::command::{ClientKey, Lane, LaneKey};
 use crate::sys::message::{self, Heard};
 use crate::sys::peer::{self, Credentials};
-use crate::sys::{packet, wake};
+use crate::sys::{clock, packet, wake};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use sidecore_core::layout::Layout;
+use sidecore_core::time::Nanos;
 use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+/// One descriptor in so many is for connections that were declined, and so many at most: less than is kept back.
+const DECLINED: u64 = 32;
+const MOST_DECLINED: u64 = 32;
+/// How long nobody is accepted where the system lacks the means, or too many were declined, ns.
+const PAUSE: Nanos = 10_000_000;
 /// Connections accepted before anything else is looked at.
 const ACCEPTED_AT_ONCE: usize = 64;
 /// One descriptor in so many is kept back for root and the service's own user, and so many at most.
@@ -54,6 +60,12 @@ pub(super) fn reserved() -> i32 {
     (limit - (limit / RESERVED).min(MOST_RESERVED)) as i32
 }
 
+/// Connections that were declined and may wait to be closed.
+pub(super) fn most_declined() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    (limit / DECLINED).clamp(1, MOST_DECLINED) as usize
+}
+
 /// Receives a request, which comes without descriptors, and who wrote it.
 ///
 /// # Errors
@@ -67,17 +79,27 @@ pub(super) fn receive_request(socket: impl AsFd) -> io::Result<(Request, Credent
 }
 
 impl Listener {
-    /// Accepts who waits, up to a number: the others after what those have to say.
+    /// Accepts those who wait, or pauses: they would be announced again and again.
     pub(super) fn accept(&mut self) {
+        let resumes = !self.accept_some() || self.poller.watch_again(&self.setup.socket, LISTENER).is_err();
+        self.resumes = resumes.then(|| clock::now() + PAUSE);
+    }
+
+    /// Up to a number: the others after what those have to say. `false`: there is no use in more.
+    fn accept_some(&mut self) -> bool {
         for _ in 0..ACCEPTED_AT_ONCE {
+            if self.declined.is_full() {
+                return false;
+            }
             match packet::accept(&self.setup.socket) {
                 Ok(socket) => self.accepted(socket),
                 Err(Errno::MFILE | Errno::NFILE) => return self.accept_without_descriptors(),
                 // Gone again.
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
-                Err(_) => return,
+                Err(error) => return error == Errno::AGAIN,
             }
         }
+        true
     }
 
     fn accepted(&mut self, socket: OwnedFd) {
@@ -94,22 +116,26 @@ impl Listener {
         }
         let key = self.number();
         let polled = self.poller.add_once(&socket, key);
-        self.connections
-            .insert(key, Connection { socket, client, speaker: None, busy: false, attached: None, own: None });
+        self.connections.insert(
+            key,
+            Connection { socket, client, speaker: None, busy: false, attached: None, process: None, own: None },
+        );
         if polled.is_err() {
             self.disconnect(key);
         }
     }
 
-    /// Left alone, the next client would be announced again and again, and never know.
-    fn accept_without_descriptors(&mut self) {
-        if self.spare.take().is_some()
-            && let Ok(socket) = packet::accept(&self.setup.socket)
-        {
+    /// Left alone, the next client would never know. `false`: nor does it know now.
+    fn accept_without_descriptors(&mut self) -> bool {
+        let gave_up = self.spare.take().is_some();
+        let accepted = if gave_up { packet::accept(&self.setup.socket).ok() } else { None };
+        let declines = accepted.is_some();
+        if let Some(socket) = accepted {
             let client = peer::credentials(&socket).map_or((u32::MAX, 0), |peer| (peer.uid, peer.pid));
             self.decline(client, socket, no_descriptor());
         }
         self.spare = wake::event().ok();
+        declines
     }
 
     /// Says why there is no connection. Nothing to do where the client does not even take that.
@@ -118,7 +144,7 @@ impl Listener {
         let _ = control::send(&socket, &Reply::Refused(why), &[]);
         // Nothing that takes long to close can be in it where the kernel takes no descriptors for it.
         if !self.refuses_descriptors {
-            self.closer.close(client.0, Remains { rest: vec![Box::new(socket)], ..Remains::default() });
+            self.declined.close(socket);
         }
     }
 
@@ -180,12 +206,15 @@ impl Listener {
         self.spare = self.spare.take().or_else(|| wake::event().ok());
     }
 
-    /// Its connections end, even if a child of it still holds the sockets: but for those of keys, which are the child's too.
-    pub(super) fn process_ended(&mut self, client: ClientKey) {
-        // Another process may get its number.
+    /// The connections of the process that was watched so end, even if a child of it still holds the sockets: but for those of
+    /// keys, which are the child's too. Another process may have its number by now, and connections of its own.
+    pub(super) fn process_ended(&mut self, number: u64) {
+        let Some(client) = self.processes.get(&number).copied() else { return };
         self.forget_process(client);
-        let own =
-            self.connections.iter().filter(|(_, connection)| connection.client == client && connection.own.is_none());
+        let own = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.process == Some(number) && connection.own.is_none());
         for (key, _) in own {
             self.turns.push(client.0, Work::End(*key));
         }

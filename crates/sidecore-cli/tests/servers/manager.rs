@@ -1,0 +1,84 @@
+//! A service manager: it holds the socket of a service, from one to the next.
+
+use crate::programs::{BOUND, wait_for};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, bind,
+    listen, recvmsg, socket_with,
+};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The manager of one service, which may have it hold one descriptor: `FileDescriptorStoreMax=1`.
+pub(crate) struct Manager {
+    path: PathBuf,
+    socket: OwnedFd,
+    pub(crate) held: Option<OwnedFd>,
+}
+
+impl Manager {
+    pub(crate) fn new(directory: &Path) -> Self {
+        let path = directory.join("notify");
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).unwrap();
+        bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        Self { path, socket, held: None }
+    }
+
+    /// Makes the service's socket, as a unit of sockets does.
+    pub(crate) fn listen(&mut self, path: &Path) {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        listen(&socket, 16).unwrap();
+        self.held = Some(socket);
+    }
+
+    /// The command that starts the service, with what is held as its descriptor 3. Its input is taken.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let Some(held) = &self.held else {
+            let mut command = Command::new(program);
+            command.stdin(Stdio::null()).env("NOTIFY_SOCKET", &self.path);
+            return command;
+        };
+        // The number of the process stays what the shell sees.
+        let script = "export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=socket; exec \"$0\" \"$@\" 3<&0 </dev/null";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, program]).env("NOTIFY_SOCKET", &self.path);
+        command.stdin(held.try_clone().unwrap());
+        command
+    }
+
+    /// Does what the service asks for until it says that it is ready.
+    pub(crate) fn wait_until_ready(&mut self) {
+        let ready = wait_for(BOUND, || {
+            while let Some(message) = self.next() {
+                if message.lines().any(|line| line == "READY=1") {
+                    return true;
+                }
+            }
+            false
+        });
+        assert!(ready, "the service does not say that it is ready");
+    }
+
+    fn next(&mut self) -> Option<String> {
+        let (mut bytes, mut space) = ([0; 4096], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))]);
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let got = recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags).ok()?;
+        let message = String::from_utf8(bytes[..got.bytes].to_vec()).unwrap();
+        if message.lines().any(|line| line == "FDSTOREREMOVE=1") {
+            self.held = None;
+        }
+        for part in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut sent) = part
+                && self.held.is_none()
+            {
+                self.held = sent.next();
+            }
+        }
+        Some(message)
+    }
+}

@@ -1,0 +1,123 @@
+//! Restarts of the service under a service manager: it holds the socket, and no handshake is lost.
+
+use crate::handshake::{TLS_13, handshake};
+use crate::material::{Kind, Material};
+use crate::programs::{BOUND, Daemon, program, wait_for};
+use crate::secrets::directory;
+use crate::server::Program;
+use crate::service::Service;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How often the service restarts where `SIDECORE_RESTARTS` names no other number.
+const RESTARTS: u32 = 3;
+/// Threads that take all cores where it does.
+const LOAD: u32 = 16;
+/// From one handshake to the next.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// `SIDECORE_RESTARTS=100 cargo test -p sidecore-cli --test servers -- restarts` is the whole of it: 20 handshakes a second at a
+/// load of 16.
+#[test]
+fn no_handshake_fails_while_a_service_manager_holds_the_socket() {
+    let asked = std::env::var("SIDECORE_RESTARTS").ok().map(|number| number.parse().unwrap());
+    let directory = directory();
+    let key = Material::make(directory.path(), Kind::P256);
+    let mut service = Service::managed(directory.path());
+    service.import(&key);
+    let configured = Program::Nginx.configure(directory.path(), &[service.identity(&key, "p-256")]);
+    let server = configured.start(service.told(&mut configured.command()));
+    let (stop, done, failed) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
+    thread::scope(|scope| {
+        for _ in 0..asked.map_or(0, |_| LOAD) {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                scope.spawn(|| {
+                    let shaken = handshake(server.ports[0], &key, TLS_13);
+                    done.fetch_add(1, Ordering::Relaxed);
+                    if !shaken.ok() {
+                        println!("{shaken:?}");
+                        failed.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+                thread::sleep(EVERY);
+            }
+        });
+        for _ in 0..asked.unwrap_or(RESTARTS) {
+            let before = done.load(Ordering::Relaxed);
+            service.stop();
+            service.run();
+            assert!(wait_for(BOUND, || done.load(Ordering::Relaxed) > before), "no handshake after a restart");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let (done, failed) = (done.into_inner(), failed.into_inner());
+    println!("{} restarts, {done} handshakes, {failed} failed", asked.unwrap_or(RESTARTS));
+    assert!(done > 0 && failed == 0, "{failed} of {done} handshakes failed\n{}", server.daemon.log());
+}
+
+/// A client that connects before the next service has started waits for it; it does not take a held socket for a service.
+#[test]
+fn a_client_that_connects_between_two_services_waits_for_the_next() {
+    let directory = directory();
+    let key = Material::make(directory.path(), Kind::P256);
+    let mut service = Service::managed(directory.path());
+    let identity = service.import(&key);
+    service.stop();
+    let mut sign = program("openssl");
+    std::fs::write(directory.path().join("digest"), [7; 32]).unwrap();
+    sign.args(["pkeyutl", "-sign", "-inkey"]).arg(&identity.key).arg("-in").arg(directory.path().join("digest"));
+    sign.arg("-out").arg(directory.path().join("signature"));
+    let mut signs = Daemon::start("openssl", service.told(&mut sign), &directory.path().join("openssl.log"));
+    // It waits for an answer for as long as it has patience, and then for the service.
+    assert!(!wait_for(Duration::from_secs(3), || !signs.lives()), "{}", signs.log());
+    service.run();
+    assert!(wait_for(BOUND, || !signs.lives()), "{}", signs.log());
+    assert!(signs.status().unwrap().success() && directory.path().join("signature").exists(), "{}", signs.log());
+    // Nobody holds it any more: that is said, and after the wait for one that is away.
+    service.stop();
+    service.forget();
+    let mut signs = Daemon::start("openssl", service.told(&mut sign), &directory.path().join("openssl.log"));
+    assert!(wait_for(BOUND, || !signs.lives()) && !signs.status().unwrap().success());
+    assert!(signs.log().contains("no sidecore service answers at its socket"), "{}", signs.log());
+}
+
+/// The kernel tells clients who made the socket listen last: they trust the service for its user, and not for the manager's.
+#[test]
+fn a_socket_that_the_manager_made_is_the_services_from_its_start_on() {
+    let directory = directory();
+    let mut service = Service::managed(directory.path());
+    service.stop();
+    service.listen_for_it();
+    assert_eq!(listener(&service.socket()), std::process::id());
+    let waiting = connected(&service.socket());
+    service.run();
+    assert_eq!(listener(&service.socket()), service.pid());
+    drop(waiting);
+    service.stop();
+    service.run();
+    assert_eq!(listener(&service.socket()), service.pid());
+    service.stop();
+    assert!(service.socket().exists(), "it is held for the next one");
+}
+
+fn connected(path: &Path) -> OwnedFd {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    socket
+}
+
+fn listener(path: &Path) -> u32 {
+    socket_peercred(connected(path)).unwrap().pid.as_raw_nonzero().get().cast_unsigned()
+}

@@ -1,0 +1,200 @@
+//! Closing connections that were declined, in a bounded number and a bounded time.
+//!
+//! A message on one may hold descriptors, and to close the last reference to a TCP socket takes as long as its maker likes: it
+//! lingers. The kernel lets none linger for a task that is ending. So such connections are closed by a thread that ends, in a
+//! table of descriptors of its own, and a silent one is closed at once. Where a thread cannot have such a table (before Linux
+//! 5.9) it closes them as it is. A listener pauses while [`Declined::is_full`].
+
+use crate::sys::packet::MAX_PACKET;
+use crate::sys::{message, own_descriptors};
+use rustix::net::Shutdown;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+
+/// Messages of a connection that are looked at for descriptors.
+const MAX_MESSAGES: usize = 16;
+
+/// Those that wait to be closed.
+#[derive(Clone, Debug)]
+pub(crate) struct Declined {
+    state: Arc<Mutex<State>>,
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Vec<OwnedFd>,
+    /// Taken from `waiting`, and not closed yet.
+    closing: usize,
+    /// A thread closes.
+    served: bool,
+}
+
+impl Declined {
+    /// Room for so many.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { state: Arc::default(), most }
+    }
+
+    /// Whether one more would be too many. Looks for a thread, where there was none.
+    pub(crate) fn is_full(&self) -> bool {
+        self.start();
+        let state = self.state();
+        state.waiting.len() + state.closing >= self.most
+    }
+
+    /// Closes a connection, soon.
+    pub(crate) fn close(&self, socket: OwnedFd) {
+        if may_hold_descriptors(&socket) {
+            self.state().waiting.push(socket);
+            self.start();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What a panicking thread left is whole: nothing in here is done by halves.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self) {
+        let mut state = self.state();
+        if state.served || state.waiting.is_empty() {
+            return;
+        }
+        let declined = self.clone();
+        // The system may have refused a thread; the next time it may not.
+        state.served = Builder::new().name("sidecore-declined".to_owned()).spawn(move || declined.work()).is_ok();
+    }
+
+    fn work(&self) {
+        loop {
+            let batch = {
+                let mut state = self.state();
+                state.closing = state.waiting.len();
+                state.served = state.closing > 0;
+                std::mem::take(&mut state.waiting)
+            };
+            if batch.is_empty() {
+                return;
+            }
+            close_in_an_ending_thread(batch);
+        }
+    }
+}
+
+/// Drops the sockets while a thread has them too, which then ends.
+fn close_in_an_ending_thread(sockets: Vec<OwnedFd>) {
+    let (tell, has_own) = mpsc::channel();
+    let (may_end, ends) = mpsc::channel::<()>();
+    let ending = Builder::new().name("sidecore-ending".to_owned()).spawn(move || {
+        if tell.send(own_descriptors().is_ok()).is_ok() {
+            // Until the other end is dropped.
+            let _ = ends.recv();
+        }
+    });
+    let _ = ending.is_ok() && has_own.recv().is_ok();
+    drop(sockets);
+    drop(may_end);
+}
+
+/// Whether there may be descriptors in what was said on a connection. Nothing more is said there from now on.
+fn may_hold_descriptors(socket: &OwnedFd) -> bool {
+    if rustix::net::shutdown(socket, Shutdown::Read).is_err() {
+        return true;
+    }
+    let mut buffer = [0; MAX_PACKET];
+    for _ in 0..MAX_MESSAGES {
+        match message::receive(socket, &mut buffer) {
+            // A message without content has a speaker all the same.
+            Ok(heard) if heard.len == 0 && heard.speaker.is_none() => return false,
+            Ok(_) => {}
+            // The program ended without having read that it is declined. What it said before that comes next.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+    true
+}
+
+/// A TCP socket that takes a day to close, and its peer.
+#[cfg(test)]
+pub(crate) fn lingering() -> (std::net::TcpStream, std::net::TcpStream) {
+    use rustix::net::sockopt;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Little is enough where the peer has room for less.
+    sockopt::set_socket_recv_buffer_size(&listener, 2048).unwrap();
+    let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let there = listener.accept().unwrap().0;
+    sockopt::set_socket_send_buffer_size(&here, 32_768).unwrap();
+    here.set_nonblocking(true).unwrap();
+    while (&here).write(&[7; 8192]).is_ok() {}
+    sockopt::set_socket_linger(&here, Some(std::time::Duration::from_secs(86_400))).unwrap();
+    (here, there)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::packet::send;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
+    use std::io::Read;
+    use std::net::TcpStream;
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A connection on which descriptors pass, as before Linux 6.16.
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        sockopt::set_socket_passcred(&ours, true).unwrap();
+        (ours, theirs)
+    }
+
+    #[test]
+    fn sockets_that_linger_for_a_day_are_all_closed_at_once() {
+        let declined = Declined::new(4);
+        let peers: Vec<TcpStream> = (0..100)
+            .map(|_| {
+                let ((ours, theirs), (here, there)) = (pair(), lingering());
+                send(&theirs, b"take this", &[here.as_fd()]).unwrap();
+                drop(here);
+                while declined.is_full() {
+                    std::thread::yield_now();
+                }
+                declined.close(ours);
+                there
+            })
+            .collect();
+        for mut peer in peers {
+            peer.set_read_timeout(Some(PATIENCE)).unwrap();
+            // What was sent before the end, and then the end: nobody holds the socket any more.
+            assert!(peer.read_to_end(&mut Vec::new()).is_ok(), "its other end is still open");
+        }
+        while declined.state().closing > 0 {
+            std::thread::yield_now();
+        }
+        assert!(!declined.is_full() && !declined.state().served);
+    }
+
+    #[test]
+    fn what_says_nothing_is_closed_at_once_and_what_is_too_much_is_seen() {
+        let declined = Declined::new(1);
+        for said in [0, 1, MAX_MESSAGES - 1] {
+            let (ours, theirs) = pair();
+            (0..said).for_each(|_| send(&theirs, b"hello", &[]).unwrap());
+            declined.close(ours);
+            assert!(!declined.is_full() && send(&theirs, b"x", &[]).is_err(), "{said}");
+        }
+        let (ours, theirs) = pair();
+        (0..MAX_MESSAGES).for_each(|_| send(&theirs, b"hello", &[]).unwrap());
+        assert!(may_hold_descriptors(&ours), "it is not read without end");
+    }
+}
