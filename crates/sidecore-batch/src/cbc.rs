@@ -13,6 +13,7 @@ pub(crate) mod streams;
 use zeroize::Zeroizing;
 
 use crate::MOST;
+use crate::stack::wiped;
 #[cfg(target_arch = "x86_64")]
 use crate::sys;
 use crate::sys::{Aes, Vaes};
@@ -57,7 +58,7 @@ impl Unit {
 /// A key, made ready.
 pub struct Key {
     /// Each column of a round's key a word, as it stands in memory.
-    schedule: Zeroizing<[u32; WORDS]>,
+    schedule: Box<Zeroizing<[u32; WORDS]>>,
     /// Keys of rounds, one more than rounds.
     rounds: usize,
 }
@@ -78,7 +79,12 @@ impl Key {
     /// Makes a key ready. `None` for lengths other than [`KEYS`], and where this machine has no AES instructions.
     pub fn new(key: &[u8]) -> Option<Self> {
         let unit = Aes::here().filter(|_| KEYS.contains(&key.len()))?;
-        let (mut schedule, words, rounds) = (Zeroizing::new([0; WORDS]), key.len() / 4, key.len() / 4 + 7);
+        Some(wiped(|| Self::scheduled(unit, key)))
+    }
+
+    fn scheduled(unit: Aes, key: &[u8]) -> Self {
+        let mut schedule = Box::new(Zeroizing::new([0; WORDS]));
+        let (words, rounds) = (key.len() / 4, key.len() / 4 + 7);
         for (word, bytes) in schedule.iter_mut().zip(key.as_chunks().0) {
             *word = u32::from_le_bytes(*bytes);
         }
@@ -93,7 +99,14 @@ impl Key {
             };
             schedule[at] = schedule[at - words] ^ mixed;
         }
-        Some(Self { schedule, rounds })
+        Self { schedule, rounds }
+    }
+
+    /// As they lie in memory.
+    #[cfg(test)]
+    pub(crate) fn round_keys(&self) -> Vec<Vec<u8>> {
+        let of_round = |words: &[u32; 4]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.schedule.as_chunks().0[..self.rounds].iter().map(of_round).collect()
     }
 }
 
@@ -122,10 +135,10 @@ pub fn encrypt_by(unit: Unit, jobs: &mut [Job<'_>]) -> bool {
     if jobs.len() > MOST || !jobs.iter().all(fits) {
         return false;
     }
-    match unit {
+    wiped(|| match unit {
         Unit::Single => Aes::here().map(|unit| sys::encrypt(unit, rounds, jobs)).is_some(),
         Unit::Fours => Vaes::here().map(|unit| sys::encrypt_fours(unit, rounds, jobs)).is_some(),
-    }
+    })
 }
 
 /// There is no value of a unit to call these with.

@@ -7,6 +7,7 @@ use zeroize::Zeroizing;
 use crate::MOST;
 pub use crate::sha256::Unit;
 use crate::sha256::{BLOCK, INITIAL, State, Stream, Units, bytes};
+use crate::stack::wiped;
 
 /// Bytes of a tag.
 pub const TAG: usize = 32;
@@ -14,9 +15,9 @@ pub const TAG: usize = 32;
 /// A key, made ready.
 pub struct Key {
     /// The hash of what stands before each message, so far.
-    inner: Zeroizing<State>,
+    inner: Box<Zeroizing<State>>,
     /// The hash of what stands before the inner digest, so far.
-    outer: Zeroizing<State>,
+    outer: Box<Zeroizing<State>>,
 }
 
 /// One message.
@@ -33,6 +34,10 @@ impl Key {
     /// Makes a key of any length ready. `None` where this machine has no [`Unit`].
     pub fn new(key: &[u8]) -> Option<Self> {
         let units = Units::here()?;
+        Some(wiped(|| Self::of_units(units, key)))
+    }
+
+    fn of_units(units: Units, key: &[u8]) -> Self {
         let mut block = Zeroizing::new([0; BLOCK]);
         if key.len() > BLOCK {
             let mut states = Zeroizing::new([INITIAL]);
@@ -42,11 +47,24 @@ impl Key {
             block[..key.len()].copy_from_slice(key);
         }
         let state = |pad: u8| {
-            let (mut state, padded) = (Zeroizing::new(INITIAL), Zeroizing::new(block.map(|byte| byte ^ pad)));
+            let mut state = Box::new(Zeroizing::new(INITIAL));
+            let padded = Zeroizing::new(block.map(|byte| byte ^ pad));
             units.compress(&mut [Stream { state: &mut state, blocks: slice::from_ref(&*padded) }], 1);
             state
         };
-        Some(Self { inner: state(0x36), outer: state(0x5c) })
+        Self { inner: state(0x36), outer: state(0x5c) }
+    }
+
+    /// As they lie in memory: whole, in the order of the instructions, and each word in a lane of its own for all messages.
+    #[cfg(test)]
+    pub(crate) fn states(&self) -> Vec<Vec<u8>> {
+        let flat = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let of_state = |state: &State| {
+            let halves = [[5, 4, 1, 0], [7, 6, 3, 2]].map(|order| flat(&order.map(|at: usize| state[at])));
+            let lanes = state.map(|word| flat(&[word; MOST]));
+            [&[flat(state)][..], &halves, &lanes].concat()
+        };
+        [&self.inner, &self.outer].iter().flat_map(|state| of_state(state)).collect()
     }
 }
 
@@ -68,17 +86,21 @@ pub fn tags_by(unit: Unit, jobs: &mut [Job<'_>]) -> bool {
 
 fn tags_if(units: Option<Units>, jobs: &mut [Job<'_>]) -> bool {
     let Some(units) = units.filter(|_| jobs.len() <= MOST) else { return false };
+    wiped(|| tags_of(units, jobs));
+    true
+}
+
+fn tags_of(units: Units, jobs: &mut [Job<'_>]) {
     let fill = jobs.len();
     let mut states = Zeroizing::new([State::default(); MOST]);
-    states.iter_mut().zip(&*jobs).for_each(|(state, job)| *state = *job.key.inner);
+    states.iter_mut().zip(&*jobs).for_each(|(state, job)| *state = **job.key.inner);
     let inputs: [&[u8]; MOST] = array::from_fn(|at| jobs.get(at).map_or(&[][..], |job| job.input));
     units.hash(&mut states[..fill], &inputs[..fill], BLOCK);
     let digests = states.each_ref().map(bytes);
     let digests = digests.each_ref().map(|digest| &digest[..]);
-    states.iter_mut().zip(&*jobs).for_each(|(state, job)| *state = *job.key.outer);
+    states.iter_mut().zip(&*jobs).for_each(|(state, job)| *state = **job.key.outer);
     units.hash(&mut states[..fill], &digests[..fill], BLOCK);
     for (job, state) in jobs.iter_mut().zip(&*states) {
         *job.output = *bytes(state);
     }
-    true
 }

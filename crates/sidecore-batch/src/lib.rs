@@ -15,6 +15,7 @@ mod number;
 pub mod p256;
 pub mod rsa;
 mod sha256;
+mod stack;
 mod sys;
 pub mod x25519;
 

@@ -20,6 +20,7 @@ use zeroize::Zeroize;
 
 use crate::MOST;
 use crate::number::Radix;
+use crate::stack::wiped;
 use crate::sys::Ifma;
 
 /// Bits of a digit, and digits of a number.
@@ -70,7 +71,7 @@ pub fn sign(jobs: &mut [Job<'_>]) -> bool {
         job.output.zeroize();
     }
     let Some(unit) = Ifma::here().filter(|_| jobs.len() <= MOST) else { return false };
-    signatures(unit, jobs);
+    wiped(|| signatures(unit, jobs));
     true
 }
 

@@ -2,6 +2,8 @@
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod registers;
+#[cfg(test)]
+pub(crate) mod residue;
 
 #[cfg(target_arch = "x86_64")]
 use crate::MOST;

@@ -9,6 +9,7 @@ pub(crate) mod ladder;
 use zeroize::Zeroize;
 
 use crate::MOST;
+use crate::stack::wiped;
 use crate::sys::Ifma;
 
 /// Length of a private key, of a public one and of a secret, in bytes.
@@ -40,7 +41,7 @@ pub fn derive(jobs: &mut [Job<'_>]) -> bool {
         job.output.zeroize();
     }
     let Some(unit) = Ifma::here().filter(|_| jobs.len() <= MOST) else { return false };
-    secrets(unit, jobs);
+    wiped(|| secrets(unit, jobs));
     true
 }
 
