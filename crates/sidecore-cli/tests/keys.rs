@@ -233,6 +233,12 @@ fn a_servers_file_is_tried_step_by_step_as_the_servers_user() {
     assert_eq!(text(&fs::read(file).unwrap()), serving.done(&["keys", "pem", "www"]));
     let (code, said) = tried(&[file]);
     assert!(code == Some(0) && said.contains("ok     signature: one was made by the service"), "{code:?} {said}");
+    // Its point may be written in another form than the service's.
+    let given = |name: &str| format!("{}/../sidecore/src/keys/test-files/{name}", env!("CARGO_MANIFEST_DIR"));
+    serving.done(&["keys", "import", "compressed", &given("p-256.compressed.pem")]);
+    serving.done(&["keys", "pem", "compressed", "--output", certificate]);
+    let (code, said) = tried(&[certificate, "--certificate", &given("p-256.compressed.spki.der")]);
+    assert!(code == Some(0) && said.contains("ok     certificate: it is of this key"), "{code:?} {said}");
     // A certificate of another key, and the file of another.
     let mut other = Command::new("openssl");
     other.args([

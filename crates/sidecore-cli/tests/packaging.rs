@@ -140,7 +140,7 @@ fn the_completions_that_are_installed_offer_what_may_follow() {
     assert_eq!(offered(&place, &["sidecore", "ke"]), ["keys"]);
     assert_eq!(offered(&place, &["sidecore", "keys", "im"]), ["import"]);
     let kinds = offered(&place, &["sidecore", "keys", "generate", "www", "--kind", "rsa-"]);
-    assert_eq!(kinds, ["rsa-2048", "rsa-3072", "rsa-4096"]);
+    assert_eq!(kinds, ["rsa-2048", "rsa-3072", "rsa-4096", "rsa-6144", "rsa-8192"]);
     let all = offered(&place, &["sidecore", ""]);
     assert!(all.iter().any(|offer| offer == "bench") && !all.iter().any(|offer| offer == "manuals"), "{all:?}");
     let asks = [("zsh/vendor-completions/_sidecore", "=\"zsh\""), ("fish/vendor_completions.d/sidecore.fish", "=fish")];

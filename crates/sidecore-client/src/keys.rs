@@ -24,9 +24,9 @@ pub enum Kind {
     Rsa3072,
     /// RSA with a modulus of 4096 bits.
     Rsa4096,
-    /// ECDSA on P-256.
+    /// ECDSA and ECDH on P-256.
     P256,
-    /// ECDSA on P-384.
+    /// ECDSA and ECDH on P-384.
     P384,
     /// Ed25519.
     Ed25519,
@@ -36,16 +36,25 @@ pub enum Kind {
     MlKem768,
     /// ML-DSA-65.
     MlDsa65,
+    /// RSA with a modulus of 6144 bits.
+    Rsa6144,
+    /// RSA with a modulus of 8192 bits.
+    Rsa8192,
+    /// ECDSA and ECDH on P-521.
+    P521,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Rsa2048,
         Self::Rsa3072,
         Self::Rsa4096,
+        Self::Rsa6144,
+        Self::Rsa8192,
         Self::P256,
         Self::P384,
+        Self::P521,
         Self::Ed25519,
         Self::X25519,
         Self::MlKem768,
@@ -58,8 +67,11 @@ impl Kind {
             Self::Rsa2048 => "rsa-2048",
             Self::Rsa3072 => "rsa-3072",
             Self::Rsa4096 => "rsa-4096",
+            Self::Rsa6144 => "rsa-6144",
+            Self::Rsa8192 => "rsa-8192",
             Self::P256 => "p-256",
             Self::P384 => "p-384",
+            Self::P521 => "p-521",
             Self::Ed25519 => "ed25519",
             Self::X25519 => "x25519",
             Self::MlKem768 => "ml-kem-768",
@@ -67,13 +79,18 @@ impl Kind {
         }
     }
 
+    /// Whether it is one of RSA.
+    pub fn is_rsa(self) -> bool {
+        matches!(self, Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096 | Self::Rsa6144 | Self::Rsa8192)
+    }
+
     /// Whether a key of this kind can serve a session of this scheme.
     pub fn does(self, scheme: &Scheme) -> bool {
         match scheme {
-            Scheme::RsaSignature { .. } | Scheme::RsaDecryption { .. } => {
-                matches!(self, Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096)
+            Scheme::RsaSignature { .. } | Scheme::RsaDecryption { .. } | Scheme::RsaEncryption { .. } => self.is_rsa(),
+            Scheme::Ecdsa { .. } | Scheme::EcdsaRaw | Scheme::Ecdh => {
+                matches!(self, Self::P256 | Self::P384 | Self::P521)
             }
-            Scheme::Ecdsa { .. } | Scheme::EcdsaRaw => matches!(self, Self::P256 | Self::P384),
             Scheme::Ed25519 => self == Self::Ed25519,
             Scheme::X25519 => self == Self::X25519,
             Scheme::MlKem768 => self == Self::MlKem768,

@@ -28,7 +28,7 @@ pub enum Scheme {
     RsaSignature {
         /// How the digest is padded.
         padding: SignaturePadding,
-        /// Hash of the message: SHA-256, SHA-384 or SHA-512.
+        /// Hash of the message, one of SHA-2.
         hash: Hash,
     },
     /// RSA decryption. Key: PKCS#8.
@@ -36,13 +36,13 @@ pub enum Scheme {
         /// How the plaintext was padded.
         padding: DecryptionPadding,
     },
-    /// ECDSA on P-256 or P-384. Key: PKCS#8 to sign and verify, SPKI to verify. A digest to sign may be of another hash:
-    /// it has 20 to 64 bytes, of which ECDSA takes as many bits as the curve has.
+    /// ECDSA on P-256, P-384 or P-521. Key: PKCS#8 to sign and verify, SPKI to verify. A digest to sign may be of another
+    /// hash: it has 20 to 66 bytes, of which ECDSA takes as many bits as the curve has.
     Ecdsa {
-        /// Hash of the message: SHA-256, SHA-384 or SHA-512.
+        /// Hash of the message, one of SHA-2.
         hash: Hash,
     },
-    /// ECDSA over digests that the client made, of 20 to 64 bytes: signs them, and verifies them. Key: as for `Ecdsa`.
+    /// ECDSA over digests that the client made, of 20 to 66 bytes: signs them, and verifies them. Key: as for `Ecdsa`.
     EcdsaRaw,
     /// Ed25519. Key: PKCS#8 to sign and verify, SPKI or 32 raw bytes to verify.
     Ed25519,
@@ -54,6 +54,14 @@ pub enum Scheme {
     /// ML-DSA-65 with an empty context. Key: 32-byte seed, 4032 raw bytes or PKCS#8 to sign and verify; 1952 raw bytes
     /// or SPKI to verify.
     MlDsa65,
+    /// ECDH on P-256, P-384 or P-521: from the peer's point, uncompressed or compressed, the shared point's first coordinate.
+    /// Key: PKCS#8.
+    Ecdh,
+    /// RSA encryption: the public operation. Key: PKCS#8 or SPKI.
+    RsaEncryption {
+        /// How the plaintext is padded.
+        padding: EncryptionPadding,
+    },
 }
 
 impl Scheme {
@@ -76,6 +84,8 @@ impl Scheme {
             Self::X25519 => "X25519",
             Self::MlKem768 => "ML-KEM-768",
             Self::MlDsa65 => "ML-DSA-65",
+            Self::Ecdh => "ECDH",
+            Self::RsaEncryption { .. } => "RSA encryption",
         }
     }
 }
@@ -137,6 +147,12 @@ pub enum Hash {
     Sha384,
     /// SHA-512.
     Sha512,
+    /// SHA-224: for RSA and ECDSA.
+    Sha224,
+    /// SHA-512/224: for RSA and ECDSA.
+    Sha512_224,
+    /// SHA-512/256: for RSA and ECDSA.
+    Sha512_256,
 }
 
 impl Hash {
@@ -146,7 +162,8 @@ impl Hash {
     pub const fn len(self) -> usize {
         match self {
             Self::Sha1 => 20,
-            Self::Sha256 => 32,
+            Self::Sha224 | Self::Sha512_224 => 28,
+            Self::Sha256 | Self::Sha512_256 => 32,
             Self::Sha384 => 48,
             Self::Sha512 => 64,
         }
@@ -202,6 +219,15 @@ pub enum DecryptionPadding {
         /// Label, mostly empty; up to 1024 bytes.
         label: Vec<u8>,
     },
+}
+
+/// How an RSA plaintext is padded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EncryptionPadding {
+    /// As for decryption.
+    Padded(DecryptionPadding),
+    /// Not at all: a number of the modulus's length and below it. Recovers what was signed, too.
+    None,
 }
 
 /// A key, as it is stored.

@@ -55,10 +55,16 @@ pub enum Algorithm {
     Rsa3072,
     /// RSA with a modulus of 4096 bits.
     Rsa4096,
-    /// ECDSA on P-256.
+    /// RSA with a modulus of 6144 bits.
+    Rsa6144,
+    /// RSA with a modulus of 8192 bits.
+    Rsa8192,
+    /// ECDSA and ECDH on P-256.
     P256,
-    /// ECDSA on P-384.
+    /// ECDSA and ECDH on P-384.
     P384,
+    /// ECDSA and ECDH on P-521.
+    P521,
     /// Ed25519 of RFC 8032.
     Ed25519,
     /// X25519 of RFC 7748.
@@ -78,7 +84,7 @@ pub enum Algorithm {
 pub enum Op {
     /// Nothing: the request comes back as it is.
     Noop = 0,
-    /// Encrypt (AEAD: seal).
+    /// Encrypt (AEAD: seal; RSA: public-key encryption).
     Encrypt,
     /// Decrypt (AEAD: open; RSA: private-key decryption).
     Decrypt,
@@ -178,28 +184,48 @@ const CLASSES: &[Row] = &[
     row(A::HmacSha384, Op::Verify, "hmac-sha-384-verify"),
     row(A::HmacSha512, Op::Sign, "hmac-sha-512"),
     row(A::HmacSha512, Op::Verify, "hmac-sha-512-verify"),
+    row(A::Rsa1024, Op::Encrypt, "rsa-1024-encrypt"),
     row(A::Rsa1024, Op::Sign, "rsa-1024-sign"),
     row(A::Rsa1024, Op::SignDigest, "rsa-1024-sign-digest"),
     row(A::Rsa1024, Op::Verify, "rsa-1024-verify"),
     row(A::Rsa1024, Op::Decrypt, "rsa-1024-decrypt"),
+    row(A::Rsa2048, Op::Encrypt, "rsa-2048-encrypt"),
     row(A::Rsa2048, Op::Sign, "rsa-2048-sign"),
     row(A::Rsa2048, Op::SignDigest, "rsa-2048-sign-digest"),
     row(A::Rsa2048, Op::Verify, "rsa-2048-verify"),
     row(A::Rsa2048, Op::Decrypt, "rsa-2048-decrypt"),
+    row(A::Rsa3072, Op::Encrypt, "rsa-3072-encrypt"),
     row(A::Rsa3072, Op::Sign, "rsa-3072-sign"),
     row(A::Rsa3072, Op::SignDigest, "rsa-3072-sign-digest"),
     row(A::Rsa3072, Op::Verify, "rsa-3072-verify"),
     row(A::Rsa3072, Op::Decrypt, "rsa-3072-decrypt"),
+    row(A::Rsa4096, Op::Encrypt, "rsa-4096-encrypt"),
     row(A::Rsa4096, Op::Sign, "rsa-4096-sign"),
     row(A::Rsa4096, Op::SignDigest, "rsa-4096-sign-digest"),
     row(A::Rsa4096, Op::Verify, "rsa-4096-verify"),
     row(A::Rsa4096, Op::Decrypt, "rsa-4096-decrypt"),
+    row(A::Rsa6144, Op::Encrypt, "rsa-6144-encrypt"),
+    row(A::Rsa6144, Op::Sign, "rsa-6144-sign"),
+    row(A::Rsa6144, Op::SignDigest, "rsa-6144-sign-digest"),
+    row(A::Rsa6144, Op::Verify, "rsa-6144-verify"),
+    row(A::Rsa6144, Op::Decrypt, "rsa-6144-decrypt"),
+    row(A::Rsa8192, Op::Encrypt, "rsa-8192-encrypt"),
+    row(A::Rsa8192, Op::Sign, "rsa-8192-sign"),
+    row(A::Rsa8192, Op::SignDigest, "rsa-8192-sign-digest"),
+    row(A::Rsa8192, Op::Verify, "rsa-8192-verify"),
+    row(A::Rsa8192, Op::Decrypt, "rsa-8192-decrypt"),
     row(A::P256, Op::Sign, "p-256-sign"),
     row(A::P256, Op::SignDigest, "p-256-sign-digest"),
     row(A::P256, Op::Verify, "p-256-verify"),
+    row(A::P256, Op::Derive, "p-256-derive"),
     row(A::P384, Op::Sign, "p-384-sign"),
     row(A::P384, Op::SignDigest, "p-384-sign-digest"),
     row(A::P384, Op::Verify, "p-384-verify"),
+    row(A::P384, Op::Derive, "p-384-derive"),
+    row(A::P521, Op::Sign, "p-521-sign"),
+    row(A::P521, Op::SignDigest, "p-521-sign-digest"),
+    row(A::P521, Op::Verify, "p-521-verify"),
+    row(A::P521, Op::Derive, "p-521-derive"),
     row(A::Ed25519, Op::Sign, "ed25519-sign"),
     row(A::Ed25519, Op::Verify, "ed25519-verify"),
     row(A::X25519, Op::Derive, "x25519"),
@@ -394,9 +420,9 @@ mod tests {
     #[test]
     fn a_family_is_the_beginning_of_a_name_in_whole_words_or_a_kind() {
         let of = |family: &str| Class::all().filter(|class| class.belongs_to(family)).count();
-        assert_eq!(["rsa", "rsa-2048", "rsa-2048-sign", "rsa-2048-sign-digest"].map(of), [16, 4, 2, 1]);
-        assert_eq!(["aes", "aes-256-gcm", "sha", "sha-256", "hmac", "p", "ml-kem"].map(of), [16, 2, 3, 1, 6, 6, 2]);
-        assert_eq!(["digest", "derive", "encaps", "noop"].map(of), [3, 1, 1, 1]);
+        assert_eq!(["rsa", "rsa-2048", "rsa-2048-sign", "rsa-2048-sign-digest"].map(of), [30, 5, 2, 1]);
+        assert_eq!(["aes", "aes-256-gcm", "sha", "sha-256", "hmac", "p", "ml-kem"].map(of), [16, 2, 3, 1, 6, 12, 2]);
+        assert_eq!(["digest", "derive", "encaps", "noop"].map(of), [3, 4, 1, 1]);
         let signs = Class::all().filter(|class| matches!(class.op(), Op::Sign | Op::SignDigest)).count();
         assert_eq!(of("sign"), signs);
         assert_eq!(["", "rs", "rsa-", "-sign", "256", "rsa-2048-signs"].map(of), [0; 6]);

@@ -11,7 +11,7 @@ use sidecore_libcrypto::{Action, Cipher, Context, Digest, Failure, Half, Key, MA
 /// Runs the operation once; a failure says which call of the library refused and why.
 pub(crate) type Run = Box<dyn FnMut() -> Result<(), Failure>>;
 
-/// Room for any signature, ciphertext or shared secret (RSA-4096: 512 bytes).
+/// Room for any signature, ciphertext or shared secret (RSA-8192: 1024 bytes).
 pub(crate) const MAX_OUTPUT_BYTES: usize = 1024;
 
 /// The operation of that class on a message of `size` bytes, with the sample's key; `None` if the library or the size has
@@ -20,6 +20,7 @@ pub(crate) fn operation(openssl: &Context, class: Class, size: usize) -> Result<
     let sample = sample(class, size, 1);
     match (class.op(), &sample.spec.scheme, &sample.spec.key) {
         (Op::Encrypt, Scheme::Cipher(_), _) => return cipher(openssl, class, size, &sample),
+        (Op::Encrypt, ..) => return Ok(None),
         (Op::Digest, ..) => return digest(openssl, class.name(), size).map(Some),
         (Op::Sign, _, KeyMaterial::Symmetric(key)) => return hmac(openssl, class, size, key.expose()).map(Some),
         _ => {}
@@ -66,8 +67,11 @@ impl Kind {
             Algorithm::Rsa2048 => ("RSA", 2048, sha_256),
             Algorithm::Rsa3072 => ("RSA", 3072, sha_256),
             Algorithm::Rsa4096 => ("RSA", 4096, sha_256),
+            Algorithm::Rsa6144 => ("RSA", 6144, sha_256),
+            Algorithm::Rsa8192 => ("RSA", 8192, sha_256),
             Algorithm::P256 => ("EC", 256, sha_256),
             Algorithm::P384 => ("EC", 384, sha_384),
+            Algorithm::P521 => ("EC", 521, Some(("SHA512", 64))),
             Algorithm::Ed25519 => ("ED25519", 256, None),
             Algorithm::X25519 => ("X25519", 253, None),
             _ => return None,

@@ -87,8 +87,11 @@ static KEYMGMT: [Algorithm; 7] = [
     Algorithm::END,
 ];
 
-static KEYEXCH: [Algorithm; 2] =
-    [Algorithm::new(X25519, EXCHANGE, &agree::EXCHANGE, c"X25519 by sidecore"), Algorithm::END];
+static KEYEXCH: [Algorithm; 3] = [
+    Algorithm::new(X25519, EXCHANGE, &agree::EXCHANGE, c"X25519 by sidecore"),
+    Algorithm::new(c"ECDH", EXCHANGE, &agree::ON_CURVES, c"ECDH by sidecore"),
+    Algorithm::END,
+];
 
 static KEM: [Algorithm; 2] =
     [Algorithm::new(ML_KEM_768, EXCHANGE, &agree::ENCAPSULATION, c"ML-KEM-768 by sidecore"), Algorithm::END];
@@ -108,7 +111,7 @@ static SIGNATURE: [Algorithm; 11] = [
 ];
 
 static ASYM_CIPHER: [Algorithm; 2] =
-    [Algorithm::new(RSA, OURS, &asym_cipher::FUNCTIONS, c"RSA decryption by sidecore"), Algorithm::END];
+    [Algorithm::new(RSA, OURS, &asym_cipher::FUNCTIONS, c"RSA encryption by sidecore"), Algorithm::END];
 
 static STORE: [Algorithm; 2] =
     [Algorithm::new(c"sidecore", OURS, &store::FUNCTIONS, c"Keys of sidecore"), Algorithm::END];

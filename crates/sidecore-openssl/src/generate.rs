@@ -37,7 +37,8 @@ impl Wish {
             Family::Ec => match self.curve {
                 Some(Curve::P256) => Ok(Kind::P256),
                 Some(Curve::P384) => Ok(Kind::P384),
-                None => Err(Failure::input("no curve: set prime256v1 or secp384r1")),
+                Some(Curve::P521) => Ok(Kind::P521),
+                None => Err(Failure::input("no curve: set prime256v1, secp384r1 or secp521r1")),
             },
             Family::Raw(raw @ (Raw::Ed25519 | Raw::MlDsa65)) => Ok(raw.kind()),
             Family::Raw(_) => {
@@ -62,7 +63,7 @@ mod tests {
         let options = Options { socket, ..Options::default() };
         let ec = |curve| Wish { curve: Some(curve), ..Wish::new(Family::Ec) };
         let plain = [Family::Rsa, Family::Raw(Raw::Ed25519), Family::Raw(Raw::MlDsa65)].map(Wish::new);
-        for wish in plain.into_iter().chain([ec(Curve::P256), ec(Curve::P384)]) {
+        for wish in plain.into_iter().chain([ec(Curve::P256), ec(Curve::P384), ec(Curve::P521)]) {
             let key = wish.generate(&options).unwrap();
             assert_eq!(key.public.family(), wish.family);
             assert!(matches!(key.private, Private::Made(_)));

@@ -3,7 +3,7 @@
 use digest::DynDigest;
 use md5::Md5;
 use sha1::Sha1;
-use sha2::{Sha224, Sha256, Sha384, Sha512};
+use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use sidecore_client::face::digest::Digest;
 
@@ -24,6 +24,8 @@ impl Hasher {
             Digest::Sha256 => one(Box::<Sha256>::default()),
             Digest::Sha384 => one(Box::<Sha384>::default()),
             Digest::Sha512 => one(Box::<Sha512>::default()),
+            Digest::Sha512_224 => one(Box::<Sha512_224>::default()),
+            Digest::Sha512_256 => one(Box::<Sha512_256>::default()),
             Digest::Sha3_224 => one(Box::<Sha3_224>::default()),
             Digest::Sha3_256 => one(Box::<Sha3_256>::default()),
             Digest::Sha3_384 => one(Box::<Sha3_384>::default()),

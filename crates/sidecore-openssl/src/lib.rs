@@ -8,4 +8,5 @@ pub mod ffi;
 mod generate;
 mod hasher;
 mod jobs;
+mod kdf;
 mod text;

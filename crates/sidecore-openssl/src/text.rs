@@ -36,6 +36,7 @@ fn nist(curve: Curve) -> &'static str {
     match curve {
         Curve::P256 => "P-256",
         Curve::P384 => "P-384",
+        Curve::P521 => "P-521",
     }
 }
 

@@ -99,7 +99,9 @@ fn cannot_read(file: &Path, error: &std::io::Error) -> String {
 fn same_public(uri: &Uri, info: &KeyInfo, file: &Path) -> Step {
     match uri.public() {
         None => Ok("the file has none: a server that loads it needs the service".to_owned()),
-        Some(public) if public == info.public => Ok("it is that of the service's key".to_owned()),
+        Some(public) if read_public_key(public).is_ok_and(|public| public == info.public) => {
+            Ok("it is that of the service's key".to_owned())
+        }
         Some(_) => Err(format!(
             "it is that of another key, e.g. of an older one: write the file again with `sidecore keys pem {} --output {}`",
             uri.name(),

@@ -175,6 +175,6 @@ fn what_no_device_does_is_warned_of_at_the_start() {
     let mut command = sidecore();
     command.args(["serve", "--config"]).arg(&config);
     let service = Serving::start(command, scratch.path());
-    let (left, said) = (Class::COUNT - 17, service.said());
+    let (left, said) = (Class::COUNT - 31, service.said());
     assert!(said.contains(&format!("no device does noop and {left} more operations")), "{said}");
 }

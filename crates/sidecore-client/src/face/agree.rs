@@ -1,4 +1,4 @@
-//! Shared secrets: X25519 and ML-KEM-768.
+//! Shared secrets: X25519, ECDH and ML-KEM-768.
 
 use crate::face::call::{self, Request};
 use crate::face::failure::{Failure, Reason};
@@ -9,7 +9,7 @@ use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Bytes of a secret, of either algorithm.
+/// Bytes of a secret of X25519 and ML-KEM-768.
 pub const SECRET_LEN: usize = 32;
 /// Bytes of an encapsulation.
 pub const CIPHERTEXT_LEN: usize = 1088;
@@ -19,10 +19,23 @@ pub const CIPHERTEXT_LEN: usize = 1088;
 /// # Errors
 /// A key of another type or without private part, a peer's key that gives no secret, or the service does not do it.
 pub fn derive(caller: Caller<'_>, key: &Arc<Key>, peer: &Key) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let Public::Raw(Raw::X25519, point) = &peer.public else {
-        return Err(Failure::input("the peer's key is of another type: give one of X25519"));
-    };
-    request(caller, key, Scheme::X25519, Op::Derive, point, SECRET_LEN)
+    match (&key.public, &peer.public) {
+        (Public::Raw(Raw::X25519, _), Public::Raw(Raw::X25519, point)) => {
+            request(caller, key, Scheme::X25519, Op::Derive, point, SECRET_LEN)
+        }
+        (Public::Ec { curve, .. }, Public::Ec { curve: of_peer, point }) if curve == of_peer => {
+            request(caller, key, Scheme::Ecdh, Op::Derive, point, curve.size())
+        }
+        _ => Err(Failure::input("the peer's key is of another type or curve: give one like the private key")),
+    }
+}
+
+/// Length of the secret that a key shares with a peer, bytes.
+pub fn secret_len(key: &Key) -> usize {
+    match &key.public {
+        Public::Ec { curve, .. } => curve.size(),
+        _ => SECRET_LEN,
+    }
 }
 
 /// The secret in an encapsulation.
@@ -53,7 +66,9 @@ fn request(
     match call::call(caller, &request)? {
         Ok(output) if output.len() == max_output => Ok(Zeroizing::new(output)),
         Ok(_) => Err(Failure::new(Reason::Service, "an answer of another length: update sidecore")),
-        Err(Refusal::Authentication) => Err(Failure::input("the peer's key gives a secret that everybody knows")),
+        Err(Refusal::Authentication) => {
+            Err(Failure::input("the peer's key gives a secret that everybody knows, or is no point of the curve"))
+        }
         Err(Refusal::InputLength) => Err(Failure::input("an encapsulation of another length than 1088 bytes")),
         Err(refusal) => Err(refusal.into()),
     }

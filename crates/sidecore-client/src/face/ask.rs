@@ -22,6 +22,15 @@ pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
     Ok(Key::new(Public::from_spki(&info.public)?, Private::Stored(name.to_owned())))
 }
 
+/// Whether the service has a stored key still, and this process may use it. Any other key is there as long as it is held.
+///
+/// # Errors
+/// It was deleted or replaced, this user may not use it, or the service does not answer.
+pub fn check(options: &Options, key: &Key) -> Result<(), Failure> {
+    let Private::Stored(name) = &key.private else { return Ok(()) };
+    if find(options, name)?.public == key.public { Ok(()) } else { Err(Failure::replaced(name)) }
+}
+
 /// A new key of this program, which stays in the service. It is waited for, beyond the options' patience: RSA takes seconds.
 ///
 /// # Errors

@@ -121,7 +121,8 @@ fn once(
         Status::DeviceFailed { device } => Err(Error::DeviceFailed(device)),
     };
     // The program may take the input or the result for a secret.
-    let leaves_secrets = matches!(request.op, Op::Decrypt | Op::Derive | Op::Encapsulate | Op::Decapsulate);
+    let leaves_secrets =
+        matches!(request.op, Op::Encrypt | Op::Decrypt | Op::Derive | Op::Encapsulate | Op::Decapsulate);
     for buffer in [input, output] {
         if leaves_secrets {
             lane.client.wipe(&buffer);

@@ -1,11 +1,11 @@
-//! RSA decryption: from what programs set to what the service does.
+//! RSA decryption, and encryption to the public part: from what programs set to what the service does.
 
 use crate::face::call::{self, Request};
 use crate::face::digest::Digest;
 use crate::face::failure::{Failure, Reason};
 use crate::face::key::{Key, Public};
 use crate::face::pause::Caller;
-use crate::spec::{DecryptionPadding, Hash, Scheme};
+use crate::spec::{DecryptionPadding, EncryptionPadding, Scheme};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
@@ -24,9 +24,11 @@ pub enum Padding {
     Oaep,
     /// A premaster secret in PKCS#1 v1.5: always 48 bytes, random ones if anything is wrong.
     Tls,
+    /// Not at all: to encrypt only.
+    None,
 }
 
-/// What a ciphertext is decrypted with, beside the key.
+/// What RSA decrypts or encrypts with, beside the key.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How the plaintext was padded.
@@ -96,15 +98,56 @@ impl Settings {
         if self.padding == Padding::Tls { self.premaster(&plaintext) } else { Ok(plaintext) }
     }
 
+    /// The ciphertext.
+    ///
+    /// # Errors
+    /// A key or settings that do not encrypt, a plaintext of another length, or the service does not do it.
+    pub fn encrypt(&self, caller: Caller<'_>, key: &Arc<Key>, plaintext: &[u8]) -> Result<Vec<u8>, Failure> {
+        let Public::Rsa { n, .. } = &key.public else {
+            return Err(Failure::unsupported("only RSA keys encrypt"));
+        };
+        let padding = match self.padding {
+            Padding::None => EncryptionPadding::None,
+            Padding::Tls => return Err(Failure::unsupported("encryption of premaster secrets: use pkcs1")),
+            _ => EncryptionPadding::Padded(self.scheme()?),
+        };
+        let scheme = Scheme::RsaEncryption { padding };
+        let request = Request { key, scheme, op: Op::Encrypt, head: &[], input: plaintext, max_output: n.len() };
+        call::call(caller, &request)?.map_err(|refusal| match refusal {
+            Refusal::InputLength => {
+                let (found, longest) = (plaintext.len(), self.longest_plaintext(n.len()));
+                Failure::input(format!("{found} bytes to encrypt: this key and padding take {longest}"))
+            }
+            Refusal::Authentication => Failure::input("what is not padded is no number below the key's modulus"),
+            refusal => refusal.into(),
+        })
+    }
+
+    /// In words.
+    fn longest_plaintext(&self, modulus_len: usize) -> String {
+        let overhead = match self.padding {
+            Padding::None => return format!("{modulus_len}"),
+            Padding::Oaep => 2 * self.digest.size() + 2,
+            _ => 11,
+        };
+        format!("at most {}", modulus_len.saturating_sub(overhead))
+    }
+
     fn scheme(&self) -> Result<DecryptionPadding, Failure> {
-        if self.padding != Padding::Oaep {
-            return Ok(DecryptionPadding::Pkcs1);
+        match self.padding {
+            Padding::Pkcs1 | Padding::Tls => return Ok(DecryptionPadding::Pkcs1),
+            Padding::Oaep => {}
+            Padding::None => {
+                return Err(Failure::unsupported(
+                    "decryption without padding, which would show everything that the key \
+                                                 can: use pkcs1 or oaep",
+                ));
+            }
         }
-        let hash = |digest: Digest| match digest {
-            Digest::Sha1 => Ok(Hash::Sha1),
-            other => other
-                .hash()
-                .ok_or_else(|| Failure::unsupported("OAEP with this digest: use SHA-1, SHA-256, SHA-384 or SHA-512")),
+        let hash = |digest: Digest| {
+            digest
+                .padding_hash()
+                .ok_or_else(|| Failure::unsupported("OAEP with this digest: use SHA-1 or one of SHA-2"))
         };
         let mgf1 = hash(self.mgf1.unwrap_or(self.digest))?;
         Ok(DecryptionPadding::Oaep { hash: hash(self.digest)?, mgf1, label: self.label.clone() })

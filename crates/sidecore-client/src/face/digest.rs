@@ -20,6 +20,10 @@ pub enum Digest {
     Sha384,
     /// SHA-512.
     Sha512,
+    /// SHA-512/224.
+    Sha512_224,
+    /// SHA-512/256.
+    Sha512_256,
     /// SHA3-224.
     Sha3_224,
     /// SHA3-256.
@@ -53,13 +57,15 @@ const fn row(
 }
 
 /// In the order of the enum.
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 12] = [
     row(Digest::Md5Sha1, c"MD5-SHA1", &[], "", 36),
     row(Digest::Sha1, c"SHA1", &["SHA-1", "SSL3-SHA1"], "1.3.14.3.2.26", 20),
     row(Digest::Sha224, c"SHA2-224", &["SHA224", "SHA-224"], "2.16.840.1.101.3.4.2.4", 28),
     row(Digest::Sha256, c"SHA2-256", &["SHA256", "SHA-256"], "2.16.840.1.101.3.4.2.1", 32),
     row(Digest::Sha384, c"SHA2-384", &["SHA384", "SHA-384"], "2.16.840.1.101.3.4.2.2", 48),
     row(Digest::Sha512, c"SHA2-512", &["SHA512", "SHA-512"], "2.16.840.1.101.3.4.2.3", 64),
+    row(Digest::Sha512_224, c"SHA2-512/224", &["SHA512-224", "SHA-512/224"], "2.16.840.1.101.3.4.2.5", 28),
+    row(Digest::Sha512_256, c"SHA2-512/256", &["SHA512-256", "SHA-512/256"], "2.16.840.1.101.3.4.2.6", 32),
     row(Digest::Sha3_224, c"SHA3-224", &[], "2.16.840.1.101.3.4.2.7", 28),
     row(Digest::Sha3_256, c"SHA3-256", &[], "2.16.840.1.101.3.4.2.8", 32),
     row(Digest::Sha3_384, c"SHA3-384", &[], "2.16.840.1.101.3.4.2.9", 48),
@@ -107,10 +113,19 @@ impl Digest {
 
     /// As the service knows it, if it signs over it.
     pub fn hash(self) -> Option<Hash> {
+        self.padding_hash().filter(|hash| *hash != Hash::Sha1)
+    }
+
+    /// As the service knows it, if OAEP and mask generation take it.
+    pub fn padding_hash(self) -> Option<Hash> {
         match self {
+            Self::Sha1 => Some(Hash::Sha1),
+            Self::Sha224 => Some(Hash::Sha224),
             Self::Sha256 => Some(Hash::Sha256),
             Self::Sha384 => Some(Hash::Sha384),
             Self::Sha512 => Some(Hash::Sha512),
+            Self::Sha512_224 => Some(Hash::Sha512_224),
+            Self::Sha512_256 => Some(Hash::Sha512_256),
             _ => None,
         }
     }

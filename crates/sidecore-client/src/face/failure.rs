@@ -123,6 +123,12 @@ impl Failure {
         Self::new(reason, refused.to_string())
     }
 
+    /// A key of this name is not the one that was loaded.
+    pub fn replaced(name: &str) -> Self {
+        let text = format!("the key {name} was replaced by another: load it again, e.g. restart the server");
+        Self::new(Reason::Replaced, text)
+    }
+
     /// Something that is not supported.
     pub fn unsupported(text: impl Into<String>) -> Self {
         Self::new(Reason::Unsupported, text)

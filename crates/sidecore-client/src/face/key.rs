@@ -18,9 +18,9 @@ pub use self::raw::Raw;
 /// The type of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// RSA, 1024 to 4096 bits.
+    /// RSA, 1024 to 8192 bits.
     Rsa,
-    /// ECDSA on a [`Curve`].
+    /// ECDSA and ECDH on a [`Curve`].
     Ec,
     /// One whose public part is a number of bytes.
     Raw(Raw),
@@ -42,21 +42,27 @@ impl Family {
     }
 }
 
-/// An elliptic curve for ECDSA.
+/// An elliptic curve for ECDSA and ECDH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Curve {
     /// P-256.
     P256,
     /// P-384.
     P384,
+    /// P-521.
+    P521,
 }
 
 impl Curve {
+    /// All curves.
+    pub const ALL: [Self; 3] = [Self::P256, Self::P384, Self::P521];
+
     /// Its name, as C programs have it.
     pub fn name(self) -> &'static CStr {
         match self {
             Self::P256 => c"prime256v1",
             Self::P384 => c"secp384r1",
+            Self::P521 => c"secp521r1",
         }
     }
 
@@ -65,16 +71,23 @@ impl Curve {
         match name.to_ascii_lowercase().as_str() {
             "prime256v1" | "p-256" | "secp256r1" => Some(Self::P256),
             "secp384r1" | "p-384" => Some(Self::P384),
+            "secp521r1" | "p-521" => Some(Self::P521),
             _ => None,
         }
     }
 
-    /// Bytes of a coordinate and of a digest that is signed.
-    pub fn size(self) -> usize {
+    /// Bits of a coordinate and of a digest that is signed.
+    fn bits(self) -> usize {
         match self {
-            Self::P256 => 32,
-            Self::P384 => 48,
+            Self::P256 => 256,
+            Self::P384 => 384,
+            Self::P521 => 521,
         }
+    }
+
+    /// Bytes of a coordinate.
+    pub fn size(self) -> usize {
+        self.bits().div_ceil(8)
     }
 }
 
@@ -113,7 +126,7 @@ impl Public {
     pub fn bits(&self) -> usize {
         match self {
             Self::Rsa { n, .. } => n.len() * 8 - n.first().map_or(0, |first| first.leading_zeros() as usize),
-            Self::Ec { curve, .. } => curve.size() * 8,
+            Self::Ec { curve, .. } => curve.bits(),
             Self::Raw(raw, _) => raw.facts().bits,
         }
     }
@@ -125,10 +138,13 @@ impl Public {
                 0..2048 => 80,
                 2048..3072 => 112,
                 3072..4096 => 128,
-                _ => 152,
+                4096..6144 => 152,
+                6144..8192 => 176,
+                _ => 200,
             },
             Self::Ec { curve: Curve::P256, .. } => 128,
             Self::Ec { curve: Curve::P384, .. } => 192,
+            Self::Ec { curve: Curve::P521, .. } => 256,
             Self::Raw(raw, _) => raw.facts().security_bits,
         }
     }
@@ -137,7 +153,8 @@ impl Public {
     pub fn max_len(&self) -> usize {
         match self {
             Self::Rsa { n, .. } => n.len(),
-            // Two integers with tag, length and perhaps a zero before, in a sequence.
+            // Two integers with tag, length and, where they fill their bytes, a zero before, in a sequence.
+            Self::Ec { curve: Curve::P521, .. } => 2 * (66 + 2) + 3,
             Self::Ec { curve, .. } => 2 * (curve.size() + 3) + 2,
             Self::Raw(raw, _) => raw.facts().max_len,
         }
@@ -229,6 +246,6 @@ impl Key {
 fn unreadable(what: &str) -> Failure {
     Failure::new(
         Reason::Key,
-        format!("{what} cannot be read: use RSA, EC (P-256 or P-384), Ed25519, X25519, ML-KEM-768 or ML-DSA-65"),
+        format!("{what} cannot be read: use RSA, EC (P-256, P-384 or P-521), Ed25519, X25519, ML-KEM-768 or ML-DSA-65"),
     )
 }

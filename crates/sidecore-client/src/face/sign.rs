@@ -5,7 +5,7 @@ use crate::face::digest::Digest;
 use crate::face::failure::Failure;
 use crate::face::key::{Key, Public, Raw};
 use crate::face::pause::Caller;
-use crate::spec::{Hash, SaltLength, Scheme, SignaturePadding};
+use crate::spec::{EncryptionPadding, Hash, SaltLength, Scheme, SignaturePadding};
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 
@@ -56,7 +56,8 @@ impl Settings {
     pub fn sign(&self, caller: Caller<'_>, key: &Arc<Key>, digest: &[u8]) -> Result<Vec<u8>, Failure> {
         let (scheme, payload) = self.scheme(key, digest)?;
         let op = if key.public.family().takes_digest() { Op::SignDigest } else { Op::Sign };
-        let max_output = key.public.max_len();
+        // The service's library asks for two bytes more than a signature on P-521 can have.
+        let max_output = key.public.max_len() + 2;
         let request = Request { key, scheme, op, head: &[], input: &payload, max_output };
         call::call(caller, &request)?.map_err(Failure::from)
     }
@@ -75,6 +76,28 @@ impl Settings {
         }
     }
 
+    /// What was signed: the digest in a signature by PKCS#1 v1.5, or all that is padded where no digest is set.
+    ///
+    /// # Errors
+    /// Another key or padding, a signature that is none of this key and digest, or the service does not do it.
+    pub fn recover(&self, caller: Caller<'_>, key: &Arc<Key>, signature: &[u8]) -> Result<Vec<u8>, Failure> {
+        if !matches!(key.public, Public::Rsa { .. }) || self.padding != Padding::Pkcs1 {
+            return Err(Failure::unsupported("only RSA signatures by PKCS#1 v1.5 show what was signed"));
+        }
+        let scheme = Scheme::RsaEncryption { padding: EncryptionPadding::None };
+        let max_output = key.public.max_len();
+        let request = Request { key, scheme, op: Op::Encrypt, head: &[], input: signature, max_output };
+        let padded = match call::call(caller, &request)? {
+            Ok(padded) => padded,
+            Err(Refusal::Authentication | Refusal::InputLength) => return Err(no_signature()),
+            Err(refusal) => return Err(refusal.into()),
+        };
+        let signed = unframed(&padded).ok_or_else(no_signature)?;
+        let Some(digest) = self.digest else { return Ok(signed.to_vec()) };
+        let found = &signed[signed.len().saturating_sub(digest.size())..];
+        if digest_info(Some(digest), found) == signed { Ok(found.to_vec()) } else { Err(no_signature()) }
+    }
+
     /// The session's scheme, and what is signed in it.
     fn scheme(&self, key: &Key, digest: &[u8]) -> Result<(Scheme, Vec<u8>), Failure> {
         if let Some(expected) = self.digest
@@ -88,7 +111,7 @@ impl Settings {
             Public::Raw(Raw::MlDsa65, _) => Ok((Scheme::MlDsa65, digest.to_vec())),
             Public::Raw(..) => Err(Failure::unsupported("signatures with this key")),
             // ECDSA takes as many bits of any digest as the curve has, so that one session does for all.
-            Public::Ec { .. } => Ok((Scheme::EcdsaRaw, ecdsa_input(digest)?)),
+            Public::Ec { .. } => Ok((Scheme::EcdsaRaw, ecdsa_input(digest))),
             Public::Rsa { .. } => self.rsa(key, digest),
         }
     }
@@ -107,15 +130,10 @@ impl Settings {
             }
             Padding::Pss => {
                 let Some(hash) = self.digest.and_then(Digest::hash) else {
-                    return Err(Failure::unsupported("PSS with this digest: use SHA-256, SHA-384 or SHA-512"));
+                    return Err(Failure::unsupported("PSS with this digest: use one of SHA-2"));
                 };
-                let mgf1 = match self.mgf1.unwrap_or(self.digest.unwrap_or(Digest::Sha256)) {
-                    Digest::Sha1 => Some(Hash::Sha1),
-                    other => other.hash(),
-                };
-                let Some(mgf1) = mgf1 else {
-                    let text = "PSS with this digest for MGF1: use SHA-1, SHA-256, SHA-384 or SHA-512";
-                    return Err(Failure::unsupported(text));
+                let Some(mgf1) = self.mgf1.or(self.digest).and_then(Digest::padding_hash) else {
+                    return Err(Failure::unsupported("PSS with this digest for MGF1: use SHA-1 or one of SHA-2"));
                 };
                 let padding = SignaturePadding::PssRaw { mgf1, salt: self.salt_length(key, hash)? };
                 Ok((Scheme::RsaSignature { padding, hash }, digest.to_vec()))
@@ -155,16 +173,20 @@ fn longest_salt(key: &Key, digest_len: usize) -> Option<u16> {
     u16::try_from(encoded.checked_sub(digest_len + 2)?).ok()
 }
 
-/// The service takes digests of 20 to 64 bytes.
-fn ecdsa_input(digest: &[u8]) -> Result<Vec<u8>, Failure> {
-    match digest.len() {
-        0 => Err(Failure::input("no digest to sign")),
-        // As a number, which it is for ECDSA, the same.
-        1..20 => Ok([&vec![0; 20 - digest.len()], digest].concat()),
-        20..=64 => Ok(digest.to_vec()),
-        // No curve here takes more.
-        _ => Ok(digest[..64].to_vec()),
-    }
+/// The service takes digests of 20 to 66 bytes: a shorter one is the same number with zeros before it, and no curve takes more.
+fn ecdsa_input(digest: &[u8]) -> Vec<u8> {
+    [&vec![0; 20_usize.saturating_sub(digest.len())], &digest[..digest.len().min(66)]].concat()
+}
+
+fn no_signature() -> Failure {
+    Failure::input("this is no signature by this key, or of another digest or padding")
+}
+
+/// What PKCS#1 v1.5 pads: 00 01, at least eight ff, 00 stand before it.
+fn unframed(padded: &[u8]) -> Option<&[u8]> {
+    let rest = padded.strip_prefix(&[0, 1])?;
+    let filled = rest.iter().take_while(|byte| **byte == 0xff).count();
+    rest[filled..].strip_prefix(&[0]).filter(|_| filled >= 8)
 }
 
 /// `DigestInfo` in DER: what PKCS#1 v1.5 pads. MD5-SHA1 and what is no digest stand for themselves.
@@ -173,4 +195,33 @@ fn digest_info(digest: Option<Digest>, bytes: &[u8]) -> Vec<u8> {
     let algorithm = [&oid[..], &[0x05, 0x00]].concat();
     let inside = [&[0x30, algorithm.len() as u8][..], &algorithm, &[0x04, bytes.len() as u8], bytes].concat();
     [&[0x30, inside.len() as u8][..], &inside].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_frame_is_taken_off() {
+        let frame = |filled: usize| [&[0, 1][..], &vec![0xff; filled], &[0], b"info"].concat();
+        assert_eq!(unframed(&frame(8)), Some(&b"info"[..]));
+        assert_eq!(unframed(&frame(7)), None);
+        let other = |at: usize, byte| {
+            let mut padded = frame(8);
+            padded[at] = byte;
+            unframed(&padded).is_some()
+        };
+        assert!(!other(0, 1) && !other(1, 2) && !other(9, 0xfe) && !other(10, 1) && other(11, 0));
+        assert!(
+            unframed(&[]).is_none() && unframed(&[0, 1]).is_none() && unframed(&[[0, 1], [0xff; 2]].concat()).is_none()
+        );
+    }
+
+    #[test]
+    fn any_digest_is_the_number_that_it_is() {
+        assert_eq!(ecdsa_input(b""), [0; 20]);
+        assert_eq!(ecdsa_input(&[7]), [&[0; 19][..], &[7]].concat());
+        assert_eq!(ecdsa_input(&[7; 64]), [7; 64]);
+        assert_eq!(ecdsa_input(&[7; 100]), [7; 66]);
+    }
 }

@@ -34,7 +34,7 @@ const SIZED: [&str; 12] = [
     "aes-256-cbc",
 ];
 const QUICK_SIZED: [&str; 3] = ["aes-256-gcm", "chacha20-poly1305", "sha-256"];
-const FIXED: [&str; 11] = [
+const FIXED: [&str; 12] = [
     "rsa-2048-sign",
     "rsa-2048-verify",
     "rsa-2048-decrypt",
@@ -44,6 +44,7 @@ const FIXED: [&str; 11] = [
     "p-384-sign",
     "ed25519-sign",
     "x25519",
+    "p-256-derive",
     "ml-kem-768-decaps",
     "ml-dsa-65-sign",
 ];
@@ -85,7 +86,7 @@ pub(super) fn ops() -> Vec<&'static str> {
 }
 
 fn is_asymmetric(op: &str) -> bool {
-    ["rsa-", "p-256", "p-384", "ed25519", "x25519", "ml-"].iter().any(|prefix| op.starts_with(prefix))
+    ["rsa-", "p-256", "p-384", "p-521", "ed25519", "x25519", "ml-"].iter().any(|prefix| op.starts_with(prefix))
 }
 
 /// Why OpenSSL cannot do that here, if so.

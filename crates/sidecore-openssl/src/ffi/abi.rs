@@ -141,7 +141,7 @@ functions! {
         free = 10: fn(Option<Object>);
         get_params<K> = 11: fn(Option<&K>, Questions<'_>) -> c_int;
         gettable_params = 12: fn(*mut c_void) -> *const Param;
-        set_params<K> = 13: fn(Option<&K>, Params<'_>) -> c_int;
+        set_params<K> = 13: fn(&mut K, Params<'_>) -> c_int;
         settable_params = 14: fn(*mut c_void) -> *const Param;
         query_operation_name = 20: fn(c_int) -> *const c_char;
         has<K> = 21: fn(Option<&K>, c_int) -> c_int;
@@ -162,6 +162,10 @@ functions! {
         set_peer<C, K> = 4: fn(Option<&mut C>, Option<&K>) -> c_int;
         freectx<C> = 5: fn(Option<Box<C>>);
         dupctx<C> = 6: fn(Option<&C>) -> Option<Box<C>>;
+        set_ctx_params<C> = 7: fn(Option<&mut C>, Params<'_>) -> c_int;
+        settable_ctx_params = 8: fn(*mut c_void, *mut c_void) -> *const Param;
+        get_ctx_params<C> = 9: fn(Option<&mut C>, Questions<'_>) -> c_int;
+        gettable_ctx_params = 10: fn(*mut c_void, *mut c_void) -> *const Param;
     }
 
     /// Signatures.
@@ -171,6 +175,8 @@ functions! {
         sign<C> = 3: fn(Option<&mut C>, *mut u8, Option<&mut usize>, usize, *const u8, usize) -> c_int;
         verify_init<C, K> = 4: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
         verify<C> = 5: fn(Option<&mut C>, *const u8, usize, *const u8, usize) -> c_int;
+        verify_recover_init<C, K> = 6: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
+        verify_recover<C> = 7: fn(Option<&mut C>, *mut u8, Option<&mut usize>, usize, *const u8, usize) -> c_int;
         digest_sign_init<C, K> = 8: fn(Option<&mut C>, *const c_char, Option<&K>, Params<'_>) -> c_int;
         digest_sign_update<C> = 9: fn(Option<&mut C>, *const u8, usize) -> c_int;
         digest_sign_final<C> = 10: fn(Option<&mut C>, *mut u8, Option<&mut usize>, usize) -> c_int;
@@ -197,6 +203,8 @@ functions! {
     /// Encryption to a public key.
     asym_cipher {
         newctx<P, C> = 1: fn(&P) -> Option<Box<C>>;
+        encrypt_init<C, K> = 2: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
+        encrypt<C> = 3: fn(Option<&mut C>, *mut u8, Option<&mut usize>, usize, *const u8, usize) -> c_int;
         decrypt_init<C, K> = 4: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
         decrypt<C> = 5: fn(Option<&mut C>, *mut u8, Option<&mut usize>, usize, *const u8, usize) -> c_int;
         freectx<C> = 6: fn(Option<Box<C>>);

@@ -1,55 +1,151 @@
 //! Key exchange and key encapsulation: contexts.
 
 use super::abi::{Dispatch, kem, keyexch};
-use super::context::{self, Output, dupctx, newctx, with};
+use super::context::{self, Output, Settable, dupctx, newctx, with};
+use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
 use super::object::{KeyObject, key_in};
-use super::params::Params;
+use super::params::{Answer, BYTES, BYTES_POINTER, INTEGER, Param, Params, Questions, TEXT, UNSIGNED, params};
 use super::{bytes, free};
+use crate::kdf::{Kdf, MAX_LEN};
 use sidecore_client::face::agree;
+use sidecore_client::face::digest::Digest;
 use sidecore_client::face::failure::Failure;
 use sidecore_client::face::key::Key;
 use std::ffi::c_int;
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
-/// The key of the peer, once it is known.
-type Peer = Option<Arc<Key>>;
-type Context = context::Context<Peer>;
+/// What an agreement is made with, beside the key.
+#[derive(Clone, Default)]
+struct Agreement {
+    /// The key of the peer, once it is known.
+    peer: Option<Arc<Key>>,
+    kdf: Kdf,
+    /// The result is what the derivation makes of the secret; else the secret.
+    derives: bool,
+}
+
+type Context = context::Context<Agreement>;
 
 /// X25519.
 pub(super) static EXCHANGE: [Dispatch; 7] = [
-    keyexch::newctx(newctx::<Peer>),
+    keyexch::newctx(newctx::<Agreement>),
     keyexch::init(init),
     keyexch::derive(derive),
     keyexch::set_peer(set_peer),
     keyexch::freectx(free::<Context>),
-    keyexch::dupctx(dupctx::<Peer>),
+    keyexch::dupctx(dupctx::<Agreement>),
+    Dispatch::END,
+];
+
+/// ECDH.
+pub(super) static ON_CURVES: [Dispatch; 11] = [
+    keyexch::newctx(newctx::<Agreement>),
+    keyexch::init(init),
+    keyexch::derive(derive),
+    keyexch::set_peer(set_peer),
+    keyexch::freectx(free::<Context>),
+    keyexch::dupctx(dupctx::<Agreement>),
+    keyexch::get_ctx_params(get_ctx_params::<Agreement>),
+    keyexch::gettable_ctx_params(gettable_ctx_params::<Agreement>),
+    keyexch::set_ctx_params(set_ctx_params::<Agreement>),
+    keyexch::settable_ctx_params(settable_ctx_params::<Agreement>),
     Dispatch::END,
 ];
 
 /// ML-KEM-768.
 pub(super) static ENCAPSULATION: [Dispatch; 8] = [
-    kem::newctx(newctx::<Peer>),
+    kem::newctx(newctx::<Agreement>),
     kem::encapsulate_init(init),
     kem::encapsulate(encapsulate),
     kem::decapsulate_init(init),
     kem::decapsulate(decapsulate),
     kem::freectx(free::<Context>),
-    kem::dupctx(dupctx::<Peer>),
+    kem::dupctx(dupctx::<Agreement>),
     Dispatch::END,
 ];
 
-extern "C" fn init(context: Option<&mut Context>, key: Option<&KeyObject>, _params: Params<'_>) -> c_int {
+impl Settable for Agreement {
+    const SETTABLE: &'static [Param] = params! {
+        INTEGER: c"ecdh-cofactor-mode";
+        TEXT: c"kdf-type", c"kdf-digest", c"kdf-digest-props";
+        UNSIGNED: c"kdf-outlen";
+        BYTES: c"kdf-ukm";
+    };
+
+    const GETTABLE: &'static [Param] = params! {
+        INTEGER: c"ecdh-cofactor-mode";
+        TEXT: c"kdf-type", c"kdf-digest";
+        UNSIGNED: c"kdf-outlen";
+        BYTES_POINTER: c"kdf-ukm";
+    };
+
+    fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
+        // Each curve here has the cofactor 1: with it and without it the secret is the same.
+        if params.integer(c"ecdh-cofactor-mode").is_some_and(|mode| !(-1..=1).contains(&mode)) {
+            return Err(Failure::input("this cofactor mode: use -1, 0 or 1"));
+        }
+        if let Some(name) = params.text(c"kdf-digest") {
+            let digest = Digest::from_name(name)
+                .ok_or_else(|| Failure::unsupported(format!("the digest {name}: use SHA-1, SHA-2 or SHA-3")))?;
+            self.kdf.digest = Some(digest);
+        }
+        if let Some(len) = params.integer(c"kdf-outlen") {
+            let fits = usize::try_from(len).ok().filter(|len| *len <= MAX_LEN);
+            self.kdf.len = fits.ok_or_else(|| Failure::input(format!("a key of {len} bytes: use up to {MAX_LEN}")))?;
+        }
+        if let Some(shared) = params.bytes(c"kdf-ukm") {
+            if shared.len() > MAX_LEN {
+                return Err(Failure::input(format!("keying material of {} bytes: use up to {MAX_LEN}", shared.len())));
+            }
+            self.kdf.shared = shared.to_vec();
+        }
+        if params.text(c"kdf-digest-props").is_some_and(|properties| !properties.is_empty()) {
+            return Err(Failure::unsupported("digests with properties: leave them out"));
+        }
+        match params.text(c"kdf-type") {
+            None => {}
+            Some("") => self.derives = false,
+            Some(name) if name.eq_ignore_ascii_case("X963KDF") => self.derives = true,
+            Some(name) => return Err(Failure::unsupported(format!("the key derivation {name}: use X963KDF"))),
+        }
+        Ok(true)
+    }
+
+    fn answer(context: &Context, questions: &mut Questions<'_>) -> Result<bool, Failure> {
+        let Agreement { kdf, derives, .. } = &context.work;
+        Ok(questions.answer([
+            (c"ecdh-cofactor-mode", Answer::Integer(0)),
+            (c"kdf-type", Answer::Text(if *derives { c"X963KDF" } else { c"" })),
+            (c"kdf-digest", Answer::Text(kdf.digest.map_or(c"", Digest::name))),
+            (c"kdf-outlen", Answer::Length(kdf.len)),
+            (c"kdf-ukm", Answer::BytesPointer(&kdf.shared)),
+        ]))
+    }
+}
+
+impl Context {
+    fn secret(&self) -> Result<Zeroizing<Vec<u8>>, Failure> {
+        let peer = self.work.peer.as_ref().ok_or_else(|| Failure::input("no key of the peer: set it first"))?;
+        let (caller, key) = self.caller()?;
+        let secret = agree::derive(caller, key, peer)?;
+        if self.work.derives { self.work.kdf.derive(&secret) } else { Ok(secret) }
+    }
+}
+
+extern "C" fn init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
     with(context, c"agree", |context| {
         context.key = key_in(key)?;
-        context.work = None;
+        context.work = Agreement::default();
+        context.set(params)?;
         context.key().map(|_| true)
     })
 }
 
 extern "C" fn set_peer(context: Option<&mut Context>, peer: Option<&KeyObject>) -> c_int {
     with(context, c"agree", |context| {
-        context.work = key_in(peer)?;
-        Ok(context.work.is_some())
+        context.work.peer = key_in(peer)?;
+        Ok(context.work.peer.is_some())
     })
 }
 
@@ -64,11 +160,9 @@ unsafe extern "C" fn derive(
     with(context, c"derive", |context| {
         // SAFETY: OpenSSL's room.
         let room = unsafe { Output::new(room, len, size) };
-        Output::answer(room, agree::SECRET_LEN, || {
-            let peer = context.work.as_ref().ok_or_else(|| Failure::input("no key of the peer: set it first"))?;
-            let (caller, key) = context.caller()?;
-            agree::derive(caller, key, peer)
-        })
+        let Agreement { kdf, derives, .. } = &context.work;
+        let longest = if *derives { kdf.len } else { agree::secret_len(context.key()?) };
+        Output::answer(room, longest, || context.secret())
     })
 }
 

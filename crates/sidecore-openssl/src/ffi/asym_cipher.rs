@@ -1,4 +1,4 @@
-//! RSA decryption: contexts and parameters.
+//! RSA encryption and decryption: contexts and parameters.
 
 use super::abi::{Dispatch, asym_cipher as entry};
 use super::context::{self, Output, Settable, dupctx, newctx, with};
@@ -16,8 +16,10 @@ const IMPLICIT_REJECTION: [&CStr; 2] = [c"implicit-rejection", c"rsa_pkcs1_impli
 
 type Context = context::Context<Settings>;
 
-pub(super) static FUNCTIONS: [Dispatch; 10] = [
+pub(super) static FUNCTIONS: [Dispatch; 12] = [
     entry::newctx(newctx::<Settings>),
+    entry::encrypt_init(encrypt_init),
+    entry::encrypt(encrypt),
     entry::decrypt_init(decrypt_init),
     entry::decrypt(decrypt),
     entry::freectx(free::<Context>),
@@ -84,6 +86,7 @@ impl Settable for Settings {
         let settings = &context.work;
         let (number, text) = match settings.padding {
             Padding::Pkcs1 => (1, c"pkcs1"),
+            Padding::None => (3, c"none"),
             Padding::Oaep => (4, c"oaep"),
             Padding::Tls => (7, c"tls"),
         };
@@ -100,13 +103,13 @@ impl Settable for Settings {
 }
 
 fn digest(name: &str) -> Result<Digest, Failure> {
-    Digest::from_name(name)
-        .ok_or_else(|| Failure::unsupported(format!("the digest {name}: use SHA-1, SHA-256, SHA-384 or SHA-512")))
+    Digest::from_name(name).ok_or_else(|| Failure::unsupported(format!("the digest {name}: use SHA-1 or one of SHA-2")))
 }
 
 fn padding(mode: Value<'_>) -> Result<Padding, Failure> {
     match mode {
         Value::Integer(1) | Value::Text("pkcs1") => Ok(Padding::Pkcs1),
+        Value::Integer(3) | Value::Text("none") => Ok(Padding::None),
         Value::Integer(4) | Value::Text("oaep" | "oeap") => Ok(Padding::Oaep),
         Value::Integer(7) => Ok(Padding::Tls),
         _ => Err(Failure::unsupported("this padding of RSA ciphertexts: use pkcs1 or oaep")),
@@ -117,6 +120,34 @@ extern "C" fn decrypt_init(context: Option<&mut Context>, key: Option<&KeyObject
     with(context, c"decrypt", |context| {
         context.begin(key_in(key)?)?;
         context.set(params)
+    })
+}
+
+extern "C" fn encrypt_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
+    with(context, c"encrypt", |context| {
+        context.begin(key_in(key)?)?;
+        context.set(params)
+    })
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn encrypt(
+    context: Option<&mut Context>,
+    room: *mut u8,
+    len: Option<&mut usize>,
+    size: usize,
+    plaintext: *const u8,
+    plaintext_len: usize,
+) -> c_int {
+    with(context, c"encrypt", |context| {
+        let longest = context.key()?.public.max_len();
+        // SAFETY: OpenSSL's buffers.
+        let (room, plaintext) = unsafe { (Output::new(room, len, size), bytes(plaintext, plaintext_len)) };
+        Output::answer(room, longest, || {
+            let (caller, key) = context.caller()?;
+            context.work.encrypt(caller, key, plaintext)
+        })
     })
 }
 

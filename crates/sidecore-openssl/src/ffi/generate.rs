@@ -28,8 +28,9 @@ impl Generation {
         }
         let own = |name: &&str| name.eq_ignore_ascii_case(&self.wish.family.name().to_string_lossy());
         if let Some(group) = params.text(c"group").filter(|name| !own(name)) {
-            let curve = Curve::from_name(group)
-                .ok_or_else(|| Failure::unsupported(format!("the curve {group}: use prime256v1 or secp384r1")))?;
+            let curve = Curve::from_name(group).ok_or_else(|| {
+                Failure::unsupported(format!("the curve {group}: use prime256v1, secp384r1 or secp521r1"))
+            })?;
             self.wish.curve = Some(curve);
         }
         Ok(())

@@ -53,9 +53,9 @@ fn rsa(private: bool, params: Params<'_>) -> Result<Key, Failure> {
         return Err(Failure::new(Reason::Key, "the public exponent is 1 or even: the key is damaged or forged"));
     }
     let public = Public::Rsa { n: modulus.clone(), e: exponent.clone() };
-    if ![1024, 2048, 3072, 4096].contains(&public.bits()) {
+    if ![1024, 2048, 3072, 4096, 6144, 8192].contains(&public.bits()) {
         let bits = public.bits();
-        return Err(Failure::unsupported(format!("RSA with {bits} bits: use 2048, 3072 or 4096")));
+        return Err(Failure::unsupported(format!("RSA with {bits} bits: use 2048, 3072, 4096, 6144 or 8192")));
     }
     let numbers = RSA.map(|name| secret(params, name));
     if !private || numbers[0].is_none() {
@@ -69,19 +69,20 @@ fn rsa(private: bool, params: Params<'_>) -> Result<Key, Failure> {
 fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     let group = params.text(c"group").ok_or_else(missing)?;
     let curve = Curve::from_name(group)
-        .ok_or_else(|| Failure::unsupported(format!("the curve {group}: use prime256v1 or secp384r1")))?;
-    let point = params.bytes(c"pub").filter(|point| point.len() == 2 * curve.size() + 1 && point[0] == 4);
-    let point =
-        point.ok_or_else(|| Failure::unsupported("the point is missing or compressed: give it uncompressed"))?;
-    if !curve.has(point) {
-        return Err(Failure::new(Reason::Key, "the point is not on the curve: the key is damaged or forged"));
-    }
-    let public = Public::Ec { curve, point: point.to_vec() };
+        .ok_or_else(|| Failure::unsupported(format!("the curve {group}: use prime256v1, secp384r1 or secp521r1")))?;
+    let point = point(curve, params.bytes(c"pub").ok_or_else(missing)?)?;
+    let public = Public::Ec { curve, point: point.clone() };
     let Some(scalar) = secret(params, c"priv").filter(|_| private) else { return Ok(Key::new(public, Private::None)) };
     let mut full = Zeroizing::new(vec![0; curve.size()]);
     let start = curve.size().checked_sub(scalar.len()).ok_or_else(missing)?;
     full[start..].copy_from_slice(&scalar);
-    Ok(Key::new(public, Private::Imported(ec_private(curve, &full, point)?)))
+    Ok(Key::new(public, Private::Imported(ec_private(curve, &full, &point)?)))
+}
+
+/// The point that these bytes are, uncompressed.
+pub(super) fn point(curve: Curve, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let beside = || Failure::new(Reason::Key, "the point is not on the curve: the key is damaged or forged");
+    curve.point(bytes).ok_or_else(beside)
 }
 
 /// A key of which the public part may be missing: then the service computes it, or it is found inside the private part.

@@ -1,8 +1,11 @@
-//! What programs set on a key itself. A key is not changed: what it is already is taken, all else is refused.
+//! What programs set on a key itself. A key is not changed, but for the point of a public one: what it is already is taken, all
+//! else is refused.
 
 use super::object::{KeyObject, with_object};
 use super::params::{BYTES, INTEGER, Param, Params, TEXT, params};
+use super::{guard, import};
 use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::{Key, Private, Public};
 use std::ffi::{c_int, c_void};
 
 static SETTABLE: &[Param] = params! {
@@ -15,11 +18,26 @@ pub(super) extern "C" fn settable_params(_provider: *mut c_void) -> *const Param
     SETTABLE.as_ptr()
 }
 
-pub(super) extern "C" fn set_params(object: Option<&KeyObject>, params: Params<'_>) -> c_int {
-    with_object(object, c"set parameters of a key", 0, |_| {
+pub(super) extern "C" fn set_params(object: &mut KeyObject, params: Params<'_>) -> c_int {
+    if let (Some(provider), Some(bytes)) = (object.provider(), params.bytes(c"encoded-pub-key")) {
+        let mut set = || point(object, bytes);
+        return guard(0, || provider.tell(c"set the point of a key", set()).map_or(0, |()| 1));
+    }
+    with_object(Some(object), c"set parameters of a key", 0, |_| {
         params.all_in(SETTABLE)?;
         check(params).map(|()| 1)
     })
+}
+
+/// Gives parameters, or a public key, this point: so OpenSSL makes the key of a peer of what came in a message.
+fn point(object: &mut KeyObject, bytes: &[u8]) -> Result<(), Failure> {
+    match object.curve()? {
+        Some(curve) if object.has_key()? != Some(true) => {
+            let public = Public::Ec { curve, point: import::point(curve, bytes)? };
+            object.set(Key::new(public, Private::None))
+        }
+        _ => Err(Failure::unsupported("another point for this key: load the other key")),
+    }
 }
 
 fn check(params: Params<'_>) -> Result<(), Failure> {
@@ -29,7 +47,6 @@ fn check(params: Params<'_>) -> Result<(), Failure> {
         params.text(c"group-check").is_none_or(|check| check == "default"),
         params.integer(c"use-cofactor-flag").is_none_or(|flag| flag == 0),
         params.integer(c"include-public").is_none_or(|flag| flag == 1),
-        params.bytes(c"encoded-pub-key").is_none(),
     ];
     let wrong =
         "other forms of a key than a curve's name and an uncompressed point: export the public part, and change that";

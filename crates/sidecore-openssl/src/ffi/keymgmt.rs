@@ -6,6 +6,7 @@ use super::object::{KeyObject, Object, Reference, key_in, with_object};
 use super::params::{Answer, BYTES, INTEGER, List, Param, Params, Questions, TEXT, UNSIGNED, params};
 use super::provider::{Provider, tell};
 use super::{OfFamily, free, generate, guard, import, key_settings};
+use sidecore_client::face::ask::check;
 use sidecore_client::face::failure::{Failure, Reason};
 use sidecore_client::face::key::{Curve, Family, Key, Private, Public, Raw};
 use std::ffi::{c_char, c_int, c_void};
@@ -99,9 +100,16 @@ extern "C" fn has(object: Option<&KeyObject>, selection: c_int) -> c_int {
     })
 }
 
+/// Keys were checked by the service that holds them, imported ones when they came; a stored one may be gone since.
 extern "C" fn validate(object: Option<&KeyObject>, selection: c_int, _kind: c_int) -> c_int {
-    // Keys were checked by the service that holds them; imported ones when they came.
-    has(object, selection)
+    let has = has(object, selection);
+    if has == 0 || selection & select::PRIVATE == 0 {
+        return has;
+    }
+    with_object(object, c"check", 0, |object| {
+        let (Some(key), Some(provider)) = (object.key()?, object.provider()) else { return Ok(0) };
+        check(provider.options()?, &key).map(|()| 1)
+    })
 }
 
 extern "C" fn matches(one: Option<&KeyObject>, other: Option<&KeyObject>, selection: c_int) -> c_int {
@@ -119,7 +127,13 @@ extern "C" fn matches(one: Option<&KeyObject>, other: Option<&KeyObject>, select
 }
 
 extern "C" fn dup(from: Option<&KeyObject>, selection: c_int) -> Option<Object> {
-    with_object(from, c"copy a key", None, |from| from.again(selection & select::PRIVATE != 0).map(Some))
+    with_object(from, c"copy a key", None, |from| {
+        match from.provider().filter(|_| selection & select::KEY_PAIR == 0) {
+            Some(provider) => Object::with_parameters(&provider, from.curve()?),
+            None => from.again(selection & select::PRIVATE != 0),
+        }
+        .map(Some)
+    })
 }
 
 extern "C" fn import<F: OfFamily>(object: &mut KeyObject, selection: c_int, params: Params<'_>) -> c_int {

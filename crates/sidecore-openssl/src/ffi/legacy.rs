@@ -168,6 +168,6 @@ mod tests {
         assert_eq!(Given::parse(" public ").unwrap(), Given::Public);
         assert_eq!(Given::parse("placeholder").unwrap(), Given::Placeholder);
         assert!(Given::parse("all").unwrap_err().text.contains("legacy = all: give none, public or placeholder"));
-        assert!(Curve::P256.has(&P256_BASE));
+        assert!(Curve::P256.point(&P256_BASE).is_some());
     }
 }

@@ -108,6 +108,8 @@ impl<V: OfVariant> Signatures<V> {
         entry::sign(sign),
         entry::verify_init(verify_init),
         entry::verify(verify),
+        entry::verify_recover_init(verify_init),
+        entry::verify_recover(verify_recover),
         entry::digest_sign_init(digest_init::<false>),
         entry::digest_sign_update(update),
         entry::digest_sign_final(sign_final),
@@ -325,6 +327,26 @@ unsafe extern "C" fn verify(
 ) -> c_int {
     // SAFETY: OpenSSL's buffers.
     with(context, c"verify", |context| unsafe { context.verify(bytes(signature, len), bytes(tbs, tbs_len)) })
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn verify_recover(
+    context: Option<&mut Context>,
+    room: *mut u8,
+    len: Option<&mut usize>,
+    size: usize,
+    signature: *const u8,
+    signature_len: usize,
+) -> c_int {
+    with(context, c"verify", |context| {
+        // SAFETY: OpenSSL's buffers.
+        let (room, signature) = unsafe { (Output::new(room, len, size), bytes(signature, signature_len)) };
+        Output::answer(room, context.longest()?, || {
+            let (caller, key) = context.caller()?;
+            context.work.settings.recover(caller, key, signature)
+        })
+    })
 }
 
 /// # Safety

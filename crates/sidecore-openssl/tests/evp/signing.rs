@@ -7,11 +7,14 @@ use sidecore_libcrypto::{Action, Half, Key, Operation};
 const OPENSSL: &str = "provider=default";
 /// The first OpenSSL that has ML-KEM and ML-DSA itself. Older ones use the provider's all the same.
 const LATTICES: (u32, u32) = (3, 5);
-const DIGESTS: [&str; 6] = ["SHA1", "SHA224", "SHA256", "SHA384", "SHA512", "SHA3-256"];
+const DIGESTS: [&str; 7] = ["SHA1", "SHA224", "SHA256", "SHA384", "SHA512", "SHA512-256", "SHA3-256"];
 
 fn settings(kind: Kind, digest: Option<&str>) -> Vec<Vec<(&'static str, &'static str)>> {
     match (kind, digest) {
-        (Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096, Some("SHA256" | "SHA384" | "SHA512")) => vec![
+        (
+            Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096,
+            Some("SHA224" | "SHA256" | "SHA384" | "SHA512" | "SHA512-256"),
+        ) => vec![
             vec![],
             vec![("rsa_padding_mode", "pss"), ("rsa_pss_saltlen", "digest")],
             vec![("rsa_padding_mode", "pss"), ("rsa_pss_saltlen", "max")],
@@ -42,7 +45,8 @@ fn pair(site: &Site, kind: Kind) -> (Key, Key) {
 #[test]
 fn openssls_own_code_verifies_what_the_service_signs() {
     let site = Site::start();
-    let mut kinds = vec![Kind::Rsa2048, Kind::Rsa3072, Kind::Rsa4096, Kind::P256, Kind::P384, Kind::Ed25519];
+    let mut kinds =
+        vec![Kind::Rsa2048, Kind::Rsa3072, Kind::Rsa4096, Kind::P256, Kind::P384, Kind::P521, Kind::Ed25519];
     if site.context.release() >= LATTICES {
         kinds.push(Kind::MlDsa65);
     }

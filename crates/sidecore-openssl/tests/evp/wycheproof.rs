@@ -109,7 +109,7 @@ pub(crate) fn pss(site: &Site, tally: &mut Tally) {
     }
 }
 
-/// ECDSA on P-256 and P-384 with every digest.
+/// ECDSA on P-256, P-384 and P-521 with every digest.
 pub(crate) fn ecdsa(site: &Site, tally: &mut Tally) {
     // Signatures of IEEE P1363 are two bare numbers, which OpenSSL does not take.
     for set in ecdsa::TestName::all().into_iter().filter(|set| !format!("{set:?}").contains("P1363")) {
@@ -117,6 +117,7 @@ pub(crate) fn ecdsa(site: &Site, tally: &mut Tally) {
             let curve = match group.key.curve {
                 EllipticCurve::Secp256r1 => "p-256",
                 EllipticCurve::Secp384r1 => "p-384",
+                EllipticCurve::Secp521r1 => "p-521",
                 _ => continue,
             };
             let Some(digest) = name(group.hash) else { continue };

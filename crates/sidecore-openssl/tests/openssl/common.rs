@@ -16,16 +16,20 @@ use tempfile::TempDir;
 const PATIENCE: &str = "120";
 
 /// The keys that each service has: name and kind.
-pub(crate) const KEYS: [(&str, Kind); 8] = [
+pub(crate) const KEYS: [(&str, Kind); 10] = [
     ("rsa2048", Kind::Rsa2048),
     ("rsa3072", Kind::Rsa3072),
     ("rsa4096", Kind::Rsa4096),
     ("p256", Kind::P256),
+    ("rsa8192", Kind::Rsa8192),
     ("p384", Kind::P384),
+    ("p521", Kind::P521),
     ("ed25519", Kind::Ed25519),
     ("x25519", Kind::X25519),
     ("mldsa65", Kind::MlDsa65),
 ];
+
+const RSA_8192: &[u8] = include_bytes!("../../../sidecore/src/engine/crypto/keys/test-rsa-8192.pkcs8.der");
 
 /// A directory with a service and the files of its keys, `NAME.pem` and `NAME.pub`.
 pub(crate) struct Site {
@@ -48,12 +52,18 @@ impl Site {
         let site = Self { service: None, explicit: Vec::new(), directory: tempfile::tempdir().unwrap() }.started();
         let mut admin = site.admin();
         for (name, kind) in KEYS.into_iter().filter(|(name, _)| names.contains(name)) {
-            let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
-            admin.keys(command).unwrap();
-            let uri = Uri::new(name).unwrap();
+            let (name, acl) = (name.to_owned(), Acl::default());
+            admin
+                .keys(match kind {
+                    // Making one takes a minute.
+                    Kind::Rsa8192 => KeyCommand::Import { name: name.clone(), pkcs8: RSA_8192.into(), acl },
+                    _ => KeyCommand::Generate { name: name.clone(), kind, acl },
+                })
+                .unwrap();
+            let uri = Uri::new(&name).unwrap();
             // As `keys pem` wrote them before they had a public part, and as it writes them.
             fs::write(site.path(&format!("{name}.old.pem")), uri.to_pem()).unwrap();
-            let public = admin.key_info(name).unwrap().public;
+            let public = admin.key_info(&name).unwrap().public;
             let pem = encode_string("PUBLIC KEY", LineEnding::LF, &public).unwrap();
             fs::write(site.path(&format!("{name}.pub")), pem).unwrap();
             fs::write(site.path(&format!("{name}.pem")), uri.with_public(public).unwrap().to_pem()).unwrap();
@@ -98,6 +108,11 @@ impl Site {
         assert_ne!(code, Some(124), "openssl {args:?} took more than {PATIENCE} s");
         assert!(matches!(code, Some(0..=123)), "openssl {args:?} died: {status} {err}");
         Said { out: String::from_utf8_lossy(&stdout).into_owned(), err, ok: status.success() }
+    }
+
+    /// Runs `openssl` with the provider; what it said.
+    pub(crate) fn any(&self, args: &[&str]) -> Said {
+        self.run("openssl.cnf", args)
     }
 
     /// Runs `openssl` with the provider; it must succeed.

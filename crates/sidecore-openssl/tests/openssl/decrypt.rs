@@ -1,4 +1,4 @@
-//! Decryption by the service of what OpenSSL's own code encrypted.
+//! Decryption by the service of what OpenSSL's own code encrypted, and the other way round.
 
 use crate::common::Site;
 use std::fs;
@@ -8,11 +8,16 @@ fn rsa_ciphertexts_are_decrypted() {
     let site = Site::with(&["rsa2048"]);
     let oaep = ["rsa_padding_mode:oaep", "rsa_oaep_md:sha256"];
     let mixed = ["rsa_padding_mode:oaep", "rsa_oaep_md:sha384", "rsa_mgf1_md:sha256", "rsa_oaep_label:6c6162656c"];
-    for options in [&["rsa_padding_mode:pkcs1"][..], &["rsa_padding_mode:oaep"], &oaep, &mixed] {
+    let short = ["rsa_padding_mode:oaep", "rsa_oaep_md:sha512-256", "rsa_mgf1_md:sha224"];
+    for options in [&["rsa_padding_mode:pkcs1"][..], &["rsa_padding_mode:oaep"], &oaep, &mixed, &short] {
         let options: Vec<&str> = options.iter().flat_map(|option| ["-pkeyopt", option]).collect();
         let encrypt = ["pkeyutl", "-encrypt", "-pubin", "-inkey", "rsa2048.pub", "-in", "message", "-out", "cipher"];
         site.plain(&[&encrypt[..], &options].concat());
         let decrypt = ["pkeyutl", "-decrypt", "-inkey", "rsa2048.pem", "-in", "cipher", "-out", "plain"];
+        site.ok(&[&decrypt[..], &options].concat());
+        assert_eq!(fs::read(site.path("plain")).unwrap(), fs::read(site.path("message")).unwrap());
+        let encrypt = ["pkeyutl", "-encrypt", "-inkey", "rsa2048.pem", "-in", "message", "-out", "cipher"];
+        site.ok(&[&encrypt[..], &options].concat());
         site.ok(&[&decrypt[..], &options].concat());
         assert_eq!(fs::read(site.path("plain")).unwrap(), fs::read(site.path("message")).unwrap());
     }
@@ -25,6 +30,51 @@ fn rsa_ciphertexts_are_decrypted() {
     cipher.push(0);
     fs::write(site.path("cipher"), &cipher).unwrap();
     assert!(site.fails(&decrypt).contains("257 bytes"));
+}
+
+#[test]
+fn what_cannot_be_encrypted_is_told() {
+    let site = Site::with(&["rsa2048", "p256"]);
+    fs::write(site.path("large"), [7; 246]).unwrap();
+    let encrypt = ["pkeyutl", "-encrypt", "-inkey", "rsa2048.pem", "-in", "large"];
+    let told = site.fails(&encrypt);
+    assert!(told.contains("246 bytes to encrypt") && told.contains("at most 245"), "{told}");
+    let told = site.fails(&[&encrypt[..], &["-pkeyopt", "rsa_padding_mode:none"]].concat());
+    assert!(told.contains("take 256"), "{told}");
+    let bare = ["-pkeyopt", "rsa_padding_mode:none"];
+    fs::write(site.path("large"), [0xff; 256]).unwrap();
+    let told = site.fails(&[&encrypt[..], &bare].concat());
+    assert!(told.contains("no number below"), "{told}");
+    fs::write(site.path("large"), [7; 256]).unwrap();
+    site.ok(&[&encrypt[..], &bare, &["-out", "ours"]].concat());
+    let public = ["pkeyutl", "-encrypt", "-pubin", "-inkey", "rsa2048.pub", "-in", "large", "-out", "theirs"];
+    site.plain(&[&public[..], &bare].concat());
+    assert_eq!(fs::read(site.path("ours")).unwrap(), fs::read(site.path("theirs")).unwrap());
+    // The other way round it would show all that the key can.
+    let told = site.fails(&[&["pkeyutl", "-decrypt", "-inkey", "rsa2048.pem", "-in", "ours"], &bare[..]].concat());
+    assert!(told.contains("decryption without padding"), "{told}");
+}
+
+#[test]
+fn what_was_signed_is_shown() {
+    let site = Site::with(&["rsa2048"]);
+    site.plain(&["dgst", "-sha512-256", "-binary", "-out", "digest", "message"]);
+    for options in [&["-pkeyopt", "digest:sha512-256"][..], &[]] {
+        let sign = ["pkeyutl", "-sign", "-inkey", "rsa2048.pem", "-in", "digest", "-out", "signature"];
+        site.ok(&[&sign[..], options].concat());
+        let recover = ["pkeyutl", "-verifyrecover", "-in", "signature", "-inkey"];
+        site.plain(&[&recover[..], &["rsa2048.pub", "-pubin", "-out", "theirs"], options].concat());
+        site.ok(&[&recover[..], &["rsa2048.pem", "-out", "ours"], options].concat());
+        assert_eq!(fs::read(site.path("ours")).unwrap(), fs::read(site.path("theirs")).unwrap());
+        assert_eq!(fs::read(site.path("ours")).unwrap(), fs::read(site.path("digest")).unwrap());
+    }
+    let recover = ["pkeyutl", "-verifyrecover", "-inkey", "rsa2048.pem", "-in"];
+    let told = site.fails(&[&recover[..], &["signature", "-pkeyopt", "digest:sha256"]].concat());
+    assert!(told.contains("no signature by this key"), "{told}");
+    let told = site.fails(&[&recover[..], &["message"]].concat());
+    assert!(told.contains("no signature by this key"), "{told}");
+    let told = site.fails(&[&recover[..], &["signature", "-pkeyopt", "rsa_padding_mode:pss"]].concat());
+    assert!(told.contains("by PKCS#1 v1.5 show"), "{told}");
 }
 
 #[test]

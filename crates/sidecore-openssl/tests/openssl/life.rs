@@ -22,6 +22,43 @@ fn a_key_that_was_deleted_signs_nothing_any_more() {
 }
 
 #[test]
+fn a_check_says_whether_the_service_has_the_key() {
+    let mut site = Site::with(&["rsa2048", "p256"]);
+    for key in ["rsa2048", "p256"] {
+        let file = format!("{key}.pem");
+        let mut checks = vec![vec!["pkey", "-in", &file, "-check", "-noout"]];
+        checks.push(vec!["pkey", "-in", &file, "-pubcheck", "-noout"]);
+        if key == "rsa2048" {
+            checks.push(vec!["rsa", "-in", &file, "-check", "-noout"]);
+        }
+        for check in &checks {
+            site.ok(check);
+        }
+        let said = |site: &Site, check: &[&str]| {
+            let said = site.any(check);
+            said.out + &said.err
+        };
+        site.admin().keys(KeyCommand::Delete { name: key.to_owned() }).unwrap();
+        for check in checks.iter().filter(|check| check.contains(&"-check")) {
+            let said = said(&site, check);
+            assert!(
+                said.contains("there is no key") && !said.contains("is valid") && !said.contains("key ok"),
+                "{said}"
+            );
+        }
+        let kind = if key == "p256" { Kind::P256 } else { Kind::Rsa2048 };
+        site.admin().keys(KeyCommand::Generate { name: key.to_owned(), kind, acl: Acl::default() }).unwrap();
+        for check in checks.iter().filter(|check| check.contains(&"-check")) {
+            let said = said(&site, check);
+            assert!(said.contains("was replaced") && !said.contains("is valid") && !said.contains("key ok"), "{said}");
+        }
+    }
+    site.service = None;
+    let said = site.any(&["pkey", "-in", "p256.pem", "-check", "-noout"]);
+    assert!(said.err.contains("no service at"), "{}", said.err);
+}
+
+#[test]
 fn the_keys_are_there_when_the_service_starts_again() {
     let mut site = Site::with(&["rsa2048"]);
     site.plain(&["dgst", "-sha256", "-binary", "-out", "digest", "message"]);

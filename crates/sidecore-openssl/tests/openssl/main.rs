@@ -1,5 +1,6 @@
 //! The provider in the system's `openssl` command, against a service in this process.
 
+mod agree;
 mod cases;
 mod common;
 mod decrypt;

@@ -19,9 +19,9 @@ fn digest(site: &Site, key: &str, hash: &str, options: &[&str]) {
 
 #[test]
 fn digests_are_signed_from_the_key_file() {
-    let site = Site::with(&["rsa2048", "p256", "p384"]);
-    for key in ["rsa2048.pem", "p256.pem", "p384.pem"] {
-        for hash in ["sha1", "sha224", "sha256", "sha384", "sha512", "sha3-256"] {
+    let site = Site::with(&["rsa2048", "rsa8192", "p256", "p384", "p521"]);
+    for key in ["rsa2048.pem", "rsa8192.pem", "p256.pem", "p384.pem", "p521.pem"] {
+        for hash in ["sha1", "sha224", "sha256", "sha384", "sha512", "sha512-224", "sha512-256", "sha3-256"] {
             digest(&site, key, &format!("-{hash}"), &[&format!("digest:{hash}")]);
         }
     }
@@ -32,7 +32,7 @@ fn pss_has_every_salt_that_openssl_knows() {
     let site = Site::with(&["rsa2048"]);
     let pss = "rsa_padding_mode:pss";
     for salt in ["digest", "max", "auto", "0", "20", "190"] {
-        for hash in ["sha256", "sha384", "sha512"] {
+        for hash in ["sha224", "sha256", "sha384", "sha512", "sha512-224", "sha512-256"] {
             let (digest_option, salt_option) = (format!("digest:{hash}"), format!("rsa_pss_saltlen:{salt}"));
             digest(&site, "rsa2048.pem", &format!("-{hash}"), &[&digest_option, pss, &salt_option]);
         }
@@ -50,6 +50,21 @@ fn what_is_no_digest_is_signed_as_it_is() {
     let sign = ["pkeyutl", "-sign", "-inkey", "rsa2048.pem", "-in", "message", "-out", "signature"];
     site.ok(&sign);
     site.plain(&["pkeyutl", "-verify", "-pubin", "-inkey", "rsa2048.pub", "-in", "message", "-sigfile", "signature"]);
+}
+
+#[test]
+fn ecdsa_takes_digests_of_any_length() {
+    let site = Site::with(&["p256", "p521"]);
+    for key in ["p256", "p521"] {
+        for len in [0, 1, 19, 20, 33, 63, 64] {
+            std::fs::write(site.path("digest"), vec![0xa5; len]).unwrap();
+            let (private, public) = (format!("{key}.pem"), format!("{key}.pub"));
+            site.ok(&["pkeyutl", "-sign", "-inkey", &private, "-in", "digest", "-out", "signature"]);
+            let check = ["pkeyutl", "-verify", "-in", "digest", "-sigfile", "signature", "-inkey"];
+            site.plain(&[&check[..], &[&public, "-pubin"]].concat());
+            site.ok(&[&check[..], &[&private]].concat());
+        }
+    }
 }
 
 #[test]
@@ -77,8 +92,9 @@ fn messages_are_signed_in_pieces_and_at_once() {
 
 #[test]
 fn certificates_and_requests_are_signed() {
-    let site = Site::with(&["rsa2048", "p256", "p384", "ed25519"]);
-    for key in ["rsa2048", "p256", "p384", "ed25519"] {
+    let keys = ["rsa2048", "rsa8192", "p256", "p384", "p521", "ed25519"];
+    let site = Site::with(&keys);
+    for key in keys {
         let uri = format!("sidecore:{key}");
         site.ok(&["req", "-new", "-key", &uri, "-subj", "/CN=request", "-out", "request"]);
         site.plain(&["req", "-verify", "-noout", "-in", "request"]);

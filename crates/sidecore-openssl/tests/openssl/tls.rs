@@ -23,10 +23,15 @@ impl Server {
 
     /// With the certificate that is there already.
     pub(crate) fn with_certificate(site: &Site, key: &str, options: &[&str]) -> Self {
+        Self::configured(site, key, options, "openssl.cnf")
+    }
+
+    /// The same, with that configuration of OpenSSL.
+    pub(crate) fn configured(site: &Site, key: &str, options: &[&str], cnf: &str) -> Self {
         let file = format!("{key}.pem");
         let mut command = Command::new("openssl");
         command.args(["s_server", "-accept", "127.0.0.1:0", "-cert", "certificate", "-key", &file, "-www"]);
-        command.args(options).current_dir(site.path("")).env("OPENSSL_CONF", "openssl.cnf");
+        command.args(options).current_dir(site.path("")).env("OPENSSL_CONF", cnf);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let accepts = lines.map(Result::unwrap).find(|line| line.starts_with("ACCEPT")).expect("the server accepts");

@@ -192,7 +192,7 @@ fn operations_are_named_one_by_one_or_by_family() {
     let refused = |op: &str| error(&format!("[[device]]\nname='x'\nkind='inline'\nops=['{op}']"));
     assert!(refused("sing").contains("\"sign\"") && refused("rsa-248").contains("\"rsa-2048\""));
     assert_eq!(config("[]").unserved(), []);
-    assert_eq!(config("['rsa']").unserved().len(), Class::COUNT - 16);
+    assert_eq!(config("['rsa']").unserved().len(), Class::COUNT - 30);
     let two = "sidecores.cpus=[0,1]\n[[device]]\nname='a'\nkind='inline'\n";
     let second = |ops| format!("{two}sidecore=0\n[[device]]\nname='b'\nkind='inline'\nops={ops}");
     assert_eq!(Config::parse(&second("[]")).unwrap().unserved(), []);

@@ -36,9 +36,10 @@ use crate::shm::span::Span;
 use batch::BatchKey;
 use elsewhere::Elsewhere;
 pub(crate) use mechanism::LIBRARY;
-use mechanism::{Mechanism, Opened, Written, check_hash, check_len, keyless, symmetric};
+use mechanism::{Mechanism, Opened, Written, check_len, keyless, symmetric};
 pub use sidecore_client::spec::{
-    Cipher, DecryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding,
+    Cipher, DecryptionPadding, EncryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec,
+    SignaturePadding,
 };
 
 /// Ciphers as classes count them.
@@ -246,6 +247,8 @@ fn open(scheme: &Scheme, key: &KeyMaterial) -> Result<Opened, String> {
         Scheme::Ed25519 => return signature::whole(&key::ED25519, key),
         Scheme::X25519 => return exchange::x25519(key),
         Scheme::MlKem768 => return exchange::ml_kem(key),
+        Scheme::Ecdh => return exchange::ecdh(key),
+        Scheme::RsaEncryption { padding } => return decryption::encryption(padding, key),
         Scheme::MlDsa65 => return signature::whole(&key::ML_DSA, key),
     };
     Ok(Opened { algorithm, ops, mechanism })
@@ -253,9 +256,9 @@ fn open(scheme: &Scheme, key: &KeyMaterial) -> Result<Opened, String> {
 
 /// The algorithms of a hash and of its HMAC.
 fn of_hash(hash: Hash) -> Result<(Algorithm, Algorithm), String> {
-    check_hash(hash)?;
     let found = HASHES.into_iter().find(|(each, ..)| *each == hash);
-    Ok(found.map(|(_, digest, hmac)| (digest, hmac)).ok_or(LIBRARY)?)
+    let unsupported = || format!("{hash:?} is not supported here: use Sha256, Sha384 or Sha512");
+    found.map(|(_, digest, hmac)| (digest, hmac)).ok_or_else(unsupported)
 }
 
 /// What a session takes of the heap, bytes: an estimate from above, measured with glibc's allocator after the session was
@@ -270,14 +273,23 @@ fn heap_bytes(algorithm: Algorithm, scheme: &Scheme) -> u64 {
         Algorithm::Rsa2048 => 12 << 10,
         Algorithm::Rsa3072 => 16 << 10,
         Algorithm::Rsa4096 => 20 << 10,
+        Algorithm::Rsa6144 => 28 << 10,
+        Algorithm::Rsa8192 => 36 << 10,
         Algorithm::MlDsa65 => 14 << 10,
         _ => 2 << 10,
     };
-    let label = match scheme {
-        Scheme::RsaDecryption { padding: DecryptionPadding::Oaep { label, .. } } => label.len() as u64,
+    SESSION + key + label_len(scheme) as u64
+}
+
+/// Length of the label of OAEP that a session keeps, in bytes.
+pub(crate) fn label_len(scheme: &Scheme) -> usize {
+    match scheme {
+        Scheme::RsaDecryption { padding: DecryptionPadding::Oaep { label, .. } }
+        | Scheme::RsaEncryption { padding: EncryptionPadding::Padded(DecryptionPadding::Oaep { label, .. }) } => {
+            label.len()
+        }
         _ => 0,
-    };
-    SESSION + key + label
+    }
 }
 
 /// Ignores its input and writes nothing.

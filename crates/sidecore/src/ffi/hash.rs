@@ -20,6 +20,9 @@ pub(crate) fn digest(hash: Hash, data: Source<'_>, output: &mut [u8]) {
         Hash::Sha256 => sys::SHA256,
         Hash::Sha384 => sys::SHA384,
         Hash::Sha512 => sys::SHA512,
+        Hash::Sha224 => sys::SHA224,
+        Hash::Sha512_224 => sys::SHA512_224,
+        Hash::Sha512_256 => sys::SHA512_256,
     };
     // SAFETY: data.len bytes are readable and, as just checked, the digest's length is writable.
     unsafe { one_shot(data.ptr, data.len, output.as_mut_ptr()) };
@@ -34,6 +37,9 @@ pub(super) fn table(hash: Hash) -> *const sys::EVP_MD {
             Hash::Sha256 => sys::EVP_sha256(),
             Hash::Sha384 => sys::EVP_sha384(),
             Hash::Sha512 => sys::EVP_sha512(),
+            Hash::Sha224 => sys::EVP_sha224(),
+            Hash::Sha512_224 => sys::EVP_sha512_224(),
+            Hash::Sha512_256 => sys::EVP_sha512_256(),
         }
     }
 }

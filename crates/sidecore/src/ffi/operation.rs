@@ -6,8 +6,8 @@ use std::ptr::{null, null_mut};
 
 use aws_lc_sys as sys;
 
-use super::{context::Context, hash::table, pkey::PKey, rsa::salt_len, succeeded};
-use crate::spec::{DecryptionPadding, Hash, SignaturePadding};
+use super::{context::Context, hash::table, owned, pkey::PKey, rsa::salt_len, succeeded};
+use crate::spec::{DecryptionPadding, EncryptionPadding, Hash, SignaturePadding};
 
 /// What an operation is told beside its key.
 pub(crate) enum Padding {
@@ -17,6 +17,8 @@ pub(crate) enum Padding {
     Signature(SignaturePadding, Hash),
     /// Of RSA ciphertexts. That of PKCS#1 v1.5 stays: to look at it is the engine's `ImplicitRejection`'s.
     Decryption(DecryptionPadding),
+    /// Of RSA plaintexts.
+    Encryption(EncryptionPadding),
 }
 
 impl PKey {
@@ -72,6 +74,25 @@ impl PKey {
                 && sys::EVP_PKEY_derive(context, secret.as_mut_ptr(), &raw mut written) == 1
         };
         succeeded(done.into()).then_some(written)
+    }
+
+    /// The secret shared with the holder of that point, by ECDH; the number of bytes written, those of a coordinate. `None`
+    /// for bytes that are no point of the key's curve.
+    pub(crate) fn derive_from_point(&self, point: &[u8], secret: &mut [u8]) -> Option<usize> {
+        // SAFETY: the key is live and owns its curve and number; the point is made on that curve, checked, and freed once;
+        // bytes and secret are valid for their lengths.
+        let written = unsafe {
+            let key = sys::EVP_PKEY_get0_EC_KEY(self.as_ptr()).as_ref()?;
+            let group = sys::EC_KEY_get0_group(key);
+            let peer = owned(sys::EC_POINT_new(group))?.as_ptr();
+            let on_curve = sys::EC_POINT_oct2point(group, peer, point.as_ptr(), point.len(), null_mut()) == 1;
+            let (target, len) = (secret.as_mut_ptr().cast(), secret.len());
+            let written = if on_curve { sys::ECDH_compute_key(target, len, peer, key, None) } else { -1 };
+            sys::EC_POINT_free(peer);
+            written
+        };
+        let written = usize::try_from(written).ok().filter(|written| *written > 0);
+        succeeded(written.is_some().into()).then_some(written)?
     }
 
     /// A fresh secret by ML-KEM, and the ciphertext that carries it; `None` where the library fails.
@@ -178,10 +199,14 @@ impl Padding {
                         && sys::EVP_PKEY_CTX_set_rsa_mgf1_md(context, table(*mgf1)) == 1
                         && sys::EVP_PKEY_CTX_set_rsa_pss_saltlen(context, salt_len(*salt)) == 1
                 }
-                Self::Decryption(DecryptionPadding::Pkcs1) => {
+                Self::Decryption(DecryptionPadding::Pkcs1) | Self::Encryption(EncryptionPadding::None) => {
                     sys::EVP_PKEY_CTX_set_rsa_padding(context, sys::RSA_NO_PADDING) == 1
                 }
-                Self::Decryption(DecryptionPadding::Oaep { hash, mgf1, label }) => {
+                Self::Encryption(EncryptionPadding::Padded(DecryptionPadding::Pkcs1)) => {
+                    sys::EVP_PKEY_CTX_set_rsa_padding(context, sys::RSA_PKCS1_PADDING) == 1
+                }
+                Self::Decryption(DecryptionPadding::Oaep { hash, mgf1, label })
+                | Self::Encryption(EncryptionPadding::Padded(DecryptionPadding::Oaep { hash, mgf1, label })) => {
                     sys::EVP_PKEY_CTX_set_rsa_padding(context, sys::RSA_PKCS1_OAEP_PADDING) == 1
                         && sys::EVP_PKEY_CTX_set_rsa_oaep_md(context, table(*hash)) == 1
                         && sys::EVP_PKEY_CTX_set_rsa_mgf1_md(context, table(*mgf1)) == 1

@@ -16,7 +16,7 @@ use crate::spec::Secret;
 /// The library's numbers of algorithms.
 pub(crate) use sys::{
     EVP_PKEY_EC as EC, EVP_PKEY_ED25519 as ED25519, EVP_PKEY_KEM as KEM, EVP_PKEY_PQDSA as PQDSA, EVP_PKEY_RSA as RSA,
-    EVP_PKEY_X25519 as X25519,
+    EVP_PKEY_RSA_PSS as RSA_PSS, EVP_PKEY_X25519 as X25519,
 };
 
 /// Length of a decapsulation key of ML-KEM-768, in bytes.
@@ -31,13 +31,16 @@ pub(crate) const SEED_LEN: usize = 64;
 type Parameters = (c_int, c_int);
 
 /// The keys that the project supports. RSA-1024 is none that is stored.
-const KEYS: [(Algorithm, Option<Kind>, Parameters); 10] = [
+const KEYS: [(Algorithm, Option<Kind>, Parameters); 13] = [
     (Algorithm::Rsa1024, None, (RSA, 1024)),
     (Algorithm::Rsa2048, Some(Kind::Rsa2048), (RSA, 2048)),
     (Algorithm::Rsa3072, Some(Kind::Rsa3072), (RSA, 3072)),
     (Algorithm::Rsa4096, Some(Kind::Rsa4096), (RSA, 4096)),
+    (Algorithm::Rsa6144, Some(Kind::Rsa6144), (RSA, 6144)),
+    (Algorithm::Rsa8192, Some(Kind::Rsa8192), (RSA, 8192)),
     (Algorithm::P256, Some(Kind::P256), (EC, sys::NID_X9_62_prime256v1)),
     (Algorithm::P384, Some(Kind::P384), (EC, sys::NID_secp384r1)),
+    (Algorithm::P521, Some(Kind::P521), (EC, sys::NID_secp521r1)),
     (Algorithm::Ed25519, Some(Kind::Ed25519), (ED25519, 0)),
     (Algorithm::X25519, Some(Kind::X25519), (X25519, 0)),
     (Algorithm::MlKem768, Some(Kind::MlKem768), (KEM, sys::NID_MLKEM768)),
@@ -135,10 +138,15 @@ impl PKey {
         unsafe { sys::EVP_PKEY_id(self.as_ptr()) }
     }
 
-    /// Length of an RSA key's modulus, in bits.
+    /// Length of an RSA key's modulus, or of the order of an elliptic curve, in bits.
     pub(crate) fn bits(&self) -> c_int {
         // SAFETY: the key is live.
         unsafe { sys::EVP_PKEY_bits(self.as_ptr()) }
+    }
+
+    /// Length of a coordinate on the key's curve, in bytes: for elliptic curves.
+    pub(crate) fn coordinate_len(&self) -> usize {
+        (self.bits() as usize).div_ceil(8)
     }
 
     /// Length of the longest signature, in bytes; for RSA of the modulus.

@@ -19,13 +19,16 @@ const NEEDS_PASSPHRASE: &str = "it is encrypted: name the file with its passphra
 const WRONG_PASSPHRASE: &str = "this passphrase does not open it, or it is damaged, or encrypted in a way that is not read \
                                 here: then decrypt it first, with `openssl pkey -in FILE -out OTHER`";
 /// There is no private key of a known form in it.
-const NO_KEY: &str = "there is no private key in it that can be read: give an RSA, P-256, P-384, Ed25519, X25519, ML-KEM-768 or \
-                      ML-DSA-65 key in PEM, PKCS#8 in DER (encrypted or not), an older RSA or EC key, or PKCS#12";
+const NO_KEY: &str = "there is no private key in it that can be read: give an RSA, P-256, P-384, P-521, Ed25519, X25519, \
+                      ML-KEM-768 or ML-DSA-65 key in PEM, PKCS#8 in DER (encrypted or not), an older RSA or EC key, or PKCS#12";
 /// It is another part of a pair of keys.
 const NOT_PRIVATE: &str =
     "there is a certificate or a public key in it, and no private key: name the file with the private key";
 /// The key is only there in a form that cannot be stored.
 const NO_SEED: &str = "its key has no seed: export it with the seed";
+/// Its algorithm is id-RSASSA-PSS.
+const ONLY_PSS: &str = "its key is restricted to PSS (id-RSASSA-PSS), which keys here cannot be: use an RSA key, which signs \
+                        with PSS as well";
 
 /// The first private key of a file, as PKCS#8 in DER.
 ///
@@ -34,7 +37,8 @@ const NO_SEED: &str = "its key has no seed: export it with the seed";
 pub fn read_private_key(file: &[u8], passphrase: Option<&Secret>) -> Result<Secret, &'static str> {
     let passphrase = passphrase.map(Secret::expose);
     let key = if is_pem(file) { from_pem(file, passphrase) } else { from_der(file, passphrase) };
-    key?.to_pkcs8().ok_or(NO_SEED)
+    let key = key?;
+    key.to_pkcs8().ok_or(if key.id() == pkey::RSA_PSS { ONLY_PSS } else { NO_SEED })
 }
 
 fn is_pem(file: &[u8]) -> bool {
@@ -145,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_other_programs_write_is_read() {
-        let cases: [(&[u8], &[u8]); 12] = [
+        let cases: [(&[u8], &[u8]); 13] = [
             (include_bytes!("../engine/crypto/keys/test-p-256.pkcs8.der"), P256),
             (file!("p-256.pkcs8.pem"), P256),
             (file!("p-256.bundle.pem"), P256),
@@ -158,6 +162,7 @@ mod tests {
             (file!("x25519.pem"), file!("x25519.spki.der")),
             (file!("ml-dsa-65.pem"), file!("ml-dsa-65.spki.der")),
             (file!("ml-kem-768.pem"), file!("ml-kem-768.spki.der")),
+            (file!("p-256.compressed.pem"), P256),
         ];
         for (number, (file, expected)) in cases.into_iter().enumerate() {
             assert_eq!(public(file, None).as_deref(), Ok(expected), "case {number}");
@@ -183,6 +188,11 @@ mod tests {
     fn what_is_encrypted_in_another_way_is_told_with_a_remedy() {
         let said = public(file!("p-256.encrypted-scrypt.der"), Some(b"sesame")).unwrap_err();
         assert!(said.to_string().contains("decrypt it first"), "{said}");
+    }
+
+    #[test]
+    fn a_key_that_is_restricted_to_pss_is_told_by_what_it_is() {
+        assert_eq!(public(file!("rsa-pss-2048.pem"), None), Err(ONLY_PSS));
     }
 
     #[test]

@@ -42,7 +42,9 @@ impl Material {
     pub(crate) fn elsewhere(spki: &[u8]) -> Result<Self, String> {
         let key = PKey::public(spki).ok_or("the key cannot be read: give a SubjectPublicKeyInfo in DER")?;
         let kind = key.kind().ok_or_else(unsupported)?;
-        let material = Self { kind, site: Site::Elsewhere, pkcs8: Secret::from(&[][..]), public: spki.to_vec() };
+        // As the service writes it, however it came: a point may be compressed.
+        let public = key.to_spki().ok_or(LIBRARY)?;
+        let material = Self { kind, site: Site::Elsewhere, pkcs8: Secret::from(&[][..]), public };
         // It is looked at once as sessions look at it.
         material.open(&first_scheme(kind), "")?;
         Ok(material)
@@ -147,10 +149,10 @@ pub(super) fn public(kind: Kind, key: &PKey) -> Option<Vec<u8>> {
 /// A scheme that each key of this kind can do.
 fn first_scheme(kind: Kind) -> Scheme {
     match kind {
-        Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 => {
+        Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 | Kind::Rsa6144 | Kind::Rsa8192 => {
             Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 }
         }
-        Kind::P256 | Kind::P384 => Scheme::Ecdsa { hash: Hash::Sha256 },
+        Kind::P256 | Kind::P384 | Kind::P521 => Scheme::Ecdsa { hash: Hash::Sha256 },
         Kind::Ed25519 => Scheme::Ed25519,
         Kind::X25519 => Scheme::X25519,
         Kind::MlKem768 => Scheme::MlKem768,

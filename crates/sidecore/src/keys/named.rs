@@ -9,7 +9,7 @@ use der::{Decode, SliceReader, Tag, Tagged};
 use zeroize::Zeroizing;
 
 /// Algorithms and curves that other programs make keys for.
-const NAMES: [(&str, &str); 17] = [
+const NAMES: [(&str, &str); 16] = [
     ("1.2.840.113549.1.1.1", "an RSA key"),
     ("1.2.840.113549.1.1.10", "an RSA key restricted to PSS"),
     ("1.2.840.113549.1.3.1", "a Diffie-Hellman key"),
@@ -21,7 +21,6 @@ const NAMES: [(&str, &str); 17] = [
     ("2.16.840.1.101.3.4.4.1", "an ML-KEM-512 key"),
     ("2.16.840.1.101.3.4.4.3", "an ML-KEM-1024 key"),
     ("1.3.132.0.33", "an EC key on P-224"),
-    ("1.3.132.0.35", "an EC key on P-521"),
     ("1.3.132.0.10", "an EC key on secp256k1"),
     ("1.3.36.3.3.2.8.1.1.7", "an EC key on brainpoolP256r1"),
     ("1.3.36.3.3.2.8.1.1.11", "an EC key on brainpoolP384r1"),

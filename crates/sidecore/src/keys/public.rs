@@ -10,7 +10,8 @@ const NO_KEY: &str = "there is no public key in it that can be read: give a publ
 /// A file that should not be handed about.
 const PRIVATE: &str = "there is a private key in it, which is not to be here: give the public key or the certificate";
 
-/// The public key of a file, or of the first certificate in it, as a `SubjectPublicKeyInfo` in DER.
+/// The public key of a file, or of the first certificate in it, as a `SubjectPublicKeyInfo` in DER, written as the service
+/// writes it however it came.
 ///
 /// # Errors
 /// There is none, or a private key is in it: in words.
@@ -60,6 +61,7 @@ mod tests {
         assert_eq!(read_public_key(RSA).as_deref(), Ok(RSA));
         assert_eq!(read_public_key(pem("PUBLIC KEY", RSA).as_bytes()).as_deref(), Ok(RSA));
         assert_eq!(read_public_key(CERTIFICATE.as_bytes()).as_deref(), Ok(P256));
+        assert_eq!(read_public_key(include_bytes!("test-files/p-256.compressed.spki.der")).as_deref(), Ok(P256));
         let chain = format!("a text before\n{CERTIFICATE}{CERTIFICATE}");
         assert_eq!(read_public_key(chain.as_bytes()).as_deref(), Ok(P256));
         let (_, certificate) = der::pem::decode_vec(CERTIFICATE.as_bytes()).unwrap();

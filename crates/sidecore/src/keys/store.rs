@@ -5,8 +5,8 @@ use super::vault::{Doubt, Found, Vault};
 use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, Site, check_name};
 use crate::config::{KeysConfig, check_passphrase};
 use crate::control::{Ground, Refused};
-use crate::engine::crypto::Session;
-use crate::spec::{DecryptionPadding, Scheme, Secret};
+use crate::engine::crypto::{Session, label_len};
+use crate::spec::{Scheme, Secret};
 use crate::sys::peer::{Asker, Peer};
 use aws_lc_rs::digest::{SHA256, digest};
 use std::collections::BTreeMap;
@@ -409,7 +409,7 @@ fn fingerprint(public: &[u8]) -> String {
 
 /// A label is of any length that a message has: what is kept is not.
 fn is_small(scheme: &Scheme) -> bool {
-    !matches!(scheme, Scheme::RsaDecryption { padding: DecryptionPadding::Oaep { label, .. } } if !label.is_empty())
+    label_len(scheme) == 0
 }
 
 fn check_acl(acl: &Acl) -> Result<(), Reason> {

@@ -20,6 +20,9 @@ fn import(admin: &mut Admin, name: &str, pkcs8: &[u8]) -> Result<KeyEntry, Error
     admin.keys(command).map(|mut entries| entries.remove(0))
 }
 
+const RSA_6144: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-6144.pkcs8.der");
+const RSA_8192: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-8192.pkcs8.der");
+
 fn generate(admin: &mut Admin, name: &str, kind: Kind) -> Result<KeyEntry, Error> {
     let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
     admin.keys(command).map(|mut entries| entries.remove(0))
@@ -44,8 +47,8 @@ fn pkcs1() -> Scheme {
 
 fn scheme_of(kind: Kind) -> Scheme {
     match kind {
-        Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 => pkcs1(),
-        Kind::P256 | Kind::P384 => Scheme::Ecdsa { hash: Hash::Sha256 },
+        Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 | Kind::Rsa6144 | Kind::Rsa8192 => pkcs1(),
+        Kind::P256 | Kind::P384 | Kind::P521 => Scheme::Ecdsa { hash: Hash::Sha256 },
         Kind::Ed25519 => Scheme::Ed25519,
         Kind::X25519 => Scheme::X25519,
         Kind::MlKem768 => Scheme::MlKem768,
@@ -58,7 +61,12 @@ fn a_key_of_each_kind_is_made_and_serves_its_scheme() {
     let service = start(Config::default());
     let (mut client, mut admin) = (connect(&service), administer(&service));
     for kind in Kind::ALL {
-        let entry = generate(&mut admin, kind.name(), kind).unwrap();
+        let entry = match kind {
+            // To make one takes minutes.
+            Kind::Rsa6144 => import(&mut admin, kind.name(), RSA_6144).unwrap(),
+            Kind::Rsa8192 => import(&mut admin, kind.name(), RSA_8192).unwrap(),
+            _ => generate(&mut admin, kind.name(), kind).unwrap(),
+        };
         assert_eq!((entry.kind, entry.name.as_str()), (kind, kind.name()));
         let info = client.key_info(kind.name()).unwrap();
         assert_eq!(info.kind, kind);

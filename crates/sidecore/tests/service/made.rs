@@ -15,7 +15,7 @@ fn scheme(kind: Kind) -> Scheme {
     match kind {
         Kind::Ed25519 => Scheme::Ed25519,
         Kind::MlDsa65 => Scheme::MlDsa65,
-        Kind::P256 | Kind::P384 => Scheme::Ecdsa { hash: Hash::Sha256 },
+        Kind::P256 | Kind::P384 | Kind::P521 => Scheme::Ecdsa { hash: Hash::Sha256 },
         _ => Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 },
     }
 }
@@ -32,7 +32,7 @@ fn open(client: &mut Client, kind: Kind, key: KeyMaterial) -> Result<Session, Er
 fn a_key_serves_all_lanes_of_its_program_and_goes_with_it() {
     let service = start(Config::default());
     let (mut one, mut other) = (connect(&service), connect(&service));
-    for kind in [Kind::Rsa2048, Kind::P256, Kind::P384, Kind::Ed25519, Kind::MlDsa65] {
+    for kind in [Kind::Rsa2048, Kind::P256, Kind::P384, Kind::P521, Kind::Ed25519, Kind::MlDsa65] {
         let key = make(&service, kind).unwrap();
         let (material, public) = (key.material(), key.public().to_vec());
         let first = open(&mut one, kind, material.clone()).unwrap();
@@ -137,4 +137,13 @@ fn a_key_lives_as_long_as_a_forked_child_holds_it() {
     family.expect("signed");
     until("the child's key is gone", || Held::by(service.pid()) == before);
     service.finish();
+}
+
+#[test]
+fn keys_that_take_minutes_are_not_made_for_programs() {
+    let service = start(Config::default());
+    for kind in [Kind::Rsa6144, Kind::Rsa8192] {
+        let told = make(&service, kind).unwrap_err().to_string();
+        assert!(told.contains("keys generate"), "{told}");
+    }
 }

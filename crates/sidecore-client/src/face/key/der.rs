@@ -15,17 +15,19 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
 const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
+const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
 
 impl Curve {
     fn oid(self) -> &'static ObjectIdentifier {
         match self {
             Self::P256 => &P256,
             Self::P384 => &P384,
+            Self::P521 => &P521,
         }
     }
 
     fn from_oid(oid: ObjectIdentifier) -> Option<Self> {
-        [Self::P256, Self::P384].into_iter().find(|curve| *curve.oid() == oid)
+        Self::ALL.into_iter().find(|curve| *curve.oid() == oid)
     }
 }
 
@@ -80,8 +82,7 @@ fn read(der: &[u8]) -> Option<Public> {
         }
         EC => {
             let curve = Curve::from_oid(info.algorithm.parameters_oid().ok()?)?;
-            let uncompressed = key.first() == Some(&4) && key.len() == 2 * curve.size() + 1;
-            uncompressed.then(|| Public::Ec { curve, point: key.to_vec() })
+            Some(Public::Ec { curve, point: curve.point(key)? })
         }
         oid => {
             let raw = Raw::ALL.into_iter().find(|raw| raw.facts().oid == oid && raw.size() == key.len())?;
@@ -150,12 +151,17 @@ mod tests {
 
     #[test]
     fn public_keys_survive_their_encoding() {
-        let keys = [
-            Public::Rsa { n: vec![0xc3; 256], e: vec![1, 0, 1] },
-            Public::Ec { curve: Curve::P256, point: [&[4][..], &[7; 64]].concat() },
-            Public::Ec { curve: Curve::P384, point: [&[4][..], &[7; 96]].concat() },
-        ];
-        for key in keys.into_iter().chain(Raw::ALL.map(|raw| Public::Raw(raw, vec![9; raw.size()]))) {
+        let rsa = [256, 1024].map(|len| Public::Rsa { n: vec![0xc3; len], e: vec![1, 0, 1] });
+        let ec = Curve::ALL.map(|curve| {
+            let mut bytes = vec![0; 1 + curve.size()];
+            bytes[0] = 2;
+            let point = (0..=255).find_map(|last| {
+                bytes[curve.size()] = last;
+                curve.point(&bytes)
+            });
+            Public::Ec { curve, point: point.unwrap() }
+        });
+        for key in rsa.into_iter().chain(ec).chain(Raw::ALL.map(|raw| Public::Raw(raw, vec![9; raw.size()]))) {
             assert_eq!(Public::from_spki(&key.to_spki().unwrap()).unwrap(), key);
         }
         assert!(Public::from_spki(b"").is_err());
@@ -169,5 +175,7 @@ mod tests {
         assert_eq!((ec.bits(), ec.max_len()), (256, 72));
         let ec = Public::Ec { curve: Curve::P384, point: vec![4; 97] };
         assert_eq!((ec.bits(), ec.max_len()), (384, 104));
+        let ec = Public::Ec { curve: Curve::P521, point: vec![4; 133] };
+        assert_eq!((ec.bits(), ec.security_bits(), ec.max_len()), (521, 256, 139));
     }
 }

@@ -88,8 +88,7 @@ fn open(client: &mut Client, key: &Key, scheme: &Scheme) -> Result<Session, Trou
         let info = client.key_info(name).map_err(told)?;
         if Public::from_spki(&info.public).ok().as_ref() != Some(&key.public) {
             let _ = client.close_session(session);
-            let text = format!("the key {name} was replaced by another: load it again, e.g. restart the server");
-            return Err(Trouble::Failure(Failure::new(Reason::Replaced, text)));
+            return Err(Trouble::Failure(Failure::replaced(name)));
         }
     }
     Ok(session)

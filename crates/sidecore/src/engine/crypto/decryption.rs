@@ -1,6 +1,8 @@
-//! RSA decryption.
+//! RSA decryption, and encryption to the public part.
 //!
-//! Decrypt: ciphertext, of exactly the modulus's length → plaintext.
+//! Decrypt: ciphertext, of exactly the modulus's length → plaintext. Encrypt: the other way round.
+
+use std::ops::RangeInclusive;
 
 use sidecore_core::session::{Op, Refusal};
 
@@ -9,8 +11,10 @@ use super::key::{self, Key};
 use super::mechanism::{Mechanism, Opened, Written, check_input, wrong_kind};
 use crate::ffi::operation::Padding;
 use crate::ffi::pkey::PKey;
-use crate::spec::{DecryptionPadding, KeyMaterial};
+use crate::spec::{DecryptionPadding, EncryptionPadding, KeyMaterial};
 
+/// What PKCS#1 v1.5 puts around a plaintext, in bytes.
+const PADDING_LEN: usize = 11;
 /// Longest label of OAEP, bytes: each session keeps its own.
 const MAX_LABEL: usize = 1024;
 
@@ -39,16 +43,53 @@ fn opened(padding: &DecryptionPadding, key: Key) -> Result<Opened, String> {
     match padding {
         DecryptionPadding::Pkcs1 if !key.private => {}
         DecryptionPadding::Pkcs1 => rejection = Some(ImplicitRejection::new(&key.pkey)?.into()),
-        DecryptionPadding::Oaep { hash, label, .. } => {
-            key.check_room(2 * hash.len() + 2)?;
-            if label.len() > MAX_LABEL {
-                let found = label.len();
-                return Err(format!("the label has {found} bytes: use up to {MAX_LABEL}, such as a digest of it"));
-            }
-        }
+        DecryptionPadding::Oaep { .. } => drop(check_padding(&key, padding)?),
     }
     let mechanism = Decryption { key: key.pkey, padding: Padding::Decryption(padding.clone()), rejection };
     Ok(Opened { algorithm: key.algorithm, ops: &[Op::Decrypt], mechanism: Box::new(mechanism) })
+}
+
+/// The most bytes of plaintext under this padding.
+fn check_padding(key: &Key, padding: &DecryptionPadding) -> Result<usize, String> {
+    let overhead = match padding {
+        DecryptionPadding::Pkcs1 => PADDING_LEN,
+        DecryptionPadding::Oaep { label, .. } if label.len() > MAX_LABEL => {
+            let found = label.len();
+            return Err(format!("the label has {found} bytes: use up to {MAX_LABEL}, such as a digest of it"));
+        }
+        DecryptionPadding::Oaep { hash, .. } => 2 * hash.len() + 2,
+    };
+    key.check_room(overhead)?;
+    Ok(key.pkey.len() - overhead)
+}
+
+struct Encryption {
+    key: PKey,
+    padding: Padding,
+    /// Lengths of plaintexts, in bytes.
+    plaintext: RangeInclusive<usize>,
+}
+
+pub(super) fn encryption(padding: &EncryptionPadding, key: &KeyMaterial) -> Result<Opened, String> {
+    let key = Key::open(&key::RSA, key)?;
+    let plaintext = match padding {
+        EncryptionPadding::None => key.pkey.len()..=key.pkey.len(),
+        EncryptionPadding::Padded(padding) => 0..=check_padding(&key, padding)?,
+    };
+    let mechanism = Encryption { key: key.pkey, padding: Padding::Encryption(padding.clone()), plaintext };
+    Ok(Opened { algorithm: key.algorithm, ops: &[Op::Encrypt], mechanism: Box::new(mechanism) })
+}
+
+impl Mechanism for Encryption {
+    fn output_len(&self, _op: Op, head_len: usize, input_len: usize) -> Written {
+        check_input(head_len == 0 && self.plaintext.contains(&input_len))?;
+        Ok(self.key.len())
+    }
+
+    fn run(&self, _op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
+        // What is not padded may be no number below the modulus.
+        self.key.encrypt(&self.padding, input, output).ok_or(Refusal::Authentication)
+    }
 }
 
 impl Mechanism for Decryption {

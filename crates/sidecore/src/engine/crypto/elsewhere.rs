@@ -49,6 +49,8 @@ impl Session {
             Scheme::Ed25519 => signature::whole(&key::ED25519, &of_public())?,
             Scheme::MlDsa65 => signature::whole(&key::ML_DSA, &of_public())?,
             Scheme::RsaDecryption { padding } => decryption::public(padding, spki)?,
+            Scheme::RsaEncryption { padding } => decryption::encryption(padding, &of_public())?,
+            Scheme::Ecdh => exchange::ecdh_public(spki)?,
             Scheme::X25519 => exchange::public(Kind::X25519, spki)?,
             Scheme::MlKem768 => exchange::public(Kind::MlKem768, spki)?,
             Scheme::Noop | Scheme::Cipher(_) | Scheme::Digest(_) | Scheme::Hmac(_) => {

@@ -1,6 +1,6 @@
-//! Secrets shared with a peer: X25519 and ML-KEM-768.
+//! Secrets shared with a peer: X25519, ECDH on P-256, P-384 and P-521, ML-KEM-768.
 //!
-//! Derive: the peer's public key (32) → secret (32). Encapsulate: nothing → ciphertext (1088) ‖ secret (32). Decapsulate:
+//! Derive: the peer's public key (32) → secret (32); of ECDH a point, uncompressed or compressed → a coordinate. Encapsulate: nothing → ciphertext (1088) ‖ secret (32). Decapsulate:
 //! ciphertext → secret.
 
 use sidecore_client::keys::Kind;
@@ -8,6 +8,7 @@ use sidecore_core::session::{Algorithm, Op, Refusal};
 use zeroize::Zeroizing;
 
 use super::batch::BatchKey;
+use super::key::{self, Key};
 use super::mechanism::{LIBRARY, Mechanism, Opened, Written, check_input, check_len, malformed, wrong_kind};
 use crate::ffi::pkey::{DECAPSULATION_KEY_LEN, PKey, SEED_LEN};
 use crate::spec::KeyMaterial;
@@ -16,7 +17,7 @@ use crate::spec::KeyMaterial;
 const X25519_LEN: usize = 32;
 const CIPHERTEXT_LEN: usize = 1088;
 const ENCAPSULATION_KEY_LEN: usize = 1184;
-/// Length of either's secret, in bytes.
+/// Length of the secrets of X25519 and ML-KEM-768, in bytes.
 const SECRET_LEN: usize = 32;
 
 struct Exchange {
@@ -38,6 +39,27 @@ pub(super) fn x25519(key: &KeyMaterial) -> Result<Opened, String> {
     let batched = secret.expose().try_into().ok().map(Zeroizing::new);
     let mechanism = Box::new(Exchange { key, batched });
     Ok(Opened { algorithm: Algorithm::X25519, ops: &[Op::Derive], mechanism })
+}
+
+pub(super) fn ecdh(key: &KeyMaterial) -> Result<Opened, String> {
+    let key = Key::open(&key::EC, key)?;
+    if !key.private {
+        return Err(wrong_kind("a private EC key"));
+    }
+    Ok(on_curve(key))
+}
+
+/// On the public part of an EC key, in DER: the lengths of what takes the private one.
+pub(super) fn ecdh_public(spki: &[u8]) -> Result<Opened, String> {
+    Ok(on_curve(Key::open(&key::EC, &KeyMaterial::Public(spki.to_vec()))?))
+}
+
+fn on_curve(Key { algorithm, pkey, .. }: Key) -> Opened {
+    Opened {
+        algorithm,
+        ops: &[Op::Derive],
+        mechanism: Box::new(Curve { coordinate: pkey.coordinate_len(), key: pkey }),
+    }
 }
 
 /// On the public part, in DER: what takes no private key, and the lengths of what does.
@@ -106,5 +128,28 @@ impl Mechanism for Exchange {
                 secret.ok_or(Refusal::Authentication)
             }
         }
+    }
+}
+
+/// ECDH.
+struct Curve {
+    key: PKey,
+    /// Length of a coordinate, in bytes.
+    coordinate: usize,
+}
+
+impl Mechanism for Curve {
+    fn output_len(&self, _op: Op, head_len: usize, input_len: usize) -> Written {
+        let lens = [1 + self.coordinate, 1 + 2 * self.coordinate];
+        check_input(head_len == 0 && lens.contains(&input_len)).map(|()| self.coordinate)
+    }
+
+    fn fits(&self, _op: Op, _input: &[u8], secret: &[u8]) -> bool {
+        secret.len() == self.coordinate
+    }
+
+    fn run(&self, _op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
+        // A point beside the curve would tell of the key, one bit after the other: the library looks at each.
+        self.key.derive_from_point(input, output).ok_or(Refusal::Authentication)
     }
 }

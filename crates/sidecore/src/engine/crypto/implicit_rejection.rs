@@ -19,7 +19,7 @@ use crate::ffi::pkey::PKey;
 use crate::spec::{DecryptionPadding, Hash};
 
 /// Length of the longest modulus, in bytes.
-const MAX_MODULUS_LEN: usize = 512;
+const MAX_MODULUS_LEN: usize = 1024;
 /// 0x00 0x02, at least eight bytes that are not zero, 0x00.
 const MIN_PADDING_LEN: usize = 11;
 /// So many candidates that one of them fits, but for a chance of 2^-128.

@@ -78,8 +78,10 @@ impl Key {
         // A key that its encoding restricts to PSS is of another algorithm: nothing here would heed the restriction.
         let pkey = pkey.filter(|pkey| pkey.id() == family.id).ok_or_else(malformed)?;
         let algorithm = pkey.algorithm().ok_or_else(|| match family.id {
-            pkey::RSA => format!("RSA keys of {} bits are not supported: use 1024, 2048, 3072 or 4096", pkey.bits()),
-            pkey::EC => "the key's curve is not supported: use P-256 or P-384".to_owned(),
+            pkey::RSA => {
+                format!("RSA keys of {} bits are not supported: use 1024, 2048, 3072, 4096, 6144 or 8192", pkey.bits())
+            }
+            pkey::EC => "the key's curve is not supported: use P-256, P-384 or P-521".to_owned(),
             _ => malformed(),
         })?;
         Ok(Self { algorithm, pkey, private })

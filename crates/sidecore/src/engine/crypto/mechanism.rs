@@ -84,7 +84,7 @@ pub(super) fn check_verified(verified: bool) -> Written {
 /// SHA-1 is refused where a collision would matter.
 pub(super) fn check_hash(hash: Hash) -> Result<Hash, String> {
     if hash == Hash::Sha1 {
-        return Err(format!("{hash:?} is not supported here: use Sha256, Sha384 or Sha512"));
+        return Err(format!("{hash:?} is not supported here: use one of SHA-2"));
     }
     Ok(hash)
 }

@@ -5,11 +5,14 @@
 use sidecore_core::session::{Algorithm, Class, Op};
 
 use super::{
-    CIPHERS, Cipher, DecryptionPadding, HASHES, Hash, KeyMaterial, SaltLength, Scheme, Secret, Session, SessionSpec,
-    SignaturePadding,
+    CIPHERS, Cipher, DecryptionPadding, EncryptionPadding, HASHES, Hash, KeyMaterial, SaltLength, Scheme, Secret,
+    Session, SessionSpec, SignaturePadding,
 };
 use crate::ffi::operation::Padding;
 use crate::ffi::{aes, pkey::PKey};
+
+/// Length of TLS's premaster secret, in bytes.
+const PREMASTER_LEN: usize = 48;
 
 /// One request with the session that it goes to.
 #[derive(Clone, Debug)]
@@ -40,10 +43,10 @@ impl Sample {
 }
 
 /// A request of `class` over `size` bytes of payload, the same for the same `seed` but for what an algorithm
-/// randomises itself (signatures of ECDSA and ML-DSA, ciphertexts of ML-KEM).
+/// randomises itself (signatures of ECDSA and ML-DSA, ciphertexts of RSA and ML-KEM).
 ///
 /// CBC rounds `size` up to whole blocks, XTS to at least one block. Where an operation's input has a fixed length
-/// (digests to sign, RSA ciphertexts, X25519, ML-KEM) `size` is ignored.
+/// (digests to sign, RSA encryption, key agreement, ML-KEM) `size` is ignored.
 pub fn sample(class: Class, size: usize, seed: u64) -> Sample {
     let (_, mut samples) = samples(class, &[size], seed);
     samples.swap_remove(0)
@@ -63,7 +66,7 @@ pub(crate) fn samples(class: Class, sizes: &[usize], seed: u64) -> (Session, Vec
 fn has_fixed_length(class: Class) -> bool {
     match class.op() {
         Op::SignDigest | Op::Derive | Op::Encapsulate | Op::Decapsulate => true,
-        Op::Decrypt => cipher(class.algorithm()).is_none(),
+        Op::Encrypt | Op::Decrypt => cipher(class.algorithm()).is_none(),
         _ => false,
     }
 }
@@ -104,9 +107,13 @@ fn spec(class: Class, random: &mut SplitMix64) -> SessionSpec {
     let algorithm = class.algorithm();
     let (scheme, key) = match algorithm {
         A::Noop => (Scheme::Noop, KeyMaterial::None),
-        A::Rsa1024 | A::Rsa2048 | A::Rsa3072 | A::Rsa4096 => (rsa(class), private(rsa_key(algorithm))),
-        A::P256 => (Scheme::Ecdsa { hash: Hash::Sha256 }, private(include_bytes!("keys/test-p-256.pkcs8.der"))),
-        A::P384 => (Scheme::Ecdsa { hash: Hash::Sha384 }, private(include_bytes!("keys/test-p-384.pkcs8.der"))),
+        A::Rsa1024 | A::Rsa2048 | A::Rsa3072 | A::Rsa4096 | A::Rsa6144 | A::Rsa8192 => {
+            (rsa(class), private(rsa_key(algorithm)))
+        }
+        A::P256 | A::P384 | A::P521 if class.op() == Op::Derive => (Scheme::Ecdh, private(ec_key(algorithm))),
+        A::P256 => (Scheme::Ecdsa { hash: Hash::Sha256 }, private(ec_key(algorithm))),
+        A::P384 => (Scheme::Ecdsa { hash: Hash::Sha384 }, private(ec_key(algorithm))),
+        A::P521 => (Scheme::Ecdsa { hash: Hash::Sha512 }, private(ec_key(algorithm))),
         A::Ed25519 => (Scheme::Ed25519, private(include_bytes!("keys/test-ed25519.pkcs8.der"))),
         A::X25519 => (Scheme::X25519, private(&random.bytes(32))),
         A::MlKem768 => (Scheme::MlKem768, private(&random.bytes(64))),
@@ -135,10 +142,13 @@ fn private(key: &[u8]) -> KeyMaterial {
     KeyMaterial::Private(key.into())
 }
 
-/// Signatures as TLS 1.3 makes them (PSS), decryption as TLS 1.2 asks for it (PKCS#1 v1.5); RSA-1024 as in its day.
+/// Signatures as TLS 1.3 makes them (PSS), encryption as TLS 1.2 asks for it (PKCS#1 v1.5); RSA-1024 as in its day.
 fn rsa(class: Class) -> Scheme {
     let padding = match (class.op(), class.algorithm()) {
         (Op::Decrypt, _) => return Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 },
+        (Op::Encrypt, _) => {
+            return Scheme::RsaEncryption { padding: EncryptionPadding::Padded(DecryptionPadding::Pkcs1) };
+        }
         (_, Algorithm::Rsa1024) => SignaturePadding::Pkcs1,
         _ => SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest },
     };
@@ -150,8 +160,25 @@ fn rsa_key(algorithm: Algorithm) -> &'static [u8] {
         Algorithm::Rsa1024 => include_bytes!("keys/test-rsa-1024.pkcs8.der"),
         Algorithm::Rsa2048 => include_bytes!("keys/test-rsa-2048.pkcs8.der"),
         Algorithm::Rsa3072 => include_bytes!("keys/test-rsa-3072.pkcs8.der"),
-        _ => include_bytes!("keys/test-rsa-4096.pkcs8.der"),
+        Algorithm::Rsa4096 => include_bytes!("keys/test-rsa-4096.pkcs8.der"),
+        Algorithm::Rsa6144 => include_bytes!("keys/test-rsa-6144.pkcs8.der"),
+        _ => include_bytes!("keys/test-rsa-8192.pkcs8.der"),
     }
+}
+
+fn ec_key(algorithm: Algorithm) -> &'static [u8] {
+    match algorithm {
+        Algorithm::P256 => include_bytes!("keys/test-p-256.pkcs8.der"),
+        Algorithm::P384 => include_bytes!("keys/test-p-384.pkcs8.der"),
+        _ => include_bytes!("keys/test-p-521.pkcs8.der"),
+    }
+}
+
+/// The sample key's own point: as much work as with a stranger's.
+fn ec_point(algorithm: Algorithm) -> Vec<u8> {
+    let key = PKey::private(ec_key(algorithm)).expect("the sample keys are good");
+    let spki = key.to_spki().expect("a public part");
+    spki[spki.len() - (1 + 2 * key.coordinate_len())..].to_vec()
 }
 
 /// The input of an operation that needs no other operation's output.
@@ -161,7 +188,10 @@ fn forward(algorithm: Algorithm, op: Op, size: usize, random: &mut SplitMix64) -
     let len = match (algorithm, op) {
         (A::Aes128Cbc | A::Aes256Cbc | A::TripleDesCbc, _) => size.next_multiple_of(iv_len),
         (A::Aes128Xts | A::Aes256Xts, _) => size.max(aes::BLOCK_LEN),
+        (A::P256 | A::P384 | A::P521, Op::Derive) => return (0, ec_point(algorithm)),
+        (_, Op::Encrypt) if cipher(algorithm).is_none() => PREMASTER_LEN,
         (A::P384, Op::SignDigest) => Hash::Sha384.len(),
+        (A::P521, Op::SignDigest) => Hash::Sha512.len(),
         (_, Op::SignDigest) => Hash::Sha256.len(),
         (A::X25519, _) => 32,
         (A::MlKem768, _) => 0,
@@ -189,10 +219,10 @@ fn reversed(session: &Session, class: Class, size: usize, random: &mut SplitMix6
     }
 }
 
-/// A PKCS#1 v1.5 ciphertext of a TLS premaster secret (48 bytes), whose padding comes from the seed, too.
+/// A PKCS#1 v1.5 ciphertext of a TLS premaster secret, whose padding comes from the seed, too.
 fn rsa_ciphertext(algorithm: Algorithm, random: &mut SplitMix64) -> Vec<u8> {
     let key = PKey::private(rsa_key(algorithm)).expect("the sample keys are good");
-    let message = random.bytes(48);
+    let message = random.bytes(PREMASTER_LEN);
     let mut padded: Vec<_> = random.bytes(key.len()).into_iter().map(|byte| byte | 1).collect();
     let separator = key.len() - message.len() - 1;
     padded[..2].copy_from_slice(&[0, 2]);

@@ -1,4 +1,4 @@
-//! Signatures: RSA, ECDSA on P-256 and P-384 (in DER), Ed25519, ML-DSA-65.
+//! Signatures: RSA, ECDSA on P-256, P-384 and P-521 (in DER), Ed25519, ML-DSA-65.
 //!
 //! Sign: message → signature. `SignDigest`: digest → signature. Verify: signature (`head_len`) ‖ message → nothing.
 //! Without a hash of its own a session takes digests only, also to verify.
@@ -19,8 +19,9 @@ use crate::ffi::operation::Padding;
 use crate::ffi::pkey::PKey;
 use crate::spec::{Hash, KeyMaterial, SaltLength, Scheme, SignaturePadding};
 
-/// Lengths of the digests that ECDSA signs, in bytes: SHA-1's, which old protocols still sign, to SHA-512's.
-const DIGEST_LEN: RangeInclusive<usize> = 20..=64;
+/// Lengths of the digests that ECDSA signs, in bytes: SHA-1's, which old protocols still sign, to as many as
+/// P-521 takes.
+const DIGEST_LEN: RangeInclusive<usize> = 20..=66;
 /// What PKCS#1 v1.5 puts around a signature's payload, in bytes.
 const PADDING_LEN: usize = 11;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::keys::vault;
-use crate::spec::{Hash, SaltLength, SignaturePadding};
+use crate::spec::{DecryptionPadding, Hash, SaltLength, SignaturePadding};
 
 const RSA: &[u8] = include_bytes!("../../engine/crypto/keys/test-rsa-2048.pkcs8.der");
 const EC: &[u8] = include_bytes!("../../engine/crypto/keys/test-p-256.pkcs8.der");

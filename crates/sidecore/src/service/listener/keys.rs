@@ -261,6 +261,11 @@ impl Listener {
         let connection = self.connections.get_mut(&key).ok_or("not connected")?;
         let free = connection.attached.is_none() && connection.own.is_none();
         ensure!(free, "this connection has a lane or a key already: connect again for a key");
+        let long = matches!(kind, Kind::Rsa6144 | Kind::Rsa8192);
+        ensure!(
+            !long,
+            "RSA keys of more than 4096 bits take minutes to make: `sidecore keys generate` makes and keeps them"
+        );
         self.quotas.keep_key(connection.client, KEY_BYTES, &self.setup.config.limits)?;
         connection.own = Some(OwnKey { token: None });
         self.maker.order(connection.client.0, key, move || {

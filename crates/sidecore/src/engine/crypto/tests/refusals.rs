@@ -96,6 +96,24 @@ fn x25519_refuses_a_peer_of_small_order() {
 }
 
 #[test]
+fn ecdh_refuses_what_is_no_point_of_its_curve() {
+    for name in ["p-256-derive", "p-384-derive", "p-521-derive"] {
+        let sample = sample(class(name), 0, 1);
+        let session = Session::open(&sample.spec).expect("a good spec");
+        let len = sample.input.len();
+        for (at, value) in [(0, 5), (1, 0xff), (len - 1, sample.input[len - 1] ^ 1)] {
+            let mut beside = sample.input.clone();
+            beside[at] = value;
+            assert_eq!(run(&session, Op::Derive, 0, &beside), Err(Refusal::Authentication), "{name} {at}");
+        }
+        assert_eq!(run(&session, Op::Derive, 0, &vec![0; len]), Err(Refusal::Authentication), "{name}: infinity");
+        for wrong in [0, 1, len - 1, len + 1] {
+            assert_eq!(run(&session, Op::Derive, 0, &vec![4; wrong]), Err(Refusal::InputLength), "{name} {wrong}");
+        }
+    }
+}
+
+#[test]
 fn rsa_decryption_refuses_numbers_above_the_modulus() {
     let sample = sample(class("rsa-1024-decrypt"), 0, 1);
     let session = Session::open(&sample.spec).expect("a good spec");

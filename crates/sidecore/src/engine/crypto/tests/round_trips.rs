@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{DecryptionPadding, Hash, SaltLength, SignaturePadding};
+use super::super::{DecryptionPadding, EncryptionPadding, Hash, SaltLength, SignaturePadding};
 use super::*;
 
 const CIPHERS: [&str; 10] = [
@@ -157,7 +157,7 @@ fn ecdsa_signs_digests_of_other_hashes() {
             assert_eq!(run(&session, Op::Verify, signature.len(), &signed), expected, "{name} {hash:?}");
         }
         assert!([20, 28].iter().all(|len| run(&session, Op::SignDigest, 0, &vec![1; *len]).is_ok()));
-        assert!([0, 19, 65].iter().all(|len| run(&session, Op::SignDigest, 0, &vec![1; *len]).is_err()));
+        assert!([0, 19, 67].iter().all(|len| run(&session, Op::SignDigest, 0, &vec![1; *len]).is_err()));
     }
 }
 
@@ -241,6 +241,52 @@ fn oaep_decrypts_what_another_interface_encrypted() {
 }
 
 #[test]
+fn what_is_encrypted_to_a_public_key_is_decrypted_by_its_private_key() {
+    let pkcs8 = include_bytes!("../keys/test-rsa-2048.pkcs8.der");
+    let spki = include_bytes!("../keys/test-rsa-2048.spki.der");
+    let oaep = |hash| DecryptionPadding::Oaep { hash, mgf1: hash, label: b"label".to_vec() };
+    let hashes = [Hash::Sha1, Hash::Sha224, Hash::Sha384, Hash::Sha512_224, Hash::Sha512_256].map(oaep);
+    for padding in hashes.into_iter().chain([DecryptionPadding::Pkcs1]) {
+        let scheme = Scheme::RsaEncryption { padding: EncryptionPadding::Padded(padding.clone()) };
+        let decrypting = open(Scheme::RsaDecryption { padding: padding.clone() }, private(pkcs8));
+        for key in [private(pkcs8), KeyMaterial::Public(spki.to_vec())] {
+            let session = open(scheme.clone(), key);
+            let longest =
+                (0..256).rev().find(|len| session.output_len(Op::Encrypt, 0, *len).is_ok()).expect("a length");
+            for len in [0, 1, longest] {
+                let ciphertext = run(&session, Op::Encrypt, 0, &vec![7; len]).expect("encrypts");
+                assert_eq!(run(&decrypting, Op::Decrypt, 0, &ciphertext), Ok(vec![7; len]), "{padding:?} {len}");
+            }
+            assert_eq!(run(&session, Op::Encrypt, 0, &vec![7; longest + 1]), Err(Refusal::InputLength));
+        }
+    }
+}
+
+#[test]
+fn the_bare_public_operation_shows_what_was_signed() {
+    let key = private(include_bytes!("../keys/test-rsa-2048.pkcs8.der"));
+    let pkcs1 = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1Raw, hash: Hash::Sha256 };
+    let signature = run(&open(pkcs1, key.clone()), Op::SignDigest, 0, b"signed").expect("signs");
+    let bare = open(Scheme::RsaEncryption { padding: EncryptionPadding::None }, key);
+    let padded = run(&bare, Op::Encrypt, 0, &signature).expect("a number below the modulus");
+    assert_eq!(padded, [&[0, 1][..], &[0xff; 247], &[0], b"signed"].concat());
+    assert_eq!(run(&bare, Op::Encrypt, 0, &[0xff; 256]), Err(Refusal::Authentication));
+}
+
+#[test]
+fn both_holders_of_points_share_one_secret_however_the_points_are_written() {
+    for (name, len) in [("p-256-derive", 32), ("p-384-derive", 48), ("p-521-derive", 66)] {
+        let sample = sample(class(name), 0, 1);
+        let session = Session::open(&sample.spec).expect("a good spec");
+        let secret = run(&session, Op::Derive, 0, &sample.input).expect("a point");
+        assert_eq!(secret.len(), len);
+        let sign = 2 + sample.input.last().expect("not empty") % 2;
+        let compressed = [&[sign][..], &sample.input[1..=len]].concat();
+        assert_eq!(run(&session, Op::Derive, 0, &compressed), Ok(secret), "{name}");
+    }
+}
+
+#[test]
 fn threads_share_a_session() {
     for name in ["aes-128-xts", "aes-256-xts", "aes-256-gcm", "rsa-1024-decrypt", "hmac-sha-256"] {
         let sample = sample(class(name), 4096, 1);
@@ -269,7 +315,7 @@ fn digests_are_verified_as_they_were_signed() {
         assert_eq!(run(&session, Op::Verify, signature.len(), &signed), Ok(vec![]), "{name}");
         signed[signature.len() + 5] ^= 1;
         assert_eq!(run(&session, Op::Verify, signature.len(), &signed), Err(Refusal::Authentication), "{name}");
-        for len in [0, 65] {
+        for len in [0, 67] {
             let signed = [&signature[..], &vec![7; len]].concat();
             assert_eq!(run(&session, Op::Verify, signature.len(), &signed), Err(Refusal::InputLength), "{name} {len}");
         }

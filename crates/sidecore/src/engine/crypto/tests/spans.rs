@@ -20,7 +20,8 @@ impl Arena {
 
 fn offered(class: Class) -> bool {
     match class.op() {
-        Op::Noop | Op::Encrypt | Op::Digest => true,
+        Op::Noop | Op::Digest => true,
+        Op::Encrypt => !class.name().contains("rsa"),
         Op::Decrypt => !class.name().contains("gcm") && !class.name().contains("poly") && !class.name().contains("rsa"),
         Op::Sign => class.name().starts_with("hmac"),
         _ => false,

@@ -74,6 +74,7 @@ fn xts_keys_differ() {
 fn the_kind_of_key_fits_the_scheme() {
     let pkcs1 = Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 };
     let spki = include_bytes!("../keys/test-rsa-2048.spki.der");
+    let p_256 = include_bytes!("../keys/test-p-256.spki.der");
     let cases = [
         (Scheme::Noop, symmetric(&[1]), "none"),
         (Scheme::Digest(Hash::Sha256), symmetric(&[1]), "none"),
@@ -82,6 +83,7 @@ fn the_kind_of_key_fits_the_scheme() {
         (PKCS1, symmetric(RSA_1024), "a private or public RSA key"),
         (pkcs1, KeyMaterial::Public(spki.to_vec()), "a private RSA key"),
         (Scheme::Ecdsa { hash: Hash::Sha256 }, KeyMaterial::None, "a private or public EC key"),
+        (Scheme::Ecdh, KeyMaterial::Public(p_256.to_vec()), "a private EC key"),
         (Scheme::Ed25519, KeyMaterial::None, "a private or public Ed25519 key"),
         (Scheme::X25519, KeyMaterial::Public(vec![1; 32]), "a private X25519 key"),
         (Scheme::MlKem768, KeyMaterial::None, "an ML-KEM-768 decapsulation or encapsulation key"),
@@ -134,9 +136,12 @@ fn ml_kem_keys_whose_parts_do_not_fit_are_named() {
 
 #[test]
 fn sha1_serves_oaep_and_mask_generation_only() {
-    let expected = "Sha1 is not supported here: use Sha256, Sha384 or Sha512";
-    assert_eq!(refused(Scheme::Digest(Hash::Sha1), KeyMaterial::None), expected);
-    assert_eq!(refused(Scheme::Hmac(Hash::Sha1), symmetric(&[1])), expected);
+    for hash in [Hash::Sha1, Hash::Sha224, Hash::Sha512_256] {
+        let expected = format!("{hash:?} is not supported here: use Sha256, Sha384 or Sha512");
+        assert_eq!(refused(Scheme::Digest(hash), KeyMaterial::None), expected);
+        assert_eq!(refused(Scheme::Hmac(hash), symmetric(&[1])), expected);
+    }
+    let expected = "Sha1 is not supported here: use one of SHA-2";
     assert_eq!(refused(Scheme::Ecdsa { hash: Hash::Sha1 }, private(P_256)), expected);
     let scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha1 };
     assert_eq!(refused(scheme, private(RSA_1024)), expected);
@@ -168,8 +173,11 @@ fn a_label_is_limited() {
 #[test]
 fn other_sizes_and_curves_are_named() {
     let rsa = private(include_bytes!("../keys/test-rsa-1536.pkcs8.der"));
-    assert_eq!(refused(PKCS1, rsa), "RSA keys of 1536 bits are not supported: use 1024, 2048, 3072 or 4096");
-    let ec = private(include_bytes!("../keys/test-p-521.pkcs8.der"));
+    assert_eq!(
+        refused(PKCS1, rsa),
+        "RSA keys of 1536 bits are not supported: use 1024, 2048, 3072, 4096, 6144 or 8192"
+    );
+    let ec = private(include_bytes!("../keys/test-p-224.pkcs8.der"));
     let error = refused(Scheme::Ecdsa { hash: Hash::Sha256 }, ec);
-    assert_eq!(error, "the key's curve is not supported: use P-256 or P-384");
+    assert_eq!(error, "the key's curve is not supported: use P-256, P-384 or P-521");
 }
