@@ -122,10 +122,9 @@ mod tests {
     fn this_process_is_seen_at_work() {
         let Some(before) = Witness::now() else { return };
         let mut now = before;
-        // For as long as it takes, for others may have the processors.
-        while now.own < before.own + 2 {
+        // For as long as it takes: others may have the processors, and the host's part of a tick is counted as stolen.
+        while now.own < before.own + 2 || now.all <= before.all || now.busy <= before.busy {
             now = Witness::now().expect("it could be read before");
         }
-        assert!(now.all > before.all && now.busy > before.busy, "{before:?} {now:?}");
     }
 }

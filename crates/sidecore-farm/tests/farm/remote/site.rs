@@ -10,6 +10,7 @@ use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -20,6 +21,7 @@ use tempfile::TempDir;
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// The farm of the tests.
 const FARM: &str = "keys";
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-farm");
 /// A user who owns nothing here.
 pub(super) const STRANGER: u32 = 65534;
 
@@ -27,7 +29,7 @@ pub(super) const STRANGER: u32 = 65534;
 pub(super) struct Site {
     service: Option<Service>,
     config: Config,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Site {
@@ -49,7 +51,7 @@ impl Site {
         let limits = LimitsConfig { device_timeout_ms: 20_000, ..LimitsConfig::default() };
         let socket = directory.path().join("socket");
         let config = Config { socket, socket_mode: 0o666, devices, limits, ..Config::default() };
-        let mut site = Self { service: None, config, _directory: directory };
+        let mut site = Self { service: None, config, directory };
         site.start_again();
         site
     }
@@ -104,17 +106,30 @@ impl Site {
 
     /// The same, as another user, with these keys only.
     pub(super) fn key_server_of(&self, user: u32, nats: &str, name: &str, keys: &[&str]) -> Process {
-        let mut command = self.farm("key-server", nats, name);
-        Process::start(command.arg("--allow").args(keys).uid(user).gid(user))
+        Process::start(self.farm_of(user, "key-server", nats, name).arg("--allow").args(keys))
     }
 
     /// The same, as another user, with all keys.
     pub(super) fn key_server_without(&self, user: u32, nats: &str) -> Process {
-        Process::start(self.farm("key-server", nats, "one").uid(user).gid(user))
+        Process::start(&mut self.farm_of(user, "key-server", nats, "one"))
     }
 
     fn farm(&self, role: &str, nats: &str, name: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-farm"));
+        self.program(PROGRAM.as_ref(), role, nats, name)
+    }
+
+    /// By a copy of the program: other users may not enter each directory where it is built.
+    fn farm_of(&self, user: u32, role: &str, nats: &str, name: &str) -> Command {
+        let copy = self.directory.path().join("sidecore-farm");
+        // Not by this process: a child of another thread could hold the copy open for writing, and then it cannot be run.
+        assert!(Command::new("cp").arg(PROGRAM).arg(&copy).status().unwrap().success());
+        let mut command = self.program(&copy, role, nats, name);
+        command.uid(user).gid(user);
+        command
+    }
+
+    fn program(&self, program: &Path, role: &str, nats: &str, name: &str) -> Command {
+        let mut command = Command::new(program);
         command.args([role, "--server", nats, "--farm", FARM, "--name", name, "--socket"]).arg(&self.config.socket);
         command
     }
