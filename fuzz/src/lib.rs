@@ -133,15 +133,15 @@ pub fn config(data: &[u8]) {
 pub fn uri(data: &[u8]) {
     if let Ok(uri) = Uri::from_der(data) {
         assert_eq!(uri.to_der(), data);
-        assert_eq!(Uri::from_pem(&uri.to_pem()), Ok(uri));
+        assert_eq!(Uri::from_pem(uri.to_pem().as_bytes()), Ok(uri));
+    }
+    if let Ok(uri) = Uri::from_pem(data) {
+        assert_eq!(Uri::from_pem(uri.to_pem().as_bytes()), Ok(uri));
     }
     let Ok(text) = str::from_utf8(data) else { return };
     if let Ok(uri) = Uri::parse(text) {
         assert_eq!(uri.to_string(), text);
         assert_eq!(Uri::from_der(&uri.to_der()), Ok(uri));
-    }
-    if let Ok(uri) = Uri::from_pem(text) {
-        assert_eq!(Uri::from_pem(&uri.to_pem()), Ok(uri));
     }
 }
 
