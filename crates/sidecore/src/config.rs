@@ -549,8 +549,9 @@ fn user<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>
 
 /// Whether it is done with the private part of a pair of keys.
 fn takes_key(class: Class) -> bool {
-    let encrypts = Class::of(class.algorithm(), Op::Encrypt).is_some();
-    Operation::of(class.op()).is_some() && !encrypts && !class.belongs_to("hmac")
+    let has = |op| Class::of(class.algorithm(), op).is_some();
+    let is_cipher = has(Op::Encrypt) && !has(Op::Sign);
+    Operation::of(class.op()).is_some() && !is_cipher && !class.belongs_to("hmac")
 }
 
 fn octal<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
