@@ -126,10 +126,10 @@ impl Service {
         config.check().map_err(StartError::Config)?;
         check_cpus(&config)?;
         raise_file_limit();
-        let place = Place::take(&config.socket, held)?;
         let measuring = Measuring::start(config.limits.max_request_bytes)?;
         let store =
             Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
+        let place = Place::take(&config.socket, held)?;
         let listener_wake = Arc::new(wake::event()?);
         let mut service = Self {
             socket: config.socket.clone(),

@@ -95,7 +95,8 @@ impl Settings {
         let signed = unframed(&padded).ok_or_else(no_signature)?;
         let Some(digest) = self.digest else { return Ok(signed.to_vec()) };
         let found = &signed[signed.len().saturating_sub(digest.size())..];
-        if digest_info(Some(digest), found) == signed { Ok(found.to_vec()) } else { Err(no_signature()) }
+        let is_whole = found.len() == digest.size() && digest_info(Some(digest), found) == signed;
+        if is_whole { Ok(found.to_vec()) } else { Err(no_signature()) }
     }
 
     /// The session's scheme, and what is signed in it.
