@@ -9,7 +9,7 @@ use sidecore::core::dispatch::DeviceState;
 use sidecore::core::session::{Class, Op, Refusal};
 use sidecore::counters::{DeviceCounter, DeviceStats, Snapshot};
 use sidecore::engine::crypto::sample::{Sample, sample};
-use sidecore::engine::crypto::{KeyMaterial, Scheme, Session};
+use sidecore::engine::crypto::{DecryptionPadding, KeyMaterial, Scheme, Session, SessionSpec};
 use std::time::{Duration, Instant};
 
 pub(crate) fn service(devices: impl Into<Vec<DeviceConfig>>) -> Running {
@@ -49,18 +49,25 @@ fn reason(result: Result<Option<String>, Error>) -> String {
 
 fn randomised(scheme: &Scheme, op: Op) -> bool {
     let signature = matches!(scheme, Scheme::RsaSignature { .. } | Scheme::Ecdsa { .. } | Scheme::MlDsa65);
-    (signature && matches!(op, Op::Sign | Op::SignDigest)) || op == Op::Encapsulate
+    let encryption = matches!(scheme, Scheme::RsaEncryption { .. });
+    (signature && matches!(op, Op::Sign | Op::SignDigest)) || encryption || op == Op::Encapsulate
 }
 
 /// The result is what the engine makes here, or what the engine here takes for right.
 fn agrees(sample: &Sample, result: &[u8]) -> bool {
-    let session = Session::open(&sample.spec).unwrap();
+    // What RSA encrypts is known by what the same key makes of it.
+    let scheme = match &sample.spec.scheme {
+        Scheme::RsaEncryption { .. } => Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 },
+        scheme => scheme.clone(),
+    };
+    let session = Session::open(&SessionSpec { scheme, key: sample.spec.key.clone() }).unwrap();
     let run = |op: Op, head_len: usize, input: &[u8]| {
         let mut output = vec![0; session.output_len(op, head_len, input.len()).unwrap()];
         session.run(op, head_len, input, &mut output).map(|len| output[..len].to_vec())
     };
     match sample.op {
         op if !randomised(&sample.spec.scheme, op) => run(op, sample.head_len, &sample.input).unwrap() == result,
+        Op::Encrypt => run(Op::Decrypt, 0, result).unwrap() == sample.input,
         Op::Encapsulate => run(Op::Decapsulate, 0, &result[..1088]).unwrap() == result[1088..],
         Op::Sign => run(Op::Verify, result.len(), &[result, &sample.input].concat()).is_ok(),
         // A digest that belongs to no known message cannot be verified: its length is all there is to see.
