@@ -233,6 +233,12 @@ impl<L, R> Sidecore<L, R> {
         self.dispatch.end_record()
     }
 
+    /// What a sleep and a wake-up cost it, ns of CPU time, and how long a wake-up takes, ns.
+    pub fn set_park_times(&mut self, cost: Nanos, wake: Nanos) {
+        self.waits.waiter.set_park_cost(cost);
+        self.waits.waiter.set_wake_time(wake);
+    }
+
     /// Changes how devices are chosen.
     pub fn set_balance(&mut self, balance: Balance) {
         self.dispatch.make(&Call::SetBalance(balance));

@@ -16,6 +16,7 @@ pub(crate) use remote::{Control, Fault, LinkOptions, Remote, Said};
 pub(crate) use worker::{Worker, WorkerOptions};
 
 use crate::engine::crypto::Session;
+use crate::service::ParkTimes;
 use crate::shm::LaneMemory;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
@@ -100,4 +101,7 @@ pub(crate) trait Port: Debug {
 
     /// Changes how the device waits and when it wakes its sidecore.
     fn set_notify(&self, _to_device: Notify, _from_device: Notify) {}
+
+    /// What a sleep and a wake-up cost is known.
+    fn set_park(&self, _park: ParkTimes) {}
 }

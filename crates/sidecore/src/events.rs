@@ -210,6 +210,11 @@ pub fn warning(text: &str) {
     say!(Warning "warning", "{text}");
 }
 
+/// This machine could not be measured.
+pub(crate) fn not_measured(error: &std::io::Error) {
+    say!(Warning "not-measured", error = %error, "the cost of sleeps and operations could not be measured and stays assumed: free descriptors or memory, and restart");
+}
+
 /// A record of decisions could not be written.
 pub(crate) fn record_not_written(path: &Path, error: &std::io::Error) {
     say!(Error "record-not-written", path = %path.display(), error = %error, "the record could not be written");

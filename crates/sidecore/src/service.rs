@@ -33,13 +33,15 @@ mod reactor;
 mod sessions;
 mod turns;
 
-use crate::config::{Config, DeviceConfig};
+use crate::config::{Config, DeviceConfig, Waiters};
 use crate::counters::{Counters, Shape, Start};
+use crate::events;
 use crate::keys::Store;
 use crate::spec::Secret;
 use crate::sys::{clock, cpu, wake};
 use advice::Advice;
-use calibrate::Measuring;
+use calibrate::Calibration;
+pub(crate) use calibrate::alone;
 pub use calibrate::{ParkTimes, park_times};
 use command::{SidecoreHandle, mailbox};
 use listener::Listener;
@@ -47,6 +49,7 @@ use place::Place;
 use reactor::{Reactor, Setup};
 use rustix::process::geteuid;
 use sidecore_core::dispatch::MAX_DEVICES;
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -101,6 +104,8 @@ pub struct Service {
     listener_wake: Arc<OwnedFd>,
     sidecores: Vec<Arc<SidecoreHandle<Reactor>>>,
     threads: Vec<JoinHandle<()>>,
+    /// Ends when this machine is measured and all sidecores know it.
+    measuring: Option<JoinHandle<()>>,
     /// Given back last, when no thread is left.
     place: Place,
     key_changes: Option<u64>,
@@ -108,17 +113,20 @@ pub struct Service {
 }
 
 impl Service {
-    /// Reads the passphrase that the configuration names, starts the threads and listens.
+    /// Reads the passphrase that the configuration names, starts the threads, listens, and measures this machine.
     ///
     /// # Errors
     /// What is wrong with configuration, cores, paths or the system, each with what to do.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        Self::start_with(config, None, Vec::new())
+        let mut service = Self::start_with(config, None, Vec::new())?;
+        // One that panicked has said so on stderr; what it would have measured stays assumed.
+        let _ = service.measuring.take().map(JoinHandle::join);
+        Ok(service)
     }
 
-    /// As [`Service::start`], with the passphrase of the stored keys in the place of its file, which the process may no
-    /// longer be able to read. `held`: sockets that a service manager holds; one that listens at the configuration's path is
-    /// used, with all who wait in its queue.
+    /// As [`Service::start`], and returns as soon as clients are answered: this machine is measured meanwhile. `passphrase`:
+    /// that of the stored keys in the place of its file, which the process may no longer be able to read. `held`: sockets that
+    /// a service manager holds; one that listens at the configuration's path is used, with all who wait in its queue.
     ///
     /// # Errors
     /// As for [`Service::start`].
@@ -126,7 +134,6 @@ impl Service {
         config.check().map_err(StartError::Config)?;
         check_cpus(&config)?;
         raise_file_limit();
-        let measuring = Measuring::start(config.limits.max_request_bytes)?;
         let store =
             Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
         let place = Place::take(&config.socket, held)?;
@@ -138,13 +145,14 @@ impl Service {
             listener_wake: listener_wake.clone(),
             sidecores: Vec::new(),
             threads: Vec::new(),
+            measuring: None,
             place,
             key_changes: store.changes(),
             listening: None,
         };
         let counters = create_counters(&config)?;
         service.place.keep(&service.counters)?;
-        let calibration = Arc::new(measuring.finish()?);
+        let calibration = Calibration::default();
         let advice = Advice::new(&config, &calibration);
         let (events, inbox) = mpsc::channel();
         for (index, cpu) in sidecore_cpus(&config).into_iter().enumerate() {
@@ -160,13 +168,15 @@ impl Service {
                 wake,
                 events: events.clone(),
                 listener: listener_wake.clone(),
-                advice,
+                advice: advice.clone(),
             };
             service.threads.push(start_sidecore(setup)?);
             service.sidecores.push(Arc::new(handle));
         }
         let socket = service.place.listen(&config.socket, config.socket_mode)?;
         service.listening = Some(socket.try_clone()?);
+        let free = Waiters::of(&config, &cpu::allowed()).free(&cpu::allowed());
+        let max_request = config.limits.max_request_bytes;
         let listener = Listener::new(listener::Setup {
             config,
             advice,
@@ -181,7 +191,33 @@ impl Service {
         let stopped = service.stop.clone();
         let control = thread::Builder::new().name("sidecore-control".to_owned());
         service.threads.push(control.spawn(move || listener.run(&stopped))?);
+        service.measure(calibration, free, max_request)?;
         Ok(service)
+    }
+
+    /// Measures this machine on the cores that are free, and tells the sidecores.
+    fn measure(&mut self, calibration: Calibration, free: Vec<usize>, max_request: u32) -> io::Result<()> {
+        let (stop, sidecores) = (self.stop.clone(), self.sidecores.clone());
+        let measuring = thread::Builder::new().name("sidecore-measure".to_owned());
+        self.measuring = Some(measuring.spawn(move || {
+            // Where it is not limited it disturbs sidecores for a moment.
+            let _ = cpu::limit(&free);
+            if let Err(error) = calibration.measure(max_request, &stop) {
+                return events::not_measured(&error);
+            }
+            let (known, all_know) = mpsc::channel::<Infallible>();
+            for sidecore in &sidecores {
+                let known = known.clone();
+                sidecore.send(move |reactor| {
+                    reactor.calibrated();
+                    drop(known);
+                });
+            }
+            drop(known);
+            // Ends when the last of them has dropped its end.
+            let _ = all_know.recv();
+        })?);
+        Ok(())
     }
 
     /// Where clients connect.
@@ -221,6 +257,7 @@ impl Drop for Service {
             // A thread that panicked has said so on stderr; there is nothing to add.
             let _ = thread.join();
         }
+        let _ = self.measuring.take().map(JoinHandle::join);
     }
 }
 

@@ -18,6 +18,7 @@ mod transfer;
 mod user;
 
 use crate::config::{Config, SocketsConfig};
+use crate::events;
 use crate::service::place::Place;
 use crate::service::{ParkTimes, StartError, check_cpus, park_times, raise_file_limit};
 use crate::sys::wake;
@@ -29,9 +30,9 @@ use sidecore_core::policy::notify::Notify;
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -58,7 +59,8 @@ pub struct Sockets {
 struct Shared {
     limits: SocketsConfig,
     notify: Notify,
-    park: ParkTimes,
+    /// Measured beside the first requests.
+    park: OnceLock<ParkTimes>,
     cores: Arc<Cores>,
     registry: Registry,
     /// Connections that were accepted so far.
@@ -75,7 +77,7 @@ impl Shared {
         Self {
             limits,
             notify: Notify::Park,
-            park: ParkTimes { cost: 2000, wake: 2000 },
+            park: OnceLock::new(),
             cores: Cores::new(&crate::config::Sidecores::default()),
             registry: Registry::default(),
             serials: AtomicU32::new(0),
@@ -99,7 +101,7 @@ impl Sockets {
         let shared = Arc::new(Shared {
             limits,
             notify: config.notify.service,
-            park: park_times()?,
+            park: OnceLock::new(),
             cores: Cores::new(&config.sidecores),
             registry: Registry::default(),
             serials: AtomicU32::new(0),
@@ -112,6 +114,12 @@ impl Sockets {
         let (warn, warnings) = mpsc::sync_channel(WARNINGS);
         let listener = Listener::new(socket, shared.clone(), alive, warn)?;
         thread::Builder::new().name("sockets-accept".to_owned()).spawn(move || listener.run())?;
+        let measured = shared.clone();
+        let measure = move || match park_times() {
+            Ok(park) => drop(measured.park.set(park)),
+            Err(error) => events::not_measured(&error),
+        };
+        thread::Builder::new().name("sockets-measure".to_owned()).spawn(measure)?;
         Ok(Self { socket: config.socket.clone(), shared, running, warnings: Some(warnings), _place: place })
     }
 

@@ -3,7 +3,7 @@
 use super::elsewhere::Held;
 use super::kept::Kept;
 use super::{Capability, Device, DeviceState, Dispatch, MAX_DEVICES, Reach};
-use crate::policy::balance::{Fills, Load, Measured};
+use crate::policy::balance::{Fills, Load, Measured, Rates};
 use crate::session::Class;
 use crate::time::Nanos;
 use alloc::vec::Vec;
@@ -48,6 +48,12 @@ impl Dispatch {
                 fills.entered(entry.work.class, entry.work.size, entry.cost);
             }
         }
+    }
+
+    /// The device's weight, and rates for what it has not done yet.
+    pub fn estimate_device(&mut self, device: usize, weight: u32, rates: &Rates) {
+        self.devices[device].rates.adopt(rates);
+        self.loads[device].weight = weight;
     }
 
     /// Under `tokens` the device asks for work until it has this much, ns.

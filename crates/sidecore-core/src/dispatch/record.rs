@@ -173,6 +173,7 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
         | Call::Place(_, Work { lane, .. }) => clients.is_open(*lane),
         Call::Observe { device, .. }
         | Call::Measured(device, _)
+        | Call::EstimateDevice { device, .. }
         | Call::Drain(device)
         | Call::Activate(device)
         | Call::Lose(device)
@@ -243,6 +244,7 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         Call::Lose(device) => dispatch.lose(device),
         Call::Hold { device, key, holds } => dispatch.hold(device, key, holds),
         Call::Measured(device, ref measured) => dispatch.measured(device, measured),
+        Call::EstimateDevice { device, weight, ref rates } => dispatch.estimate_device(device, weight, rates),
         // They decide, and were made.
         Call::AddClient { .. }
         | Call::AddLane(..)

@@ -4,6 +4,7 @@ use super::{Defect, Host, Sidecore};
 use crate::dispatch::record::Call;
 use crate::dispatch::{Capability, DeviceState, Done, Replaced};
 use crate::inflight::Ticket;
+use crate::policy::balance::Rates;
 use crate::policy::order::Order;
 use crate::session::Refusal;
 use crate::time::Nanos;
@@ -57,6 +58,11 @@ impl<L, R> Sidecore<L, R> {
             self.remote.push(number);
         }
         Some(number)
+    }
+
+    /// The device's weight, and rates for what it has not done yet.
+    pub fn estimate_device(&mut self, device: usize, weight: u32, rates: Rates) {
+        self.dispatch.make(&Call::EstimateDevice { device, weight, rates });
     }
 
     /// The device gets no more requests; what it has is finished.

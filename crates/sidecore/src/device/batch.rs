@@ -8,6 +8,7 @@ use crate::engine::crypto::Session;
 use crate::engine::crypto::batch::{self, Job, MESSAGES_FROM, Outcome, SideBySide};
 use crate::engine::crypto::sample::sample;
 use crate::engine::execute::{OUTPUT_EXTRA, Scratch, collect, compute, room_of};
+use crate::service::alone;
 use crate::sys::clock;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
@@ -23,7 +24,7 @@ use zeroize::Zeroizing;
 const ROOM: usize = 2 * MOST;
 /// Runs of each batch that is measured, of which the fastest counts: at least, and at most, as long as all take less than
 /// [`LONG_ENOUGH`].
-const RUNS: (u32, u32) = (2, 50);
+const RUNS: (u32, u32) = (3, 50);
 const LONG_ENOUGH: Nanos = 1_000_000;
 /// What may be done side by side: the operation that is measured, and those that take as long.
 const KINDS: [(Algorithm, &[Op]); 9] = [
@@ -298,6 +299,7 @@ impl Place {
 
 /// What is worth gathering on this machine, by class, and what it takes.
 fn measure() -> (Box<[Option<Gather>]>, Vec<Measured>) {
+    let _alone = alone();
     let (mut gathers, mut found) = (vec![None; Class::COUNT].into_boxed_slice(), Vec::new());
     for (algorithm, ops) in KINDS {
         let classes = || ops.iter().filter_map(|op| Class::of(algorithm, *op));
@@ -316,10 +318,17 @@ fn measure_class(class: Class) -> Option<(Gather, Measured)> {
     let sample = sample(class, MESSAGES_FROM, 1);
     let mut side_by_side = SideBySide::new(&sample)?;
     let (session, mut output) = (Session::open(&sample.spec).ok()?, vec![0; sample.output_len]);
-    let single = fastest(|| session.run(sample.op, 0, &sample.input, &mut output).is_ok())?;
-    let mut times = [Nanos::MAX; MOST];
-    for (at, time) in times.iter_mut().enumerate() {
-        *time = fastest(|| side_by_side.run(at + 1))?;
+    let (mut single, mut times, mut all) = (Nanos::MAX, [Nanos::MAX; MOST], 0);
+    for run in 0..RUNS.1 {
+        if run >= RUNS.0 && all >= LONG_ENOUGH {
+            break;
+        }
+        // In turns: what else this core does meanwhile slows both alike.
+        single = single.min(timed(|| session.run(sample.op, 0, &sample.input, &mut output).is_ok())?);
+        for (at, time) in times.iter_mut().enumerate() {
+            *time = (*time).min(timed(|| side_by_side.run(at + 1))?);
+        }
+        all += single;
     }
     let gather = Gather::new(times, single);
     let size = sample.input.len() as u32;
@@ -329,21 +338,10 @@ fn measure_class(class: Class) -> Option<(Gather, Measured)> {
     Some((gather, measured))
 }
 
-/// By CPU time, which other programs on this core do not lengthen. `None`: it went wrong once.
-fn fastest(mut work: impl FnMut() -> bool) -> Option<Nanos> {
-    let (mut took, mut all) = (Nanos::MAX, 0);
-    for run in 0..RUNS.1 {
-        if run >= RUNS.0 && all >= LONG_ENOUGH {
-            break;
-        }
-        let start = clock::thread_cpu();
-        if !work() {
-            return None;
-        }
-        let once = clock::thread_cpu() - start;
-        (took, all) = (took.min(once), all + once);
-    }
-    Some(took)
+/// By CPU time, which other programs on this core do not lengthen. `None`: it went wrong.
+fn timed(mut work: impl FnMut() -> bool) -> Option<Nanos> {
+    let start = clock::thread_cpu();
+    work().then(|| clock::thread_cpu() - start)
 }
 
 #[cfg(test)]

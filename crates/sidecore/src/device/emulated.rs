@@ -49,9 +49,9 @@ impl Emulated {
         }
     }
 
-    /// Time that the model takes for so many bytes of input.
-    pub(crate) fn time(&self, bytes: u64) -> Nanos {
-        self.fixed + (self.per_byte * bytes as f64) as Nanos
+    /// Time that such a model takes for so many bytes of input.
+    pub(crate) fn time(fixed: Nanos, per_byte: f64, bytes: u64) -> Nanos {
+        fixed + (per_byte * bytes as f64) as Nanos
     }
 }
 
@@ -68,7 +68,7 @@ impl Port for Emulated {
             buffer.extend_from_slice(result);
             buffer
         });
-        let took = self.time(request.submission.input_len());
+        let took = Self::time(self.fixed, self.per_byte, request.submission.input_len());
         self.server.submit(begun, schedule, took, Pending { ticket, request, result, took });
     }
 

@@ -63,6 +63,8 @@ struct Shared {
     killed: AtomicBool,
     to_device: AtomicU64,
     from_device: AtomicU64,
+    park_cost: AtomicU64,
+    wake_time: AtomicU64,
 }
 
 /// The sidecore's end.
@@ -85,11 +87,11 @@ impl Worker {
         let (their_replies, replies) = RingBuffer::new(depth);
         let shared = Arc::new(Shared::default());
         shared.set_notify(options.to_device, options.from_device);
+        shared.set_park(options.park);
         let (theirs, gathers) = (shared.clone(), options.disturb.is_some());
         let name = format!("sidecore-{}", options.name);
         let thread = thread::Builder::new().name(name).spawn(move || {
-            let mut waiter = Waiter::new(options.to_device, options.park.cost, options.place.may_spin);
-            waiter.set_wake_time(options.park.wake);
+            let waiter = Waiter::new(options.to_device, options.park.cost, options.place.may_spin);
             let of_loop = Loop {
                 requests: their_requests,
                 answers: Answers {
@@ -102,7 +104,7 @@ impl Worker {
                 gathering: None,
                 scratch: Scratch::new(options.max_request),
                 waits: WaitLoop::new(waiter),
-                words: (0, 0),
+                words: [0; 4],
                 options,
             };
             of_loop.run();
@@ -182,6 +184,10 @@ impl Port for Worker {
         self.shared.set_notify(to_device, from_device);
         self.thread.thread().unpark();
     }
+
+    fn set_park(&self, park: ParkTimes) {
+        self.shared.set_park(park);
+    }
 }
 
 impl Drop for Worker {
@@ -195,6 +201,11 @@ impl Shared {
     fn set_notify(&self, to_device: Notify, from_device: Notify) {
         self.to_device.store(to_device.to_word(), Ordering::Relaxed);
         self.from_device.store(from_device.to_word(), Ordering::Relaxed);
+    }
+
+    fn set_park(&self, park: ParkTimes) {
+        self.park_cost.store(park.cost, Ordering::Relaxed);
+        self.wake_time.store(park.wake, Ordering::Relaxed);
     }
 
     fn is_killed(&self) -> bool {
@@ -214,7 +225,7 @@ struct Loop {
     shared: Arc<Shared>,
     scratch: Scratch,
     waits: WaitLoop,
-    words: (u64, u64),
+    words: [u64; 4],
     /// Of a device that does several requests side by side.
     gathering: Option<Gathering>,
 }
@@ -306,15 +317,18 @@ impl Loop {
 
     fn adopt_policies(&mut self) {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        let words = (load(&self.shared.to_device), load(&self.shared.from_device));
+        let Shared { to_device, from_device, park_cost, wake_time, .. } = &*self.shared;
+        let words = [to_device, from_device, park_cost, wake_time].map(load);
         if words == self.words {
             return;
         }
         self.words = words;
-        if let Some(notify) = Notify::from_word(words.0) {
+        self.waits.waiter.set_park_cost(words[2]);
+        self.waits.waiter.set_wake_time(words[3]);
+        if let Some(notify) = Notify::from_word(words[0]) {
             self.waits.waiter.set_policy(notify);
         }
-        if let Some(notify) = Notify::from_word(words.1) {
+        if let Some(notify) = Notify::from_word(words[1]) {
             self.answers.moderator.set_policy(notify);
         }
     }

@@ -9,9 +9,9 @@ use sidecore_core::policy::notify::Notify;
 use sidecore_core::sync::Ordering;
 
 /// The same for all clients, but for the policy, which can be changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Advice {
-    park: ParkTimes,
+    calibration: Calibration,
     sample_every: u32,
     /// A core is left for clients beside those of sidecores and workers.
     pub(super) may_spin: bool,
@@ -21,15 +21,16 @@ impl Advice {
     /// To be made before any thread is tied to a core, for that thread sees no other.
     pub(super) fn new(config: &Config, calibration: &Calibration) -> Self {
         let may_spin = Waiters::of(config, &cpu::allowed()).clients_may_spin;
-        Self { park: calibration.park, sample_every: config.sample_every, may_spin }
+        Self { calibration: calibration.clone(), sample_every: config.sample_every, may_spin }
     }
 
     /// Writes it to a lane: before its client has it, and when the policy changes.
     pub(super) fn give(&self, memory: &LaneMemory, notify: Notify) {
         let store = |word, value| memory.advice(word).store(value, Ordering::Relaxed);
+        let ParkTimes { cost, wake } = self.calibration.park();
         store(advice::NOTIFY, notify.to_word());
-        store(advice::PARK_COST, self.park.cost);
-        store(advice::WAKE_TIME, self.park.wake);
+        store(advice::PARK_COST, cost);
+        store(advice::WAKE_TIME, wake);
         store(advice::SAMPLE_EVERY, u64::from(self.sample_every));
         store(advice::MAY_SPIN, u64::from(self.may_spin));
     }

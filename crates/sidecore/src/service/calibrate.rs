@@ -1,8 +1,10 @@
-//! What this machine is like, measured when the service starts: the cost of a sleep and a wake-up, and the time of each
-//! operation. Both are corrected, or can be, while running; a wrong start costs choices, never results.
+//! What this machine is like: the cost of a sleep and a wake-up, and the time of each operation.
+//!
+//! Clients wait while a service starts, so it is measured beside their first requests. Until then values are assumed: a
+//! wrong one costs choices, never results.
 
 use crate::engine::crypto::Session;
-use crate::engine::crypto::sample::{self, samples};
+use crate::engine::crypto::sample;
 use crate::sys::poll::wait_readable;
 use crate::sys::{clock, wake};
 use sidecore_core::policy::balance::Rates;
@@ -10,12 +12,17 @@ use sidecore_core::session::{Algorithm, Class, Op};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::AsFd;
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 /// Payload sizes at which operations are measured, bytes.
 const SIZES: [u32; 3] = [64, 1024, 16_384];
 /// Runs of each, of which the fastest counts: the rest is noise of a machine that is just starting.
 const RUNS: u32 = 3;
+/// For so long nothing is measured between two classes.
+const TURN: Duration = Duration::from_micros(100);
 /// Sleeps measured, of which the median counts.
 const SLEEPS: usize = 31;
 /// Bounds for what a sleep and a wake-up may cost, ns: outside them the measurement was disturbed.
@@ -33,51 +40,71 @@ struct Sample {
     took: Nanos,
 }
 
-/// What was measured.
+/// What was measured, once it is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calibration(Arc<OnceLock<Measured>>);
+
 #[derive(Debug)]
-pub(super) struct Calibration {
-    pub(super) park: ParkTimes,
+struct Measured {
+    park: ParkTimes,
     samples: Vec<Sample>,
 }
 
-/// What measures how long operations take, beside what else a start has to do.
-#[derive(Debug)]
-pub(super) struct Measuring(JoinHandle<Vec<Sample>>);
-
-impl Measuring {
-    pub(super) fn start(max_request: u32) -> io::Result<Self> {
-        let sizes = SIZES.map(|size| size.min(max_request) as usize);
-        let measure_all = move || {
-            let measured = Class::all().filter(|class| like(*class).is_none()).flat_map(|class| {
-                let (session, samples) = samples(class, &sizes, 1);
-                samples.into_iter().filter_map(move |sample| measure(&session, class, &sample))
-            });
-            let mut samples: Vec<Sample> = measured.collect();
-            for (class, (known, times)) in Class::all().filter_map(|class| Some((class, like(class)?))) {
-                let known: Vec<Sample> = samples.iter().filter(|sample| sample.class == known).copied().collect();
-                samples.extend(known.into_iter().map(|sample| Sample { class, took: sample.took * times, ..sample }));
-            }
-            samples
-        };
-        Ok(Self(thread::Builder::new().name("sidecore-measure".to_owned()).spawn(measure_all)?))
-    }
-
-    /// Waits until it is done, and measures sleeps: by then nothing else of this process disturbs them.
-    pub(super) fn finish(self) -> io::Result<Calibration> {
-        let samples = self.0.join().map_err(|_| io::Error::other("the measuring of operations ended"))?;
-        Ok(Calibration { samples, park: park_times()? })
-    }
-}
-
 impl Calibration {
+    /// Measures sleeps and operations of up to `max_request` bytes. It takes a few tenths of a second on an idle core, and
+    /// ends early, with nothing, once it is told to stop.
+    pub(super) fn measure(&self, max_request: u32, stop: &AtomicBool) -> io::Result<()> {
+        let park = park_times()?;
+        let sizes = SIZES.map(|size| size.min(max_request) as usize);
+        let mut samples = Vec::new();
+        for class in Class::all().filter(|class| like(*class).is_none()) {
+            if stop.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            // Between two classes a device that waits to measure has its turn.
+            thread::sleep(TURN);
+            let _alone = alone();
+            let (session, of_class) = sample::samples(class, &sizes, 1);
+            samples.extend(of_class.iter().filter_map(|sample| measure(&session, class, sample)));
+        }
+        for (class, (known, times)) in Class::all().filter_map(|class| Some((class, like(class)?))) {
+            let known: Vec<Sample> = samples.iter().filter(|sample| sample.class == known).copied().collect();
+            samples.extend(known.into_iter().map(|sample| Sample { class, took: sample.took * times, ..sample }));
+        }
+        self.0.get_or_init(|| Measured { park, samples });
+        Ok(())
+    }
+
+    /// What a sleep and a wake-up cost here.
+    pub(super) fn park(&self) -> ParkTimes {
+        self.0.get().map_or(ParkTimes::ASSUMED, |measured| measured.park)
+    }
+
     /// Rates of a device on which what takes so long here, with so many bytes of input, takes as long as `took` says.
+    /// Nothing is known before it is measured.
     pub(super) fn rates(&self, took: impl Fn(Nanos, u32) -> Nanos) -> Rates {
         let mut rates = Rates::new();
-        for sample in &self.samples {
+        for sample in self.0.get().iter().flat_map(|measured| &measured.samples) {
             rates.observe(sample.class, sample.input, took(sample.took, sample.input));
         }
         rates
     }
+}
+
+/// Held by what measures, for some milliseconds at most where requests may wait for another: two at a time would disturb each
+/// other.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Rates of a device whose times depend on nothing but the number of bytes.
+pub(super) fn rates_by_size(took: impl Fn(u32) -> Nanos) -> Rates {
+    let mut rates = Rates::new();
+    for class in Class::all() {
+        SIZES.iter().for_each(|size| rates.observe(class, *size, took(*size)));
+    }
+    rates
 }
 
 /// The class that takes so many times less than one that would take longer to measure than all others together: the time of a
@@ -110,6 +137,11 @@ pub struct ParkTimes {
     pub cost: Nanos,
     /// From a ring until the sleeper runs, ns: nine of ten take no longer.
     pub wake: Nanos,
+}
+
+impl ParkTimes {
+    /// Taken for true until it is measured: what is usual on a server.
+    pub(crate) const ASSUMED: Self = Self { cost: 5_000, wake: 20_000 };
 }
 
 /// Measures a ping-pong in which each side sleeps until the other wakes it: one side's CPU time, and half of the time there and back.
@@ -168,13 +200,22 @@ mod tests {
 
     #[test]
     fn this_machine_is_measured() {
-        let calibration = Measuring::start(65_536).unwrap().finish().unwrap();
+        let calibration = Calibration::default();
+        assert!(calibration.park() == ParkTimes::ASSUMED && !calibration.rates(|here, _| here).known(Class::NOOP));
+        calibration.measure(65_536, &AtomicBool::new(false)).unwrap();
         let rates = calibration.rates(|here, _| here);
         for class in Class::all() {
             assert!(rates.known(class), "{}", class.name());
         }
-        let modelled = calibration.rates(|_, bytes| 1000 + Nanos::from(bytes));
+        let modelled = rates_by_size(|bytes| 1000 + Nanos::from(bytes));
         let class = Class::from_name("aes-256-gcm").unwrap();
         assert!((16_000..20_000).contains(&modelled.estimate(class, 16_384)));
+    }
+
+    #[test]
+    fn a_service_that_stops_measures_nothing_more() {
+        let calibration = Calibration::default();
+        calibration.measure(65_536, &AtomicBool::new(true)).unwrap();
+        assert_eq!(calibration.park(), ParkTimes::ASSUMED);
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Setup {
     pub(super) index: usize,
     pub(super) cpu: Option<usize>,
     pub(super) config: Config,
-    pub(super) calibration: Arc<Calibration>,
+    pub(super) calibration: Calibration,
     pub(super) counters: Arc<Counters>,
     pub(super) mailbox: Mailbox<Reactor>,
     pub(super) wake: Arc<OwnedFd>,
@@ -77,6 +77,7 @@ impl Reactor {
         let room = setup.config.record.as_ref().map(|_| (setup.config.record_mib as usize) << 20 >> 3);
         let sidecore = Sidecore::new(&settings(&setup, place), room, clock::now());
         let mut reactor = Self { sidecore, hands: Hands::new(setup, place, free, poller), stopping: false };
+        reactor.hands.publish_park();
         reactor.add_configured_devices().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         Ok(reactor)
     }
@@ -141,6 +142,8 @@ impl Reactor {
 
     pub(super) fn add_lane(&mut self, new: NewLane<Lane>) {
         let key = new.end.key;
+        // Its maker may have written to it before this machine was measured.
+        self.hands.setup.advice.give(&new.end.memory, self.sidecore.notify().client);
         let id = match self.sidecore.add_lane(new) {
             Ok(id) => id,
             Err(lane) => return self.hands.tell(Event::NoRoom(key, Box::new(lane))),
@@ -181,6 +184,17 @@ impl Reactor {
         self.hands.tell(Event::SessionClosed(lane));
     }
 
+    /// This machine is measured: what was assumed of it is no more.
+    pub(super) fn calibrated(&mut self) {
+        let park = self.hands.setup.calibration.park();
+        self.hands.publish_park();
+        self.sidecore.set_park_times(park.cost, park.wake);
+        for (_, lane) in self.sidecore.lanes() {
+            self.hands.setup.advice.give(&lane.memory, self.sidecore.notify().client);
+        }
+        self.calibrate_devices(park);
+    }
+
     pub(super) fn set_balance(&mut self, balance: Balance) {
         self.sidecore.set_balance(balance);
     }
@@ -218,8 +232,8 @@ fn settings(setup: &Setup, place: Place) -> Settings {
         balance: *balance,
         order: *order,
         notify: hops(*notify),
-        park_cost: setup.calibration.park.cost,
-        wake_time: setup.calibration.park.wake,
+        park_cost: setup.calibration.park().cost,
+        wake_time: setup.calibration.park().wake,
         may_spin: place.may_spin,
         device_timeout: Nanos::from(limits.device_timeout_ms) * 1_000_000,
         pace: Pace::SERVICE,

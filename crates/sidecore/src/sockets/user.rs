@@ -9,6 +9,7 @@ use super::ledger::{Ledger, Permit};
 use super::meter::Meter;
 use super::program::{HEARD_AT_ONCE, HEARD_AT_THE_END, Program};
 use super::source::{Source, WAKE, What};
+use crate::service::ParkTimes;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu, wake};
 use sidecore_core::policy::notify::{Wait, WaitLoop, Waiter};
@@ -128,8 +129,7 @@ struct Serving {
 
 impl Serving {
     fn new(user: Arc<User>, desk: Desk) -> Self {
-        let mut waiter = Waiter::new(desk.shared.notify, desk.shared.park.cost, false);
-        waiter.set_wake_time(desk.shared.park.wake);
+        let waiter = Waiter::new(desk.shared.notify, ParkTimes::ASSUMED.cost, false);
         let now = clock::now();
         Self {
             user,
@@ -214,6 +214,9 @@ impl Serving {
 
     /// Waits for so long at most (ns; `None`: without end) for what is not in shared memory.
     fn listen(&mut self, timeout: Option<Nanos>) -> ControlFlow<()> {
+        let park = self.desk.shared.park.get().unwrap_or(&ParkTimes::ASSUMED);
+        self.waits.waiter.set_park_cost(park.cost);
+        self.waits.waiter.set_wake_time(park.wake);
         self.take_events(timeout);
         if self.desk.shared.stop.load(Ordering::Acquire) {
             // Who died before is known to be dead.

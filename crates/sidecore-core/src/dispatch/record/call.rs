@@ -43,6 +43,7 @@ pub enum Call {
     PassOn(Nanos, Ticket),
     Hold { device: usize, key: u16, holds: bool },
     Measured(usize, Measured),
+    EstimateDevice { device: usize, weight: u32, rates: Rates },
 }
 
 const URGENT: u64 = 1;
@@ -54,7 +55,7 @@ const REACH: u32 = 48;
 
 impl Call {
     /// Calls have the numbers from 1 to this one.
-    pub const KINDS: u8 = 26;
+    pub const KINDS: u8 = 27;
 
     /// Number and first argument; `put` takes the words of the others.
     pub fn encode(&self, mut put: impl FnMut(u64)) -> (u8, u32) {
@@ -110,6 +111,11 @@ impl Call {
                 let mut words = vec![class.index() as u64 | u64::from(*size) << 32, (*from).into(), *part];
                 words.extend(ends);
                 call(26, *device as u32, &words)
+            }
+            Self::EstimateDevice { device, weight, rates } => {
+                let mut words = vec![u64::from(*weight)];
+                rates.words(|word| words.push(word));
+                call(27, *device as u32, &words)
             }
         }
     }
@@ -170,6 +176,10 @@ impl Call {
                 let (class, size, from) = (class(*what)?, (what >> 32) as u32, u32::try_from(*from).ok()?);
                 let ends = ends.try_into().ok()?;
                 Self::Measured(device, Measured { class, size, from, part: *part, ends })
+            }
+            (27, [weight, rates @ ..]) => {
+                let (weight, rates) = (u32::try_from(*weight).ok()?, Rates::from_words(rates)?);
+                Self::EstimateDevice { device, weight, rates }
             }
             _ => return None,
         })

@@ -78,6 +78,15 @@ impl Rates {
         row.cells[bucket(from)..].iter_mut().for_each(|cell| cell.time = (cell.time * factor).min(LONGEST));
     }
 
+    /// Takes over what others know of classes of which nothing was observed here.
+    pub fn adopt(&mut self, others: &Self) {
+        for (row, other) in self.rows.iter_mut().zip(&others.rows) {
+            if !row.known {
+                *row = *other;
+            }
+        }
+    }
+
     /// What was observed, as words that [`Rates::from_words`] reads: two for each cell that knows something.
     pub fn words(&self, mut put: impl FnMut(u64)) {
         for (class, row) in self.rows.iter().enumerate() {
@@ -253,6 +262,16 @@ mod tests {
             rates.observe(Class::NOOP, size, took);
         }
         rates
+    }
+
+    #[test]
+    fn what_was_observed_here_is_kept_when_others_rates_are_adopted() {
+        let mut rates = observed(&[(64, 500)]);
+        let mut others = observed(&[(64, 900)]);
+        let other = Class::from_index(1).unwrap();
+        others.observe(other, 64, 700);
+        rates.adopt(&others);
+        assert_eq!((rates.estimate(Class::NOOP, 64), rates.estimate(other, 64)), (500, 700));
     }
 
     fn estimates<const N: usize>(rates: &Rates, sizes: [u32; N]) -> [Nanos; N] {

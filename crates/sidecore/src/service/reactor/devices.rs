@@ -5,6 +5,8 @@ use crate::config::{DeviceAction, DeviceConfig, DeviceKind, Place};
 use crate::counters::{DeviceBlock, DeviceCounter, SidecoreCounter};
 use crate::device::{Emulated, Port, Remote, Worker, WorkerOptions};
 use crate::events::Loss;
+use crate::service::ParkTimes;
+use crate::service::calibrate::{Calibration, rates_by_size};
 use crate::service::command::{Event, LaneKey};
 use sidecore_core::dispatch::{Capability, DeviceState, Dispatch, MAX_DEVICES};
 use sidecore_core::policy::balance::Rates;
@@ -21,7 +23,7 @@ const FIRST_WAY: Nanos = 500_000;
 /// One device.
 #[derive(Debug)]
 pub(super) struct Device {
-    name: String,
+    config: DeviceConfig,
     /// None of the sidecore itself, which does its work at once.
     pub(super) port: Option<Box<dyn Port>>,
     pub(super) counters: DeviceBlock,
@@ -42,7 +44,7 @@ impl Device {
     /// What is to be told when it is gone in this way. Of a remote one its gateway's end is told.
     pub(super) fn lost(&self, sidecore: usize, loss: Loss) -> Option<Event> {
         let told = self.gateway.is_none() || loss == Loss::Removed;
-        told.then(|| Event::DeviceLost { device: self.name.clone(), sidecore, loss })
+        told.then(|| Event::DeviceLost { device: self.config.name.clone(), sidecore, loss })
     }
 
     /// Brings the device's counters up to date. From time to time: its code is kept out of what each request goes through.
@@ -92,7 +94,7 @@ impl Reactor {
         // One of the same name had a gateway that is gone.
         let before = (0..self.hands.devices.len()).find(|index| {
             let device = &self.hands.devices[*index];
-            device.gateway.is_some() && device.name == config.name && self.is_there(*index)
+            device.gateway.is_some() && device.config.name == config.name && self.is_there(*index)
         });
         if let Some(before) = before {
             self.sidecore.kill(&mut self.hands, before);
@@ -120,26 +122,23 @@ impl Reactor {
     fn enter(&mut self, config: &DeviceConfig, remote: Option<(LaneKey, Remote)>) -> Result<(), String> {
         let index = self.place_for(&config.name)?;
         let gateway = remote.as_ref().map(|(gateway, _)| *gateway);
-        let (port, rates) = match remote {
-            Some((_, port)) => {
-                let rates = self.hands.setup.calibration.rates(|here, _| here.saturating_add(FIRST_WAY));
-                (Some(Box::new(port) as Box<dyn Port>), rates)
-            }
+        let port = match remote {
+            Some((_, port)) => Some(Box::new(port) as Box<dyn Port>),
             None => self.port(config)?,
         };
+        let rates = rates(config, &self.hands.setup.calibration);
         let counters = self.hands.setup.counters.device(self.hands.setup.index * MAX_DEVICES + index);
         counters.open(&config.name, self.hands.setup.index as u32, config.kind.name(), place(config));
-        let weight = config.weight.unwrap_or_else(|| weight(&rates));
         let capability = Capability {
             classes: config.classes(),
             immediate: config.kind == DeviceKind::Inline,
             elsewhere: config.kind == DeviceKind::Remote,
             depth: config.depth,
-            weight,
+            weight: weight(config, &rates),
             rates,
         };
         self.sidecore.add_device(capability);
-        let device = Device { name: config.name.clone(), port, counters, handed: (0, 0), gateway };
+        let device = Device { config: config.clone(), port, counters, handed: (0, 0), gateway };
         if let Some(gone) = self.hands.devices.get_mut(index) {
             // None of its requests is left.
             (*gone, self.hands.losses[index]) = (device, Loss::default());
@@ -155,7 +154,7 @@ impl Reactor {
     /// # Errors
     /// There is one of this name, or no room.
     pub(in crate::service) fn place_for(&self, name: &str) -> Result<usize, String> {
-        let taken = |(index, device): (usize, &Device)| device.name == name && self.is_there(index);
+        let taken = |(index, device): (usize, &Device)| device.config.name == name && self.is_there(index);
         let taken = self.hands.devices.iter().enumerate().any(taken);
         ensure!(!taken, "there is a device {name:?} already: give this one another name");
         self.sidecore.dispatch().next_device().ok_or_else(|| {
@@ -163,10 +162,21 @@ impl Reactor {
         })
     }
 
-    fn port(&self, config: &DeviceConfig) -> Result<(Option<Box<dyn Port>>, Rates), String> {
+    /// This machine is measured. What a device has done by now it knows better.
+    pub(super) fn calibrate_devices(&mut self, park: ParkTimes) {
+        for (index, device) in self.hands.devices.iter().enumerate() {
+            if let Some(port) = &device.port {
+                port.set_park(park);
+            }
+            let rates = rates(&device.config, &self.hands.setup.calibration);
+            self.sidecore.estimate_device(index, weight(&device.config, &rates), rates);
+        }
+    }
+
+    fn port(&self, config: &DeviceConfig) -> Result<Option<Box<dyn Port>>, String> {
         let max_request = self.hands.setup.config.limits.max_request_bytes;
         match config.kind {
-            DeviceKind::Inline => Ok((None, self.hands.setup.calibration.rates(|here, _| here))),
+            DeviceKind::Inline => Ok(None),
             DeviceKind::Worker | DeviceKind::Batch => {
                 let worker = Worker::start(WorkerOptions {
                     name: config.name.clone(),
@@ -175,18 +185,17 @@ impl Reactor {
                     free: self.hands.free.clone(),
                     depth: config.depth,
                     max_request,
-                    park: self.hands.setup.calibration.park,
+                    park: self.hands.setup.calibration.park(),
                     to_device: self.sidecore.notify().to_device,
                     from_device: self.sidecore.notify().from_device,
                     sidecore: self.hands.setup.wake.clone(),
                 })
                 .map_err(|error| error.to_string())?;
-                Ok((Some(Box::new(worker)), self.hands.setup.calibration.rates(|here, _| here)))
+                Ok(Some(Box::new(worker)))
             }
             DeviceKind::Emulated => {
                 let emulated = Emulated::new(config.fixed_ns, config.per_byte_ns, config.depth, max_request);
-                let rates = self.hands.setup.calibration.rates(|_, bytes| emulated.time(bytes.into()));
-                Ok((Some(Box::new(emulated)), rates))
+                Ok(Some(Box::new(emulated)))
             }
             DeviceKind::Remote => {
                 Err(format!("device {:?} is remote: it is there when its gateway connects", config.name))
@@ -216,8 +225,8 @@ impl Reactor {
     /// There is none, or this cannot be done with it.
     pub(in crate::service) fn find(&self, name: &str, action: DeviceAction) -> Result<usize, String> {
         let there = || (0..self.hands.devices.len()).filter(|index| self.is_there(*index));
-        let Some(index) = there().rev().find(|index| self.hands.devices[*index].name == name) else {
-            let names: Vec<&str> = there().map(|index| self.hands.devices[index].name.as_str()).collect();
+        let Some(index) = there().rev().find(|index| self.hands.devices[*index].config.name == name) else {
+            let names: Vec<&str> = there().map(|index| self.hands.devices[index].config.name.as_str()).collect();
             return Err(format!("no device {name:?} here; there are {}", names.join(", ")));
         };
         let dies = action == DeviceAction::Kill;
@@ -232,7 +241,22 @@ fn place(config: &DeviceConfig) -> Place {
     Place::new(config.cpu, config.owned)
 }
 
-fn weight(rates: &Rates) -> u32 {
+/// What is known of a device before it has done anything.
+fn rates(config: &DeviceConfig, calibration: &Calibration) -> Rates {
+    match config.kind {
+        DeviceKind::Inline | DeviceKind::Worker | DeviceKind::Batch => calibration.rates(|here, _| here),
+        DeviceKind::Remote => calibration.rates(|here, _| here.saturating_add(FIRST_WAY)),
+        DeviceKind::Emulated => {
+            rates_by_size(|bytes| Emulated::time(config.fixed_ns, config.per_byte_ns, bytes.into()))
+        }
+    }
+}
+
+fn weight(config: &DeviceConfig, rates: &Rates) -> u32 {
+    config.weight.unwrap_or_else(|| weight_of(rates))
+}
+
+fn weight_of(rates: &Rates) -> u32 {
     let reference = Class::from_name(REFERENCE.0).unwrap_or(Class::NOOP);
     let time = rates.estimate(reference, REFERENCE.1).max(1);
     (FASTEST * 1000 / time).clamp(1, 1000) as u32

@@ -55,8 +55,6 @@ impl Hands {
     pub(super) fn new(setup: Setup, place: Place, free: Vec<usize>, poller: Poller) -> Self {
         let counters = setup.counters.sidecore(setup.index);
         counters.open(place);
-        counters.set(SidecoreCounter::ParkCostNs, setup.calibration.park.cost);
-        counters.set(SidecoreCounter::WakeTimeNs, setup.calibration.park.wake);
         let limits = &setup.config.limits;
         Self {
             keys: HashMap::new(),
@@ -71,6 +69,13 @@ impl Hands {
             tally: vec![(0, 0); Class::COUNT],
             setup,
         }
+    }
+
+    /// What sleeps cost.
+    pub(super) fn publish_park(&self) {
+        let park = self.setup.calibration.park();
+        self.counters.set(SidecoreCounter::ParkCostNs, park.cost);
+        self.counters.set(SidecoreCounter::WakeTimeNs, park.wake);
     }
 
     /// Reports an event to the control thread.
