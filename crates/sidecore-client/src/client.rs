@@ -226,6 +226,11 @@ impl Client {
         self.lane.connection()
     }
 
+    /// Whether connecting took the start of a service, while a service manager held its socket.
+    pub fn took_a_start(&self) -> bool {
+        self.lane.took_a_start()
+    }
+
     /// Asks to be woken by the next completion, through [`Client::wake_fd`]. `false`: one is there already, poll it.
     /// Takes wake-ups of before out of the descriptor, and rings for what was submitted.
     ///

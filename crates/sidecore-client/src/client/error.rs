@@ -127,6 +127,11 @@ pub enum Error {
 }
 
 impl ConnectError {
+    /// A service manager holds the socket for a service that has not started.
+    pub(crate) fn is_starting(&self) -> bool {
+        matches!(self, Self::Starting(_))
+    }
+
     pub(super) fn from_io(socket: &Path, patience: Duration, error: io::Error) -> Self {
         use io::ErrorKind as Kind;
         match error.kind() {

@@ -72,6 +72,8 @@ pub(super) struct Lane {
     /// It was woken through the pipe, which has not been emptied since: that is done before the next sleep, when the
     /// service has something to do.
     woken: bool,
+    /// The service that answered had not started when the connection was made.
+    took_a_start: bool,
     patience: Duration,
     /// Beyond this moment no question is waited for.
     deadline: Nanos,
@@ -119,6 +121,7 @@ impl Lane {
         let [file, ring, wake, bell]: [OwnedFd; 4] =
             fds.try_into().map_err(|_| ConnectError::Protocol("four descriptors expected".to_owned()))?;
         let memory = LaneMemory::open(file, layout)?;
+        let took_a_start = listener_has_ended(descriptor);
         let number = NEXT_LANE.fetch_add(1, Ordering::Relaxed);
         let lane = Self {
             arena: Arena::new(number, arena_bytes),
@@ -130,6 +133,7 @@ impl Lane {
             ringer: Ringer::new(bell, ring)?,
             wake: Own::selectable(wake)?,
             woken: false,
+            took_a_start,
             patience,
             deadline: Nanos::MAX,
             producer: Producer::new(),
@@ -143,6 +147,10 @@ impl Lane {
             reported_at: 0,
         };
         Ok((lane, token))
+    }
+
+    pub(super) fn took_a_start(&self) -> bool {
+        self.took_a_start
     }
 
     #[inline]
@@ -470,14 +478,17 @@ pub(crate) fn question(socket: BorrowedFd<'_>, request: &Request, deadline: Nano
         Ok((reply, _)) => Ok(reply),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             let waited = Duration::from_nanos(deadline.saturating_sub(start));
-            let starting = is_starting(socket, &error);
-            Err(if starting { Error::Connect(ConnectError::Starting(waited)) } else { Error::NoAnswer(waited) })
+            Err(if is_starting(socket, &error) {
+                Error::Connect(ConnectError::Starting(waited))
+            } else {
+                Error::NoAnswer(waited)
+            })
         }
         Err(_) => Err(gone(socket)),
     }
 }
 
-/// Nothing came in time, and the process that listened last has ended: the next service has not started.
+/// Nothing came in time, and the process has ended that listened when the connection was made.
 fn is_starting(socket: BorrowedFd<'_>, error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::TimedOut && listener_has_ended(socket)
 }

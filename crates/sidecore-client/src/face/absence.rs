@@ -25,6 +25,8 @@ const UNSEEN: u64 = 60_000_000_000;
 pub(crate) struct Absence {
     since: AtomicU64,
     looked: AtomicU64,
+    /// When the start of a service was waited for last.
+    started: AtomicU64,
 }
 
 impl Absence {
@@ -43,6 +45,16 @@ impl Absence {
             Err(since) => since,
         };
         wait.saturating_sub(Duration::from_nanos(now.saturating_sub(since)))
+    }
+
+    /// The start of a service was waited for until now.
+    pub(crate) fn waited_for_a_start(&self) {
+        self.started.store(clock::now(), Ordering::Relaxed);
+    }
+
+    /// Whether the start of a service was waited for since that time.
+    pub(crate) fn has_waited_since(&self, begun: u64) -> bool {
+        self.started.load(Ordering::Relaxed) >= begun
     }
 
     /// It answers.

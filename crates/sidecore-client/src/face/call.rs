@@ -1,7 +1,7 @@
 //! One request to the service, from the operation's memory to the operation's memory: done once again where the session or
 //! the service ended, and again while none is there.
 
-use crate::client::{self, Buffer, Client, Error, Session};
+use crate::client::{self, Buffer, Client, ConnectError, Error, Session};
 use crate::face::absence::outlasted;
 use crate::face::credentials::Credentials;
 use crate::face::failure::{Failure, Reason, Trouble};
@@ -9,6 +9,7 @@ use crate::face::key::{Key, Private};
 use crate::face::lanes::{self, Lane, Pool, Take, Taken};
 use crate::face::pause::Caller;
 use crate::spec::Scheme;
+use crate::sys::clock;
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::wire::{Extent, Status};
 use std::sync::Arc;
@@ -54,7 +55,8 @@ pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failur
 
 /// Asks the service that is there, and once again if session or service ended.
 fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
-    let deadline = Instant::now() + caller.options.patience;
+    let patience = caller.options.patience;
+    let (begun, deadline) = (clock::now(), Instant::now() + patience);
     let first = once(caller, request, None, deadline);
     let second = match first {
         // The service may have started again since, or have ended the sessions of a key whose users changed; or this
@@ -67,9 +69,11 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
     if let (Ok(Err(refusal @ Refusal::KeyElsewhere)), Private::Stored(name)) = (&second, &request.key.private) {
         return Err(Failure::new(Reason::Service, format!("key {name:?}: {}", refusal.message())));
     }
+    // What the start of a service took is no part of the operation's own time.
+    let took_a_start = || lanes::pool().is_ok_and(|pool| pool.absence.has_waited_since(begun));
     second.map_err(|trouble| match trouble {
-        Trouble::Late => Failure::late(caller.options.patience),
-        Trouble::Stale(_) if Instant::now() >= deadline => Failure::late(caller.options.patience),
+        Trouble::Late | Trouble::Stale(_) if took_a_start() => ConnectError::Starting(patience).into(),
+        Trouble::Late => Failure::late(patience),
         Trouble::Stale(why) => Failure::new(Reason::Absent, why),
         Trouble::Failure(failure) => failure,
     })

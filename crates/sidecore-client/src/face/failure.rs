@@ -65,7 +65,7 @@ impl Reason {
             Self::Key => c"the key cannot be used",
             Self::Unsupported => c"not supported by the sidecore service",
             Self::Input => c"unfit input",
-            Self::Private => c"a private key does not leave the sidecore service",
+            Self::Private => c"a private key does not leave the sidecore service: use the key by its URI, and export the public part only",
             Self::Internal => c"internal error",
             Self::Absent => c"no sidecore service answers at its socket: start it, e.g. systemctl start sidecore",
             Self::NoKey => c"the sidecore service has no key of this name: see sidecore keys list",
@@ -86,7 +86,7 @@ impl Reason {
 
 /// Kind and details: what is wrong and what to do.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{}: {text}", .reason.text().to_string_lossy())]
+#[error("{}{}{text}", .reason.text().to_string_lossy(), if .text.is_empty() { "" } else { ": " })]
 pub struct Failure {
     /// The kind.
     pub reason: Reason,

@@ -90,7 +90,11 @@ impl Lane {
         let before = Credentials::present();
         let patience = deadline.saturating_duration_since(Instant::now());
         let lane = Options { slots: SLOTS, arena_bytes, patience, reclaimable: true, ..options.clone() };
-        let mut client = Client::connect(&lane)?;
+        let connected = Client::connect(&lane);
+        if connected.as_ref().map_or_else(ConnectError::is_starting, Client::took_a_start) {
+            pool.absence.waited_for_a_start();
+        }
+        let mut client = connected?;
         let credentials = Some(Credentials::present()).filter(|after| *after == before);
         let listed = client.connection().and_then(|connection| pool.connections.list(connection));
         let listed = listed.ok_or(io::Error::from(io::ErrorKind::OutOfMemory))?;

@@ -184,11 +184,12 @@ unsafe extern "C" fn export(
     })
 }
 
-/// OpenSSL asks for the private part of every key before it tries an operation with its own code; then it comes to us.
+/// OpenSSL asks for the private part of every key before each operation, tries its own code, and then comes to us. Details would
+/// cost an eighth of a signature there: the reason says what to do.
 fn stays(key: &Key) -> Failure {
     let text = match key.private {
-        Private::Made(_) => "export the public part only; a key to keep is made by `sidecore keys generate`",
-        _ => "use the key by its URI, and export the public part only",
+        Private::Made(_) => "a key to keep is made by `sidecore keys generate`",
+        _ => "",
     };
     Failure::new(Reason::Private, text)
 }

@@ -69,16 +69,17 @@ impl Core {
     /// Puts an error into OpenSSL's queue of this thread.
     pub(crate) fn error(&self, doing: &'static CStr, failure: &Failure) {
         // No conversions: the arguments, of which there are none, are not read. Large enough for any kind of va_list.
-        let text = CString::new(failure.text.replace('%', "%%").replace('\0', " ")).unwrap_or_default();
+        let text = (!failure.text.is_empty())
+            .then(|| CString::new(failure.text.replace('%', "%%").replace('\0', " ")).unwrap_or_default());
         let mut no_arguments = [0u64; 8];
-        // SAFETY: the handle is ours, the texts are C strings that OpenSSL copies.
+        // SAFETY: the handle is ours, the texts are C strings that OpenSSL copies, or none for one without details.
         unsafe {
             (self.new_error)(self.handle);
             (self.set_error_debug)(self.handle, c"sidecore".as_ptr(), 0, doing.as_ptr());
             (self.vset_error)(
                 self.handle,
                 super::strings::code(failure.reason),
-                text.as_ptr(),
+                text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr()),
                 no_arguments.as_mut_ptr().cast(),
             );
         }

@@ -25,22 +25,23 @@ const FEWEST: usize = 249;
 const TRADITIONAL: &str = "pkey -in $key -traditional";
 const NO_NUMBERS: &str = "ASN1 lib (OpenSSL's own reason: the object of the old kind has the public part alone)";
 /// Kinds of keys, as `openssl genpkey` makes them.
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 8] = [
     ("rsa2048", "-algorithm rsa -pkeyopt rsa_keygen_bits:2048"),
     ("rsa4096", "-algorithm rsa -pkeyopt rsa_keygen_bits:4096"),
     ("p256", "-algorithm ec -pkeyopt ec_paramgen_curve:P-256"),
     ("p384", "-algorithm ec -pkeyopt ec_paramgen_curve:P-384"),
+    ("p521", "-algorithm ec -pkeyopt ec_paramgen_curve:P-521"),
     ("ed25519", "-algorithm ed25519"),
     ("x25519", "-algorithm x25519"),
     ("mldsa", "-algorithm ml-dsa-65"),
 ];
 /// Names of several kinds.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("all", &["rsa2048", "rsa4096", "p256", "p384", "ed25519", "x25519", "mldsa"]),
-    ("signs", &["rsa2048", "p256", "p384", "ed25519", "mldsa"]),
+    ("all", &["rsa2048", "rsa4096", "p256", "p384", "p521", "ed25519", "x25519", "mldsa"]),
+    ("signs", &["rsa2048", "p256", "p384", "p521", "ed25519", "mldsa"]),
     ("whole", &["ed25519", "mldsa"]),
     ("rsa", &["rsa2048"]),
-    ("ec", &["p256", "p384"]),
+    ("ec", &["p256", "p384", "p521"]),
 ];
 /// What each case finds in the shell.
 const PRELUDE: &str = r#"
