@@ -226,7 +226,7 @@ impl Client {
         self.lane.connection()
     }
 
-    /// Whether connecting took the start of a service, while a service manager held its socket.
+    /// Whether connecting, which is just done, took the start of a service, while a service manager held its socket.
     pub fn took_a_start(&self) -> bool {
         self.lane.took_a_start()
     }

@@ -72,8 +72,6 @@ pub(super) struct Lane {
     /// It was woken through the pipe, which has not been emptied since: that is done before the next sleep, when the
     /// service has something to do.
     woken: bool,
-    /// The service that answered had not started when the connection was made.
-    took_a_start: bool,
     patience: Duration,
     /// Beyond this moment no question is waited for.
     deadline: Nanos,
@@ -121,7 +119,6 @@ impl Lane {
         let [file, ring, wake, bell]: [OwnedFd; 4] =
             fds.try_into().map_err(|_| ConnectError::Protocol("four descriptors expected".to_owned()))?;
         let memory = LaneMemory::open(file, layout)?;
-        let took_a_start = listener_has_ended(descriptor);
         let number = NEXT_LANE.fetch_add(1, Ordering::Relaxed);
         let lane = Self {
             arena: Arena::new(number, arena_bytes),
@@ -133,7 +130,6 @@ impl Lane {
             ringer: Ringer::new(bell, ring)?,
             wake: Own::selectable(wake)?,
             woken: false,
-            took_a_start,
             patience,
             deadline: Nanos::MAX,
             producer: Producer::new(),
@@ -149,8 +145,9 @@ impl Lane {
         Ok((lane, token))
     }
 
+    /// The service that answered is not the one that listened when the connection was made.
     pub(super) fn took_a_start(&self) -> bool {
-        self.took_a_start
+        self.connection().is_some_and(listener_has_ended)
     }
 
     #[inline]

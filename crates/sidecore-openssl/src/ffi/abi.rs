@@ -224,6 +224,8 @@ functions! {
         decapsulate<C> = 5: fn(Option<&mut C>, *mut u8, Option<&mut usize>, *const u8, usize) -> c_int;
         freectx<C> = 6: fn(Option<Box<C>>);
         dupctx<C> = 7: fn(Option<&C>) -> Option<Box<C>>;
+        set_ctx_params<C> = 10: fn(Option<&mut C>, Params<'_>) -> c_int;
+        settable_ctx_params = 11: fn(*mut c_void, *mut c_void) -> *const Param;
     }
 
     /// Decoders.

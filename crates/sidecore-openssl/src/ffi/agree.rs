@@ -2,7 +2,7 @@
 
 use super::abi::{Dispatch, kem, keyexch};
 use super::context::{self, Output, Settable, dupctx, newctx, with};
-use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
+use super::context::{get_ctx_params, gettable_ctx_params, nothing_settable, set_ctx_params, settable_ctx_params};
 use super::object::{KeyObject, key_in};
 use super::params::{Answer, BYTES, BYTES_POINTER, INTEGER, Param, Params, Questions, TEXT, UNSIGNED, params};
 use super::{bytes, free};
@@ -10,7 +10,7 @@ use crate::kdf::{Kdf, MAX_LEN};
 use sidecore_client::face::agree;
 use sidecore_client::face::digest::Digest;
 use sidecore_client::face::failure::Failure;
-use sidecore_client::face::key::Key;
+use sidecore_client::face::key::{Key, Public};
 use std::ffi::c_int;
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -23,18 +23,22 @@ struct Agreement {
     kdf: Kdf,
     /// The result is what the derivation makes of the secret; else the secret.
     derives: bool,
+    /// The key is on a curve of ECDH: only there something can be set.
+    is_ecdh: bool,
 }
 
 type Context = context::Context<Agreement>;
 
 /// X25519.
-pub(super) static EXCHANGE: [Dispatch; 7] = [
+pub(super) static EXCHANGE: [Dispatch; 9] = [
     keyexch::newctx(newctx::<Agreement>),
     keyexch::init(init),
     keyexch::derive(derive),
     keyexch::set_peer(set_peer),
     keyexch::freectx(free::<Context>),
     keyexch::dupctx(dupctx::<Agreement>),
+    keyexch::set_ctx_params(set_ctx_params::<Agreement>),
+    keyexch::settable_ctx_params(nothing_settable),
     Dispatch::END,
 ];
 
@@ -54,7 +58,7 @@ pub(super) static ON_CURVES: [Dispatch; 11] = [
 ];
 
 /// ML-KEM-768.
-pub(super) static ENCAPSULATION: [Dispatch; 8] = [
+pub(super) static ENCAPSULATION: [Dispatch; 10] = [
     kem::newctx(newctx::<Agreement>),
     kem::encapsulate_init(init),
     kem::encapsulate(encapsulate),
@@ -62,6 +66,8 @@ pub(super) static ENCAPSULATION: [Dispatch; 8] = [
     kem::decapsulate(decapsulate),
     kem::freectx(free::<Context>),
     kem::dupctx(dupctx::<Agreement>),
+    kem::set_ctx_params(set_ctx_params::<Agreement>),
+    kem::settable_ctx_params(nothing_settable),
     Dispatch::END,
 ];
 
@@ -72,6 +78,14 @@ impl Settable for Agreement {
         UNSIGNED: c"kdf-outlen";
         BYTES: c"kdf-ukm";
     };
+
+    fn settable(&self) -> &'static [Param] {
+        if self.is_ecdh {
+            Self::SETTABLE
+        } else {
+            params! {}
+        }
+    }
 
     const GETTABLE: &'static [Param] = params! {
         INTEGER: c"ecdh-cofactor-mode";
@@ -136,7 +150,8 @@ impl Context {
 extern "C" fn init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
     with(context, c"agree", |context| {
         context.key = key_in(key)?;
-        context.work = Agreement::default();
+        let is_ecdh = context.key.as_ref().is_some_and(|key| matches!(key.public, Public::Ec { .. }));
+        context.work = Agreement { is_ecdh, ..Agreement::default() };
         context.set(params)?;
         context.key().map(|_| true)
     })

@@ -2,7 +2,7 @@
 //! wants their results.
 
 use super::guard;
-use super::params::{Param, Params, Questions};
+use super::params::{Param, Params, Questions, params};
 use super::provider::Provider;
 use sidecore_client::face::failure::{Failure, Reason};
 use sidecore_client::face::key::Key;
@@ -85,6 +85,11 @@ pub(super) extern "C" fn get_ctx_params<W: Settable>(
 
 pub(super) extern "C" fn settable_ctx_params<W: Settable>(_: *mut c_void, _: *mut c_void) -> *const Param {
     W::SETTABLE.as_ptr()
+}
+
+/// Of contexts that refuse each parameter with a reason.
+pub(super) extern "C" fn nothing_settable(_: *mut c_void, _: *mut c_void) -> *const Param {
+    params! {}.as_ptr()
 }
 
 pub(super) extern "C" fn gettable_ctx_params<W: Settable>(_: *mut c_void, _: *mut c_void) -> *const Param {

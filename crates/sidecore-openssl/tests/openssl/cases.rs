@@ -247,8 +247,10 @@ fn bad((case, outcome): &(Case, Outcome)) -> Option<String> {
 fn reason(errors: &str) -> Option<String> {
     let line = errors.lines().find(|line| line.contains(":sidecore:"))?;
     let (_, reason) = line.split_once(":sidecore:")?;
-    let reason = reason.split_once(":sidecore:0:").map_or(reason, |(_, details)| details);
-    Some(reason.trim_end_matches(':').to_owned())
+    let (reason, details) = reason.split_once(":sidecore:0:")?;
+    // What it was doing comes first.
+    let reason = reason.split_once(':').map_or(reason, |(_, reason)| reason);
+    Some(if details.is_empty() { reason } else { details }.trim_end_matches(':').to_owned())
 }
 
 fn page(found: &[(Case, Outcome)]) -> String {

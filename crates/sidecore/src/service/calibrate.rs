@@ -102,7 +102,9 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 pub(super) fn rates_by_size(took: impl Fn(u32) -> Nanos) -> Rates {
     let mut rates = Rates::new();
     for class in Class::all() {
-        SIZES.iter().for_each(|size| rates.observe(class, *size, took(*size)));
+        for size in SIZES {
+            rates.observe(class, size, took(size));
+        }
     }
     rates
 }
