@@ -139,6 +139,6 @@ impl Drop for Sockets {
         self.shared.stop.store(true, Ordering::Release);
         wake::ring(&self.shared.wake);
         // Threads that are held up by their users' sockets are left behind.
-        let _ = self.running.recv_timeout(PARTING);
+        let _ = self.running.recv_timeout(PARTING + user::DRAIN);
     }
 }

@@ -256,7 +256,9 @@ impl Places {
 impl Seat {
     fn begin(&self, base: u64) {
         let (bank, place) = (&self.bank, self.place);
-        for (line, word) in [(WRITER, TAIL), (WRITER, WISH), (SHARED, HEAD), (SHARED, layout::ERROR)] {
+        for (line, word) in
+            [(WRITER, TAIL), (WRITER, WISH), (SHARED, HEAD), (SHARED, layout::ERROR), (SHARED, layout::LINGER)]
+        {
             bank.word(place, line, word).store(0, Ordering::Relaxed);
         }
         for word in [layout::MESSAGES, layout::KERNEL_MESSAGES, layout::DRAINS] {

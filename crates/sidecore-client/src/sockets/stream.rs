@@ -17,7 +17,7 @@ use sidecore_core::streams::bell::Rung;
 use sidecore_core::streams::cursor::{Cursors, word};
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{
-    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WISH, WRITER,
+    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WISH, WRITER,
 };
 use sidecore_core::streams::place::{Wish, wish_word};
 use sidecore_core::streams::rule::Why;
@@ -477,12 +477,22 @@ impl Ring {
 
     fn drain(&mut self, socket: BorrowedFd<'_>) -> Drained {
         // Of datagrams there may be something to tell when all are moved.
-        if self.datagrams.is_none() && self.cursors().is_some_and(|cursors| cursors.waiting() == 0) {
-            return Drained::Empty;
+        let is_empty = self.datagrams.is_none() && self.cursors().is_some_and(|cursors| cursors.waiting() == 0);
+        let drained = if is_empty {
+            Drained::Empty
+        } else {
+            self.hold(socket);
+            let drained = self.drain_held(socket);
+            self.release();
+            drained
+        };
+        if self.datagrams.is_none() && self.is_alone() {
+            match drained {
+                Drained::Empty => tcp::end_in_order(socket, self.word(SHARED, LINGER)),
+                Drained::Blocked => tcp::reset_at_close(socket, self.word(SHARED, LINGER)),
+                Drained::Failed(_) => {}
+            }
         }
-        self.hold(socket);
-        let drained = self.drain_held(socket);
-        self.release();
         drained
     }
 
@@ -540,12 +550,27 @@ impl Ring {
 
     fn leave(mut self, socket: BorrowedFd<'_>, wish: Wish) {
         // Mostly there is nothing, or all of it fits: then whoever waits for the end does not wait for the service.
-        let drained = self.drain(socket);
-        if drained == Drained::Blocked && (self.seat.of.is_gone() || self.at.bell().is_shut()) {
-            self.seat.of.clone().adopt(self, wish);
-            return;
+        let mut drained = self.drain(socket);
+        if drained == Drained::Blocked && self.datagrams.is_none() {
+            let waiting = self.cursors().map_or(0, |cursors| cursors.waiting());
+            tcp::make_room(socket, waiting);
+            drained = self.drain(socket);
+            if drained == Drained::Blocked {
+                // Who has the rest takes it back.
+                tcp::reset_at_close(socket, self.word(SHARED, LINGER));
+            }
         }
         self.tell(wish);
+        // The wish first: a service that shuts the bell looks for it afterwards, so that one of both has the rest, or both.
+        let is_alone = !self.ring() || self.seat.of.is_gone();
+        if drained == Drained::Blocked && is_alone {
+            self.seat.of.clone().adopt(self, wish);
+        }
+    }
+
+    /// Nobody else empties the ring any more.
+    fn is_alone(&self) -> bool {
+        self.seat.of.is_gone() || self.at.bell().is_shut()
     }
 
     /// The program does not write to this ring any more.

@@ -6,10 +6,13 @@
 use crate::shm::span::Span;
 use rustix::io::Errno;
 use rustix::net::SocketType;
-use rustix::net::sockopt::{socket_protocol, socket_type};
+use rustix::net::sockopt::{self, socket_protocol, socket_type};
+use sidecore_core::sync::AtomicU64;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use syscalls::{Sysno, syscall};
 
 /// `SIOCOUTQ` of Linux's `sockios.h`.
@@ -28,6 +31,12 @@ struct TcpInfo {
 }
 
 const _: () = assert!(offset_of!(TcpInfo, bytes_acked) == 120);
+
+/// Bytes to which each program may raise a socket's buffer where an administrator has not lowered `net.core.wmem_max`.
+const SURELY_ALLOWED: usize = 212_992;
+
+/// As long as the kernel lets a socket linger, or not much less.
+const MOST_SECONDS: u64 = 20_000_000;
 
 /// A state of `struct tcp_info` in which a connection sends.
 const ESTABLISHED: u8 = 1;
@@ -102,6 +111,36 @@ pub(crate) fn program_socket(number: RawFd) -> BorrowedFd<'static> {
 pub(crate) fn shut_sending(socket: BorrowedFd<'_>) {
     // It may have been closed by its peer meanwhile.
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+}
+
+/// The connection is reset when the last who has it lets go, so that its peer does not take what it got for all. The word keeps how
+/// the program has it linger, see [`LINGER`](sidecore_core::streams::layout::LINGER).
+pub fn reset_at_close(socket: impl AsFd, word: &AtomicU64) {
+    if word.load(Ordering::Relaxed) == 0 {
+        // Both fail only where the connection is no more.
+        let own = sockopt::socket_linger(&socket).unwrap_or(None).filter(|own| !own.is_zero());
+        word.store(own.map_or(1, |own| own.as_secs().saturating_add(2)), Ordering::Relaxed);
+        let _ = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
+    }
+}
+
+/// The kernel has all that was to be sent: the connection ends as its program has it.
+pub fn end_in_order(socket: impl AsFd, word: &AtomicU64) {
+    let own = match word.swap(0, Ordering::Relaxed) {
+        0 => return,
+        1 => None,
+        own => Some(Duration::from_secs((own - 2).min(MOST_SECONDS))),
+    };
+    let _ = sockopt::set_socket_linger(&socket, own);
+}
+
+/// Has the kernel take so many bytes more of a connection that is about to be closed, where it may have as many.
+pub(crate) fn make_room(socket: BorrowedFd<'_>, bytes: u32) {
+    // The kernel doubles what is set, for its own overhead, and cuts off what is too much: then it would be less than now.
+    let wanted = sockopt::socket_send_buffer_size(socket).unwrap_or(usize::MAX / 2) / 2 + bytes as usize;
+    if wanted <= SURELY_ALLOWED {
+        let _ = sockopt::set_socket_send_buffer_size(socket, wanted);
+    }
 }
 
 /// Breaks a connection off: the peer is told that what it got is not all.

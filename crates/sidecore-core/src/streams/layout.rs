@@ -16,14 +16,14 @@
 //! | Line | Words | Written by |
 //! |---|---|---|
 //! | [`WRITER`] | [`TAIL`], [`WISH`], [`MESSAGES`], [`KERNEL_MESSAGES`], [`DRAINS`] | the program |
-//! | [`SHARED`] | [`HOLD`], [`HEAD`], [`BASE`], [`STATE`], [`ERROR`], [`TRANSFERS`] | whoever holds the stream; the state: the service |
+//! | [`SHARED`] | [`HOLD`], [`HEAD`], [`BASE`], [`STATE`], [`ERROR`], [`TRANSFERS`], [`LINGER`] | whoever holds the stream; the state: the service |
 //! | [`BELL`] | word 0 | the sidecore arms, the program clears |
 //! | [`ROW`] | [`SOCKET`], [`WHY`] | the program |
 
 use crate::words::LINE_BYTES;
 
 /// Number of this layout and of the messages around it. Program and service must agree.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 /// Places of a bank: one for each bit of a word.
 pub const PLACES: u32 = 64;
 /// Most banks of one program.
@@ -72,6 +72,9 @@ pub const STATE: usize = 3;
 pub const ERROR: usize = 4;
 /// Of [`SHARED`]: system calls by which the service moved something.
 pub const TRANSFERS: usize = 5;
+/// Of [`SHARED`]: 0, or how the program has its socket linger, which is reset at its last close as long as bytes are in the ring of a
+/// stream that was left: 1 for off, else 2 and the seconds. Whoever moves the last byte takes that back.
+pub const LINGER: usize = 6;
 
 /// Of [`ROW`]: number of the program's descriptor.
 pub const SOCKET: usize = 0;

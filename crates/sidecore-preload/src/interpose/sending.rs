@@ -410,18 +410,23 @@ intercept! {
         let mut done = 0;
         while done < count.min(1024) {
             // SAFETY: as the caller promised.
-            let sent = unsafe {
+            let (sent, len) = unsafe {
                 let one = messages.add(done as usize);
                 let sent = send_message(fd, (&raw const (*one).msg_hdr).cast(), flags);
                 if sent >= 0 {
                     (*one).msg_len = sent as c_uint;
                 }
-                sent
+                let message = Message::new((*one).msg_hdr.msg_iov, (*one).msg_hdr.msg_iovlen);
+                (sent, message.map_or(0, |message| message.len()))
             };
             if sent < 0 {
                 return if done > 0 { done.cast_signed() } else { -1 };
             }
             done += 1;
+            // As the kernel: what follows would come before the rest of this one.
+            if sent.cast_unsigned() < len {
+                break;
+            }
         }
         done.cast_signed()
     }

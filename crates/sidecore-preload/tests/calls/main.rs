@@ -9,8 +9,10 @@ use sidecore::core::policy::notify::Notify;
 use sidecore::sockets::Sockets;
 use sidecore_client::sockets::ask;
 use skipped::skipped;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -142,6 +144,44 @@ fn a_program_goes_on_when_its_service_has_gone_for_good() {
         found.join().unwrap()
     });
     assert_eq!(found, "whole connections: 1\n");
+}
+
+#[test]
+fn of_several_messages_none_comes_before_the_rest_of_the_one_before() {
+    let directory = TempDir::new().unwrap();
+    let program = compiled(directory.path(), &["pieces.c"]);
+    let expected = "all came in order: 1\n";
+    assert_eq!(found(&program, None), expected);
+    assert_eq!(found_through_rings(&program, directory.path()), expected);
+}
+
+/// What a program left to the service when that ends reaches a peer that takes nothing until then.
+#[test]
+fn a_service_that_ends_sends_what_programs_left_to_it() {
+    let directory = TempDir::new().unwrap();
+    let (program, socket) = (compiled(directory.path(), &["left.c"]), directory.path().join("socket"));
+    for how in ["close", "shutdown", "exit"] {
+        let service = started(&socket);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut command = Command::new("timeout");
+        command.args(["-k", "5", PATIENCE]).arg(&program).arg(listener.local_addr().unwrap().port().to_string());
+        command.arg(how).env("LD_PRELOAD", library()).env("SIDECORE_SOCKETS", &socket);
+        let mut program = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut peer = listener.accept().unwrap().0;
+        let mut said = String::new();
+        BufReader::new(program.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+        let accepted: usize = said.trim_end().strip_prefix("accepted: ").expect(&said).parse().unwrap();
+        let got = thread::scope(|scope| {
+            scope.spawn(|| drop(service));
+            // It ends while nothing is taken.
+            thread::sleep(Duration::from_millis(300));
+            let mut bytes = Vec::new();
+            peer.read_to_end(&mut bytes).map(|_| bytes.len())
+        });
+        assert!(got.as_ref().is_ok_and(|got| *got == accepted), "{how}: {got:?} of {accepted}");
+        drop(program.stdin.take());
+        assert!(program.wait().unwrap().success());
+    }
 }
 
 /// What that program finds.

@@ -40,6 +40,8 @@ pub(super) struct Program {
     open: u32,
     /// Nothing is heard of it any more.
     hung_up: bool,
+    /// The service ends: no stream of it begins any more.
+    parting: bool,
     /// Dropped last.
     permits: Vec<Permit>,
 }
@@ -97,6 +99,7 @@ impl Program {
             slots: Vec::new(),
             open: 0,
             hung_up: false,
+            parting: false,
             permits: vec![permit],
         };
         match desk.poller.add_level(&program.socket, program.source(What::Control)) {
@@ -118,7 +121,7 @@ impl Program {
 
     /// Whether it has hung up and nothing is left to be sent.
     pub(super) fn is_over(&self) -> bool {
-        self.hung_up && self.open == 0
+        (self.hung_up || self.parting) && self.open == 0
     }
 
     /// Forgets it.
@@ -146,7 +149,7 @@ impl Program {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(End::Gone) => self.bereave(desk, self.cannot_be_watched()),
-                Err(End::Refused(why)) => self.hang_up(desk, Some(why)),
+                Err(End::Refused(why)) => self.hang_up(desk, why),
             }
         }
     }
@@ -301,7 +304,7 @@ impl Program {
         };
         slot.number = number;
         let at = At { memory: &self.banks[(place / PLACES) as usize], place: place % PLACES };
-        let Some(content) = Content::of(&socket, to) else {
+        let Some(content) = Content::of(&socket, to).filter(|_| !self.parting) else {
             at.refuse(number);
             desk.close((socket, permit));
             return Ok(());
@@ -330,7 +333,7 @@ impl Program {
                 let number = Source { client: self.client, serial: self.serial, what: What::Stream(id) }.number();
                 let known = stream.now_polled();
                 if desk.poller.watch_writable(stream.socket(), number, known).is_err() {
-                    let over = stream.give_back(at, &mut desk.meter);
+                    let over = stream.part(at, &mut desk.meter, false).unwrap_or(Over::Cut);
                     self.end(desk, id, over);
                 }
                 Outcome::Blocked
@@ -377,18 +380,48 @@ impl Program {
                 desk.sweep.announce(client, id);
                 return None;
             }
-            stream.break_off();
-            Some(Over::GivenBack)
+            Some(Over::Cut)
         });
     }
 
-    /// The service hangs up: it ends, or the program broke the protocol. That goes on itself.
-    pub(super) fn hang_up(&mut self, desk: &mut Desk, why: Option<String>) {
+    /// The service hangs up, because the program broke the protocol. That goes on itself, and what it has left before is still
+    /// sent.
+    pub(super) fn hang_up(&mut self, desk: &mut Desk, why: String) {
         self.hung_up = true;
-        if let Some(why) = why {
-            let _ = self.reply(&Reply::Refused(why), &[]);
+        let _ = self.reply(&Reply::Refused(why), &[]);
+        desk.poller.remove(&self.socket);
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        self.give_streams_back(desk, false);
+    }
+
+    /// The service ends: the program goes on itself. Its connection stays as long as something is left: with the end of that it
+    /// would take the place of a sidecore that is at work.
+    pub(super) fn part(&mut self, desk: &mut Desk) {
+        self.parting = true;
+        self.give_streams_back(desk, true);
+    }
+
+    fn give_streams_back(&mut self, desk: &mut Desk, ending: bool) {
+        let client = self.client;
+        self.each(desk, |desk, id, stream, at| {
+            let over = stream.part(at, &mut desk.meter, ending);
+            if over.is_none() {
+                desk.sweep.announce(client, id);
+            }
+            over
+        });
+    }
+
+    /// What is left is looked at again: a program that is at work on it as well tells nobody.
+    pub(super) fn look_again(&self, desk: &mut Desk) {
+        for (id, _) in self.slots.iter().enumerate().filter(|(_, slot)| slot.stream.is_some()) {
+            desk.sweep.announce(self.client, id as u32);
         }
-        self.each(desk, |desk, _, stream, at| Some(stream.give_back(at, &mut desk.meter)));
+    }
+
+    /// The service waits no longer: peers of streams that have more in their rings are told that what they got is not all.
+    pub(super) fn cut(&mut self, desk: &mut Desk) {
+        self.each(desk, |_, _, stream, at| Some(stream.cut(at)));
     }
 
     /// Takes what was announced.

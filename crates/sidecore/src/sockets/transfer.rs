@@ -15,13 +15,12 @@ use sidecore_client::sys::{tcp, udp};
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::datagrams::HEADER;
 use sidecore_core::streams::hold::{Hold, Holder};
-use sidecore_core::streams::layout::{BASE, ERROR, HEAD, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER};
+use sidecore_core::streams::layout::{BASE, ERROR, HEAD, LINGER, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER};
 use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::words;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// Most bytes of one transfer.
 const MOST: u32 = 64 * 1024;
@@ -85,6 +84,8 @@ pub(super) enum Over {
     Left(Wish),
     /// The program goes on itself.
     GivenBack,
+    /// The peer is told that what it got is not all.
+    Cut,
     /// The kernel reported this, or the words of the place cannot be (`PROTO`).
     Failed(Errno),
 }
@@ -188,7 +189,14 @@ impl Stream {
         at.hold().release();
         match (moved, self.life) {
             (Moved::Failed(error), _) => Turn::Over(Over::Failed(error)),
-            (Moved::Blocked, _) => Turn::Blocked,
+            (Moved::Blocked, life) => {
+                // Nobody but the service has the rest, and the service may be killed.
+                let is_left = matches!(life, Life::Orphan { .. }) || at.wish(self.number) != Wish::Stay;
+                if is_left && self.datagrams.is_none() {
+                    tcp::reset_at_close(&self.socket, at.word(SHARED, LINGER));
+                }
+                Turn::Blocked
+            }
             (Moved::Nothing(Wish::Stay), Life::Ending) => Turn::Over(Over::GivenBack),
             (Moved::Nothing(wish), life) if wish != Wish::Stay || life != Life::Open => Turn::Over(Over::Left(wish)),
             (Moved::All, Life::Open) if self.is_filled(at) => Turn::More,
@@ -212,6 +220,38 @@ impl Stream {
             }
         }
         Over::GivenBack
+    }
+
+    /// As [`give_back`](Self::give_back). `None`: what the kernel does not take now is still the service's to send, because its
+    /// program has left it or has ended; or, where the service ends, because it may do so before it has sent the rest itself.
+    pub(super) fn part(&mut self, at: At<'_>, meter: &mut Meter, ending: bool) -> Option<Over> {
+        if matches!(self.life, Life::Orphan { .. }) {
+            return None;
+        }
+        let over = self.give_back(at, meter);
+        // The bell is shut: a program that wishes after this look sees that, and sends the rest itself.
+        let stays = at.wish(self.number) != Wish::Stay || ending && self.has_rest(at);
+        if over != Over::GivenBack || !stays {
+            return Some(over);
+        }
+        self.life = Life::Orphan { dead: false };
+        None
+    }
+
+    /// The service waits no longer for the kernel to take the rest: how the stream ends.
+    pub(super) fn cut(&mut self, at: At<'_>) -> Over {
+        let is_left = at.wish(self.number) != Wish::Stay || self.life == Life::Orphan { dead: true };
+        match (self.has_rest(at), is_left) {
+            (true, true) => Over::Cut,
+            (true, false) => Over::GivenBack,
+            (false, _) => Over::Left(at.wish(self.number)),
+        }
+    }
+
+    /// Whether bytes are in the ring, or what cannot be.
+    fn has_rest(&self, at: At<'_>) -> bool {
+        let tail = at.word(WRITER, TAIL).load(Ordering::Acquire);
+        self.datagrams.is_none() && at.cursors(tail).is_none_or(|cursors| cursors.waiting() > 0)
     }
 
     /// Its program has hung up, or is `dead`. It is to be served at once. `false`: whether the kernel has what the program
@@ -302,12 +342,6 @@ impl Stream {
         Turn::More
     }
 
-    /// The connection is reset when the last who has it lets go: the peer must not take what it got for all.
-    pub(super) fn break_off(&self) {
-        // Fails only where the connection is no more.
-        let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
-    }
-
     /// How far its program came that died while it had the stream.
     fn recover(&self, at: At<'_>) -> Option<()> {
         let cursors = at.cursors(at.word(WRITER, TAIL).load(Ordering::Acquire))?;
@@ -325,13 +359,26 @@ impl Stream {
     pub(super) fn conclude(&self, at: At<'_>, over: Over) {
         let state = match over {
             Over::Left(wish) => {
+                if self.datagrams.is_none() {
+                    tcp::end_in_order(&self.socket, at.word(SHARED, LINGER));
+                }
                 if wish == Wish::ShutAndLeave {
                     // Fails only where the connection is no more.
                     let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
                 }
                 State::Free
             }
-            Over::GivenBack => State::Ended,
+            Over::GivenBack => {
+                // Its program takes that back when it has sent the rest.
+                if self.datagrams.is_none() && !self.has_rest(at) {
+                    tcp::end_in_order(&self.socket, at.word(SHARED, LINGER));
+                }
+                State::Ended
+            }
+            Over::Cut => {
+                tcp::reset_at_close(&self.socket, at.word(SHARED, LINGER));
+                State::Ended
+            }
             Over::Failed(error) => {
                 at.word(SHARED, ERROR).store(error.raw_os_error().unsigned_abs().into(), Ordering::Relaxed);
                 at.memory.bell(at.place).shut();

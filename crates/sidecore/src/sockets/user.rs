@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// Streams that are served before the programs are looked at again.
 const SERVED_AT_ONCE: usize = 8;
@@ -112,6 +113,11 @@ impl User {
         }
     }
 }
+
+/// A service that ends sends for so long at most what programs have left to it; the rest is cut off.
+pub(super) const DRAIN: Duration = Duration::from_secs(10);
+/// From one look to the next meanwhile, ns.
+const LOOK_EVERY: Nanos = 20_000_000;
 
 /// The thread's state.
 struct Serving {
@@ -281,12 +287,32 @@ impl Serving {
         }
     }
 
-    /// The service ends: programs go on themselves.
+    /// The service ends: programs go on themselves. What they have left with bytes in its ring is sent before.
     fn leave(&mut self) {
         *self.user.inbox.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.each_program(Program::part);
+        let until = self.now.saturating_add(DRAIN.as_nanos() as Nanos);
+        while self.now < until && self.programs.iter().any(Option::is_some) {
+            if self.desk.sweep.waits() {
+                self.serve();
+            } else {
+                self.take_events(Some(LOOK_EVERY));
+                self.each_program(|program, desk| program.look_again(desk));
+            }
+        }
         for mut program in self.programs.drain(..).flatten() {
-            program.hang_up(&mut self.desk, None);
+            program.cut(&mut self.desk);
             program.dismiss(&mut self.desk);
+        }
+    }
+
+    /// Does that with each program, and forgets those that are over.
+    fn each_program(&mut self, act: impl Fn(&mut Program, &mut Desk)) {
+        for client in 0..self.programs.len() {
+            if let Some(program) = &mut self.programs[client] {
+                act(program, &mut self.desk);
+            }
+            self.forget_if_over(client);
         }
     }
 }

@@ -497,7 +497,9 @@ impl Stream<'_> {
 
     pub(crate) fn wish(&self, wish: Wish) {
         self.word(WRITER, WISH).store(wish_word(self.number, wish), Ordering::Release);
-        self.ring();
+        if self.ring() {
+            self.program.announce(self.place);
+        }
     }
 
     /// Waits until the service has looked and found nothing.

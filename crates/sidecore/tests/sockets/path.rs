@@ -1,11 +1,15 @@
 //! What programs write comes out at their peers, whatever becomes of program and service.
 
-use crate::common::{Lender, Program, all, config, connection, got, own_user, pattern, start, until};
+use crate::common::{Apart, Lender, Program, all, config, connect, connection, got, own_user, pattern, start, until};
 use sidecore::core::streams::hold::Holder;
-use sidecore::core::streams::layout::{BASE, ERROR, HEAD, SHARED, TAIL, TRANSFERS, WRITER};
+use sidecore::core::streams::layout::{BASE, ERROR, HEAD, LINGER, SHARED, TAIL, TRANSFERS, WRITER};
 use sidecore::core::streams::place::{State, Wish};
+use sidecore_client::sys::tcp;
 use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
 #[test]
 fn what_is_written_comes_out_in_order() {
@@ -200,5 +204,62 @@ fn what_a_dead_program_left_is_sent_by_a_service_that_ends() {
         process.kill();
         service.end();
         assert_eq!(all(&mut there), b"twelve bytes");
+    }
+}
+
+/// A stream that is left with all that its ring holds, to a peer that takes nothing.
+fn left_full(program: &Program, wish: Wish) -> (usize, TcpStream) {
+    let (here, there) = connection();
+    let mut stream = program.promote(0, 1, &here);
+    let (mut sent, mut stuck) = (0, 0);
+    while stuck < 50 {
+        let room = stream.room();
+        assert!(stream.write(&pattern(sent, room)));
+        sent += room;
+        stuck = if room == 0 { stuck + 1 } else { 0 };
+        thread::sleep(Duration::from_millis(1));
+    }
+    // As programs do it.
+    tcp::reset_at_close(&here, stream.word(SHARED, LINGER));
+    stream.wish(wish);
+    (sent, there)
+}
+
+#[test]
+fn a_service_that_ends_sends_first_what_was_left_to_it() {
+    for wish in [Wish::Leave, Wish::ShutAndLeave] {
+        let mut service = start(config());
+        let program = Program::attach(&service);
+        let (sent, mut there) = left_full(&program, wish);
+        thread::scope(|scope| {
+            scope.spawn(|| service.end());
+            assert!(all(&mut there) == pattern(0, sent), "{wish:?}");
+            assert_eq!(crate::common::hung_up(&program.control), None);
+        });
+    }
+}
+
+#[test]
+fn a_peer_that_takes_nothing_in_time_is_told_that_it_has_not_got_all() {
+    let mut service = start(config());
+    let program = Program::attach(&service);
+    let (_, mut there) = left_full(&program, Wish::Leave);
+    service.end();
+    assert_eq!(there.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn after_a_killed_service_no_stream_that_was_cut_ends_as_if_it_were_whole() {
+    for wish in [Wish::Leave, Wish::ShutAndLeave] {
+        let mut service = Apart::start("[sockets]");
+        let program = Program::hello(connect(service.socket()));
+        let (sent, mut there) = left_full(&program, wish);
+        service.kill();
+        until("the end of the service", || service.has_ended());
+        let mut got = Vec::new();
+        match there.read_to_end(&mut got) {
+            Ok(_) => assert!(got == pattern(0, sent), "{wish:?}: a clean end after {} of {sent} bytes", got.len()),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{wish:?}"),
+        }
     }
 }
