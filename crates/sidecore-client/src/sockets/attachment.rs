@@ -276,18 +276,21 @@ impl Seat {
         self.bank.word(self.place, SHARED, STATE).store(word, Ordering::Relaxed);
     }
 
-    /// Tells the sidecore that there is something at this place.
-    pub(super) fn announce(&self) {
+    /// Tells the sidecore that there is something at this place. `false`: the program has closed what it would be told by; then it
+    /// goes on without the service.
+    pub(super) fn announce(&self) -> bool {
         let bank = self.index / PLACES;
         // Release, and the bank's bit last: who sees it finds the place's.
         self.bank.announced().fetch_or(1 << self.place, Ordering::Release);
         self.of.first.announced_banks().0[(bank / 64) as usize].fetch_or(1 << (bank % 64), Ordering::Release);
         // A handler may have interrupted who is about to ring, and wait for what comes of its own message before that goes on.
         let others = self.of.ringing.fetch_add(1, Ordering::Relaxed);
-        if self.of.first.doorbell().must_wake() || others > 0 {
-            self.of.ringer.ring();
-        }
+        let is_told = !(self.of.first.doorbell().must_wake() || others > 0) || self.of.ringer.ring();
         self.of.ringing.fetch_sub(1, Ordering::Relaxed);
+        if !is_told {
+            self.of.end();
+        }
+        is_told
     }
 
     /// The holder is dead: writes how far it came, as the kernel knows it. `None`: what the kernel says cannot be. Of datagrams

@@ -412,10 +412,7 @@ impl Ring {
     fn ring(&self) -> bool {
         match self.at.bell().ring() {
             Rung::Watched => true,
-            Rung::Announce => {
-                self.seat.announce();
-                true
-            }
+            Rung::Announce => self.seat.announce(),
             Rung::Shut => false,
         }
     }

@@ -155,6 +155,15 @@ fn of_several_messages_none_comes_before_the_rest_of_the_one_before() {
     assert_eq!(found_through_rings(&program, directory.path()), expected);
 }
 
+#[test]
+fn a_program_that_closed_the_bell_goes_on_without_the_service_at_once() {
+    let directory = TempDir::new().unwrap();
+    let program = compiled(directory.path(), &["bell.c"]);
+    let expected = "after the bell: heard all, then -7\nthe end: 0\n".repeat(5);
+    assert_eq!(found(&program, None), expected);
+    assert_eq!(found_through_rings(&program, directory.path()), expected);
+}
+
 /// What a program left to the service when that ends reaches a peer that takes nothing until then.
 #[test]
 fn a_service_that_ends_sends_what_programs_left_to_it() {

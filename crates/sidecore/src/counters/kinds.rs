@@ -116,8 +116,8 @@ counters! {
     CpuNs: Time, "CPU", "cpu", "CPU time of the sidecore's thread.";
     Lanes: Level, "", "lanes", "Open lanes.";
     DormantLanes: Level, "", "dormant_lanes", "Open lanes that are not looked at until they ring.";
-    ParkCostNs: TimeLevel, "", "park_cost", "CPU time of a sleep and its wake-up, measured at start: what policies count with.";
-    WakeTimeNs: TimeLevel, "", "wake_time", "How long a wake-up took, measured at start.";
+    ParkCostNs: TimeLevel, "", "park_cost", "CPU time of a sleep and its wake-up, measured once after the start: what policies count with.";
+    WakeTimeNs: TimeLevel, "", "wake_time", "How long a wake-up took, measured once after the start.";
     WakeupsReceived: Count, "", "wakeups_received", "Wake-ups received from clients and devices.";
     Faults: Count, "FAULTS", "protocol_faults", "Lanes that ended because their client broke the protocol.";
     Refused: Count, "REFUSED", "refused_requests", "Requests refused with a reason.";

@@ -4,7 +4,7 @@ use super::Shared;
 use super::ledger::Ledger;
 use super::meter::Meter;
 use crate::sys::poller::Poller;
-use sidecore_core::streams::sweep::Sweep;
+use sidecore_core::streams::sweep::{ClientId, StreamId, Sweep};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -21,6 +21,8 @@ pub(super) struct Desk {
     pub(super) poller: Poller,
     pub(super) sweep: Sweep,
     pub(super) meter: Meter,
+    /// Streams that their programs hold, to be looked at again.
+    pub(super) held: Vec<(ClientId, StreamId)>,
     /// To the user's closing thread: a socket may linger, and what is no socket may do worse.
     pub(super) closing: Sender<Remains>,
 }

@@ -329,6 +329,10 @@ impl Program {
         let outcome = match turn {
             Turn::More => Outcome::More,
             Turn::Empty => Outcome::Empty,
+            Turn::Held => {
+                desk.held.push((self.client, id));
+                Outcome::Empty
+            }
             Turn::Blocked => {
                 let number = Source { client: self.client, serial: self.serial, what: What::Stream(id) }.number();
                 let known = stream.now_polled();
@@ -487,7 +491,7 @@ mod tests {
         let ledger = Ledger::new(limits.clone());
         let (poller, sweep, meter) = (Poller::new().unwrap(), Sweep::new(), Meter::new());
         let closing = mpsc::channel().0;
-        Desk { shared: Arc::new(Shared::of(limits)), uid: 0, ledger, poller, sweep, meter, closing }
+        Desk { shared: Arc::new(Shared::of(limits)), uid: 0, ledger, poller, sweep, meter, held: Vec::new(), closing }
     }
 
     /// A program that has said its name, and its end of the connection.

@@ -73,6 +73,8 @@ pub(super) enum Turn {
     Empty,
     /// The kernel takes no more now.
     Blocked,
+    /// Its program, which has hung up and lives, is at work on it, and will not say when it has done: it is to be looked at again.
+    Held,
     /// It has ended.
     Over(Over),
 }
@@ -182,7 +184,8 @@ impl Stream {
                 Life::Ending if self.datagrams.is_some() && udp::is_full(&self.socket) => Turn::Blocked,
                 Life::Ending => Turn::Over(Over::GivenBack),
                 // Whoever holds it announces it, or dies.
-                Life::Open | Life::Orphan { .. } => Turn::Empty,
+                Life::Open => Turn::Empty,
+                Life::Orphan { .. } => Turn::Held,
             };
         }
         let moved = self.move_some(at, meter);
@@ -216,7 +219,7 @@ impl Stream {
             match self.serve(at, meter) {
                 Turn::More => {}
                 Turn::Over(over) => return over,
-                Turn::Empty | Turn::Blocked => break,
+                Turn::Empty | Turn::Blocked | Turn::Held => break,
             }
         }
         Over::GivenBack

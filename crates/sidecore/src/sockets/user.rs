@@ -60,7 +60,7 @@ impl User {
         builder.spawn(move || closes.close(&remains, &running))?;
         let ledger = user.ledger.clone();
         let (shared, sweep, meter) = (shared.clone(), Sweep::new(), Meter::new());
-        let desk = Desk { shared, uid, ledger, poller, sweep, meter, closing };
+        let desk = Desk { shared, uid, ledger, poller, sweep, meter, held: Vec::new(), closing };
         let (serves, running) = (user.clone(), alive.clone());
         thread::Builder::new()
             .name(format!("sockets-{uid}"))
@@ -116,7 +116,7 @@ impl User {
 
 /// A service that ends sends for so long at most what programs have left to it; the rest is cut off.
 pub(super) const DRAIN: Duration = Duration::from_secs(10);
-/// From one look to the next meanwhile, ns.
+/// From one look to the next at what a program holds that tells nobody when it has done, ns.
 const LOOK_EVERY: Nanos = 20_000_000;
 
 /// The thread's state.
@@ -223,7 +223,11 @@ impl Serving {
         let park = self.desk.shared.park.get().unwrap_or(&ParkTimes::ASSUMED);
         self.waits.waiter.set_park_cost(park.cost);
         self.waits.waiter.set_wake_time(park.wake);
-        self.take_events(timeout);
+        let soon = (!self.desk.held.is_empty()).then_some(LOOK_EVERY);
+        self.take_events(timeout.into_iter().chain(soon).min());
+        for (client, stream) in self.desk.held.drain(..) {
+            self.desk.sweep.announce(client, stream);
+        }
         if self.desk.shared.stop.load(Ordering::Acquire) {
             // Who died before is known to be dead.
             self.take_events(Some(0));

@@ -105,6 +105,8 @@ impl Apart {
         let said = BufReader::new(process.stdout.take().unwrap());
         let mut service = Self { process, said, socket, _directory: directory };
         assert_eq!(service.says(), "serving\n");
+        // It measures beside its first requests, with descriptors of its own.
+        until("it has measured", || service.threads().iter().all(|(name, _)| !name.starts_with("sockets-measu")));
         service
     }
 
