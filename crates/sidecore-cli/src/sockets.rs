@@ -10,6 +10,7 @@ use serde_json::json;
 use sidecore::core::streams::rule::Why;
 use sidecore::sockets::ask;
 use sidecore::sockets::protocol::Row;
+use sidecore::text::shown;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -55,7 +56,7 @@ pub(crate) fn listed(socket: &Path) -> Result<Vec<Row>, String> {
 
 /// Programs choose their names, and this may go to a terminal.
 fn printable(row: &mut Row) {
-    let clean = |text: &mut String| *text = text.replace(char::is_control, "\u{fffd}");
+    let clean = |text: &mut String| *text = text.chars().map(shown).collect();
     clean(&mut row.program);
     row.peer.iter_mut().for_each(clean);
 }

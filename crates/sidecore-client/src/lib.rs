@@ -16,6 +16,7 @@ pub mod shm;
 pub mod sockets;
 pub mod spec;
 pub mod sys;
+pub mod text;
 
 pub use shm::fork::ForkGuard;
 pub use sidecore_core as core;

@@ -5,6 +5,7 @@ use crate::connect::connect;
 use crate::status::Status;
 use async_nats::Subscriber;
 use futures_util::StreamExt;
+use sidecore_client::text::shown;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::time::{Instant as Deadline, timeout_at};
@@ -120,10 +121,6 @@ fn read(message: &[u8], farm: &str) -> Option<Status> {
         *text = text.chars().take(LONGEST).map(shown).collect();
     }
     Some(status)
-}
-
-fn shown(character: char) -> char {
-    if character.is_control() { char::REPLACEMENT_CHARACTER } else { character }
 }
 
 #[cfg(test)]

@@ -21,21 +21,21 @@ const MOST: usize = 1 << 16;
 /// # Errors
 /// None does, this user may not connect to it, or it is that of somebody who is not trusted.
 pub fn listens(socket: &Path) -> io::Result<()> {
-    connect(socket, PATIENCE).map(drop)
+    connect(socket, &service_users_or(DEFAULT_SERVICE_USER), PATIENCE).map(drop)
 }
 
-/// A connection to the service, which has so many nanoseconds to accept it.
+/// A connection to the service, which has so many nanoseconds to accept it. It is root's, one's own or that of one of these users.
 ///
 /// # Errors
 /// As for [`listens`].
-pub(super) fn connect(socket: &Path, timeout: Nanos) -> io::Result<OwnedFd> {
+pub(super) fn connect(socket: &Path, users: &[String], timeout: Nanos) -> io::Result<OwnedFd> {
     let service = connect_by(socket, clock::now().saturating_add(timeout)).map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => refused(socket, error),
         _ => error,
     })?;
     // It gets programs' sockets: not whoever listens at a path.
     let user = peer::credentials(&service)?.uid;
-    if is_trusted(user, &service_users_or(DEFAULT_SERVICE_USER)) {
+    if is_trusted(user, users) {
         return Ok(service);
     }
     let foreign = format!(
@@ -81,7 +81,7 @@ fn page(socket: &Path, from: u64) -> Result<(Vec<Row>, Option<u64>), String> {
 }
 
 fn ask(socket: &Path, question: &Ask) -> io::Result<Reply> {
-    let service = connect(socket, PATIENCE)?;
+    let service = connect(socket, &service_users_or(DEFAULT_SERVICE_USER), PATIENCE)?;
     let mut buffer = [0; MAX_PACKET];
     send(&service, encode(question, &mut buffer).map_err(io::Error::other)?, &[])?;
     if !poll::wait_readable(service.as_fd(), Some(PATIENCE))? {

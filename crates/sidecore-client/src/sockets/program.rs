@@ -2,9 +2,9 @@
 
 use super::ask::connect;
 use super::attachment::{Attachment, Target};
-use super::protocol::{DEFAULT_SOCKET, SOCKET_VARIABLE};
+use super::protocol::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SOCKET_VARIABLE};
 use super::stream::Stream;
-use crate::environment::trusted_variable;
+use crate::environment::{service_users_or, trusted_variable};
 use crate::sys::connections::{Connections, Listed};
 use crate::sys::process::PerProcess;
 use crate::sys::thread::{Started, spawn_without_signals};
@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -66,6 +66,29 @@ struct Attached {
 struct Streams {
     all: Vec<&'static Stream>,
     free: Vec<&'static Stream>,
+}
+
+/// What the process was started with.
+struct Given {
+    /// Where its service listens.
+    path: PathBuf,
+    /// Those whose service it trusts beside root's and its own.
+    users: Vec<String>,
+}
+
+static GIVEN: OnceLock<Given> = OnceLock::new();
+
+/// Reads the environment now: some programs clear it later, and it must not be read while another thread changes it.
+pub fn prepare() {
+    let _ = given();
+}
+
+fn given() -> &'static Given {
+    GIVEN.get_or_init(|| {
+        let path = trusted_variable(SOCKET_VARIABLE).filter(|path| !path.is_empty());
+        let path = path.map_or_else(|| PathBuf::from(DEFAULT_SOCKET), PathBuf::from);
+        Given { path, users: service_users_or(DEFAULT_SERVICE_USER) }
+    })
 }
 
 /// This process's sending on that connection goes through a ring from now on. While it is promoted nothing else may be sent on
@@ -185,9 +208,8 @@ impl Program {
     }
 
     fn attach(&'static self) -> io::Result<Attached> {
-        let path = trusted_variable(SOCKET_VARIABLE).filter(|path| !path.is_empty());
-        let path = path.map_or_else(|| PathBuf::from(DEFAULT_SOCKET), PathBuf::from);
-        let socket = connect(&path, CONNECT_TIMEOUT)?;
+        let Given { path, users } = given();
+        let socket = connect(path, users, CONNECT_TIMEOUT)?;
         let attachment = Arc::new(Attachment::new(socket, &name())?);
         let waiting = attachment.clone();
         let waiter = spawn_without_signals("sidecore-sockets", STACK, move || {

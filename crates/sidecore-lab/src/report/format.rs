@@ -1,5 +1,7 @@
 //! Numbers and names for people: three significant digits, a unit, no control characters.
 
+use sidecore::text::shown;
+
 /// Operations a second, e.g. `17.2 M/s`.
 pub(crate) fn rate(per_second: f64) -> String {
     scaled(per_second, "/s")
@@ -70,7 +72,7 @@ pub(crate) fn digits(value: f64) -> String {
 
 /// A name as it may be shown: control characters, which could drive a terminal, become a visible mark.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.chars().map(shown).collect()
 }
 
 fn scaled(value: f64, unit: &str) -> String {

@@ -47,9 +47,10 @@ extern "C" fn missing() -> isize {
     -1
 }
 
-/// Looks all of them up before the program begins: the loader must not be asked from a signal's handler.
+/// Before the program begins: the loader must not be asked from a signal's handler, nor the environment when it has changed.
 extern "C" fn find_all() {
     REAL.find();
+    sidecore_client::sockets::program::prepare();
 }
 
 #[used]

@@ -164,6 +164,13 @@ fn a_program_that_closed_the_bell_goes_on_without_the_service_at_once() {
     assert_eq!(found_through_rings(&program, directory.path()), expected);
 }
 
+#[test]
+fn a_program_that_clears_its_environment_is_in_a_ring_as_any_other() {
+    let directory = TempDir::new().unwrap();
+    let program = compiled(directory.path(), &["cleared.c"]);
+    assert_eq!(found_through_rings(&program, directory.path()), "without an environment: heard all, then -7\n");
+}
+
 /// What a program left to the service when that ends reaches a peer that takes nothing until then.
 #[test]
 fn a_service_that_ends_sends_what_programs_left_to_it() {

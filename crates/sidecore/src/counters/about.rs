@@ -4,6 +4,7 @@ use super::WORD;
 use crate::config::Place;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
+use sidecore_client::text::shown;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::session::Class;
 
@@ -84,10 +85,10 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     text[..ends.take_while(|end| *end <= most).last().unwrap_or(0)].to_owned()
 }
 
-/// What is no printable character is replaced: names are chosen by clients and end up on terminals.
+/// What may not be shown is replaced: names are chosen by clients and end up on terminals.
 fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
-    Ok(text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect())
+    Ok(text.chars().map(shown).collect())
 }
 
 #[cfg(test)]
