@@ -119,7 +119,11 @@ fn opened(path: &Path, fault: Fault) -> (Opened, Arc<Mutex<State>>) {
         let disk = Faulty { path: path.to_owned(), fault, state: state.clone() };
         open_as(path, &KeysConfig::default(), OLD, Box::new(disk))
     };
-    // A thread or a child of another test may have a copy of the lock's descriptor until it ends or executes its program.
+    (patiently(open), state)
+}
+
+/// A thread or a child of another test may have a copy of the lock's descriptor until it ends or executes its program.
+fn patiently(open: impl Fn() -> Opened) -> Opened {
     let is_copied = |opened: &Opened| opened.as_ref().is_err_and(|why| why.contains("another service has it"));
     let mut opened = open();
     for _ in 0..1000 {
@@ -129,7 +133,7 @@ fn opened(path: &Path, fault: Fault) -> (Opened, Arc<Mutex<State>>) {
         std::thread::sleep(std::time::Duration::from_millis(10));
         opened = open();
     }
-    (opened, state)
+    opened
 }
 
 const OLD: &str = "open sesame";
@@ -139,7 +143,7 @@ const NEW: &str = "open simsim";
 type Seen = (&'static str, Vec<(String, u32)>);
 
 fn seen(path: &Path) -> Seen {
-    let opened = |passphrase| open_as(path, &KeysConfig::default(), passphrase, Box::new(System));
+    let opened = |passphrase| patiently(|| open_as(path, &KeysConfig::default(), passphrase, Box::new(System)));
     let (passphrase, (_, found)) = match opened(OLD) {
         Err(said) if said.contains("the passphrase is not") => (NEW, opened(NEW).unwrap()),
         other => (OLD, other.unwrap()),
