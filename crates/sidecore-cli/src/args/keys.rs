@@ -46,6 +46,9 @@ pub(crate) struct Renewal {
     /// Has the server read both, e.g. 'systemctl reload nginx'; for sh
     #[arg(long, value_name = "COMMAND")]
     pub(crate) reload: Option<String>,
+    /// The reload has failed when it takes longer; its processes are ended then
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, requires = "reload", value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub(crate) reload_timeout: u16,
     /// Delete former keys that are former for so many days and were not asked for meanwhile
     #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u16).range(0..=3650))]
     pub(crate) grace: u16,

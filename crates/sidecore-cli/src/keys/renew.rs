@@ -9,17 +9,23 @@ use crate::args::keys::Renewal;
 use crate::output;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group};
 use sidecore::client::{Admin, Options};
 use sidecore::keys::{Acl, KeyCommand, KeyEntry, Site, check_name, read_public_key};
 use std::error::Error;
 use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Digits of the seconds in a key's name: from 2001 to 2286.
 const DIGITS: usize = 10;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
+/// From one look whether the reload has ended to the next.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Of a file that was not there before.
 const NEW_FILE: Access = Access { mode: 0o644, uid: None, gid: None };
 
@@ -87,12 +93,28 @@ fn switch(socket: &Path, renewal: &Renewal, place: &Place, service: &mut Admin, 
     let put = draft.put()?;
     let Some(command) = &renewal.reload else { return Ok(()) };
     let before = requests(socket, key);
-    let why = match Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).status() {
-        Ok(status) if status.success() => return Ok(()),
-        Ok(status) => format!("`{command}` failed ({status})"),
+    let why = match reload(command, Duration::from_secs(renewal.reload_timeout.into())) {
+        Ok(Some(status)) if status.success() => return Ok(()),
+        Ok(Some(status)) => format!("`{command}` failed ({status})"),
+        Ok(None) => format!("`{command}` took more than {} s and was ended", renewal.reload_timeout),
         Err(error) => format!("`{command}`: sh: {error}"),
     };
     Err(undone(place, put, renewal, &why, requests(socket, key) != before))
+}
+
+/// How the command ended. `None`: not in time; then it is killed with all that it started and that stayed in its group.
+fn reload(command: &str, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+    let mut child = Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).process_group(0).spawn()?;
+    let until = Instant::now() + timeout;
+    while Instant::now() < until {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    // It may end just now.
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    child.wait().map(|_| None)
 }
 
 /// A server that asks for the new key although its reload failed keeps it.

@@ -129,6 +129,7 @@ fn where_a_step_fails_all_is_as_it_was() {
         ("new.crt", "new.crt", &[], "no private key"),
         ("new.key", "new.crt", &reload, "`false` failed (exit status: 1)"),
         ("new.key", "new.crt", &["--reload", "kill -9 $$"], "SIGKILL"),
+        ("new.key", "new.crt", &["--reload", "sleep 600", "--reload-timeout", "1"], "`sleep 600` took more than 1 s"),
         ("new.key", "new.crt", &["--as", "nobody-of-this-name"], "no user"),
         ("new.key", "new.crt", &["--grace", "4000"], "from 0 to 3650"),
     ] {
