@@ -1,6 +1,7 @@
 //! What is decided about the calls of a program.
 
 pub(crate) mod forks;
+mod kept;
 pub(crate) mod kinds;
 pub(crate) mod namespaces;
 pub(crate) mod promote;

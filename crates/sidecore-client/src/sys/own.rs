@@ -40,6 +40,21 @@ impl Left {
     /// None was left.
     pub const NONE: Self = Self { device: 0, inode: 0, number: -1 };
 
+    /// As words, for memory that several threads and handlers of signals read.
+    pub fn words(self) -> [u64; 3] {
+        [self.device, self.inode, self.number.cast_unsigned().into()]
+    }
+
+    /// What [`Left::words`] made; others name a descriptor that this process does not have, or one that is another file.
+    pub fn from_words([device, inode, number]: [u64; 3]) -> Self {
+        Self { device, inode, number: (number as u32).cast_signed() }
+    }
+
+    /// The number, whatever it means by now.
+    pub fn number(self) -> RawFd {
+        self.number
+    }
+
     /// The same open file left under one more number; none, if this process does not have it.
     ///
     /// # Errors

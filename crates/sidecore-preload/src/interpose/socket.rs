@@ -27,9 +27,3 @@ pub(crate) fn peek(address: usize, to: &mut [u8]) -> bool {
     };
     copied == Ok(len)
 }
-
-/// Closes a descriptor of this library.
-pub(crate) fn close_own(fd: RawFd) {
-    // SAFETY: the number is this library's, and nothing uses it any more.
-    let _ = unsafe { syscall!(Sysno::close, fd) };
-}

@@ -165,6 +165,11 @@ fn a_program_that_closed_the_bell_goes_on_without_the_service_at_once() {
 }
 
 #[test]
+fn what_takes_the_numbers_of_the_pipes_around_a_fork_is_not_touched() {
+    is_the_same_with_the_library(&["taken.c"], "untouched: 0\nall: heard all");
+}
+
+#[test]
 fn a_program_that_clears_its_environment_is_in_a_ring_as_any_other() {
     let directory = TempDir::new().unwrap();
     let program = compiled(directory.path(), &["cleared.c"]);

@@ -1,0 +1,73 @@
+// The numbers of the library's pipes are taken by a child and by its parent: neither is written to, read or closed.
+#include "connection.h"
+#include <sys/stat.h>
+
+// Opens files at all numbers of pipes that are not the program's; how many.
+static int take_pipes(int file) {
+    int taken = 0;
+    for (int fd = 3; fd < 5000; fd++) {
+        char name[64], of[64] = {0};
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        if (readlink(name, of, sizeof of - 1) > 0 && !strncmp(of, "pipe:", 5)) {
+            syscall(SYS_dup3, file, fd, O_CLOEXEC);
+            taken++;
+        }
+    }
+    return taken;
+}
+
+static void pass_on(int fd) {
+    struct connection unused = {fd, -1, 0};
+    int pair[2];
+    char control[CMSG_SPACE(sizeof(int))] = {0}, byte = 'x';
+    struct iovec piece = {&byte, 1};
+    struct msghdr header = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    struct cmsghdr *first = CMSG_FIRSTHDR(&header);
+    *first = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(first), &unused.here, sizeof(int));
+    sendmsg(pair[0], &header, 0);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+int main(void) {
+    char content[16] = {0};
+    struct connection on = connection(SOCK_CLOEXEC);
+    FILE *file = tmpfile();
+    int number = fileno(file), status;
+    write(number, "untouched", 9);
+    lseek(number, 0, SEEK_SET);
+    pid_t child = fork();
+    if (child == 0) {
+        take_pipes(number);
+        pass_on(on.here);
+        for (int fd = 1000; fd < 5000; fd++)
+            if (fcntl(fd, F_GETFD) >= 0 && fd != number)
+                fsync(fd);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    tell("child", status);
+    child = fork();
+    if (child == 0) {
+        usleep(200000);
+        _exit(0);
+    }
+    int before = take_pipes(number), after = 0;
+    warm(&on);
+    warm(&on);
+    waitpid(child, &status, 0);
+    warm(&on);
+    for (int fd = 3; fd < 5000; fd++) {
+        struct stat here, there;
+        if (fd != number && !fstat(fd, &here) && !fstat(number, &there) && here.st_ino == there.st_ino)
+            after++;
+    }
+    tell("taken numbers that were closed", before - after);
+    tell("where the file is read", lseek(number, 0, SEEK_CUR));
+    pread(number, content, sizeof content, 0);
+    tell(content, 0);
+    hear_all("all", &on);
+    return 0;
+}
