@@ -12,6 +12,7 @@ use super::StartError;
 use crate::sys::packet;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, lstat, open, unlink};
 use rustix::io::Errno;
+use rustix::process::umask;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -64,7 +65,14 @@ impl Place {
         let at = |error| StartError::Path(path.to_owned(), error);
         let socket = match self.inherited.take() {
             Some(socket) => packet::prepare(&socket).map(|()| socket),
-            None => packet::bind_to(path),
+            None => {
+                // Its mode from the first moment on: a client that is refused for it does not come again. Nobody can connect
+                // before the socket listens.
+                let before = umask(Mode::from_raw_mode(!mode & 0o777));
+                let socket = packet::bind_to(path);
+                umask(before);
+                socket
+            }
         };
         let socket = socket.map_err(at)?;
         let entry = self.add(path).map_err(at)?;
