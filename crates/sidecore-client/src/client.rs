@@ -226,7 +226,7 @@ impl Client {
         self.lane.connection()
     }
 
-    /// Whether connecting, which is just done, took the start of a service, while a service manager held its socket.
+    /// True if the connection waited in a socket held by a service manager until a service started. Ask right after connecting.
     pub fn took_a_start(&self) -> bool {
         self.lane.took_a_start()
     }

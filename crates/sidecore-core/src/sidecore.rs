@@ -233,7 +233,7 @@ impl<L, R> Sidecore<L, R> {
         self.dispatch.end_record()
     }
 
-    /// What a sleep and a wake-up cost it, ns of CPU time, and how long a wake-up takes, ns.
+    /// Sets the CPU time of a sleep and its wake-up, and the time of a wake-up, both ns.
     pub fn set_park_times(&mut self, cost: Nanos, wake: Nanos) {
         self.waits.waiter.set_park_cost(cost);
         self.waits.waiter.set_wake_time(wake);

@@ -102,6 +102,6 @@ pub(crate) trait Port: Debug {
     /// Changes how the device waits and when it wakes its sidecore.
     fn set_notify(&self, _to_device: Notify, _from_device: Notify) {}
 
-    /// What a sleep and a wake-up cost is known.
+    /// Changes the costs of a sleep and a wake-up.
     fn set_park(&self, _park: ParkTimes) {}
 }

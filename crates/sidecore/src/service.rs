@@ -41,7 +41,7 @@ use crate::spec::Secret;
 use crate::sys::{clock, cpu, wake};
 use advice::Advice;
 use calibrate::Calibration;
-pub(crate) use calibrate::alone;
+pub(crate) use calibrate::undisturbed;
 pub use calibrate::{ParkTimes, park_times};
 use command::{SidecoreHandle, mailbox};
 use listener::Listener;
@@ -195,12 +195,12 @@ impl Service {
         Ok(service)
     }
 
-    /// Measures this machine on the cores that are free, and tells the sidecores.
+    /// Measures this machine on free cores, and publishes the result to the sidecores.
     fn measure(&mut self, calibration: Calibration, free: Vec<usize>, max_request: u32) -> io::Result<()> {
         let (stop, sidecores) = (self.stop.clone(), self.sidecores.clone());
         let measuring = thread::Builder::new().name("sidecore-measure".to_owned());
         self.measuring = Some(measuring.spawn(move || {
-            // Where it is not limited it disturbs sidecores for a moment.
+            // A failure only lets it run on a sidecore's core.
             let _ = cpu::limit(&free);
             if let Err(error) = calibration.measure(max_request, &stop) {
                 return events::not_measured(&error);

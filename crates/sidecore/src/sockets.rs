@@ -59,7 +59,7 @@ pub struct Sockets {
 struct Shared {
     limits: SocketsConfig,
     notify: Notify,
-    /// Measured beside the first requests.
+    /// Empty until the measurement ends.
     park: OnceLock<ParkTimes>,
     cores: Arc<Cores>,
     registry: Registry,

@@ -102,7 +102,7 @@ fn switch(socket: &Path, renewal: &Renewal, place: &Place, service: &mut Admin, 
     Err(undone(place, put, renewal, &why, requests(socket, key) != before))
 }
 
-/// How the command ended. `None`: not in time; then it is killed with all that it started and that stayed in its group.
+/// Exit status of the reload command. `None`: it ran longer than the timeout, and its process group was killed.
 fn reload(command: &str, timeout: Duration) -> io::Result<Option<ExitStatus>> {
     let mut child = Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).process_group(0).spawn()?;
     let until = Instant::now() + timeout;

@@ -23,7 +23,7 @@ const EVERY: Duration = Duration::from_millis(50);
 /// Handshakes under way at a time: processes of more clients would be the load that is measured.
 const MAX_CLIENTS: u32 = 64;
 
-/// So many handshakes are done between two restarts: those that waited, and as many as come in a second.
+/// Handshakes between two restarts: one second of load.
 const BETWEEN: u32 = 20;
 
 /// `SIDECORE_RESTARTS=100 cargo test -p sidecore-cli --test servers -- restarts` is the whole of it: 20 handshakes a second at a

@@ -145,7 +145,7 @@ impl Lane {
         Ok((lane, token))
     }
 
-    /// The service that answered is not the one that listened when the connection was made.
+    /// True if another process listened when the connection was made.
     pub(super) fn took_a_start(&self) -> bool {
         self.connection().is_some_and(listener_has_ended)
     }
@@ -475,17 +475,14 @@ pub(crate) fn question(socket: BorrowedFd<'_>, request: &Request, deadline: Nano
         Ok((reply, _)) => Ok(reply),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             let waited = Duration::from_nanos(deadline.saturating_sub(start));
-            Err(if is_starting(socket, &error) {
-                Error::Connect(ConnectError::Starting(waited))
-            } else {
-                Error::NoAnswer(waited)
-            })
+            let starting = is_starting(socket, &error);
+            Err(if starting { Error::Connect(ConnectError::Starting(waited)) } else { Error::NoAnswer(waited) })
         }
         Err(_) => Err(gone(socket)),
     }
 }
 
-/// Nothing came in time, and the process has ended that listened when the connection was made.
+/// No answer in time, and the process that listened at the time of the connect has ended.
 fn is_starting(socket: BorrowedFd<'_>, error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::TimedOut && listener_has_ended(socket)
 }

@@ -25,7 +25,7 @@ const UNSEEN: u64 = 60_000_000_000;
 pub(crate) struct Absence {
     since: AtomicU64,
     looked: AtomicU64,
-    /// When the start of a service was waited for last.
+    /// End of the last wait for the start of a service, ns.
     started: AtomicU64,
 }
 
@@ -47,12 +47,12 @@ impl Absence {
         wait.saturating_sub(Duration::from_nanos(now.saturating_sub(since)))
     }
 
-    /// The start of a service was waited for until now.
+    /// An operation has waited for the start of a service until now.
     pub(crate) fn waited_for_a_start(&self) {
         self.started.store(clock::now(), Ordering::Relaxed);
     }
 
-    /// Whether the start of a service was waited for since that time.
+    /// Whether an operation has waited for one since `begun`, ns.
     pub(crate) fn has_waited_since(&self, begun: u64) -> bool {
         self.started.load(Ordering::Relaxed) >= begun
     }

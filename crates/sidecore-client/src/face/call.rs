@@ -69,7 +69,7 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
     if let (Ok(Err(refusal @ Refusal::KeyElsewhere)), Private::Stored(name)) = (&second, &request.key.private) {
         return Err(Failure::new(Reason::Service, format!("key {name:?}: {}", refusal.message())));
     }
-    // What the start of a service took is no part of the operation's own time.
+    // The start of a service is no part of the operation's own time.
     let took_a_start = || lanes::pool().is_ok_and(|pool| pool.absence.has_waited_since(begun));
     second.map_err(|trouble| match trouble {
         Trouble::Late | Trouble::Stale(_) if took_a_start() => ConnectError::Starting(patience).into(),

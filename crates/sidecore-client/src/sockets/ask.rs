@@ -24,7 +24,7 @@ pub fn listens(socket: &Path) -> io::Result<()> {
     connect(socket, &service_users_or(DEFAULT_SERVICE_USER), PATIENCE).map(drop)
 }
 
-/// A connection to the service, which has so many nanoseconds to accept it. It is root's, one's own or that of one of these users.
+/// A connection to the service of root, of the own user or of one of `users`. `timeout`: ns.
 ///
 /// # Errors
 /// As for [`listens`].

@@ -219,10 +219,10 @@ impl Attachment {
         adopted.is_empty()
     }
 
-    /// Its descriptors in this process.
+    /// Its descriptors. `None`: closed or replaced by the program.
     pub(super) fn descriptors(&self) -> [Option<RawFd>; 3] {
         let [reader, writer] = self.ringer.descriptors();
-        [self.control.to_poll().ok().map(|fd| fd.as_raw_fd()), reader, writer]
+        [self.control.get().map(|fd| fd.as_raw_fd()), reader, writer]
     }
 
     /// The connection, to be let go of in children.
@@ -276,8 +276,7 @@ impl Seat {
         self.bank.word(self.place, SHARED, STATE).store(word, Ordering::Relaxed);
     }
 
-    /// Tells the sidecore that there is something at this place. `false`: the program has closed what it would be told by; then it
-    /// goes on without the service.
+    /// Rings for this place. `false`: the program has closed the doorbell; the attachment ends, and the program goes on alone.
     pub(super) fn announce(&self) -> bool {
         let bank = self.index / PLACES;
         // Release, and the bank's bit last: who sees it finds the place's.
@@ -285,12 +284,13 @@ impl Seat {
         self.of.first.announced_banks().0[(bank / 64) as usize].fetch_or(1 << (bank % 64), Ordering::Release);
         // A handler may have interrupted who is about to ring, and wait for what comes of its own message before that goes on.
         let others = self.of.ringing.fetch_add(1, Ordering::Relaxed);
-        let is_told = !(self.of.first.doorbell().must_wake() || others > 0) || self.of.ringer.ring();
+        let must_ring = self.of.first.doorbell().must_wake() || others > 0;
+        let is_lost = must_ring && !self.of.ringer.ring();
         self.of.ringing.fetch_sub(1, Ordering::Relaxed);
-        if !is_told {
+        if is_lost {
             self.of.end();
         }
-        is_told
+        !is_lost
     }
 
     /// The holder is dead: writes how far it came, as the kernel knows it. `None`: what the kernel says cannot be. Of datagrams

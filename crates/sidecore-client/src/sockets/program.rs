@@ -68,17 +68,16 @@ struct Streams {
     free: Vec<&'static Stream>,
 }
 
-/// What the process was started with.
+/// The process's environment, as far as it concerns the service.
 struct Given {
-    /// Where its service listens.
     path: PathBuf,
-    /// Those whose service it trusts beside root's and its own.
+    /// Users whose service is trusted like root's.
     users: Vec<String>,
 }
 
 static GIVEN: OnceLock<Given> = OnceLock::new();
 
-/// Reads the environment now: some programs clear it later, and it must not be read while another thread changes it.
+/// Reads the environment. At load: some programs clear it later, and no other thread can change it then.
 pub fn prepare() {
     let _ = given();
 }

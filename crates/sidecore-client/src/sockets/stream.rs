@@ -553,19 +553,19 @@ impl Ring {
             tcp::make_room(socket, waiting);
             drained = self.drain(socket);
             if drained == Drained::Blocked {
-                // Who has the rest takes it back.
+                // Taken back by the side that sends the last byte.
                 tcp::reset_at_close(socket, self.word(SHARED, LINGER));
             }
         }
         self.tell(wish);
-        // The wish first: a service that shuts the bell looks for it afterwards, so that one of both has the rest, or both.
+        // The wish first: the service looks for it after it has shut the bell. So at least one side sends the rest.
         let is_alone = !self.ring() || self.seat.of.is_gone();
         if drained == Drained::Blocked && is_alone {
             self.seat.of.clone().adopt(self, wish);
         }
     }
 
-    /// Nobody else empties the ring any more.
+    /// The service empties the ring no more.
     fn is_alone(&self) -> bool {
         self.seat.of.is_gone() || self.at.bell().is_shut()
     }

@@ -40,17 +40,17 @@ impl Left {
     /// None was left.
     pub const NONE: Self = Self { device: 0, inode: 0, number: -1 };
 
-    /// As words, for memory that several threads and handlers of signals read.
+    /// Device, inode and number, for shared memory.
     pub fn words(self) -> [u64; 3] {
         [self.device, self.inode, self.number.cast_unsigned().into()]
     }
 
-    /// What [`Left::words`] made; others name a descriptor that this process does not have, or one that is another file.
+    /// From [`Left::words`]. Any other words are safe: [`Own::recall`] compares device and inode.
     pub fn from_words([device, inode, number]: [u64; 3]) -> Self {
         Self { device, inode, number: (number as u32).cast_signed() }
     }
 
-    /// The number, whatever it means by now.
+    /// The number. It may be another file's by now.
     pub fn number(self) -> RawFd {
         self.number
     }

@@ -32,10 +32,10 @@ struct TcpInfo {
 
 const _: () = assert!(offset_of!(TcpInfo, bytes_acked) == 120);
 
-/// Bytes to which each program may raise a socket's buffer where an administrator has not lowered `net.core.wmem_max`.
+/// Default of `net.core.wmem_max`, bytes: a larger send buffer may be cut.
 const SURELY_ALLOWED: usize = 212_992;
 
-/// As long as the kernel lets a socket linger, or not much less.
+/// Upper bound for seconds of linger that shared memory names.
 const MOST_SECONDS: u64 = 20_000_000;
 
 /// A state of `struct tcp_info` in which a connection sends.
@@ -113,8 +113,8 @@ pub(crate) fn shut_sending(socket: BorrowedFd<'_>) {
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
 }
 
-/// The connection is reset when the last who has it lets go, so that its peer does not take what it got for all. The word keeps how
-/// the program has it linger, see [`LINGER`](sidecore_core::streams::layout::LINGER).
+/// Sets a linger of zero: the last close resets the connection, and the peer sees no clean end. The word keeps the program's own
+/// linger, see [`LINGER`](sidecore_core::streams::layout::LINGER).
 pub fn reset_at_close(socket: impl AsFd, word: &AtomicU64) {
     if word.load(Ordering::Relaxed) == 0 {
         // Both fail only where the connection is no more.
@@ -124,7 +124,7 @@ pub fn reset_at_close(socket: impl AsFd, word: &AtomicU64) {
     }
 }
 
-/// The kernel has all that was to be sent: the connection ends as its program has it.
+/// Restores the program's own linger after the last byte was sent.
 pub fn end_in_order(socket: impl AsFd, word: &AtomicU64) {
     let own = match word.swap(0, Ordering::Relaxed) {
         0 => return,
@@ -134,9 +134,9 @@ pub fn end_in_order(socket: impl AsFd, word: &AtomicU64) {
     let _ = sockopt::set_socket_linger(&socket, own);
 }
 
-/// Has the kernel take so many bytes more of a connection that is about to be closed, where it may have as many.
+/// Raises the send buffer by `bytes` before a close, within [`SURELY_ALLOWED`].
 pub(crate) fn make_room(socket: BorrowedFd<'_>, bytes: u32) {
-    // The kernel doubles what is set, for its own overhead, and cuts off what is too much: then it would be less than now.
+    // The kernel doubles the value, and cuts it to its limit: a cut could be less than now.
     let wanted = sockopt::socket_send_buffer_size(socket).unwrap_or(usize::MAX / 2) / 2 + bytes as usize;
     if wanted <= SURELY_ALLOWED {
         let _ = sockopt::set_socket_send_buffer_size(socket, wanted);

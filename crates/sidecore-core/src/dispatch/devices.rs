@@ -50,7 +50,7 @@ impl Dispatch {
         }
     }
 
-    /// The device's weight, and rates for what it has not done yet.
+    /// Sets the weight, and the rates of classes without an observation.
     pub fn estimate_device(&mut self, device: usize, weight: u32, rates: &Rates) {
         self.devices[device].rates.adopt(rates);
         self.loads[device].weight = weight;

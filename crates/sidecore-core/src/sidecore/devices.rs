@@ -60,7 +60,7 @@ impl<L, R> Sidecore<L, R> {
         Some(number)
     }
 
-    /// The device's weight, and rates for what it has not done yet.
+    /// See [`Dispatch::estimate_device`](crate::dispatch::Dispatch::estimate_device).
     pub fn estimate_device(&mut self, device: usize, weight: u32, rates: Rates) {
         self.dispatch.make(&Call::EstimateDevice { device, weight, rates });
     }

@@ -72,8 +72,8 @@ pub const STATE: usize = 3;
 pub const ERROR: usize = 4;
 /// Of [`SHARED`]: system calls by which the service moved something.
 pub const TRANSFERS: usize = 5;
-/// Of [`SHARED`]: 0, or how the program has its socket linger, which is reset at its last close as long as bytes are in the ring of a
-/// stream that was left: 1 for off, else 2 and the seconds. Whoever moves the last byte takes that back.
+/// Of [`SHARED`]: not 0 while the socket has a linger of zero, because the stream was left with bytes in its ring. The program's own
+/// linger: 1 is off, else seconds plus 2. The side that moves the last byte restores it.
 pub const LINGER: usize = 6;
 
 /// Of [`ROW`]: number of the program's descriptor.

@@ -23,7 +23,7 @@ struct Agreement {
     kdf: Kdf,
     /// The result is what the derivation makes of the secret; else the secret.
     derives: bool,
-    /// The key is on a curve of ECDH: only there something can be set.
+    /// Only ECDH has parameters.
     is_ecdh: bool,
 }
 
@@ -79,6 +79,13 @@ impl Settable for Agreement {
         BYTES: c"kdf-ukm";
     };
 
+    const GETTABLE: &'static [Param] = params! {
+        INTEGER: c"ecdh-cofactor-mode";
+        TEXT: c"kdf-type", c"kdf-digest";
+        UNSIGNED: c"kdf-outlen";
+        BYTES_POINTER: c"kdf-ukm";
+    };
+
     fn settable(&self) -> &'static [Param] {
         if self.is_ecdh {
             Self::SETTABLE
@@ -86,13 +93,6 @@ impl Settable for Agreement {
             params! {}
         }
     }
-
-    const GETTABLE: &'static [Param] = params! {
-        INTEGER: c"ecdh-cofactor-mode";
-        TEXT: c"kdf-type", c"kdf-digest";
-        UNSIGNED: c"kdf-outlen";
-        BYTES_POINTER: c"kdf-ukm";
-    };
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
         // Each curve here has the cofactor 1: with it and without it the secret is the same.

@@ -87,7 +87,7 @@ pub(super) extern "C" fn settable_ctx_params<W: Settable>(_: *mut c_void, _: *mu
     W::SETTABLE.as_ptr()
 }
 
-/// Of contexts that refuse each parameter with a reason.
+/// For contexts without parameters: `set_ctx_params` refuses each with a reason.
 pub(super) extern "C" fn nothing_settable(_: *mut c_void, _: *mut c_void) -> *const Param {
     params! {}.as_ptr()
 }

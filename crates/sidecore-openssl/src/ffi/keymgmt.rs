@@ -184,8 +184,8 @@ unsafe extern "C" fn export(
     })
 }
 
-/// OpenSSL asks for the private part of every key before each operation, tries its own code, and then comes to us. Details would
-/// cost an eighth of a signature there: the reason says what to do.
+/// OpenSSL's own provider calls `export` before each operation, and drops the error. Formatting details takes 6,000 of a P-256
+/// signature's 46,000 instructions, so the reason alone says what to do.
 fn stays(key: &Key) -> Failure {
     let text = match key.private {
         Private::Made(_) => "a key to keep is made by `sidecore keys generate`",

@@ -145,6 +145,11 @@ pub(crate) fn own_descriptors() -> impl Iterator<Item = RawFd> {
     CHILDREN.iter().chain(&TO_PARENTS).filter_map(Kept::number)
 }
 
+/// Whether that number is one of them.
+pub(crate) fn is_own(fd: RawFd) -> bool {
+    CHILDREN.iter().chain(&TO_PARENTS).any(|kept| kept.is(fd))
+}
+
 /// Whether a child that has what was made in that epoch is still there.
 fn is_living(child: &Kept, born: u32) -> bool {
     let Some(epoch) = child.tag().filter(|epoch| born <= *epoch) else { return false };

@@ -1,18 +1,17 @@
-//! A descriptor that the library keeps where handlers of signals find it, known by what it is and not by its number.
+//! Descriptors of the library in static memory, which signal handlers read. Each is identified by device and inode.
 
 use rustix::fd::BorrowedFd;
 use sidecore_client::sys::own::{Left, Own};
-use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Nothing is kept.
 const FREE: u64 = 0;
-/// Somebody is putting something in, or taking it out.
+/// Another thread puts a descriptor in, or takes it out.
 const BUSY: u64 = 1;
-/// What is kept has its tag above these.
+/// Added to the tag.
 const KEPT: u64 = 2;
 
-/// A place for one, with a tag that says what it is for.
+/// A slot for one descriptor and its tag.
 pub(super) struct Kept {
     state: AtomicU64,
     words: [AtomicU64; 3],
@@ -23,7 +22,7 @@ impl Kept {
         Self { state: AtomicU64::new(FREE), words: [const { AtomicU64::new(0) }; 3] }
     }
 
-    /// Keeps it. Gives it back where something is kept already.
+    /// Fills the slot, or returns the descriptor if the slot is in use.
     pub(super) fn put(&self, tag: u32, own: Own) -> Result<(), Own> {
         if self.state.compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Err(own);
@@ -35,17 +34,22 @@ impl Kept {
         Ok(())
     }
 
-    /// The tag of what is kept.
     pub(super) fn tag(&self) -> Option<u32> {
         self.left().map(|(tag, _)| tag)
     }
 
-    /// Its number, whatever that means by now.
+    /// The number. `None`: the slot is empty, or the program has closed the descriptor or replaced the file.
     pub(super) fn number(&self) -> Option<RawFd> {
-        self.left().map(|(_, left)| left.number())
+        self.with(|fd| fd.as_raw_fd())
     }
 
-    /// What `act` does with it. `None`: nothing is kept, or the program has closed it or taken its number.
+    /// True if the descriptor is this number.
+    pub(super) fn is(&self, fd: RawFd) -> bool {
+        // The number first: most closes are of other numbers, and need no system call.
+        self.left().is_some_and(|(_, left)| left.number() == fd) && self.number() == Some(fd)
+    }
+
+    /// Calls `act`. `None`: the slot is empty, or the program has closed the descriptor or replaced the file.
     pub(super) fn with<T>(&self, act: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
         let own = Own::recall(self.left()?.1)?;
         let done = own.get().map(act);
@@ -53,7 +57,7 @@ impl Kept {
         done
     }
 
-    /// Closes it, if it is what it was. Whether it was kept with that tag, and this is the one who took it.
+    /// Empties the slot with that tag, and closes the descriptor unless the file was replaced. True for the first caller.
     pub(super) fn close(&self, tag: u32) -> bool {
         let kept = u64::from(tag) + KEPT;
         let is_first = self.state.compare_exchange(kept, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -68,8 +72,9 @@ impl Kept {
         let state = self.state.load(Ordering::Acquire);
         let tag = state.checked_sub(KEPT)?;
         let left = self.words();
-        // Words of another that was put here meanwhile name another file: that is looked at before each use.
-        (self.state.load(Ordering::Acquire) == state).then_some((tag as u32, left))
+        // Pairs with the acquire of the next `put`: a change of the words is seen as a change of the state.
+        fence(Ordering::Acquire);
+        (self.state.load(Ordering::Relaxed) == state).then_some((tag as u32, left))
     }
 
     fn words(&self) -> Left {
@@ -82,7 +87,6 @@ mod tests {
     use super::*;
     use rustix::io::{fcntl_getfd, write};
     use rustix::pipe::pipe;
-    use std::os::fd::AsRawFd;
 
     #[test]
     fn what_took_its_number_is_neither_used_nor_closed() {
@@ -90,10 +94,12 @@ mod tests {
         let (_reader, writer) = pipe().unwrap();
         assert!(kept.put(7, Own::new(writer).unwrap()).is_ok());
         assert_eq!(kept.with(|fd| write(fd, b"x")), Some(Ok(1)));
+        assert!(kept.number().is_some_and(|number| kept.is(number)));
         // As if another file had its number.
         let (other, _writer) = pipe().unwrap();
         kept.words[2].store(other.as_raw_fd().cast_unsigned().into(), Ordering::Relaxed);
-        assert_eq!((kept.with(|_| ()), kept.tag()), (None, Some(7)));
+        assert_eq!((kept.with(|_| ()), kept.number(), kept.tag()), (None, None, Some(7)));
+        assert!(!kept.is(other.as_raw_fd()));
         assert!(!kept.close(8) && kept.close(7) && !kept.close(7));
         assert!(fcntl_getfd(&other).is_ok());
         assert_eq!((kept.tag(), kept.number()), (None, None));

@@ -87,7 +87,7 @@ fn own_descriptors() -> impl Iterator<Item = c_int> {
 }
 
 fn is_own(fd: c_int) -> bool {
-    forks::is_attached() && (program::is_own(fd) || forks::own_descriptors().any(|own| own == fd))
+    forks::is_attached() && (program::is_own(fd) || forks::is_own(fd))
 }
 
 /// Closes what is between two numbers, and no descriptor of this library.

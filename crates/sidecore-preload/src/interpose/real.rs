@@ -47,7 +47,7 @@ extern "C" fn missing() -> isize {
     -1
 }
 
-/// Before the program begins: the loader must not be asked from a signal's handler, nor the environment when it has changed.
+/// Runs at load: a signal handler must not call the loader, and the program may clear its environment later.
 extern "C" fn find_all() {
     REAL.find();
     sidecore_client::sockets::program::prepare();

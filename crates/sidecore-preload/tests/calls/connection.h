@@ -133,6 +133,17 @@ static void hear_until(const char *name, struct connection *on, int is_end) {
     fflush(stdout);
 }
 
+// Passes a descriptor on. What `sendmsg` returns.
+static ssize_t pass(int through, int fd) {
+    char control[CMSG_SPACE(sizeof(int))] = {0}, byte = 'x';
+    struct iovec piece = {&byte, 1};
+    struct msghdr header = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *first = CMSG_FIRSTHDR(&header);
+    *first = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(first), &fd, sizeof(int));
+    return sendmsg(through, &header, 0);
+}
+
 static void hear_all(const char *name, struct connection *on) {
     hear_until(name, on, 0);
 }

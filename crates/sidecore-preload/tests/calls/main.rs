@@ -42,14 +42,19 @@ fn compiled(directory: &Path, files: &[&str]) -> PathBuf {
     program
 }
 
-/// What the program prints; with the library if `service` names the socket of a service of sockets.
-fn found(program: &Path, service: Option<&Path>) -> String {
+/// Starts the program; with the library if `service` names the socket of a service of sockets.
+fn command(program: &Path, arguments: &[&str], service: Option<&Path>) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["-k", "5", PATIENCE]).arg(program).arg(SECONDS);
+    command.args(["-k", "5", PATIENCE]).arg(program).args(arguments);
     if let Some(service) = service {
         command.env("LD_PRELOAD", library()).env("SIDECORE_SOCKETS", service);
     }
-    let output = command.output().unwrap();
+    command
+}
+
+/// Output of the program.
+fn found(program: &Path, service: Option<&Path>) -> String {
+    let output = command(program, &[SECONDS], service).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr));
     said
@@ -176,7 +181,7 @@ fn a_program_that_clears_its_environment_is_in_a_ring_as_any_other() {
     assert_eq!(found_through_rings(&program, directory.path()), "without an environment: heard all, then -7\n");
 }
 
-/// What a program left to the service when that ends reaches a peer that takes nothing until then.
+/// The peer reads nothing until the service is about to end.
 #[test]
 fn a_service_that_ends_sends_what_programs_left_to_it() {
     let directory = TempDir::new().unwrap();
@@ -184,9 +189,8 @@ fn a_service_that_ends_sends_what_programs_left_to_it() {
     for how in ["close", "shutdown", "exit"] {
         let service = started(&socket);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut command = Command::new("timeout");
-        command.args(["-k", "5", PATIENCE]).arg(&program).arg(listener.local_addr().unwrap().port().to_string());
-        command.arg(how).env("LD_PRELOAD", library()).env("SIDECORE_SOCKETS", &socket);
+        let port = listener.local_addr().unwrap().port().to_string();
+        let mut command = command(&program, &[&port, how], Some(&socket));
         let mut program = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut peer = listener.accept().unwrap().0;
         let mut said = String::new();

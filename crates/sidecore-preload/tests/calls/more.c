@@ -59,10 +59,7 @@ static void passed(void) {
     struct iovec piece = {&byte, 1};
     struct msghdr header = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
-    struct cmsghdr *first = CMSG_FIRSTHDR(&header);
-    *first = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    memcpy(CMSG_DATA(first), &on.here, sizeof(int));
-    tell("pass", sendmsg(pair[0], &header, 0));
+    tell("pass", pass(pair[0], on.here));
     tell("receive", recvmsg(pair[1], &header, 0));
     memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&header)), sizeof(int));
     second("passed", &on, got);

@@ -85,7 +85,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     text[..ends.take_while(|end| *end <= most).last().unwrap_or(0)].to_owned()
 }
 
-/// What may not be shown is replaced: names are chosen by clients and end up on terminals.
+/// Names are chosen by clients and end up on terminals.
 fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     Ok(text.chars().map(shown).collect())

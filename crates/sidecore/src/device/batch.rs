@@ -8,7 +8,7 @@ use crate::engine::crypto::Session;
 use crate::engine::crypto::batch::{self, Job, MESSAGES_FROM, Outcome, SideBySide};
 use crate::engine::crypto::sample::sample;
 use crate::engine::execute::{OUTPUT_EXTRA, Scratch, collect, compute, room_of};
-use crate::service::alone;
+use crate::service::undisturbed;
 use crate::sys::clock;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
@@ -299,7 +299,7 @@ impl Place {
 
 /// What is worth gathering on this machine, by class, and what it takes.
 fn measure() -> (Box<[Option<Gather>]>, Vec<Measured>) {
-    let _alone = alone();
+    let _undisturbed = undisturbed();
     let (mut gathers, mut found) = (vec![None; Class::COUNT].into_boxed_slice(), Vec::new());
     for (algorithm, ops) in KINDS {
         let classes = || ops.iter().filter_map(|op| Class::of(algorithm, *op));
@@ -323,7 +323,7 @@ fn measure_class(class: Class) -> Option<(Gather, Measured)> {
         if run >= RUNS.0 && all >= LONG_ENOUGH {
             break;
         }
-        // In turns: what else this core does meanwhile slows both alike.
+        // In turns: other load slows both alike.
         single = single.min(timed(|| session.run(sample.op, 0, &sample.input, &mut output).is_ok())?);
         for (at, time) in times.iter_mut().enumerate() {
             *time = (*time).min(timed(|| side_by_side.run(at + 1))?);

@@ -49,7 +49,7 @@ impl Emulated {
         }
     }
 
-    /// Time that such a model takes for so many bytes of input.
+    /// Modelled time of a request, ns: `fixed` ns and `per_byte` ns for each byte of input.
     pub(crate) fn time(fixed: Nanos, per_byte: f64, bytes: u64) -> Nanos {
         fixed + (per_byte * bytes as f64) as Nanos
     }

@@ -1,7 +1,7 @@
-//! What this machine is like: the cost of a sleep and a wake-up, and the time of each operation.
+//! Costs of a sleep and a wake-up, and the time of each operation, on this machine.
 //!
-//! Clients wait while a service starts, so it is measured beside their first requests. Until then values are assumed: a
-//! wrong one costs choices, never results.
+//! The measurement runs after the service listens, because clients wait for its start. Until then default values hold. Wrong
+//! values cost choices, never results.
 
 use crate::engine::crypto::Session;
 use crate::engine::crypto::sample;
@@ -13,7 +13,7 @@ use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use std::time::Duration;
 const SIZES: [u32; 3] = [64, 1024, 16_384];
 /// Runs of each, of which the fastest counts: the rest is noise of a machine that is just starting.
 const RUNS: u32 = 3;
-/// For so long nothing is measured between two classes.
+/// Pause between two classes.
 const TURN: Duration = Duration::from_micros(100);
 /// Sleeps measured, of which the median counts.
 const SLEEPS: usize = 31;
@@ -40,7 +40,7 @@ struct Sample {
     took: Nanos,
 }
 
-/// What was measured, once it is.
+/// Empty until the measurement ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calibration(Arc<OnceLock<Measured>>);
 
@@ -51,8 +51,7 @@ struct Measured {
 }
 
 impl Calibration {
-    /// Measures sleeps and operations of up to `max_request` bytes. It takes a few tenths of a second on an idle core, and
-    /// ends early, with nothing, once it is told to stop.
+    /// Measures sleeps, and operations of up to `max_request` bytes. Takes 0.3 s on an idle core; `stop` ends it without a result.
     pub(super) fn measure(&self, max_request: u32, stop: &AtomicBool) -> io::Result<()> {
         let park = park_times()?;
         let sizes = SIZES.map(|size| size.min(max_request) as usize);
@@ -61,9 +60,9 @@ impl Calibration {
             if stop.load(Ordering::Acquire) {
                 return Ok(());
             }
-            // Between two classes a device that waits to measure has its turn.
+            // Lets a waiting batch device take the lock.
             thread::sleep(TURN);
-            let _alone = alone();
+            let _alone = UNDISTURBED.write().unwrap_or_else(PoisonError::into_inner);
             let (session, of_class) = sample::samples(class, &sizes, 1);
             samples.extend(of_class.iter().filter_map(|sample| measure(&session, class, sample)));
         }
@@ -75,13 +74,13 @@ impl Calibration {
         Ok(())
     }
 
-    /// What a sleep and a wake-up cost here.
+    /// Costs of a sleep and a wake-up.
     pub(super) fn park(&self) -> ParkTimes {
         self.0.get().map_or(ParkTimes::ASSUMED, |measured| measured.park)
     }
 
     /// Rates of a device on which what takes so long here, with so many bytes of input, takes as long as `took` says.
-    /// Nothing is known before it is measured.
+    /// Empty until the measurement ends.
     pub(super) fn rates(&self, took: impl Fn(Nanos, u32) -> Nanos) -> Rates {
         let mut rates = Rates::new();
         for sample in self.0.get().iter().flat_map(|measured| &measured.samples) {
@@ -91,14 +90,15 @@ impl Calibration {
     }
 }
 
-/// Held by what measures, for some milliseconds at most where requests may wait for another: two at a time would disturb each
-/// other.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Write-locked while this module measures one class. Batch devices measure under read locks, so they wait for one class at most.
+static UNDISTURBED: RwLock<()> = RwLock::new(());
+
+/// Held while a batch device measures.
+pub(crate) fn undisturbed() -> RwLockReadGuard<'static, ()> {
+    UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Rates of a device whose times depend on nothing but the number of bytes.
+/// Rates of a device whose time depends on the input size alone.
 pub(super) fn rates_by_size(took: impl Fn(u32) -> Nanos) -> Rates {
     let mut rates = Rates::new();
     for class in Class::all() {
@@ -142,7 +142,7 @@ pub struct ParkTimes {
 }
 
 impl ParkTimes {
-    /// Taken for true until it is measured: what is usual on a server.
+    /// Defaults until the measurement ends.
     pub(crate) const ASSUMED: Self = Self { cost: 5_000, wake: 20_000 };
 }
 

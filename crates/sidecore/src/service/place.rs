@@ -65,14 +65,7 @@ impl Place {
         let at = |error| StartError::Path(path.to_owned(), error);
         let socket = match self.inherited.take() {
             Some(socket) => packet::prepare(&socket).map(|()| socket),
-            None => {
-                // Its mode from the first moment on: a client that is refused for it does not come again. Nobody can connect
-                // before the socket listens.
-                let before = umask(Mode::from_raw_mode(!mode & 0o777));
-                let socket = packet::bind_to(path);
-                umask(before);
-                socket
-            }
+            None => bind(path, mode),
         };
         let socket = socket.map_err(at)?;
         let entry = self.add(path).map_err(at)?;
@@ -107,6 +100,15 @@ impl Drop for Place {
         // A child of this process may have the file open as well.
         let _ = flock(&self.lock.file, FlockOperation::Unlock);
     }
+}
+
+/// The socket has its final mode from the first moment on: a client that gets EACCES does not retry. Clients connect after the
+/// listen only.
+fn bind(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+    let before = umask(Mode::from_raw_mode(!mode & 0o777));
+    let socket = packet::bind_to(path);
+    umask(before);
+    socket
 }
 
 /// Through the open file: where others may write, the name could lead elsewhere by now. Without `/proc` by the name, if that

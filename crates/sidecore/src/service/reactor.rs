@@ -184,7 +184,7 @@ impl Reactor {
         self.hands.tell(Event::SessionClosed(lane));
     }
 
-    /// This machine is measured: what was assumed of it is no more.
+    /// Replaces the defaults by measured values.
     pub(super) fn calibrated(&mut self) {
         let park = self.hands.setup.calibration.park();
         self.hands.publish_park();

@@ -21,7 +21,7 @@ pub(super) struct Desk {
     pub(super) poller: Poller,
     pub(super) sweep: Sweep,
     pub(super) meter: Meter,
-    /// Streams that their programs hold, to be looked at again.
+    /// Streams to retry, see `Turn::Held`.
     pub(super) held: Vec<(ClientId, StreamId)>,
     /// To the user's closing thread: a socket may linger, and what is no socket may do worse.
     pub(super) closing: Sender<Remains>,

@@ -40,7 +40,7 @@ pub(super) struct Program {
     open: u32,
     /// Nothing is heard of it any more.
     hung_up: bool,
-    /// The service ends: no stream of it begins any more.
+    /// The service ends: new streams are refused.
     parting: bool,
     /// Dropped last.
     permits: Vec<Permit>,
@@ -388,8 +388,7 @@ impl Program {
         });
     }
 
-    /// The service hangs up, because the program broke the protocol. That goes on itself, and what it has left before is still
-    /// sent.
+    /// Ends the connection of a program that broke the protocol. It goes on alone. Streams that it left before are still sent.
     pub(super) fn hang_up(&mut self, desk: &mut Desk, why: String) {
         self.hung_up = true;
         let _ = self.reply(&Reply::Refused(why), &[]);
@@ -398,8 +397,8 @@ impl Program {
         self.give_streams_back(desk, false);
     }
 
-    /// The service ends: the program goes on itself. Its connection stays as long as something is left: with the end of that it
-    /// would take the place of a sidecore that is at work.
+    /// The service ends, and the program goes on alone. The connection stays open until its rings are empty: after its end the
+    /// program would take over a hold from the sidecore in mid-transfer.
     pub(super) fn part(&mut self, desk: &mut Desk) {
         self.parting = true;
         self.give_streams_back(desk, true);
@@ -416,14 +415,14 @@ impl Program {
         });
     }
 
-    /// What is left is looked at again: a program that is at work on it as well tells nobody.
+    /// Schedules all streams: after the bell is shut a program does not ring.
     pub(super) fn look_again(&self, desk: &mut Desk) {
         for (id, _) in self.slots.iter().enumerate().filter(|(_, slot)| slot.stream.is_some()) {
             desk.sweep.announce(self.client, id as u32);
         }
     }
 
-    /// The service waits no longer: peers of streams that have more in their rings are told that what they got is not all.
+    /// Ends all streams. Connections of left streams with bytes in their rings are reset.
     pub(super) fn cut(&mut self, desk: &mut Desk) {
         self.each(desk, |_, _, stream, at| Some(stream.cut(at)));
     }

@@ -73,7 +73,7 @@ pub(super) enum Turn {
     Empty,
     /// The kernel takes no more now.
     Blocked,
-    /// Its program, which has hung up and lives, is at work on it, and will not say when it has done: it is to be looked at again.
+    /// A program that has hung up holds the ring. It does not ring after the release: try again later.
     Held,
     /// It has ended.
     Over(Over),
@@ -86,7 +86,7 @@ pub(super) enum Over {
     Left(Wish),
     /// The program goes on itself.
     GivenBack,
-    /// The peer is told that what it got is not all.
+    /// The connection is reset.
     Cut,
     /// The kernel reported this, or the words of the place cannot be (`PROTO`).
     Failed(Errno),
@@ -193,7 +193,7 @@ impl Stream {
         match (moved, self.life) {
             (Moved::Failed(error), _) => Turn::Over(Over::Failed(error)),
             (Moved::Blocked, life) => {
-                // Nobody but the service has the rest, and the service may be killed.
+                // Only the service has the rest, and it may be killed.
                 let is_left = matches!(life, Life::Orphan { .. }) || at.wish(self.number) != Wish::Stay;
                 if is_left && self.datagrams.is_none() {
                     tcp::reset_at_close(&self.socket, at.word(SHARED, LINGER));
@@ -225,14 +225,14 @@ impl Stream {
         Over::GivenBack
     }
 
-    /// As [`give_back`](Self::give_back). `None`: what the kernel does not take now is still the service's to send, because its
-    /// program has left it or has ended; or, where the service ends, because it may do so before it has sent the rest itself.
+    /// As [`give_back`](Self::give_back). `None`: the service goes on to send the ring, because the program has left the stream or
+    /// has ended, or may end first (`ending`: the service ends).
     pub(super) fn part(&mut self, at: At<'_>, meter: &mut Meter, ending: bool) -> Option<Over> {
         if matches!(self.life, Life::Orphan { .. }) {
             return None;
         }
         let over = self.give_back(at, meter);
-        // The bell is shut: a program that wishes after this look sees that, and sends the rest itself.
+        // The bell is shut: a program that leaves after this look sees that, and sends the rest itself.
         let stays = at.wish(self.number) != Wish::Stay || ending && self.has_rest(at);
         if over != Over::GivenBack || !stays {
             return Some(over);
@@ -241,7 +241,7 @@ impl Stream {
         None
     }
 
-    /// The service waits no longer for the kernel to take the rest: how the stream ends.
+    /// How the stream ends when the drain time is over.
     pub(super) fn cut(&mut self, at: At<'_>) -> Over {
         let is_left = at.wish(self.number) != Wish::Stay || self.life == Life::Orphan { dead: true };
         match (self.has_rest(at), is_left) {
@@ -251,7 +251,7 @@ impl Stream {
         }
     }
 
-    /// Whether bytes are in the ring, or what cannot be.
+    /// True if bytes are in the ring, or its words are invalid.
     fn has_rest(&self, at: At<'_>) -> bool {
         let tail = at.word(WRITER, TAIL).load(Ordering::Acquire);
         self.datagrams.is_none() && at.cursors(tail).is_none_or(|cursors| cursors.waiting() > 0)
@@ -372,7 +372,7 @@ impl Stream {
                 State::Free
             }
             Over::GivenBack => {
-                // Its program takes that back when it has sent the rest.
+                // Else the program restores it after the last byte.
                 if self.datagrams.is_none() && !self.has_rest(at) {
                     tcp::end_in_order(&self.socket, at.word(SHARED, LINGER));
                 }

@@ -114,9 +114,9 @@ impl User {
     }
 }
 
-/// A service that ends sends for so long at most what programs have left to it; the rest is cut off.
+/// Time for the rings of left streams when the service ends.
 pub(super) const DRAIN: Duration = Duration::from_secs(10);
-/// From one look to the next at what a program holds that tells nobody when it has done, ns.
+/// Retry interval for rings that a program holds, ns.
 const LOOK_EVERY: Nanos = 20_000_000;
 
 /// The thread's state.
@@ -291,7 +291,7 @@ impl Serving {
         }
     }
 
-    /// The service ends: programs go on themselves. What they have left with bytes in its ring is sent before.
+    /// The service ends: programs go on alone. Rings of left streams are drained for [`DRAIN`], then their connections are reset.
     fn leave(&mut self) {
         *self.user.inbox.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.each_program(Program::part);
@@ -310,7 +310,7 @@ impl Serving {
         }
     }
 
-    /// Does that with each program, and forgets those that are over.
+    /// Calls `act` for each program, and removes the ended ones.
     fn each_program(&mut self, act: impl Fn(&mut Program, &mut Desk)) {
         for client in 0..self.programs.len() {
             if let Some(program) = &mut self.programs[client] {

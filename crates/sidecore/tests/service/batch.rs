@@ -104,10 +104,10 @@ fn survive(service: &Running, specs: fn() -> Specs, clients: usize, disturb: imp
     signers.iter().map(|signer| u64::from(signer.signed)).sum()
 }
 
-/// Services that are started until one does it: whether it pays is measured anew by each, on cores that others use.
+/// Attempts: each service measures anew if batches pay, on loaded cores.
 const SERVICES: u32 = 8;
 
-/// Has a service do it, and another, until one does requests side by side, if that is to be had here. `done` returns how many.
+/// Runs `done` on new services until one has done requests side by side. `done` returns their number.
 fn side_by_side(is_here: bool, disturb: u32, mut done: impl FnMut(&Running) -> u64) {
     let gathered = (0..SERVICES).map(|_| done(&service([batch("lanes", disturb)])));
     assert_eq!(gathered.take(if is_here { SERVICES as usize } else { 1 }).any(|gathered| gathered > 0), is_here);

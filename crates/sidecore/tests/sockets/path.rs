@@ -1,6 +1,8 @@
 //! What programs write comes out at their peers, whatever becomes of program and service.
 
-use crate::common::{Apart, Lender, Program, all, config, connect, connection, got, own_user, pattern, start, until};
+use crate::common::{
+    Apart, Lender, Program, Stream, all, config, connect, connection, got, own_user, pattern, start, until,
+};
 use sidecore::core::streams::hold::Holder;
 use sidecore::core::streams::layout::{BASE, ERROR, HEAD, LINGER, SHARED, TAIL, TRANSFERS, WRITER};
 use sidecore::core::streams::place::{State, Wish};
@@ -207,10 +209,9 @@ fn what_a_dead_program_left_is_sent_by_a_service_that_ends() {
     }
 }
 
-/// A stream that is left with all that its ring holds, to a peer that takes nothing.
-fn left_full(program: &Program, wish: Wish) -> (usize, TcpStream) {
-    let (here, there) = connection();
-    let mut stream = program.promote(0, 1, &here);
+/// A stream with a full ring. The peer has read nothing.
+fn full<'p>(program: &'p Program, here: &TcpStream) -> (usize, Stream<'p>) {
+    let mut stream = program.promote(0, 1, here);
     let (mut sent, mut stuck) = (0, 0);
     while stuck < 50 {
         let room = stream.room();
@@ -219,6 +220,13 @@ fn left_full(program: &Program, wish: Wish) -> (usize, TcpStream) {
         stuck = if room == 0 { stuck + 1 } else { 0 };
         thread::sleep(Duration::from_millis(1));
     }
+    (sent, stream)
+}
+
+/// The same, left by its program.
+fn left_full(program: &Program, wish: Wish) -> (usize, TcpStream) {
+    let (here, there) = connection();
+    let (sent, stream) = full(program, &here);
     // As programs do it.
     tcp::reset_at_close(&here, stream.word(SHARED, LINGER));
     stream.wish(wish);
@@ -245,6 +253,21 @@ fn a_peer_that_takes_nothing_in_time_is_told_that_it_has_not_got_all() {
     let program = Program::attach(&service);
     let (_, mut there) = left_full(&program, Wish::Leave);
     service.end();
+    assert_eq!(there.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn what_an_ended_program_left_is_reset_when_the_service_is_killed() {
+    let mut service = Apart::start("[sockets]");
+    let program = Program::hello(connect(service.socket()));
+    let (here, mut there) = connection();
+    let (_, stream) = full(&program, &here);
+    drop(here);
+    rustix::net::shutdown(&program.control, rustix::net::Shutdown::Both).unwrap();
+    // Nobody but the service has the rest, and it says so.
+    until("a linger of zero", || stream.read(SHARED, LINGER) != 0);
+    service.kill();
+    until("the end of the service", || service.has_ended());
     assert_eq!(there.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
 

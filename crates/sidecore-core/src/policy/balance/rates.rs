@@ -78,7 +78,7 @@ impl Rates {
         row.cells[bucket(from)..].iter_mut().for_each(|cell| cell.time = (cell.time * factor).min(LONGEST));
     }
 
-    /// Takes over what others know of classes of which nothing was observed here.
+    /// Copies the rates of classes without an observation from `others`.
     pub fn adopt(&mut self, others: &Self) {
         for (row, other) in self.rows.iter_mut().zip(&others.rows) {
             if !row.known {

@@ -162,7 +162,7 @@ impl Reactor {
         })
     }
 
-    /// This machine is measured. What a device has done by now it knows better.
+    /// Publishes measured values. Rates that a device has observed stay.
     pub(super) fn calibrate_devices(&mut self, park: ParkTimes) {
         for (index, device) in self.hands.devices.iter().enumerate() {
             if let Some(port) = &device.port {
@@ -241,7 +241,7 @@ fn place(config: &DeviceConfig) -> Place {
     Place::new(config.cpu, config.owned)
 }
 
-/// What is known of a device before it has done anything.
+/// Rates of a device without observations.
 fn rates(config: &DeviceConfig, calibration: &Calibration) -> Rates {
     match config.kind {
         DeviceKind::Inline | DeviceKind::Worker | DeviceKind::Batch => calibration.rates(|here, _| here),
@@ -253,11 +253,7 @@ fn rates(config: &DeviceConfig, calibration: &Calibration) -> Rates {
 }
 
 fn weight(config: &DeviceConfig, rates: &Rates) -> u32 {
-    config.weight.unwrap_or_else(|| weight_of(rates))
-}
-
-fn weight_of(rates: &Rates) -> u32 {
     let reference = Class::from_name(REFERENCE.0).unwrap_or(Class::NOOP);
     let time = rates.estimate(reference, REFERENCE.1).max(1);
-    (FASTEST * 1000 / time).clamp(1, 1000) as u32
+    config.weight.unwrap_or((FASTEST * 1000 / time).clamp(1, 1000) as u32)
 }

@@ -71,7 +71,6 @@ impl Hands {
         }
     }
 
-    /// What sleeps cost.
     pub(super) fn publish_park(&self) {
         let park = self.setup.calibration.park();
         self.counters.set(SidecoreCounter::ParkCostNs, park.cost);
