@@ -10,6 +10,7 @@
 
 use super::StartError;
 use crate::sys::packet;
+use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, lstat, open, unlink};
 use rustix::io::Errno;
 use rustix::process::umask;
@@ -18,6 +19,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 /// How often a lock file may be removed by its last holder just as it is opened here.
 const ATTEMPTS: u32 = 100;
@@ -102,13 +104,19 @@ impl Drop for Place {
     }
 }
 
-/// The socket has its final mode from the first moment on: a client that gets EACCES does not retry. Clients connect after the
-/// listen only.
+/// Binds a socket with its final mode, because a client that gets EACCES does not retry. Clients connect after the listen only.
+///
+/// The mask of the file system's modes belongs to the process. So a thread with a mask of its own binds.
 fn bind(path: &Path, mode: u32) -> io::Result<OwnedFd> {
-    let before = umask(Mode::from_raw_mode(!mode & 0o777));
-    let socket = packet::bind_to(path);
-    umask(before);
-    socket
+    let bind = || {
+        // Where it fails, as in some containers, the mode is final a moment later.
+        if unshare(CloneFlags::CLONE_FS).is_ok() {
+            umask(Mode::from_raw_mode(!mode & 0o777));
+        }
+        packet::bind_to(path)
+    };
+    thread::scope(|scope| scope.spawn(bind).join())
+        .unwrap_or_else(|_| Err(io::Error::other("the binding thread ended")))
 }
 
 /// Through the open file: where others may write, the name could lead elsewhere by now. Without `/proc` by the name, if that
@@ -233,6 +241,22 @@ mod tests {
         let socket = second.listen(&path, 0o600).unwrap();
         let _client = packet::connect_to(&path).unwrap();
         packet::accept(&socket).unwrap();
+    }
+
+    #[test]
+    fn a_socket_has_its_mode_when_it_is_made() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mask = || {
+            let status = fs::read_to_string("/proc/self/status").unwrap();
+            status.lines().find(|line| line.starts_with("Umask")).unwrap().to_owned()
+        };
+        let before = mask();
+        for mode in [0o600, 0o640, 0o666] {
+            let path = scratch.path().join(format!("{mode:o}"));
+            let _socket = bind(&path, mode).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+        }
+        assert_eq!(mask(), before);
     }
 
     #[test]
