@@ -142,7 +142,7 @@ fn two_streams_at_one_place_end_the_programs_connection_and_lose_nothing() {
         say(&program.control, &Ask::Promote { place, stream: number }, &[&other]);
         assert!(hung_up(&program.control).unwrap().contains("a stream"));
         assert_eq!(got(&mut there, 9), b"all of it");
-        assert!([State::Ended, State::Free].contains(&stream.state().unwrap()));
+        until("the stream's end", || stream.state().is_some_and(|state| [State::Ended, State::Free].contains(&state)));
     }
     serves(&Program::attach(&service), 1);
 }
