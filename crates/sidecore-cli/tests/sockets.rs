@@ -38,10 +38,15 @@ impl Place {
 
     /// What `sidecore run --sockets` with that library does with this command.
     fn run(&self, command: &[&str]) -> Output {
+        self.run_with(command, &[])
+    }
+
+    /// The same with these variables.
+    fn run_with(&self, command: &[&str], variables: &[(&str, &str)]) -> Output {
         let mut run = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         run.args(["run", "--module", "/dev/null", "--sockets", "--preload"]).arg(self.library());
         run.arg("--socket-of-sockets").arg(self.file("socket")).arg("--").args(command);
-        run.env_remove("LD_PRELOAD").output().unwrap()
+        run.env_remove("LD_PRELOAD").envs(variables.iter().copied()).output().unwrap()
     }
 
     /// A service of sockets, shut in where this machine can.
@@ -106,8 +111,9 @@ fn told(output: &Output) -> String {
 #[test]
 fn the_command_has_the_library_the_socket_and_its_keys() {
     let place = Place::new();
-    let output = place.run(&["sh", "-c", "echo $LD_PRELOAD; echo $SIDECORE_SOCKETS; cat $OPENSSL_CONF"]);
-    let lines = format!("{}\n{}\n", place.library().display(), place.file("socket").display());
+    let script = "echo $LD_PRELOAD; echo $SIDECORE_SOCKETS; echo $SIDECORE_SOCKETS_USERS; cat $OPENSSL_CONF";
+    let output = place.run_with(&["sh", "-c", script], &[("SIDECORE_SERVICE_USER", "no-such-user, root,7")]);
+    let lines = format!("{}\n{}\n0,7\n", place.library().display(), place.file("socket").display());
     assert!(out(&output).starts_with(&lines) && out(&output).contains("module = /dev/null"), "{}", out(&output));
     let told = told(&output);
     assert!(told.contains("no service of sockets at") && told.contains("[sockets]"), "{told}");

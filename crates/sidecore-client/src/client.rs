@@ -36,7 +36,7 @@ pub use lane::{Received, WaitReport};
 pub(crate) use lane::{after, question};
 pub use made::MadeKey;
 pub(crate) use trust::connect as connect_trusted;
-pub(crate) use trust::is_trusted;
+pub(crate) use trust::{is_trusted, number_of};
 
 use crate::control::{self, Reply, Token};
 use crate::environment::{service_users, socket_of_environment};
@@ -108,7 +108,7 @@ impl Options {
     /// e.g. behind a `chroot`. A name that is not known stays one.
     pub fn look_up_users(&mut self) {
         for user in &mut self.service_users {
-            if let Some(number) = trust::number_of(user) {
+            if let Some(number) = number_of(user) {
                 *user = number.to_string();
             }
         }

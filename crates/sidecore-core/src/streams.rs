@@ -18,4 +18,5 @@ pub mod layout;
 pub mod place;
 pub mod rule;
 pub mod saving;
+pub mod slot;
 pub mod sweep;

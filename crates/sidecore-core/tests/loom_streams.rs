@@ -1,11 +1,12 @@
 //! What a program and its sidecore share of a stream, under every interleaving: see `loom.rs`.
 #![cfg(loom)]
 
-use loom::sync::Arc;
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 use sidecore_core::streams::bell::{Bell, Rung};
 use sidecore_core::streams::hold::{Hold, Holder};
-use sidecore_core::sync::{AtomicU64, Ordering, Reliance, weakened};
+use sidecore_core::streams::slot::{Key, SlotWord, State, Ticket};
+use sidecore_core::sync::{AtomicU64, Ordering, Reliance, fence, weakened};
 
 /// A sidecore and a program that take a stream in turn, each moving what the other left.
 fn holders_go_on_where_the_other_stopped() {
@@ -149,4 +150,190 @@ fn twin_that_shuts_a_bell_without_release_must_fail() {
 #[should_panic(expected = "for no reason")]
 fn twin_that_sees_a_bell_shut_without_its_fence_must_fail() {
     weakened(&[(Reliance::BellSeen, Ordering::Relaxed)], an_error_is_told);
+}
+
+/// A number whose socket is in the first of two rings, as a library has it: which key each ring has, and rings without one.
+struct Number {
+    slot: SlotWord,
+    rings: [Mutex<Key>; 2],
+    free: Mutex<Vec<usize>>,
+    /// Which ring the slot names.
+    ring: AtomicU64,
+}
+
+impl Number {
+    fn promoted() -> (Arc<Self>, Ticket) {
+        let number = Arc::new(Self {
+            slot: SlotWord::new(),
+            rings: [Mutex::new(Key::NONE), Mutex::new(Key::NONE)],
+            free: Mutex::new(vec![1, 0]),
+            ring: AtomicU64::new(0),
+        });
+        number.slot.make();
+        let ticket = number.promote().unwrap();
+        (number, ticket)
+    }
+
+    fn promote(&self) -> Option<Ticket> {
+        let look = self.slot.enter();
+        let ticket = self.slot.begin_entering(look.ticket());
+        let entered = ticket.filter(|ticket| {
+            let ring = self.free.lock().unwrap().pop().unwrap();
+            *self.rings[ring].lock().unwrap() = Key::new(3, *ticket);
+            self.ring.store(ring as u64, Ordering::Release);
+            let is_entered = self.slot.is_entered(*ticket);
+            if !is_entered {
+                self.empty(*ticket);
+                self.free.lock().unwrap().push(ring);
+            }
+            is_entered
+        });
+        if entered.is_none() && matches!(look.state(), State::Made | State::Entering) {
+            ticket.inspect(|ticket| self.slot.stop_entering(*ticket, State::Made));
+            self.slot.exit();
+        }
+        entered
+    }
+
+    /// Takes the ring from its key. Which ring the slot names may have changed: the key decides.
+    fn empty(&self, ticket: Ticket) -> usize {
+        let ring = self.ring.load(Ordering::Acquire) as usize;
+        let mut key = self.rings[ring].lock().unwrap();
+        if *key == Key::new(3, ticket) {
+            *key = Key::NONE;
+        }
+        ring
+    }
+
+    fn demote(&self, of: Ticket) {
+        self.demote_by(of, |_, ticket| ticket);
+    }
+
+    /// `ticket`: which ring has left.
+    fn demote_by(&self, of: Ticket, ticket: fn(&SlotWord, Ticket) -> Ticket) {
+        let look = self.slot.leave(of);
+        if look.is_in_ring() && look.ticket().is_same_socket(of) {
+            let ring = self.empty(look.ticket());
+            if self.slot.has_left(ticket(&self.slot, look.ticket())) {
+                self.free.lock().unwrap().push(ring);
+            }
+        }
+    }
+
+    fn close(&self) {
+        let before = self.slot.forget();
+        if before.is_in_ring() {
+            let ring = self.empty(before.ticket());
+            self.free.lock().unwrap().push(ring);
+        }
+    }
+
+    /// One piece of a message of that socket. False: the ring is gone.
+    fn send(&self, of: Ticket) -> bool {
+        let look = self.slot.look();
+        if !look.ticket().is_same_socket(of) || !look.is_in_ring() {
+            return false;
+        }
+        let ring = self.ring.load(Ordering::Acquire) as usize;
+        let key = self.rings[ring].lock().unwrap();
+        *key == Key::new(3, look.ticket())
+    }
+
+    /// Each ring is free once, or has the key that the slot names.
+    fn check(&self) {
+        let mut free = self.free.lock().unwrap().clone();
+        let keys = free.iter().map(|ring| *self.rings[*ring].lock().unwrap());
+        assert!({ keys }.all(|key| key == Key::NONE), "a ring was taken away");
+        let look = self.slot.look();
+        if look.is_in_ring() {
+            let ring = self.ring.load(Ordering::Relaxed) as usize;
+            assert_eq!(*self.rings[ring].lock().unwrap(), Key::new(3, look.ticket()), "a ring was taken away");
+            free.push(ring);
+        }
+        free.sort_unstable();
+        assert_eq!(free, [0, 1], "a ring is in use twice, or lost");
+    }
+}
+
+/// Two senders leave a ring, one of them late: the other has promoted the socket again.
+fn a_late_sender_takes_no_ring_away(ticket: fn(&SlotWord, Ticket) -> Ticket) {
+    loom::model(move || {
+        let (number, first) = Number::promoted();
+        let theirs = number.clone();
+        let late = thread::spawn(move || theirs.demote_by(first, ticket));
+        number.demote(first);
+        number.promote();
+        late.join().unwrap();
+        number.check();
+    });
+}
+
+#[test]
+fn a_sender_that_comes_late_ends_its_own_ring_alone() {
+    a_late_sender_takes_no_ring_away(|_, ticket| ticket);
+}
+
+#[test]
+#[should_panic(expected = "a ring")]
+fn twin_that_ends_whichever_ring_there_is_must_fail() {
+    a_late_sender_takes_no_ring_away(|slot, _| slot.look().ticket());
+}
+
+#[test]
+fn a_message_does_not_go_on_into_the_next_socket() {
+    loom::model(|| {
+        let (number, first) = Number::promoted();
+        let theirs = number.clone();
+        let closer = thread::spawn(move || {
+            theirs.close();
+            theirs.slot.make();
+            theirs.promote()
+        });
+        let (sent, again) = (number.send(first), number.send(first));
+        assert!(sent || !again, "a socket that was closed came back");
+        let second = closer.join().unwrap();
+        assert!(second.is_some_and(|second| !number.send(first) && number.send(second)));
+        number.check();
+    });
+}
+
+#[test]
+fn a_closer_a_sender_and_a_handler_let_go_of_a_ring_once() {
+    loom::model(|| {
+        let (number, first) = Number::promoted();
+        let (closers, handlers) = (number.clone(), number.clone());
+        let closer = thread::spawn(move || closers.close());
+        let handler = thread::spawn(move || handlers.demote(first));
+        number.demote(first);
+        closer.join().unwrap();
+        handler.join().unwrap();
+        number.check();
+    });
+}
+
+#[test]
+fn a_fork_finds_the_ring_or_is_found() {
+    loom::model(|| {
+        let (number, first) = Number::promoted();
+        number.demote(first);
+        let epoch = Arc::new(AtomicU64::new(0));
+        let (theirs, epochs) = (number.clone(), epoch.clone());
+        let fork = thread::spawn(move || {
+            epochs.fetch_add(1, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            theirs.demote(first);
+        });
+        let before = epoch.load(Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if let Some(ring) = number.promote() {
+            fence(Ordering::SeqCst);
+            if epoch.load(Ordering::SeqCst) != before {
+                number.demote(ring);
+            }
+        }
+        let forked_after = before == 0;
+        fork.join().unwrap();
+        assert!(!forked_after || !number.slot.look().is_in_ring(), "a child has a ring's socket");
+        number.check();
+    });
 }

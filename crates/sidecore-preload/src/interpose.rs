@@ -8,6 +8,7 @@ mod catalogue;
 mod copies;
 mod descriptors;
 mod errno;
+mod memory;
 pub(crate) mod message;
 mod namespaces;
 mod options;
@@ -22,6 +23,7 @@ pub(crate) mod slot;
 pub(crate) mod socket;
 mod trampoline;
 
+pub(crate) use processes::is_borrower;
 pub(crate) use real::{has_rings_of_its_own, poll_for_room};
 
 /// Defines functions that programs call instead of the C library's of the same name and type.

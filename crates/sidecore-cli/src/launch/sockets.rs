@@ -5,7 +5,7 @@ use crate::args::Run;
 use crate::{beside, output};
 use program::Obstacle;
 use sidecore::sockets::ask;
-use sidecore::sockets::protocol::SOCKET_VARIABLE;
+use sidecore::sockets::protocol::{SOCKET_VARIABLE, USERS_VARIABLE};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -33,7 +33,7 @@ pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result
         let name = Path::new(name).display();
         output::tell(format_args!("the connections of {name} stay on the kernel: it {obstacle}"));
     }
-    command.env(SOCKET_VARIABLE, &args.socket_of_sockets);
+    command.env(SOCKET_VARIABLE, &args.socket_of_sockets).env(USERS_VARIABLE, ask::trusted_users());
     // Another C library may refuse to start a program with ours. In other cases what the program starts may profit.
     if !matches!(obstacle, Some(Obstacle::Loader(_))) {
         command.env(PRELOAD, preloaded(env::var_os(PRELOAD), &library)?);

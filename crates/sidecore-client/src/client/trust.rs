@@ -29,7 +29,7 @@ pub(crate) fn is_trusted(user: u32, service_users: &[String]) -> bool {
 }
 
 /// The number of a user by number or name. `None`: there is no such user here.
-pub(super) fn number_of(user: &str) -> Option<u32> {
+pub(crate) fn number_of(user: &str) -> Option<u32> {
     user.parse().ok().or_else(|| Some(nix::unistd::User::from_name(user).ok()??.uid.as_raw()))
 }
 

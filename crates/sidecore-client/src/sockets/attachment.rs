@@ -50,8 +50,18 @@ struct Places {
     fresh: Vec<u32>,
     /// Places that were left, and the numbers of their last streams: free when the service says so.
     left: VecDeque<(u32, u32)>,
-    /// A bank that the service gave was lost.
-    no_more: bool,
+    more: More,
+}
+
+/// Whether there is another bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum More {
+    /// There may be: nobody has asked.
+    Unknown,
+    /// The service was asked.
+    Asked,
+    /// None: the limit is reached, or one that the service gave was lost.
+    None,
 }
 
 /// A place that a stream has. Given back when dropped.
@@ -89,13 +99,7 @@ impl Attachment {
         let layout = Bank::new(ring_bytes).ok_or_else(refused)?;
         let [memory, writer, reader] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| refused())?;
         let first = Arc::new(BankMemory::open(memory, layout)?);
-        let mut places = Places {
-            banks: vec![first.clone()],
-            fresh: (0..PLACES).rev().collect(),
-            left: VecDeque::new(),
-            no_more: false,
-        };
-        places.make_room();
+        let (places, count) = Places::of(std::slice::from_ref(&first));
         Ok(Self {
             control: Own::new(socket)?,
             ringer: Ringer::new(reader, writer)?,
@@ -104,7 +108,7 @@ impl Attachment {
             first,
             gone: AtomicBool::new(false),
             places: Mutex::new(places),
-            adopted: Mutex::new(Vec::new()),
+            adopted: Mutex::new(Vec::with_capacity(count)),
         })
     }
 
@@ -113,12 +117,58 @@ impl Attachment {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until it has.
-    pub(super) fn wait_for_end(&self) {
-        let Ok(control) = self.control.to_poll() else { return self.gone.store(true, Ordering::Relaxed) };
-        // Where the program closed the descriptor, there is no service for it any more.
-        while self.control.get().is_some() && !matches!(wait_for(control, PollFlags::RDHUP, None), Ok(true)) {}
+    /// Takes the banks that come, until the service ends. `places`: called before a bank is used, with the
+    /// number of places there will be.
+    pub(super) fn wait_for_end(&self, places: impl Fn(usize)) {
+        if let Ok(control) = self.control.to_poll() {
+            let _ = self.take_banks(control, places);
+        }
         self.gone.store(true, Ordering::Relaxed);
+    }
+
+    /// Err: the service has ended, or the program closed the descriptor.
+    fn take_banks(&self, control: BorrowedFd<'_>, places: impl Fn(usize)) -> io::Result<()> {
+        let mut banks = vec![self.first.clone()];
+        loop {
+            wait_for(control, PollFlags::IN | PollFlags::RDHUP, None)?;
+            let control = self.control.get().ok_or(io::ErrorKind::NotConnected)?;
+            match control::receive(control) {
+                Ok((Reply::Bank, fds)) => {
+                    // Both sides count banks: behind a lost one there is none.
+                    let bank = fds.into_iter().next().and_then(|memory| BankMemory::open(memory, self.layout).ok());
+                    let is_lost = bank.is_none();
+                    if let Some(bank) = bank.map(Arc::new) {
+                        banks.push(bank);
+                        places(banks.len() * PLACES as usize);
+                        self.have(&banks);
+                    }
+                    if is_lost || banks.len() == MAX_BANKS as usize {
+                        Undisturbed::new().lock(&self.places).more = More::None;
+                    }
+                }
+                Ok(_) => Undisturbed::new().lock(&self.places).more = More::Unknown,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// One more bank. Memory is taken and given back while no lock is held: a handler may wait for one, within a call of the
+    /// allocator.
+    fn have(&self, banks: &[Arc<BankMemory>]) {
+        let (mut next, count) = Places::of(banks);
+        let mut adopted = Vec::with_capacity(count);
+        let undisturbed = Undisturbed::new();
+        let mut current = undisturbed.lock(&self.places);
+        next.fresh.append(&mut current.fresh);
+        next.left.append(&mut current.left);
+        let before = std::mem::replace(&mut *current, next);
+        drop(current);
+        let mut current = undisturbed.lock(&self.adopted);
+        adopted.append(&mut current);
+        let adopted_before = std::mem::replace(&mut *current, adopted);
+        drop(current);
+        drop((before, adopted_before));
     }
 
     /// The program goes on without the service: for both it is as if the other had ended.
@@ -131,7 +181,7 @@ impl Attachment {
     /// A place for a stream on that connection, and the service knows of it.
     ///
     /// # Errors
-    /// There is no room, or no service any more.
+    /// There is no room, or no service any more. `WouldBlock`: room is on its way.
     pub(super) fn seat(self: &Arc<Self>, socket: BorrowedFd<'_>) -> io::Result<Seat> {
         self.seat_from(socket, tcp::accepted(socket)?, None)
     }
@@ -168,41 +218,24 @@ impl Attachment {
     fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>, target: Option<Target>) -> io::Result<Seat> {
         let undisturbed = Undisturbed::new();
         let mut places = undisturbed.lock(&self.places);
-        let mut next = places.next();
-        if next.is_none() {
-            self.add_bank(&mut places, control)?;
-            next = places.next();
-        }
-        let (index, number) = next.ok_or(io::ErrorKind::OutOfMemory)?;
+        let Some((index, number)) = places.next() else {
+            if places.more == More::Unknown {
+                let mut buffer = [0; 64];
+                let packet = control::encode(&Ask::Bank, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
+                packet::send(control, packet, &[])?;
+                places.more = More::Asked;
+            }
+            let kind = if places.more == More::Asked { io::ErrorKind::WouldBlock } else { io::ErrorKind::OutOfMemory };
+            return Err(kind.into());
+        };
         let bank = places.banks[(index / PLACES) as usize].clone();
         Ok(Seat { of: self.clone(), bank, place: index % PLACES, index, number, target })
-    }
-
-    fn add_bank(&self, places: &mut Places, control: BorrowedFd<'_>) -> io::Result<()> {
-        let count = places.banks.len() as u32;
-        if count == MAX_BANKS || places.no_more {
-            return Err(io::ErrorKind::OutOfMemory.into());
-        }
-        // What the service has given is the next bank to it, whether or not it can be taken here: where one is missing, the
-        // banks behind it would be others to each side.
-        places.no_more = true;
-        let (reply, fds) = ask(control, &Ask::Bank)?;
-        if reply != Reply::Bank {
-            places.no_more = false;
-            return Err(refused());
-        }
-        let memory = fds.into_iter().next().ok_or_else(refused)?;
-        places.banks.push(Arc::new(BankMemory::open(memory, self.layout)?));
-        places.no_more = false;
-        places.fresh.extend((count * PLACES..(count + 1) * PLACES).rev());
-        places.make_room();
-        Ok(())
     }
 
     /// Nobody empties a ring any more that had bytes of a connection that the program closes now: they are sent all the same.
     pub(super) fn adopt(&self, ring: Ring, wish: Wish) {
         // Without a descriptor there is no way to send them.
-        if let Ok(socket) = tcp::program_socket(ring.descriptor).try_clone_to_owned() {
+        if let Ok(socket) = ring.socket().try_clone_to_owned() {
             Undisturbed::new().lock(&self.adopted).push((ring, socket, wish));
         }
         // Only the thread that waits for the end can send them. All streams are given to the kernel then, and come again.
@@ -232,9 +265,14 @@ impl Attachment {
 }
 
 impl Places {
-    /// So that leaving a place takes no memory: a handler of a signal may do it, which interrupted who takes some.
-    fn make_room(&mut self) {
-        self.left.reserve(self.banks.len() * PLACES as usize - self.left.len());
+    /// Places of these banks, with those of the last one as fresh; and how many places there are. Leaving one takes no memory:
+    /// a signal handler may do it, within a call of the allocator.
+    fn of(banks: &[Arc<BankMemory>]) -> (Self, usize) {
+        let end = banks.len() as u32 * PLACES;
+        let mut fresh = Vec::with_capacity(end as usize);
+        fresh.extend((end - PLACES..end).rev());
+        let left = VecDeque::with_capacity(end as usize);
+        (Self { banks: banks.to_vec(), fresh, left, more: More::Unknown }, end as usize)
     }
 
     /// A free place, and the number of the stream that begins there.

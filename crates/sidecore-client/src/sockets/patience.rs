@@ -1,14 +1,16 @@
 //! Waiting for a holder whose hold lasts one system call.
 
+use rustix::thread::nanosleep;
+use rustix::time::Timespec;
 use std::hint::spin_loop;
 use std::thread;
-use std::time::Duration;
 
 /// Looks that only wait for a moment: a system call takes microseconds.
 const SPINS: u32 = 500;
 /// Looks until which others get the core between: the holder may wait for it.
 const YIELDS: u32 = 600;
-const NAP: Duration = Duration::from_micros(50);
+/// 50 us.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
 /// How long one has waited.
 #[derive(Debug, Default)]
@@ -19,7 +21,8 @@ impl Patience {
     pub(super) fn wait(&mut self) -> bool {
         self.0 = self.0.saturating_add(1);
         if self.0 > YIELDS {
-            thread::sleep(NAP);
+            // The C library's sleep is a point at which a thread can be cancelled, with what it holds.
+            let _ = nanosleep(&NAP);
         } else if self.0 > SPINS {
             thread::yield_now();
         } else {

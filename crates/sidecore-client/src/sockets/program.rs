@@ -1,20 +1,26 @@
 //! What a process has of the service of sockets: at most one connection to it, and its streams.
+//!
+//! The program's calls find all of it prepared, by a thread of this library: a call may be that of a signal handler, which
+//! interrupted the allocator, or may have little stack. Memory is taken and given back while no lock is held that a handler
+//! takes as well. A call starts the thread, where it is not a handler's.
 
 use super::ask::connect;
 use super::attachment::{Attachment, Target};
-use super::protocol::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SOCKET_VARIABLE};
+use super::protocol::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SOCKET_VARIABLE, USERS_VARIABLE};
 use super::stream::Stream;
-use crate::environment::{service_users_or, trusted_variable};
+use crate::environment::{named_users, service_users_or, trusted_variable};
 use crate::sys::connections::{Connections, Listed};
 use crate::sys::process::PerProcess;
 use crate::sys::thread::{Started, spawn_without_signals};
 use crate::sys::undisturbed::Undisturbed;
 use crate::sys::{clock, tcp, udp};
+use sidecore_core::streams::layout::PLACES;
 use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::slot::Key;
 use sidecore_core::time::Nanos;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -30,6 +36,8 @@ const CONNECT_TIMEOUT: Nanos = 50_000_000;
 const OFFER: Duration = Duration::from_millis(1);
 /// How long a thread may take to end, in naps and their length: it has nothing more to do.
 const NAPS: u32 = 20_000;
+/// The same of a fork, for a thread that waits for a service's answer.
+const FORK_NAPS: u32 = 4_000;
 const NAP: Duration = Duration::from_micros(50);
 /// Stack of the thread that waits for the service's end, bytes.
 const STACK: usize = 256 * 1024;
@@ -47,25 +55,41 @@ struct Program {
 
 #[derive(Default)]
 struct Current {
-    attached: Option<Attached>,
+    attachment: Option<Arc<Attachment>>,
+    /// The thread that attaches, or that waits for the attachment's end.
+    thread: Option<Started>,
+    /// Nothing is attached to.
+    let_go: bool,
     /// Not before that instant, ns.
     retry_at: Nanos,
     retry_after: Nanos,
 }
 
-struct Attached {
-    /// That children let go of it, until it is closed.
-    _listed: Option<Listed>,
-    attachment: Arc<Attachment>,
-    /// Who waits for its end.
-    waiter: Started,
-}
-
-/// None is ever freed: another thread may still have it in its hands.
+/// As many as the places of all attachments at most. None is ever freed: another thread may still have it in its hands.
 #[derive(Default)]
 struct Streams {
     all: Vec<&'static Stream>,
     free: Vec<&'static Stream>,
+}
+
+/// A socket that is to enter a ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// The program's descriptor.
+    pub socket: BorrowedFd<'a>,
+    /// The ring's key.
+    pub key: Key,
+    /// Where its datagrams go, without flow and scope, on a UDP socket that is connected to nobody.
+    pub to: Option<&'a SocketAddr>,
+}
+
+/// What only the preloaded library knows of its process.
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    /// True if this thread is surely not in a signal handler.
+    pub may_prepare: fn() -> bool,
+    /// True if the process sends in ways that the library does not see. Called by the library's thread.
+    pub sends_unseen: fn() -> bool,
 }
 
 /// The process's environment, as far as it concerns the service.
@@ -86,55 +110,73 @@ fn given() -> &'static Given {
     GIVEN.get_or_init(|| {
         let path = trusted_variable(SOCKET_VARIABLE).filter(|path| !path.is_empty());
         let path = path.map_or_else(|| PathBuf::from(DEFAULT_SOCKET), PathBuf::from);
-        Given { path, users: service_users_or(DEFAULT_SERVICE_USER) }
+        let users = trusted_variable(USERS_VARIABLE)
+            .map_or_else(|| service_users_or(DEFAULT_SERVICE_USER), |users| named_users(&users));
+        Given { path, users }
     })
 }
 
-/// This process's sending on that connection goes through a ring from now on. While it is promoted nothing else may be sent on
-/// it but by [`Stream::with_kernel`]. No handler of a signal may come between, as it would find half of it done.
+/// This process's sending on that socket goes through a ring from now on. While it is promoted nothing else may be sent on it but
+/// by [`Stream::with_kernel`]. No handler of a signal may come between, as it would find half of it done, and one thread at a
+/// time promotes.
 ///
 /// # Errors
-/// It stays on the kernel, and why.
-pub fn promote(socket: BorrowedFd<'_>, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
-    if tcp::is_connected_tcp(socket) {
-        return enter(socket, None, undisturbed);
-    }
-    let packet = if udp::is_connected_udp(socket) { udp::most_bytes(socket, None) } else { None };
-    enter(socket, Some(Target { to: None, packet: packet.ok_or(Why::Special)? }), undisturbed)
-}
-
-/// The same for what is sent to that address, which has no flow and no scope, on a UDP socket that is connected to nobody.
-///
-/// # Errors
-/// As for [`promote`].
-pub fn promote_to(socket: BorrowedFd<'_>, to: SocketAddr, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
-    if !udp::may_send_to(socket, &to) {
-        // It may be connected now, and not for ever.
-        return Err(Why::Few);
-    }
-    let packet = udp::most_bytes(socket, Some(&to)).ok_or(Why::Special)?;
-    enter(socket, Some(Target { to: Some(to), packet }), undisturbed)
-}
-
-fn enter(socket: BorrowedFd<'_>, target: Option<Target>, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
-    let program = PROGRAM.get(|| Ok(Program::default()), |_| CONNECTIONS.let_go()).map_err(|_| Why::NoService)?;
-    let attachment = program.attachment(undisturbed)?;
+/// It stays on the kernel, and why. `Why::Few`: not yet.
+pub fn promote(candidate: &Candidate<'_>, process: Process, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
+    let target = target(candidate)?;
+    let Some((program, attachment)) = attached(undisturbed) else { return Err(attach(process, undisturbed)) };
     let seat = match target {
-        None => attachment.seat(socket),
-        Some(target) => attachment.seat_of_datagrams(socket, target),
+        None => attachment.seat(candidate.socket),
+        Some(target) => attachment.seat_of_datagrams(candidate.socket, target),
     };
-    let seat = seat.map_err(|_| Why::Refused)?;
-    let stream = program.stream(undisturbed);
-    stream.begin(seat, socket.as_raw_fd());
+    let seat = seat.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Why::Few,
+        _ => Why::Refused,
+    })?;
+    let stream = program.stream(undisturbed).ok_or(Why::Few)?;
+    stream.begin(seat, candidate.key);
     Ok(stream)
+}
+
+/// Where datagrams go; `None`: it is a TCP connection.
+fn target(of: &Candidate<'_>) -> Result<Option<Target>, Why> {
+    let packet = match of.to {
+        None if tcp::is_connected_tcp(of.socket) => return Ok(None),
+        None if !udp::is_connected_udp(of.socket) => None,
+        // It may be connected now, and not for ever.
+        Some(to) if !udp::may_send_to(of.socket, to) => return Err(Why::Few),
+        to => udp::most_bytes(of.socket, to),
+    };
+    Ok(Some(Target { to: of.to.copied(), packet: packet.ok_or(Why::Special)? }))
+}
+
+fn attached(undisturbed: &Undisturbed) -> Option<(&'static Program, Arc<Attachment>)> {
+    let program = PROGRAM.peek()?;
+    let current = undisturbed.lock(&program.current);
+    let attachment = current.attachment.as_ref().filter(|attachment| !attachment.is_gone());
+    attachment.map(|attachment| (program, attachment.clone()))
+}
+
+/// Starts the library's thread if there is none. Returns why the socket stays on the kernel meanwhile.
+#[cold]
+fn attach(process: Process, undisturbed: &Undisturbed) -> Why {
+    if let Some(why) = PROGRAM.peek().and_then(|program| program.is_to_wait(undisturbed)) {
+        return why;
+    }
+    if !(process.may_prepare)() {
+        return Why::Few;
+    }
+    let started = PROGRAM.get(|| Ok(Program::default()), |_| CONNECTIONS.let_go()).and_then(|program| {
+        let thread = spawn_without_signals("sidecore-sockets", STACK, move || program.run(process))?;
+        let before = undisturbed.lock(&program.current).thread.replace(thread);
+        drop(before);
+        Ok(())
+    });
+    started.map_or(Why::NoService, |()| Why::Few)
 }
 
 /// That stream is on no descriptor any more.
 pub fn retire(stream: &'static Stream) {
-    // A handler's: the thread that it interrupted still has it, and so nobody else gets it, ever.
-    if stream.is_within() {
-        return;
-    }
     if let Some(program) = PROGRAM.peek() {
         Undisturbed::new().lock(&program.streams).free.push(stream);
     }
@@ -143,6 +185,13 @@ pub fn retire(stream: &'static Stream) {
 /// In a forked child, before anything else: its parent's connection is the parent's alone.
 pub fn after_fork_in_child() {
     CONNECTIONS.let_go();
+}
+
+/// Before a fork. A child must find all descriptors of the library in a list: waits for those that are just made.
+pub fn before_fork() {
+    if let Some(program) = PROGRAM.peek() {
+        wait_until(FORK_NAPS, || !program.is_attaching());
+    }
 }
 
 /// Ends this process's connection to the service, and the thread that waits for it: the kernel has that no more when this returns.
@@ -172,32 +221,68 @@ pub fn is_own(fd: RawFd) -> bool {
 
 impl Current {
     fn descriptors(&self) -> [Option<RawFd>; 3] {
-        self.attached.as_ref().map_or([None; 3], |attached| attached.attachment.descriptors())
+        self.attachment.as_ref().map_or([None; 3], |attachment| attachment.descriptors())
     }
 }
 
 impl Program {
-    fn attachment(&'static self, undisturbed: &Undisturbed) -> Result<Arc<Attachment>, Why> {
+    /// Why nothing is attached to now; `None`: a thread may be started.
+    fn is_to_wait(&self, undisturbed: &Undisturbed) -> Option<Why> {
+        let current = undisturbed.lock(&self.current);
+        if clock::now() < current.retry_at {
+            return Some(Why::NoService);
+        }
+        let is_running = current.thread.as_ref().is_some_and(|thread| !thread.has_ended());
+        is_running.then_some(Why::Few)
+    }
+
+    /// What the library's thread does.
+    fn run(&self, process: Process) {
+        let attachment = if (process.sends_unseen)() { Err(Nanos::MAX) } else { fresh().map_err(|_| 0) };
+        let attachment = match attachment {
+            Ok(attachment) => attachment,
+            Err(retry_at) => return self.retry(retry_at),
+        };
+        let _listed: Option<Listed> = attachment.connection().and_then(|connection| CONNECTIONS.list(connection));
+        self.have_streams(PLACES as usize);
+        let is_current = self.publish(&attachment);
+        if is_current {
+            attachment.wait_for_end(|places| self.have_streams(places));
+            self.withdraw(&attachment);
+            self.go_on_alone(&attachment);
+        }
+    }
+
+    fn retry(&self, at: Nanos) {
+        let undisturbed = Undisturbed::new();
         let mut current = undisturbed.lock(&self.current);
-        if let Some(attached) = current.attached.as_ref().filter(|attached| !attached.attachment.is_gone()) {
-            return Ok(attached.attachment.clone());
-        }
-        // What is closed from here on is the library's to close.
-        self.own_are([None; 3]);
-        current.attached = None;
-        let now = clock::now();
-        if now < current.retry_at {
-            return Err(Why::NoService);
-        }
-        if let Ok(attached) = self.attach() {
-            let fresh = attached.attachment.clone();
-            self.own_are(fresh.descriptors());
-            *current = Current { attached: Some(attached), ..Current::default() };
-            return Ok(fresh);
-        }
         current.retry_after = (current.retry_after * 2).clamp(FIRST_RETRY, LAST_RETRY);
-        current.retry_at = now.saturating_add(current.retry_after);
-        Err(Why::NoService)
+        current.retry_at = at.max(clock::now().saturating_add(current.retry_after));
+    }
+
+    /// False: the process lets go of its service just now.
+    fn publish(&self, attachment: &Arc<Attachment>) -> bool {
+        let undisturbed = Undisturbed::new();
+        let mut current = undisturbed.lock(&self.current);
+        if !current.let_go {
+            self.own_are(attachment.descriptors());
+            current.attachment = Some(attachment.clone());
+            current.retry_after = 0;
+        }
+        !current.let_go
+    }
+
+    /// The service of that attachment has ended: another may be attached to. Its last user is this thread.
+    fn withdraw(&self, attachment: &Arc<Attachment>) {
+        let undisturbed = Undisturbed::new();
+        let mut current = undisturbed.lock(&self.current);
+        if current.attachment.as_ref().is_some_and(|current| Arc::ptr_eq(current, attachment)) {
+            // What is closed from here on is the library's to close.
+            self.own_are([None; 3]);
+            let before = (current.attachment.take(), current.thread.take());
+            drop(current);
+            drop(before);
+        }
     }
 
     fn own_are(&self, descriptors: [Option<RawFd>; 3]) {
@@ -206,64 +291,93 @@ impl Program {
         }
     }
 
-    fn attach(&'static self) -> io::Result<Attached> {
-        let Given { path, users } = given();
-        let socket = connect(path, users, CONNECT_TIMEOUT)?;
-        let attachment = Arc::new(Attachment::new(socket, &name())?);
-        let waiting = attachment.clone();
-        let waiter = spawn_without_signals("sidecore-sockets", STACK, move || {
-            waiting.wait_for_end();
-            self.go_on_alone(&waiting);
-        })?;
-        let listed = attachment.connection().and_then(|connection| CONNECTIONS.list(connection));
-        Ok(Attached { attachment, _listed: listed, waiter })
-    }
-
     fn let_go(&self) {
-        let attached = Undisturbed::new().lock(&self.current).attached.as_ref().map(|at| at.attachment.clone());
-        let Some(attachment) = attached else { return };
-        if self.streams().iter().any(|stream| stream.is_in(&attachment)) {
+        let attachment = Undisturbed::new().lock(&self.current).attachment.clone();
+        if attachment.as_ref().is_some_and(|attachment| self.streams().iter().any(|stream| stream.is_in(attachment))) {
             return;
         }
-        let Some(attached) = Undisturbed::new().lock(&self.current).attached.take() else { return };
-        self.own_are([None; 3]);
-        attached.attachment.end();
-        for _ in 0..NAPS {
-            if attached.waiter.has_ended() {
-                return;
-            }
-            thread::sleep(NAP);
+        let close = |current: &mut Current| {
+            current.let_go = true;
+            current.thread.take()
+        };
+        let thread = close(&mut Undisturbed::new().lock(&self.current));
+        if let Some(attachment) = attachment {
+            attachment.end();
         }
+        wait_until(NAPS, || thread.as_ref().is_none_or(Started::has_ended));
+        Undisturbed::new().lock(&self.current).let_go = false;
+    }
+
+    /// True while the library's thread opens descriptors that children are not to get.
+    fn is_attaching(&self) -> bool {
+        let undisturbed = Undisturbed::new();
+        let current = undisturbed.lock(&self.current);
+        current.attachment.is_none() && current.thread.as_ref().is_some_and(|thread| !thread.has_ended())
     }
 
     /// All that there ever were. A lock of one of them may be waited for by a handler that interrupted who has another's: so
     /// none is taken while that of all is held.
     fn streams(&self) -> Vec<&'static Stream> {
-        Undisturbed::new().lock(&self.streams).all.clone()
+        let mut streams = Vec::new();
+        loop {
+            let count = Undisturbed::new().lock(&self.streams).all.len();
+            streams.reserve(count);
+            let undisturbed = Undisturbed::new();
+            let all = undisturbed.lock(&self.streams);
+            if all.all.len() == count {
+                streams.extend_from_slice(&all.all);
+                return streams;
+            }
+        }
     }
 
-    /// The service has ended: what it had accepted for this program goes to the kernel, however long that is full.
+    /// The service has ended: what it had accepted for this program goes to the kernel, however long that is full. Then
+    /// nobody has the attachment but the thread that calls this.
     fn go_on_alone(&self, attachment: &Arc<Attachment>) {
-        let mut streams = self.streams();
         loop {
-            streams.retain(|stream| stream.abandon(attachment).is_none());
-            if attachment.drain_adopted() && streams.is_empty() {
+            let left = self.streams().iter().filter(|stream| stream.abandon(attachment).is_none()).count();
+            if attachment.drain_adopted() && left == 0 && Arc::strong_count(attachment) == 1 {
                 return;
             }
             thread::sleep(OFFER);
         }
     }
 
-    fn stream(&self, undisturbed: &Undisturbed) -> &'static Stream {
-        let mut streams = undisturbed.lock(&self.streams);
-        streams.free.pop().unwrap_or_else(|| {
-            let fresh: &'static Stream = Box::leak(Box::default());
-            streams.all.push(fresh);
-            // So that retiring takes no memory: a handler of a signal may do it, which interrupted who takes some.
-            let all = streams.all.len();
-            streams.free.reserve(all);
-            fresh
-        })
+    /// A stream for each of so many places.
+    fn have_streams(&self, places: usize) {
+        let more = places.saturating_sub(self.streams().len());
+        let mut next = Streams { all: Vec::with_capacity(places), free: Vec::with_capacity(places) };
+        next.free.extend((0..more).map(|_| -> &'static Stream { Box::leak(Box::default()) }));
+        next.all.extend_from_slice(&next.free);
+        if more > 0 {
+            let undisturbed = Undisturbed::new();
+            let mut streams = undisturbed.lock(&self.streams);
+            next.all.append(&mut streams.all);
+            next.free.append(&mut streams.free);
+            std::mem::swap(&mut *streams, &mut next);
+        }
+    }
+
+    /// One that is free, and that this thread is not at work on, further up its stack.
+    fn stream(&self, undisturbed: &Undisturbed) -> Option<&'static Stream> {
+        let free = &mut undisturbed.lock(&self.streams).free;
+        let at = free.iter().rposition(|stream| !stream.is_within())?;
+        Some(free.swap_remove(at))
+    }
+}
+
+/// A new connection to the service.
+fn fresh() -> io::Result<Arc<Attachment>> {
+    let Given { path, users } = given();
+    Ok(Arc::new(Attachment::new(connect(path, users, CONNECT_TIMEOUT)?, &name())?))
+}
+
+fn wait_until(naps: u32, holds: impl Fn() -> bool) {
+    for _ in 0..naps {
+        if holds() {
+            return;
+        }
+        thread::sleep(NAP);
     }
 }
 

@@ -16,6 +16,8 @@ pub const DEFAULT_SOCKET: &str = "/run/sidecore-sockets/sockets.sock";
 pub const DEFAULT_SERVICE_USER: &str = "sidecore-sockets";
 /// The environment variable that names another socket for it.
 pub const SOCKET_VARIABLE: &str = "SIDECORE_SOCKETS";
+/// The environment variable in which `sidecore run` gives the users whose service is trusted, by number.
+pub const USERS_VARIABLE: &str = "SIDECORE_SOCKETS_USERS";
 
 /// What a program asks.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

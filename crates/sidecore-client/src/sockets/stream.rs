@@ -1,7 +1,7 @@
 //! One connection whose sending goes through a ring, of bytes or of [`datagrams`].
 //!
-//! Objects of this type are never freed but used again, and say on which descriptor they are: a thread that still has one in
-//! its hands when another thread closes the descriptor finds that it is not its stream any more, and calls the kernel.
+//! Objects of this type are never freed but used again. A ring has a [`Key`], which each call names: a thread that still has
+//! the object after another thread closed the socket, or took it out of its ring, reaches no other ring.
 
 mod datagrams;
 
@@ -21,14 +21,12 @@ use sidecore_core::streams::layout::{
 };
 use sidecore_core::streams::place::{Wish, wish_word};
 use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::slot::Key;
 use sidecore_core::sync::AtomicU64;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
-
-/// No descriptor has that number.
-const NO_DESCRIPTOR: RawFd = -1;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +79,9 @@ pub(super) struct Ring {
     pub(super) seat: Seat,
     /// The seat's memory.
     at: PlaceMemory,
-    pub(super) descriptor: RawFd,
-    /// The same where the ring is of bytes: [`Stream::offer`] asks for both by one comparison.
-    of_bytes: RawFd,
+    pub(super) key: Key,
+    /// The key where the ring is of bytes, else none: [`Stream::offer`] asks for both by one comparison.
+    of_bytes: Key,
     /// Bytes written.
     tail: u64,
     /// Bytes known to be moved.
@@ -116,16 +114,17 @@ impl Drop for After<'_> {
 }
 
 impl Locked<'_> {
-    /// The ring of that descriptor, if that is the one that the stream is on.
+    /// The ring of that key.
     #[inline]
-    fn of(&mut self, socket: BorrowedFd<'_>) -> Option<&mut Ring> {
-        self.ring.as_mut().filter(|ring| ring.descriptor == socket.as_raw_fd())
+    fn of(&mut self, key: Key) -> Option<&mut Ring> {
+        self.ring.as_mut().filter(|ring| ring.key == key)
     }
 
     /// Nobody empties the ring any more, and `taken` bytes were just written.
     #[cold]
-    fn go_on_alone(&mut self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
-        let Some(ring) = self.of(socket) else { return Sent::Left };
+    fn go_on_alone(&mut self, key: Key, taken: usize) -> Sent {
+        let Some(ring) = self.of(key) else { return Sent::Left };
+        let socket = ring.socket();
         let sent = ring.go_on_alone(socket, taken);
         if ring.is_over(socket) {
             *self.ring = None;
@@ -160,38 +159,43 @@ impl Stream {
     /// A handler left while its thread was at work on the stream.
     #[cold]
     fn leave_as_wished(&self) {
-        let Some(mut locked) = self.lock() else { return };
+        if let Some(mut locked) = self.lock() {
+            self.take_as_wished(&mut locked.ring);
+        }
+    }
+
+    fn take_as_wished(&self, ring: &mut Option<Ring>) {
         let left = self.left.swap(Wish::Stay as u8, Ordering::Relaxed);
         let wish = [Wish::Leave, Wish::ShutAndLeave].into_iter().find(|wish| *wish as u8 == left);
         if let Some(wish) = wish
-            && let Some(ring) = locked.ring.take()
+            && let Some(ring) = ring.take()
         {
             ring.tell(wish);
         }
     }
 
-    /// A stream begins here.
-    pub(super) fn begin(&self, seat: Seat, descriptor: RawFd) {
+    /// A ring begins here, of a stream that this thread is not at work on.
+    pub(super) fn begin(&self, seat: Seat, key: Key) {
         if let Some(mut locked) = self.lock() {
-            seat.bank.word(seat.place, ROW, SOCKET).store(descriptor.cast_unsigned().into(), Ordering::Relaxed);
+            self.take_as_wished(&mut locked.ring);
+            seat.bank.word(seat.place, ROW, SOCKET).store(key.number().into(), Ordering::Relaxed);
             let datagrams = seat.target.map(|target| Datagrams::new(target, seat.bank.layout().ring_bytes()));
             let at = PlaceMemory::new(seat.bank.clone(), seat.place);
-            let of_bytes = if datagrams.is_some() { NO_DESCRIPTOR } else { descriptor };
-            *locked.ring = Some(Ring { seat, at, descriptor, of_bytes, tail: 0, head: 0, more: false, datagrams });
+            let of_bytes = if datagrams.is_some() { Key::NONE } else { key };
+            *locked.ring = Some(Ring { seat, at, key, of_bytes, tail: 0, head: 0, more: false, datagrams });
         }
     }
 
-    /// What `act` does with the ring of that descriptor. `None`: it has none any more, or this thread is within another call.
-    fn with<T>(&self, socket: BorrowedFd<'_>, act: impl FnOnce(&mut Option<Ring>) -> T) -> Option<T> {
-        let mut locked = self.lock()?;
-        locked.of(socket).is_some().then(|| act(&mut locked.ring))
+    /// What `act` does with the ring of that key. `None`: the ring is gone, or this thread is within another call.
+    fn with<T>(&self, key: Key, act: impl FnOnce(&mut Ring) -> T) -> Option<T> {
+        self.lock()?.of(key).map(act)
     }
 
     /// Accepts a message of one piece, where there surely is room for it.
     #[inline]
-    pub fn offer(&self, socket: BorrowedFd<'_>, piece: Span<'_>, more: bool) -> Offered {
+    pub fn offer(&self, key: Key, piece: Span<'_>, more: bool) -> Offered {
         let Ok(mut locked) = self.try_lock() else { return Offered::Not };
-        let of_bytes = |ring: &&mut Ring| ring.of_bytes == socket.as_raw_fd();
+        let of_bytes = |ring: &&mut Ring| ring.of_bytes == key;
         let Some(ring) = locked.ring.as_mut().filter(of_bytes) else { return Offered::Not };
         if (ring.room() as usize) < piece.len() {
             return Offered::Not;
@@ -204,24 +208,19 @@ impl Stream {
 
     /// After [`Offered::Alone`] for so many bytes: what becomes of them. Whoever came between has sent them as well.
     #[cold]
-    pub fn go_on_alone(&self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
+    pub fn go_on_alone(&self, key: Key, taken: usize) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Taken(taken) };
-        if locked.of(socket).is_none_or(|ring| ring.datagrams.is_some()) {
+        if locked.of(key).is_none_or(|ring| ring.datagrams.is_some()) {
             return Sent::Taken(taken);
         }
-        locked.go_on_alone(socket, taken)
+        locked.go_on_alone(key, taken)
     }
 
     /// Accepts what there is room for of a message, whose `pieces` have `len` bytes in all; `more`: more follows at once.
-    pub fn send<'m>(
-        &self,
-        socket: BorrowedFd<'_>,
-        pieces: impl Iterator<Item = Span<'m>>,
-        len: usize,
-        more: bool,
-    ) -> Sent {
+    pub fn send<'m>(&self, key: Key, pieces: impl Iterator<Item = Span<'m>>, len: usize, more: bool) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Within };
-        let Some(ring) = locked.of(socket) else { return Sent::Left };
+        let Some(ring) = locked.of(key) else { return Sent::Left };
+        let socket = ring.socket();
         if ring.datagrams.is_some() {
             return send_datagram(&mut locked.ring, socket, pieces, len, None);
         }
@@ -234,30 +233,23 @@ impl Stream {
             return sent;
         }
         let taken = ring.write(pieces, len, more);
-        if ring.publish() { Sent::Taken(taken) } else { locked.go_on_alone(socket, taken) }
+        if ring.publish() { Sent::Taken(taken) } else { locked.go_on_alone(key, taken) }
     }
 
     /// Accepts a datagram to that address, on a socket that is connected to nobody.
-    pub fn send_to<'m>(
-        &self,
-        socket: BorrowedFd<'_>,
-        pieces: impl Iterator<Item = Span<'m>>,
-        len: usize,
-        to: &SocketAddr,
-    ) -> Sent {
+    pub fn send_to<'m>(&self, key: Key, pieces: impl Iterator<Item = Span<'m>>, len: usize, to: &SocketAddr) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Within };
-        if locked.of(socket).is_none_or(|ring| ring.datagrams.is_none()) {
-            return Sent::Left;
-        }
+        let Some(ring) = locked.of(key).filter(|ring| ring.datagrams.is_some()) else { return Sent::Left };
+        let socket = ring.socket();
         send_datagram(&mut locked.ring, socket, pieces, len, Some(to))
     }
 
     /// Gives to the kernel what waits in the ring, and the connection goes on without one, with nothing between, unless it is
     /// blocked. A handler that interrupted this thread while it was at it finds it blocked.
-    pub fn settle(&self, socket: BorrowedFd<'_>) -> Drained {
+    pub fn settle(&self, key: Key) -> Drained {
         let Some(mut locked) = self.lock() else { return Drained::Blocked };
-        let Some(ring) = locked.of(socket) else { return Drained::Empty };
-        let drained = ring.drain(socket);
+        let Some(ring) = locked.of(key) else { return Drained::Empty };
+        let drained = ring.drain(ring.socket());
         if drained != Drained::Blocked
             && let Some(ring) = locked.ring.take()
         {
@@ -268,19 +260,27 @@ impl Stream {
 
     /// Gives to the kernel what waits in the ring, which it stays in.
     #[cfg(test)]
-    pub(super) fn drain(&self, socket: BorrowedFd<'_>) -> Drained {
-        self.with(socket, |ring| ring.as_mut().map_or(Drained::Empty, |ring| ring.drain(socket)))
-            .unwrap_or(Drained::Empty)
+    pub(super) fn drain(&self, key: Key) -> Drained {
+        self.with(key, |ring| ring.drain(ring.socket())).unwrap_or(Drained::Empty)
+    }
+
+    /// Makes room in the kernel for what waits in the ring, where its limit allows that.
+    pub fn make_room(&self, key: Key) {
+        let _ = self.with(key, |ring| {
+            let waiting = ring.cursors().map_or(0, |cursors| cursors.waiting());
+            tcp::make_room(ring.socket(), waiting);
+        });
     }
 
     /// Gives to the kernel what waits in the ring, and then calls it with nothing between. `call` returns how many bytes
     /// the kernel accepted beside.
     ///
     /// # Errors
-    /// The ring could not be emptied, and nothing was called.
-    pub fn with_kernel<T>(&self, socket: BorrowedFd<'_>, call: impl FnOnce() -> (T, usize)) -> Result<T, Drained> {
+    /// Nothing was called: the ring could not be emptied, or is gone ([`Drained::Empty`]).
+    pub fn with_kernel<T>(&self, key: Key, call: impl FnOnce() -> (T, usize)) -> Result<T, Drained> {
         let Some(mut locked) = self.lock() else { return Err(Drained::Blocked) };
-        let Some(ring) = locked.of(socket) else { return Ok(call().0) };
+        let Some(ring) = locked.of(key) else { return Err(Drained::Empty) };
+        let socket = ring.socket();
         ring.hold(socket);
         let done = match ring.drain_held(socket) {
             Drained::Empty => {
@@ -297,42 +297,37 @@ impl Stream {
 
     /// The descriptor is about to be closed, or to be shut as wished: what still waits in the ring is sent by the service,
     /// which then does as wished. Where a handler interrupted this thread while it was at it, the stream is left afterwards.
-    pub fn leave(&self, socket: BorrowedFd<'_>, wish: Wish) {
+    pub fn leave(&self, key: Key, wish: Wish) {
         let Some(mut locked) = self.lock() else { return self.left.store(wish as u8, Ordering::Relaxed) };
-        let of = |ring: &mut Ring| ring.descriptor == socket.as_raw_fd();
-        if let Some(left) = locked.ring.take_if(of) {
+        if let Some(left) = locked.ring.take_if(|ring| ring.key == key) {
+            let socket = left.socket();
             left.leave(socket, wish);
         }
     }
 
     /// The descriptor was closed by a call that nobody saw, and its number may be another's by now: what still waits in the
     /// ring is sent by the service.
-    pub fn forsake(&self) {
+    pub fn forsake(&self, key: Key) {
         if let Some(mut locked) = self.lock()
-            && let Some(left) = locked.ring.take()
+            && let Some(left) = locked.ring.take_if(|ring| ring.key == key)
         {
             left.tell(Wish::Leave);
         }
     }
 
     /// Bytes that were accepted and that the kernel does not have yet.
-    pub fn waiting(&self, socket: BorrowedFd<'_>) -> u32 {
-        self.with(socket, |ring| ring.as_mut().map_or(0, |ring| ring.cursors().map_or(0, |cursors| cursors.waiting())))
-            .unwrap_or(0)
+    pub fn waiting(&self, key: Key) -> u32 {
+        self.with(key, |ring| ring.cursors().map_or(0, |cursors| cursors.waiting())).unwrap_or(0)
     }
 
     /// What the kernel reported to the service for this connection, once.
-    pub fn take_error(&self, socket: BorrowedFd<'_>) -> Option<Errno> {
-        self.with(socket, |ring| ring.as_mut().and_then(Ring::take_error)).flatten()
+    pub fn take_error(&self, key: Key) -> Option<Errno> {
+        self.with(key, Ring::take_error).flatten()
     }
 
     /// Says for people why it is where it is.
-    pub fn note(&self, socket: BorrowedFd<'_>, why: Why) {
-        let _ = self.with(socket, |ring| {
-            if let Some(ring) = ring {
-                ring.word(ROW, WHY).store(why as u64, Ordering::Relaxed);
-            }
-        });
+    pub fn note(&self, key: Key, why: Why) {
+        let _ = self.with(key, |ring| ring.word(ROW, WHY).store(why as u64, Ordering::Relaxed));
     }
 
     /// Whether it is in a ring of that attachment, or may be: this thread is at work on it, further up its stack.
@@ -345,8 +340,7 @@ impl Stream {
     pub(super) fn abandon(&self, of: &Arc<Attachment>) -> Option<()> {
         let mut ring = self.ring.try_lock().ok()?;
         let Some(own) = ring.as_mut().filter(|ring| Arc::ptr_eq(&ring.seat.of, of)) else { return Some(()) };
-        let socket = tcp::program_socket(own.descriptor);
-        match own.drain(socket) {
+        match own.drain(own.socket()) {
             Drained::Blocked => return None,
             // The program's next call is told.
             Drained::Failed(error) if own.keeps(error) => {}
@@ -357,6 +351,11 @@ impl Stream {
 }
 
 impl Ring {
+    /// The program's socket, which is open: it lets go of its ring before it is closed.
+    pub(super) fn socket(&self) -> BorrowedFd<'static> {
+        tcp::program_socket(self.key.number().cast_signed())
+    }
+
     #[inline]
     fn word(&self, line: usize, word: usize) -> &AtomicU64 {
         self.at.word(line, word)

@@ -15,6 +15,7 @@ use sidecore_core::streams::cursor::Cursors;
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{Bank, DRAINS, ERROR, HEAD, SHARED, STATE, TAIL, WISH, WRITER};
 use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
+use sidecore_core::streams::slot::{Key, SlotWord};
 use sidecore_core::wire::Extent;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -72,18 +73,25 @@ fn connection() -> (TcpStream, TcpStream) {
 
 fn promote(attachment: &Arc<Attachment>, socket: &TcpStream) -> Stream {
     let stream = Stream::default();
-    stream.begin(attachment.seat(socket.as_fd()).unwrap(), socket.as_raw_fd());
+    stream.begin(attachment.seat(socket.as_fd()).unwrap(), key(socket));
     stream
+}
+
+/// Of the first socket with that number.
+fn key(socket: &impl AsRawFd) -> Key {
+    let slot = SlotWord::new();
+    slot.make();
+    Key::new(socket.as_raw_fd().cast_unsigned(), slot.look().ticket())
 }
 
 /// Sends bytes whose values say where they belong, from that one on: as programs do, first without waiting.
 fn send(stream: &Stream, socket: &TcpStream, from: u64, len: usize) -> Sent {
     let mut bytes: Vec<u8> = (from..from + len as u64).map(value).collect();
     let piece = Span::of(&mut bytes);
-    match stream.offer(socket.as_fd(), piece, false) {
+    match stream.offer(key(socket), piece, false) {
         Offered::Taken => Sent::Taken(len),
-        Offered::Alone => stream.go_on_alone(socket.as_fd(), len),
-        Offered::Not => stream.send(socket.as_fd(), [piece].into_iter(), len, false),
+        Offered::Alone => stream.go_on_alone(key(socket), len),
+        Offered::Not => stream.send(key(socket), [piece].into_iter(), len, false),
     }
 }
 
@@ -113,9 +121,9 @@ fn a_program_whose_sidecore_never_comes_goes_on_by_itself() {
             other => panic!("{other:?}"),
         }
     }
-    while stream.drain(here.as_fd()) != Drained::Empty {}
+    while stream.drain(key(&here)) != Drained::Empty {}
     reader.join().unwrap();
-    assert_eq!(stream.waiting(here.as_fd()), 0);
+    assert_eq!(stream.waiting(key(&here)), 0);
 }
 
 #[test]
@@ -128,11 +136,11 @@ fn full_means_that_the_kernel_said_so() {
         sent += taken as u64;
     }
     assert_eq!(send(&stream, &here, sent, 1), Sent::Full);
-    assert_eq!(stream.waiting(here.as_fd()), RING);
+    assert_eq!(stream.waiting(key(&here)), RING);
     assert_eq!(tcp::send(&here, [Span::of(&mut [0; 1]), Span::of(&mut [])], false), Err(Errno::AGAIN));
-    assert_eq!(stream.with_kernel(here.as_fd(), || ((), 0)), Err(Drained::Blocked));
+    assert_eq!(stream.with_kernel(key(&here), || ((), 0)), Err(Drained::Blocked));
     check(&mut there, 0, sent - u64::from(RING));
-    while stream.drain(here.as_fd()) != Drained::Empty {}
+    while stream.drain(key(&here)) != Drained::Empty {}
     check(&mut there, sent - u64::from(RING), RING.into());
 }
 
@@ -143,10 +151,10 @@ fn what_a_dead_sidecore_moved_last_is_known_from_the_kernel() {
         let (here, mut there) = connection();
         let stream = promote(&attachment, &here);
         let theirs = service.promoted();
-        assert_eq!(stream.with_kernel(here.as_fd(), || ((), 0)), Ok(()));
+        assert_eq!(stream.with_kernel(key(&here), || ((), 0)), Ok(()));
         assert_eq!(send(&stream, &here, 0, 500), Sent::Taken(500));
-        assert_eq!(stream.drain(here.as_fd()), Drained::Empty);
-        assert_eq!(stream.drain(here.as_fd()), Drained::Empty);
+        assert_eq!(stream.drain(key(&here)), Drained::Empty);
+        assert_eq!(stream.drain(key(&here)), Drained::Empty);
         assert_eq!(service.memory.word(0, WRITER, DRAINS).load(Ordering::Relaxed), 1, "the second moved nothing");
         assert_eq!(send(&stream, &here, 500, 1_200), Sent::Taken(1_200));
         assert!(service.memory.hold(0).take(Holder::Sidecore));
@@ -155,7 +163,7 @@ fn what_a_dead_sidecore_moved_last_is_known_from_the_kernel() {
         }
         // It is killed here: it said nothing, and has the stream.
         drop((service, theirs));
-        attachment.wait_for_end();
+        attachment.wait_for_end(|_| ());
         assert_eq!(stream.abandon(&attachment), Some(()));
         check(&mut there, 0, 1_700);
         assert_eq!(send(&stream, &here, 1_700, 10), Sent::Left, "it is the kernel's again");
@@ -175,12 +183,12 @@ fn what_the_program_sends_between_is_counted_too() {
         let mut bytes: Vec<u8> = (100..20_100).map(value).collect();
         ((), tcp::send(&here, [Span::of(&mut bytes), Span::of(&mut [])], false).unwrap())
     };
-    assert_eq!(stream.with_kernel(here.as_fd(), direct), Ok(()));
+    assert_eq!(stream.with_kernel(key(&here), direct), Ok(()));
     send(&stream, &here, 20_100, 50);
     assert!(service.memory.hold(0).take(Holder::Sidecore));
     service.move_silently(&theirs, 20);
     drop((service, theirs));
-    attachment.wait_for_end();
+    attachment.wait_for_end(|_| ());
     assert_eq!(stream.abandon(&attachment), Some(()));
     check(&mut there, 0, 20_150);
 }
@@ -207,13 +215,13 @@ fn what_is_accepted_while_the_service_goes_is_sent_once_whoever_sends_it() {
         assert_eq!(send(&stream, &here, 0, 100), Sent::Taken(100));
         service.memory.bell(0).shut();
         let mut bytes: Vec<u8> = (100..300).map(value).collect();
-        assert_eq!(stream.offer(here.as_fd(), Span::of(&mut bytes), false), Offered::Alone);
+        assert_eq!(stream.offer(key(&here), Span::of(&mut bytes), false), Offered::Alone);
         if comes_between {
-            assert_eq!(stream.settle(here.as_fd()), Drained::Empty);
+            assert_eq!(stream.settle(key(&here)), Drained::Empty);
         }
-        assert_eq!(stream.go_on_alone(here.as_fd(), 200), Sent::Taken(200));
+        assert_eq!(stream.go_on_alone(key(&here), 200), Sent::Taken(200));
         check(&mut there, 0, 300);
-        assert_eq!(stream.offer(here.as_fd(), Span::of(&mut bytes), false), Offered::Not);
+        assert_eq!(stream.offer(key(&here), Span::of(&mut bytes), false), Offered::Not);
         drop((here, theirs));
         assert_eq!(there.read(&mut [0; 1]).unwrap(), 0, "nothing comes twice");
     }
@@ -225,7 +233,7 @@ fn a_place_is_used_again_when_the_service_says_so() {
     let (here, _there) = connection();
     let stream = promote(&attachment, &here);
     service.promoted();
-    stream.leave(here.as_fd(), Wish::Leave);
+    stream.leave(key(&here), Wish::Leave);
     assert_eq!(attachment.seat(here.as_fd()).unwrap().number, 1, "another place, for the first is not free");
     service.memory.word(0, SHARED, STATE).store(state_word(1, State::Free), Ordering::Relaxed);
     assert_eq!(attachment.seat(here.as_fd()).unwrap().number, 2);
@@ -253,7 +261,7 @@ fn who_settles_leaves_nothing_between_the_last_bytes_and_the_end() {
     let stream = promote(&attachment, &here);
     let _theirs = service.promoted();
     assert_eq!(send(&stream, &here, 0, 100), Sent::Taken(100));
-    assert_eq!(stream.settle(here.as_fd()), Drained::Empty);
+    assert_eq!(stream.settle(key(&here)), Drained::Empty);
     check(&mut there, 0, 100);
     assert_eq!(send(&stream, &here, 100, 1), Sent::Left);
     assert_eq!(wish(&service), Wish::Leave);
@@ -266,7 +274,7 @@ fn what_was_closed_unseen_is_not_sent_on_another_connection() {
     let stream = promote(&attachment, &here);
     let theirs = service.promoted();
     assert_eq!(send(&stream, &here, 0, 100), Sent::Taken(100));
-    stream.forsake();
+    stream.forsake(key(&here));
     there.set_nonblocking(true).unwrap();
     assert!((&there).read(&mut [0]).is_err(), "the number may be another's");
     assert_eq!((wish(&service), send(&stream, &here, 100, 1)), (Wish::Leave, Sent::Left));

@@ -205,6 +205,11 @@ impl Rule {
         let _ = self.leave(Why::Special);
     }
 
+    /// It cannot enter a ring yet: it asks again after as many sends.
+    pub fn put_off(&mut self) {
+        *self = Self { caution: self.caution, ..Self::default() };
+    }
+
     fn leave(&mut self, why: Why) -> Advice {
         let caution = (self.caution + 1).min(MAX_CAUTION);
         *self = Self { caution, ..Self::default() };

@@ -6,7 +6,8 @@
 
 use crate::calls::kept::Kept;
 use crate::calls::promote;
-use crate::calls::settle::settle_until;
+use crate::calls::settle::drain_until;
+use crate::gate;
 use crate::interpose::socket;
 use crate::table;
 use rustix::io::{Errno, FdFlags, fcntl_getfd, read};
@@ -44,6 +45,8 @@ static TO_PARENTS: [Kept; WATCHED] = [const { Kept::none() }; WATCHED];
 pub(crate) enum Child {
     /// All connections, and it goes on with them.
     Copy,
+    /// All connections, in its parent's memory, until it becomes another program.
+    Borrower,
     /// It becomes another program at once.
     Program,
 }
@@ -85,13 +88,15 @@ pub(crate) fn is_shared(fd: RawFd, born: u32) -> bool {
 
 /// Before a fork: what a child gets is the kernel's.
 pub(crate) fn before(child: Child) -> Fork {
+    if child == Child::Copy {
+        program::before_fork();
+    }
     let epoch = EPOCH.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     let until = Instant::now() + PATIENCE;
-    for (fd, slot) in table::all().filter(|(_, slot)| slot.is_in_ring()) {
-        if child == Child::Copy || is_passed_on(fd) {
-            settle_until(fd, slot, Why::Forked, until);
-        }
+    for gate in gate::in_rings().filter(|gate| child != Child::Program || is_passed_on(gate.fd())) {
+        // What the kernel does not take is sent by the service, in front of what the child sends or behind it.
+        let _ = drain_until(gate, Why::Forked, until);
     }
     let pipe = (child == Child::Copy && is_attached()).then(pipe).flatten();
     Fork { epoch, pipe, child }
@@ -102,7 +107,7 @@ pub(crate) fn after_in_parent(fork: Fork, forked: bool) {
     if !forked {
         return;
     }
-    if fork.child == Child::Program {
+    if fork.child != Child::Copy {
         WITH_PROGRAMS.fetch_max(fork.epoch, Ordering::Relaxed);
     } else if fork.pipe.is_none_or(|(reader, _)| keep(&CHILDREN, fork.epoch, reader).is_err()) {
         FOR_GOOD.fetch_max(fork.epoch, Ordering::Relaxed);

@@ -5,8 +5,8 @@
 
 use crate::calls::forks;
 use crate::calls::promote;
-use crate::calls::settle::settle_until;
-use crate::table;
+use crate::calls::settle::drain_until;
+use crate::gate;
 use sidecore_client::sockets::program;
 use sidecore_core::streams::rule::Why;
 use std::time::{Duration, Instant};
@@ -20,8 +20,9 @@ pub(crate) fn before() -> bool {
     let is_paused = promote::pause();
     if is_paused && forks::is_attached() {
         let until = Instant::now() + PATIENCE;
-        for (fd, slot) in table::all().filter(|(_, slot)| slot.is_in_ring()) {
-            settle_until(fd, slot, Why::Special, until);
+        for gate in gate::in_rings() {
+            // Where it does not succeed the thread stays, and the call finds it.
+            let _ = drain_until(gate, Why::Special, until);
         }
         program::let_go();
     }

@@ -1,16 +1,14 @@
 //! A connection enters a ring.
 
 use crate::calls::{forks, settle};
-use crate::interpose::has_rings_of_its_own;
-use crate::interpose::slot::{Slot, State};
-use crate::interpose::socket;
-use sidecore_client::sockets::program;
-use sidecore_client::sockets::stream::Stream;
+use crate::gate::{Gate, InRing};
+use crate::interpose::{has_rings_of_its_own, signals};
+use sidecore_client::sockets::program::{self, Candidate, Process};
 use sidecore_client::sys::undisturbed::Undisturbed;
 use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::{Rule, Why};
+use sidecore_core::streams::slot::State;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The process has calls that nobody sees.
@@ -43,62 +41,54 @@ pub(crate) fn after_fork_in_child() {
     BUSY.store(false, Ordering::SeqCst);
 }
 
-/// A thread that is counted in the slot sent enough, to that address if it named one. With a ring it is not counted any more.
+/// A thread that is counted sent enough, to that address if it named one. With a ring it is not counted any more.
 #[cold]
-pub(crate) fn promote(fd: RawFd, slot: &'static Slot, to: Option<&SocketAddr>) -> Option<&'static Stream> {
+pub(crate) fn promote(gate: Gate, to: Option<&SocketAddr>) -> Option<InRing> {
     if NEVER.load(Ordering::Relaxed) || !pause() {
         return None;
     }
     let passes = PASSES.load(Ordering::Relaxed);
-    let promoted = if passes == 0 { enter(fd, slot, to) } else { None };
+    let promoted = if passes == 0 { enter(gate, to) } else { Err(Why::NoService) };
     PASSES.fetch_sub(u32::from(passes > 0), Ordering::Relaxed);
     resume();
-    if promoted.is_none() {
-        slot.ask(Rule::demoted);
+    match promoted {
+        Ok(_) => {}
+        // The library's thread is about to attach.
+        Err(Why::Few) => gate.ask(Rule::put_off),
+        Err(_) => gate.ask(Rule::demoted),
     }
-    promoted
+    promoted.ok()
 }
 
-fn enter(fd: RawFd, slot: &'static Slot, to: Option<&SocketAddr>) -> Option<&'static Stream> {
-    if !forks::is_attached() && has_rings_of_its_own() {
-        never();
-        return None;
-    }
+/// Err: the socket stays on the kernel's path, and why.
+fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, Why> {
     let epoch = forks::epoch();
-    if forks::is_shared(fd, slot.born()) {
-        return None;
+    if forks::is_shared(gate.fd(), gate.slot().born()) {
+        return Err(Why::Forked);
     }
     // A handler might fork, close or send: nothing of that is to find half of a promotion.
     let undisturbed = Undisturbed::new();
-    if !slot.is_alone() {
-        return None;
-    }
-    let socket = socket::borrowed(fd);
-    let promoted =
-        to.map_or_else(|| program::promote(socket, &undisturbed), |to| program::promote_to(socket, *to, &undisturbed));
-    let stream = match promoted {
-        Ok(stream) => stream,
-        Err(why) => {
-            if why == Why::NoService {
-                PASSES.store(PASSES_WITHOUT_SERVICE, Ordering::Relaxed);
-            }
-            let next = if why == Why::Special { State::Kernel } else { State::Made };
-            let _ = slot.change(State::Entering, next);
-            return None;
+    let (key, ticket) = gate.begin_entering().ok_or(Why::Special)?;
+    let process = Process { may_prepare: || !signals::is_handler(), sends_unseen: has_rings_of_its_own };
+    let candidate = Candidate { socket: gate.borrowed(), key, to };
+    let stream = program::promote(&candidate, process, &undisturbed).inspect_err(|why| {
+        if *why == Why::NoService {
+            PASSES.store(PASSES_WITHOUT_SERVICE, Ordering::Relaxed);
         }
-    };
+        gate.stop_entering(ticket, if *why == Why::Special { State::Kernel } else { State::Made });
+    })?;
     forks::attached();
-    if !slot.is_entered(stream) {
-        stream.leave(socket::borrowed(fd), Wish::Leave);
+    let Some(ring) = gate.entered(stream, (key, ticket)) else {
+        stream.leave(key, Wish::Leave);
         program::retire(stream);
-        let _ = slot.change(State::Entering, State::Made);
-        return None;
-    }
-    slot.ask(Rule::promoted);
-    stream.note(socket::borrowed(fd), Why::Row);
+        gate.stop_entering(ticket, State::Made);
+        return Err(Why::Special);
+    };
+    gate.ask(Rule::promoted);
+    stream.note(key, Why::Row);
     // Who forks changes the epoch first, and then looks for rings.
     if forks::epoch() != epoch {
-        settle::settle(fd, slot, Why::Forked);
+        settle::settle_soon(gate, Why::Forked);
     }
-    Some(stream)
+    Ok(ring)
 }

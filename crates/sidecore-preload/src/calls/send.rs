@@ -3,16 +3,15 @@
 use crate::calls::promote::promote;
 use crate::calls::settle::{Settled, left, settle};
 use crate::calls::wait::{Patience, may_block};
+use crate::gate::{Gate, InRing, Path};
 use crate::interpose::message::Message;
-use crate::interpose::slot::{Path, Slot, State};
-use crate::interpose::socket;
 use libc::c_int;
 use rustix::io::Errno;
 use sidecore_client::shm::span::Span;
-use sidecore_client::sockets::stream::{Drained, Offered, Sent, Stream};
+use sidecore_client::sockets::stream::{Drained, Offered, Sent};
+use sidecore_client::sys::tcp;
 use sidecore_core::streams::rule::{Advice, Rule, Why};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::RawFd;
 
 /// Flags that any ring understands.
 const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
@@ -22,7 +21,7 @@ const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 pub(crate) enum Next {
     /// As the program's own call to the kernel.
     Kernel,
-    /// The same, with [`Slot::exit`] afterwards.
+    /// The same, with [`Gate::exit`] afterwards.
     Counted,
     /// So many bytes were accepted.
     Accepted(usize),
@@ -43,6 +42,11 @@ impl Next {
             _ => Self::Accepted(sent),
         }
     }
+
+    /// The socket was closed meanwhile: what has the number now gets nothing of this message.
+    fn gone(sent: usize) -> Self {
+        Self::of(sent, Errno::BADF)
+    }
 }
 
 /// What became of a message of one piece at first sight. It stays in registers.
@@ -51,104 +55,90 @@ pub(crate) enum AtOnce {
     /// All of it is accepted.
     Sent,
     /// The same, in a ring that nobody empties any more: [`alone`] goes on.
-    Alone(&'static Stream),
+    Alone(InRing),
     /// Nothing was done: [`send`] is to be asked.
     Not,
 }
 
 /// A message of one piece through a ring that has room for it, as most are.
 #[inline]
-pub(crate) fn at_once(fd: RawFd, slot: &'static Slot, piece: Span<'_>, flags: c_int) -> AtOnce {
-    let Some((stream, rule)) = slot.ring_for(piece.len()) else { return AtOnce::Not };
-    match stream.offer(socket::borrowed(fd), piece, flags & libc::MSG_MORE != 0) {
+pub(crate) fn at_once(gate: Gate, piece: Span<'_>, flags: c_int) -> AtOnce {
+    // Of datagrams the rule asks more.
+    let Some(ring) = gate.ring_of_bytes() else { return AtOnce::Not };
+    let Some(rule) = gate.slot().after(piece.len()) else { return AtOnce::Not };
+    match ring.stream.offer(ring.key, piece, flags & libc::MSG_MORE != 0) {
         Offered::Taken => {
-            slot.remember(rule);
+            gate.slot().remember(rule);
             AtOnce::Sent
         }
-        Offered::Alone => AtOnce::Alone(stream),
+        Offered::Alone => AtOnce::Alone(ring),
         Offered::Not => AtOnce::Not,
     }
 }
 
 /// One that is in a ring that nobody empties any more.
 #[cold]
-pub(crate) fn alone(
-    fd: RawFd,
-    slot: &'static Slot,
-    message: &Message<'_>,
-    flags: c_int,
-    stream: &'static Stream,
-) -> Next {
-    let sent = stream.go_on_alone(socket::borrowed(fd), message.len());
-    through(fd, slot, message, flags, Some((stream, sent)))
+pub(crate) fn alone(gate: Gate, message: &Message<'_>, flags: c_int, ring: InRing) -> Next {
+    let sent = ring.stream.go_on_alone(ring.key, message.len());
+    through(gate, message, flags, Some((ring, sent)))
 }
 
 /// One with nothing beside its bytes but these flags.
-pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
-    match slot.enter() {
-        Path::Kernel => Next::Kernel,
-        Path::Counted => match count(slot, message) {
-            Advice::Promote => first(fd, slot, message, flags),
+pub(crate) fn send(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
+    match gate.enter() {
+        // The number was closed at this moment: the kernel says what it is now.
+        Path::Kernel | Path::Gone => Next::Kernel,
+        Path::Counted => match count(gate, message) {
+            Advice::Promote => first(gate, message, flags),
             _ => Next::Counted,
         },
-        Path::Ring(stream) => match count(slot, message) {
+        Path::Ring(ring) => match count(gate, message) {
             Advice::Demote(why) => {
-                match settle(fd, slot, why) {
+                match settle(gate, why) {
                     // Of a connection the kernel says it again.
-                    Settled::Failed(error) if slot.is_of_datagrams() => Next::of(0, error),
-                    _ => through(fd, slot, message, flags, None),
+                    Settled::Failed(error) if gate.is_of_datagrams() => Next::of(0, error),
+                    _ => through(gate, message, flags, None),
                 }
             }
-            _ => match into(fd, stream, message, 0, flags) {
+            _ => match into(ring, message, 0, flags) {
                 Sent::Taken(taken) if taken == message.len() => Next::Accepted(taken),
-                sent => through(fd, slot, message, flags, Some((stream, sent))),
+                sent => through(gate, message, flags, Some((ring, sent))),
             },
         },
-        Path::Leaving(_) => through(fd, slot, message, flags, None),
+        Path::Leaving(_) => through(gate, message, flags, None),
         Path::Shut => Next::Pipe,
     }
 }
 
 /// The first one into a ring, if it is entered.
 #[cold]
-fn first(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
-    promote(fd, slot, message.to()).map_or(Next::Counted, |stream| {
-        let sent = into(fd, stream, message, 0, flags);
-        through(fd, slot, message, flags, Some((stream, sent)))
+fn first(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
+    promote(gate, message.to()).map_or(Next::Counted, |ring| {
+        let sent = into(ring, message, 0, flags);
+        through(gate, message, flags, Some((ring, sent)))
     })
 }
 
 /// Whether the ring of that socket understands these flags.
 #[inline]
-pub(crate) fn is_plain(slot: &Slot, flags: c_int) -> bool {
+pub(crate) fn is_plain(gate: Gate, flags: c_int) -> bool {
     let other = flags & !UNDERSTOOD;
-    other == 0 || other == if slot.is_of_datagrams() { libc::MSG_CONFIRM } else { libc::MSG_MORE }
+    other == 0 || other == if gate.is_of_datagrams() { libc::MSG_CONFIRM } else { libc::MSG_MORE }
 }
 
 /// Whether `sendmmsg` of datagrams, of which this is the first, on a socket that is not in a ring is made as one call.
-pub(crate) fn is_one_call(slot: &Slot, first: &Message<'_>) -> bool {
-    count(slot, first) != Advice::Promote
+pub(crate) fn is_one_call(gate: Gate, first: &Message<'_>) -> bool {
+    count(gate, first) != Advice::Promote
 }
 
 /// One with something that only the kernel understands. `call` makes it, and must not block: where the program's own may, it is
 /// made by the kernel alone, which takes all of it or says so.
-pub(crate) fn direct(
-    fd: RawFd,
-    slot: &'static Slot,
-    flags: c_int,
-    call: impl FnOnce() -> Result<usize, Errno>,
-) -> Next {
-    match slot.path() {
-        Path::Ring(stream) | Path::Leaving(stream) if !stream.is_within() && !may_block(fd, flags) => {
-            behind_the_ring(fd, stream, call)
-        }
-        _ => on_the_kernel(fd, slot, flags),
-    }
-}
-
-/// What is in the ring, and then this call with nothing between.
-fn behind_the_ring(fd: RawFd, stream: &Stream, call: impl FnOnce() -> Result<usize, Errno>) -> Next {
-    let called = stream.with_kernel(socket::borrowed(fd), || {
+pub(crate) fn direct(gate: Gate, flags: c_int, call: impl FnOnce() -> Result<usize, Errno>) -> Next {
+    let Some(ring) = gate.in_ring().filter(|ring| !ring.stream.is_within() && !may_block(gate, flags)) else {
+        return on_the_kernel(gate, flags, Next::Kernel);
+    };
+    // What is in the ring, and then this call with nothing between.
+    let called = ring.stream.with_kernel(ring.key, || {
         let result = call();
         (result, result.unwrap_or(0))
     });
@@ -157,22 +147,23 @@ fn behind_the_ring(fd: RawFd, stream: &Stream, call: impl FnOnce() -> Result<usi
         Ok(Err(error)) => Next::Failed(error),
         Err(Drained::Blocked) => Next::Failed(Errno::AGAIN),
         Err(Drained::Failed(error)) => Next::of(0, error),
-        Err(Drained::Empty) => Next::Kernel,
+        Err(Drained::Empty) => on_the_kernel(gate, flags, Next::Kernel),
     }
 }
 
-/// Brings the connection to the kernel's path, and waits for that as the program's own call would. It is counted there, so that
-/// nobody promotes it before the call has ended.
-pub(crate) fn on_the_kernel(fd: RawFd, slot: &'static Slot, flags: c_int) -> Next {
-    let mut patience = Patience::of(fd);
+/// Brings the socket to the kernel's path, and waits for that as the program's own call would. It is counted there, so that
+/// nobody promotes it before the call has ended. `gone`: what the call comes to if the socket is closed.
+pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
+    let mut patience = Patience::of(gate);
     loop {
-        match slot.enter() {
+        match gate.enter() {
+            Path::Gone => return gone,
             Path::Kernel => return Next::Kernel,
             Path::Counted => return Next::Counted,
             Path::Shut => return Next::Pipe,
             Path::Ring(_) | Path::Leaving(_) => {}
         }
-        match settle(fd, slot, Why::Special) {
+        match settle(gate, Why::Special) {
             Settled::Kernel => {}
             Settled::Within => return Next::Kernel,
             Settled::Failed(error) => return Next::of(0, error),
@@ -181,40 +172,91 @@ pub(crate) fn on_the_kernel(fd: RawFd, slot: &'static Slot, flags: c_int) -> Nex
                 if let Err(error) = patience.wait() {
                     return Next::Failed(error);
                 }
+                if gone == Next::Kernel {
+                    gone = Next::gone(0);
+                }
             }
         }
     }
 }
 
-/// A call that sends in a way of its own, after all that was accepted before. Err: it fails.
-pub(crate) fn before(fd: RawFd, slot: &'static Slot, why: Why) -> Result<(), Errno> {
-    let mut patience = Patience::of(fd);
+/// What is left of a message whose first bytes were accepted. Its pieces are counted as one call of the kernel: no ring is
+/// entered between them. Returns how many bytes of the whole are accepted.
+#[cold]
+pub(crate) fn rest(gate: Gate, message: &Message<'_>, sent: usize, flags: c_int) -> usize {
+    match on_the_kernel(gate, flags, Next::Accepted(sent)) {
+        Next::Counted => {
+            let sent = pieces(gate, message, sent, flags);
+            gate.exit();
+            sent
+        }
+        Next::Kernel => pieces(gate, message, sent, flags),
+        _ => sent,
+    }
+}
+
+/// Sends by the kernel what comes behind the first `sent` bytes, on a copy of the descriptor: that stays the message's socket
+/// if the number does not. No copy is kept while the thread waits, where it may be cancelled.
+fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> usize {
+    let mut patience = Patience::of(gate);
+    while sent < message.len() {
+        let Some(copy) = gate.copy() else { break };
+        for span in message.spans(sent) {
+            let is_last = sent + span.len() == message.len();
+            match tcp::send(&copy, [span, Span::of(&mut [])], !is_last || flags & libc::MSG_MORE != 0) {
+                Ok(taken) => {
+                    sent += taken;
+                    if taken < span.len() {
+                        break;
+                    }
+                }
+                Err(Errno::AGAIN) => break,
+                Err(_) => return sent,
+            }
+        }
+        drop(copy);
+        if sent < message.len() && (flags & libc::MSG_DONTWAIT != 0 || patience.wait().is_err()) {
+            break;
+        }
+    }
+    sent
+}
+
+/// A call that sends in a way of its own, after all that was accepted before.
+///
+/// # Errors
+/// The call fails with this.
+pub(crate) fn before(gate: Gate, why: Why) -> Result<(), Errno> {
+    let mut patience = Patience::of(gate);
     loop {
-        match settle(fd, slot, why) {
+        match settle(gate, why) {
             // Where nothing can be sent any more the kernel says so itself, and raises the signal.
             Settled::Kernel | Settled::Within | Settled::Failed(Errno::PIPE) => return Ok(()),
             Settled::Failed(error) => return Err(error),
             Settled::Blocked => patience.wait()?,
+        }
+        if !gate.is_same() {
+            return Err(Errno::BADF);
         }
     }
 }
 
 /// The program receives. What the kernel reports for datagrams that were sent before, which it says once.
 #[inline]
-pub(crate) fn receives(fd: RawFd, slot: &'static Slot) -> Option<Errno> {
-    let Advice::Demote(why) = slot.ask(Rule::receives) else { return None };
-    match settle(fd, slot, why) {
-        Settled::Failed(error) if slot.is_of_datagrams() => Some(error),
+pub(crate) fn receives(gate: Gate) -> Option<Errno> {
+    let Advice::Demote(why) = gate.ask(Rule::receives) else { return None };
+    match settle(gate, why) {
+        Settled::Failed(error) if gate.is_of_datagrams() => Some(error),
         _ => None,
     }
 }
 
 #[inline]
-fn count(slot: &Slot, message: &Message<'_>) -> Advice {
-    if slot.is_of_datagrams() {
-        return slot.ask(|rule| rule.sends_datagram(message.len(), message.to().map_or(0, bits)));
+fn count(gate: Gate, message: &Message<'_>) -> Advice {
+    if gate.is_of_datagrams() {
+        return gate.ask(|rule| rule.sends_datagram(message.len(), message.to().map_or(0, bits)));
     }
-    slot.ask(|rule| rule.sends(message.len()))
+    gate.ask(|rule| rule.sends(message.len()))
 }
 
 /// A few bits of an address.
@@ -228,14 +270,8 @@ fn bits(of: &SocketAddr) -> u16 {
 
 /// How a call goes on after what the ring said to its message; `None`: it is being left.
 #[inline(never)]
-fn through(
-    fd: RawFd,
-    slot: &'static Slot,
-    message: &Message<'_>,
-    flags: c_int,
-    mut said: Option<(&'static Stream, Sent)>,
-) -> Next {
-    let (mut sent, mut patience) = (0, Patience::of(fd));
+fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(InRing, Sent)>) -> Next {
+    let (mut sent, mut patience) = (0, Patience::of(gate));
     loop {
         match said {
             Some((_, Sent::Taken(taken))) => {
@@ -245,20 +281,20 @@ fn through(
                 }
             }
             Some((_, Sent::Full)) => {}
-            Some((stream, Sent::Left)) => {
-                left(slot, stream);
+            Some((ring, Sent::Left)) => {
+                left(gate, ring);
                 return Next::Rest(sent);
             }
-            Some((stream, Sent::Failed(error))) => {
-                left(slot, stream);
+            Some((ring, Sent::Failed(error))) => {
+                left(gate, ring);
                 return Next::of(sent, error);
             }
             Some((_, Sent::Within)) => {
                 // A handler's message goes around the ring, which does not know of it: so the ring is left.
-                let _ = slot.change(State::Ring, State::Leaving);
+                gate.leave();
                 return if sent == 0 { Next::Kernel } else { Next::Accepted(sent) };
             }
-            None => match settle(fd, slot, Why::Special) {
+            None => match settle(gate, Why::Special) {
                 Settled::Kernel => return Next::Rest(sent),
                 Settled::Within => return Next::Kernel,
                 Settled::Failed(error) => return Next::of(sent, error),
@@ -274,20 +310,21 @@ fn through(
                 return Next::of(sent, error);
             }
         }
-        said = match slot.path() {
-            Path::Ring(stream) => Some((stream, into(fd, stream, message, sent, flags))),
+        said = match gate.path() {
+            Path::Ring(ring) => Some((ring, into(ring, message, sent, flags))),
             Path::Leaving(_) => None,
             Path::Shut if sent == 0 => return Next::Pipe,
             Path::Shut => return Next::Accepted(sent),
+            Path::Gone => return Next::gone(sent),
             Path::Counted | Path::Kernel => return Next::Rest(sent),
         };
     }
 }
 
-fn into(fd: RawFd, stream: &Stream, message: &Message<'_>, skip: usize, flags: c_int) -> Sent {
-    if let Some(to) = message.to() {
-        return stream.send_to(socket::borrowed(fd), message.spans(skip), message.len() - skip, to);
+fn into(ring: InRing, message: &Message<'_>, skip: usize, flags: c_int) -> Sent {
+    let (pieces, len) = (message.spans(skip), message.len() - skip);
+    match message.to() {
+        Some(to) => ring.stream.send_to(ring.key, pieces, len, to),
+        None => ring.stream.send(ring.key, pieces, len, flags & libc::MSG_MORE != 0),
     }
-    let more = flags & libc::MSG_MORE != 0;
-    stream.send(socket::borrowed(fd), message.spans(skip), message.len() - skip, more)
 }

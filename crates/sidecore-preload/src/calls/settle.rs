@@ -1,18 +1,22 @@
-//! Bringing a connection back to the kernel's path, with all that was accepted before.
+//! Bringing a socket back to the kernel's path, with all that was accepted before.
 
 use crate::calls::wait::room_until;
-use crate::interpose::slot::{Path, Slot, State};
+use crate::gate::{self, Gate, InRing};
 use crate::interpose::socket;
 use rustix::io::Errno;
 use sidecore_client::sockets::program;
-use sidecore_client::sockets::stream::{Drained, Stream};
+use sidecore_client::sockets::stream::Drained;
 use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::{Rule, Why};
 use std::os::fd::RawFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Whether a connection is on the kernel's path.
+/// How long a call waits for a ring that the kernel takes nothing of, where the kernel's own call would not wait.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whether a socket is on the kernel's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the kernel's next call would overtake what the ring still has"]
 pub(crate) enum Settled {
     /// It is.
     Kernel,
@@ -25,80 +29,104 @@ pub(crate) enum Settled {
 }
 
 /// Brings it there, without waiting. It may enter a ring again later.
-pub(crate) fn settle(fd: RawFd, slot: &Slot, why: Why) -> Settled {
-    let _ = slot.change(State::Ring, State::Leaving);
-    let Path::Leaving(stream) = slot.path() else { return Settled::Kernel };
-    if stream.is_within() {
+pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
+    let Some(ring) = gate.leave() else { return Settled::Kernel };
+    if ring.stream.is_within() {
         return Settled::Within;
     }
-    let socket = socket::borrowed(fd);
-    stream.note(socket, why);
-    let settled = match stream.settle(socket) {
+    ring.stream.note(ring.key, why);
+    let settled = match ring.stream.settle(ring.key) {
         Drained::Blocked => return Settled::Blocked,
         Drained::Empty => Settled::Kernel,
         Drained::Failed(error) => Settled::Failed(error),
     };
-    if slot.change(State::Leaving, State::Made) {
-        slot.ask(Rule::demoted);
-        program::retire(stream);
-    }
+    left(gate, ring);
     settled
 }
 
-/// Brings it there for good, without waiting.
-pub(crate) fn pin(fd: RawFd, slot: &Slot, why: Why) -> Settled {
-    slot.pin();
-    settle(fd, slot, why)
+/// The same where nothing follows that the ring's bytes must precede: the next call that sends goes on with it.
+pub(crate) fn settle_soon(gate: Gate, why: Why) {
+    let _ = settle(gate, why);
 }
 
-/// As [`settle`] and [`pin`], and waits until then.
-pub(crate) fn settle_until(fd: RawFd, slot: &Slot, why: Why, until: Instant) -> Settled {
-    loop {
-        let settled = settle(fd, slot, why);
-        if settled != Settled::Blocked || !room_until(fd, until) {
-            return settled;
+/// The same, and the socket stays there.
+pub(crate) fn pin(gate: Gate, why: Why) {
+    gate.pin();
+    settle_soon(gate, why);
+}
+
+/// Waits until all that was accepted before is the kernel's, for a while.
+///
+/// # Errors
+/// `Errno::AGAIN`: it is not, and what follows would overtake it.
+pub(crate) fn drain(gate: Gate, why: Why) -> Result<(), Errno> {
+    drain_until(gate, why, Instant::now() + PATIENCE)
+}
+
+/// The same, and the socket stays on the kernel's path.
+///
+/// # Errors
+/// As for [`drain`].
+pub(crate) fn drain_for_good(gate: Gate, why: Why) -> Result<(), Errno> {
+    gate.pin();
+    drain(gate, why)
+}
+
+/// The same until that instant. Then room is made in the kernel, as far as its limit allows.
+///
+/// # Errors
+/// As for [`drain`].
+pub(crate) fn drain_until(gate: Gate, why: Why, until: Instant) -> Result<(), Errno> {
+    while settle(gate, why) == Settled::Blocked {
+        if !room_until(gate, until) {
+            if let Some(ring) = gate.in_ring() {
+                ring.stream.make_room(ring.key);
+            }
+            break;
         }
+    }
+    match settle(gate, why) {
+        Settled::Kernel | Settled::Failed(_) => Ok(()),
+        Settled::Blocked | Settled::Within => Err(Errno::AGAIN),
     }
 }
 
-/// The stream of a slot says that its ring is no more.
-pub(crate) fn left(slot: &Slot, stream: &'static Stream) {
-    if slot.change(State::Ring, State::Made) || slot.change(State::Leaving, State::Made) {
-        slot.ask(Rule::demoted);
-        program::retire(stream);
+/// The stream says that its ring is gone.
+pub(crate) fn left(gate: Gate, ring: InRing) {
+    if gate.has_left(ring) {
+        gate.ask(Rule::demoted);
+        program::retire(ring.stream);
     }
 }
 
 /// The descriptor was closed by a call that nobody saw, and a new one has its number.
-pub(crate) fn replaced(slot: &Slot) {
-    if let Some(stream) = slot.stream().filter(|_| slot.is_in_ring()) {
-        slot.forget();
-        stream.forsake();
-        program::retire(stream);
+pub(crate) fn replaced(fd: RawFd) {
+    if let Some((_, Some(ring))) = gate::forget(fd) {
+        ring.stream.forsake(ring.key);
+        program::retire(ring.stream);
     }
 }
 
 /// The descriptor is about to be closed: what is in the ring is sent by the service.
-pub(crate) fn let_go(fd: RawFd, slot: &Slot) {
-    let stream = slot.stream().filter(|_| slot.is_in_ring());
+pub(crate) fn let_go(fd: RawFd) {
+    let Some((gate, ring)) = gate::forget(fd) else { return };
     // As long as the service has it open, the kernel would go on to tell of it.
-    if let Some(set) = slot.epoll().filter(|_| slot.was_in_ring()) {
+    if let Some(set) = gate.slot().epoll().filter(|_| gate.was_in_ring()) {
         socket::leave_epoll(set, fd);
     }
-    slot.forget();
-    if let Some(stream) = stream {
-        stream.leave(socket::borrowed(fd), Wish::Leave);
-        program::retire(stream);
+    if let Some(ring) = ring {
+        ring.stream.leave(ring.key, Wish::Leave);
+        program::retire(ring.stream);
     }
 }
 
 /// Nothing more is to be sent on it. `false`: the kernel is to shut it, everything before is there.
-pub(crate) fn is_shut_later(fd: RawFd, slot: &Slot) -> bool {
-    if !matches!(settle(fd, slot, Why::Special), Settled::Blocked | Settled::Within) {
+pub(crate) fn is_shut_later(gate: Gate) -> bool {
+    if !matches!(settle(gate, Why::Special), Settled::Blocked | Settled::Within) {
         return false;
     }
-    let Some(stream) = slot.stream().filter(|_| slot.change(State::Leaving, State::Shut)) else { return false };
-    stream.leave(socket::borrowed(fd), Wish::ShutAndLeave);
-    program::retire(stream);
+    let Some(ring) = gate.leave().filter(|ring| gate.is_shut(*ring)) else { return false };
+    ring.stream.leave(ring.key, Wish::ShutAndLeave);
+    program::retire(ring.stream);
     true
 }

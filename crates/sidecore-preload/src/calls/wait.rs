@@ -1,13 +1,13 @@
 //! Waiting until the kernel takes more of a connection, as a call that blocks would.
 
-use crate::interpose::{poll_for_room, signals, socket};
+use crate::gate::Gate;
+use crate::interpose::{poll_for_room, signals};
 use libc::c_int;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, socket_timeout};
 use rustix::time::Timespec;
-use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 /// The longest single wait: the kernel says when there is room, and this is for a number that is another's by then.
@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// A call that may block.
 pub(crate) struct Patience {
-    fd: RawFd,
+    gate: Gate,
     until: Until,
 }
 
@@ -28,22 +28,21 @@ enum Until {
 }
 
 impl Patience {
-    /// Of a call on that descriptor.
-    pub(crate) fn of(fd: RawFd) -> Self {
-        Self { fd, until: Until::Unknown }
+    /// Of a call on that socket.
+    pub(crate) fn of(gate: Gate) -> Self {
+        Self { gate, until: Until::Unknown }
     }
 
-    /// Waits for room.
+    /// Waits for room. Whether the number is still that socket's, the gate says afterwards.
     ///
     /// # Errors
     /// `Errno::AGAIN`: the socket does not block, or not longer. `Errno::INTR`: a signal came whose handler ends such calls.
     pub(crate) fn wait(&mut self) -> Result<(), Errno> {
-        if !may_block(self.fd, 0) {
+        if !may_block(self.gate, 0) {
             return Err(Errno::AGAIN);
         }
-        let socket = socket::borrowed(self.fd);
         if matches!(self.until, Until::Unknown) {
-            let limit = socket_timeout(socket, Timeout::Send).ok().flatten();
+            let limit = socket_timeout(self.gate.borrowed(), Timeout::Send).ok().flatten();
             self.until = limit.map_or(Until::Ever, |limit| Until::Then(Instant::now() + limit));
         }
         loop {
@@ -54,7 +53,7 @@ impl Patience {
             if left.is_zero() {
                 return Err(Errno::AGAIN);
             }
-            match poll_for_room(self.fd, milliseconds(left)) {
+            match poll_for_room(self.gate.fd(), milliseconds(left)) {
                 0 => {}
                 // With a limit the kernel does not go on either.
                 -1 if matches!(self.until, Until::Then(_)) || !signals::all_restart() => return Err(Errno::INTR),
@@ -65,16 +64,16 @@ impl Patience {
     }
 }
 
-/// Whether a call with these flags may wait on that descriptor.
-pub(crate) fn may_block(fd: RawFd, flags: c_int) -> bool {
-    let is_told_not_to = || fcntl_getfl(socket::borrowed(fd)).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
+/// Whether a call with these flags may wait on that socket.
+pub(crate) fn may_block(gate: Gate, flags: c_int) -> bool {
+    let is_told_not_to = || fcntl_getfl(gate.borrowed()).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
     flags & libc::MSG_DONTWAIT == 0 && !is_told_not_to()
 }
 
 /// Waits for room until then. `false`: there is none.
-pub(crate) fn room_until(fd: RawFd, until: Instant) -> bool {
+pub(crate) fn room_until(gate: Gate, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
-    let socket = socket::borrowed(fd);
+    let socket = gate.borrowed();
     let limit = Timespec::try_from(left).ok();
     !left.is_zero() && poll(&mut [PollFd::new(&socket, PollFlags::OUT)], limit.as_ref()) == Ok(1)
 }

@@ -4,7 +4,7 @@ use super::catalogue::Opaque;
 use super::{errno, intercept, pass};
 use crate::calls::send::before;
 use crate::calls::settle;
-use crate::table;
+use crate::gate;
 use libc::{aiocb, c_int, c_uint, size_t, ssize_t};
 use rustix::io::Errno;
 use sidecore_core::streams::rule::Why;
@@ -12,30 +12,31 @@ use sidecore_core::streams::rule::Why;
 /// Everything before is the kernel's. Err: the call fails as the kernel's would.
 #[inline]
 fn drained(fd: c_int) -> Result<(), Errno> {
-    table::watched(fd).map_or(Ok(()), |slot| before(fd, slot, Why::Special))
+    gate::watched(fd).map_or(Ok(()), |gate| before(gate, Why::Special))
 }
 
-/// What is sent by others later is the kernel's for good.
+/// What is sent by others later is the kernel's.
+///
+/// # Errors
+/// A ring cannot be emptied: the call fails with this.
 ///
 /// # Safety
 /// As for `aio_write`.
-unsafe fn pinned(control: *const aiocb) {
+unsafe fn pinned(control: *const aiocb) -> Result<(), Errno> {
     // SAFETY: as the caller promised.
-    if let Some(control) = unsafe { control.as_ref() }
-        && let Some(slot) = table::watched(control.aio_fildes)
-    {
-        errno::kept(|| settle::pin(control.aio_fildes, slot, Why::Special));
-    }
+    let gate = unsafe { control.as_ref() }.and_then(|control| gate::watched(control.aio_fildes));
+    gate.map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, Why::Special)))
 }
 
+/// # Errors
+/// As for [`pinned`].
+///
 /// # Safety
 /// As for `lio_listio`.
-unsafe fn all_pinned(list: Opaque, count: c_int) {
+unsafe fn all_pinned(list: Opaque, count: c_int) -> Result<(), Errno> {
     let list: *const *const aiocb = list.cast();
-    for at in 0..usize::try_from(count).unwrap_or(0) {
-        // SAFETY: as the caller promised.
-        unsafe { pinned(*list.add(at)) };
-    }
+    // SAFETY: as the caller promised.
+    (0..usize::try_from(count).unwrap_or(0)).try_for_each(|at| unsafe { pinned(*list.add(at)) })
 }
 
 intercept! {
@@ -62,25 +63,33 @@ intercept! {
 
     fn aio_write(control: Opaque) -> c_int {
         // SAFETY: as the caller promised.
-        unsafe { pinned(control.cast()) };
-        pass!(aio_write(control))
+        match unsafe { pinned(control.cast()) } {
+            Ok(()) => pass!(aio_write(control)),
+            Err(error) => errno::failed(error) as c_int,
+        }
     }
 
     fn aio_write64(control: Opaque) -> c_int {
         // SAFETY: as the caller promised; both are the same type here.
-        unsafe { pinned(control.cast()) };
-        pass!(aio_write64(control))
+        match unsafe { pinned(control.cast()) } {
+            Ok(()) => pass!(aio_write64(control)),
+            Err(error) => errno::failed(error) as c_int,
+        }
     }
 
     fn lio_listio(mode: c_int, list: Opaque, count: c_int, event: Opaque) -> c_int {
         // SAFETY: as the caller promised.
-        unsafe { all_pinned(list, count) };
-        pass!(lio_listio(mode, list, count, event))
+        match unsafe { all_pinned(list, count) } {
+            Ok(()) => pass!(lio_listio(mode, list, count, event)),
+            Err(error) => errno::failed(error) as c_int,
+        }
     }
 
     fn lio_listio64(mode: c_int, list: Opaque, count: c_int, event: Opaque) -> c_int {
         // SAFETY: as the caller promised; both are the same type here.
-        unsafe { all_pinned(list, count) };
-        pass!(lio_listio64(mode, list, count, event))
+        match unsafe { all_pinned(list, count) } {
+            Ok(()) => pass!(lio_listio64(mode, list, count, event)),
+            Err(error) => errno::failed(error) as c_int,
+        }
     }
 }

@@ -2,52 +2,66 @@
 
 use super::catalogue::Opaque;
 use super::processes::is_borrower;
-use super::{errno, intercept, pass};
+use super::{errno, intercept, pass, raw};
 use crate::calls::kinds::{FIONCLEX, Needs, SIOCOUTQ, SIOCOUTQNSD, ioctl as needs};
 use crate::calls::send::before;
 use crate::calls::{forks, settle};
-use crate::interpose::slot::{Path, Slot, State};
+use crate::gate;
+use crate::interpose::slot::Slot;
 use crate::interpose::socket;
 use crate::table;
 use libc::{c_char, c_int, c_uint, c_ulong, sockaddr, socklen_t};
-use rustix::io::fcntl_getfd;
+use rustix::io::{Errno, fcntl_getfd};
 use sidecore_client::sockets::program;
 use sidecore_core::streams::rule::Why;
-use std::time::{Duration, Instant};
+use sidecore_core::streams::slot::State;
 
-/// How long a copy of a descriptor waits for a ring that the kernel takes nothing of.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// A connection that `make` makes, unless what it is made from is the kernel's for good.
+/// A socket that `make` makes, unless what it is made from is the kernel's.
 fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
     let born = forks::epoch();
     let fd = make();
-    let is_pinned = from.and_then(table::slot).is_some_and(|slot| slot.is(State::Kernel));
-    if let Some(slot) = table::slot(fd).filter(|_| !is_borrower()) {
-        errno::kept(|| settle::replaced(slot));
-        if is_pinned {
-            slot.forget();
-        } else {
+    let is_pinned = from.and_then(table::slot).is_some_and(|slot| slot.word.look().state() == State::Kernel);
+    if fd >= 0 && !is_borrower() {
+        errno::kept(|| settle::replaced(fd));
+        if !is_pinned {
             table::made(fd, born);
         }
     }
     fd
 }
 
-/// There is about to be another descriptor for it.
-fn before_copy(fd: c_int) {
-    if let Some(slot) = table::watched(fd) {
-        errno::kept(|| {
-            slot.pin();
-            settle::settle_until(fd, slot, Why::Duplicated, Instant::now() + PATIENCE)
-        });
+/// There is about to be another descriptor for the same open file.
+///
+/// # Errors
+/// The file is a socket whose ring cannot be emptied: what is sent by the copy would overtake it.
+fn before_copy(fd: c_int) -> Result<(), Errno> {
+    if is_borrower() {
+        return Ok(());
+    }
+    if let Some(gate) = gate::watched(fd) {
+        errno::kept(|| settle::drain_for_good(gate, Why::Duplicated))?;
+    } else {
+        errno::kept(|| copied(fd));
     }
     errno::kept(|| forks::passed_on(fd));
+    Ok(())
 }
 
-/// Whether all that was sent before is the kernel's, after a while at most.
-pub(super) fn is_settled(fd: c_int, slot: &Slot, why: Why) -> bool {
-    settle::settle_until(fd, slot, why, Instant::now() + PATIENCE) != settle::Settled::Blocked
+/// A number that is no socket's is one of several for an open file. If that is a set of `epoll`, its sockets leave their rings
+/// for good: a socket that the service has open, too, is deleted from the set by the set's number when it is closed.
+fn copied(fd: c_int) {
+    if let Some(slot) = table::slot(fd) {
+        slot.is_copied_now();
+        gate::all().filter(|gate| gate.slot().epoll() == Some(fd)).for_each(|gate| settle::pin(gate, Why::Special));
+    }
+}
+
+/// The copy that `copy` made.
+fn after_copy(fd: c_int, copy: c_int) -> c_int {
+    if copy >= 0 && gate::watched(fd).is_none() && !is_borrower() {
+        errno::kept(|| copied(copy));
+    }
+    copy
 }
 
 /// Whether there is something to copy: else what it would replace stays as it is.
@@ -57,16 +71,16 @@ fn is_open(fd: c_int) -> bool {
 
 /// Whatever is there is about to be closed.
 fn before_close(fd: c_int) {
-    let is_known = |slot: &&Slot| slot.is_watched() || slot.was_in_ring();
-    if let Some(slot) = table::slot(fd).filter(is_known).filter(|_| !is_borrower()) {
-        errno::kept(|| settle::let_go(fd, slot));
+    if let Some(slot) = table::slot(fd).filter(|_| !is_borrower()) {
+        slot.is_copied_no_more();
+        errno::kept(|| settle::let_go(fd));
     }
 }
 
 /// What is between two numbers is about to be closed. The ranges of what is not this library's.
 fn before_closing_all(first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
     let is_within = move |fd: &c_int| (first..=last).contains(&fd.cast_unsigned());
-    table::all().filter(|(fd, _)| is_within(fd)).for_each(|(fd, _)| before_close(fd));
+    table::all().map(|(fd, _)| fd).filter(is_within).for_each(before_close);
     let mut own = [last; OWN];
     let mut count = 0;
     for (to, fd) in own.iter_mut().zip(own_descriptors().filter(is_within)) {
@@ -101,14 +115,36 @@ fn close_all(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     0
 }
 
+/// Before `dup2` and `dup3`.
+///
+/// # Errors
+/// As for [`before_copy`].
+fn before_replacing(fd: c_int, to: c_int) -> Result<(), Errno> {
+    before_copy(fd)?;
+    before_close(to);
+    if gate::watched(fd).is_none() && !is_borrower() {
+        errno::kept(|| copied(to));
+    }
+    Ok(())
+}
+
+/// Flags of `close_range`: the thread gets descriptors of its own first; they are closed in the next program.
+const UNSHARE: c_int = 2;
+const CLOEXEC: c_int = 4;
+
 /// Decides about `fcntl`; `call` makes it.
 fn control(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_int) -> c_int {
     match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => before_copy(fd),
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            return match before_copy(fd) {
+                Ok(()) => after_copy(fd, call()),
+                Err(error) => errno::failed(error) as c_int,
+            };
+        }
         // Signals would go on as long as the service has it open.
         libc::F_SETFL if argument & libc::O_ASYNC as usize != 0 => {
-            if let Some(slot) = table::watched(fd) {
-                errno::kept(|| settle::pin(fd, slot, Why::Special));
+            if let Some(gate) = gate::watched(fd) {
+                errno::kept(|| settle::pin(gate, Why::Special));
             }
         }
         libc::F_SETFD if argument & libc::FD_CLOEXEC as usize == 0 => errno::kept(|| forks::passed_on(fd)),
@@ -125,8 +161,8 @@ intercept! {
             libc::SOCK_STREAM if is_internet => made(None, || pass!(socket(domain, kind, protocol))),
             libc::SOCK_DGRAM if is_internet && matches!(protocol, 0 | libc::IPPROTO_UDP) => {
                 let fd = made(None, || pass!(socket(domain, kind, protocol)));
-                if let Some(slot) = table::watched(fd) {
-                    slot.sends_datagrams();
+                if let Some(gate) = gate::watched(fd) {
+                    gate.slot().word.sends_datagrams();
                 }
                 fd
             }
@@ -143,22 +179,22 @@ intercept! {
     }
 
     fn connect(fd: c_int, to: *const sockaddr, to_len: socklen_t) -> c_int {
-        if let Some(slot) = table::watched(fd).filter(|slot| slot.is_in_ring()) {
-            if !slot.is_of_datagrams() {
-                let _ = errno::kept(|| before(fd, slot, Why::Special));
-            } else if !errno::kept(|| is_settled(fd, slot, Why::Special)) {
-                // What is in the ring would go to another peer.
-                errno::set(libc::EAGAIN);
-                return -1;
+        if let Some(gate) = gate::watched(fd).filter(|gate| gate.in_ring().is_some()) {
+            // What is in a ring of datagrams would go to another peer; a connection is connected already, and says so.
+            let drained = errno::kept(|| {
+                if gate.is_of_datagrams() { settle::drain(gate, Why::Special) } else { before(gate, Why::Special).or(Ok(())) }
+            });
+            if let Err(error) = drained {
+                return errno::failed(error) as c_int;
             }
         }
         pass!(connect(fd, to, to_len))
     }
 
     fn shutdown(fd: c_int, how: c_int) -> c_int {
-        if let Some(slot) = table::watched(fd)
+        if let Some(gate) = gate::watched(fd)
             && matches!(how, libc::SHUT_WR | libc::SHUT_RDWR)
-            && errno::kept(|| settle::is_shut_later(fd, slot))
+            && errno::kept(|| settle::is_shut_later(gate))
         {
             return if how == libc::SHUT_RDWR { pass!(shutdown(fd, libc::SHUT_RD)) } else { 0 };
         }
@@ -175,6 +211,10 @@ intercept! {
     }
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+        if flags & UNSHARE != 0 && flags & !(UNSHARE | CLOEXEC) == 0 && first <= last && !is_borrower() {
+            // Other threads will have other files at the same numbers.
+            raw::by_the_kernel_alone();
+        }
         if first > last || flags != 0 || is_borrower() {
             return pass!(close_range(first, last, flags));
         }
@@ -189,12 +229,13 @@ intercept! {
 
     fn epoll_ctl(set: c_int, what: c_int, fd: c_int, event: Opaque) -> c_int {
         let result = pass!(epoll_ctl(set, what, fd, event));
-        if let Some(slot) = table::watched(fd).filter(|_| result == 0) {
+        if let Some(gate) = gate::watched(fd).filter(|_| result == 0) {
+            let is_copied = table::slot(set).is_some_and(Slot::is_copied);
             match what {
-                libc::EPOLL_CTL_ADD if !slot.enters_epoll(set) => {
-                    errno::kept(|| settle::pin(fd, slot, Why::Special));
+                libc::EPOLL_CTL_ADD if !gate.slot().enters_epoll(set) || is_copied => {
+                    errno::kept(|| settle::pin(gate, Why::Special));
                 }
-                libc::EPOLL_CTL_DEL => slot.leaves_epoll(set),
+                libc::EPOLL_CTL_DEL => gate.slot().leaves_epoll(set),
                 _ => {}
             }
         }
@@ -202,22 +243,23 @@ intercept! {
     }
 
     fn dup(fd: c_int) -> c_int {
-        before_copy(fd);
-        pass!(dup(fd))
+        match before_copy(fd) {
+            Ok(()) => after_copy(fd, pass!(dup(fd))),
+            Err(error) => errno::failed(error) as c_int,
+        }
     }
 
     fn dup2(fd: c_int, to: c_int) -> c_int {
-        if fd != to && is_open(fd) {
-            before_copy(fd);
-            before_close(to);
+        if fd != to && is_open(fd) && let Err(error) = before_replacing(fd, to) {
+            return errno::failed(error) as c_int;
         }
         pass!(dup2(fd, to))
     }
 
     fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
-        if fd != to && flags & !libc::O_CLOEXEC == 0 && is_open(fd) {
-            before_copy(fd);
-            before_close(to);
+        let is_right = fd != to && flags & !libc::O_CLOEXEC == 0 && is_open(fd);
+        if is_right && let Err(error) = before_replacing(fd, to) {
+            return errno::failed(error) as c_int;
         }
         pass!(dup3(fd, to, flags))
     }
@@ -234,27 +276,24 @@ intercept! {
         if request == FIONCLEX {
             errno::kept(|| forks::passed_on(fd));
         }
-        let Some(slot) = table::watched(fd) else { return pass!(ioctl(fd, request, argument)) };
+        let Some(gate) = gate::watched(fd) else { return pass!(ioctl(fd, request, argument)) };
         if needs(request) == Needs::Drained {
-            errno::kept(|| settle::settle(fd, slot, Why::Special));
+            errno::kept(|| settle::settle_soon(gate, Why::Special));
         }
         let result = pass!(ioctl(fd, request, argument));
-        if result == 0 && matches!(request, SIOCOUTQ | SIOCOUTQNSD)
-            && let Path::Ring(stream) | Path::Leaving(stream) = slot.path()
-        {
+        if result == 0 && matches!(request, SIOCOUTQ | SIOCOUTQNSD) && let Some(ring) = gate.in_ring() {
             // SAFETY: the kernel has just written a number there.
-            unsafe { *(argument as *mut c_int) += stream.waiting(socket::borrowed(fd)).cast_signed() };
+            unsafe { *(argument as *mut c_int) += ring.stream.waiting(ring.key).cast_signed() };
         }
         result
     }
 
     fn fdopen(fd: c_int, mode: *const c_char) -> Opaque {
         // What is printed there is sent by the C library itself.
-        if let Some(slot) = table::watched(fd) {
-            errno::kept(|| {
-                slot.pin();
-                let _ = before(fd, slot, Why::Special);
-            });
+        let drained = gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, Why::Special)));
+        if let Err(error) = drained {
+            errno::failed(error);
+            return std::ptr::null_mut();
         }
         pass!(fdopen(fd, mode))
     }

@@ -1,6 +1,7 @@
 //! Functions by which a process enters other namespaces.
 
 use super::processes::is_borrower;
+use super::raw::by_the_kernel_alone;
 use super::{errno, intercept, pass};
 use crate::calls::namespaces::{after, before};
 use libc::c_int;
@@ -18,7 +19,12 @@ fn entered(call: impl FnOnce() -> c_int) -> c_int {
 
 intercept! {
     fn unshare(flags: c_int) -> c_int {
-        entered(|| pass!(unshare(flags)))
+        let result = entered(|| pass!(unshare(flags)));
+        if result == 0 && flags & libc::CLONE_FILES != 0 && !is_borrower() {
+            // Other threads have other files at the same numbers.
+            by_the_kernel_alone();
+        }
+        result
     }
 
     fn setns(fd: c_int, kind: c_int) -> c_int {

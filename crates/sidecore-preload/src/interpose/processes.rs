@@ -11,7 +11,8 @@ static BORROWERS: AtomicU32 = AtomicU32::new(0);
 static LENDER: AtomicI32 = AtomicI32::new(0);
 
 /// Whether this is a child that goes on in its parent's memory. Its own descriptors are not those that are known here.
-pub(super) fn is_borrower() -> bool {
+#[inline]
+pub(crate) fn is_borrower() -> bool {
     BORROWERS.load(Ordering::Relaxed) > 0 && rustix::process::getpid().as_raw_pid() != LENDER.load(Ordering::Relaxed)
 }
 
@@ -128,7 +129,8 @@ unsafe extern "C-unwind" fn bare_fork() -> pid_t {
 /// Before `vfork`.
 pub(super) fn before_vfork() {
     if !is_borrower() {
-        let fork = errno::kept(|| forks::before(Child::Program));
+        // The child may send on what it has of its parent, before it is a program.
+        let fork = errno::kept(|| forks::before(Child::Borrower));
         forks::after_in_parent(fork, true);
         lend();
     }

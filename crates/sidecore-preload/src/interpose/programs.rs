@@ -6,7 +6,7 @@ use super::processes::{is_borrower, spawned};
 use super::{intercept, pass};
 use crate::calls::forks::{self, Child};
 use crate::calls::settle;
-use crate::table;
+use crate::gate;
 use libc::{c_char, c_int, pid_t};
 use sidecore_core::streams::rule::Why;
 
@@ -82,9 +82,10 @@ intercept! {
     }
 
     fn posix_spawn_file_actions_adddup2(actions: Opaque, fd: c_int, to: c_int) -> c_int {
-        if let Some(slot) = table::watched(fd) {
-            errno::kept(|| settle::pin(fd, slot, Why::Forked));
+        let drained = gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, Why::Forked)));
+        match drained {
+            Ok(()) => pass!(posix_spawn_file_actions_adddup2(actions, fd, to)),
+            Err(error) => error.raw_os_error(),
         }
-        pass!(posix_spawn_file_actions_adddup2(actions, fd, to))
     }
 }

@@ -1,10 +1,10 @@
 //! System calls that programs make by number, through the C library's `syscall`.
 
 use super::processes::{self, forked};
-use super::{copies, descriptors, errno, intercept, namespaces, options, pass, programs, receiving, sending, socket};
+use super::{copies, descriptors, errno, intercept, memory, namespaces, options, pass, programs, receiving, sending};
 use crate::calls::promote;
 use crate::calls::settle;
-use crate::table;
+use crate::gate;
 use libc::{c_int, c_long, c_uint, c_ulong, pid_t};
 use sidecore_core::streams::rule::Why;
 
@@ -40,7 +40,7 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
         | libc::SYS_getsockopt
         | libc::SYS_ioctl
         | libc::SYS_connect
-        | libc::SYS_sendfile => table::watched((first as c_uint).cast_signed()).is_some(),
+        | libc::SYS_sendfile => gate::watched((first as c_uint).cast_signed()).is_some(),
         libc::SYS_socket
         | libc::SYS_accept
         | libc::SYS_accept4
@@ -59,7 +59,7 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
         libc::SYS_clone3 => {
             // The first word are the flags.
             let mut flags = [0; 8];
-            socket::peek(first, &mut flags) && is_fork(usize::from_ne_bytes(flags))
+            memory::peek(first, &mut flags) && is_fork(usize::from_ne_bytes(flags))
         }
         libc::SYS_execve | libc::SYS_execveat => {
             programs::before_exec();
@@ -87,11 +87,12 @@ fn before_prctl(option: c_int) {
 }
 
 /// From now on nothing goes through a ring in this process.
-fn by_the_kernel_alone() {
+pub(super) fn by_the_kernel_alone() {
     errno::kept(|| {
         promote::never();
-        for (fd, slot) in table::all() {
-            settle::pin(fd, slot, Why::Special);
+        for gate in gate::all() {
+            // What the kernel does not take is sent by the service, or before the program's next call.
+            let _ = settle::drain_for_good(gate, Why::Special);
         }
     });
 }
@@ -170,10 +171,10 @@ unsafe extern "C-unwind" fn handle(
             libc::SYS_setns => whole(namespaces::setns(fd, all.int(1))),
             libc::SYS_fork | libc::SYS_clone | libc::SYS_clone3 => c_long::from(forked(|| kernel() as pid_t)),
             // `pwritev2` has the halves of its place in two arguments.
-            _ => {
-                sending::before_printing(fd);
-                kernel()
-            }
+            _ => match sending::before_printing(fd) {
+                Ok(()) => kernel(),
+                Err(error) => errno::failed(error) as c_long,
+            },
         }
     }
 }

@@ -29,9 +29,9 @@ impl Real {
     pub(super) fn find(&self) -> usize {
         // SAFETY: the name is a string that ends.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.addr();
-        let address = if found == 0 { missing as *const () as usize } else { found };
-        self.address.store(address, Ordering::Relaxed);
-        address
+        self.address.store(found, Ordering::Relaxed);
+        // A library that has it may be loaded later.
+        if found == 0 { missing as *const () as usize } else { found }
     }
 }
 

@@ -1,11 +1,10 @@
 //! Functions that receive. That they are called says whether a connection waits for answers.
 
 use super::catalogue::Opaque;
-use super::{errno, intercept, pass, socket};
+use super::{errno, intercept, pass};
 use crate::calls::send::receives;
-use crate::calls::settle::settle;
-use crate::interpose::slot::{Path, Slot};
-use crate::table;
+use crate::calls::settle::settle_soon;
+use crate::gate::{self, Gate};
 use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
 use sidecore_core::streams::rule::Why;
@@ -13,23 +12,23 @@ use sidecore_core::streams::rule::Why;
 /// Receives by `kernel`.
 #[inline]
 fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
-    let Some(slot) = table::watched(fd) else { return kernel() };
-    if slot.is_of_datagrams()
-        && let Path::Ring(stream) | Path::Leaving(stream) = slot.path()
-        && let Some(error) = errno::kept(|| stream.take_error(socket::borrowed(fd)))
+    let Some(gate) = gate::watched(fd) else { return kernel() };
+    if gate.is_of_datagrams()
+        && let Some(ring) = gate.in_ring()
+        && let Some(error) = errno::kept(|| ring.stream.take_error(ring.key))
     {
         // The kernel tells it before anything that was received.
         return errno::failed(error);
     }
-    if let Some(error) = errno::kept(|| receives(fd, slot)) {
+    if let Some(error) = errno::kept(|| receives(gate)) {
         return errno::failed(error);
     }
     match kernel() {
-        0 if slot.is_of_datagrams() => 0,
-        0 => ended(fd, slot),
+        0 if gate.is_of_datagrams() => 0,
+        0 => ended(gate),
         -1 if !matches!(errno::get(), libc::EAGAIN | libc::EINTR) => {
             // The program knows that the connection is broken: what it sends now is not to be accepted by a ring.
-            errno::kept(|| settle(fd, slot, Why::Special));
+            errno::kept(|| settle_soon(gate, Why::Special));
             -1
         }
         received => received,
@@ -37,9 +36,9 @@ fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
 }
 
 /// The peer's end, unless the kernel has told the service why it ended.
-fn ended(fd: c_int, slot: &Slot) -> ssize_t {
-    let (Path::Ring(stream) | Path::Leaving(stream)) = slot.path() else { return 0 };
-    match stream.take_error(socket::borrowed(fd)) {
+fn ended(gate: Gate) -> ssize_t {
+    let Some(ring) = gate.in_ring() else { return 0 };
+    match ring.stream.take_error(ring.key) {
         Some(error) if error != Errno::PIPE => errno::failed(error),
         _ => 0,
     }

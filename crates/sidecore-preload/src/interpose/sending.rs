@@ -1,15 +1,16 @@
 //! Functions that send.
 
 use super::message::{Message, address, piece, span};
-use super::{errno, intercept, pass, signals, socket};
+use super::{errno, intercept, memory, pass, signals, socket};
 use crate::calls::send::{
-    AtOnce, Next, alone, at_once, before, direct, is_one_call, is_plain, on_the_kernel, send as decide,
+    AtOnce, Next, alone, at_once, before, direct, is_one_call, is_plain, on_the_kernel, rest, send as decide,
 };
 use crate::calls::{forks, settle};
-use crate::interpose::slot::{Path, Slot};
-use crate::table;
+use crate::gate::{self, Gate, Path};
 use libc::{c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::socket_domain;
 use sidecore_client::shm::span::Span;
 use sidecore_core::streams::rule::Why;
 use std::mem::offset_of;
@@ -20,25 +21,19 @@ use syscalls::{Sysno, syscall};
 ///
 /// # Safety
 /// The message is what `kernel` would send.
-unsafe fn carry(
-    fd: c_int,
-    slot: &'static Slot,
-    message: Option<Message<'_>>,
-    flags: c_int,
-    kernel: impl Fn() -> ssize_t,
-) -> ssize_t {
-    let Some(message) = message else { return strange(fd, slot, flags, kernel) };
-    match message.only().map_or(AtOnce::Not, |piece| by_itself(fd, slot, piece, flags)) {
+unsafe fn carry(gate: Gate, message: Option<Message<'_>>, flags: c_int, kernel: impl Fn() -> ssize_t) -> ssize_t {
+    let Some(message) = message else { return strange(gate, flags, kernel) };
+    match message.only().map_or(AtOnce::Not, |piece| by_itself(gate, piece, flags)) {
         AtOnce::Sent => message.len().cast_signed(),
         // SAFETY: as the caller promised.
-        first => unsafe { carry_on(fd, slot, &message, flags, first, kernel) },
+        first => unsafe { carry_on(gate, &message, flags, first, kernel) },
     }
 }
 
 /// The only piece of a message.
 #[inline(never)]
-fn by_itself(fd: c_int, slot: &'static Slot, piece: Span<'_>, flags: c_int) -> AtOnce {
-    at_once(fd, slot, piece, flags)
+fn by_itself(gate: Gate, piece: Span<'_>, flags: c_int) -> AtOnce {
+    at_once(gate, piece, flags)
 }
 
 /// Sends a message that was not sent at once. `first`: what was found then.
@@ -46,28 +41,27 @@ fn by_itself(fd: c_int, slot: &'static Slot, piece: Span<'_>, flags: c_int) -> A
 /// # Safety
 /// As for [`carry`].
 unsafe fn carry_on(
-    fd: c_int,
-    slot: &'static Slot,
+    gate: Gate,
     message: &Message<'_>,
     flags: c_int,
     first: AtOnce,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
     let mut next = match first {
-        AtOnce::Alone(stream) => alone(fd, slot, message, flags, stream),
-        AtOnce::Sent | AtOnce::Not => decide(fd, slot, message, flags),
+        AtOnce::Alone(stream) => alone(gate, message, flags, stream),
+        AtOnce::Sent | AtOnce::Not => decide(gate, message, flags),
     };
     loop {
         match next {
             Next::Accepted(sent) => return sent.cast_signed(),
             Next::Counted => {
                 let result = kernel();
-                slot.exit();
+                gate.exit();
                 return result;
             }
             Next::Kernel => return kernel(),
-            Next::Rest(0) => next = decide(fd, slot, message, flags),
-            Next::Rest(sent) => return rest(fd, slot, message, sent, flags),
+            Next::Rest(0) => next = on_the_kernel(gate, flags, Next::Failed(Errno::BADF)),
+            Next::Rest(sent) => return rest(gate, message, sent, flags).cast_signed(),
             Next::Failed(error) => return errno::failed(error),
             Next::Pipe => return broken(flags),
         }
@@ -76,15 +70,15 @@ unsafe fn carry_on(
 
 /// A message that is empty, or that the kernel is to refuse.
 #[cold]
-fn strange(fd: c_int, slot: &'static Slot, flags: c_int, kernel: impl Fn() -> ssize_t) -> ssize_t {
-    if !slot.is_of_datagrams() {
+fn strange(gate: Gate, flags: c_int, kernel: impl Fn() -> ssize_t) -> ssize_t {
+    if !gate.is_of_datagrams() {
         return kernel();
     }
     // A datagram of no bytes is one.
-    match on_the_kernel(fd, slot, flags) {
+    match on_the_kernel(gate, flags, Next::Kernel) {
         Next::Counted => {
             let result = kernel();
-            slot.exit();
+            gate.exit();
             result
         }
         Next::Failed(error) => errno::failed(error),
@@ -93,56 +87,26 @@ fn strange(fd: c_int, slot: &'static Slot, flags: c_int, kernel: impl Fn() -> ss
     }
 }
 
-/// What is left of a message whose beginning was accepted. Its pieces are counted as one call of the kernel: no ring is entered
-/// between them.
-#[cold]
-fn rest(fd: c_int, slot: &'static Slot, message: &Message<'_>, sent: usize, flags: c_int) -> ssize_t {
-    match on_the_kernel(fd, slot, flags) {
-        Next::Counted => {
-            let result = pieces(fd, message, sent, flags);
-            slot.exit();
-            result
-        }
-        Next::Kernel => pieces(fd, message, sent, flags),
-        _ => sent.cast_signed(),
-    }
-}
-
-/// Sends by the kernel what comes behind the first `sent` bytes. Returns how many are sent of the whole.
-fn pieces(fd: c_int, message: &Message<'_>, mut sent: usize, flags: c_int) -> ssize_t {
-    for span in message.spans(sent) {
-        let is_last = sent + span.len() == message.len();
-        let more = if is_last { 0 } else { libc::MSG_MORE };
-        let result = pass!(send(fd, span.as_ptr().cast(), span.len(), flags | more));
-        sent += usize::try_from(result).unwrap_or(0);
-        if result != span.len().cast_signed() {
-            break;
-        }
-    }
-    sent.cast_signed()
-}
-
 /// Makes a call that has more to it than a message; `unblocked` makes it as well, so that it does not block.
 #[inline]
 fn special(
-    fd: c_int,
-    slot: &'static Slot,
+    gate: Gate,
     flags: c_int,
     unblocked: impl FnOnce() -> Result<usize, Errno>,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
-    if flags & libc::MSG_MORE != 0 && slot.is_of_datagrams() {
+    if flags & libc::MSG_MORE != 0 && gate.is_of_datagrams() {
         // The kernel makes one datagram of this message and those that follow.
-        slot.pin();
-        return strange(fd, slot, flags, kernel);
+        gate.pin();
+        return strange(gate, flags, kernel);
     }
-    match direct(fd, slot, flags, unblocked) {
+    match direct(gate, flags, unblocked) {
         Next::Accepted(sent) => sent.cast_signed(),
         Next::Failed(error) => errno::failed(error),
         Next::Pipe => broken(flags),
         Next::Counted => {
             let result = kernel();
-            slot.exit();
+            gate.exit();
             result
         }
         Next::Kernel | Next::Rest(_) => kernel(),
@@ -161,11 +125,12 @@ fn system(result: Result<usize, syscalls::Errno>) -> Result<usize, Errno> {
     result.map_err(|error| Errno::from_raw_os_error(error.into_raw()))
 }
 
-/// The program prints there by functions of the C library that call the kernel themselves.
-pub(super) fn before_printing(fd: c_int) {
-    if let Some(slot) = table::watched(fd) {
-        let _ = errno::kept(|| before(fd, slot, Why::Special));
-    }
+/// A call of the C library that sends by itself, later on or unseen. All before it is the kernel's first.
+///
+/// # Errors
+/// The call fails with this.
+pub(super) fn before_printing(fd: c_int) -> Result<(), Errno> {
+    gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| before(gate, Why::Special)))
 }
 
 /// Bytes of control messages that are looked at: the kernel passes 253 descriptors on at most.
@@ -175,22 +140,24 @@ const CONTROL: usize = 4096;
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// What a message passes on to another process is the kernel's from now on.
-///
-/// Where it cannot be read the kernel says so.
+/// Which descriptors a message passes on to another process: those are the kernel's from now on. An address that cannot be read
+/// is left to the kernel, which says so.
 ///
 /// # Safety
 /// The message is null, or may be read.
-unsafe fn let_pass(message: *const msghdr) {
+///
+/// # Errors
+/// A descriptor is a socket whose ring cannot be emptied: the call fails with this.
+unsafe fn let_pass(fd: c_int, message: *const msghdr) -> Result<(), Errno> {
     // SAFETY: as the caller promised; the macros of the C library stay inside of the control messages, which are a copy.
     unsafe {
-        if table::is_empty() && !forks::is_child() || message.is_null() || (*message).msg_controllen == 0 {
-            return;
+        if message.is_null() || (*message).msg_controllen == 0 || !passes_descriptors(fd) {
+            return Ok(());
         }
         let mut copy = Control([0; CONTROL]);
         let len = (*message).msg_controllen.min(CONTROL);
-        if !socket::peek((*message).msg_control.addr(), &mut copy.0[..len]) {
-            return;
+        if !memory::peek((*message).msg_control.addr(), &mut copy.0[..len]) {
+            return Ok(());
         }
         let message = msghdr { msg_control: copy.0.as_mut_ptr().cast(), msg_controllen: len, ..*message };
         let message = &raw const message;
@@ -201,19 +168,27 @@ unsafe fn let_pass(message: *const msghdr) {
                 let end = (control.addr() + header.cmsg_len).min(copy.0.as_ptr().addr() + len);
                 let bytes = end.saturating_sub(data.addr());
                 for at in 0..bytes / size_of::<c_int>() {
-                    pinned(data.add(at).read_unaligned());
+                    passed(data.add(at).read_unaligned())?;
                 }
             }
             control = libc::CMSG_NXTHDR(message, control);
         }
+        Ok(())
     }
 }
 
-fn pinned(fd: c_int) {
-    if let Some(slot) = table::watched(fd) {
-        errno::kept(|| settle::pin(fd, slot, Why::Duplicated));
-    }
+/// Whether this process has something to pass on there that is not the kernel's alone.
+fn passes_descriptors(fd: c_int) -> bool {
+    (gate::all().next().is_some() || forks::is_child())
+        && gate::watched(fd).is_none()
+        && socket_domain(socket::borrowed(fd)).is_ok_and(|domain| domain == AddressFamily::UNIX)
+}
+
+fn passed(fd: c_int) -> Result<(), Errno> {
+    let drained =
+        gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, Why::Duplicated)));
     forks::passed_on(fd);
+    drained
 }
 
 /// To whom a datagram goes that has nothing beside its bytes but that.
@@ -221,9 +196,9 @@ fn pinned(fd: c_int) {
 /// # Safety
 /// As for [`address`].
 #[inline]
-unsafe fn named(slot: &Slot, flags: c_int, to: *const sockaddr, len: usize) -> Option<SocketAddr> {
+unsafe fn named(gate: Gate, flags: c_int, to: *const sockaddr, len: usize) -> Option<SocketAddr> {
     // SAFETY: as the caller promised.
-    if slot.is_of_datagrams() && is_plain(slot, flags) { unsafe { address(to, len) } } else { None }
+    if gate.is_of_datagrams() && is_plain(gate, flags) { unsafe { address(to, len) } } else { None }
 }
 
 /// One message of `sendmsg`.
@@ -232,123 +207,122 @@ unsafe fn named(slot: &Slot, flags: c_int, to: *const sockaddr, len: usize) -> O
 /// As for `sendmsg`.
 pub(super) unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: as the caller promised.
-    unsafe { let_pass(message) };
+    if let Err(error) = unsafe { let_pass(fd, message) } {
+        return errno::failed(error);
+    }
     let kernel = move || pass!(sendmsg(fd, message, flags));
-    let Some(slot) = table::watched(fd) else { return kernel() };
+    let Some(gate) = gate::watched(fd) else { return kernel() };
     // SAFETY: as the caller promised.
     let Some(header) = (unsafe { message.as_ref() }) else { return kernel() };
     // SAFETY: as the caller promised.
-    let named = unsafe { named(slot, flags, header.msg_name.cast_const().cast(), header.msg_namelen as usize) };
+    let named = unsafe { named(gate, flags, header.msg_name.cast_const().cast(), header.msg_namelen as usize) };
     if let Some(to) = named.filter(|_| header.msg_controllen == 0) {
         // SAFETY: as the caller promised.
         let message = unsafe { Message::new(header.msg_iov, header.msg_iovlen) };
         // SAFETY: as the caller promised.
-        return unsafe { carry(fd, slot, message.map(|message| message.sent_to(&to)), flags, kernel) };
+        return unsafe { carry(gate, message.map(|message| message.sent_to(&to)), flags, kernel) };
     }
-    if !is_plain(slot, flags) || header.msg_controllen > 0 || !header.msg_name.is_null() {
+    if !is_plain(gate, flags) || header.msg_controllen > 0 || !header.msg_name.is_null() {
         let unblocked = || {
             // SAFETY: the program's own call, with a flag more.
             system(unsafe { syscall!(Sysno::sendmsg, fd, message, flags | libc::MSG_DONTWAIT) })
         };
-        return special(fd, slot, flags, unblocked, kernel);
+        return special(gate, flags, unblocked, kernel);
     }
     // SAFETY: as the caller promised.
-    unsafe { carry(fd, slot, Message::new(header.msg_iov, header.msg_iovlen), flags, kernel) }
+    unsafe { carry(gate, Message::new(header.msg_iov, header.msg_iovlen), flags, kernel) }
 }
 
 /// # Safety
 /// As for `write`.
 // Not inline: what is no connection does not pay for it.
 #[inline(never)]
-unsafe fn write_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t) -> ssize_t {
+unsafe fn write_watched(gate: Gate, buffer: *const c_void, len: size_t) -> ssize_t {
     // SAFETY: as the caller promised.
-    match unsafe { span(buffer, len) }.map_or(AtOnce::Not, |piece| at_once(fd, slot, piece, 0)) {
+    match unsafe { span(buffer, len) }.map_or(AtOnce::Not, |piece| at_once(gate, piece, 0)) {
         AtOnce::Sent => len.cast_signed(),
         // SAFETY: as the caller promised.
-        first => unsafe { write_slowly(fd, slot, buffer, len, first) },
+        first => unsafe { write_slowly(gate, buffer, len, first) },
     }
 }
 
 /// # Safety
 /// As for `write`.
 #[cold]
-unsafe fn write_slowly(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t, first: AtOnce) -> ssize_t {
-    let (piece, kernel) = (piece(buffer, len), || pass!(write(fd, buffer, len)));
+unsafe fn write_slowly(gate: Gate, buffer: *const c_void, len: size_t, first: AtOnce) -> ssize_t {
+    let (piece, kernel) = (piece(buffer, len), || pass!(write(gate.fd(), buffer, len)));
     // SAFETY: as the caller promised.
-    let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(fd, slot, 0, kernel) };
+    let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(gate, 0, kernel) };
     // SAFETY: as the caller promised.
-    unsafe { carry_on(fd, slot, &message, 0, first, kernel) }
+    unsafe { carry_on(gate, &message, 0, first, kernel) }
 }
 
 /// # Safety
 /// As for `send`.
 #[inline(never)]
-unsafe fn send_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+unsafe fn send_watched(gate: Gate, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: as the caller promised.
-    let piece = unsafe { span(buffer, len) }.filter(|_| is_plain(slot, flags));
-    match piece.map_or(AtOnce::Not, |piece| at_once(fd, slot, piece, flags)) {
+    let piece = unsafe { span(buffer, len) }.filter(|_| is_plain(gate, flags));
+    match piece.map_or(AtOnce::Not, |piece| at_once(gate, piece, flags)) {
         AtOnce::Sent => len.cast_signed(),
         // SAFETY: as the caller promised.
-        first => unsafe { send_slowly(fd, slot, buffer, len, flags, first) },
+        first => unsafe { send_slowly(gate, buffer, len, flags, first) },
     }
 }
 
 /// # Safety
 /// As for `send`.
 #[cold]
-unsafe fn send_slowly(
-    fd: c_int,
-    slot: &'static Slot,
-    buffer: *const c_void,
-    len: size_t,
-    flags: c_int,
-    first: AtOnce,
-) -> ssize_t {
-    let kernel = || pass!(send(fd, buffer, len, flags));
-    if is_plain(slot, flags) {
+unsafe fn send_slowly(gate: Gate, buffer: *const c_void, len: size_t, flags: c_int, first: AtOnce) -> ssize_t {
+    let kernel = || pass!(send(gate.fd(), buffer, len, flags));
+    if is_plain(gate, flags) {
         let piece = piece(buffer, len);
         // SAFETY: as the caller promised.
-        let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(fd, slot, flags, kernel) };
+        let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(gate, flags, kernel) };
         // SAFETY: as the caller promised.
-        return unsafe { carry_on(fd, slot, &message, flags, first, kernel) };
+        return unsafe { carry_on(gate, &message, flags, first, kernel) };
     }
     let unblocked = || {
         // SAFETY: the program's own call, with a flag more.
-        system(unsafe { syscall!(Sysno::sendto, fd, buffer, len, flags | libc::MSG_DONTWAIT, 0, 0) })
+        system(unsafe { syscall!(Sysno::sendto, gate.fd(), buffer, len, flags | libc::MSG_DONTWAIT, 0, 0) })
     };
-    special(fd, slot, flags, unblocked, kernel)
+    special(gate, flags, unblocked, kernel)
 }
 
 intercept! {
     fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
-        let Some(slot) = table::watched(fd) else { return pass!(write(fd, buffer, len)) };
+        let Some(gate) = gate::watched(fd) else { return pass!(write(fd, buffer, len)) };
         // SAFETY: as the caller promised.
-        unsafe { write_watched(fd, slot, buffer, len) }
+        unsafe { write_watched(gate, buffer, len) }
     }
 
     fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
         let kernel = move || pass!(writev(fd, pieces, count));
-        let Some(slot) = table::watched(fd) else { return kernel() };
+        let Some(gate) = gate::watched(fd) else { return kernel() };
         // SAFETY: as the caller promised.
-        unsafe { carry(fd, slot, Message::new(pieces, usize::try_from(count).unwrap_or(usize::MAX)), 0, kernel) }
+        unsafe { carry(gate, Message::new(pieces, usize::try_from(count).unwrap_or(usize::MAX)), 0, kernel) }
     }
 
     // Of its family the only one that a socket takes: with -1 instead of a place.
     fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
-        before_printing(fd);
-        pass!(pwritev2(fd, pieces, count, offset, flags))
+        match before_printing(fd) {
+            Ok(()) => pass!(pwritev2(fd, pieces, count, offset, flags)),
+            Err(error) => errno::failed(error),
+        }
     }
 
     // The same where places have 64 bits by the program's own choice.
     fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
-        before_printing(fd);
-        pass!(pwritev64v2(fd, pieces, count, offset, flags))
+        match before_printing(fd) {
+            Ok(()) => pass!(pwritev64v2(fd, pieces, count, offset, flags)),
+            Err(error) => errno::failed(error),
+        }
     }
 
     fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-        let Some(slot) = table::watched(fd) else { return pass!(send(fd, buffer, len, flags)) };
+        let Some(gate) = gate::watched(fd) else { return pass!(send(fd, buffer, len, flags)) };
         // SAFETY: as the caller promised.
-        unsafe { send_watched(fd, slot, buffer, len, flags) }
+        unsafe { send_watched(gate, buffer, len, flags) }
     }
 
     fn sendto(
@@ -360,26 +334,26 @@ intercept! {
         to_len: socklen_t,
     ) -> ssize_t {
         let kernel = move || pass!(sendto(fd, buffer, len, flags, to, to_len));
-        let Some(slot) = table::watched(fd) else { return kernel() };
+        let Some(gate) = gate::watched(fd) else { return kernel() };
         // SAFETY: as the caller promised.
-        let named = unsafe { named(slot, flags, to, to_len as usize) };
+        let named = unsafe { named(gate, flags, to, to_len as usize) };
         if let Some(to) = named {
             let piece = piece(buffer, len);
             // SAFETY: as the caller promised.
             let message = unsafe { Message::of(&piece) };
             // SAFETY: as the caller promised.
-            return unsafe { carry(fd, slot, message.map(|message| message.sent_to(&to)), flags, kernel) };
+            return unsafe { carry(gate, message.map(|message| message.sent_to(&to)), flags, kernel) };
         }
-        if !is_plain(slot, flags) || !to.is_null() {
+        if !is_plain(gate, flags) || !to.is_null() {
             let unblocked = || {
                 // SAFETY: the program's own call, with a flag more.
                 system(unsafe { syscall!(Sysno::sendto, fd, buffer, len, flags | libc::MSG_DONTWAIT, to, to_len) })
             };
-            return special(fd, slot, flags, unblocked, kernel);
+            return special(gate, flags, unblocked, kernel);
         }
         let piece = piece(buffer, len);
         // SAFETY: as the caller promised.
-        unsafe { carry(fd, slot, Message::of(&piece), flags, kernel) }
+        unsafe { carry(gate, Message::of(&piece), flags, kernel) }
     }
 
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
@@ -388,24 +362,27 @@ intercept! {
     }
 
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-        if table::watched(fd).is_none() || messages.is_null() {
+        let Some(gate) = gate::watched(fd).filter(|_| !messages.is_null()) else {
             for at in 0..count.min(1024) as usize {
                 // SAFETY: as the caller promised; there are no more than `count`.
-                unsafe { let_pass_of(messages, at) };
+                if let Err(error) = unsafe { let_pass_of(fd, messages, at) } {
+                    return errno::failed(error) as c_int;
+                }
             }
             return pass!(sendmmsg(fd, messages, count, flags));
-        }
+        };
         // SAFETY: as the caller promised.
-        let is_at_once = |slot: &&'static Slot| slot.is_of_datagrams() && unsafe { is_at_once(slot, messages, count) };
-        match table::watched(fd).filter(is_at_once).map(|slot| (slot, slot.enter())) {
-            Some((slot, Path::Counted)) => {
-                let result = pass!(sendmmsg(fd, messages, count, flags));
-                slot.exit();
-                return result;
+        if gate.is_of_datagrams() && unsafe { is_at_once(gate, messages, count) } {
+            match gate.enter() {
+                Path::Counted => {
+                    let result = pass!(sendmmsg(fd, messages, count, flags));
+                    gate.exit();
+                    return result;
+                }
+                Path::Kernel | Path::Gone => return pass!(sendmmsg(fd, messages, count, flags)),
+                // One by one, also where another thread has put it into a ring meanwhile.
+                Path::Ring(_) | Path::Leaving(_) | Path::Shut => {}
             }
-            Some((_, Path::Kernel)) => return pass!(sendmmsg(fd, messages, count, flags)),
-            // One by one, also where another thread has put it into a ring meanwhile.
-            Some((_, Path::Ring(_) | Path::Leaving(_) | Path::Shut)) | None => {}
         }
         let mut done = 0;
         while done < count.min(1024) {
@@ -432,13 +409,17 @@ intercept! {
     }
 
     fn vdprintf(fd: c_int, format: *const c_char, rest: *mut c_void) -> c_int {
-        before_printing(fd);
-        pass!(vdprintf(fd, format, rest))
+        match before_printing(fd) {
+            Ok(()) => pass!(vdprintf(fd, format, rest)),
+            Err(error) => errno::failed(error) as c_int,
+        }
     }
 
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, rest: *mut c_void) -> c_int {
-        before_printing(fd);
-        pass!(vdprintf_chk(fd, flag, format, rest))
+        match before_printing(fd) {
+            Ok(()) => pass!(vdprintf_chk(fd, flag, format, rest)),
+            Err(error) => errno::failed(error) as c_int,
+        }
     }
 }
 
@@ -446,24 +427,25 @@ intercept! {
 ///
 /// # Safety
 /// As for `sendmmsg`.
-unsafe fn is_at_once(slot: &Slot, messages: *const mmsghdr, count: c_uint) -> bool {
+unsafe fn is_at_once(gate: Gate, messages: *const mmsghdr, count: c_uint) -> bool {
     // SAFETY: as the caller promised.
     unsafe {
-        for at in 0..count.min(1024) as usize {
-            let_pass_of(messages, at);
-        }
         let Some(first) = messages.as_ref().filter(|_| count > 0) else { return true };
         let message = Message::new(first.msg_hdr.msg_iov, first.msg_hdr.msg_iovlen);
-        !slot.is_in_ring()
-            && (!first.msg_hdr.msg_name.is_null() || message.is_none_or(|message| is_one_call(slot, &message)))
+        gate.in_ring().is_none()
+            && (!first.msg_hdr.msg_name.is_null() || message.is_none_or(|message| is_one_call(gate, &message)))
     }
 }
 
+/// # Errors
+/// As for [`let_pass`].
+///
 /// # Safety
 /// There is a message at that place, as `sendmmsg` wants it, or `messages` is null.
-unsafe fn let_pass_of(messages: *const mmsghdr, at: usize) {
-    if !messages.is_null() {
-        // SAFETY: as the caller promised.
-        unsafe { let_pass(messages.add(at).byte_add(offset_of!(mmsghdr, msg_hdr)).cast()) };
+unsafe fn let_pass_of(fd: c_int, messages: *const mmsghdr, at: usize) -> Result<(), Errno> {
+    if messages.is_null() {
+        return Ok(());
     }
+    // SAFETY: as the caller promised.
+    unsafe { let_pass(fd, messages.add(at).byte_add(offset_of!(mmsghdr, msg_hdr)).cast()) }
 }

@@ -1,7 +1,9 @@
 //! What the program does with signals.
 
+use super::memory;
 use libc::c_int;
 use std::mem::MaybeUninit;
+use syscalls::{Sysno, syscall};
 
 const LAST: c_int = 64;
 
@@ -24,4 +26,129 @@ pub(crate) fn all_restart() -> bool {
 pub(crate) fn broken_pipe() {
     // SAFETY: raises a signal for this thread.
     unsafe { libc::raise(libc::SIGPIPE) };
+}
+
+/// Bytes of stack above the caller that are looked at for a handler's frame. More is taken for one.
+const STACK: usize = 16 << 20;
+
+/// True unless this thread is surely not in a signal handler.
+///
+/// A handler's frame begins with the address that it returns to, the restorer which the C library names to the kernel for each
+/// handler. Behind it the kernel writes the context that it interrupted (`struct rt_sigframe` of Linux's
+/// `arch/x86/include/asm/sigframe.h`). The search ends at the end of the stack, which is an unreadable page, or where a thread
+/// of the C library keeps its own words.
+pub(crate) fn is_handler() -> bool {
+    let mut restorers = [0_usize; LAST as usize];
+    let mut count = 0;
+    for restorer in (1..=LAST).filter_map(restorer) {
+        if !restorers[..count].contains(&restorer) {
+            restorers[count] = restorer;
+            count += 1;
+        }
+    }
+    let restorers = &restorers[..count];
+    if restorers.is_empty() {
+        return false;
+    }
+    let start = (&raw const count).addr() & !7;
+    // SAFETY: it reads nothing but where the thread keeps its own.
+    let own = unsafe { libc::pthread_self() } as usize;
+    let end = if (start..start + STACK).contains(&own) { own } else { start + STACK };
+    let mut readable = 0;
+    for at in (start..end).step_by(8) {
+        if at >= readable {
+            if !memory::is_readable(at) {
+                return false;
+            }
+            readable = (at / memory::PAGE + 1) * memory::PAGE;
+        }
+        // SAFETY: the page can be read, and the address is that of a word.
+        let word = unsafe { std::ptr::with_exposed_provenance::<usize>(at).read_volatile() };
+        if restorers.contains(&word) && is_frame(at) {
+            return true;
+        }
+    }
+    end != own
+}
+
+/// The restorer of that signal's handler. `None`: the program has no handler for it.
+fn restorer(signal: c_int) -> Option<usize> {
+    /// Linux's `struct sigaction` on x86-64.
+    #[repr(C)]
+    struct Action {
+        handler: usize,
+        flags: u64,
+        restorer: usize,
+        mask: u64,
+    }
+    let mut action = Action { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
+    // SAFETY: it is asked only, and writes what there is room for. The C library hides its restorer.
+    let asked = unsafe { syscall!(Sysno::rt_sigaction, signal, 0, &raw mut action, size_of::<u64>()) };
+    (asked.is_ok() && ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler)).then_some(action.restorer)
+}
+
+/// Whether a frame begins at a word that is a restorer. Elsewhere on a stack such a word is part of a `struct sigaction`.
+// Not inline: what it copies to is below the part of the stack that is searched.
+#[inline(never)]
+fn is_frame(at: usize) -> bool {
+    /// After the restorer: flags of the context below 8, no link to another, and at the end the selectors of 64-bit code.
+    const CONTEXT: usize = 8;
+    const SELECTORS: usize = CONTEXT + 40 + 18 * 8;
+    const CODE: u16 = 0x33;
+    let mut frame = [0; SELECTORS + 8];
+    let word =
+        |frame: &[u8], at: usize| frame[at..at + 8].iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
+    memory::peek(at, &mut frame)
+        && word(&frame, CONTEXT) < 8
+        && word(&frame, CONTEXT + 8) == 0
+        && word(&frame, SELECTORS) as u16 == CODE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static FOUND: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn handler(_: c_int) {
+        FOUND.fetch_add(u32::from(is_handler()), Ordering::Relaxed);
+    }
+
+    /// A handler of that signal, with these flags.
+    fn handles(signal: c_int, flags: c_int) -> libc::sigaction {
+        // SAFETY: all-zero bytes are an action; the handler does nothing that one must not.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = flags;
+            assert_eq!(libc::sigaction(signal, &raw const action, std::ptr::null_mut()), 0);
+            let mut now: libc::sigaction = std::mem::zeroed();
+            assert_eq!(libc::sigaction(signal, std::ptr::null(), &raw mut now), 0);
+            now
+        }
+    }
+
+    #[test]
+    fn a_handler_is_found_on_any_stack_and_nothing_else() {
+        assert!(!is_handler());
+        // Kept on the stack: it has the restorer's address too.
+        let actions = [handles(libc::SIGUSR1, 0), handles(libc::SIGUSR2, libc::SA_ONSTACK | libc::SA_NODEFER)];
+        assert!(actions.iter().all(|action| action.sa_restorer.is_some()));
+        let mut other = vec![0_u8; 256 * 1024];
+        let stack = libc::stack_t { ss_sp: other.as_mut_ptr().cast(), ss_flags: 0, ss_size: other.len() };
+        // SAFETY: the stack lives until the handlers have returned.
+        unsafe {
+            assert_eq!(libc::sigaltstack(&raw const stack, std::ptr::null_mut()), 0);
+            for signal in [libc::SIGUSR1, libc::SIGUSR2] {
+                assert!(!is_handler());
+                libc::raise(signal);
+            }
+            let none = libc::stack_t { ss_flags: libc::SS_DISABLE, ..stack };
+            assert_eq!(libc::sigaltstack(&raw const none, std::ptr::null_mut()), 0);
+        }
+        assert_eq!(FOUND.load(Ordering::Relaxed), 2);
+        assert!(!is_handler());
+        std::hint::black_box(actions);
+    }
 }

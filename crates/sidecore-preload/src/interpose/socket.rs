@@ -15,15 +15,3 @@ pub(crate) fn leave_epoll(set: RawFd, fd: RawFd) {
     // SAFETY: a deletion reads and writes no memory.
     let _ = unsafe { syscall!(Sysno::epoll_ctl, set, libc::EPOLL_CTL_DEL, fd, 0) };
 }
-
-/// Copies memory of the program whose address may be wrong. `false`: there is not as much.
-pub(crate) fn peek(address: usize, to: &mut [u8]) -> bool {
-    let len = to.len();
-    let (here, there) = (libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: len }, (address, len));
-    // SAFETY: `to` is writable for `len` bytes; the kernel checks the address; a pair of words is what an `iovec` is.
-    let copied = unsafe {
-        let process = rustix::process::getpid().as_raw_nonzero().get();
-        syscall!(Sysno::process_vm_readv, process, &raw const here, 1, &raw const there, 1, 0)
-    };
-    copied == Ok(len)
-}

@@ -8,7 +8,7 @@ use super::errno;
 use super::processes;
 use super::programs;
 use super::raw;
-use super::real::REAL;
+use super::real::{REAL, Real};
 use super::receiving;
 use super::sending;
 use libc::{c_int, c_long};
@@ -104,13 +104,26 @@ extern "C" fn before_execle() -> usize {
 }
 
 extern "C" fn before_dprintf(fd: c_int) -> usize {
-    sending::before_printing(fd);
-    REAL.dprintf.address()
+    printing(fd, &REAL.dprintf)
 }
 
 extern "C" fn before_dprintf_chk(fd: c_int) -> usize {
-    sending::before_printing(fd);
-    REAL.dprintf_chk.address()
+    printing(fd, &REAL.dprintf_chk)
+}
+
+/// The C library's function, or one that fails.
+fn printing(fd: c_int, real: &Real) -> usize {
+    sending::before_printing(fd).map_or_else(
+        |error| {
+            errno::set(error.raw_os_error());
+            failed as *const () as usize
+        },
+        |()| real.address(),
+    )
+}
+
+extern "C" fn failed() -> c_int {
+    -1
 }
 
 /// The C library's `syscall`, or the function that does what was asked for.

@@ -181,6 +181,27 @@ fn a_program_that_clears_its_environment_is_in_a_ring_as_any_other() {
     assert_eq!(found_through_rings(&program, directory.path()), "without an environment: heard all, then -7\n");
 }
 
+#[test]
+fn a_number_that_is_not_one_socket_for_everybody_is_the_kernels() {
+    is_the_same_with_the_library(&["numbers.c"], "under a filter: 0");
+}
+
+#[test]
+fn a_message_does_not_go_on_on_the_next_connection() {
+    is_the_same_with_the_library(&["closed.c"], "bytes of another connection: 0");
+}
+
+#[test]
+fn a_handler_that_interrupts_the_allocator_may_send() {
+    is_the_same_with_the_library(&["within.c"], "after the handlers: heard all");
+}
+
+#[test]
+fn threads_that_send_on_one_connection_do_not_disturb_each_other() {
+    let found = found_while_services_come_and_go("senders.c");
+    assert_eq!(found, "heard all: 1\n".repeat(4));
+}
+
 /// The peer reads nothing until the service is about to end.
 #[test]
 fn a_service_that_ends_sends_what_programs_left_to_it() {

@@ -16,17 +16,15 @@ fn pair() -> (UdpSocket, UdpSocket) {
 
 fn promoted(attachment: &Arc<Attachment>, socket: &UdpSocket) -> Stream {
     let stream = Stream::default();
-    stream.begin(
-        attachment.seat_of_datagrams(socket.as_fd(), Target { to: None, packet: 1_000 }).unwrap(),
-        socket.as_raw_fd(),
-    );
+    let seat = attachment.seat_of_datagrams(socket.as_fd(), Target { to: None, packet: 1_000 }).unwrap();
+    stream.begin(seat, key(socket));
     stream
 }
 
 fn say(stream: &Stream, socket: &UdpSocket, bytes: &[u8]) -> Sent {
     let mut bytes = bytes.to_vec();
     let len = bytes.len();
-    stream.send(socket.as_fd(), [Span::of(&mut bytes)].into_iter(), len, false)
+    stream.send(key(socket), [Span::of(&mut bytes)].into_iter(), len, false)
 }
 
 fn heard(there: &UdpSocket) -> Vec<u8> {
@@ -52,10 +50,10 @@ fn each_goes_into_the_ring_whole_and_in_order_to_the_kernel() {
         let len = (round * 37 % 900) as usize;
         assert_eq!(say(&stream, &here, &vec![round as u8; len]), Sent::Taken(len));
         if round % 7 == 0 {
-            assert_eq!(stream.drain(here.as_fd()), Drained::Empty);
+            assert_eq!(stream.drain(key(&here)), Drained::Empty);
         }
         if round % 50 == 49 {
-            stream.drain(here.as_fd());
+            stream.drain(key(&here));
             (round - 49..=round).for_each(|at| assert_eq!(heard(&there), vec![at as u8; (at * 37 % 900) as usize]));
         }
     }
@@ -72,7 +70,7 @@ fn one_that_is_too_large_for_the_ring_comes_after_those_before() {
     }
     assert_eq!((heard(&there), heard(&there)), (vec![1; 100], vec![2; 1_500]));
     assert!(is_silent(&there), "the last one is in the ring");
-    assert_eq!(stream.settle(here.as_fd()), Drained::Empty);
+    assert_eq!(stream.settle(key(&here)), Drained::Empty);
     assert_eq!(heard(&there), [3; 100]);
     assert_eq!(say(&stream, &here, &[4]), Sent::Left);
 }
@@ -130,7 +128,7 @@ fn what_the_kernel_reports_to_the_program_costs_no_datagram() {
     here.send(b"refused").unwrap();
     let there = UdpSocket::bind(address).unwrap();
     assert_eq!(say(&stream, &here, b"first"), Sent::Taken(5));
-    assert_eq!(stream.settle(here.as_fd()), Drained::Failed(Errno::CONNREFUSED));
+    assert_eq!(stream.settle(key(&here)), Drained::Failed(Errno::CONNREFUSED));
     assert_eq!(heard(&there), b"first");
     assert_eq!(here.take_error().unwrap().map(|error| error.kind()), None, "and it is told once");
 }
@@ -146,7 +144,7 @@ fn what_a_dead_service_was_at_is_sent_and_nothing_is_lost() {
     }
     assert!(service.memory.hold(0).take(Holder::Sidecore));
     drop((service, theirs));
-    attachment.wait_for_end();
+    attachment.wait_for_end(|_| ());
     assert_eq!(stream.abandon(&attachment), Some(()));
     (0..20).for_each(|number| assert_eq!(heard(&there), [number; 30]));
     assert!(is_silent(&there));
@@ -163,7 +161,7 @@ fn whatever_a_hostile_service_writes_the_program_stays_whole() {
         }
         service.memory.word(0, SHARED, HEAD).store(head, Ordering::Relaxed);
         service.memory.span(0, Extent::new(0, RING)).copy_from(&[0xff; RING as usize]);
-        assert_eq!(stream.settle(here.as_fd()), Drained::Failed(Errno::PROTO));
+        assert_eq!(stream.settle(key(&here)), Drained::Failed(Errno::PROTO));
         assert_eq!(say(&stream, &here, &[1]), Sent::Left);
     }
 }
