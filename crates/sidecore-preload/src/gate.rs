@@ -8,7 +8,7 @@ use crate::interpose::slot::Slot;
 use crate::interpose::{is_borrower, socket};
 use crate::table;
 use rustix::io::fcntl_dupfd_cloexec;
-use sidecore_client::sockets::stream::Stream;
+use sidecore_client::sockets::stream::{Remains, Stream};
 use sidecore_core::streams::rule::Rule;
 use sidecore_core::streams::slot::{Key, Look, State, Ticket};
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -40,6 +40,8 @@ pub(crate) enum Path {
     Ring(InRing),
     /// By the kernel, after the ring is empty.
     Leaving(InRing),
+    /// By the kernel, after what a parent's ring still has.
+    Behind(&'static Remains),
     /// Nothing can be sent any more.
     Shut,
     /// The socket is closed: the number is free, or another socket's.
@@ -58,6 +60,14 @@ pub(crate) fn watched(fd: RawFd) -> Option<Gate> {
 /// All sockets in rings.
 pub(crate) fn in_rings() -> impl Iterator<Item = Gate> {
     all().filter(|gate| gate.look.is_in_ring())
+}
+
+/// In a child: all sockets whose messages come behind a parent's ring.
+pub(crate) fn behind() -> impl Iterator<Item = (RawFd, &'static Remains)> {
+    all().filter_map(|gate| match gate.path() {
+        Path::Behind(remains) => Some((gate.fd, remains)),
+        _ => None,
+    })
 }
 
 /// All sockets that may enter a ring or have one.
@@ -153,6 +163,7 @@ impl Gate {
             State::Shut => Path::Shut,
             State::Ring => self.ring(look).map_or(Path::Kernel, Path::Ring),
             State::Leaving => self.ring(look).map_or(Path::Kernel, Path::Leaving),
+            State::Behind => self.slot.remains().map_or(Path::Kernel, Path::Behind),
             State::Unknown | State::Kernel => Path::Kernel,
         }
     }
@@ -163,13 +174,9 @@ impl Gate {
         Some(InRing { stream: self.slot.stream()?, key: Key::new(self.fd.cast_unsigned(), ticket), ticket })
     }
 
-    /// The ring takes no more messages. `None`: the socket is on the kernel's path, or closed.
-    pub(crate) fn leave(self) -> Option<InRing> {
-        let look = self.slot.word.leave(self.look.ticket());
-        match self.path_of(look) {
-            Path::Leaving(ring) => Some(ring),
-            _ => None,
-        }
+    /// The ring takes no more messages. Returns the path then, which is no ring that takes some.
+    pub(crate) fn leave(self) -> Path {
+        self.path_of(self.slot.word.leave(self.look.ticket()))
     }
 
     /// That ring is gone. True for one caller, which retires the stream.
@@ -182,6 +189,11 @@ impl Gate {
     #[must_use]
     pub(crate) fn is_shut(self, ring: InRing) -> bool {
         self.slot.word.is_shut(ring.ticket)
+    }
+
+    /// What the parent's ring had is sent: the socket is the kernel's.
+    pub(crate) fn end_behind(self) {
+        self.slot.word.end_behind(self.look.ticket());
     }
 
     /// The socket is the kernel's until it is closed, or will be after its ring.

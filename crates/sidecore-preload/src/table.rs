@@ -4,6 +4,7 @@
 //! a socket that came by a way that is not understood is the kernel's, and so is everything that is not a socket.
 
 use crate::interpose::slot::Slot;
+use sidecore_client::sockets::stream::Remains;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -39,6 +40,14 @@ pub(crate) fn all() -> impl Iterator<Item = (RawFd, &'static Slot)> {
 /// In a forked child: nothing is known of any.
 pub(crate) fn forget_all() {
     TABLE[..END.swap(0, Ordering::Relaxed)].iter().for_each(|slot| slot.word.clear());
+}
+
+/// In a forked child: messages on that socket come behind what its parent's ring still has.
+pub(crate) fn begin_behind(fd: RawFd, remains: Remains) {
+    if let Some(slot) = slot(fd) {
+        END.fetch_max(fd as usize + 1, Ordering::Relaxed);
+        slot.begin_behind(remains);
+    }
 }
 
 #[cfg(test)]

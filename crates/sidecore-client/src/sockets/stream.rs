@@ -4,6 +4,9 @@
 //! the object after another thread closed the socket, or took it out of its ring, reaches no other ring.
 
 mod datagrams;
+mod remains;
+
+pub use self::remains::{Progress, Remains};
 
 use self::datagrams::{Datagrams, send_datagram};
 use super::attachment::{Attachment, Seat};
@@ -313,6 +316,15 @@ impl Stream {
         {
             left.tell(Wish::Leave);
         }
+    }
+
+    /// What the ring has now, for a child to look at. `None`: nothing.
+    pub fn remains(&self, key: Key) -> Option<Remains> {
+        self.with(key, |ring| {
+            let is_empty = ring.cursors().is_none_or(|cursors| cursors.waiting() == 0);
+            (!is_empty).then(|| Remains::new(&ring.seat, ring.tail))
+        })
+        .flatten()
     }
 
     /// Bytes that were accepted and that the kernel does not have yet.

@@ -144,7 +144,7 @@ pub(crate) fn make_room(socket: BorrowedFd<'_>, bytes: u32) {
 }
 
 /// Breaks a connection off: the peer is told that what it got is not all.
-pub(crate) fn abort(socket: BorrowedFd<'_>) {
+pub fn abort(socket: BorrowedFd<'_>) {
     let nowhere: libc::sockaddr = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
     // SAFETY: the call reads an address of so many bytes, and the descriptor is borrowed.
     let _ = unsafe { syscall!(Sysno::connect, socket.as_raw_fd(), &raw const nowhere, size_of::<libc::sockaddr>()) };

@@ -24,6 +24,8 @@ pub enum State {
     Leaving = 5,
     /// The service shuts the sending side when the ring is empty.
     Shut = 6,
+    /// In a forked child: what the parent's ring still has comes first.
+    Behind = 7,
 }
 
 const STATE: u64 = 0b111;
@@ -94,6 +96,7 @@ impl Look {
             4 => State::Ring,
             5 => State::Leaving,
             6 => State::Shut,
+            7 => State::Behind,
             _ => State::Unknown,
         }
     }
@@ -175,6 +178,19 @@ impl SlotWord {
         self.update(|word| {
             let state = if word & STATE == State::Kernel as u64 { word & STATE } else { 0 };
             Some(next(word, ONE_SOCKET, SOCKETS) & !(FLAGS | SENDERS) | state)
+        });
+    }
+
+    /// In a forked child, behind its parent's ring.
+    pub fn begin_behind(&self) {
+        self.update(|word| (word & STATE == State::Unknown as u64).then_some(word | State::Behind as u64));
+    }
+
+    /// The parent's ring is empty: that socket is the kernel's.
+    pub fn end_behind(&self, of: Ticket) {
+        self.update(|word| {
+            let is_right = word & STATE == State::Behind as u64 && Look(word).ticket().is_same_socket(of);
+            is_right.then_some(word & !STATE | State::Kernel as u64)
         });
     }
 
@@ -280,7 +296,7 @@ impl SlotWord {
             match Look(word).state() {
                 State::Made | State::Entering => Some(word & !STATE | State::Kernel as u64),
                 State::Ring | State::Leaving | State::Shut => Some(word | PINNED),
-                State::Unknown | State::Kernel => None,
+                State::Unknown | State::Kernel | State::Behind => None,
             }
         });
     }
@@ -382,6 +398,20 @@ mod tests {
         slot.make();
         slot.clear();
         assert_eq!(slot.look().state(), State::Unknown);
+    }
+
+    #[test]
+    fn a_child_behind_its_parents_ring_goes_on_by_the_kernel() {
+        let (slot, ring) = promoted();
+        slot.clear();
+        slot.begin_behind();
+        let look = slot.enter();
+        assert!(look.state() == State::Behind && look.is_watched() && !look.is_in_ring());
+        slot.end_behind(ring);
+        slot.pin(look.ticket());
+        assert_eq!(slot.look().state(), State::Behind, "the parent's ticket is another");
+        slot.end_behind(look.ticket());
+        assert_eq!(slot.look().state(), State::Kernel);
     }
 
     #[test]

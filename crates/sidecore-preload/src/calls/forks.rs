@@ -13,6 +13,7 @@ use crate::table;
 use rustix::io::{Errno, FdFlags, fcntl_getfd, read};
 use rustix::pipe::{PipeFlags, pipe_with};
 use sidecore_client::sockets::program;
+use sidecore_client::sockets::stream::Remains;
 use sidecore_client::sys::own::Own;
 use sidecore_client::sys::{tcp, udp};
 use sidecore_core::streams::rule::Why;
@@ -57,6 +58,8 @@ pub(crate) struct Fork {
     epoch: u32,
     pipe: Option<(Own, Own)>,
     child: Child,
+    /// What rings still have, by descriptor.
+    remains: Vec<(RawFd, Remains)>,
 }
 
 /// The epoch by now.
@@ -94,12 +97,15 @@ pub(crate) fn before(child: Child) -> Fork {
     let epoch = EPOCH.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     let until = Instant::now() + PATIENCE;
+    let mut remains: Vec<_> = gate::behind().map(|(fd, remains)| (fd, remains.again())).collect();
     for gate in gate::in_rings().filter(|gate| child != Child::Program || is_passed_on(gate.fd())) {
-        // What the kernel does not take is sent by the service, in front of what the child sends or behind it.
-        let _ = drain_until(gate, Why::Forked, until);
+        if drain_until(gate, Why::Forked, until).is_err() {
+            let rest = gate.in_ring().and_then(|ring| ring.stream.remains(ring.key));
+            remains.extend(rest.map(|rest| (gate.fd(), rest)));
+        }
     }
     let pipe = (child == Child::Copy && is_attached()).then(pipe).flatten();
-    Fork { epoch, pipe, child }
+    Fork { epoch, pipe, child, remains }
 }
 
 /// In the parent; also where there is no child.
@@ -126,6 +132,9 @@ pub(crate) fn after_in_child(fork: Fork) {
     }
     FOR_GOOD.store(fork.epoch, Ordering::Relaxed);
     table::forget_all();
+    for (fd, remains) in fork.remains {
+        table::begin_behind(fd, remains);
+    }
     promote::after_fork_in_child();
     program::after_fork_in_child();
 }

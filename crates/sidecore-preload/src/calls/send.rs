@@ -105,7 +105,7 @@ pub(crate) fn send(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
                 sent => through(gate, message, flags, Some((ring, sent))),
             },
         },
-        Path::Leaving(_) => through(gate, message, flags, None),
+        Path::Leaving(_) | Path::Behind(_) => through(gate, message, flags, None),
         Path::Shut => Next::Pipe,
     }
 }
@@ -161,7 +161,7 @@ pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
             Path::Kernel => return Next::Kernel,
             Path::Counted => return Next::Counted,
             Path::Shut => return Next::Pipe,
-            Path::Ring(_) | Path::Leaving(_) => {}
+            Path::Ring(_) | Path::Leaving(_) | Path::Behind(_) => {}
         }
         match settle(gate, Why::Special) {
             Settled::Kernel => {}
@@ -312,7 +312,7 @@ fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(In
         }
         said = match gate.path() {
             Path::Ring(ring) => Some((ring, into(ring, message, sent, flags))),
-            Path::Leaving(_) => None,
+            Path::Leaving(_) | Path::Behind(_) => None,
             Path::Shut if sent == 0 => return Next::Pipe,
             Path::Shut => return Next::Accepted(sent),
             Path::Gone => return Next::gone(sent),

@@ -1,11 +1,14 @@
 //! Bringing a socket back to the kernel's path, with all that was accepted before.
 
 use crate::calls::wait::room_until;
-use crate::gate::{self, Gate, InRing};
+use crate::gate::{self, Gate, InRing, Path};
 use crate::interpose::socket;
 use rustix::io::Errno;
+use rustix::thread::nanosleep;
+use rustix::time::Timespec;
 use sidecore_client::sockets::program;
-use sidecore_client::sockets::stream::Drained;
+use sidecore_client::sockets::stream::{Drained, Progress, Remains};
+use sidecore_client::sys::{clock, tcp};
 use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::{Rule, Why};
 use std::os::fd::RawFd;
@@ -13,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// How long a call waits for a ring that the kernel takes nothing of, where the kernel's own call would not wait.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two looks at a parent's ring: 200 us.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 
 /// Whether a socket is on the kernel's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +36,11 @@ pub(crate) enum Settled {
 
 /// Brings it there, without waiting. It may enter a ring again later.
 pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
-    let Some(ring) = gate.leave() else { return Settled::Kernel };
+    let ring = match gate.leave() {
+        Path::Leaving(ring) => ring,
+        Path::Behind(remains) => return behind(gate, remains),
+        _ => return Settled::Kernel,
+    };
     if ring.stream.is_within() {
         return Settled::Within;
     }
@@ -42,6 +52,26 @@ pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
     };
     left(gate, ring);
     settled
+}
+
+/// In a child: what its parent's ring had comes first, which the parent or the service sends.
+fn behind(gate: Gate, remains: &Remains) -> Settled {
+    match remains.progress(clock::now(), room_until(gate, Instant::now())) {
+        Progress::Over => {
+            gate.end_behind();
+            Settled::Kernel
+        }
+        Progress::Moving => {
+            // The kernel may have room all the time.
+            let _ = nanosleep(&NAP);
+            Settled::Blocked
+        }
+        Progress::Stuck => {
+            tcp::abort(gate.borrowed());
+            gate.end_behind();
+            Settled::Kernel
+        }
+    }
 }
 
 /// The same where nothing follows that the ring's bytes must precede: the next call that sends goes on with it.
@@ -125,7 +155,10 @@ pub(crate) fn is_shut_later(gate: Gate) -> bool {
     if !matches!(settle(gate, Why::Special), Settled::Blocked | Settled::Within) {
         return false;
     }
-    let Some(ring) = gate.leave().filter(|ring| gate.is_shut(*ring)) else { return false };
+    let Path::Leaving(ring) = gate.leave() else { return false };
+    if !gate.is_shut(ring) {
+        return false;
+    }
     ring.stream.leave(ring.key, Wish::ShutAndLeave);
     program::retire(ring.stream);
     true

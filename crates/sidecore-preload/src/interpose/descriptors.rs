@@ -192,11 +192,14 @@ intercept! {
     }
 
     fn shutdown(fd: c_int, how: c_int) -> c_int {
-        if let Some(gate) = gate::watched(fd)
-            && matches!(how, libc::SHUT_WR | libc::SHUT_RDWR)
-            && errno::kept(|| settle::is_shut_later(gate))
-        {
-            return if how == libc::SHUT_RDWR { pass!(shutdown(fd, libc::SHUT_RD)) } else { 0 };
+        if let Some(gate) = gate::watched(fd).filter(|_| matches!(how, libc::SHUT_WR | libc::SHUT_RDWR)) {
+            if errno::kept(|| settle::is_shut_later(gate)) {
+                return if how == libc::SHUT_RDWR { pass!(shutdown(fd, libc::SHUT_RD)) } else { 0 };
+            }
+            // In a child the end comes behind what its parent's ring still has.
+            if let Err(error) = errno::kept(|| settle::drain(gate, Why::Special)) {
+                return errno::failed(error) as c_int;
+            }
         }
         pass!(shutdown(fd, how))
     }

@@ -381,7 +381,7 @@ intercept! {
                 }
                 Path::Kernel | Path::Gone => return pass!(sendmmsg(fd, messages, count, flags)),
                 // One by one, also where another thread has put it into a ring meanwhile.
-                Path::Ring(_) | Path::Leaving(_) | Path::Shut => {}
+                Path::Ring(_) | Path::Leaving(_) | Path::Behind(_) | Path::Shut => {}
             }
         }
         let mut done = 0;

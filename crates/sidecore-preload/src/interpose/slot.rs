@@ -1,6 +1,6 @@
 //! What is known of one descriptor number, in words that all threads and signal handlers may change at any time.
 
-use sidecore_client::sockets::stream::Stream;
+use sidecore_client::sockets::stream::{Remains, Stream};
 use sidecore_core::streams::rule::Rule;
 use sidecore_core::streams::slot::SlotWord;
 use std::os::fd::RawFd;
@@ -20,6 +20,8 @@ pub(crate) struct Slot {
     epoll: AtomicI32,
     /// The epoch in which the socket was made.
     born: AtomicU32,
+    /// In a forked child: what its parent's ring still had.
+    remains: AtomicPtr<Remains>,
 }
 
 impl Slot {
@@ -31,6 +33,7 @@ impl Slot {
             stream: AtomicPtr::new(null_mut()),
             epoll: AtomicI32::new(0),
             born: AtomicU32::new(0),
+            remains: AtomicPtr::new(null_mut()),
         }
     }
 
@@ -103,6 +106,18 @@ impl Slot {
         if self.rule.load(Ordering::Relaxed) != rule {
             self.rule.store(rule, Ordering::Relaxed);
         }
+    }
+
+    /// In a forked child: messages come behind that.
+    pub(crate) fn begin_behind(&self, remains: Remains) {
+        self.remains.store(Box::into_raw(Box::new(remains)), Ordering::Release);
+        self.word.begin_behind();
+    }
+
+    /// What messages come behind in this child.
+    pub(crate) fn remains(&self) -> Option<&'static Remains> {
+        // SAFETY: null, or what `begin_behind` was given, which is never freed.
+        unsafe { self.remains.load(Ordering::Acquire).as_ref() }
     }
 
     /// The stream of the ring to be. Before the word says that there is a ring.

@@ -197,6 +197,11 @@ fn a_handler_that_interrupts_the_allocator_may_send() {
 }
 
 #[test]
+fn a_child_sends_behind_what_its_parents_ring_still_has() {
+    is_the_same_with_the_library(&["child.c"], "a child behind its parent: heard all");
+}
+
+#[test]
 fn threads_that_send_on_one_connection_do_not_disturb_each_other() {
     let found = found_while_services_come_and_go("senders.c");
     assert_eq!(found, "heard all: 1\n".repeat(4));

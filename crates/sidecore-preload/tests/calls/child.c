@@ -1,0 +1,59 @@
+// A child sends while its parent's ring is full and the peer takes nothing: its messages come behind the ring's.
+#include "connection.h"
+
+static void fill_up(struct connection *on) {
+    char bytes[64];
+    for (;;) {
+        struct connection next = *on;
+        fill(&next, bytes, sizeof bytes);
+        ssize_t sent = send(on->here, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (sent < 0)
+            return;
+        on->said += sent;
+    }
+}
+
+// Sends the next bytes, a few at a time, and waits where it is told to; what was said before the child's end.
+static void says(struct connection *on, int is_writer, int flags) {
+    for (int message = 0; message < 200; message++) {
+        char bytes[64];
+        fill(on, bytes, sizeof bytes);
+        for (size_t sent = 0; sent < sizeof bytes;) {
+            ssize_t result = is_writer ? write(on->here, bytes + sent, sizeof bytes - sent)
+                                       : send(on->here, bytes + sent, sizeof bytes - sent, flags);
+            if (result < 0 && errno != EAGAIN)
+                die("send");
+            if (result < 0)
+                usleep(1000);
+            else
+                sent += result;
+        }
+    }
+}
+
+int main(void) {
+    for (int round = 0; round < 4; round++) {
+        struct connection on = connection(SOCK_CLOEXEC);
+        fill_up(&on);
+        pid_t child = fork();
+        if (child == 0) {
+            // The last one is a child's child.
+            if (round == 3 && (child = fork())) {
+                int status;
+                waitpid(child, &status, 0);
+                _exit(WEXITSTATUS(status));
+            }
+            says(&on, round & 1, round == 2 ? MSG_DONTWAIT : 0);
+            _exit(0);
+        }
+        // The child tries, and is held up.
+        usleep(300000);
+        on.said += 200 * 64;
+        hear_all("a child behind its parent", &on);
+        int status;
+        waitpid(child, &status, 0);
+        tell("ended", status);
+        end(&on);
+    }
+    return 0;
+}
