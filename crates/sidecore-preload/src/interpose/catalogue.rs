@@ -90,4 +90,6 @@ real! {
     execl = c"execl";
     execlp = c"execlp";
     execle = c"execle";
+    dlopen = c"dlopen";
+    dlmopen = c"dlmopen";
 }

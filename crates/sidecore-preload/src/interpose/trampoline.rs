@@ -17,7 +17,7 @@ use std::arch::naked_asm;
 /// Numbers of system calls.
 const VFORK: c_long = libc::SYS_vfork;
 
-/// Defines functions before which `before` is called with the first argument and the address of the one that is jumped to:
+/// Defines functions before which `before` is called with the first two arguments and the address of the one that is jumped to:
 /// it returns that or another.
 macro_rules! jump {
     ($($symbol:literal $name:ident, $before:path;)*) => {
@@ -86,6 +86,8 @@ jump! {
     "dprintf" dprintf, before_dprintf;
     "__dprintf_chk" dprintf_chk, before_dprintf_chk;
     "syscall" syscall, before_syscall;
+    "dlopen" dlopen, before_dlopen;
+    "dlmopen" dlmopen, before_dlmopen;
 }
 
 extern "C" fn before_execl() -> usize {
@@ -124,6 +126,23 @@ fn printing(fd: c_int, real: &Real) -> usize {
 
 extern "C" fn failed() -> c_int {
     -1
+}
+
+/// The loader looks where the caller is: so these are jumped to. A library that prefers its own dependencies calls the C library
+/// and not this one.
+extern "C" fn before_dlopen(_name: usize, flags: c_int) -> usize {
+    if flags & libc::RTLD_DEEPBIND != 0 {
+        raw::by_the_kernel_alone();
+    }
+    REAL.dlopen.address()
+}
+
+/// A library in another namespace has another C library.
+extern "C" fn before_dlmopen(namespace: c_long) -> usize {
+    if namespace != libc::LM_ID_BASE {
+        raw::by_the_kernel_alone();
+    }
+    REAL.dlmopen.address()
 }
 
 /// The C library's `syscall`, or the function that does what was asked for.

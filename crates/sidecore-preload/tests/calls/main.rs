@@ -202,6 +202,24 @@ fn a_child_sends_behind_what_its_parents_ring_still_has() {
 }
 
 #[test]
+fn a_plugin_that_calls_the_c_library_itself_overtakes_nothing() {
+    let directory = TempDir::new().unwrap();
+    let plugin = directory.path().join("plugin.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls/plugin.c");
+    assert!(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&plugin).arg(source).status().unwrap().success());
+    let program = compiled(directory.path(), &["plugins.c"]);
+    let found = |service: Option<&Path>| {
+        let output = command(&program, &[], service).env("PLUGIN", &plugin).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let socket = directory.path().join("socket");
+    let _service = started(&socket);
+    let (plain, served) = (found(None), found(Some(&socket)));
+    assert_eq!(plain.matches("heard all, then -7").count(), 4, "{plain}");
+    same(&plain, &served);
+}
+
+#[test]
 fn threads_that_send_on_one_connection_do_not_disturb_each_other() {
     let found = found_while_services_come_and_go("senders.c");
     assert_eq!(found, "heard all: 1\n".repeat(4));
