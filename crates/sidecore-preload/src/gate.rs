@@ -136,14 +136,15 @@ impl Gate {
         let look = self.slot.word.enter();
         let path = self.path_of(look);
         if matches!(path, Path::Gone) && matches!(look.state(), State::Made | State::Entering) {
-            self.exit();
+            self.exit(0);
         }
         path
     }
 
-    /// A thread that was counted has sent.
+    /// A thread that was counted has sent so many bytes, or its call failed.
     #[inline]
-    pub(crate) fn exit(self) {
+    pub(crate) fn exit(self, result: isize) {
+        self.slot.sends(result);
         self.slot.word.exit();
     }
 

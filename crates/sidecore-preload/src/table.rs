@@ -23,11 +23,11 @@ pub(crate) fn slot(fd: RawFd) -> Option<&'static Slot> {
     TABLE.get(usize::try_from(fd).ok()?)
 }
 
-/// The process made a socket at that number; `born`: the epoch before it did.
-pub(crate) fn made(fd: RawFd, born: u32) {
+/// The process made a socket at that number; `born`: the epoch before it did; `sent`: see [`Slot::make`].
+pub(crate) fn made(fd: RawFd, born: u32, sent: u64) {
     if let Some(slot) = slot(fd).filter(|_| fd >= FIRST) {
         END.fetch_max(fd as usize + 1, Ordering::Relaxed);
-        slot.make(born);
+        slot.make(born, sent);
     }
 }
 
@@ -65,12 +65,12 @@ mod tests {
 
     #[test]
     fn a_number_is_watched_from_its_making_until_it_is_closed() {
-        made(800_000, 1);
+        made(800_000, 1, 0);
         assert!(is_watched(800_000) && slot(800_000).unwrap().born() == 1);
         assert!(all().any(|(fd, _)| fd == 800_000));
         slot(800_000).unwrap().word.forget();
         assert!(!is_watched(800_000));
-        made(1, 1);
+        made(1, 1, 0);
         assert!(!is_watched(1), "standard output");
     }
 }

@@ -178,12 +178,12 @@ impl Attachment {
         }
     }
 
-    /// A place for a stream on that connection, and the service knows of it.
+    /// A place for a stream on that connection, of which the kernel has accepted so many bytes, and the service knows of it.
     ///
     /// # Errors
     /// There is no room, or no service any more. `WouldBlock`: room is on its way.
-    pub(super) fn seat(self: &Arc<Self>, socket: BorrowedFd<'_>) -> io::Result<Seat> {
-        self.seat_from(socket, tcp::accepted(socket)?, None)
+    pub(super) fn seat(self: &Arc<Self>, socket: BorrowedFd<'_>, accepted: u64) -> io::Result<Seat> {
+        self.seat_from(socket, accepted, None)
     }
 
     /// The same on a socket that sends datagrams.

@@ -81,6 +81,8 @@ pub struct Candidate<'a> {
     pub key: Key,
     /// Where its datagrams go, without flow and scope, on a UDP socket that is connected to nobody.
     pub to: Option<&'a SocketAddr>,
+    /// Bytes that the program is known to have sent on a TCP connection, and one if it connected. `None`: not known.
+    pub sent: Option<u64>,
 }
 
 /// What only the preloaded library knows of its process.
@@ -121,12 +123,19 @@ fn given() -> &'static Given {
 /// time promotes.
 ///
 /// # Errors
-/// It stays on the kernel, and why. `Why::Few`: not yet.
+/// It stays on the kernel, and why. `Why::Few`: not yet. `Why::Unseen`: the kernel counts other bytes than the candidate.
 pub fn promote(candidate: &Candidate<'_>, process: Process, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
     let target = target(candidate)?;
     let Some((program, attachment)) = attached(undisturbed) else { return Err(attach(process, undisturbed)) };
     let seat = match target {
-        None => attachment.seat(candidate.socket),
+        None => {
+            let accepted = tcp::accepted(candidate.socket).map_err(|_| Why::Refused)?;
+            // Whether the handshake counts is the kernel's affair.
+            if candidate.sent.is_some_and(|sent| sent.abs_diff(accepted) > 1) {
+                return Err(Why::Unseen);
+            }
+            attachment.seat(candidate.socket, accepted)
+        }
         Some(target) => attachment.seat_of_datagrams(candidate.socket, target),
     };
     let seat = seat.map_err(|error| match error.kind() {
@@ -194,12 +203,11 @@ pub fn before_fork() {
     }
 }
 
-/// Ends this process's connection to the service, and the thread that waits for it: the kernel has that no more when this returns.
-/// Where a stream is in a ring they stay. The caller sees to it that none enters one meanwhile.
-pub fn let_go() {
-    if let Some(program) = PROGRAM.peek() {
-        program.let_go();
-    }
+/// Ends this process's connection to the service, and the library's thread. False: a stream is in a ring, or the thread takes
+/// long, so both stay. The caller sees to it that no stream enters one meanwhile.
+#[must_use]
+pub fn let_go() -> bool {
+    PROGRAM.peek().is_none_or(Program::let_go)
 }
 
 /// Descriptors of this process that belong to this library, which programs that close all that they do not know of are to
@@ -291,10 +299,10 @@ impl Program {
         }
     }
 
-    fn let_go(&self) {
+    fn let_go(&self) -> bool {
         let attachment = Undisturbed::new().lock(&self.current).attachment.clone();
         if attachment.as_ref().is_some_and(|attachment| self.streams().iter().any(|stream| stream.is_in(attachment))) {
-            return;
+            return false;
         }
         let close = |current: &mut Current| {
             current.let_go = true;
@@ -304,8 +312,9 @@ impl Program {
         if let Some(attachment) = attachment {
             attachment.end();
         }
-        wait_until(NAPS, || thread.as_ref().is_none_or(Started::has_ended));
+        let has_ended = wait_until(NAPS, || thread.as_ref().is_none_or(Started::has_ended));
         Undisturbed::new().lock(&self.current).let_go = false;
+        has_ended
     }
 
     /// True while the library's thread opens descriptors that children are not to get.
@@ -372,13 +381,15 @@ fn fresh() -> io::Result<Arc<Attachment>> {
     Ok(Arc::new(Attachment::new(connect(path, users, CONNECT_TIMEOUT)?, &name())?))
 }
 
-fn wait_until(naps: u32, holds: impl Fn() -> bool) {
-    for _ in 0..naps {
-        if holds() {
-            return;
+fn wait_until(naps: u32, holds: impl Fn() -> bool) -> bool {
+    let waits = |_| {
+        let is_over = holds();
+        if !is_over {
+            thread::sleep(NAP);
         }
-        thread::sleep(NAP);
-    }
+        is_over
+    };
+    (0..naps).any(waits)
 }
 
 /// The program's, for people.

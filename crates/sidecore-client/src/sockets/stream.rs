@@ -248,17 +248,19 @@ impl Stream {
     }
 
     /// Gives to the kernel what waits in the ring, and the connection goes on without one, with nothing between, unless it is
-    /// blocked. A handler that interrupted this thread while it was at it finds it blocked.
-    pub fn settle(&self, key: Key) -> Drained {
-        let Some(mut locked) = self.lock() else { return Drained::Blocked };
-        let Some(ring) = locked.of(key) else { return Drained::Empty };
+    /// blocked. A handler that interrupted this thread while it was at it finds it blocked. Returns as well how many bytes
+    /// this process sent, by the kernel's count; `None`: that is another than the ring's, or is not known.
+    pub fn settle(&self, key: Key) -> (Drained, Option<u64>) {
+        let Some(mut locked) = self.lock() else { return (Drained::Blocked, None) };
+        let Some(ring) = locked.of(key) else { return (Drained::Empty, None) };
         let drained = ring.drain(ring.socket());
+        let sent = if drained == Drained::Empty { ring.sent() } else { None };
         if drained != Drained::Blocked
             && let Some(ring) = locked.ring.take()
         {
             ring.tell(Wish::Leave);
         }
-        drained
+        (drained, sent)
     }
 
     /// Gives to the kernel what waits in the ring, which it stays in.
@@ -454,6 +456,13 @@ impl Ring {
     fn failed(&self, error: Errno) -> Sent {
         self.tell(Wish::Leave);
         Sent::Failed(error)
+    }
+
+    /// Of an empty ring: bytes that were sent by the kernel's count, if that is the ring's. Of datagrams there is none.
+    fn sent(&self) -> Option<u64> {
+        let sent = self.word(SHARED, BASE).load(Ordering::Relaxed).wrapping_add(self.tail);
+        let is_counted = || tcp::accepted(self.socket()).is_ok_and(|accepted| accepted == sent);
+        (self.datagrams.is_some() || is_counted()).then_some(sent)
     }
 
     /// Nobody empties the ring any more, and `taken` bytes were just written.

@@ -73,7 +73,7 @@ fn connection() -> (TcpStream, TcpStream) {
 
 fn promote(attachment: &Arc<Attachment>, socket: &TcpStream) -> Stream {
     let stream = Stream::default();
-    stream.begin(attachment.seat(socket.as_fd()).unwrap(), key(socket));
+    stream.begin(attachment.seat(socket.as_fd(), tcp::accepted(socket).unwrap()).unwrap(), key(socket));
     stream
 }
 
@@ -217,7 +217,7 @@ fn what_is_accepted_while_the_service_goes_is_sent_once_whoever_sends_it() {
         let mut bytes: Vec<u8> = (100..300).map(value).collect();
         assert_eq!(stream.offer(key(&here), Span::of(&mut bytes), false), Offered::Alone);
         if comes_between {
-            assert_eq!(stream.settle(key(&here)), Drained::Empty);
+            assert_eq!(stream.settle(key(&here)).0, Drained::Empty);
         }
         assert_eq!(stream.go_on_alone(key(&here), 200), Sent::Taken(200));
         check(&mut there, 0, 300);
@@ -234,9 +234,9 @@ fn a_place_is_used_again_when_the_service_says_so() {
     let stream = promote(&attachment, &here);
     service.promoted();
     stream.leave(key(&here), Wish::Leave);
-    assert_eq!(attachment.seat(here.as_fd()).unwrap().number, 1, "another place, for the first is not free");
+    assert_eq!(attachment.seat(here.as_fd(), 0).unwrap().number, 1, "another place, for the first is not free");
     service.memory.word(0, SHARED, STATE).store(state_word(1, State::Free), Ordering::Relaxed);
-    assert_eq!(attachment.seat(here.as_fd()).unwrap().number, 2);
+    assert_eq!(attachment.seat(here.as_fd(), 0).unwrap().number, 2);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn who_settles_leaves_nothing_between_the_last_bytes_and_the_end() {
     let stream = promote(&attachment, &here);
     let _theirs = service.promoted();
     assert_eq!(send(&stream, &here, 0, 100), Sent::Taken(100));
-    assert_eq!(stream.settle(key(&here)), Drained::Empty);
+    assert_eq!(stream.settle(key(&here)).0, Drained::Empty);
     check(&mut there, 0, 100);
     assert_eq!(send(&stream, &here, 100, 1), Sent::Left);
     assert_eq!(wish(&service), Wish::Leave);

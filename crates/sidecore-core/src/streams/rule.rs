@@ -46,10 +46,12 @@ pub enum Why {
     NoService = 8,
     /// On the kernel: datagrams of changing sizes.
     Unlike = 9,
+    /// On the kernel: the program also sends by calls that the library does not see.
+    Unseen = 10,
 }
 
 impl Why {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Few,
         Self::Row,
         Self::Large,
@@ -60,6 +62,7 @@ impl Why {
         Self::Refused,
         Self::NoService,
         Self::Unlike,
+        Self::Unseen,
     ];
 
     /// The reason of that number, as it stands in shared memory.
@@ -80,6 +83,7 @@ impl Why {
             Self::Refused => "on the kernel: refused by the service",
             Self::NoService => "on the kernel: no service",
             Self::Unlike => "on the kernel: datagrams of changing sizes",
+            Self::Unseen => "on the kernel: sent by unseen calls as well",
         }
     }
 }

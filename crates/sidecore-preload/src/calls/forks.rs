@@ -97,6 +97,10 @@ pub(crate) fn before(child: Child) -> Fork {
     let epoch = EPOCH.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     let until = Instant::now() + PATIENCE;
+    if child != Child::Program {
+        // The child's bytes are counted with this process's.
+        gate::all().for_each(|gate| gate.slot().forget_sent());
+    }
     let mut remains: Vec<_> = gate::behind().map(|(fd, remains)| (fd, remains.again())).collect();
     for gate in gate::in_rings().filter(|gate| child != Child::Program || is_passed_on(gate.fd())) {
         if drain_until(gate, Why::Forked, until).is_err() {

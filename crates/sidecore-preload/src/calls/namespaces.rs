@@ -24,7 +24,8 @@ pub(crate) fn before() -> bool {
             // Where it does not succeed the thread stays, and the call finds it.
             let _ = drain_until(gate, Why::Special, until);
         }
-        program::let_go();
+        // Where it does not succeed the call finds the thread.
+        let _ = program::let_go();
     }
     is_paused
 }

@@ -70,14 +70,16 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, Why> {
     let undisturbed = Undisturbed::new();
     let (key, ticket) = gate.begin_entering().ok_or(Why::Special)?;
     let process = Process { may_prepare: || !signals::is_handler(), sends_unseen: has_rings_of_its_own };
-    let candidate = Candidate { socket: gate.borrowed(), key, to };
+    let candidate = Candidate { socket: gate.borrowed(), key, to, sent: gate.slot().sent() };
     let stream = program::promote(&candidate, process, &undisturbed).inspect_err(|why| {
         if *why == Why::NoService {
             PASSES.store(PASSES_WITHOUT_SERVICE, Ordering::Relaxed);
         }
-        gate.stop_entering(ticket, if *why == Why::Special { State::Kernel } else { State::Made });
+        let is_final = matches!(why, Why::Special | Why::Unseen);
+        gate.stop_entering(ticket, if is_final { State::Kernel } else { State::Made });
     })?;
     forks::attached();
+    gate.slot().forget_sent();
     let Some(ring) = gate.entered(stream, (key, ticket)) else {
         stream.leave(key, Wish::Leave);
         program::retire(stream);

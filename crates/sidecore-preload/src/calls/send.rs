@@ -186,9 +186,9 @@ pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
 pub(crate) fn rest(gate: Gate, message: &Message<'_>, sent: usize, flags: c_int) -> usize {
     match on_the_kernel(gate, flags, Next::Accepted(sent)) {
         Next::Counted => {
-            let sent = pieces(gate, message, sent, flags);
-            gate.exit();
-            sent
+            let all = pieces(gate, message, sent, flags);
+            gate.exit((all - sent).cast_signed());
+            all
         }
         Next::Kernel => pieces(gate, message, sent, flags),
         _ => sent,

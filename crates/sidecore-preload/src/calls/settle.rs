@@ -45,12 +45,21 @@ pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
         return Settled::Within;
     }
     ring.stream.note(ring.key, why);
-    let settled = match ring.stream.settle(ring.key) {
+    let (drained, sent) = ring.stream.settle(ring.key);
+    let settled = match drained {
         Drained::Blocked => return Settled::Blocked,
         Drained::Empty => Settled::Kernel,
         Drained::Failed(error) => Settled::Failed(error),
     };
-    left(gate, ring);
+    if drained == Drained::Empty && sent.is_none() && gate.slot().sent_by_the_ring_alone() {
+        // The kernel has bytes that neither the ring nor this library gave it, or lacks some.
+        gate.pin();
+    }
+    if left(gate, ring)
+        && let Some(sent) = sent
+    {
+        gate.slot().learn_sent(sent);
+    }
     settled
 }
 
@@ -121,12 +130,14 @@ pub(crate) fn drain_until(gate: Gate, why: Why, until: Instant) -> Result<(), Er
     }
 }
 
-/// The stream says that its ring is gone.
-pub(crate) fn left(gate: Gate, ring: InRing) {
-    if gate.has_left(ring) {
+/// The stream says that its ring is gone. True for the first thread that hears it.
+pub(crate) fn left(gate: Gate, ring: InRing) -> bool {
+    let is_first = gate.has_left(ring);
+    if is_first {
         gate.ask(Rule::demoted);
         program::retire(ring.stream);
     }
+    is_first
 }
 
 /// The descriptor was closed by a call that nobody saw, and a new one has its number.

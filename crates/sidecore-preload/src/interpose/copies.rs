@@ -9,10 +9,16 @@ use libc::{aiocb, c_int, c_uint, size_t, ssize_t};
 use rustix::io::Errno;
 use sidecore_core::streams::rule::Why;
 
-/// Everything before is the kernel's. Err: the call fails as the kernel's would.
+/// Sends by `call`, when everything before is the kernel's.
 #[inline]
-fn drained(fd: c_int) -> Result<(), Errno> {
-    gate::watched(fd).map_or(Ok(()), |gate| before(gate, Why::Special))
+fn sent(to: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
+    let Some(gate) = gate::watched(to) else { return call() };
+    if let Err(error) = before(gate, Why::Special) {
+        return errno::failed(error);
+    }
+    let result = call();
+    gate.slot().sends(result);
+    result
 }
 
 /// What is sent by others later is the kernel's.
@@ -41,24 +47,15 @@ unsafe fn all_pinned(list: Opaque, count: c_int) -> Result<(), Errno> {
 
 intercept! {
     fn sendfile(to: c_int, from: c_int, offset: Opaque, count: size_t) -> ssize_t {
-        match drained(to) {
-            Ok(()) => pass!(sendfile(to, from, offset, count)),
-            Err(error) => errno::failed(error),
-        }
+        sent(to, || pass!(sendfile(to, from, offset, count)))
     }
 
     fn sendfile64(to: c_int, from: c_int, offset: Opaque, count: size_t) -> ssize_t {
-        match drained(to) {
-            Ok(()) => pass!(sendfile64(to, from, offset, count)),
-            Err(error) => errno::failed(error),
-        }
+        sent(to, || pass!(sendfile64(to, from, offset, count)))
     }
 
     fn splice(from: c_int, from_at: Opaque, to: c_int, to_at: Opaque, len: size_t, flags: c_uint) -> ssize_t {
-        match drained(to) {
-            Ok(()) => pass!(splice(from, from_at, to, to_at, len, flags)),
-            Err(error) => errno::failed(error),
-        }
+        sent(to, || pass!(splice(from, from_at, to, to_at, len, flags)))
     }
 
     fn aio_write(control: Opaque) -> c_int {

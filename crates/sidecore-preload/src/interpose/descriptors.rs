@@ -24,7 +24,8 @@ fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
     if fd >= 0 && !is_borrower() {
         errno::kept(|| settle::replaced(fd));
         if !is_pinned {
-            table::made(fd, born);
+            // The handshake counts as a byte for the side that connects.
+            table::made(fd, born, u64::from(from.is_none()));
         }
     }
     fd

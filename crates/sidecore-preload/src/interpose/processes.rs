@@ -4,6 +4,7 @@ use super::errno;
 use super::{intercept, pass};
 use crate::calls::forks::{self, Child, Fork};
 use libc::{c_char, c_int, c_void, pid_t};
+use sidecore_client::sockets::program;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// Calls in which a child goes on in this process's own memory until it becomes a program, and the process that makes them.
@@ -71,7 +72,13 @@ extern "C-unwind" fn begin(beginning: *mut c_void) -> c_int {
     }
     // SAFETY: the program's own function, of the type that `clone` wants.
     let run: extern "C-unwind" fn(*mut c_void) -> c_int = unsafe { std::mem::transmute(beginning.run) };
-    run(beginning.argument)
+    let result = run(beginning.argument);
+    if !program::let_go() {
+        // The C library ends this thread alone, and ours would stay.
+        // SAFETY: it has no requirement.
+        unsafe { libc::_exit(result) };
+    }
+    result
 }
 
 intercept! {

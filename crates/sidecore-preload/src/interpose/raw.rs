@@ -1,11 +1,14 @@
 //! System calls that programs make by number, through the C library's `syscall`.
 
 use super::processes::{self, forked};
-use super::{copies, descriptors, errno, intercept, memory, namespaces, options, pass, programs, receiving, sending};
+use super::{
+    copies, descriptors, errno, intercept, memory, namespaces, options, pass, programs, receiving, sending, signals,
+};
 use crate::calls::promote;
 use crate::calls::settle;
 use crate::gate;
 use libc::{c_int, c_long, c_uint, c_ulong, pid_t};
+use sidecore_client::sockets::program;
 use sidecore_core::streams::rule::Why;
 
 /// What a system call is given: of a narrower argument the higher half is anything.
@@ -93,6 +96,10 @@ pub(super) fn by_the_kernel_alone() {
         for gate in gate::all() {
             // What the kernel does not take is sent by the service, or before the program's next call.
             let _ = settle::drain_for_good(gate, Why::Special);
+        }
+        // The process is then as without this library: a last thread that ends by a call of its own ends it.
+        if !signals::is_handler() {
+            let _ = program::let_go();
         }
     });
 }

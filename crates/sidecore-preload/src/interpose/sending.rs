@@ -56,10 +56,14 @@ unsafe fn carry_on(
             Next::Accepted(sent) => return sent.cast_signed(),
             Next::Counted => {
                 let result = kernel();
-                gate.exit();
+                gate.exit(result);
                 return result;
             }
-            Next::Kernel => return kernel(),
+            Next::Kernel => {
+                let result = kernel();
+                gate.slot().sends(result);
+                return result;
+            }
             Next::Rest(0) => next = on_the_kernel(gate, flags, Next::Failed(Errno::BADF)),
             Next::Rest(sent) => return rest(gate, message, sent, flags).cast_signed(),
             Next::Failed(error) => return errno::failed(error),
@@ -68,17 +72,14 @@ unsafe fn carry_on(
     }
 }
 
-/// A message that is empty, or that the kernel is to refuse.
+/// A message that is empty, or that the kernel is to refuse, perhaps after a part.
 #[cold]
 fn strange(gate: Gate, flags: c_int, kernel: impl Fn() -> ssize_t) -> ssize_t {
-    if !gate.is_of_datagrams() {
-        return kernel();
-    }
     // A datagram of no bytes is one.
     match on_the_kernel(gate, flags, Next::Kernel) {
         Next::Counted => {
             let result = kernel();
-            gate.exit();
+            gate.exit(result);
             result
         }
         Next::Failed(error) => errno::failed(error),
@@ -106,7 +107,7 @@ fn special(
         Next::Pipe => broken(flags),
         Next::Counted => {
             let result = kernel();
-            gate.exit();
+            gate.exit(result);
             result
         }
         Next::Kernel | Next::Rest(_) => kernel(),
@@ -376,7 +377,8 @@ intercept! {
             match gate.enter() {
                 Path::Counted => {
                     let result = pass!(sendmmsg(fd, messages, count, flags));
-                    gate.exit();
+                    // Of datagrams nothing is counted.
+                    gate.exit(0);
                     return result;
                 }
                 Path::Kernel | Path::Gone => return pass!(sendmmsg(fd, messages, count, flags)),

@@ -7,6 +7,8 @@ use std::os::fd::RawFd;
 use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+/// Added to a count that is not known. No connection sends as many bytes.
+const UNKNOWN: u64 = 1 << 63;
 /// In the place of the set: the number is a copy of another one, or has copies. Sets have no identity of their own.
 const COPIED: i32 = -1;
 
@@ -22,6 +24,8 @@ pub(crate) struct Slot {
     born: AtomicU32,
     /// In a forked child: what its parent's ring still had.
     remains: AtomicPtr<Remains>,
+    /// Bytes that were sent by the kernel, as it counts them; with [`UNKNOWN`] that is not known.
+    sent: AtomicU64,
 }
 
 impl Slot {
@@ -34,11 +38,13 @@ impl Slot {
             epoll: AtomicI32::new(0),
             born: AtomicU32::new(0),
             remains: AtomicPtr::new(null_mut()),
+            sent: AtomicU64::new(0),
         }
     }
 
-    /// A socket was made here in that epoch.
-    pub(crate) fn make(&self, born: u32) {
+    /// A socket was made here in that epoch; `sent`: what the kernel counts before the first byte.
+    pub(crate) fn make(&self, born: u32, sent: u64) {
+        self.sent.store(sent, Ordering::Relaxed);
         self.rule.store(0, Ordering::Relaxed);
         self.epoll.store(0, Ordering::Relaxed);
         self.born.store(born, Ordering::Relaxed);
@@ -48,6 +54,34 @@ impl Slot {
     /// The epoch in which the socket was made.
     pub(crate) fn born(&self) -> u32 {
         self.born.load(Ordering::Relaxed)
+    }
+
+    /// A call of the kernel sent so many bytes, or failed.
+    #[inline]
+    pub(crate) fn sends(&self, result: isize) {
+        if result > 0 {
+            self.sent.fetch_add(result.cast_unsigned() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// How many bytes were sent is not known from now on: another process sends as well, or a ring does.
+    pub(crate) fn forget_sent(&self) {
+        self.sent.store(UNKNOWN, Ordering::Relaxed);
+    }
+
+    /// So many bytes were sent, where no call sent any since that was forgotten. False: some did.
+    pub(crate) fn learn_sent(&self, sent: u64) -> bool {
+        self.sent.compare_exchange(UNKNOWN, sent, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// True if no call of the kernel sent anything since the count was forgotten.
+    pub(crate) fn sent_by_the_ring_alone(&self) -> bool {
+        self.sent.load(Ordering::Relaxed) == UNKNOWN
+    }
+
+    /// Bytes that were sent.
+    pub(crate) fn sent(&self) -> Option<u64> {
+        Some(self.sent.load(Ordering::Relaxed)).filter(|sent| *sent < UNKNOWN)
     }
 
     /// The program polls the socket by that set. False: by another one as well.

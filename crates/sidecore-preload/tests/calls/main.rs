@@ -220,6 +220,11 @@ fn a_plugin_that_calls_the_c_library_itself_overtakes_nothing() {
 }
 
 #[test]
+fn a_program_that_sends_by_calls_of_its_own_as_well_stays_on_the_kernel() {
+    is_the_same_with_the_library(&["unseen.c"], "in two ways back: heard all");
+}
+
+#[test]
 fn threads_that_send_on_one_connection_do_not_disturb_each_other() {
     let found = found_while_services_come_and_go("senders.c");
     assert_eq!(found, "heard all: 1\n".repeat(4));
