@@ -320,15 +320,6 @@ impl Stream {
         }
     }
 
-    /// What the ring has now, for a child to look at. `None`: nothing.
-    pub fn remains(&self, key: Key) -> Option<Remains> {
-        self.with(key, |ring| {
-            let is_empty = ring.cursors().is_none_or(|cursors| cursors.waiting() == 0);
-            (!is_empty).then(|| Remains::new(&ring.seat, ring.tail))
-        })
-        .flatten()
-    }
-
     /// Bytes that were accepted and that the kernel does not have yet.
     pub fn waiting(&self, key: Key) -> u32 {
         self.with(key, |ring| ring.cursors().map_or(0, |cursors| cursors.waiting())).unwrap_or(0)

@@ -21,6 +21,8 @@ real! {
     writev = c"writev" (fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t;
     pwritev2 = c"pwritev2" (fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
     pwritev64v2 = c"pwritev64v2" (fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    eventfd_write = c"eventfd_write" (fd: c_int, value: u64) -> c_int;
+    backtrace_symbols_fd = c"backtrace_symbols_fd" (addresses: Opaque, count: c_int, fd: c_int) -> ();
     vdprintf = c"vdprintf" (fd: c_int, format: *const c_char, rest: Opaque) -> c_int;
     vdprintf_chk = c"__vdprintf_chk" (fd: c_int, flag: c_int, format: *const c_char, rest: Opaque) -> c_int;
 
@@ -50,6 +52,8 @@ real! {
     fcntl64 = c"fcntl64" (fd: c_int, command: c_int, argument: usize) -> c_int;
     ioctl = c"ioctl" (fd: c_int, request: c_ulong, argument: usize) -> c_int;
     fdopen = c"fdopen" (fd: c_int, mode: *const c_char) -> Opaque;
+    file_attach = c"_IO_file_attach" (file: Opaque, fd: c_int) -> Opaque;
+    pidfd_getfd = c"pidfd_getfd" (process: c_int, fd: c_int, flags: c_uint) -> c_int;
 
     setsockopt = c"setsockopt" (fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int;
     getsockopt = c"getsockopt" (fd: c_int, level: c_int, name: c_int, value: Opaque, len: *mut socklen_t) -> c_int;
@@ -69,8 +73,12 @@ real! {
     forkpty = c"forkpty" (master: *mut c_int, name: *mut c_char, termios: Opaque, size: Opaque) -> pid_t;
     system = c"system" (command: *const c_char) -> c_int;
     popen = c"popen" (command: *const c_char, kind: *const c_char) -> Opaque;
+    proc_open = c"_IO_proc_open" (file: Opaque, command: *const c_char, kind: *const c_char) -> Opaque;
+    wordexp = c"wordexp" (words: *const c_char, found: Opaque, flags: c_int) -> c_int;
     posix_spawn = c"posix_spawn" (pid: *mut pid_t, path: *const c_char, actions: Opaque, attributes: Opaque, arguments: Strings, environment: Strings) -> c_int;
     posix_spawnp = c"posix_spawnp" (pid: *mut pid_t, path: *const c_char, actions: Opaque, attributes: Opaque, arguments: Strings, environment: Strings) -> c_int;
+    pidfd_spawn = c"pidfd_spawn" (process: *mut c_int, path: *const c_char, actions: Opaque, attributes: Opaque, arguments: Strings, environment: Strings) -> c_int;
+    pidfd_spawnp = c"pidfd_spawnp" (process: *mut c_int, path: *const c_char, actions: Opaque, attributes: Opaque, arguments: Strings, environment: Strings) -> c_int;
     posix_spawn_file_actions_adddup2 = c"posix_spawn_file_actions_adddup2" (actions: Opaque, fd: c_int, to: c_int) -> c_int;
 
     execve = c"execve" (path: *const c_char, arguments: Strings, environment: Strings) -> c_int;

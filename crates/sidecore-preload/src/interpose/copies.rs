@@ -1,7 +1,7 @@
 //! Functions by which the kernel moves bytes itself, now or later.
 
 use super::catalogue::Opaque;
-use super::{errno, intercept, pass};
+use super::{errno, intercept, memory, pass};
 use crate::calls::send::before;
 use crate::calls::settle;
 use crate::gate;
@@ -43,6 +43,30 @@ unsafe fn all_pinned(list: Opaque, count: c_int) -> Result<(), Errno> {
     let list: *const *const aiocb = list.cast();
     // SAFETY: as the caller promised.
     (0..usize::try_from(count).unwrap_or(0)).try_for_each(|at| unsafe { pinned(*list.add(at)) })
+}
+
+/// Before `io_submit`, which has the kernel write on by itself. A request begins with these bytes.
+///
+/// # Errors
+/// As for [`pinned`].
+pub(super) fn submitted(count: isize, list: usize) -> Result<(), Errno> {
+    // From `linux/aio_abi.h`.
+    const WRITES: [u16; 2] = [1, 8];
+    for at in 0..usize::try_from(count).unwrap_or(0) {
+        let (mut address, mut head) = ([0; size_of::<usize>()], [0; 24]);
+        let is_there = memory::peek(list.wrapping_add(at * address.len()), &mut address)
+            && memory::peek(usize::from_ne_bytes(address), &mut head);
+        if !is_there {
+            // The kernel stops there as well.
+            break;
+        }
+        let [.., low, high, _, _, a, b, c, d] = head;
+        let is_write = WRITES.contains(&u16::from_ne_bytes([low, high]));
+        if let Some(gate) = gate::watched(c_int::from_ne_bytes([a, b, c, d])).filter(|_| is_write) {
+            errno::kept(|| settle::drain_for_good(gate, Why::Special))?;
+        }
+    }
+    Ok(())
 }
 
 intercept! {

@@ -11,6 +11,7 @@ use crate::interpose::slot::Slot;
 use crate::interpose::socket;
 use crate::table;
 use libc::{c_char, c_int, c_uint, c_ulong, sockaddr, socklen_t};
+use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_getfd};
 use sidecore_client::sockets::program;
 use sidecore_core::streams::rule::Why;
@@ -132,6 +133,46 @@ fn before_replacing(fd: c_int, to: c_int) -> Result<(), Errno> {
 /// Flags of `close_range`: the thread gets descriptors of its own first; they are closed in the next program.
 const UNSHARE: c_int = 2;
 const CLOEXEC: c_int = 4;
+
+/// What is printed to a `FILE` that `call` makes is sent by the C library itself.
+fn printed_to(fd: c_int, call: impl FnOnce() -> Opaque) -> Opaque {
+    let drained = gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, Why::Special)));
+    match drained {
+        Ok(()) => call(),
+        Err(error) => {
+            errno::failed(error);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// A descriptor that `take` takes from a process, which has it as `fd`. It may be a copy of one of this process.
+pub(super) fn taken(fd: c_int, take: impl FnOnce() -> c_int) -> c_int {
+    let copy = take();
+    if copy >= 0
+        && !is_borrower()
+        && let Err(error) = errno::kept(|| after_taking(fd, copy))
+    {
+        pass!(close(copy));
+        return errno::failed(error) as c_int;
+    }
+    copy
+}
+
+/// # Errors
+/// As for [`before_copy`].
+fn after_taking(fd: c_int, copy: c_int) -> Result<(), Errno> {
+    let file = |fd| fstat(socket::borrowed(fd)).ok().map(|file| (file.st_dev, file.st_ino));
+    let taken = file(copy);
+    let mut same = gate::all().filter(|gate| taken.is_some() && file(gate.fd()) == taken);
+    same.try_for_each(|gate| settle::drain_for_good(gate, Why::Duplicated))?;
+    // Sets have no identity of their own, so that each with that number counts as the one that was taken.
+    if file(fd) == taken && gate::watched(fd).is_none() {
+        copied(fd);
+        copied(copy);
+    }
+    Ok(())
+}
 
 /// Decides about `fcntl`; `call` makes it.
 fn control(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_int) -> c_int {
@@ -293,12 +334,14 @@ intercept! {
     }
 
     fn fdopen(fd: c_int, mode: *const c_char) -> Opaque {
-        // What is printed there is sent by the C library itself.
-        let drained = gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, Why::Special)));
-        if let Err(error) = drained {
-            errno::failed(error);
-            return std::ptr::null_mut();
-        }
-        pass!(fdopen(fd, mode))
+        printed_to(fd, || pass!(fdopen(fd, mode)))
+    }
+
+    fn _IO_file_attach(file: Opaque, fd: c_int) -> Opaque {
+        printed_to(fd, || pass!(file_attach(file, fd)))
+    }
+
+    fn pidfd_getfd(process: c_int, fd: c_int, flags: c_uint) -> c_int {
+        taken(fd, || pass!(pidfd_getfd(process, fd, flags)))
     }
 }

@@ -410,6 +410,21 @@ intercept! {
         done.cast_signed()
     }
 
+    // To other descriptors than an `eventfd` it writes as well.
+    fn eventfd_write(fd: c_int, value: u64) -> c_int {
+        match before_printing(fd) {
+            Ok(()) => pass!(eventfd_write(fd, value)),
+            Err(error) => errno::failed(error) as c_int,
+        }
+    }
+
+    fn backtrace_symbols_fd(addresses: *mut c_void, count: c_int, fd: c_int) -> () {
+        // It cannot say that it failed.
+        if before_printing(fd).is_ok() {
+            pass!(backtrace_symbols_fd(addresses, count, fd));
+        }
+    }
+
     fn vdprintf(fd: c_int, format: *const c_char, rest: *mut c_void) -> c_int {
         match before_printing(fd) {
             Ok(()) => pass!(vdprintf(fd, format, rest)),

@@ -225,6 +225,11 @@ alias! {
     "__dup2" dup2, descriptors::dup2;
     "__fcntl" fcntl, descriptors::fcntl;
     "__connect" connect, descriptors::connect;
+    "__sendmmsg" sendmmsg, sending::sendmmsg;
+    "__backtrace_symbols_fd" backtrace_symbols_fd, sending::backtrace_symbols_fd;
+    "_IO_fdopen" fdopen, descriptors::fdopen;
+    "_IO_popen" popen, programs::popen;
+    "__clone" other_clone, processes::clone;
     "__fork" other_fork, processes::fork;
     "__vfork" other_vfork, vfork;
 }

@@ -87,6 +87,11 @@ fn every_call_does_the_same_with_the_library() {
 }
 
 #[test]
+fn less_known_ways_overtake_nothing() {
+    is_the_same_with_the_library(&["ways.c"], "processes: heard all");
+}
+
+#[test]
 fn every_datagram_is_sent_as_without_the_library() {
     is_the_same_with_the_library(&["datagrams.c"], "heard of all sizes: 20000");
 }

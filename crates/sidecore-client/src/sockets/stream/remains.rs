@@ -1,9 +1,11 @@
 //! What a ring still had when its process forked: the child's messages come behind it.
 
+use super::Stream;
 use crate::shm::BankMemory;
 use crate::sockets::attachment::Seat;
 use sidecore_core::streams::layout::{HEAD, SHARED, STATE};
 use sidecore_core::streams::place::{State, state_of, stream_of};
+use sidecore_core::streams::slot::Key;
 use sidecore_core::time::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,8 +36,19 @@ pub enum Progress {
     Stuck,
 }
 
+impl Stream {
+    /// What the ring has now, for a child to look at. `None`: nothing.
+    pub fn remains(&self, key: Key) -> Option<Remains> {
+        self.with(key, |ring| {
+            let is_empty = ring.cursors().is_none_or(|cursors| cursors.waiting() == 0);
+            (!is_empty).then(|| Remains::new(&ring.seat, ring.tail))
+        })
+        .flatten()
+    }
+}
+
 impl Remains {
-    pub(super) fn new(seat: &Seat, tail: u64) -> Self {
+    fn new(seat: &Seat, tail: u64) -> Self {
         let (bank, place, number) = (seat.bank.clone(), seat.place, seat.number);
         Self { bank, place, number, tail, head: AtomicU64::new(u64::MAX), since: AtomicU64::new(0) }
     }
