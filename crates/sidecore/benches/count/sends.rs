@@ -4,16 +4,17 @@ use crate::{NAP, PAYLOAD, Result, WARM_UP, sys};
 use sidecore::config::{Config, NotifyConfig, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::streams::rule::Why;
+use sidecore::core::streams::slot::{Key, SlotWord};
 use sidecore::sockets::Sockets;
 use sidecore_client::shm::span::Span;
-use sidecore_client::sockets::program::promote;
+use sidecore_client::sockets::program::{Candidate, Process, promote};
 use sidecore_client::sockets::protocol::SOCKET_VARIABLE;
 use sidecore_client::sockets::stream::{Offered, Stream};
 use sidecore_client::sys::undisturbed::Undisturbed;
 use std::hint::black_box;
 use std::io;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::thread;
 
 /// Naps for which a service that valgrind slows down may be too late to answer in time.
@@ -29,7 +30,10 @@ pub(crate) fn sends(rounds: u32, depth: u32) -> Result<()> {
     let connection = TcpStream::connect(listener.local_addr()?)?;
     let (mut peer, _) = listener.accept()?;
     let reader = thread::spawn(move || io::copy(&mut peer, &mut io::sink()));
-    let stream = promoted(connection.as_fd())?;
+    let slot = SlotWord::new();
+    slot.make();
+    let key = Key::new(connection.as_raw_fd().cast_unsigned(), slot.look().ticket());
+    let stream = promoted(connection.as_fd(), key)?;
     let mut message = [7; PAYLOAD];
     for round in 0..WARM_UP + rounds {
         if round >= WARM_UP {
@@ -37,27 +41,30 @@ pub(crate) fn sends(rounds: u32, depth: u32) -> Result<()> {
         }
         for _ in 0..depth {
             let piece = Span::of(black_box(&mut message));
-            if stream.offer(connection.as_fd(), piece, false) != Offered::Taken {
+            if stream.offer(key, piece, false) != Offered::Taken {
                 return Err("a message was not taken at once".into());
             }
         }
         // How often it looks whether all is moved is another number each time.
         sys::stop_instrumentation();
-        while stream.waiting(connection.as_fd()) > 0 {
+        while stream.waiting(key) > 0 {
             thread::sleep(NAP);
         }
     }
-    stream.settle(connection.as_fd());
+    let (_, sent) = stream.settle(key);
+    sent.ok_or("the kernel counts other bytes than were sent")?;
     connection.shutdown(std::net::Shutdown::Write)?;
     reader.join().map_err(|_| "the peer failed")??;
     Ok(())
 }
 
 /// The connection, in a ring.
-fn promoted(connection: BorrowedFd<'_>) -> Result<&'static Stream> {
+fn promoted(connection: BorrowedFd<'_>, key: Key) -> Result<&'static Stream> {
+    let candidate = Candidate { socket: connection, key, to: None, sent: None };
+    let process = Process { may_prepare: || true, sends_unseen: || false };
     for _ in 0..TRIES {
-        match promote(connection, &Undisturbed::new()) {
-            Err(Why::NoService) => thread::sleep(NAP),
+        match promote(&candidate, process, &Undisturbed::new()) {
+            Err(Why::Few | Why::NoService) => thread::sleep(NAP),
             other => return Ok(other.map_err(Why::words)?),
         }
     }
