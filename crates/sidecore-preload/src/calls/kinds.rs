@@ -42,9 +42,16 @@ pub(crate) fn ioctl(request: c_ulong) -> Needs {
     }
 }
 
-/// Of `setsockopt`.
-pub(crate) fn option(level: c_int, name: c_int) -> Needs {
+/// Of `setsockopt`; `is_off`: the value is zero, or begins with zero.
+pub(crate) fn option(level: c_int, name: c_int, is_off: bool) -> Needs {
     match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_LINGER) | (libc::IPPROTO_TCP, libc::TCP_CORK) if is_off => Needs::Drained,
+        // The kernel applies these to what it sends, whoever gives it the bytes.
+        (
+            libc::SOL_SOCKET,
+            libc::SO_PRIORITY | libc::SO_MARK | libc::SO_SNDBUF | libc::SO_SNDBUFFORCE | libc::SO_MAX_PACING_RATE,
+        )
+        | (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) => Needs::Drained,
         (
             libc::SOL_SOCKET,
             libc::SO_REUSEADDR
@@ -87,14 +94,12 @@ pub(crate) fn option(level: c_int, name: c_int) -> Needs {
 }
 
 /// Of `setsockopt` on a socket that sends datagrams: what changes how these are sent is for those that follow.
-pub(crate) fn option_of_datagrams(level: c_int, name: c_int) -> Needs {
+pub(crate) fn option_of_datagrams(level: c_int, name: c_int, is_off: bool) -> Needs {
     match (level, name) {
         (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => Needs::Kernel,
-        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | libc::SO_SNDBUF) | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => {
-            Needs::Drained
-        }
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => Needs::Drained,
         (libc::IPPROTO_UDP, UDP_GRO) => Needs::Nothing,
-        _ => option(level, name),
+        _ => option(level, name, is_off),
     }
 }
 
@@ -113,12 +118,12 @@ mod tests {
     #[test]
     fn what_is_not_known_is_the_kernels() {
         assert_eq!(ioctl(0x1234_5678), Needs::Drained);
-        assert_eq!((option(libc::SOL_SOCKET, 999), option(999, 1)), (Needs::Kernel, Needs::Kernel));
-        for name in [libc::SO_LINGER, libc::SO_SNDBUF, libc::SO_ZEROCOPY, libc::SO_TXTIME, libc::SO_PRIORITY] {
-            assert_eq!(option(libc::SOL_SOCKET, name), Needs::Kernel);
+        assert_eq!((option(libc::SOL_SOCKET, 999, true), option(999, 1, true)), (Needs::Kernel, Needs::Kernel));
+        for name in [libc::SO_LINGER, libc::SO_ZEROCOPY, libc::SO_TXTIME] {
+            assert_eq!(option(libc::SOL_SOCKET, name, false), Needs::Kernel);
         }
-        for name in [libc::TCP_CORK, libc::TCP_ULP, libc::TCP_REPAIR, libc::TCP_NOTSENT_LOWAT] {
-            assert_eq!(option(libc::IPPROTO_TCP, name), Needs::Kernel);
+        for name in [libc::TCP_CORK, libc::TCP_ULP, libc::TCP_REPAIR] {
+            assert_eq!(option(libc::IPPROTO_TCP, name, false), Needs::Kernel);
         }
     }
 
@@ -127,19 +132,29 @@ mod tests {
         const UDP_CORK: c_int = 1;
         const UDP_SEGMENT: c_int = 103;
         for name in [UDP_CORK, UDP_SEGMENT] {
-            assert_eq!(option_of_datagrams(libc::IPPROTO_UDP, name), Needs::Kernel);
+            assert_eq!(option_of_datagrams(libc::IPPROTO_UDP, name, false), Needs::Kernel);
         }
-        for name in [libc::SO_ZEROCOPY, libc::SO_TXTIME, libc::SO_TIMESTAMPING, libc::SO_PRIORITY] {
-            assert_eq!(option_of_datagrams(libc::SOL_SOCKET, name), Needs::Kernel);
+        for name in [libc::SO_ZEROCOPY, libc::SO_TXTIME, libc::SO_TIMESTAMPING] {
+            assert_eq!(option_of_datagrams(libc::SOL_SOCKET, name, true), Needs::Kernel);
         }
-        assert_eq!(option_of_datagrams(libc::IPPROTO_IP, libc::IP_RECVERR), Needs::Kernel);
-        assert_eq!(option_of_datagrams(libc::IPPROTO_IP, libc::IP_TTL), Needs::Drained, "it is for what follows");
+        assert_eq!(option_of_datagrams(libc::IPPROTO_IP, libc::IP_RECVERR, true), Needs::Kernel);
+        assert_eq!(
+            option_of_datagrams(libc::IPPROTO_IP, libc::IP_TTL, false),
+            Needs::Drained,
+            "it is for what follows"
+        );
     }
 
     #[test]
     fn what_programs_set_on_every_connection_is_known() {
-        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NODELAY), Needs::Nothing);
-        assert_eq!(option(libc::SOL_SOCKET, libc::SO_KEEPALIVE), Needs::Nothing);
+        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NODELAY, false), Needs::Nothing);
+        assert_eq!(option(libc::SOL_SOCKET, libc::SO_KEEPALIVE, true), Needs::Nothing);
         assert_eq!(ioctl(FIONBIO), Needs::Nothing);
+        for name in [libc::SO_LINGER, libc::SO_SNDBUF, libc::SO_PRIORITY, libc::SO_MARK] {
+            assert_eq!(option(libc::SOL_SOCKET, name, true), Needs::Drained);
+        }
+        for name in [libc::TCP_CORK, libc::TCP_NOTSENT_LOWAT] {
+            assert_eq!(option(libc::IPPROTO_TCP, name, true), Needs::Drained);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Options of sockets.
 
 use super::catalogue::Opaque;
-use super::{errno, intercept, pass};
+use super::{errno, intercept, memory, pass};
 use crate::calls::kinds::{Needs, option, option_of_datagrams, question};
 use crate::calls::send::before;
 use crate::calls::settle;
@@ -14,16 +14,15 @@ intercept! {
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
         if let Some(gate) = gate::watched(fd) {
             let is_of_datagrams = gate.is_of_datagrams();
-            let drained = errno::kept(|| match if is_of_datagrams { option_of_datagrams(level, name) } else { option(level, name) } {
+            let mut number = [1; size_of::<c_int>()];
+            let is_off = len as usize >= number.len() && memory::peek(value.addr(), &mut number) && number == [0; 4];
+            let of = if is_of_datagrams { option_of_datagrams } else { option };
+            let drained = errno::kept(|| match of(level, name, is_off) {
                 Needs::Nothing => Ok(()),
                 // The kernel says it again.
                 Needs::Drained => before(gate, Why::Special).or(Ok(())),
-                // Datagrams of the ring would become part of others.
-                Needs::Kernel if is_of_datagrams => settle::drain_for_good(gate, Why::Special),
-                Needs::Kernel => {
-                    settle::pin(gate, Why::Special);
-                    Ok(())
-                }
+                // The ring's bytes would be sent in the new way.
+                Needs::Kernel => settle::drain_for_good(gate, Why::Special),
             });
             if let Err(error) = drained {
                 return errno::failed(error) as c_int;

@@ -230,6 +230,13 @@ fn a_program_that_sends_by_calls_of_its_own_as_well_stays_on_the_kernel() {
 }
 
 #[test]
+fn options_that_change_nothing_for_a_ring_keep_nobody_out() {
+    let directory = TempDir::new().unwrap();
+    let program = compiled(directory.path(), &["options.c"]);
+    assert_eq!(found_through_rings(&program, directory.path()), "with options: heard all, then -7\n");
+}
+
+#[test]
 fn threads_that_send_on_one_connection_do_not_disturb_each_other() {
     let found = found_while_services_come_and_go("senders.c");
     assert_eq!(found, "heard all: 1\n".repeat(4));
