@@ -16,6 +16,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A directory with a file that stands for the library: the loader says that it is none, and starts programs without it.
@@ -326,4 +327,38 @@ fn a_program_whose_service_ends_goes_on_and_is_served_by_the_next() {
     for (number, line) in lines.take(100_000) {
         assert_eq!(line.parse(), Ok(number));
     }
+}
+
+/// How long, s, and the seed of all choices of the program.
+const TORTURE: [&str; 2] = ["60", "1"];
+
+#[test]
+fn under_kills_of_the_service_a_peer_gets_all_or_no_clean_end() {
+    let place = Place::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sidecore-preload/tests/calls");
+    let text = fs::read_to_string(source.join("torture.c")).unwrap();
+    let program = place.program("torture", &text, &["-I", source.to_str().unwrap(), "-w", "-lpthread"]);
+    let mut run = Command::new(program);
+    run.args(TORTURE)
+        .env("LD_PRELOAD", library::built("sidecore-preload"))
+        .env("SIDECORE_SOCKETS", place.file("socket"));
+    let mut torture = Ending(run.stdout(Stdio::piped()).spawn().unwrap());
+    let (mut kills, mut most) = (0_u32, 0);
+    while torture.0.try_wait().unwrap().is_none() {
+        let mut service = place.serve();
+        // Each service lives as long as another number of questions takes.
+        for _ in 0..=kills * 7 % 13 {
+            thread::sleep(Duration::from_millis(20));
+            most = place.rows().iter().filter_map(|row| row["messages"].as_u64()).max().unwrap_or(0).max(most);
+        }
+        if kills % 2 == 0 {
+            kill_process(Pid::from_child(&service.0), Signal::TERM).unwrap();
+            service.0.wait().unwrap();
+        }
+        kills += 1;
+    }
+    let mut said = String::new();
+    torture.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(torture.0.wait().unwrap().success() && said.contains("clean ends"), "{said}");
+    assert!(kills > 10 && most > 1_000, "{kills} services, at most {most} messages through a ring: {said}");
 }

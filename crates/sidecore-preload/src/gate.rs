@@ -57,17 +57,9 @@ pub(crate) fn watched(fd: RawFd) -> Option<Gate> {
     (look.is_watched() && !is_borrower()).then_some(Gate { fd, slot, look })
 }
 
-/// All sockets in rings.
-pub(crate) fn in_rings() -> impl Iterator<Item = Gate> {
-    all().filter(|gate| gate.look.is_in_ring())
-}
-
-/// In a child: all sockets whose messages come behind a parent's ring.
-pub(crate) fn behind() -> impl Iterator<Item = (RawFd, &'static Remains)> {
-    all().filter_map(|gate| match gate.path() {
-        Path::Behind(remains) => Some((gate.fd, remains)),
-        _ => None,
-    })
+/// All sockets of which the kernel may lack bytes: those in rings, and in a child those behind a parent's ring.
+pub(crate) fn full() -> impl Iterator<Item = Gate> {
+    all().filter(|gate| gate.look.is_in_ring() || gate.look.state() == State::Behind)
 }
 
 /// All sockets that may enter a ring or have one.

@@ -16,7 +16,15 @@ const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 #[derive(Debug, Default)]
 pub(super) struct Patience(u32);
 
+/// Naps after which a holder that lives is taken for stopped: 50 ms.
+const STOPPED: u32 = 1_000;
+
 impl Patience {
+    /// True if the holder takes as long as only one that is stopped does, or has no processor.
+    pub(super) fn is_over(&self) -> bool {
+        self.0 > YIELDS + STOPPED
+    }
+
     /// Waits a little. `true`: it takes so long by now that the holder may have ended.
     pub(super) fn wait(&mut self) -> bool {
         self.0 = self.0.saturating_add(1);

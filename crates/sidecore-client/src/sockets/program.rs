@@ -173,7 +173,8 @@ fn attach(process: Process, undisturbed: &Undisturbed) -> Why {
         return why;
     }
     if !(process.may_prepare)() {
-        return Why::Few;
+        // The search may take a millisecond, so it is not made again at once.
+        return Why::NoService;
     }
     let started = PROGRAM.get(|| Ok(Program::default()), |_| CONNECTIONS.let_go()).and_then(|program| {
         let thread = spawn_without_signals("sidecore-sockets", STACK, move || program.run(process))?;

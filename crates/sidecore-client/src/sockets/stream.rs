@@ -4,6 +4,7 @@
 //! the object after another thread closed the socket, or took it out of its ring, reaches no other ring.
 
 mod datagrams;
+mod leaving;
 mod remains;
 
 pub use self::remains::{Progress, Remains};
@@ -20,9 +21,9 @@ use sidecore_core::streams::bell::Rung;
 use sidecore_core::streams::cursor::{Cursors, word};
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{
-    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WISH, WRITER,
+    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WRITER,
 };
-use sidecore_core::streams::place::{Wish, wish_word};
+use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::slot::Key;
 use sidecore_core::sync::AtomicU64;
@@ -285,9 +286,7 @@ impl Stream {
     pub fn with_kernel<T>(&self, key: Key, call: impl FnOnce() -> (T, usize)) -> Result<T, Drained> {
         let Some(mut locked) = self.lock() else { return Err(Drained::Blocked) };
         let Some(ring) = locked.of(key) else { return Err(Drained::Empty) };
-        let socket = ring.socket();
-        ring.hold(socket);
-        let done = match ring.drain_held(socket) {
+        let done = ring.held(ring.socket(), |ring, socket| match ring.drain_held(socket) {
             Drained::Empty => {
                 let (value, accepted) = call();
                 ring.word(SHARED, BASE).fetch_add(accepted as u64, Ordering::Relaxed);
@@ -295,9 +294,8 @@ impl Stream {
                 Ok(value)
             }
             other => Err(other),
-        };
-        ring.release();
-        done
+        });
+        done.unwrap_or(Err(Drained::Blocked))
     }
 
     /// The descriptor is about to be closed, or to be shut as wished: what still waits in the ring is sent by the service,
@@ -426,7 +424,7 @@ impl Ring {
     fn make_room(&mut self, socket: BorrowedFd<'_>, len: usize) -> Result<(), Sent> {
         // While the sidecore is at it there is room soon, and without a system call of ours.
         let mut patience = Patience::default();
-        while self.at.hold().holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() {
+        while self.at.hold().holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() && !patience.is_over() {
             if self.cursors().is_some() && self.room() as usize >= len {
                 return Ok(());
             }
@@ -486,14 +484,8 @@ impl Ring {
     fn drain(&mut self, socket: BorrowedFd<'_>) -> Drained {
         // Of datagrams there may be something to tell when all are moved.
         let is_empty = self.datagrams.is_none() && self.cursors().is_some_and(|cursors| cursors.waiting() == 0);
-        let drained = if is_empty {
-            Drained::Empty
-        } else {
-            self.hold(socket);
-            let drained = self.drain_held(socket);
-            self.release();
-            drained
-        };
+        let drained =
+            if is_empty { Drained::Empty } else { self.held(socket, Self::drain_held).unwrap_or(Drained::Blocked) };
         if self.datagrams.is_none() && self.is_alone() {
             match drained {
                 Drained::Empty => tcp::end_in_order(socket, self.word(SHARED, LINGER)),
@@ -504,11 +496,25 @@ impl Ring {
         drained
     }
 
-    /// Takes the stream from its sidecore, also from one that ended in the middle of a transfer.
-    fn hold(&mut self, socket: BorrowedFd<'_>) {
+    /// What `act` does while the program holds the stream. `None`: its sidecore is stopped in the middle of a transfer. It lives,
+    /// so nobody can know what it will still send.
+    fn held<T>(&mut self, socket: BorrowedFd<'_>, act: impl FnOnce(&mut Self, BorrowedFd<'_>) -> T) -> Option<T> {
+        if !self.hold(socket) {
+            return None;
+        }
+        let done = act(self, socket);
+        self.release();
+        Some(done)
+    }
+
+    /// Takes the stream from its sidecore, also from one that ended in the middle of a transfer. False: it does not give it.
+    fn hold(&mut self, socket: BorrowedFd<'_>) -> bool {
         let hold = self.at.hold();
         let mut patience = Patience::default();
         while !hold.take(Holder::Program) {
+            if patience.is_over() {
+                return false;
+            }
             if !patience.wait() {
                 continue;
             }
@@ -521,9 +527,10 @@ impl Ring {
                     // Neither what was moved nor what was not: the peer must not take one for the other.
                     tcp::abort(socket);
                 }
-                return;
+                return true;
             }
         }
+        true
     }
 
     fn release(&mut self) {
@@ -554,45 +561,5 @@ impl Ring {
                 Err(error) => return Drained::Failed(error),
             }
         }
-    }
-
-    fn leave(mut self, socket: BorrowedFd<'_>, wish: Wish) {
-        // Mostly there is nothing, or all of it fits: then whoever waits for the end does not wait for the service.
-        let mut drained = self.drain(socket);
-        if drained == Drained::Blocked && self.datagrams.is_none() {
-            let waiting = self.cursors().map_or(0, |cursors| cursors.waiting());
-            tcp::make_room(socket, waiting);
-            drained = self.drain(socket);
-            if drained == Drained::Blocked {
-                // Taken back by the side that sends the last byte.
-                tcp::reset_at_close(socket, self.word(SHARED, LINGER));
-            }
-        }
-        self.tell(wish);
-        // The wish first: the service looks for it after it has shut the bell. So at least one side sends the rest.
-        let is_alone = !self.ring() || self.seat.of.is_gone();
-        if drained == Drained::Blocked && is_alone {
-            self.seat.of.clone().adopt(self, wish);
-        }
-    }
-
-    /// The service empties the ring no more.
-    fn is_alone(&self) -> bool {
-        self.seat.of.is_gone() || self.at.bell().is_shut()
-    }
-
-    /// The program does not write to this ring any more.
-    fn tell(&self, wish: Wish) {
-        self.word(WRITER, WISH).store(wish_word(self.seat.number, wish), Ordering::Release);
-        self.seat.announce();
-    }
-
-    /// Of an adopted one: whether the kernel still takes nothing. Else what its program wished is done.
-    pub(super) fn is_unfinished(&mut self, socket: BorrowedFd<'_>, wish: Wish) -> bool {
-        let drained = self.drain(socket);
-        if drained == Drained::Empty && wish == Wish::ShutAndLeave {
-            tcp::shut_sending(socket);
-        }
-        drained == Drained::Blocked
     }
 }

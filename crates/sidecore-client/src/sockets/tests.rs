@@ -145,6 +145,29 @@ fn full_means_that_the_kernel_said_so() {
 }
 
 #[test]
+fn a_stopped_sidecore_holds_a_call_up_for_a_moment_and_doubles_nothing() {
+    let (attachment, service) = attached();
+    let (here, mut there) = connection();
+    let stream = promote(&attachment, &here);
+    let theirs = service.promoted();
+    assert!(service.memory.hold(0).take(Holder::Sidecore));
+    let mut sent = 0;
+    while let Sent::Taken(taken) = send(&stream, &here, sent, 1_000) {
+        sent += taken as u64;
+    }
+    assert_eq!(sent, RING.into());
+    assert_eq!(send(&stream, &here, sent, 1), Sent::Full);
+    assert_eq!(stream.settle(key(&here)).0, Drained::Blocked);
+    assert_eq!(stream.with_kernel(key(&here), || ((), 0)), Err(Drained::Blocked));
+    // It goes on where it was.
+    let head = service.move_silently(&theirs, 700);
+    service.memory.word(0, SHARED, HEAD).store(head, Ordering::Release);
+    service.memory.hold(0).release();
+    assert_eq!(stream.settle(key(&here)), (Drained::Empty, Some(tcp::accepted(&here).unwrap())));
+    check(&mut there, 0, sent);
+}
+
+#[test]
 fn what_a_dead_sidecore_moved_last_is_known_from_the_kernel() {
     for moved in [0, 1, 700, 1_200] {
         let (attachment, service) = attached();

@@ -7,7 +7,7 @@
 use crate::calls::kept::Kept;
 use crate::calls::promote;
 use crate::calls::settle::drain_until;
-use crate::gate;
+use crate::gate::{self, Path};
 use crate::interpose::socket;
 use crate::table;
 use rustix::io::{Errno, FdFlags, fcntl_getfd, read};
@@ -101,10 +101,14 @@ pub(crate) fn before(child: Child) -> Fork {
         // The child's bytes are counted with this process's.
         gate::all().for_each(|gate| gate.slot().forget_sent());
     }
-    let mut remains: Vec<_> = gate::behind().map(|(fd, remains)| (fd, remains.again())).collect();
-    for gate in gate::in_rings().filter(|gate| child != Child::Program || is_passed_on(gate.fd())) {
+    let mut remains = Vec::new();
+    for gate in gate::full().filter(|gate| child != Child::Program || is_passed_on(gate.fd())) {
         if drain_until(gate, Why::Forked, until).is_err() {
-            let rest = gate.in_ring().and_then(|ring| ring.stream.remains(ring.key));
+            let rest = match gate.path() {
+                Path::Ring(ring) | Path::Leaving(ring) => ring.stream.remains(ring.key),
+                Path::Behind(remains) => Some(remains.again()),
+                _ => None,
+            };
             remains.extend(rest.map(|rest| (gate.fd(), rest)));
         }
     }

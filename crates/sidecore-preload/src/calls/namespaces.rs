@@ -20,7 +20,7 @@ pub(crate) fn before() -> bool {
     let is_paused = promote::pause();
     if is_paused && forks::is_attached() {
         let until = Instant::now() + PATIENCE;
-        for gate in gate::in_rings() {
+        for gate in gate::full() {
             // Where it does not succeed the thread stays, and the call finds it.
             let _ = drain_until(gate, Why::Special, until);
         }

@@ -131,7 +131,11 @@ fn system(result: Result<usize, syscalls::Errno>) -> Result<usize, Errno> {
 /// # Errors
 /// The call fails with this.
 pub(super) fn before_printing(fd: c_int) -> Result<(), Errno> {
-    gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| before(gate, Why::Special)))
+    let Some(gate) = gate::watched(fd) else { return Ok(()) };
+    errno::kept(|| before(gate, Why::Special))?;
+    // How much is printed is not known here.
+    gate.slot().forget_sent();
+    Ok(())
 }
 
 /// Bytes of control messages that are looked at: the kernel passes 253 descriptors on at most.

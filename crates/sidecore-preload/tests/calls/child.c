@@ -31,13 +31,28 @@ static void says(struct connection *on, int is_writer, int flags) {
     }
 }
 
+// Another program sends them.
+static void copies(struct connection *on) {
+    int bytes[2];
+    pipe(bytes);
+    struct connection to = {bytes[1], -1, on->said};
+    says(&to, 1, 0);
+    close(bytes[1]);
+    if (dup2(bytes[0], 0) < 0 || dup2(on->here, 1) < 0)
+        die("dup2");
+    execl("/bin/cat", "cat", (char *)NULL);
+    die("cat");
+}
+
 int main(void) {
-    for (int round = 0; round < 4; round++) {
+    for (int round = 0; round < 5; round++) {
         struct connection on = connection(SOCK_CLOEXEC);
         fill_up(&on);
         pid_t child = fork();
         if (child == 0) {
-            // The last one is a child's child.
+            if (round == 4)
+                copies(&on);
+            // A child's child.
             if (round == 3 && (child = fork())) {
                 int status;
                 waitpid(child, &status, 0);

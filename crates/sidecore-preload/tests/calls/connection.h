@@ -33,6 +33,8 @@ struct connection {
     int here, there;
     // Bytes that were sent on it by `say`.
     uint64_t said;
+    // The peer takes little.
+    int is_slow;
 };
 
 // What the test of that name found. `errno` is told where the result is -1.

@@ -91,14 +91,17 @@ impl Ring {
     /// Nobody empties the ring any more, and a datagram of `len` bytes was just written from `start` on.
     #[cold]
     fn take_back(&mut self, socket: BorrowedFd<'_>, start: u64, len: usize) -> Sent {
-        self.hold(socket);
-        let is_moved = self.cursors().is_none_or(|cursors| cursors.head() > start);
-        if !is_moved {
-            self.tail = start;
-            self.word(WRITER, TAIL).store(word(start, false), Ordering::Release);
-            self.word(WRITER, MESSAGES).fetch_sub(1, Ordering::Relaxed);
-        }
-        self.release();
+        let is_moved = self.held(socket, |ring, _| {
+            let is_moved = ring.cursors().is_none_or(|cursors| cursors.head() > start);
+            if !is_moved {
+                ring.tail = start;
+                ring.word(WRITER, TAIL).store(word(start, false), Ordering::Release);
+                ring.word(WRITER, MESSAGES).fetch_sub(1, Ordering::Relaxed);
+            }
+            is_moved
+        });
+        // A stopped sidecore sends it later.
+        let is_moved = is_moved.unwrap_or(true);
         // Where it is the kernel's already the next call learns of the rest.
         if is_moved { Sent::Taken(len) } else { self.end(socket) }
     }
@@ -125,17 +128,15 @@ impl Ring {
     #[cold]
     fn send_around<'m>(&mut self, socket: BorrowedFd<'_>, message: impl Iterator<Item = Span<'m>>, len: usize) -> Sent {
         let Some(pieces) = Pieces::new(message) else { return self.end(socket) };
-        self.hold(socket);
-        let sent = match self.drain_held(socket) {
+        let sent = self.held(socket, |ring, socket| match ring.drain_held(socket) {
             Drained::Blocked => Err(Errno::AGAIN),
             Drained::Failed(error) => Err(error),
             Drained::Empty => {
-                let to = self.datagrams.as_ref().and_then(|datagrams| datagrams.mover.to());
+                let to = ring.datagrams.as_ref().and_then(|datagrams| datagrams.mover.to());
                 udp::send(socket, &pieces, None, to)
             }
-        };
-        self.release();
-        match sent {
+        });
+        match sent.unwrap_or(Err(Errno::AGAIN)) {
             Ok(()) => {
                 self.count(KERNEL_MESSAGES);
                 Sent::Taken(len)

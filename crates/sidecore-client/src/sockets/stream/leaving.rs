@@ -1,0 +1,50 @@
+//! The end of a program's part in a ring.
+
+use super::{Drained, Ring};
+use crate::sys::tcp;
+use sidecore_core::streams::layout::{LINGER, SHARED, WISH, WRITER};
+use sidecore_core::streams::place::{Wish, wish_word};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+
+impl Ring {
+    pub(super) fn leave(mut self, socket: BorrowedFd<'_>, wish: Wish) {
+        // Mostly there is nothing, or all of it fits: then whoever waits for the end does not wait for the service.
+        let mut drained = self.drain(socket);
+        if drained == Drained::Blocked && self.datagrams.is_none() {
+            let waiting = self.cursors().map_or(0, |cursors| cursors.waiting());
+            tcp::make_room(socket, waiting);
+            drained = self.drain(socket);
+            if drained == Drained::Blocked {
+                // Taken back by the side that sends the last byte.
+                tcp::reset_at_close(socket, self.word(SHARED, LINGER));
+            }
+        }
+        self.tell(wish);
+        // The wish first: the service looks for it after it has shut the bell. So at least one side sends the rest.
+        let is_alone = !self.ring() || self.seat.of.is_gone();
+        if drained == Drained::Blocked && is_alone {
+            self.seat.of.clone().adopt(self, wish);
+        }
+    }
+
+    /// The service empties the ring no more.
+    pub(super) fn is_alone(&self) -> bool {
+        self.seat.of.is_gone() || self.at.bell().is_shut()
+    }
+
+    /// The program does not write to this ring any more.
+    pub(super) fn tell(&self, wish: Wish) {
+        self.word(WRITER, WISH).store(wish_word(self.seat.number, wish), Ordering::Release);
+        self.seat.announce();
+    }
+
+    /// Of an adopted one: whether the kernel still takes nothing. Else what its program wished is done.
+    pub(in crate::sockets) fn is_unfinished(&mut self, socket: BorrowedFd<'_>, wish: Wish) -> bool {
+        let drained = self.drain(socket);
+        if drained == Drained::Empty && wish == Wish::ShutAndLeave {
+            tcp::shut_sending(socket);
+        }
+        drained == Drained::Blocked
+    }
+}
