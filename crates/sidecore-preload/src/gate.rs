@@ -40,7 +40,7 @@ pub(crate) enum Path {
     Ring(InRing),
     /// By the kernel, after the ring is empty.
     Leaving(InRing),
-    /// By the kernel, after what a parent's ring still has.
+    /// By the kernel, behind the bytes of a parent's ring.
     Behind(&'static Remains),
     /// Nothing can be sent any more.
     Shut,
@@ -57,7 +57,7 @@ pub(crate) fn watched(fd: RawFd) -> Option<Gate> {
     (look.is_watched() && !is_borrower()).then_some(Gate { fd, slot, look })
 }
 
-/// All sockets of which the kernel may lack bytes: those in rings, and in a child those behind a parent's ring.
+/// All sockets with bytes that the kernel may lack: in a ring, or in a child behind a parent's ring.
 pub(crate) fn full() -> impl Iterator<Item = Gate> {
     all().filter(|gate| gate.look.is_in_ring() || gate.look.state() == State::Behind)
 }
@@ -80,7 +80,7 @@ impl Gate {
         socket::borrowed(self.fd)
     }
 
-    /// What the rule says: see [`Slot::ask`].
+    /// Asks the rule: see [`Slot::ask`].
     #[inline]
     pub(crate) fn ask<T>(self, question: impl FnOnce(&mut Rule) -> T) -> T {
         self.slot.ask(question)
@@ -184,7 +184,7 @@ impl Gate {
         self.slot.word.is_shut(ring.ticket)
     }
 
-    /// What the parent's ring had is sent: the socket is the kernel's.
+    /// The parent's ring is empty: the socket is the kernel's.
     pub(crate) fn end_behind(self) {
         self.slot.word.end_behind(self.look.ticket());
     }

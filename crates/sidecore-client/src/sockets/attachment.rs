@@ -56,7 +56,7 @@ struct Places {
 /// Whether there is another bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum More {
-    /// There may be: nobody has asked.
+    /// Perhaps: the service was not asked.
     Unknown,
     /// The service was asked.
     Asked,
@@ -178,7 +178,7 @@ impl Attachment {
         }
     }
 
-    /// A place for a stream on that connection, of which the kernel has accepted so many bytes, and the service knows of it.
+    /// A place for a stream on that connection, announced to the service. `accepted`: bytes that the kernel has accepted.
     ///
     /// # Errors
     /// There is no room, or no service any more. `WouldBlock`: room is on its way.

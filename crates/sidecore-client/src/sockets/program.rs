@@ -79,13 +79,13 @@ pub struct Candidate<'a> {
     pub socket: BorrowedFd<'a>,
     /// The ring's key.
     pub key: Key,
-    /// Where its datagrams go, without flow and scope, on a UDP socket that is connected to nobody.
+    /// Receiver of its datagrams, without flow and scope. `None`: the socket is connected.
     pub to: Option<&'a SocketAddr>,
     /// Bytes that the program is known to have sent on a TCP connection, and one if it connected. `None`: not known.
     pub sent: Option<u64>,
 }
 
-/// What only the preloaded library knows of its process.
+/// Facts of the process that only the preloaded library knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     /// True if this thread is surely not in a signal handler.
@@ -245,7 +245,7 @@ impl Program {
         is_running.then_some(Why::Few)
     }
 
-    /// What the library's thread does.
+    /// The library's thread.
     fn run(&self, process: Process) {
         let attachment = if (process.sends_unseen)() { Err(Nanos::MAX) } else { fresh().map_err(|_| 0) };
         let attachment = match attachment {
@@ -286,7 +286,7 @@ impl Program {
         let undisturbed = Undisturbed::new();
         let mut current = undisturbed.lock(&self.current);
         if current.attachment.as_ref().is_some_and(|current| Arc::ptr_eq(current, attachment)) {
-            // What is closed from here on is the library's to close.
+            // From here on the library closes its own descriptors.
             self.own_are([None; 3]);
             let before = (current.attachment.take(), current.thread.take());
             drop(current);
@@ -341,8 +341,8 @@ impl Program {
         }
     }
 
-    /// The service has ended: what it had accepted for this program goes to the kernel, however long that is full. Then
-    /// nobody has the attachment but the thread that calls this.
+    /// The service has ended: what it had accepted for this program goes to the kernel, however long that is full. At the end
+    /// only this thread has the attachment.
     fn go_on_alone(&self, attachment: &Arc<Attachment>) {
         loop {
             let left = self.streams().iter().filter(|stream| stream.abandon(attachment).is_none()).count();

@@ -497,7 +497,7 @@ impl Ring {
     }
 
     /// What `act` does while the program holds the stream. `None`: its sidecore is stopped in the middle of a transfer. It lives,
-    /// so nobody can know what it will still send.
+    /// and only it knows which bytes it will still send.
     fn held<T>(&mut self, socket: BorrowedFd<'_>, act: impl FnOnce(&mut Self, BorrowedFd<'_>) -> T) -> Option<T> {
         if !self.hold(socket) {
             return None;

@@ -1,4 +1,4 @@
-//! What a program's library knows of one descriptor number, in one word that all threads and signal handlers change.
+//! One descriptor number as a program's library knows it: a word that all threads and signal handlers change.
 //!
 //! A number is used again for one socket after the other, and a socket may enter one ring after the other. The word counts
 //! both. A [`Ticket`] holds these counts as one look found them. Each change of a state names the ticket that it was decided
@@ -24,7 +24,7 @@ pub enum State {
     Leaving = 5,
     /// The service shuts the sending side when the ring is empty.
     Shut = 6,
-    /// In a forked child: what the parent's ring still has comes first.
+    /// In a forked child: the bytes of the parent's ring come first.
     Behind = 7,
 }
 

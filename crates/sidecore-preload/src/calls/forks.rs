@@ -58,7 +58,7 @@ pub(crate) struct Fork {
     epoch: u32,
     pipe: Option<(Own, Own)>,
     child: Child,
-    /// What rings still have, by descriptor.
+    /// Bytes still in rings, by descriptor.
     remains: Vec<(RawFd, Remains)>,
 }
 

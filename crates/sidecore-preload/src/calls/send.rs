@@ -137,7 +137,7 @@ pub(crate) fn direct(gate: Gate, flags: c_int, call: impl FnOnce() -> Result<usi
     let Some(ring) = gate.in_ring().filter(|ring| !ring.stream.is_within() && !may_block(gate, flags)) else {
         return on_the_kernel(gate, flags, Next::Kernel);
     };
-    // What is in the ring, and then this call with nothing between.
+    // The ring's bytes, then this call, with nothing between.
     let called = ring.stream.with_kernel(ring.key, || {
         let result = call();
         (result, result.unwrap_or(0))
@@ -152,7 +152,7 @@ pub(crate) fn direct(gate: Gate, flags: c_int, call: impl FnOnce() -> Result<usi
 }
 
 /// Brings the socket to the kernel's path, and waits for that as the program's own call would. It is counted there, so that
-/// nobody promotes it before the call has ended. `gone`: what the call comes to if the socket is closed.
+/// no thread promotes it before the call has ended. `gone`: the result if the socket is closed.
 pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
     let mut patience = Patience::of(gate);
     loop {
@@ -180,7 +180,7 @@ pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
     }
 }
 
-/// What is left of a message whose first bytes were accepted. Its pieces are counted as one call of the kernel: no ring is
+/// The rest of a message whose first bytes were accepted. Its pieces are counted as one call of the kernel: no ring is
 /// entered between them. Returns how many bytes of the whole are accepted.
 #[cold]
 pub(crate) fn rest(gate: Gate, message: &Message<'_>, sent: usize, flags: c_int) -> usize {

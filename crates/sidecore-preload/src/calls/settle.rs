@@ -63,7 +63,7 @@ pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
     settled
 }
 
-/// In a child: what its parent's ring had comes first, which the parent or the service sends.
+/// In a child: the bytes of its parent's ring come first. The parent or the service sends them.
 fn behind(gate: Gate, remains: &Remains) -> Settled {
     match remains.progress(clock::now(), room_until(gate, Instant::now())) {
         Progress::Over => {

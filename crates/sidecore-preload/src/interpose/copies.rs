@@ -21,7 +21,7 @@ fn sent(to: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
     result
 }
 
-/// What is sent by others later is the kernel's.
+/// The socket is the kernel's: other threads will send on it.
 ///
 /// # Errors
 /// A ring cannot be emptied: the call fails with this.

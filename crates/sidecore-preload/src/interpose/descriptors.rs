@@ -222,7 +222,7 @@ intercept! {
 
     fn connect(fd: c_int, to: *const sockaddr, to_len: socklen_t) -> c_int {
         if let Some(gate) = gate::watched(fd).filter(|gate| gate.in_ring().is_some()) {
-            // What is in a ring of datagrams would go to another peer; a connection is connected already, and says so.
+            // The ring's datagrams would go to another peer. A connection has one, and the kernel says so.
             let drained = errno::kept(|| {
                 if gate.is_of_datagrams() { settle::drain(gate, Why::Special) } else { before(gate, Why::Special).or(Ok(())) }
             });

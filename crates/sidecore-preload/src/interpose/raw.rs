@@ -99,7 +99,7 @@ pub(super) fn by_the_kernel_alone() {
     errno::kept(|| {
         promote::never();
         for gate in gate::all() {
-            // What the kernel does not take is sent by the service, or before the program's next call.
+            // The service sends the bytes that the kernel does not take, or the program's next call does.
             let _ = settle::drain_for_good(gate, Why::Special);
         }
         // The process is then as without this library: a last thread that ends by a call of its own ends it.

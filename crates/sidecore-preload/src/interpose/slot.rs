@@ -22,7 +22,7 @@ pub(crate) struct Slot {
     epoll: AtomicI32,
     /// The epoch in which the socket was made.
     born: AtomicU32,
-    /// In a forked child: what its parent's ring still had.
+    /// In a forked child: the bytes of its parent's ring.
     remains: AtomicPtr<Remains>,
     /// Bytes that were sent by the kernel, as it counts them; with [`UNKNOWN`] that is not known.
     sent: AtomicU64,
@@ -128,13 +128,13 @@ impl Slot {
         answer
     }
 
-    /// What the rule remembers after so many bytes in a ring, for [`Slot::remember`]. `None`: it has something to say to them.
+    /// The rule's memory after so many bytes in a ring, for [`Slot::remember`]. `None`: the rule is to be asked.
     #[inline]
     pub(crate) fn after(&self, bytes: usize) -> Option<u64> {
         Rule::sends_in_ring(self.rule.load(Ordering::Relaxed), bytes)
     }
 
-    /// What [`Slot::after`] was asked about was sent.
+    /// The bytes of [`Slot::after`] were sent.
     #[inline]
     pub(crate) fn remember(&self, rule: u64) {
         if self.rule.load(Ordering::Relaxed) != rule {
@@ -142,13 +142,13 @@ impl Slot {
         }
     }
 
-    /// In a forked child: messages come behind that.
+    /// In a forked child: these bytes come first.
     pub(crate) fn begin_behind(&self, remains: Remains) {
         self.remains.store(Box::into_raw(Box::new(remains)), Ordering::Release);
         self.word.begin_behind();
     }
 
-    /// What messages come behind in this child.
+    /// The bytes that come first in this child.
     pub(crate) fn remains(&self) -> Option<&'static Remains> {
         // SAFETY: null, or what `begin_behind` was given, which is never freed.
         unsafe { self.remains.load(Ordering::Acquire).as_ref() }

@@ -13,7 +13,7 @@ static void fill_up(struct connection *on) {
     }
 }
 
-// Sends the next bytes, a few at a time, and waits where it is told to; what was said before the child's end.
+// Sends the next bytes, a few at a time, and tries again after EAGAIN.
 static void says(struct connection *on, int is_writer, int flags) {
     for (int message = 0; message < 200; message++) {
         char bytes[64];

@@ -5,7 +5,7 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 
-// What a file holds.
+// True if the file has been written to.
 static long held(int file) {
     char bytes[64] = {0};
     return pread(file, bytes, sizeof bytes, 0) == 4 && !memcmp(bytes, "file", 4);

@@ -48,7 +48,7 @@ static void operate(struct connection *on, unsigned *seed) {
     messages++;
 }
 
-// What the peer hears until the end; the last part is taken slowly.
+// The peer, until the end. Returns one more than it heard, or 0 after a reset.
 static void *hears(void *argument) {
     struct connection *on = argument;
     char bytes[16384];
@@ -65,7 +65,6 @@ static void *hears(void *argument) {
     }
     if (got < 0 && errno != ECONNRESET)
         die("recv");
-    // Told after the end of whoever sends.
     return (void *)(got == 0 ? heard + 1 : 0);
 }
 

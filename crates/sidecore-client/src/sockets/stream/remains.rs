@@ -1,4 +1,4 @@
-//! What a ring still had when its process forked: the child's messages come behind it.
+//! Bytes that a ring still had when its process forked. The child's messages follow them.
 
 use super::Stream;
 use crate::shm::BankMemory;
@@ -32,12 +32,12 @@ pub enum Progress {
     Over,
     /// Not all.
     Moving,
-    /// Nobody moves it.
+    /// None, for too long.
     Stuck,
 }
 
 impl Stream {
-    /// What the ring has now, for a child to look at. `None`: nothing.
+    /// The ring's bytes, for a child to look at. `None`: the ring is empty.
     pub fn remains(&self, key: Key) -> Option<Remains> {
         self.with(key, |ring| {
             let is_empty = ring.cursors().is_none_or(|cursors| cursors.waiting() == 0);
