@@ -22,6 +22,7 @@ pub(crate) mod signals;
 pub(crate) mod slot;
 pub(crate) mod socket;
 mod trampoline;
+mod users;
 
 pub(crate) use processes::is_borrower;
 pub(crate) use real::{has_rings_of_its_own, poll_for_room};

@@ -12,6 +12,7 @@ use crate::sys::undisturbed::Undisturbed;
 use crate::sys::wake::Ringer;
 use rustix::event::PollFlags;
 use rustix::net::{Shutdown, shutdown};
+use rustix::process::geteuid;
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::layout::{self, BASE, Bank, HEAD, MAX_BANKS, PLACES, SHARED, STATE, TAIL, WISH, WRITER};
 use sidecore_core::streams::place::{State, Wish, state_of};
@@ -32,6 +33,8 @@ const LOOKS: usize = 16;
 #[derive(Debug)]
 pub(super) struct Attachment {
     control: Own,
+    /// The effective user of the process when it attached.
+    user: u32,
     ringer: Ringer,
     /// Threads, and handlers that interrupted them, that look whether they are to ring, and then do.
     ringing: AtomicU32,
@@ -102,6 +105,7 @@ impl Attachment {
         let (places, count) = Places::of(std::slice::from_ref(&first));
         Ok(Self {
             control: Own::new(socket)?,
+            user: geteuid().as_raw(),
             ringer: Ringer::new(reader, writer)?,
             ringing: AtomicU32::new(0),
             layout,
@@ -169,6 +173,11 @@ impl Attachment {
         let adopted_before = std::mem::replace(&mut *current, adopted);
         drop(current);
         drop((before, adopted_before));
+    }
+
+    /// True if the process is still the user that attached.
+    pub(super) fn is_of_this_user(&self) -> bool {
+        geteuid().as_raw() == self.user
     }
 
     /// The program goes on without the service: for both it is as if the other had ended.

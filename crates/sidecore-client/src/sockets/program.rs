@@ -197,6 +197,17 @@ pub fn after_fork_in_child() {
     CONNECTIONS.let_go();
 }
 
+/// The process may be another user now. A service that serves it as the former user is left; the streams go on alone, and enter
+/// rings as the new user.
+pub fn user_changed() {
+    let Some(program) = PROGRAM.peek() else { return };
+    let undisturbed = Undisturbed::new();
+    let attachment = undisturbed.lock(&program.current).attachment.clone();
+    if let Some(attachment) = attachment.filter(|attachment| !attachment.is_of_this_user()) {
+        attachment.end();
+    }
+}
+
 /// Before a fork. A child must find all descriptors of the library in a list: waits for those that are just made.
 pub fn before_fork() {
     if let Some(program) = PROGRAM.peek() {

@@ -4,7 +4,7 @@
 use super::real::real;
 use libc::{
     c_char, c_int, c_long, c_uint, c_ulong, c_void, iovec, mmsghdr, msghdr, off_t, pid_t, size_t, sockaddr, socklen_t,
-    ssize_t, timespec,
+    ssize_t, timespec, uid_t,
 };
 
 /// Addresses that are only passed on.
@@ -89,6 +89,10 @@ real! {
     execveat = c"execveat" (directory: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int;
     prctl = c"prctl" (option: c_int, second: usize, third: usize, fourth: usize, fifth: usize) -> c_int;
     unshare = c"unshare" (flags: c_int) -> c_int;
+    setuid = c"setuid" (user: uid_t) -> c_int;
+    seteuid = c"seteuid" (user: uid_t) -> c_int;
+    setreuid = c"setreuid" (real: uid_t, effective: uid_t) -> c_int;
+    setresuid = c"setresuid" (real: uid_t, effective: uid_t, saved: uid_t) -> c_int;
     setns = c"setns" (fd: c_int, kind: c_int) -> c_int;
     syscall = c"syscall" (number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
 

@@ -9,8 +9,10 @@ use sidecore::core::policy::notify::Notify;
 use sidecore::sockets::Sockets;
 use sidecore_client::sockets::ask;
 use skipped::skipped;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -234,6 +236,31 @@ fn options_that_change_nothing_for_a_ring_keep_nobody_out() {
     let directory = TempDir::new().unwrap();
     let program = compiled(directory.path(), &["options.c"]);
     assert_eq!(found_through_rings(&program, directory.path()), "with options: heard all, then -7\n");
+}
+
+#[test]
+fn a_daemon_that_drops_its_rights_is_served_as_whom_it_is() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("to become another user takes root's rights");
+    }
+    let directory = TempDir::new().unwrap();
+    let (program, socket) = (compiled(directory.path(), &["users.c"]), directory.path().join("socket"));
+    let _service = started(&socket);
+    for (path, mode) in [(directory.path(), 0o755), (&socket, 0o666)] {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let mut users = Vec::new();
+    let found = thread::scope(|scope| {
+        let found = scope.spawn(|| found(&program, Some(&socket)));
+        while !found.is_finished() {
+            users.extend(ask::rows(&socket).unwrap().iter().filter(|row| row.messages > 0).map(|row| row.uid));
+            thread::sleep(Duration::from_millis(2));
+        }
+        found.join().unwrap()
+    });
+    assert_eq!(found, "as another user: heard all, then -7\n");
+    users.dedup();
+    assert_eq!(users, [0, 54_321], "each is served as itself, one after the other");
 }
 
 #[test]

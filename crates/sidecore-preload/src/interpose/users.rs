@@ -1,0 +1,33 @@
+//! Functions by which a process becomes another user.
+
+use super::processes::is_borrower;
+use super::{errno, intercept, pass};
+use libc::{c_int, uid_t};
+use sidecore_client::sockets::program;
+
+/// Changes the user by `call`, which returns 0 if it has.
+fn changed(call: impl FnOnce() -> c_int) -> c_int {
+    let result = call();
+    if result == 0 && !is_borrower() {
+        errno::kept(program::user_changed);
+    }
+    result
+}
+
+intercept! {
+    fn setuid(user: uid_t) -> c_int {
+        changed(|| pass!(setuid(user)))
+    }
+
+    fn seteuid(user: uid_t) -> c_int {
+        changed(|| pass!(seteuid(user)))
+    }
+
+    fn setreuid(real: uid_t, effective: uid_t) -> c_int {
+        changed(|| pass!(setreuid(real, effective)))
+    }
+
+    fn setresuid(real: uid_t, effective: uid_t, saved: uid_t) -> c_int {
+        changed(|| pass!(setresuid(real, effective, saved)))
+    }
+}
