@@ -5,7 +5,7 @@
 //! takes as well. A call starts the thread, where it is not a handler's.
 
 use super::ask::connect;
-use super::attachment::{Attachment, Target};
+use super::attachment::{Attachment, Seat, Target};
 use super::protocol::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SOCKET_VARIABLE, USERS_VARIABLE};
 use super::stream::Stream;
 use crate::environment::{named_users, service_users_or, trusted_variable};
@@ -127,6 +127,14 @@ fn given() -> &'static Given {
 pub fn promote(candidate: &Candidate<'_>, process: Process, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
     let target = target(candidate)?;
     let Some((program, attachment)) = attached(undisturbed) else { return Err(attach(process, undisturbed)) };
+    // First: the service must not hear of a seat that no stream leaves.
+    let stream = program.stream(undisturbed).ok_or(Why::Few)?;
+    let seat = seat(&attachment, candidate, target).inspect_err(|_| retire(stream))?;
+    stream.begin(seat, candidate.key);
+    Ok(stream)
+}
+
+fn seat(attachment: &Arc<Attachment>, candidate: &Candidate<'_>, target: Option<Target>) -> Result<Seat, Why> {
     let seat = match target {
         None => {
             let accepted = tcp::accepted(candidate.socket).map_err(|_| Why::Refused)?;
@@ -138,13 +146,10 @@ pub fn promote(candidate: &Candidate<'_>, process: Process, undisturbed: &Undist
         }
         Some(target) => attachment.seat_of_datagrams(candidate.socket, target),
     };
-    let seat = seat.map_err(|error| match error.kind() {
+    seat.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => Why::Few,
         _ => Why::Refused,
-    })?;
-    let stream = program.stream(undisturbed).ok_or(Why::Few)?;
-    stream.begin(seat, candidate.key);
-    Ok(stream)
+    })
 }
 
 /// Where datagrams go; `None`: it is a TCP connection.
