@@ -26,6 +26,8 @@ use std::sync::{Arc, Mutex};
 
 /// How long the service may take for an answer, ns: a program's sending waits for it.
 const PATIENCE: Nanos = 50_000_000;
+/// Fresh places below which the service is asked for more.
+const FEW: usize = PLACES as usize / 4;
 /// Places that were left and are looked at for one that is free.
 const LOOKS: usize = 16;
 
@@ -187,53 +189,27 @@ impl Attachment {
         }
     }
 
-    /// A place for a stream on that connection, announced to the service. `accepted`: bytes that the kernel has accepted.
+    /// A place for a stream, of which the service does not know yet.
     ///
     /// # Errors
     /// There is no room, or no service any more. `WouldBlock`: room is on its way.
-    pub(super) fn seat(self: &Arc<Self>, socket: BorrowedFd<'_>, accepted: u64) -> io::Result<Seat> {
-        self.seat_from(socket, accepted, None)
-    }
-
-    /// The same on a socket that sends datagrams.
-    ///
-    /// # Errors
-    /// As for [`Attachment::seat`].
-    pub(super) fn seat_of_datagrams(self: &Arc<Self>, socket: BorrowedFd<'_>, target: Target) -> io::Result<Seat> {
-        // The kernel does not count them.
-        self.seat_from(socket, 0, Some(target))
-    }
-
-    fn seat_from(self: &Arc<Self>, socket: BorrowedFd<'_>, base: u64, target: Option<Target>) -> io::Result<Seat> {
+    pub(super) fn seat(self: &Arc<Self>, target: Option<Target>) -> io::Result<Seat> {
         let control = self.control.get().filter(|_| !self.is_gone()).ok_or(io::ErrorKind::NotConnected)?;
-        let seat = self.take_place(control, target)?;
-        seat.begin(base);
-        let mut buffer = [0; 64];
-        let (place, stream) = (seat.index, seat.number);
-        let ask = match target.and_then(|target| target.to) {
-            None => Ask::Promote { place, stream },
-            Some(to) => Ask::PromoteTo { place, stream, to },
-        };
-        let packet = control::encode(&ask, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
-        match packet::send(control, packet, &[socket]) {
-            Ok(()) => Ok(seat),
-            Err(error) => {
-                seat.unused();
-                Err(error)
-            }
-        }
+        self.take_place(control, target)
     }
 
     fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>, target: Option<Target>) -> io::Result<Seat> {
         let undisturbed = Undisturbed::new();
         let mut places = undisturbed.lock(&self.places);
-        let Some((index, number)) = places.next() else {
-            if places.more == More::Unknown {
-                let mut buffer = [0; 64];
-                let packet = control::encode(&Ask::Bank, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
-                packet::send(control, packet, &[])?;
-                places.more = More::Asked;
-            }
+        let next = places.next();
+        // Early: its answer takes as long as some promotions.
+        if places.fresh.len() < FEW && places.more == More::Unknown {
+            let mut buffer = [0; 64];
+            let packet = control::encode(&Ask::Bank, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
+            packet::send(control, packet, &[])?;
+            places.more = More::Asked;
+        }
+        let Some((index, number)) = next else {
             let kind = if places.more == More::Asked { io::ErrorKind::WouldBlock } else { io::ErrorKind::OutOfMemory };
             return Err(kind.into());
         };
@@ -317,8 +293,35 @@ impl Seat {
         bank.bell(place).disarm();
     }
 
+    /// A stream begins here on that socket, of which the kernel has accepted so many bytes: the service hears of it. Of datagrams
+    /// nothing is counted.
+    ///
+    /// # Errors
+    /// The service has ended.
+    pub(super) fn open(self, socket: BorrowedFd<'_>, accepted: u64) -> io::Result<Self> {
+        self.begin(accepted);
+        let mut buffer = [0; 64];
+        let (place, stream) = (self.index, self.number);
+        let ask = match self.target.and_then(|target| target.to) {
+            None => Ask::Promote { place, stream },
+            Some(to) => Ask::PromoteTo { place, stream, to },
+        };
+        let packet = control::encode(&ask, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let sent = match self.of.control.get() {
+            Some(control) => packet::send(control, packet, &[socket]),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
+        match sent {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                self.unused();
+                Err(error)
+            }
+        }
+    }
+
     /// The service was never told of it.
-    fn unused(self) {
+    pub(super) fn unused(self) {
         let word = sidecore_core::streams::place::state_word(self.number, State::Free);
         self.bank.word(self.place, SHARED, STATE).store(word, Ordering::Relaxed);
     }

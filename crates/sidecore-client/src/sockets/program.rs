@@ -5,7 +5,7 @@
 //! takes as well. A call starts the thread, where it is not a handler's.
 
 use super::ask::connect;
-use super::attachment::{Attachment, Seat, Target};
+use super::attachment::{Attachment, Target};
 use super::protocol::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SOCKET_VARIABLE, USERS_VARIABLE};
 use super::stream::Stream;
 use crate::environment::{named_users, service_users_or, trusted_variable};
@@ -127,29 +127,29 @@ fn given() -> &'static Given {
 pub fn promote(candidate: &Candidate<'_>, process: Process, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
     let target = target(candidate)?;
     let Some((program, attachment)) = attached(undisturbed) else { return Err(attach(process, undisturbed)) };
-    // First: the service must not hear of a seat that no stream leaves.
-    let stream = program.stream(undisturbed).ok_or(Why::Few)?;
-    let seat = seat(&attachment, candidate, target).inspect_err(|_| retire(stream))?;
-    stream.begin(seat, candidate.key);
-    Ok(stream)
-}
-
-fn seat(attachment: &Arc<Attachment>, candidate: &Candidate<'_>, target: Option<Target>) -> Result<Seat, Why> {
-    let seat = match target {
-        None => {
-            let accepted = tcp::accepted(candidate.socket).map_err(|_| Why::Refused)?;
-            // Whether the handshake counts is the kernel's affair.
-            if candidate.sent.is_some_and(|sent| sent.abs_diff(accepted) > 1) {
-                return Err(Why::Unseen);
-            }
-            attachment.seat(candidate.socket, accepted)
+    let mut accepted = 0;
+    if target.is_none() {
+        accepted = tcp::accepted(candidate.socket).map_err(|_| Why::Refused)?;
+        // Whether the handshake counts is the kernel's affair.
+        if candidate.sent.is_some_and(|sent| sent.abs_diff(accepted) > 1) {
+            return Err(Why::Unseen);
         }
-        Some(target) => attachment.seat_of_datagrams(candidate.socket, target),
-    };
-    seat.map_err(|error| match error.kind() {
+    }
+    let seat = attachment.seat(target).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => Why::Few,
         _ => Why::Refused,
-    })
+    })?;
+    // The service must not hear of a seat that no stream leaves.
+    let Some(stream) = program.stream(undisturbed) else {
+        seat.unused();
+        return Err(Why::Few);
+    };
+    let seat = seat.open(candidate.socket, accepted).map_err(|_| {
+        retire(stream);
+        Why::Refused
+    })?;
+    stream.begin(seat, candidate.key);
+    Ok(stream)
 }
 
 /// Where datagrams go; `None`: it is a TCP connection.

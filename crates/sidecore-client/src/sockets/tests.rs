@@ -73,7 +73,10 @@ fn connection() -> (TcpStream, TcpStream) {
 
 fn promote(attachment: &Arc<Attachment>, socket: &TcpStream) -> Stream {
     let stream = Stream::default();
-    stream.begin(attachment.seat(socket.as_fd(), tcp::accepted(socket).unwrap()).unwrap(), key(socket));
+    stream.begin(
+        attachment.seat(None).unwrap().open(socket.as_fd(), tcp::accepted(socket).unwrap()).unwrap(),
+        key(socket),
+    );
     stream
 }
 
@@ -257,9 +260,9 @@ fn a_place_is_used_again_when_the_service_says_so() {
     let stream = promote(&attachment, &here);
     service.promoted();
     stream.leave(key(&here), Wish::Leave);
-    assert_eq!(attachment.seat(here.as_fd(), 0).unwrap().number, 1, "another place, for the first is not free");
+    assert_eq!(attachment.seat(None).unwrap().number, 1, "another place, for the first is not free");
     service.memory.word(0, SHARED, STATE).store(state_word(1, State::Free), Ordering::Relaxed);
-    assert_eq!(attachment.seat(here.as_fd(), 0).unwrap().number, 2);
+    assert_eq!(attachment.seat(None).unwrap().number, 2);
 }
 
 #[test]

@@ -264,6 +264,23 @@ fn a_daemon_that_drops_its_rights_is_served_as_whom_it_is() {
 }
 
 #[test]
+fn more_connections_than_a_bank_has_places_come_into_rings() {
+    let directory = TempDir::new().unwrap();
+    let (program, socket) = (compiled(directory.path(), &["many.c"]), directory.path().join("socket"));
+    let _service = started(&socket);
+    let mut most = 0;
+    let found = thread::scope(|scope| {
+        let found = scope.spawn(|| found(&program, Some(&socket)));
+        while !found.is_finished() {
+            most = ask::rows(&socket).unwrap().iter().filter(|row| row.messages > 0).count().max(most);
+            thread::sleep(Duration::from_millis(5));
+        }
+        found.join().unwrap()
+    });
+    assert_eq!((found.as_str(), most), ("whole connections: 150\n", 150));
+}
+
+#[test]
 fn threads_that_send_on_one_connection_do_not_disturb_each_other() {
     let found = found_while_services_come_and_go("senders.c");
     assert_eq!(found, "heard all: 1\n".repeat(4));

@@ -16,7 +16,7 @@ fn pair() -> (UdpSocket, UdpSocket) {
 
 fn promoted(attachment: &Arc<Attachment>, socket: &UdpSocket) -> Stream {
     let stream = Stream::default();
-    let seat = attachment.seat_of_datagrams(socket.as_fd(), Target { to: None, packet: 1_000 }).unwrap();
+    let seat = attachment.seat(Some(Target { to: None, packet: 1_000 })).unwrap().open(socket.as_fd(), 0).unwrap();
     stream.begin(seat, key(socket));
     stream
 }
