@@ -16,7 +16,9 @@ pub(super) const CLOCK_EVERY: usize = 64;
 /// Messages in a row on a connection before it is silent: more than it takes to enter a ring.
 const LAST_WORDS: usize = 32;
 /// Rows of them on each connection.
-const LAST_ROWS: usize = 5;
+const LAST_ROWS: usize = 10;
+/// Between two rows: the service makes room for more connections meanwhile.
+const LAST_PAUSE: Duration = Duration::from_millis(20);
 /// A cork is let go after so many messages.
 const UNCORK_EVERY: u64 = 64;
 /// Between two messages of a quiet connection, ns.
@@ -143,6 +145,7 @@ impl Sender {
                     link.send(&self.content, self.sending.size)?;
                 }
             }
+            thread::sleep(LAST_PAUSE);
         }
         Ok(())
     }
