@@ -133,7 +133,7 @@ impl Gate {
         path
     }
 
-    /// A thread that was counted has sent so many bytes, or its call failed.
+    /// The call of a counted thread is over. `result`: bytes sent, or -1.
     #[inline]
     pub(crate) fn exit(self, result: isize) {
         self.slot.sends(result);
@@ -213,7 +213,7 @@ impl Gate {
 }
 
 /// The socket of that number is about to be closed, or was closed unseen: nothing is known of the number any more. Returns
-/// what was known, and the ring, which the caller alone lets go of.
+/// the last knowledge, and the ring, which only the caller ends.
 pub(crate) fn forget(fd: RawFd) -> Option<(Gate, Option<InRing>)> {
     let slot = table::slot(fd)?;
     let look = slot.word.look();

@@ -2,7 +2,7 @@
 //! pieces goes through rings to the service of sockets, and all else to the kernel as without it.
 //!
 //! The functions of the C library that are intercepted, and all raw pointers, are under [`interpose`]. What they decide is
-//! safe code under `calls`. Each reaches a stream through `gate` alone; what is known of each descriptor is in `table`.
+//! safe code under `calls`. Each reaches a stream through `gate` alone. The knowledge of each descriptor is in `table`.
 
 mod calls;
 mod gate;

@@ -1,7 +1,7 @@
 //! What is known of each descriptor number of the process.
 //!
 //! Nothing is known of a number until this process is seen to make a socket there, and again when the socket is closed. So
-//! a socket that came by a way that is not understood is the kernel's, and so is everything that is not a socket.
+//! sockets from unknown sources are the kernel's, and all other files are.
 
 use crate::interpose::slot::Slot;
 use sidecore_client::sockets::stream::Remains;

@@ -60,7 +60,7 @@ fn read_functions(bytes: &[u8]) -> object::read::Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// What the lines name: a function, or with a star at the end all whose names begin so.
+/// The names in all lines: a function each, or with a star at the end the beginning of names.
 fn named() -> Vec<&'static str> {
     let lines = include_str!("exports.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let names = |line: &'static str| {

@@ -92,6 +92,14 @@ impl BankMemory {
         self.lines()[self.bank.place(place)..].first_chunk().expect("a place has its lines")
     }
 
+    /// Forked children may look at a place's words, which they do not inherit otherwise.
+    ///
+    /// # Errors
+    /// The kernel has no memory to say so.
+    pub fn in_children(&self, place: u32) -> io::Result<()> {
+        self.mapping.in_children(self.place_lines(place))
+    }
+
     /// Where the ring of a place begins; it is all inside the mapping.
     pub(super) fn ring(&self, place: u32) -> NonNull<u8> {
         self.mapping.byte(self.bank.ring(place))

@@ -5,7 +5,8 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const PAGE: usize = 4096;
+/// Bytes of the smallest page.
+pub(super) const PAGE: usize = 4096;
 
 /// A page that the kernel wipes in a forked child.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! A shared mapping of a file, as long as it lives.
 
-use super::fork::ForkGuard;
+use super::fork::{ForkGuard, PAGE};
 use rustix::fs::fstat;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munlock, munmap};
 use sidecore_core::words::{LINE_BYTES, Line};
@@ -50,6 +50,20 @@ impl Mapping {
         self.inherited = Some(ForkGuard::new()?);
         // SAFETY: the range is this mapping; the advice changes nothing in this process.
         unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxDontFork)? };
+        Ok(())
+    }
+
+    /// Forked children inherit the pages of these bytes again, at the same address.
+    ///
+    /// # Errors
+    /// The kernel has no memory to say so.
+    pub fn in_children(&self, bytes: &[Line]) -> io::Result<()> {
+        let start = bytes.as_ptr().map_addr(|start| start & !(PAGE - 1));
+        let end = bytes.as_ptr_range().end.addr().next_multiple_of(PAGE);
+        let is_inside = start.addr() >= self.start.as_ptr().addr() && end <= self.start.as_ptr().addr() + self.len;
+        assert!(is_inside, "pages beyond the mapping");
+        // SAFETY: the range is within this mapping; the advice changes nothing in this process.
+        unsafe { madvise(start.cast_mut().cast(), end - start.addr(), Advice::LinuxDoFork)? };
         Ok(())
     }
 

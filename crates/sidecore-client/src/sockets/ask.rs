@@ -16,8 +16,8 @@ const PATIENCE: Nanos = 2_000_000_000;
 /// Most answers that are asked for: what never ends is no list.
 const MOST: usize = 1 << 16;
 
-/// Users whose service this process trusts beside root's and its own, by number: for a program that looks up no names. An
-/// unknown name is left out.
+/// Users whose service this process trusts, without root and its own user, by number: for a program that looks up no names.
+/// Unknown names are left out.
 pub fn trusted_users() -> String {
     let users = service_users_or(DEFAULT_SERVICE_USER);
     let numbers = users.iter().filter_map(|user| number_of(user)).map(|number| number.to_string());

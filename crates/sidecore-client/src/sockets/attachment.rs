@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 
 /// How long the service may take for an answer, ns: a program's sending waits for it.
 const PATIENCE: Nanos = 50_000_000;
-/// Fresh places below which the service is asked for more.
+/// Count of fresh places below which the next bank is requested.
 const FEW: usize = PLACES as usize / 4;
 /// Places that were left and are looked at for one that is free.
 const LOOKS: usize = 16;
@@ -61,9 +61,9 @@ struct Places {
 /// Whether there is another bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum More {
-    /// Perhaps: the service was not asked.
+    /// Perhaps: not requested yet.
     Unknown,
-    /// The service was asked.
+    /// Requested.
     Asked,
     /// None: the limit is reached, or one that the service gave was lost.
     None,
@@ -293,8 +293,7 @@ impl Seat {
         bank.bell(place).disarm();
     }
 
-    /// A stream begins here on that socket, of which the kernel has accepted so many bytes: the service hears of it. Of datagrams
-    /// nothing is counted.
+    /// Announces a stream on that socket to the service. `accepted`: bytes of the connection in the kernel, 0 of datagrams.
     ///
     /// # Errors
     /// The service has ended.

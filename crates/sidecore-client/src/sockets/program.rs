@@ -56,7 +56,7 @@ struct Program {
 #[derive(Default)]
 struct Current {
     attachment: Option<Arc<Attachment>>,
-    /// The thread that attaches, or that waits for the attachment's end.
+    /// It attaches, or waits for the attachment's end.
     thread: Option<Started>,
     /// Nothing is attached to.
     let_go: bool,
@@ -213,7 +213,7 @@ pub fn user_changed() {
     }
 }
 
-/// Before a fork. A child must find all descriptors of the library in a list: waits for those that are just made.
+/// Before a fork: waits while the library's thread opens descriptors, because a child must find all of them in a list.
 pub fn before_fork() {
     if let Some(program) = PROGRAM.peek() {
         wait_until(FORK_NAPS, || !program.is_attaching());
@@ -285,7 +285,7 @@ impl Program {
         current.retry_at = at.max(clock::now().saturating_add(current.retry_after));
     }
 
-    /// False: the process lets go of its service just now.
+    /// False: the process ends its attachment now.
     fn publish(&self, attachment: &Arc<Attachment>) -> bool {
         let undisturbed = Undisturbed::new();
         let mut current = undisturbed.lock(&self.current);
@@ -357,8 +357,8 @@ impl Program {
         }
     }
 
-    /// The service has ended: what it had accepted for this program goes to the kernel, however long that is full. At the end
-    /// only this thread has the attachment.
+    /// The service has ended: this program's rings go to the kernel, however long it is full. At the end only this thread has
+    /// the attachment.
     fn go_on_alone(&self, attachment: &Arc<Attachment>) {
         loop {
             let left = self.streams().iter().filter(|stream| stream.abandon(attachment).is_none()).count();
@@ -369,7 +369,7 @@ impl Program {
         }
     }
 
-    /// A stream for each of so many places.
+    /// Makes streams until there is one for each place.
     fn have_streams(&self, places: usize) {
         let more = places.saturating_sub(self.streams().len());
         let mut next = Streams { all: Vec::with_capacity(places), free: Vec::with_capacity(places) };
@@ -384,7 +384,7 @@ impl Program {
         }
     }
 
-    /// One that is free, and that this thread is not at work on, further up its stack.
+    /// A free stream. This thread is not at work on it further up its stack.
     fn stream(&self, undisturbed: &Undisturbed) -> Option<&'static Stream> {
         let free = &mut undisturbed.lock(&self.streams).free;
         let at = free.iter().rposition(|stream| !stream.is_within())?;

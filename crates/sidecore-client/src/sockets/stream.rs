@@ -190,7 +190,7 @@ impl Stream {
         }
     }
 
-    /// What `act` does with the ring of that key. `None`: the ring is gone, or this thread is within another call.
+    /// Calls `act` with the ring of that key. `None`: the ring is gone, or this thread is within another call.
     fn with<T>(&self, key: Key, act: impl FnOnce(&mut Ring) -> T) -> Option<T> {
         self.lock()?.of(key).map(act)
     }
@@ -354,7 +354,7 @@ impl Stream {
 }
 
 impl Ring {
-    /// The program's socket, which is open: it lets go of its ring before it is closed.
+    /// The program's socket. It is open: a close takes the ring first.
     pub(super) fn socket(&self) -> BorrowedFd<'static> {
         tcp::program_socket(self.key.number().cast_signed())
     }
@@ -447,7 +447,7 @@ impl Ring {
         Sent::Failed(error)
     }
 
-    /// Of an empty ring: bytes that were sent by the kernel's count, if that is the ring's. Of datagrams there is none.
+    /// Of an empty ring: bytes sent, if the kernel's count is the ring's. The kernel does not count datagrams.
     fn sent(&self) -> Option<u64> {
         let sent = self.word(SHARED, BASE).load(Ordering::Relaxed).wrapping_add(self.tail);
         let is_counted = || tcp::accepted(self.socket()).is_ok_and(|accepted| accepted == sent);
@@ -496,7 +496,7 @@ impl Ring {
         drained
     }
 
-    /// What `act` does while the program holds the stream. `None`: its sidecore is stopped in the middle of a transfer. It lives,
+    /// Calls `act` while the program holds the stream. `None`: its sidecore is stopped in the middle of a transfer. It lives,
     /// and only it knows which bytes it will still send.
     fn held<T>(&mut self, socket: BorrowedFd<'_>, act: impl FnOnce(&mut Self, BorrowedFd<'_>) -> T) -> Option<T> {
         if !self.hold(socket) {

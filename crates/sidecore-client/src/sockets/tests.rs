@@ -4,7 +4,7 @@ mod datagrams;
 
 use super::attachment::Attachment;
 use super::protocol::{Ask, Reply};
-use super::stream::{Drained, Offered, Sent, Stream};
+use super::stream::{Drained, Offered, Progress, Sent, Stream};
 use crate::control;
 use crate::shm::BankMemory;
 use crate::shm::span::Span;
@@ -168,6 +168,33 @@ fn a_stopped_sidecore_holds_a_call_up_for_a_moment_and_doubles_nothing() {
     service.memory.hold(0).release();
     assert_eq!(stream.settle(key(&here)), (Drained::Empty, Some(tcp::accepted(&here).unwrap())));
     check(&mut there, 0, sent);
+}
+
+#[test]
+fn a_child_waits_for_its_parents_ring_until_nobody_moves_it() {
+    const MINUTE: u64 = 60_000_000_000;
+    let (attachment, service) = attached();
+    let (here, mut there) = connection();
+    let stream = promote(&attachment, &here);
+    let theirs = service.promoted();
+    assert!(stream.remains(key(&here)).is_none());
+    send(&stream, &here, 0, 1_000);
+    let remains = stream.remains(key(&here)).unwrap().again();
+    assert_eq!(remains.progress(1, true), Progress::Moving);
+    // A kernel without room explains the wait, and so does a move.
+    assert_eq!(remains.progress(MINUTE, false), Progress::Moving);
+    service.memory.word(0, SHARED, HEAD).store(service.move_silently(&theirs, 700), Ordering::Release);
+    assert_eq!(remains.progress(2 * MINUTE, true), Progress::Moving);
+    assert_eq!(remains.progress(3 * MINUTE, true), Progress::Moving);
+    assert_eq!(remains.progress(3 * MINUTE + 1, true), Progress::Stuck);
+    assert_eq!(stream.settle(key(&here)).0, Drained::Empty);
+    assert_eq!(remains.progress(4 * MINUTE, true), Progress::Over);
+    check(&mut there, 0, 1_000);
+    let again = promote(&attachment, &here);
+    send(&again, &here, 1_000, 10);
+    let lost = again.remains(key(&here)).unwrap();
+    service.memory.word(1, SHARED, STATE).store(state_word(1, State::Ended), Ordering::Relaxed);
+    assert_eq!(lost.progress(1, true), Progress::Over);
 }
 
 #[test]

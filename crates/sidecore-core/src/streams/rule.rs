@@ -209,7 +209,7 @@ impl Rule {
         let _ = self.leave(Why::Special);
     }
 
-    /// It cannot enter a ring yet: it asks again after as many sends.
+    /// No ring is ready yet: the next row of the same length asks again.
     pub fn put_off(&mut self) {
         *self = Self { caution: self.caution, ..Self::default() };
     }

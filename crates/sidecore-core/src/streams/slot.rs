@@ -1,8 +1,8 @@
 //! One descriptor number as a program's library knows it: a word that all threads and signal handlers change.
 //!
 //! A number is used again for one socket after the other, and a socket may enter one ring after the other. The word counts
-//! both. A [`Ticket`] holds these counts as one look found them. Each change of a state names the ticket that it was decided
-//! for, and fails if that socket, or that ring, is gone.
+//! both. A [`Ticket`] holds these counts as one look found them. Each change of a state names its ticket, and fails if the
+//! ticket's socket or ring is gone.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -167,8 +167,8 @@ impl SlotWord {
         self.update(|word| Some(next(word, ONE_SOCKET, SOCKETS) & !FLAGS | State::Made as u64));
     }
 
-    /// The socket is about to be closed: nothing is known of the number. Returns the word before; if that names a ring, the
-    /// caller alone lets go of it.
+    /// The socket is about to be closed: nothing is known of the number. Returns the word before. If it names a ring, only the
+    /// caller ends that.
     pub fn forget(&self) -> Look {
         self.update(|word| Some(next(word, ONE_SOCKET, SOCKETS) & !FLAGS)).unwrap_or(self.look())
     }

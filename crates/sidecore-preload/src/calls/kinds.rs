@@ -11,6 +11,8 @@ pub(crate) enum Needs {
     Drained,
     /// The kernel's path from then on, and for good.
     Kernel,
+    /// As [`Needs::Drained`] if the value is zero or begins with zero, else as [`Needs::Kernel`].
+    KernelUnlessOff,
 }
 
 const SIOCINQ: c_ulong = 0x541B;
@@ -42,10 +44,10 @@ pub(crate) fn ioctl(request: c_ulong) -> Needs {
     }
 }
 
-/// Of `setsockopt`; `is_off`: the value is zero, or begins with zero.
-pub(crate) fn option(level: c_int, name: c_int, is_off: bool) -> Needs {
+/// Of `setsockopt`.
+pub(crate) fn option(level: c_int, name: c_int) -> Needs {
     match (level, name) {
-        (libc::SOL_SOCKET, libc::SO_LINGER) | (libc::IPPROTO_TCP, libc::TCP_CORK) if is_off => Needs::Drained,
+        (libc::SOL_SOCKET, libc::SO_LINGER) | (libc::IPPROTO_TCP, libc::TCP_CORK) => Needs::KernelUnlessOff,
         // The kernel applies these to what it sends, whoever gives it the bytes.
         (
             libc::SOL_SOCKET,
@@ -94,12 +96,12 @@ pub(crate) fn option(level: c_int, name: c_int, is_off: bool) -> Needs {
 }
 
 /// Of `setsockopt` on a socket that sends datagrams: what changes how these are sent is for those that follow.
-pub(crate) fn option_of_datagrams(level: c_int, name: c_int, is_off: bool) -> Needs {
+pub(crate) fn option_of_datagrams(level: c_int, name: c_int) -> Needs {
     match (level, name) {
         (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => Needs::Kernel,
         (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => Needs::Drained,
         (libc::IPPROTO_UDP, UDP_GRO) => Needs::Nothing,
-        _ => option(level, name, is_off),
+        _ => option(level, name),
     }
 }
 
@@ -118,12 +120,12 @@ mod tests {
     #[test]
     fn what_is_not_known_is_the_kernels() {
         assert_eq!(ioctl(0x1234_5678), Needs::Drained);
-        assert_eq!((option(libc::SOL_SOCKET, 999, true), option(999, 1, true)), (Needs::Kernel, Needs::Kernel));
-        for name in [libc::SO_LINGER, libc::SO_ZEROCOPY, libc::SO_TXTIME] {
-            assert_eq!(option(libc::SOL_SOCKET, name, false), Needs::Kernel);
+        assert_eq!((option(libc::SOL_SOCKET, 999), option(999, 1)), (Needs::Kernel, Needs::Kernel));
+        for name in [libc::SO_ZEROCOPY, libc::SO_TXTIME] {
+            assert_eq!(option(libc::SOL_SOCKET, name), Needs::Kernel);
         }
-        for name in [libc::TCP_CORK, libc::TCP_ULP, libc::TCP_REPAIR] {
-            assert_eq!(option(libc::IPPROTO_TCP, name, false), Needs::Kernel);
+        for name in [libc::TCP_ULP, libc::TCP_REPAIR] {
+            assert_eq!(option(libc::IPPROTO_TCP, name), Needs::Kernel);
         }
     }
 
@@ -132,29 +134,26 @@ mod tests {
         const UDP_CORK: c_int = 1;
         const UDP_SEGMENT: c_int = 103;
         for name in [UDP_CORK, UDP_SEGMENT] {
-            assert_eq!(option_of_datagrams(libc::IPPROTO_UDP, name, false), Needs::Kernel);
+            assert_eq!(option_of_datagrams(libc::IPPROTO_UDP, name), Needs::Kernel);
         }
         for name in [libc::SO_ZEROCOPY, libc::SO_TXTIME, libc::SO_TIMESTAMPING] {
-            assert_eq!(option_of_datagrams(libc::SOL_SOCKET, name, true), Needs::Kernel);
+            assert_eq!(option_of_datagrams(libc::SOL_SOCKET, name), Needs::Kernel);
         }
-        assert_eq!(option_of_datagrams(libc::IPPROTO_IP, libc::IP_RECVERR, true), Needs::Kernel);
-        assert_eq!(
-            option_of_datagrams(libc::IPPROTO_IP, libc::IP_TTL, false),
-            Needs::Drained,
-            "it is for what follows"
-        );
+        assert_eq!(option_of_datagrams(libc::IPPROTO_IP, libc::IP_RECVERR), Needs::Kernel);
+        assert_eq!(option_of_datagrams(libc::IPPROTO_IP, libc::IP_TTL), Needs::Drained, "it is for what follows");
     }
 
     #[test]
     fn what_programs_set_on_every_connection_is_known() {
-        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NODELAY, false), Needs::Nothing);
-        assert_eq!(option(libc::SOL_SOCKET, libc::SO_KEEPALIVE, true), Needs::Nothing);
+        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NODELAY), Needs::Nothing);
+        assert_eq!(option(libc::SOL_SOCKET, libc::SO_KEEPALIVE), Needs::Nothing);
         assert_eq!(ioctl(FIONBIO), Needs::Nothing);
-        for name in [libc::SO_LINGER, libc::SO_SNDBUF, libc::SO_PRIORITY, libc::SO_MARK] {
-            assert_eq!(option(libc::SOL_SOCKET, name, true), Needs::Drained);
+        for name in [libc::SO_SNDBUF, libc::SO_PRIORITY, libc::SO_MARK] {
+            assert_eq!(option(libc::SOL_SOCKET, name), Needs::Drained);
         }
-        for name in [libc::TCP_CORK, libc::TCP_NOTSENT_LOWAT] {
-            assert_eq!(option(libc::IPPROTO_TCP, name, true), Needs::Drained);
+        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), Needs::Drained);
+        for (level, name) in [(libc::SOL_SOCKET, libc::SO_LINGER), (libc::IPPROTO_TCP, libc::TCP_CORK)] {
+            assert_eq!(option(level, name), Needs::KernelUnlessOff);
         }
     }
 }

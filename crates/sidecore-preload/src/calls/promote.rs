@@ -41,7 +41,7 @@ pub(crate) fn after_fork_in_child() {
     BUSY.store(false, Ordering::SeqCst);
 }
 
-/// A thread that is counted sent enough, to that address if it named one. With a ring it is not counted any more.
+/// A counted thread sent enough, to `to` if it named an address. With a ring the thread is not counted any more.
 #[cold]
 pub(crate) fn promote(gate: Gate, to: Option<&SocketAddr>) -> Option<InRing> {
     if NEVER.load(Ordering::Relaxed) || !pause() {

@@ -43,7 +43,7 @@ impl Next {
         }
     }
 
-    /// The socket was closed meanwhile: what has the number now gets nothing of this message.
+    /// The socket was closed meanwhile. The number's next socket gets nothing of this message.
     fn gone(sent: usize) -> Self {
         Self::of(sent, Errno::BADF)
     }
@@ -222,7 +222,7 @@ fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> u
     sent
 }
 
-/// A call that sends in a way of its own, after all that was accepted before.
+/// Before a call with its own way to send: gives the ring's bytes to the kernel.
 ///
 /// # Errors
 /// The call fails with this.

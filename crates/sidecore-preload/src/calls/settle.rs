@@ -1,6 +1,6 @@
 //! Bringing a socket back to the kernel's path, with all that was accepted before.
 
-use crate::calls::wait::room_until;
+use crate::calls::wait::{has_room, room_until};
 use crate::gate::{self, Gate, InRing, Path};
 use crate::interpose::socket;
 use rustix::io::Errno;
@@ -65,7 +65,7 @@ pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
 
 /// In a child: the bytes of its parent's ring come first. The parent or the service sends them.
 fn behind(gate: Gate, remains: &Remains) -> Settled {
-    match remains.progress(clock::now(), room_until(gate, Instant::now())) {
+    match remains.progress(clock::now(), has_room(gate)) {
         Progress::Over => {
             gate.end_behind();
             Settled::Kernel
@@ -116,15 +116,19 @@ pub(crate) fn drain_for_good(gate: Gate, why: Why) -> Result<(), Errno> {
 /// # Errors
 /// As for [`drain`].
 pub(crate) fn drain_until(gate: Gate, why: Why, until: Instant) -> Result<(), Errno> {
-    while settle(gate, why) == Settled::Blocked {
-        if !room_until(gate, until) {
-            if let Some(ring) = gate.in_ring() {
-                ring.stream.make_room(ring.key);
+    let settled = loop {
+        match settle(gate, why) {
+            Settled::Blocked if room_until(gate, until) => {}
+            Settled::Blocked => {
+                if let Some(ring) = gate.in_ring() {
+                    ring.stream.make_room(ring.key);
+                }
+                break settle(gate, why);
             }
-            break;
+            settled => break settled,
         }
-    }
-    match settle(gate, why) {
+    };
+    match settled {
         Settled::Kernel | Settled::Failed(_) => Ok(()),
         Settled::Blocked | Settled::Within => Err(Errno::AGAIN),
     }

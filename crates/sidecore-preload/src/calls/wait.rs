@@ -70,12 +70,20 @@ pub(crate) fn may_block(gate: Gate, flags: c_int) -> bool {
     flags & libc::MSG_DONTWAIT == 0 && !is_told_not_to()
 }
 
+/// True if the kernel takes bytes of that socket now.
+pub(crate) fn has_room(gate: Gate) -> bool {
+    polled(gate, Duration::ZERO)
+}
+
 /// Waits for room until then. `false`: there is none.
 pub(crate) fn room_until(gate: Gate, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
-    let socket = gate.borrowed();
-    let limit = Timespec::try_from(left).ok();
-    !left.is_zero() && poll(&mut [PollFd::new(&socket, PollFlags::OUT)], limit.as_ref()) == Ok(1)
+    !left.is_zero() && polled(gate, left)
+}
+
+fn polled(gate: Gate, limit: Duration) -> bool {
+    let (socket, limit) = (gate.borrowed(), Timespec::try_from(limit).ok());
+    poll(&mut [PollFd::new(&socket, PollFlags::OUT)], limit.as_ref()) == Ok(1)
 }
 
 fn milliseconds(left: Duration) -> i32 {

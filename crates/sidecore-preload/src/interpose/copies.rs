@@ -1,9 +1,8 @@
 //! Functions by which the kernel moves bytes itself, now or later.
 
 use super::catalogue::Opaque;
-use super::{errno, intercept, memory, pass};
+use super::{errno, intercept, memory, pass, socket};
 use crate::calls::send::before;
-use crate::calls::settle;
 use crate::gate;
 use libc::{aiocb, c_int, c_uint, size_t, ssize_t};
 use rustix::io::Errno;
@@ -30,8 +29,8 @@ fn sent(to: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
 /// As for `aio_write`.
 unsafe fn pinned(control: *const aiocb) -> Result<(), Errno> {
     // SAFETY: as the caller promised.
-    let gate = unsafe { control.as_ref() }.and_then(|control| gate::watched(control.aio_fildes));
-    gate.map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, Why::Special)))
+    let control = unsafe { control.as_ref() };
+    control.map_or(Ok(()), |control| socket::drained_for_good(control.aio_fildes, Why::Special))
 }
 
 /// # Errors
@@ -61,9 +60,8 @@ pub(super) fn submitted(count: isize, list: usize) -> Result<(), Errno> {
             break;
         }
         let [.., low, high, _, _, a, b, c, d] = head;
-        let is_write = WRITES.contains(&u16::from_ne_bytes([low, high]));
-        if let Some(gate) = gate::watched(c_int::from_ne_bytes([a, b, c, d])).filter(|_| is_write) {
-            errno::kept(|| settle::drain_for_good(gate, Why::Special))?;
+        if WRITES.contains(&u16::from_ne_bytes([low, high])) {
+            socket::drained_for_good(c_int::from_ne_bytes([a, b, c, d]), Why::Special)?;
         }
     }
     Ok(())
@@ -84,33 +82,21 @@ intercept! {
 
     fn aio_write(control: Opaque) -> c_int {
         // SAFETY: as the caller promised.
-        match unsafe { pinned(control.cast()) } {
-            Ok(()) => pass!(aio_write(control)),
-            Err(error) => errno::failed(error) as c_int,
-        }
+        errno::after(unsafe { pinned(control.cast()) }, || pass!(aio_write(control)))
     }
 
     fn aio_write64(control: Opaque) -> c_int {
         // SAFETY: as the caller promised; both are the same type here.
-        match unsafe { pinned(control.cast()) } {
-            Ok(()) => pass!(aio_write64(control)),
-            Err(error) => errno::failed(error) as c_int,
-        }
+        errno::after(unsafe { pinned(control.cast()) }, || pass!(aio_write64(control)))
     }
 
     fn lio_listio(mode: c_int, list: Opaque, count: c_int, event: Opaque) -> c_int {
         // SAFETY: as the caller promised.
-        match unsafe { all_pinned(list, count) } {
-            Ok(()) => pass!(lio_listio(mode, list, count, event)),
-            Err(error) => errno::failed(error) as c_int,
-        }
+        errno::after(unsafe { all_pinned(list, count) }, || pass!(lio_listio(mode, list, count, event)))
     }
 
     fn lio_listio64(mode: c_int, list: Opaque, count: c_int, event: Opaque) -> c_int {
         // SAFETY: as the caller promised; both are the same type here.
-        match unsafe { all_pinned(list, count) } {
-            Ok(()) => pass!(lio_listio64(mode, list, count, event)),
-            Err(error) => errno::failed(error) as c_int,
-        }
+        errno::after(unsafe { all_pinned(list, count) }, || pass!(lio_listio64(mode, list, count, event)))
     }
 }

@@ -17,7 +17,7 @@ use sidecore_client::sockets::program;
 use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::slot::State;
 
-/// A socket that `make` makes, unless what it is made from is the kernel's.
+/// Watches the socket that `make` makes, unless it comes from a listener of the kernel's.
 fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
     let born = forks::epoch();
     let fd = make();
@@ -35,7 +35,7 @@ fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
 /// There is about to be another descriptor for the same open file.
 ///
 /// # Errors
-/// The file is a socket whose ring cannot be emptied: what is sent by the copy would overtake it.
+/// The file is a socket whose ring cannot be emptied. Bytes sent by the copy would overtake the ring.
 fn before_copy(fd: c_int) -> Result<(), Errno> {
     if is_borrower() {
         return Ok(());
@@ -49,8 +49,8 @@ fn before_copy(fd: c_int) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A number that is no socket's is one of several for an open file. If that is a set of `epoll`, its sockets leave their rings
-/// for good: a socket that the service has open, too, is deleted from the set by the set's number when it is closed.
+/// Another number has the same open file. If that is a set of `epoll`, its sockets leave their rings and stay on the kernel's
+/// path: the close of a socket in a ring deletes it from the set by the set's number.
 fn copied(fd: c_int) {
     if let Some(slot) = table::slot(fd) {
         slot.is_copied_now();
@@ -74,7 +74,7 @@ fn is_open(fd: c_int) -> bool {
 /// Whatever is there is about to be closed.
 fn before_close(fd: c_int) {
     if let Some(slot) = table::slot(fd).filter(|_| !is_borrower()) {
-        slot.is_copied_no_more();
+        slot.forget_copies();
         errno::kept(|| settle::let_go(fd));
     }
 }
@@ -134,13 +134,12 @@ fn before_replacing(fd: c_int, to: c_int) -> Result<(), Errno> {
 const UNSHARE: c_int = 2;
 const CLOEXEC: c_int = 4;
 
-/// What is printed to a `FILE` that `call` makes is sent by the C library itself.
+/// `call` makes a `FILE`, to which the C library prints by itself.
 fn printed_to(fd: c_int, call: impl FnOnce() -> Opaque) -> Opaque {
-    let drained = gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, Why::Special)));
-    match drained {
+    match socket::drained_for_good(fd, Why::Special) {
         Ok(()) => call(),
         Err(error) => {
-            errno::failed(error);
+            errno::set(error.raw_os_error());
             std::ptr::null_mut()
         }
     }
@@ -154,7 +153,7 @@ pub(super) fn taken(fd: c_int, take: impl FnOnce() -> c_int) -> c_int {
         && let Err(error) = errno::kept(|| after_taking(fd, copy))
     {
         pass!(close(copy));
-        return errno::failed(error) as c_int;
+        return errno::failed(error);
     }
     copy
 }
@@ -178,10 +177,7 @@ fn after_taking(fd: c_int, copy: c_int) -> Result<(), Errno> {
 fn control(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_int) -> c_int {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
-            return match before_copy(fd) {
-                Ok(()) => after_copy(fd, call()),
-                Err(error) => errno::failed(error) as c_int,
-            };
+            return errno::after(before_copy(fd), || after_copy(fd, call()));
         }
         // Signals would go on as long as the service has it open.
         libc::F_SETFL if argument & libc::O_ASYNC as usize != 0 => {
@@ -227,7 +223,7 @@ intercept! {
                 if gate.is_of_datagrams() { settle::drain(gate, Why::Special) } else { before(gate, Why::Special).or(Ok(())) }
             });
             if let Err(error) = drained {
-                return errno::failed(error) as c_int;
+                return errno::failed(error);
             }
         }
         pass!(connect(fd, to, to_len))
@@ -240,7 +236,7 @@ intercept! {
             }
             // In a child the end comes behind what its parent's ring still has.
             if let Err(error) = errno::kept(|| settle::drain(gate, Why::Special)) {
-                return errno::failed(error) as c_int;
+                return errno::failed(error);
             }
         }
         pass!(shutdown(fd, how))
@@ -288,15 +284,12 @@ intercept! {
     }
 
     fn dup(fd: c_int) -> c_int {
-        match before_copy(fd) {
-            Ok(()) => after_copy(fd, pass!(dup(fd))),
-            Err(error) => errno::failed(error) as c_int,
-        }
+        errno::after(before_copy(fd), || after_copy(fd, pass!(dup(fd))))
     }
 
     fn dup2(fd: c_int, to: c_int) -> c_int {
         if fd != to && is_open(fd) && let Err(error) = before_replacing(fd, to) {
-            return errno::failed(error) as c_int;
+            return errno::failed(error);
         }
         pass!(dup2(fd, to))
     }
@@ -304,7 +297,7 @@ intercept! {
     fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
         let is_right = fd != to && flags & !libc::O_CLOEXEC == 0 && is_open(fd);
         if is_right && let Err(error) = before_replacing(fd, to) {
-            return errno::failed(error) as c_int;
+            return errno::failed(error);
         }
         pass!(dup3(fd, to, flags))
     }

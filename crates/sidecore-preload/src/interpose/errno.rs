@@ -15,10 +15,16 @@ pub(super) fn set(number: c_int) {
     unsafe { *libc::__errno_location() = number }
 }
 
-/// What a function returns that failed so.
-pub(super) fn failed(error: Errno) -> isize {
+/// The result of a function that fails with this: -1.
+pub(super) fn failed<T: From<i8>>(error: Errno) -> T {
     set(error.raw_os_error());
-    -1
+    T::from(-1)
+}
+
+/// Calls, or fails with the error that came before.
+#[inline]
+pub(super) fn after<T: From<i8>>(before: Result<(), Errno>, call: impl FnOnce() -> T) -> T {
+    before.map_or_else(failed, |()| call())
 }
 
 /// What `work` returns, without a trace in `errno`.

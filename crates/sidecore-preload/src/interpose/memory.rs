@@ -16,8 +16,8 @@ pub(super) fn peek(address: usize, to: &mut [u8]) -> bool {
     true
 }
 
-/// True if eight bytes there can be read. The kernel reads a set of signals before it looks what is to be done with it: a call
-/// that changes nothing, and that any filter of system calls permits.
+/// True if eight bytes there can be read. The kernel reads a set of signals before it checks the operation. The call changes
+/// nothing, and filters of system calls permit it.
 pub(super) fn is_readable(address: usize) -> bool {
     const NOTHING: i32 = -1;
     // No address is no set to the kernel.

@@ -13,19 +13,20 @@ use sidecore_core::streams::rule::Why;
 intercept! {
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
         if let Some(gate) = gate::watched(fd) {
-            let is_of_datagrams = gate.is_of_datagrams();
-            let mut number = [1; size_of::<c_int>()];
-            let is_off = len as usize >= number.len() && memory::peek(value.addr(), &mut number) && number == [0; 4];
-            let of = if is_of_datagrams { option_of_datagrams } else { option };
-            let drained = errno::kept(|| match of(level, name, is_off) {
+            let of = if gate.is_of_datagrams() { option_of_datagrams } else { option };
+            let needs = match of(level, name) {
+                Needs::KernelUnlessOff if is_off(value, len) => Needs::Drained,
+                needs => needs,
+            };
+            let drained = errno::kept(|| match needs {
                 Needs::Nothing => Ok(()),
                 // The kernel says it again.
                 Needs::Drained => before(gate, Why::Special).or(Ok(())),
                 // The ring's bytes would be sent in the new way.
-                Needs::Kernel => settle::drain_for_good(gate, Why::Special),
+                Needs::Kernel | Needs::KernelUnlessOff => settle::drain_for_good(gate, Why::Special),
             });
             if let Err(error) = drained {
-                return errno::failed(error) as c_int;
+                return errno::failed(error);
             }
         }
         pass!(setsockopt(fd, level, name, value, len))
@@ -47,6 +48,12 @@ intercept! {
         }
         result
     }
+}
+
+/// True if the value begins with a number that is zero.
+fn is_off(value: *const c_void, len: socklen_t) -> bool {
+    let mut number = [1; size_of::<c_int>()];
+    len as usize >= number.len() && memory::peek(value.addr(), &mut number) && c_int::from_ne_bytes(number) == 0
 }
 
 /// Puts an error where the kernel found none.

@@ -3,10 +3,8 @@
 use super::catalogue::{Opaque, Strings};
 use super::errno;
 use super::processes::{is_borrower, spawned};
-use super::{intercept, pass};
+use super::{intercept, pass, socket};
 use crate::calls::forks::{self, Child};
-use crate::calls::settle;
-use crate::gate;
 use libc::{c_char, c_int, pid_t};
 use sidecore_core::streams::rule::Why;
 use std::ffi::CStr;
@@ -19,6 +17,31 @@ pub(super) fn before_exec() {
             forks::after_in_parent(fork, false);
         });
     }
+}
+
+/// Defines functions that spawn by a path or a name, with the type of their first result.
+macro_rules! spawns {
+    ($($name:ident $first:ty;)*) => {
+        intercept! {
+            $(fn $name(
+                first: *mut $first,
+                path: *const c_char,
+                actions: Opaque,
+                attributes: Opaque,
+                arguments: Strings,
+                environment: Strings,
+            ) -> c_int {
+                number_of(spawned(|| pass!($name(first, path, actions, attributes, arguments, environment))))
+            })*
+        }
+    };
+}
+
+spawns! {
+    posix_spawn pid_t;
+    posix_spawnp pid_t;
+    pidfd_spawn c_int;
+    pidfd_spawnp c_int;
 }
 
 /// A function's result that is an error's number: -1 is that of a function which the C library does not have.
@@ -90,53 +113,8 @@ intercept! {
         pass!(wordexp(words, found, flags))
     }
 
-    fn posix_spawn(
-        pid: *mut pid_t,
-        path: *const c_char,
-        actions: Opaque,
-        attributes: Opaque,
-        arguments: Strings,
-        environment: Strings,
-    ) -> c_int {
-        spawned(|| pass!(posix_spawn(pid, path, actions, attributes, arguments, environment)))
-    }
-
-    fn posix_spawnp(
-        pid: *mut pid_t,
-        path: *const c_char,
-        actions: Opaque,
-        attributes: Opaque,
-        arguments: Strings,
-        environment: Strings,
-    ) -> c_int {
-        spawned(|| pass!(posix_spawnp(pid, path, actions, attributes, arguments, environment)))
-    }
-
-    fn pidfd_spawn(
-        process: *mut c_int,
-        path: *const c_char,
-        actions: Opaque,
-        attributes: Opaque,
-        arguments: Strings,
-        environment: Strings,
-    ) -> c_int {
-        number_of(spawned(|| pass!(pidfd_spawn(process, path, actions, attributes, arguments, environment))))
-    }
-
-    fn pidfd_spawnp(
-        process: *mut c_int,
-        path: *const c_char,
-        actions: Opaque,
-        attributes: Opaque,
-        arguments: Strings,
-        environment: Strings,
-    ) -> c_int {
-        number_of(spawned(|| pass!(pidfd_spawnp(process, path, actions, attributes, arguments, environment))))
-    }
-
     fn posix_spawn_file_actions_adddup2(actions: Opaque, fd: c_int, to: c_int) -> c_int {
-        let drained = gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, Why::Forked)));
-        match drained {
+        match socket::drained_for_good(fd, Why::Forked) {
             Ok(()) => pass!(posix_spawn_file_actions_adddup2(actions, fd, to)),
             Err(error) => error.raw_os_error(),
         }

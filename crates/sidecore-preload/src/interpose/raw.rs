@@ -26,7 +26,7 @@ impl Arguments {
 
 /// A function that does what was asked for. `None`: the C library's `syscall`.
 ///
-/// `tee` and `vmsplice` are not here: the kernel takes nothing but pipes for them.
+/// Without `tee` and `vmsplice`: both take pipes only.
 pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
     let handled = match number {
         libc::SYS_write
@@ -182,16 +182,10 @@ unsafe extern "C-unwind" fn handle(
             libc::SYS_unshare => whole(namespaces::unshare(all.int(0))),
             libc::SYS_setns => whole(namespaces::setns(fd, all.int(1))),
             libc::SYS_pidfd_getfd => whole(descriptors::taken(all.int(1), || kernel() as c_int)),
-            libc::SYS_io_submit => match copies::submitted(second.cast_signed(), third) {
-                Ok(()) => kernel(),
-                Err(error) => errno::failed(error) as c_long,
-            },
+            libc::SYS_io_submit => errno::after(copies::submitted(second.cast_signed(), third), kernel),
             libc::SYS_fork | libc::SYS_clone | libc::SYS_clone3 => c_long::from(forked(|| kernel() as pid_t)),
             // `pwritev2` has the halves of its place in two arguments.
-            _ => match sending::before_printing(fd) {
-                Ok(()) => kernel(),
-                Err(error) => errno::failed(error) as c_long,
-            },
+            _ => errno::after(sending::before_sending(fd), kernel),
         }
     }
 }

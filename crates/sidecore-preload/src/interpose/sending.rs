@@ -2,10 +2,10 @@
 
 use super::message::{Message, address, piece, span};
 use super::{errno, intercept, memory, pass, signals, socket};
+use crate::calls::forks;
 use crate::calls::send::{
     AtOnce, Next, alone, at_once, before, direct, is_one_call, is_plain, on_the_kernel, rest, send as decide,
 };
-use crate::calls::{forks, settle};
 use crate::gate::{self, Gate, Path};
 use libc::{c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
@@ -72,7 +72,7 @@ unsafe fn carry_on(
     }
 }
 
-/// A message that is empty, or that the kernel is to refuse, perhaps after a part.
+/// An empty message, or one that the kernel refuses, perhaps after a part.
 #[cold]
 fn strange(gate: Gate, flags: c_int, kernel: impl Fn() -> ssize_t) -> ssize_t {
     // A datagram of no bytes is one.
@@ -130,7 +130,7 @@ fn system(result: Result<usize, syscalls::Errno>) -> Result<usize, Errno> {
 ///
 /// # Errors
 /// The call fails with this.
-pub(super) fn before_printing(fd: c_int) -> Result<(), Errno> {
+pub(super) fn before_sending(fd: c_int) -> Result<(), Errno> {
     let Some(gate) = gate::watched(fd) else { return Ok(()) };
     errno::kept(|| before(gate, Why::Special))?;
     // How much is printed is not known here.
@@ -184,14 +184,13 @@ unsafe fn let_pass(fd: c_int, message: *const msghdr) -> Result<(), Errno> {
 
 /// Whether this process has something to pass on there that is not the kernel's alone.
 fn passes_descriptors(fd: c_int) -> bool {
-    (gate::all().next().is_some() || forks::is_child())
-        && gate::watched(fd).is_none()
+    gate::watched(fd).is_none()
         && socket_domain(socket::borrowed(fd)).is_ok_and(|domain| domain == AddressFamily::UNIX)
+        && (gate::all().next().is_some() || forks::is_child())
 }
 
 fn passed(fd: c_int) -> Result<(), Errno> {
-    let drained =
-        gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, Why::Duplicated)));
+    let drained = socket::drained_for_good(fd, Why::Duplicated);
     forks::passed_on(fd);
     drained
 }
@@ -310,18 +309,12 @@ intercept! {
 
     // Of its family the only one that a socket takes: with -1 instead of a place.
     fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
-        match before_printing(fd) {
-            Ok(()) => pass!(pwritev2(fd, pieces, count, offset, flags)),
-            Err(error) => errno::failed(error),
-        }
+        errno::after(before_sending(fd), || pass!(pwritev2(fd, pieces, count, offset, flags)))
     }
 
     // The same where places have 64 bits by the program's own choice.
     fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
-        match before_printing(fd) {
-            Ok(()) => pass!(pwritev64v2(fd, pieces, count, offset, flags)),
-            Err(error) => errno::failed(error),
-        }
+        errno::after(before_sending(fd), || pass!(pwritev64v2(fd, pieces, count, offset, flags)))
     }
 
     fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
@@ -371,7 +364,7 @@ intercept! {
             for at in 0..count.min(1024) as usize {
                 // SAFETY: as the caller promised; there are no more than `count`.
                 if let Err(error) = unsafe { let_pass_of(fd, messages, at) } {
-                    return errno::failed(error) as c_int;
+                    return errno::failed(error);
                 }
             }
             return pass!(sendmmsg(fd, messages, count, flags));
@@ -416,31 +409,22 @@ intercept! {
 
     // To other descriptors than an `eventfd` it writes as well.
     fn eventfd_write(fd: c_int, value: u64) -> c_int {
-        match before_printing(fd) {
-            Ok(()) => pass!(eventfd_write(fd, value)),
-            Err(error) => errno::failed(error) as c_int,
-        }
+        errno::after(before_sending(fd), || pass!(eventfd_write(fd, value)))
     }
 
     fn backtrace_symbols_fd(addresses: *mut c_void, count: c_int, fd: c_int) -> () {
         // It cannot say that it failed.
-        if before_printing(fd).is_ok() {
+        if before_sending(fd).is_ok() {
             pass!(backtrace_symbols_fd(addresses, count, fd));
         }
     }
 
     fn vdprintf(fd: c_int, format: *const c_char, rest: *mut c_void) -> c_int {
-        match before_printing(fd) {
-            Ok(()) => pass!(vdprintf(fd, format, rest)),
-            Err(error) => errno::failed(error) as c_int,
-        }
+        errno::after(before_sending(fd), || pass!(vdprintf(fd, format, rest)))
     }
 
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, rest: *mut c_void) -> c_int {
-        match before_printing(fd) {
-            Ok(()) => pass!(vdprintf_chk(fd, flag, format, rest)),
-            Err(error) => errno::failed(error) as c_int,
-        }
+        errno::after(before_sending(fd), || pass!(vdprintf_chk(fd, flag, format, rest)))
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// Added to a count that is not known. No connection sends as many bytes.
+/// Added to an unknown count. Larger than any connection's bytes.
 const UNKNOWN: u64 = 1 << 63;
 /// In the place of the set: the number is a copy of another one, or has copies. Sets have no identity of their own.
 const COPIED: i32 = -1;
@@ -42,7 +42,7 @@ impl Slot {
         }
     }
 
-    /// A socket was made here in that epoch; `sent`: what the kernel counts before the first byte.
+    /// A socket was made here in that epoch. `sent`: the kernel's count before the first byte.
     pub(crate) fn make(&self, born: u32, sent: u64) {
         self.sent.store(sent, Ordering::Relaxed);
         self.rule.store(0, Ordering::Relaxed);
@@ -56,7 +56,7 @@ impl Slot {
         self.born.load(Ordering::Relaxed)
     }
 
-    /// A call of the kernel sent so many bytes, or failed.
+    /// Adds the result of a call of the kernel: bytes sent, or -1.
     #[inline]
     pub(crate) fn sends(&self, result: isize) {
         if result > 0 {
@@ -111,8 +111,10 @@ impl Slot {
     }
 
     /// The number is about to be closed.
-    pub(crate) fn is_copied_no_more(&self) {
-        let _ = self.epoll.compare_exchange(COPIED, 0, Ordering::Relaxed, Ordering::Relaxed);
+    pub(crate) fn forget_copies(&self) {
+        if self.is_copied() {
+            self.epoll.store(0, Ordering::Relaxed);
+        }
     }
 
     /// What the rule says, which remembers what is sent and received. Threads may overwrite each other's: it is advice.
@@ -128,7 +130,7 @@ impl Slot {
         answer
     }
 
-    /// The rule's memory after so many bytes in a ring, for [`Slot::remember`]. `None`: the rule is to be asked.
+    /// The rule's memory after a message of that length in a ring, for [`Slot::remember`]. `None`: ask the rule.
     #[inline]
     pub(crate) fn after(&self, bytes: usize) -> Option<u64> {
         Rule::sends_in_ring(self.rule.load(Ordering::Relaxed), bytes)

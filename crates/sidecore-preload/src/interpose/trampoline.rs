@@ -17,8 +17,7 @@ use std::arch::naked_asm;
 /// Numbers of system calls.
 const VFORK: c_long = libc::SYS_vfork;
 
-/// Defines functions before which `before` is called with the first two arguments and the address of the one that is jumped to:
-/// it returns that or another.
+/// Defines functions before which `before` is called with the first arguments. It returns the address to jump to.
 macro_rules! jump {
     ($($symbol:literal $name:ident, $before:path;)*) => {
         $(
@@ -115,13 +114,13 @@ extern "C" fn before_dprintf_chk(fd: c_int) -> usize {
 
 /// The C library's function, or one that fails.
 fn printing(fd: c_int, real: &Real) -> usize {
-    sending::before_printing(fd).map_or_else(
-        |error| {
+    match sending::before_sending(fd) {
+        Ok(()) => real.address(),
+        Err(error) => {
             errno::set(error.raw_os_error());
             failed as *const () as usize
-        },
-        |()| real.address(),
-    )
+        }
+    }
 }
 
 extern "C" fn failed() -> c_int {
@@ -138,8 +137,8 @@ extern "C" fn before_dlopen(_name: usize, flags: c_int) -> usize {
 }
 
 /// A library in another namespace has another C library.
-extern "C" fn before_dlmopen(namespace: c_long) -> usize {
-    if namespace != libc::LM_ID_BASE {
+extern "C" fn before_dlmopen(namespace: c_long, _name: usize, flags: c_int) -> usize {
+    if namespace != libc::LM_ID_BASE || flags & libc::RTLD_DEEPBIND != 0 {
         raw::by_the_kernel_alone();
     }
     REAL.dlmopen.address()

@@ -1,15 +1,18 @@
 // A child sends while its parent's ring is full and the peer takes nothing: its messages come behind the ring's.
 #include "connection.h"
 
+// Until the kernel takes nothing for a while.
 static void fill_up(struct connection *on) {
     char bytes[64];
-    for (;;) {
+    for (int full = 0; full < 10;) {
         struct connection next = *on;
         fill(&next, bytes, sizeof bytes);
         ssize_t sent = send(on->here, bytes, sizeof bytes, MSG_DONTWAIT);
-        if (sent < 0)
-            return;
-        on->said += sent;
+        full = sent < 0 ? full + 1 : 0;
+        if (full)
+            usleep(10000);
+        else
+            on->said += sent;
     }
 }
 
@@ -47,6 +50,9 @@ static void copies(struct connection *on) {
 int main(void) {
     for (int round = 0; round < 5; round++) {
         struct connection on = connection(SOCK_CLOEXEC);
+        // As much as is allowed: no room can be made for the ring at the fork.
+        setsockopt(on.here, SOL_SOCKET, SO_SNDBUF, &(int){1 << 20}, sizeof(int));
+        warm(&on);
         fill_up(&on);
         pid_t child = fork();
         if (child == 0) {

@@ -8,6 +8,7 @@ use sidecore::config::{Config, NotifyConfig, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sockets::Sockets;
 use sidecore_client::sockets::ask;
+use sidecore_client::sockets::protocol::Row;
 use skipped::skipped;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
@@ -15,8 +16,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -66,14 +66,24 @@ fn found(program: &Path, service: Option<&Path>) -> String {
 fn found_through_rings(program: &Path, directory: &Path) -> String {
     let socket = directory.join("socket");
     let _service = started(&socket);
-    let done = AtomicBool::new(false);
-    let (found, messages) = thread::scope(|scope| {
-        let messages = scope.spawn(|| most_messages(&socket, &done));
-        let found = until_done(scope.spawn(|| found(program, Some(&socket))), &done);
-        (found, messages.join().unwrap())
-    });
-    assert!(messages > 0, "nothing went through a ring");
+    let mut is_seen = false;
+    let found = found_beside(program, &socket, |rows| is_seen |= !rows.is_empty());
+    assert!(is_seen, "nothing went through a ring");
     found
+}
+
+/// Output of the program. Meanwhile `look` sees the rows of sockets with messages in rings.
+fn found_beside(program: &Path, socket: &Path, mut look: impl FnMut(&[Row])) -> String {
+    thread::scope(|scope| {
+        let found = scope.spawn(|| found(program, Some(socket)));
+        while !found.is_finished() {
+            let mut rows = ask::rows(socket).unwrap();
+            rows.retain(|row| row.messages > 0);
+            look(&rows);
+            thread::sleep(Duration::from_millis(2));
+        }
+        found.join().unwrap()
+    })
 }
 
 fn same(expected: &str, found: &str) {
@@ -250,14 +260,7 @@ fn a_daemon_that_drops_its_rights_is_served_as_whom_it_is() {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
     let mut users = Vec::new();
-    let found = thread::scope(|scope| {
-        let found = scope.spawn(|| found(&program, Some(&socket)));
-        while !found.is_finished() {
-            users.extend(ask::rows(&socket).unwrap().iter().filter(|row| row.messages > 0).map(|row| row.uid));
-            thread::sleep(Duration::from_millis(2));
-        }
-        found.join().unwrap()
-    });
+    let found = found_beside(&program, &socket, |rows| users.extend(rows.iter().map(|row| row.uid)));
     assert_eq!(found, "as another user: heard all, then -7\n");
     users.dedup();
     assert_eq!(users, [0, 54_321], "each is served as itself, one after the other");
@@ -269,14 +272,7 @@ fn more_connections_than_a_bank_has_places_come_into_rings() {
     let (program, socket) = (compiled(directory.path(), &["many.c"]), directory.path().join("socket"));
     let _service = started(&socket);
     let mut most = 0;
-    let found = thread::scope(|scope| {
-        let found = scope.spawn(|| found(&program, Some(&socket)));
-        while !found.is_finished() {
-            most = ask::rows(&socket).unwrap().iter().filter(|row| row.messages > 0).count().max(most);
-            thread::sleep(Duration::from_millis(5));
-        }
-        found.join().unwrap()
-    });
+    let found = found_beside(&program, &socket, |rows| most = rows.len().max(most));
     assert_eq!((found.as_str(), most), ("whole connections: 150\n", 150));
 }
 
@@ -318,37 +314,17 @@ fn a_service_that_ends_sends_what_programs_left_to_it() {
 fn found_while_services_come_and_go(file: &str) -> String {
     let directory = TempDir::new().unwrap();
     let (program, socket) = (compiled(directory.path(), &[file]), directory.path().join("socket"));
-    let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                let service = started(&socket);
-                thread::sleep(Duration::from_millis(150));
-                drop(service);
-            }
-        });
-        until_done(scope.spawn(|| found(&program, Some(&socket))), &done)
+        let found = scope.spawn(|| found(&program, Some(&socket)));
+        while !found.is_finished() {
+            let _service = started(&socket);
+            thread::sleep(Duration::from_millis(150));
+        }
+        found.join().unwrap()
     })
-}
-
-fn until_done(running: ScopedJoinHandle<'_, String>, done: &AtomicBool) -> String {
-    let found = running.join();
-    done.store(true, Ordering::Relaxed);
-    found.unwrap()
 }
 
 fn started(socket: &Path) -> Sockets {
     let (notify, socket) = (NotifyConfig::all(Notify::Park), socket.to_owned());
     Sockets::start(&Config { notify, socket, sockets: Some(SocketsConfig::default()), ..Config::default() }).unwrap()
-}
-
-/// Of any socket, as long as the program runs.
-fn most_messages(service: &Path, done: &AtomicBool) -> u64 {
-    let mut most = 0;
-    while !done.load(Ordering::Relaxed) {
-        let rows = ask::rows(service).unwrap();
-        most = rows.iter().map(|row| row.messages).max().unwrap_or(0).max(most);
-        thread::sleep(Duration::from_millis(5));
-    }
-    most
 }

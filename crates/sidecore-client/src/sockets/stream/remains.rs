@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How long nothing may move while the kernel has room, ns. Both the service and the parent are dead then, or stopped.
 const PATIENCE: Nanos = 60_000_000_000;
 
-/// Bytes that the service, or the parent, moves. A child only looks.
+/// Bytes that the service, or the parent, moves. A child only looks: it inherits the page with the place's words.
 #[derive(Debug)]
 pub struct Remains {
     bank: Arc<BankMemory>,
@@ -41,7 +41,9 @@ impl Stream {
     pub fn remains(&self, key: Key) -> Option<Remains> {
         self.with(key, |ring| {
             let is_empty = ring.cursors().is_none_or(|cursors| cursors.waiting() == 0);
-            (!is_empty).then(|| Remains::new(&ring.seat, ring.tail))
+            // It fails where there is no memory for a fork either.
+            let is_seen = !is_empty && ring.seat.bank.in_children(ring.seat.place).is_ok();
+            is_seen.then(|| Remains::new(&ring.seat, ring.tail))
         })
         .flatten()
     }
