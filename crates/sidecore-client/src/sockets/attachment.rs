@@ -140,6 +140,9 @@ impl Attachment {
             let control = self.control.get().ok_or(io::ErrorKind::NotConnected)?;
             match control::receive(control) {
                 Ok((Reply::Bank, fds)) => {
+                    if Undisturbed::new().lock(&self.places).more != More::Asked {
+                        return Err(refused());
+                    }
                     // Both sides count banks: behind a lost one there is none.
                     let bank = fds.into_iter().next().and_then(|memory| BankMemory::open(memory, self.layout).ok());
                     let is_lost = bank.is_none();
@@ -195,18 +198,11 @@ impl Attachment {
     /// There is no room, or no service any more. `WouldBlock`: room is on its way.
     pub(super) fn seat(self: &Arc<Self>, target: Option<Target>) -> io::Result<Seat> {
         let control = self.control.get().filter(|_| !self.is_gone()).ok_or(io::ErrorKind::NotConnected)?;
-        self.take_place(control, target)
-    }
-
-    fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>, target: Option<Target>) -> io::Result<Seat> {
         let undisturbed = Undisturbed::new();
         let mut places = undisturbed.lock(&self.places);
         let next = places.next();
         // Early: its answer takes as long as some promotions.
-        if places.fresh.len() < FEW && places.more == More::Unknown {
-            let mut buffer = [0; 64];
-            let packet = control::encode(&Ask::Bank, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
-            packet::send(control, packet, &[])?;
+        if places.fresh.len() < FEW && places.more == More::Unknown && say(control, &Ask::Bank, &[]).is_ok() {
             places.more = More::Asked;
         }
         let Some((index, number)) = next else {
@@ -299,18 +295,13 @@ impl Seat {
     /// The service has ended.
     pub(super) fn open(self, socket: BorrowedFd<'_>, accepted: u64) -> io::Result<Self> {
         self.begin(accepted);
-        let mut buffer = [0; 64];
         let (place, stream) = (self.index, self.number);
         let ask = match self.target.and_then(|target| target.to) {
             None => Ask::Promote { place, stream },
             Some(to) => Ask::PromoteTo { place, stream, to },
         };
-        let packet = control::encode(&ask, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let sent = match self.of.control.get() {
-            Some(control) => packet::send(control, packet, &[socket]),
-            None => Err(io::ErrorKind::NotConnected.into()),
-        };
-        match sent {
+        let control = self.of.control.get().ok_or_else(|| io::ErrorKind::NotConnected.into());
+        match control.and_then(|control| say(control, &ask, &[socket])) {
             Ok(()) => Ok(self),
             Err(error) => {
                 self.unused();
@@ -368,6 +359,13 @@ fn ask(control: BorrowedFd<'_>, ask: &Ask) -> io::Result<(Reply, Vec<OwnedFd>)> 
         return Err(io::ErrorKind::TimedOut.into());
     }
     control::receive(control)
+}
+
+/// Sends a question whose answer, if any, the library's thread takes. Does not allocate.
+fn say(control: BorrowedFd<'_>, ask: &Ask, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut buffer = [0; 64];
+    let packet = control::encode(ask, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
+    packet::send(control, packet, fds)
 }
 
 fn refused() -> io::Error {

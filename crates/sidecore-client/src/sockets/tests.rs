@@ -308,6 +308,15 @@ fn whatever_a_hostile_service_writes_the_program_stays_whole() {
 }
 
 #[test]
+fn a_bank_that_was_not_asked_for_ends_the_attachment() {
+    let (attachment, service) = attached();
+    let (_memory, file) = BankMemory::create(Bank::new(RING).unwrap()).unwrap();
+    control::send(&service.control, &Reply::Bank, &[file.as_fd()]).unwrap();
+    attachment.wait_for_end(|_| panic!("it is not taken"));
+    assert!(attachment.is_gone() && attachment.seat(None).is_err());
+}
+
+#[test]
 fn who_settles_leaves_nothing_between_the_last_bytes_and_the_end() {
     let (attachment, service) = attached();
     let (here, mut there) = connection();
