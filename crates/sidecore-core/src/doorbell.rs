@@ -29,6 +29,12 @@ impl Doorbell<'_> {
         self.0.store(0, Ordering::Relaxed);
     }
 
+    /// Ringer: true if the waiter sleeps, or is about to.
+    #[inline]
+    pub fn is_armed(self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
     /// Ringer, after publishing one message or many: `true` if the waiter must be woken by a system call.
     #[inline]
     pub fn must_wake(self) -> bool {

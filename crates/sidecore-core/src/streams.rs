@@ -6,7 +6,8 @@
 //! [`hold`] of a stream may move bytes to the kernel, so that the program can take its stream back at any time, and goes on
 //! where the other stopped. What the kernel had accepted when a holder died is known from the kernel's own count.
 //!
-//! A stream is announced when its ring stops being empty, by the [`bell`] at its place; [`sweep`] decides which stream is
+//! A stream is announced when its ring stops being empty, by the [`bell`] at its place, unless the program sends that message
+//! by its [`own`] call; [`sweep`] decides which stream is
 //! served next, and [`saving`] says what it was good for. [`layout`] says where all this lies in memory. Of a socket that sends
 //! [`datagrams`] the ring holds those, whole.
 
@@ -15,6 +16,7 @@ pub mod cursor;
 pub mod datagrams;
 pub mod hold;
 pub mod layout;
+pub mod own;
 pub mod place;
 pub mod rule;
 pub mod saving;

@@ -117,6 +117,55 @@ fn twin_that_releases_a_stream_without_its_fence_must_fail() {
     weakened(&[(Reliance::BellRing, Ordering::Relaxed)], a_stream_that_is_released_is_served);
 }
 
+/// A program sends a message by its own call during a turn of its sidecore, and then writes another.
+fn what_follows_an_own_send_is_served() {
+    loom::model(|| {
+        let words = Arc::new([0; 4].map(AtomicU64::new));
+        Bell(&words[0]).arm();
+        let theirs = words.clone();
+        let sidecore = thread::spawn(move || {
+            let [bell, hold, tail, head] = &*theirs;
+            Bell(bell).disarm();
+            let held = Hold(hold).take(Holder::Sidecore) || {
+                Bell(bell).arm();
+                Hold(hold).take(Holder::Sidecore)
+            };
+            let mut seen = u64::MAX;
+            if held {
+                seen = tail.load(Ordering::Acquire);
+                head.store(seen, Ordering::Relaxed);
+                Hold(hold).release();
+                Bell(bell).arm();
+            }
+            held && tail.load(Ordering::Relaxed) != seen
+        });
+        let [bell, hold, tail, head] = &*words;
+        tail.store(1, Ordering::Release);
+        let mut is_announced = false;
+        if Hold(hold).take(Holder::Program) {
+            head.store(1, Ordering::Relaxed);
+            Hold(hold).release();
+        } else {
+            is_announced = Bell(bell).ring() == Rung::Announce;
+        }
+        tail.store(2, Ordering::Release);
+        is_announced |= Bell(bell).ring() == Rung::Announce;
+        let looks_again = sidecore.join().unwrap();
+        assert!(is_announced || looks_again || head.load(Ordering::Relaxed) == 2, "a message that nobody moves");
+    });
+}
+
+#[test]
+fn an_own_send_hides_no_later_message_from_the_sidecore() {
+    what_follows_an_own_send_is_served();
+}
+
+#[test]
+#[should_panic(expected = "that nobody moves")]
+fn twin_that_looks_again_without_its_fence_must_fail() {
+    weakened(&[(Reliance::BellArm, Ordering::Relaxed)], what_follows_an_own_send_is_served);
+}
+
 /// A service shuts a bell because of an error, while the program writes.
 fn an_error_is_told() {
     loom::model(|| {

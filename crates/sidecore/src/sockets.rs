@@ -87,6 +87,13 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// As far as they are measured.
+    fn park_times(&self) -> &ParkTimes {
+        self.park.get().unwrap_or(&ParkTimes::ASSUMED)
+    }
+}
+
 impl Sockets {
     /// Starts the threads and listens.
     ///

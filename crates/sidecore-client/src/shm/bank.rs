@@ -81,6 +81,11 @@ impl BankMemory {
         &self.lines()[layout::ANNOUNCED].0[0]
     }
 
+    /// From how many messages on a ring pays, by the service; of the program's first bank.
+    pub fn break_even(&self) -> &AtomicU64 {
+        &self.lines()[layout::BREAK_EVEN].0[0]
+    }
+
     /// A word of a place: of the lines and words that the layout names.
     #[inline]
     pub fn word(&self, place: u32, line: usize, word: usize) -> &AtomicU64 {

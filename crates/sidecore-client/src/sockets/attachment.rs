@@ -15,7 +15,9 @@ use rustix::net::{Shutdown, shutdown};
 use rustix::process::geteuid;
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::layout::{self, BASE, Bank, HEAD, MAX_BANKS, PLACES, SHARED, STATE, TAIL, WISH, WRITER};
+use sidecore_core::streams::own::Pace;
 use sidecore_core::streams::place::{State, Wish, state_of};
+use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 use std::io;
@@ -42,6 +44,7 @@ pub(super) struct Attachment {
     ringing: AtomicU32,
     layout: Bank,
     first: Arc<BankMemory>,
+    pace: Pace,
     gone: AtomicBool,
     places: Mutex<Places>,
     /// What closed connections still had in their rings when the service ended, each with a descriptor of ours.
@@ -112,6 +115,7 @@ impl Attachment {
             ringing: AtomicU32::new(0),
             layout,
             first,
+            pace: Pace::default(),
             gone: AtomicBool::new(false),
             places: Mutex::new(places),
             adopted: Mutex::new(Vec::with_capacity(count)),
@@ -237,6 +241,22 @@ impl Attachment {
     pub(super) fn descriptors(&self) -> [Option<RawFd>; 3] {
         let [reader, writer] = self.ringer.descriptors();
         [self.control.get().map(|fd| fd.as_raw_fd()), reader, writer]
+    }
+
+    /// True if a message would have to wake the sidecore.
+    #[inline]
+    pub(super) fn is_asleep(&self) -> bool {
+        self.first.doorbell().is_armed()
+    }
+
+    /// Of the program's sends while it is.
+    pub(super) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// From how many messages on a ring pays, by the service.
+    pub(super) fn break_even(&self) -> BreakEven {
+        BreakEven::from_word(self.first.break_even().load(Ordering::Relaxed))
     }
 
     /// The connection, to be let go of in children.

@@ -5,6 +5,7 @@
 
 mod datagrams;
 mod leaving;
+mod own;
 mod remains;
 
 pub use self::remains::{Progress, Remains};
@@ -23,6 +24,7 @@ use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{
     BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WRITER,
 };
+use sidecore_core::streams::own::Wakes;
 use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::slot::Key;
@@ -94,6 +96,7 @@ pub(super) struct Ring {
     more: bool,
     /// It holds those, and not bytes.
     datagrams: Option<Datagrams>,
+    wakes: Wakes,
 }
 
 /// A stream that this thread is at work on.
@@ -186,7 +189,8 @@ impl Stream {
             let datagrams = seat.target.map(|target| Datagrams::new(target, seat.bank.layout().ring_bytes()));
             let at = PlaceMemory::new(seat.bank.clone(), seat.place);
             let of_bytes = if datagrams.is_some() { Key::NONE } else { key };
-            *locked.ring = Some(Ring { seat, at, key, of_bytes, tail: 0, head: 0, more: false, datagrams });
+            let wakes = Wakes::default();
+            *locked.ring = Some(Ring { seat, at, key, of_bytes, tail: 0, head: 0, more: false, datagrams, wakes });
         }
     }
 
@@ -201,7 +205,7 @@ impl Stream {
         let Ok(mut locked) = self.try_lock() else { return Offered::Not };
         let of_bytes = |ring: &&mut Ring| ring.of_bytes == key;
         let Some(ring) = locked.ring.as_mut().filter(of_bytes) else { return Offered::Not };
-        if (ring.room() as usize) < piece.len() {
+        if (ring.room() as usize) < piece.len() || ring.at.bell().is_armed() {
             return Offered::Not;
         }
         ring.at.write(ring.tail, &piece);
@@ -236,8 +240,17 @@ impl Stream {
             }
             return sent;
         }
+        let own = ring.begins_own();
         let taken = ring.write(pieces, len, more);
-        if ring.publish() { Sent::Taken(taken) } else { locked.go_on_alone(key, taken) }
+        match ring.publish_by(own, socket) {
+            Ok(true) => Sent::Taken(taken),
+            Ok(false) => locked.go_on_alone(key, taken),
+            Err(error) => {
+                let failed = ring.failed(error);
+                *locked.ring = None;
+                failed
+            }
+        }
     }
 
     /// Accepts a datagram to that address, on a socket that is connected to nobody.
@@ -404,10 +417,16 @@ impl Ring {
     /// Has the sidecore know of what was written. `false`: there is none any more.
     #[inline]
     fn publish(&self) -> bool {
+        self.publish_unheard();
+        self.ring()
+    }
+
+    /// The same without waking the sidecore.
+    #[inline]
+    fn publish_unheard(&self) {
         self.count(MESSAGES);
         // Release: who sees the cursor sees the bytes.
         self.word(WRITER, TAIL).store(word(self.tail, self.more), Ordering::Release);
-        self.ring()
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! A program's streams against services that are slow, dead or gone.
 
 mod datagrams;
+mod own;
 
 use super::attachment::Attachment;
 use super::protocol::{Ask, Reply};
@@ -30,7 +31,7 @@ const RING: u32 = 4096;
 struct Service {
     memory: BankMemory,
     control: OwnedFd,
-    _doorbell: OwnedFd,
+    doorbell: OwnedFd,
 }
 
 impl Service {
@@ -62,7 +63,7 @@ fn attached() -> (Arc<Attachment>, Service) {
     let attachment = Arc::new(Attachment::new(here, "test").unwrap());
     let (hello, _): (Ask, _) = control::receive(&there).unwrap();
     assert!(matches!(hello, Ask::Hello { .. }));
-    (attachment, Service { memory, control: there, _doorbell: reader })
+    (attachment, Service { memory, control: there, doorbell: reader })
 }
 
 fn connection() -> (TcpStream, TcpStream) {

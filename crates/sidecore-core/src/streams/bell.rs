@@ -59,6 +59,12 @@ impl Bell<'_> {
         }
     }
 
+    /// True if the sidecore found the ring empty and waits to be told: whatever is written wakes it, unless it is awake.
+    #[inline]
+    pub fn is_armed(self) -> bool {
+        self.0.load(Ordering::Relaxed) == ARMED
+    }
+
     /// Whether the bell is shut, without having written anything.
     pub fn is_shut(self) -> bool {
         self.0.load(Ordering::Relaxed) == SHUT

@@ -1,7 +1,8 @@
 //! What gathering messages saves: the system calls that are not made, at the price of those that are.
 //!
 //! A call costs something by itself and something for each byte. [`Fit`] finds both from calls that were measured, so that
-//! the former is known: it is what each message would have cost beside its bytes had it gone by a call of its own.
+//! the former is known: it is what each message would have cost beside its bytes had it gone by a call of its own. From that
+//! and what else a transfer costs follows the number of messages that must share a call, see [`BreakEven`].
 
 use crate::time::Nanos;
 
@@ -61,6 +62,11 @@ impl Fit {
         self.line().map(|(call, _)| call as Nanos)
     }
 
+    /// Expected cost of `calls` calls with `bytes` bytes in all, ns of CPU time. `None`: the calls so far do not tell.
+    pub fn expected(&self, calls: u64, bytes: u64) -> Option<Nanos> {
+        self.line().map(|(call, byte)| (call * calls as f64 + byte * bytes as f64) as Nanos)
+    }
+
     /// What a call costs, and each byte, ns.
     fn line(&self) -> Option<(f64, f64)> {
         if self.calls < FEWEST {
@@ -74,6 +80,52 @@ impl Fit {
         // No byte costs less than nothing, and no call.
         let byte = ((self.products / self.weight - bytes * took) / variance).max(0.0);
         Some(((took - byte * bytes).max(0.0), byte))
+    }
+}
+
+/// Messages for each call are counted in these parts.
+const PARTS: u64 = 16;
+/// Fewest and most messages for each call from which on a ring may pay, times [`PARTS`].
+const PER_CALL: (u64, u64) = (PARTS + PARTS / 8, 4 * PARTS);
+/// Most messages for each time that the sidecore is woken from which on that may pay.
+const PER_WAKE: u64 = 32;
+
+/// From how many messages on a ring pays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakEven {
+    /// For each call, times [`PARTS`].
+    per_call: u64,
+    /// For each time that the sidecore is woken.
+    per_wake: u64,
+}
+
+impl BreakEven {
+    /// Of a sidecore that spins on a core of its own: whatever it takes over is saved.
+    pub const NONE: Self = Self { per_call: 0, per_wake: 0 };
+    /// Before anything was measured: to wake the sidecore costs about as much as a call.
+    pub const ASSUMED: Self = Self { per_call: 2 * PARTS, per_wake: 4 };
+
+    /// A call costs `fixed` beside its bytes, on either side. Each costs program and sidecore `extra` more on the way by the ring
+    /// (ns of CPU time). The first message waits `wake` (ns) for the sidecore: the program's own calls would be over by then.
+    pub fn new(fixed: Nanos, extra: Nanos, wake: Nanos) -> Self {
+        let [fixed, extra, wake] = [fixed, extra, wake].map(|time| time.min(LONGEST));
+        let per_call = PARTS * (fixed + extra) / fixed.saturating_sub(WRITE_NS).max(1);
+        Self { per_call: per_call.clamp(PER_CALL.0, PER_CALL.1), per_wake: (wake / fixed.max(1)).min(PER_WAKE) }
+    }
+
+    /// As the service writes it, for programs. A service that knows nothing of it left 0 there: [`BreakEven::NONE`].
+    pub fn to_word(self) -> u64 {
+        self.per_call | self.per_wake << 32
+    }
+
+    /// As a program reads it. No word makes more of it than can be measured.
+    pub fn from_word(word: u64) -> Self {
+        Self { per_call: (word & u64::from(u32::MAX)).min(PER_CALL.1), per_wake: (word >> 32).min(PER_WAKE) }
+    }
+
+    /// True if it paid to wake the sidecore once for so many messages, which took so many calls.
+    pub fn is_reached(self, messages: u64, calls: u64) -> bool {
+        messages >= self.per_wake && messages.saturating_mul(PARTS) >= calls.saturating_mul(self.per_call)
     }
 }
 
@@ -143,6 +195,38 @@ mod tests {
         let calls = |fixed: Nanos| (0..40_000_u32).map(move |n| (n % 64 * 1000, fixed + Nanos::from(n % 64 * 100)));
         let fixed = fit(calls(20_000).chain(calls(3_000))).fixed().unwrap();
         assert!((2_990..=3_050).contains(&fixed), "{fixed}");
+    }
+
+    #[test]
+    fn a_ring_pays_from_where_its_messages_share_enough_calls() {
+        // A call of 3 us with 3 us more for waking: 6 us for what 2 messages cost alone, and a little for their writing.
+        let two = BreakEven::new(3_000, 3_000, 0);
+        assert!(two.is_reached(300, 140) && !two.is_reached(300, 160));
+        assert!(two.is_reached(33, 0), "nothing was moved so far");
+        let one = BreakEven::new(3_000, 0, 0);
+        assert!(!one.is_reached(32, 32) && one.is_reached(32, 28), "one message for each call is moved, not saved");
+        assert!(BreakEven::NONE.is_reached(32, 64));
+    }
+
+    #[test]
+    fn it_pays_to_wake_for_no_fewer_than_the_kernel_would_have_had_before() {
+        let slow = BreakEven::new(5_000, 5_000, 50_000);
+        assert!(slow.is_reached(10, 1) && !slow.is_reached(9, 1));
+        assert!(slow.is_reached(100, 40), "of one wake");
+    }
+
+    #[test]
+    fn a_break_even_is_within_its_limits_whatever_was_measured_or_written() {
+        for fixed in [0, 1, WRITE_NS, WRITE_NS + 1, 3_000, Nanos::MAX] {
+            for (extra, wake) in [(0, 0), (1, Nanos::MAX), (3_000, 5_000), (Nanos::MAX, 1)] {
+                let said = BreakEven::new(fixed, extra, wake);
+                assert!((PER_CALL.0..=PER_CALL.1).contains(&said.per_call) && said.per_wake <= PER_WAKE, "{said:?}");
+                assert_eq!(BreakEven::from_word(said.to_word()), said);
+            }
+        }
+        let most = BreakEven::from_word(u64::MAX);
+        assert!(most.is_reached(32, 8) && !most.is_reached(31, 1) && most.is_reached(u64::MAX, u64::MAX));
+        assert_eq!(BreakEven::from_word(0), BreakEven::NONE);
     }
 
     #[test]

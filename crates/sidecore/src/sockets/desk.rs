@@ -4,6 +4,7 @@ use super::Shared;
 use super::ledger::Ledger;
 use super::meter::Meter;
 use crate::sys::poller::Poller;
+use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::streams::sweep::{ClientId, StreamId, Sweep};
 use std::any::Any;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub(super) struct Desk {
     pub(super) poller: Poller,
     pub(super) sweep: Sweep,
     pub(super) meter: Meter,
+    /// The thread spins on a core of its own.
+    pub(super) spins: bool,
     /// Streams to retry, see `Turn::Held`.
     pub(super) held: Vec<(ClientId, StreamId)>,
     /// To the user's closing thread: a socket may linger, and what is no socket may do worse.
@@ -28,6 +31,11 @@ pub(super) struct Desk {
 }
 
 impl Desk {
+    /// From how many messages on a ring pays, for programs.
+    pub(super) fn break_even(&self) -> BreakEven {
+        if self.spins { BreakEven::NONE } else { self.meter.break_even(self.shared.park_times().wake) }
+    }
+
     /// Closes and frees it, on a thread that nobody waits for.
     pub(super) fn close(&self, remains: impl Any + Send) {
         // It hears until this end is gone.

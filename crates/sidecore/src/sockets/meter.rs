@@ -1,17 +1,22 @@
 //! What system calls of one user's thread cost: some transfers are measured.
 //!
 //! By the thread's CPU clock: what others do with the core meanwhile is nobody's cost. Reading it is a system call too, so
-//! few are measured, and what the reading takes is left out.
+//! few are measured, and what the reading takes is left out. What the thread takes beside its calls is known from the same
+//! clock, read once in a row of transfers.
 
 use crate::sys::clock;
 use sidecore_core::stage::Sampler;
-use sidecore_core::streams::saving::Fit;
+use sidecore_core::streams::saving::{BreakEven, Fit};
 use sidecore_core::time::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One transfer in so many is measured.
 const SAMPLE_EVERY: u32 = 16;
+/// Transfers of a row, after which the break-even is reckoned anew.
+const ROW: u64 = 64;
+/// A row counts for one of so many parts of what is known.
+const PART: u64 = 4;
 /// Readings that are compared to know what one takes.
 const READINGS: usize = 16;
 
@@ -37,6 +42,20 @@ pub(super) struct Meter {
     /// What measuring adds, ns.
     own: Nanos,
     price: Arc<Price>,
+    row: Row,
+    /// What a transfer costs program and thread beside its call, ns. `None`: not known yet.
+    extra: Option<Nanos>,
+}
+
+/// Transfers since the clock was read last.
+#[derive(Debug, Default)]
+struct Row {
+    /// The clock, ns.
+    began: Nanos,
+    transfers: u64,
+    bytes: u64,
+    /// Times that a program woke the thread.
+    wakes: u64,
 }
 
 impl Meter {
@@ -48,7 +67,41 @@ impl Meter {
         };
         let own = (0..READINGS).map(reading).min().unwrap_or(0);
         let price = Arc::new(Price(AtomicU64::new(UNKNOWN)));
-        Self { sampler: Sampler::new(SAMPLE_EVERY), fit: Fit::default(), own, price }
+        let row = Row { began: clock::thread_cpu(), ..Row::default() };
+        Self { sampler: Sampler::new(SAMPLE_EVERY), fit: Fit::default(), own, price, row, extra: None }
+    }
+
+    /// A program woke the thread.
+    pub(super) fn woken(&mut self) {
+        self.row.wakes += 1;
+    }
+
+    /// A transfer moved so many bytes.
+    pub(super) fn moved(&mut self, bytes: u32) {
+        self.row.transfers += 1;
+        self.row.bytes += u64::from(bytes);
+    }
+
+    /// Learns from a row of transfers, once it is complete. `ring`: CPU time that waking the thread costs a program, ns.
+    pub(super) fn learn(&mut self, ring: Nanos) -> bool {
+        if self.row.transfers < ROW {
+            return false;
+        }
+        let next = Row { began: clock::thread_cpu(), ..Row::default() };
+        let took = next.began.saturating_sub(self.row.began);
+        let Row { transfers, bytes, wakes, .. } = std::mem::replace(&mut self.row, next);
+        if let Some(calls) = self.fit.expected(transfers, bytes) {
+            let extra = (took.saturating_sub(calls) + wakes * ring) / transfers;
+            let known = self.extra.unwrap_or(extra);
+            self.extra = Some(known - known / PART + extra / PART);
+        }
+        true
+    }
+
+    /// From how many messages on a ring pays. `wake`: time until the thread runs that a program woke, ns.
+    pub(super) fn break_even(&self, wake: Nanos) -> BreakEven {
+        let known = self.fit.fixed().zip(self.extra);
+        known.map_or(BreakEven::ASSUMED, |(fixed, extra)| BreakEven::new(fixed, extra, wake))
     }
 
     /// What is known at any time.
@@ -59,12 +112,13 @@ impl Meter {
     /// Makes a transfer, which returns how many bytes it moved, and perhaps measures it.
     pub(super) fn measure<E>(&mut self, transfer: impl FnOnce() -> Result<usize, E>) -> Result<usize, E> {
         if !self.sampler.next() {
-            return transfer();
+            return transfer().inspect(|moved| self.moved(*moved as u32));
         }
         let before = clock::thread_cpu();
         let moved = transfer()?;
         let took = clock::thread_cpu().saturating_sub(before).saturating_sub(self.own);
         self.fit.add(moved as u32, took);
+        self.moved(moved as u32);
         self.price.0.store(self.fit.fixed().unwrap_or(UNKNOWN), Ordering::Relaxed);
         Ok(moved)
     }
@@ -73,6 +127,23 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_of_transfers_says_from_how_many_messages_on_a_ring_pays() {
+        let mut meter = Meter::new();
+        let mut rows = |wakes: u32| {
+            let mut complete = 0;
+            for _ in 0..ROW * 20 {
+                (0..wakes).for_each(|_| meter.woken());
+                meter.measure(|| Ok::<_, ()>(64)).unwrap();
+                complete += u32::from(meter.learn(100_000));
+            }
+            (complete, meter.break_even(0))
+        };
+        assert_eq!(rows(0).0, 20);
+        assert_eq!(rows(50), (20, BreakEven::new(0, Nanos::MAX, 0)), "waking costs much more than such a call");
+        assert_eq!(Meter::new().break_even(0), BreakEven::ASSUMED);
+    }
 
     #[test]
     fn transfers_have_a_price_after_some_and_failed_ones_say_nothing() {

@@ -15,6 +15,7 @@ use crate::sys::packet::{MAX_PACKET, receive};
 use crate::sys::{message, peer, wake};
 use sidecore_client::sockets::protocol::{Ask, MAX_NAME, Reply};
 use sidecore_core::streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
+use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::streams::sweep::{ClientId, Outcome, StreamId};
 use std::io;
 use std::net::SocketAddr;
@@ -254,6 +255,7 @@ impl Program {
         if let Some(first) = self.banks.first() {
             first.doorbell().arm();
         }
+        self.tell(desk.break_even());
         let ring_bytes = desk.shared.limits.ring_bytes();
         self.reply(&Reply::Welcome { ring_bytes }, &[memory.as_fd(), writer.as_fd(), given.map_err(system)?.as_fd()])
     }
@@ -317,6 +319,13 @@ impl Program {
         }
         desk.sweep.announce(self.client, place);
         Ok(())
+    }
+
+    /// Tells the program from how many messages on a ring pays.
+    pub(super) fn tell(&self, break_even: BreakEven) {
+        if let Some(first) = self.banks.first() {
+            first.break_even().store(break_even.to_word(), Ordering::Relaxed);
+        }
     }
 
     /// One turn of the stream at that place, and how many bytes it moved.
@@ -490,7 +499,17 @@ mod tests {
         let ledger = Ledger::new(limits.clone());
         let (poller, sweep, meter) = (Poller::new().unwrap(), Sweep::new(), Meter::new());
         let closing = mpsc::channel().0;
-        Desk { shared: Arc::new(Shared::of(limits)), uid: 0, ledger, poller, sweep, meter, held: Vec::new(), closing }
+        Desk {
+            shared: Arc::new(Shared::of(limits)),
+            uid: 0,
+            ledger,
+            poller,
+            sweep,
+            meter,
+            spins: false,
+            held: Vec::new(),
+            closing,
+        }
     }
 
     /// A program that has said its name, and its end of the connection.

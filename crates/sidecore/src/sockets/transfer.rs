@@ -308,7 +308,7 @@ impl Stream {
             return Moved::Nothing(wish);
         }
         if self.datagrams.is_some() {
-            return self.move_datagrams(at, &cursors);
+            return self.move_datagrams(at, meter, &cursors);
         }
         let spans = cursors.filled(asked).map(|extent| at.memory.span(at.place, extent));
         let more = cursors.more() || asked < cursors.waiting();

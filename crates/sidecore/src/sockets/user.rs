@@ -12,7 +12,7 @@ use super::source::{Source, WAKE, What};
 use crate::service::ParkTimes;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu, wake};
-use sidecore_core::policy::notify::{Wait, WaitLoop, Waiter};
+use sidecore_core::policy::notify::{Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::streams::sweep::{ClientId, Outcome, Sweep};
 use sidecore_core::time::Nanos;
 use std::convert::Infallible;
@@ -60,7 +60,7 @@ impl User {
         builder.spawn(move || closes.close(&remains, &running))?;
         let ledger = user.ledger.clone();
         let (shared, sweep, meter) = (shared.clone(), Sweep::new(), Meter::new());
-        let desk = Desk { shared, uid, ledger, poller, sweep, meter, held: Vec::new(), closing };
+        let desk = Desk { shared, uid, ledger, poller, sweep, meter, spins: false, held: Vec::new(), closing };
         let (serves, running) = (user.clone(), alive.clone());
         thread::Builder::new()
             .name(format!("sockets-{uid}"))
@@ -158,7 +158,9 @@ impl Serving {
         }
         cpu::precise_sleep();
         while self.step().is_continue() {
-            self.waits.waiter.set_may_spin(core.may_spin());
+            let may_spin = core.may_spin();
+            self.waits.waiter.set_may_spin(may_spin);
+            self.desk.spins = may_spin && shared.notify == Notify::Spin;
         }
     }
 
@@ -211,6 +213,12 @@ impl Serving {
         }
     }
 
+    /// Has programs know from how many messages on a ring pays.
+    fn tell(&self) {
+        let break_even = self.desk.break_even();
+        self.programs.iter().flatten().for_each(|program| program.tell(break_even));
+    }
+
     fn spin(&mut self) {
         for _ in 0..SPIN_LOOKS {
             std::hint::spin_loop();
@@ -220,9 +228,13 @@ impl Serving {
 
     /// Waits for so long at most (ns; `None`: without end) for what is not in shared memory.
     fn listen(&mut self, timeout: Option<Nanos>) -> ControlFlow<()> {
-        let park = self.desk.shared.park.get().unwrap_or(&ParkTimes::ASSUMED);
+        let park = self.desk.shared.park_times();
         self.waits.waiter.set_park_cost(park.cost);
         self.waits.waiter.set_wake_time(park.wake);
+        // Half of what a thread spends that is woken and wakes another.
+        if self.desk.meter.learn(park.cost / 2) {
+            self.tell();
+        }
         let soon = (!self.desk.held.is_empty()).then_some(LOOK_EVERY);
         self.take_events(timeout.into_iter().chain(soon).min());
         for (client, stream) in self.desk.held.drain(..) {
@@ -271,6 +283,7 @@ impl Serving {
             What::Control => program.hear(&mut self.desk, HEARD_AT_ONCE),
             What::Doorbell => {
                 program.disarm();
+                self.desk.meter.woken();
                 if !self.watched.contains(&client) {
                     self.watched.push(client);
                 }

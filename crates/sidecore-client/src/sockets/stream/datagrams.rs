@@ -79,13 +79,17 @@ impl Ring {
         if self.room() < bytes {
             return Sent::Full;
         }
-        let start = self.tail;
+        let (start, own) = (self.tail, self.begins_own());
         let at = header(start, self.at.size());
         self.seat.bank.span(self.seat.place, at).copy_from(&header_word.to_le_bytes());
         self.tail = start + u64::from(HEADER);
         self.write(message, len, false);
         self.tail = start + u64::from(bytes);
-        if self.publish() { Sent::Taken(len) } else { self.take_back(socket, start, len) }
+        match self.publish_by(own, socket) {
+            Ok(true) => Sent::Taken(len),
+            Ok(false) => self.take_back(socket, start, len),
+            Err(error) => self.failed(error),
+        }
     }
 
     /// Nobody empties the ring any more, and a datagram of `len` bytes was just written from `start` on.

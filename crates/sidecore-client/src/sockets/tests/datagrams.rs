@@ -7,21 +7,21 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 /// One that is connected to the other.
-fn pair() -> (UdpSocket, UdpSocket) {
+pub(super) fn pair() -> (UdpSocket, UdpSocket) {
     let [here, there] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     here.connect(there.local_addr().unwrap()).unwrap();
     there.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     (here, there)
 }
 
-fn promoted(attachment: &Arc<Attachment>, socket: &UdpSocket) -> Stream {
+pub(super) fn promoted(attachment: &Arc<Attachment>, socket: &UdpSocket) -> Stream {
     let stream = Stream::default();
     let seat = attachment.seat(Some(Target { to: None, packet: 1_000 })).unwrap().open(socket.as_fd(), 0).unwrap();
     stream.begin(seat, key(socket));
     stream
 }
 
-fn say(stream: &Stream, socket: &UdpSocket, bytes: &[u8]) -> Sent {
+pub(super) fn say(stream: &Stream, socket: &UdpSocket, bytes: &[u8]) -> Sent {
     let mut bytes = bytes.to_vec();
     let len = bytes.len();
     stream.send(key(socket), [Span::of(&mut bytes)].into_iter(), len, false)

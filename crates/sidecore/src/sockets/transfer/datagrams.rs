@@ -1,6 +1,7 @@
 //! Transfers of datagrams: one call for as many as follow each other with one length.
 
 use super::{At, Life, Moved, Stream};
+use crate::sockets::meter::Meter;
 use rustix::io::Errno;
 use sidecore_client::sockets::datagrams::Step;
 use sidecore_core::streams::cursor::{Cursors, Fault};
@@ -10,11 +11,12 @@ use std::sync::atomic::Ordering;
 
 impl Stream {
     /// One transfer of what waits in a ring that is held.
-    pub(super) fn move_datagrams(&mut self, at: At<'_>, cursors: &Cursors) -> Moved {
+    pub(super) fn move_datagrams(&mut self, at: At<'_>, meter: &mut Meter, cursors: &Cursors) -> Moved {
         let Some(mover) = &mut self.datagrams else { return Moved::Most };
         match mover.step(&self.socket, at.memory, at.place, cursors) {
             Ok(Step::Moved(bytes)) => {
                 words::add(at.word(SHARED, TRANSFERS), 1);
+                meter.moved(bytes);
                 self.moved = bytes;
                 if bytes < cursors.waiting() { Moved::Most } else { Moved::All }
             }
