@@ -133,7 +133,7 @@ fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
 fn sockets_are_measured_in_each_way_and_every_byte_is_compared() {
     // The peer fails if other bytes come than were sent, or fewer.
     let rows = rows(&["sockets", "--check"]);
-    let kinds = ["stream", "fan-out", "paced", "pipelined", "echo", "slow-peer", "quiet"];
+    let kinds = ["stream", "fan-out", "paced-1k", "paced-100k", "pipelined", "echo", "slow-peer", "quiet"];
     let variants: &[&str] = if cores() < 2 {
         skipped("there is one core");
         &["direct", "nagle", "cork", "ring"]
@@ -145,13 +145,19 @@ fn sockets_are_measured_in_each_way_and_every_byte_is_compared() {
         let row = row.unwrap_or_else(|| panic!("{kind} {variant}"));
         assert!(has(row, &["size", "clients", "ops_per_s", "mbit_per_s", "cpu_us_per_op", "spread", "pinned"]));
         assert!(row["cpu_us_per_op"]["client"].as_f64().unwrap() > 0.0, "{row}");
-        let is_timed = ["pipelined", "echo", "quiet"].contains(kind);
+        let is_timed = kind.starts_with("paced") || ["pipelined", "echo", "quiet"].contains(kind);
         assert_eq!(has(row, &["total_us"]), is_timed, "{row}");
         // Whoever only answers stays with the kernel.
         let share = row["ring_share"].as_f64();
         assert_eq!(share.is_some(), variant.starts_with("ring"), "{row}");
         assert!(share.is_none_or(|share| (share > 0.0) == (*kind != "echo")), "{row}");
         assert_eq!((row["baseline"] == "direct", has(row, &["ratio"])), (variant != "direct", variant != "direct"));
+    }
+    for kind in ["stream", "fan-out", "pipelined", "slow-peer", "quiet"] {
+        assert!(
+            rows.iter().any(|row| row["op"] == kind && row["variant"] == "batch" && has(row, &["ratio"])),
+            "{kind}"
+        );
     }
     // Datagrams may be lost, which is said, but none comes late or twice.
     for variant in variants.iter().filter(|variant| !["nagle", "cork"].contains(variant)) {

@@ -87,7 +87,7 @@ pub(crate) enum Traffic {
     Slow,
     /// The same on all but the first connection, which has one message each millisecond, with the time in it.
     Quiet,
-    /// So many a second on all connections together: one to each, then a pause.
+    /// So many a second on all connections together: one to each, with the time in it, then a pause.
     Paced(u64),
     /// So many for each message received.
     Answers(usize),
@@ -113,6 +113,8 @@ pub(crate) enum TcpOptions {
     Nagle,
     /// `TCP_CORK`, let go after so many messages and where an answer is complete.
     Cork,
+    /// `TCP_NODELAY`, of a program that gathers messages itself and sends several by one call.
+    Batch,
 }
 
 /// Signatures to make with the sample's key.
@@ -143,8 +145,6 @@ pub(crate) struct Measured {
     pub(crate) began: u64,
     /// CPU time of the client, ns; without that of making up the load.
     pub(crate) cpu_ns: u64,
-    /// Of that what went into sending alone, where messages are paced.
-    pub(crate) send_cpu_ns: u64,
     /// Bytes sent over TCP or UDP, also in messages that do not count, and before it is measured.
     pub(crate) bytes: u64,
     /// Looks that found nothing.

@@ -271,6 +271,8 @@ columns! {
     ClientCpu = found("cpu_us_per_op.client", "client CPU", 4, Less, micros);
     /// The same in the service.
     ServiceCpu = found("cpu_us_per_op.service", "service CPU", 4, Less, micros);
+    /// Both together.
+    TotalCpu = found("cpu_us_per_op.total", "total CPU", 4, Less, micros);
     /// CPU time in a second in which nothing happens: of the processes that ask, us.
     ClientIdle = found("idle_us_per_s.client", "client idle CPU", 4, Less, micros);
     /// The same of the service.

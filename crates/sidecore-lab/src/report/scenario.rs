@@ -91,7 +91,7 @@ const KNOWN: [(&str, &str, &str); 30] = [
         "sockets",
         "Sockets: small messages of an unmodified program",
         "Messages a second that arrive over TCP or UDP, against the same program on the kernel's own path without \
-         delay. Of paced traffic the ratio is of the CPU time in sends, of quiet connections of latencies: there less is better.",
+         delay. Of paced traffic the ratio is of the CPU time of program and service, of quiet connections of latencies: there less is better.",
     ),
     (
         "net",

@@ -19,8 +19,10 @@ const LAST_WORDS: usize = 32;
 const LAST_ROWS: usize = 10;
 /// Between two rows: the service makes room for more connections meanwhile.
 const LAST_PAUSE: Duration = Duration::from_millis(20);
-/// A cork is let go after so many messages.
-const UNCORK_EVERY: u64 = 64;
+/// A cork is let go after so many messages, and a program that gathers them itself sends so many by one call,
+const GATHERED: usize = 64;
+/// unless they are more bytes.
+const GATHERED_BYTES: usize = 64 << 10;
 /// Between two messages of a quiet connection, ns.
 const QUIET_GAP: u64 = 1_000_000;
 /// Longest wait for something to answer, ms.
@@ -34,8 +36,6 @@ pub(super) struct Sender {
     sending: Sending,
     /// Since when it is measured.
     measured: Option<Start>,
-    /// CPU time of sends since then, where they are paced.
-    send_cpu: u64,
 }
 
 /// When a measurement began, the CPU time used until then, and bytes that count.
@@ -49,6 +49,10 @@ struct Start {
 struct Link {
     socket: TcpStream,
     corked: bool,
+    /// Messages of one call.
+    batch: usize,
+    /// The rest of a message with the time in it.
+    rest: Vec<u8>,
     /// Bytes sent, and how many of the last message are left.
     sent: u64,
     left: usize,
@@ -62,8 +66,8 @@ impl Sender {
     pub(super) fn connect(sending: &Sending) -> Result<Self, BenchError> {
         let links = (0..sending.connections).map(|_| Link::connect(sending)).collect::<io::Result<_>>();
         let links = links.map_err(|error| format!("{} connections: {error}", sending.connections))?;
-        let content = Content::new(sending.size, sending.checked);
-        Ok(Self { links, content, poll: Poll::new()?, sending: sending.clone(), measured: None, send_cpu: 0 })
+        let content = Content::new(sending.size * batch(sending), sending.checked);
+        Ok(Self { links, content, poll: Poll::new()?, sending: sending.clone(), measured: None })
     }
 
     /// Sends for as long as it was told. Messages that count, and all bytes.
@@ -81,7 +85,7 @@ impl Sender {
         let (ns, cpu_ns) = (clock::now() - at, clock::process_cpu() - cpu);
         let ops = (self.counted() - sent) / self.sending.size as u64;
         let bytes = self.links.iter().map(|link| link.sent).sum();
-        Ok(Measured { ops, ns, began: at, cpu_ns, send_cpu_ns: self.send_cpu, bytes, ..Measured::default() })
+        Ok(Measured { ops, ns, began: at, cpu_ns, bytes, ..Measured::default() })
     }
 
     /// Bytes that count.
@@ -109,7 +113,7 @@ impl Sender {
         let (mut ready, mut full, mut unclocked) = (Vec::new(), 0, 0);
         loop {
             for link in self.links.iter_mut().skip(first).filter(|link| !link.is_full) {
-                link.is_full = !link.send(&self.content, size)?;
+                link.is_full = !link.send(&self.content, size * link.batch)?;
                 full += usize::from(link.is_full);
                 unclocked += 1;
             }
@@ -156,13 +160,8 @@ impl Sender {
         let gap = self.links.len() as u64 * 1_000_000_000 / per_s;
         let mut due = begin;
         while !self.is_over(begin, due) {
-            // Waking from a pause costs the same whatever the way.
-            let cpu = clock::thread_cpu();
             for link in &mut self.links {
-                link.send(&self.content, self.sending.size)?;
-            }
-            if self.measured.is_some() {
-                self.send_cpu += clock::thread_cpu() - cpu;
+                link.send_timed(&self.content, self.sending.size)?;
             }
             due += gap;
             thread::sleep(Duration::from_nanos(due.saturating_sub(clock::now())));
@@ -196,17 +195,26 @@ impl Sender {
     }
 }
 
+/// Messages of one call.
+fn batch(sending: &Sending) -> usize {
+    match sending.options {
+        TcpOptions::Batch => (GATHERED_BYTES / sending.size).clamp(1, GATHERED),
+        TcpOptions::NoDelay | TcpOptions::Nagle | TcpOptions::Cork => 1,
+    }
+}
+
 impl Link {
     fn connect(sending: &Sending) -> io::Result<Self> {
         let socket = TcpStream::connect(sending.to)?;
         socket.set_nonblocking(true)?;
         match sending.options {
-            TcpOptions::NoDelay => socket.set_nodelay(true)?,
+            TcpOptions::NoDelay | TcpOptions::Batch => socket.set_nodelay(true)?,
             TcpOptions::Nagle => {}
             TcpOptions::Cork => set_cork(&socket, true)?,
         }
         let corked = sending.options == TcpOptions::Cork;
-        Ok(Self { socket, corked, sent: 0, left: 0, messages: 0, is_full: false, received: 0 })
+        let (batch, rest) = (batch(sending), Vec::new());
+        Ok(Self { socket, corked, batch, rest, sent: 0, left: 0, messages: 0, is_full: false, received: 0 })
     }
 
     /// Sends what is left of a message, or one of that size. Whether there was room.
@@ -228,7 +236,7 @@ impl Link {
         self.left -= count;
         if self.left == 0 {
             self.messages += 1;
-            if self.messages.is_multiple_of(UNCORK_EVERY) {
+            if self.messages.is_multiple_of(GATHERED as u64) {
                 self.uncork()?;
             }
         }
@@ -245,13 +253,31 @@ impl Link {
         self.uncork()
     }
 
+    /// Sends a message that begins with the time, by the clock of the machine, or what is left of one.
+    fn send_timed(&mut self, content: &Content, size: usize) -> io::Result<()> {
+        if self.rest.is_empty() {
+            self.rest.extend_from_slice(content.at(self.sent, size));
+            self.rest[..size_of::<u64>()].copy_from_slice(&clock::now().to_le_bytes());
+        }
+        match self.socket.write(&self.rest) {
+            Ok(count) => {
+                self.rest.drain(..count);
+                self.sent += count as u64;
+                if self.rest.is_empty() { self.uncork() } else { Ok(()) }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn answer(&mut self, received: usize, each: usize, (content, size): (&Content, usize)) -> io::Result<()> {
         self.received += received;
         while self.received >= size {
             self.received -= size;
-            let enough = self.messages + each as u64;
+            let batch = self.batch.min(each);
+            let enough = self.messages + each.div_ceil(batch) as u64;
             while self.messages < enough {
-                self.send(content, size)?;
+                self.send(content, size * batch)?;
             }
             self.uncork()?;
         }

@@ -166,6 +166,7 @@ impl Run {
             .with(Key::FullBatches, batches.map(|[all, full, _]| full / all))
             .with(Key::ClientCpu, us_per_op(sum(|measured| measured.cpu_ns)))
             .with(Key::ServiceCpu, us_per_op(service))
+            .with(Key::TotalCpu, us_per_op(sum(|measured| measured.cpu_ns) + service))
             .with(Key::EmptyPolls, waits.map(|[polls, ..]| polls + sum(|measured| measured.empty_polls)))
             .with(Key::WakeupsSent, waits.map(|[_, sent, _]| sent))
             .with(Key::WakeupsSaved, waits.map(|[_, _, saved]| saved))
@@ -215,6 +216,11 @@ impl Counted {
     /// Nothing but CPU time, ns.
     pub(in crate::bench) fn cpu(cpu_ns: u64) -> Self {
         Self { cpu_ns, ..Self::default() }
+    }
+
+    /// The CPU time, ns.
+    pub(in crate::bench) fn cpu_ns(&self) -> u64 {
+        self.cpu_ns
     }
 
     /// With so many messages through rings, moved by so many system calls; of so many messages in all.

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// The name under which the CPU time of a paced message's send is among the metrics.
-const SEND_CPU: &str = "send_cpu_us";
+/// The name under which a paced message's CPU time, of program and service together, is among the metrics.
+const CPU: &str = "cpu_us";
 
 /// How long bytes are compared before a measurement, ns.
 const CHECK: u64 = 30_000_000;
@@ -130,12 +130,18 @@ impl Laboratory {
             }
             None => Counted::cpu(0),
         };
-        if traffic != Traffic::Datagrams {
-            return Ok(found(&sending, measured, &heard)?.counted(counted));
+        match traffic {
+            Traffic::Datagrams => {
+                let (all, begun) = (measured.bytes / size as u64, measured.per_s());
+                let counted = counted.lost(all.saturating_sub(heard.bytes / size as u64), all);
+                Ok(found(&sending, measured, &heard)?.counted(counted).begun(begun))
+            }
+            Traffic::Paced(_) => {
+                let cpu_us = (measured.cpu_ns + counted.cpu_ns()) as f64 / 1000.0 / measured.ops.max(1) as f64;
+                Ok(found(&sending, measured, &heard)?.counted(counted).compared_by(CPU, Better::Less, cpu_us))
+            }
+            _ => Ok(found(&sending, measured, &heard)?.counted(counted)),
         }
-        let (all, begun) = (measured.bytes / size as u64, measured.per_s());
-        let counted = counted.lost(all.saturating_sub(heard.bytes / size as u64), all);
-        Ok(found(&sending, measured, &heard)?.counted(counted).begun(begun))
     }
 
     /// The program, at its place, before it does anything.
@@ -206,12 +212,7 @@ fn found(sending: &Sending, mut measured: Measured, heard: &Heard) -> Result<Run
         measured.ns = (measured.ns as f64 * measured.ops as f64 / came.max(1.0)) as u64;
     }
     measured.total = heard.latencies();
-    let send_cpu = measured.send_cpu_ns as f64 / 1000.0 / measured.ops.max(1) as f64;
-    let run = Run::of(vec![measured]);
-    Ok(match sending.traffic {
-        Traffic::Paced(_) => run.compared_by(SEND_CPU, Better::Less, send_cpu),
-        _ => run,
-    })
+    Ok(Run::of(vec![measured]))
 }
 
 #[cfg(test)]

@@ -34,6 +34,8 @@ pub(super) struct Peer {
     buffer: Vec<u8>,
     /// Connections that have not ended.
     open: usize,
+    /// From then on messages with the time in them count, ns.
+    timed_from: Option<u64>,
     heard: Heard,
 }
 
@@ -113,7 +115,7 @@ impl Peer {
         poll.remove(listener)?;
         let content = Content::new(MOST_BYTES, sending.checked);
         let (open, buffer) = (links.len(), vec![0; MOST_BYTES]);
-        Ok(Self { links, poll, content, sending: sending.clone(), buffer, open, heard: Heard::new() })
+        Ok(Self { links, poll, content, sending: sending.clone(), buffer, open, timed_from: None, heard: Heard::new() })
     }
 
     /// Takes all that comes until the program ends, or is its clients.
@@ -143,7 +145,8 @@ impl Peer {
         while self.open > first {
             self.poll.wait(&mut ready, WAIT_MS)?;
             for number in &ready {
-                let count = self.take(*number, MOST_BYTES)?;
+                let is_timed = matches!(self.sending.traffic, Traffic::Paced(_));
+                let count = if is_timed { self.take_timed(*number)? } else { self.take(*number, MOST_BYTES)? };
                 self.heard.counted += count as u64;
                 if count == 0 {
                     self.open -= 1;
@@ -182,6 +185,28 @@ impl Peer {
         };
         link.received += count as u64;
         self.heard.bytes += count as u64;
+        Ok(count)
+    }
+
+    /// The same of messages that begin with the time at which they were sent.
+    fn take_timed(&mut self, number: usize) -> io::Result<usize> {
+        let link = &mut self.links[number];
+        let (count, now, size) = (link.socket.read(&mut self.buffer)?, clock::now(), self.sending.size as u64);
+        let timed_from = *self.timed_from.get_or_insert(now + self.sending.warm_up);
+        let (mut rest, mut place) = (&self.buffer[..count], link.received);
+        while !rest.is_empty() {
+            let within = place % size;
+            let (part, behind) = rest.split_at(rest.len().min((size - within) as usize));
+            if let Some(sent) = part.first_chunk().filter(|_| within == 0 && now >= timed_from) {
+                self.heard.latencies.saturating_record(now.saturating_sub(u64::from_le_bytes(*sent)).max(1));
+            }
+            let time = size_of::<u64>().saturating_sub(within as usize).min(part.len());
+            if self.sending.checked && part[time..] != *self.content.at(place + time as u64, part.len() - time) {
+                return Err(failed(format!("other bytes than were sent, after {place} on connection {number}")));
+            }
+            (rest, place) = (behind, place + part.len() as u64);
+        }
+        (link.received, self.heard.bytes) = (place, self.heard.bytes + count as u64);
         Ok(count)
     }
 
