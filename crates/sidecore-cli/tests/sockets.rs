@@ -154,12 +154,18 @@ fn said_of(place: &Place, program: &Path) -> String {
 
 const SEVEN: &str = "int main(void) { return 7; }";
 
+/// Ends with 7 only where nothing is preloaded.
+const WITHOUT: &str = "#include <stdlib.h>\nint main(void) { return getenv(\"LD_PRELOAD\") ? 1 : 7; }";
+
 #[test]
 fn programs_that_load_no_library_are_told_and_run() {
     let place = Place::new();
     assert_eq!(said_of(&place, &place.program("plain", SEVEN, &[])), "");
-    let fixed = place.program("fixed", SEVEN, &["-static"]);
+    let fixed = place.program("fixed", WITHOUT, &["-static"]);
     assert!(said_of(&place, &fixed).contains("statically"));
+    // Its library would end it if another one came before.
+    let checked = place.program("checked", WITHOUT, &["-fsanitize=address"]);
+    assert!(said_of(&place, &checked).contains("a sanitizer"));
     // With the section that the Go linker leaves.
     let source = format!("__attribute__((section(\".go.buildinfo\"), used)) int mark = 1; {SEVEN}");
     assert!(said_of(&place, &place.program("go", &source, &[])).contains("a Go program"));
@@ -178,9 +184,24 @@ fn a_program_of_another_loader_gets_no_library() {
     let (own, other) = (out(&own.unwrap()), place.file("ld-other.so"));
     fs::copy(own.trim(), &other).unwrap();
     let option = format!("-Wl,--dynamic-linker={}", other.display());
-    let source = "#include <stdlib.h>\nint main(void) { return getenv(\"LD_PRELOAD\") ? 1 : 7; }";
-    let said = said_of(&place, &place.program("foreign", source, &[&option]));
+    let said = said_of(&place, &place.program("foreign", WITHOUT, &[&option]));
     assert!(said.contains("ld-other.so") && said.contains("another C library"), "{said}");
+}
+
+#[test]
+fn a_script_of_another_c_library_runs_and_gets_no_library() {
+    let place = Place::new();
+    let (text, program, script) = (place.file("musl.c"), place.file("musl"), place.file("script"));
+    fs::write(&text, WITHOUT).unwrap();
+    let Ok(status) = Command::new("musl-gcc").arg("-o").arg(&program).arg(text).status() else {
+        skipped("no `musl-gcc` here: apt-get install musl-tools");
+        return;
+    };
+    assert!(status.success());
+    fs::write(&script, format!("#!{}\n", program.display())).unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let said = said_of(&place, &script);
+    assert!(said.contains("ld-musl") && said.contains("another C library"), "{said}");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 pub mod ask;
 mod attachment;
 pub mod datagrams;
+pub mod loadable;
 mod patience;
 pub mod program;
 pub mod protocol;

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub(crate) mod connections;
+pub mod loader;
 pub(crate) mod lock;
 pub mod own;
 pub mod packet;

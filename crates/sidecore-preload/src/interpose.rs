@@ -4,14 +4,17 @@
 //! is about to enter one. A thread may be cancelled inside of the C library's function, or leave it by `longjmp`: so nothing
 //! that would have to be dropped is kept across such a call.
 
+mod arguments;
 mod catalogue;
 mod copies;
 mod descriptors;
+mod environment;
 mod errno;
 mod memory;
 pub(crate) mod message;
 mod namespaces;
 mod options;
+mod pages;
 mod processes;
 mod programs;
 mod raw;

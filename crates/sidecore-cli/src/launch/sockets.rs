@@ -3,7 +3,6 @@
 use super::{PLACES, program};
 use crate::args::Run;
 use crate::{beside, output};
-use program::Obstacle;
 use sidecore::sockets::ask;
 use sidecore::sockets::protocol::{SOCKET_VARIABLE, USERS_VARIABLE};
 use std::env;
@@ -28,14 +27,14 @@ pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result
             .map_err(|error| format!("{}: {error}; name libsidecore_preload.so", library.display()))?,
         None => find()?,
     };
-    let obstacle = program::obstacle(name);
-    if let Some(obstacle) = &obstacle {
+    let looked = program::look(name);
+    if let Some(obstacle) = &looked.obstacle {
         let name = Path::new(name).display();
         output::tell(format_args!("the connections of {name} stay on the kernel: it {obstacle}"));
     }
     command.env(SOCKET_VARIABLE, &args.socket_of_sockets).env(USERS_VARIABLE, ask::trusted_users());
-    // Another C library may refuse to start a program with ours. In other cases what the program starts may profit.
-    if !matches!(obstacle, Some(Obstacle::Loader(_))) {
+    // A program may end with a library that it cannot load, or start one that does.
+    if looked.loads {
         command.env(PRELOAD, preloaded(env::var_os(PRELOAD), &library)?);
     }
     if let Err(error) = ask::listens(&args.socket_of_sockets) {

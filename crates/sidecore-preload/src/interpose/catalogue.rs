@@ -99,9 +99,6 @@ real! {
     => jumped to only:
     dprintf = c"dprintf";
     dprintf_chk = c"__dprintf_chk";
-    execl = c"execl";
-    execlp = c"execlp";
-    execle = c"execle";
     dlopen = c"dlopen";
     dlmopen = c"dlmopen";
 }

@@ -1,7 +1,7 @@
 //! Functions that make processes.
 
 use super::errno;
-use super::{intercept, pass};
+use super::{intercept, pages, pass};
 use crate::calls::forks::{self, Child, Fork};
 use libc::{c_char, c_int, c_void, pid_t};
 use sidecore_client::sockets::program;
@@ -111,6 +111,7 @@ intercept! {
             lend();
             let pid = spawned(|| pass!(clone(run, stack, flags, argument, parent, tls, child)));
             if flags & libc::CLONE_VFORK != 0 {
+                pages::left_by(pid);
                 taken_back();
             }
             return pid;
@@ -143,8 +144,9 @@ pub(super) fn before_vfork() {
     }
 }
 
-/// After `vfork`, in the parent.
-pub(super) fn after_vfork() {
+/// After `vfork`, in the parent: that child is a program of its own, or has ended.
+pub(super) fn after_vfork(child: pid_t) {
+    pages::left_by(child);
     if !is_borrower() {
         taken_back();
     }

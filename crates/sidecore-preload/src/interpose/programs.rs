@@ -1,11 +1,14 @@
 //! Functions that begin other programs.
 
+use super::arguments::Listed;
 use super::catalogue::{Opaque, Strings};
+use super::environment::{self, Environment, Program};
 use super::errno;
 use super::processes::{is_borrower, spawned};
 use super::{intercept, pass, socket};
 use crate::calls::forks::{self, Child};
 use libc::{c_char, c_int, pid_t};
+use rustix::io::Errno;
 use sidecore_core::streams::rule::Why;
 use std::ffi::CStr;
 
@@ -21,7 +24,7 @@ pub(super) fn before_exec() {
 
 /// Defines functions that spawn by a path or a name, with the type of their first result.
 macro_rules! spawns {
-    ($($name:ident $first:ty;)*) => {
+    ($($name:ident $first:ty, $search:ident;)*) => {
         intercept! {
             $(fn $name(
                 first: *mut $first,
@@ -31,6 +34,10 @@ macro_rules! spawns {
                 arguments: Strings,
                 environment: Strings,
             ) -> c_int {
+                let program = Program::$search { name: path, is_here: actions.is_null() };
+                // SAFETY: as the caller promised.
+                let environment = unsafe { Environment::of(program, environment) };
+                let environment = environment.as_ptr();
                 number_of(spawned(|| pass!($name(first, path, actions, attributes, arguments, environment))))
             })*
         }
@@ -38,10 +45,10 @@ macro_rules! spawns {
 }
 
 spawns! {
-    posix_spawn pid_t;
-    posix_spawnp pid_t;
-    pidfd_spawn c_int;
-    pidfd_spawnp c_int;
+    posix_spawn pid_t, Path;
+    posix_spawnp pid_t, Name;
+    pidfd_spawn c_int, Path;
+    pidfd_spawnp c_int, Name;
 }
 
 /// A function's result that is an error's number: -1 is that of a function which the C library does not have.
@@ -65,32 +72,51 @@ unsafe fn names_commands(words: *const c_char, flags: c_int) -> bool {
 intercept! {
     fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
         before_exec();
-        pass!(execve(path, arguments, environment))
+        // SAFETY: as the caller promised.
+        let environment = unsafe { Environment::of(Program::path(path), environment) };
+        pass!(execve(path, arguments, environment.as_ptr()))
     }
 
     fn execv(path: *const c_char, arguments: Strings) -> c_int {
         before_exec();
-        pass!(execv(path, arguments))
+        // SAFETY: as the caller promised.
+        let environment = unsafe { Environment::of(Program::path(path), environment::own()) };
+        match environment.copy() {
+            None => pass!(execv(path, arguments)),
+            Some(copy) => pass!(execve(path, arguments, copy)),
+        }
     }
 
-    fn execvp(path: *const c_char, arguments: Strings) -> c_int {
+    fn execvp(name: *const c_char, arguments: Strings) -> c_int {
         before_exec();
-        pass!(execvp(path, arguments))
+        // SAFETY: as the caller promised.
+        let environment = unsafe { Environment::of(Program::name(name), environment::own()) };
+        match environment.copy() {
+            None => pass!(execvp(name, arguments)),
+            Some(copy) => pass!(execvpe(name, arguments, copy)),
+        }
     }
 
-    fn execvpe(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
+    fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int {
         before_exec();
-        pass!(execvpe(path, arguments, environment))
+        // SAFETY: as the caller promised.
+        let environment = unsafe { Environment::of(Program::name(name), environment) };
+        pass!(execvpe(name, arguments, environment.as_ptr()))
     }
 
     fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int {
         before_exec();
-        pass!(fexecve(fd, arguments, environment))
+        let program = Program::At { directory: fd, name: c"".as_ptr(), flags: libc::AT_EMPTY_PATH };
+        // SAFETY: as the caller promised.
+        let environment = unsafe { Environment::of(program, environment) };
+        pass!(fexecve(fd, arguments, environment.as_ptr()))
     }
 
-    fn execveat(directory: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int {
+    fn execveat(directory: c_int, name: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int {
         before_exec();
-        pass!(execveat(directory, path, arguments, environment, flags))
+        // SAFETY: as the caller promised.
+        let environment = unsafe { Environment::of(Program::At { directory, name, flags }, environment) };
+        pass!(execveat(directory, name, arguments, environment.as_ptr(), flags))
     }
 
     fn system(command: *const c_char) -> c_int {
@@ -119,4 +145,26 @@ intercept! {
             Err(error) => error.raw_os_error(),
         }
     }
+}
+
+/// Defines `execl` and its kin by functions that take a list: the C library calls those unseen.
+macro_rules! lists {
+    ($($name:ident by $function:ident($listed:ident $(, $environment:expr)?);)*) => {
+        $(
+            /// # Safety
+            /// As for the C library's function of this name, with its first string, the place of five more and of the rest.
+            pub(super) unsafe extern "C" fn $name(program: *const c_char, first: Strings, rest: Strings) -> c_int {
+                // SAFETY: as the caller promised.
+                let Some($listed) = (unsafe { Listed::of(first, rest) }) else { return errno::failed(Errno::NOMEM) };
+                // SAFETY: as the caller promised.
+                unsafe { $function(program, $listed.arguments() $(, $environment)?) }
+            }
+        )*
+    };
+}
+
+lists! {
+    execl by execv(listed);
+    execlp by execvp(listed);
+    execle by execve(listed, listed.environment());
 }

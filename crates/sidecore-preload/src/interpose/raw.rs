@@ -2,7 +2,8 @@
 
 use super::processes::{self, forked};
 use super::{
-    copies, descriptors, errno, intercept, memory, namespaces, options, pass, programs, receiving, sending, signals,
+    copies, descriptors, environment, errno, intercept, memory, namespaces, options, pass, programs, receiving,
+    sending, signals,
 };
 use crate::calls::promote;
 use crate::calls::settle;
@@ -60,6 +61,8 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
         | libc::SYS_unshare
         | libc::SYS_setns
         | libc::SYS_pidfd_getfd
+        | libc::SYS_execve
+        | libc::SYS_execveat
         | libc::SYS_fork => true,
         // Programs that use it for files alone stay in rings: each request is looked at.
         libc::SYS_io_submit => gate::all().next().is_some(),
@@ -69,13 +72,13 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
             let mut flags = [0; 8];
             memory::peek(first, &mut flags) && is_fork(usize::from_ne_bytes(flags))
         }
-        libc::SYS_execve | libc::SYS_execveat => {
-            programs::before_exec();
+        // What is sent by the kernel's own threads is seen by nobody.
+        libc::SYS_io_uring_setup => {
+            by_the_kernel_alone();
             false
         }
-        // What is sent by the kernel's own threads is seen by nobody.
-        libc::SYS_io_uring_setup | libc::SYS_seccomp => {
-            by_the_kernel_alone();
+        libc::SYS_seccomp => {
+            before_denying();
             false
         }
         libc::SYS_prctl => {
@@ -87,11 +90,16 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
     handled.then_some(handle as *const () as usize)
 }
 
-/// A process that denies itself system calls may die of those that a ring needs.
 fn before_prctl(option: c_int) {
     if option == libc::PR_SET_SECCOMP {
-        by_the_kernel_alone();
+        before_denying();
     }
+}
+
+/// A process that denies itself system calls may die of those that a ring needs.
+fn before_denying() {
+    environment::leave_alone();
+    by_the_kernel_alone();
 }
 
 /// From now on nothing goes through a ring in this process.
@@ -183,6 +191,10 @@ unsafe extern "C-unwind" fn handle(
             libc::SYS_setns => whole(namespaces::setns(fd, all.int(1))),
             libc::SYS_pidfd_getfd => whole(descriptors::taken(all.int(1), || kernel() as c_int)),
             libc::SYS_io_submit => errno::after(copies::submitted(second.cast_signed(), third), kernel),
+            libc::SYS_execve => whole(programs::execve(all.0[0] as _, all.0[1] as _, all.0[2] as _)),
+            libc::SYS_execveat => {
+                whole(programs::execveat(fd, all.0[1] as _, all.0[2] as _, all.0[3] as _, all.int(4)))
+            }
             libc::SYS_fork | libc::SYS_clone | libc::SYS_clone3 => c_long::from(forked(|| kernel() as pid_t)),
             // `pwritev2` has the halves of its place in two arguments.
             _ => errno::after(sending::before_sending(fd), kernel),

@@ -1,7 +1,7 @@
 //! The C library's own functions, or those of a library that is preloaded as well and comes behind this one.
 
 pub(super) use super::catalogue::REAL;
-use super::errno;
+use super::{environment, errno};
 use libc::{c_int, nfds_t, pollfd};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,6 +50,7 @@ extern "C" fn missing() -> isize {
 /// Runs at load: a signal handler must not call the loader, and the program may clear its environment later.
 extern "C" fn find_all() {
     REAL.find();
+    environment::prepare();
     sidecore_client::sockets::program::prepare();
 }
 

@@ -79,9 +79,6 @@ macro_rules! jump {
 }
 
 jump! {
-    "execl" execl, before_execl;
-    "execlp" execlp, before_execlp;
-    "execle" execle, before_execle;
     "dprintf" dprintf, before_dprintf;
     "__dprintf_chk" dprintf_chk, before_dprintf_chk;
     "syscall" syscall, before_syscall;
@@ -89,19 +86,47 @@ jump! {
     "dlmopen" dlmopen, before_dlmopen;
 }
 
-extern "C" fn before_execl() -> usize {
-    programs::before_exec();
-    REAL.execl.address()
+/// Defines functions that take a list of strings of any length behind the first: `function` does what is wanted, with the
+/// first, and the places of five more and of all others.
+macro_rules! lists {
+    ($($symbol:literal $name:ident, $function:path;)*) => {
+        $(
+            /// # Safety
+            /// As for the C library's function of this name.
+            #[unsafe(naked)]
+            #[unsafe(export_name = $symbol)]
+            unsafe extern "C" fn $name() {
+                naked_asm!(
+                    ".cfi_startproc",
+                    "push r9",
+                    ".cfi_adjust_cfa_offset 8",
+                    "push r8",
+                    ".cfi_adjust_cfa_offset 8",
+                    "push rcx",
+                    ".cfi_adjust_cfa_offset 8",
+                    "push rdx",
+                    ".cfi_adjust_cfa_offset 8",
+                    "push rsi",
+                    ".cfi_adjust_cfa_offset 8",
+                    "mov rsi, rsp",
+                    // Behind these five and the address to return to.
+                    "lea rdx, [rsp + 48]",
+                    "call {function}",
+                    "add rsp, 40",
+                    ".cfi_adjust_cfa_offset -40",
+                    "ret",
+                    ".cfi_endproc",
+                    function = sym $function,
+                )
+            }
+        )*
+    };
 }
 
-extern "C" fn before_execlp() -> usize {
-    programs::before_exec();
-    REAL.execlp.address()
-}
-
-extern "C" fn before_execle() -> usize {
-    programs::before_exec();
-    REAL.execle.address()
+lists! {
+    "execl" execl, programs::execl;
+    "execlp" execlp, programs::execlp;
+    "execle" execle, programs::execle;
 }
 
 extern "C" fn before_dprintf(fd: c_int) -> usize {
@@ -193,7 +218,7 @@ extern "C" fn before_vfork() {
 
 /// What `vfork` returns in the parent for the system's answer.
 extern "C" fn after_vfork(answer: c_int) -> c_int {
-    processes::after_vfork();
+    processes::after_vfork(answer);
     if answer > 0 {
         return answer;
     }

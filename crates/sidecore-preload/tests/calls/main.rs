@@ -1,6 +1,7 @@
 //! A program that makes each intercepted call must find the same without the library, with it and no service, and with both;
 //! and no byte may be lost while it is forked, asked and served by one service after the other.
 
+mod loading;
 #[path = "../../../sidecore/tests/service/skipped.rs"]
 mod skipped;
 
@@ -35,10 +36,17 @@ fn library() -> PathBuf {
 }
 
 fn compiled(directory: &Path, files: &[&str]) -> PathBuf {
+    compiled_with(directory, files, &[])
+}
+
+/// The same with these libraries.
+fn compiled_with(directory: &Path, files: &[&str], libraries: &[&str]) -> PathBuf {
     let program = directory.join("program");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls");
     let files = files.iter().map(|file| sources.join(file));
-    let output = Command::new("cc").args(["-O1", "-w", "-o"]).arg(&program).args(files).arg("-lpthread").output();
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-w", "-o"]).arg(&program).args(files);
+    let output = cc.arg("-lpthread").args(libraries).output();
     let output = output.expect("no `cc` here: apt-get install gcc");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     program

@@ -1,0 +1,287 @@
+//! The environment of another program: without this library where the program cannot load it.
+//!
+//! Where that cannot be told the library is taken out as well: a program is right without it.
+
+use super::catalogue::Strings;
+use super::pages::Pages;
+use crate::calls::preloaded::{self, VARIABLE};
+use libc::{c_char, c_int, c_void};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat};
+use rustix::io::Errno;
+use rustix::path::DecInt;
+use sidecore_client::sockets::loadable::{self, look, search};
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+// SAFETY: the C library has it, and calls it so.
+unsafe extern "C" {
+    static mut environ: Strings;
+}
+
+/// This library, as the loader found it.
+struct Library {
+    path: &'static CStr,
+    file_name: &'static [u8],
+    loader: &'static CStr,
+}
+
+static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+/// The process denies itself system calls, and may die of those that look at a program.
+static DENIED: AtomicBool = AtomicBool::new(false);
+
+/// At load: the loader takes locks that a handler must not wait for.
+pub(super) fn prepare() {
+    LIBRARY.get_or_init(|| {
+        let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: `found` has room for what is asked of an address in this library, whose name stays as long as it is loaded.
+        let path = unsafe {
+            let is_found = libc::dladdr(prepare as *const c_void, found.as_mut_ptr()) != 0;
+            let name = found.assume_init().dli_fname;
+            (is_found && !name.is_null()).then(|| CStr::from_ptr(name))?
+        };
+        let file_name = path.to_bytes().rsplit(|byte| *byte == b'/').next()?;
+        Some(Library { path, file_name, loader: loadable::own_loader()? })
+    });
+}
+
+/// From now on all environments stay as they are.
+pub(super) fn leave_alone() {
+    DENIED.store(true, Ordering::Relaxed);
+}
+
+/// The process's own.
+pub(super) fn own() -> Strings {
+    // SAFETY: read as the C library reads it.
+    unsafe { (&raw const environ).read() }
+}
+
+/// How a call names a program.
+#[derive(Clone, Copy)]
+pub(super) enum Program {
+    /// By its path. It is what a relative one means here that is meant.
+    Path { name: *const c_char, is_here: bool },
+    /// By a name that is searched for. A file that the kernel does not know may be the shell's.
+    Name { name: *const c_char, is_here: bool },
+    /// By a path that begins in that directory.
+    At { directory: c_int, name: *const c_char, flags: c_int },
+}
+
+/// What a program is given.
+pub(super) enum Environment {
+    /// What the caller has for it.
+    Same(Strings),
+    /// That without this library.
+    Copy(Pages),
+}
+
+impl Environment {
+    /// # Safety
+    /// As for the function that begins the program with this environment.
+    pub(super) unsafe fn of(program: Program, environment: Strings) -> Self {
+        let Some(Some(library)) = LIBRARY.get() else { return Self::Same(environment) };
+        // SAFETY: as the caller promised.
+        let is_loaded = || unsafe { program.loads(library) };
+        // SAFETY: as the caller promised.
+        unsafe {
+            if DENIED.load(Ordering::Relaxed) || !has(environment, library) || is_loaded() {
+                return Self::Same(environment);
+            }
+            without(environment, library).map_or(Self::Same(environment), Self::Copy)
+        }
+    }
+
+    pub(super) fn as_ptr(&self) -> Strings {
+        match self {
+            Self::Same(strings) => *strings,
+            Self::Copy(pages) => pages.start().cast_const(),
+        }
+    }
+
+    /// That without this library, if it is the one.
+    pub(super) fn copy(&self) -> Option<Strings> {
+        matches!(self, Self::Copy(_)).then(|| self.as_ptr())
+    }
+}
+
+impl Program {
+    pub(super) fn path(name: *const c_char) -> Self {
+        Self::Path { name, is_here: true }
+    }
+
+    pub(super) fn name(name: *const c_char) -> Self {
+        Self::Name { name, is_here: true }
+    }
+
+    /// Whether it surely loads the library.
+    ///
+    /// # Safety
+    /// Its name is a string that ends, or null.
+    unsafe fn loads(self, library: &Library) -> bool {
+        // The loader complains of a library that is not there.
+        if accessat(CWD, library.path, Access::READ_OK, AtFlags::empty()).is_err() {
+            return false;
+        }
+        // SAFETY: as the caller promised.
+        let file = unsafe { self.open() };
+        let by_shell = matches!(self, Self::Name { .. });
+        file.and_then(|file| look(file, by_shell, library.loader)).is_ok_and(|looked| looked.obstacle.is_none())
+    }
+
+    /// # Safety
+    /// As for [`Program::loads`].
+    unsafe fn open(self) -> Result<OwnedFd, Errno> {
+        let (Self::Path { name, .. } | Self::Name { name, .. } | Self::At { name, .. }) = self;
+        if name.is_null() {
+            return Err(Errno::FAULT);
+        }
+        // SAFETY: as the caller promised.
+        let (name, path) = unsafe { (CStr::from_ptr(name), variable(own(), b"PATH=")) };
+        match self {
+            Self::Path { is_here, .. } if is_here || is_absolute(name.to_bytes()) => loadable::open(CWD, name),
+            Self::Name { is_here, .. } if is_here || is_found_everywhere(name, path) => search(name, path),
+            Self::At { directory, flags, .. } => open_at(directory, name, flags),
+            // The process begins in another directory, perhaps.
+            Self::Path { .. } | Self::Name { .. } => Err(Errno::NOENT),
+        }
+    }
+}
+
+fn is_absolute(path: &[u8]) -> bool {
+    path.starts_with(b"/")
+}
+
+/// Whether the search for a name does not depend on the directory that it begins in.
+fn is_found_everywhere(name: &CStr, path: Option<&[u8]>) -> bool {
+    let name = name.to_bytes();
+    let is_searched = !name.contains(&b'/');
+    is_absolute(name) || is_searched && path.is_none_or(|path| path.split(|byte| *byte == b':').all(is_absolute))
+}
+
+/// The file that `execveat` means.
+fn open_at(directory: c_int, name: &CStr, flags: c_int) -> Result<OwnedFd, Errno> {
+    if name.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+        return again(directory);
+    }
+    if name.to_bytes().starts_with(b"/") || directory == libc::AT_FDCWD {
+        return loadable::open(CWD, name);
+    }
+    if directory < 0 {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: borrowed for one call, which fails if it is not open.
+    loadable::open(unsafe { BorrowedFd::borrow_raw(directory) }, name)
+}
+
+/// Opens the same file once more: the descriptor may be one that cannot be read.
+fn again(fd: c_int) -> Result<OwnedFd, Errno> {
+    let descriptors = openat(CWD, c"/proc/self/fd", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    loadable::open(descriptors.as_fd(), DecInt::new(fd).as_c_str())
+}
+
+/// The strings of an environment.
+///
+/// # Safety
+/// It is null, or a list of strings that end, with null behind the last.
+unsafe fn all<'a>(environment: Strings) -> impl Iterator<Item = &'a CStr> {
+    let is_there = !environment.is_null();
+    (0..).take_while(move |_| is_there).map_while(move |at| {
+        // SAFETY: as the caller promised; none behind null is looked at.
+        unsafe {
+            let string = environment.add(at).read();
+            (!string.is_null()).then(|| CStr::from_ptr(string))
+        }
+    })
+}
+
+/// Value of the first variable of that name, with `=` behind it.
+///
+/// # Safety
+/// As for [`all`].
+unsafe fn variable<'a>(environment: Strings, name: &[u8]) -> Option<&'a [u8]> {
+    // SAFETY: as the caller promised.
+    unsafe { all(environment) }.find_map(|string| string.to_bytes().strip_prefix(name))
+}
+
+/// The list in that string, if the library is in it.
+fn list<'a>(string: &'a CStr, library: &Library) -> Option<&'a [u8]> {
+    let list = string.to_bytes().strip_prefix(VARIABLE)?;
+    preloaded::has(list, library.file_name).then_some(list)
+}
+
+/// # Safety
+/// As for [`all`].
+unsafe fn has(environment: Strings, library: &Library) -> bool {
+    // SAFETY: as the caller promised.
+    unsafe { all(environment) }.any(|string| list(string, library).is_some())
+}
+
+/// Strings and texts of an environment that is made.
+struct Room {
+    strings: *mut *const c_char,
+    texts: *mut u8,
+}
+
+/// The environment without the library. `None`: there is no memory.
+///
+/// # Safety
+/// As for [`all`]; and nobody changes it.
+unsafe fn without(environment: Strings, library: &Library) -> Option<Pages> {
+    // SAFETY: as the caller promised.
+    let (count, bytes) = unsafe { all(environment) }.fold((0, 0), |(count, bytes), string| {
+        (count + 1, bytes + list(string, library).map_or(0, |_| string.to_bytes_with_nul().len()))
+    });
+    let array = (count + 1) * size_of::<Strings>();
+    let pages = Pages::take(array + bytes)?;
+    // SAFETY: all of that was asked for.
+    let mut room = Room { strings: pages.start(), texts: unsafe { pages.start().cast::<u8>().add(array) } };
+    // SAFETY: as many strings, and no longer ones, as were counted.
+    unsafe {
+        for string in all(environment) {
+            match list(string, library) {
+                None => room.add(string.as_ptr()),
+                Some(list) => room.add_without(list, library),
+            }
+        }
+        room.strings.write(ptr::null());
+    }
+    Some(pages)
+}
+
+impl Room {
+    /// # Safety
+    /// There is room for it.
+    unsafe fn add(&mut self, string: *const c_char) {
+        // SAFETY: as the caller promised.
+        unsafe {
+            self.strings.write(string);
+            self.strings = self.strings.add(1);
+        }
+    }
+
+    /// Adds the list without the library, unless nothing is left.
+    ///
+    /// # Safety
+    /// There is room for all of the list.
+    unsafe fn add_without(&mut self, list: &[u8], library: &Library) {
+        let start = self.texts;
+        let mut put = |piece: &[u8]| {
+            // SAFETY: as the caller promised: the pieces are no longer than the list.
+            unsafe {
+                ptr::copy_nonoverlapping(piece.as_ptr(), self.texts, piece.len());
+                self.texts = self.texts.add(piece.len());
+            }
+        };
+        put(VARIABLE);
+        preloaded::without(list, library.file_name, &mut put);
+        put(b"\0");
+        // SAFETY: both are in the same room.
+        if unsafe { self.texts.offset_from_unsigned(start) } > VARIABLE.len() + 1 {
+            // SAFETY: as the caller promised.
+            unsafe { self.add(start.cast_const().cast()) };
+        }
+    }
+}
