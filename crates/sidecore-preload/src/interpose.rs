@@ -25,10 +25,12 @@ pub(crate) mod signals;
 pub(crate) mod slot;
 pub(crate) mod socket;
 mod trampoline;
+mod uring;
 mod users;
 
 pub(crate) use processes::is_borrower;
-pub(crate) use real::{has_rings_of_its_own, poll_for_room};
+pub(crate) use real::poll_for_room;
+pub(crate) use uring::has_rings_of_its_own;
 
 /// Defines functions that programs call instead of the C library's of the same name and type.
 macro_rules! intercept {

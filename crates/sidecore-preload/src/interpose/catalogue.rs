@@ -1,4 +1,4 @@
-//! The C library's functions that are intercepted, with their types. Functions that take a variable number of arguments have
+//! The C library's functions that are intercepted, with their types, and some of `liburing`'s. Functions that take a variable number of arguments have
 //! as many here as they ever look at: all are passed in registers, or on the stack as the rest of a longer list would be.
 
 use super::real::real;
@@ -101,4 +101,9 @@ real! {
     dprintf_chk = c"__dprintf_chk";
     dlopen = c"dlopen";
     dlmopen = c"dlmopen";
+    io_uring_queue_init = c"io_uring_queue_init";
+    io_uring_queue_init_params = c"io_uring_queue_init_params";
+    io_uring_queue_init_mem = c"io_uring_queue_init_mem";
+    io_uring_queue_mmap = c"io_uring_queue_mmap";
+    io_uring_setup = c"io_uring_setup";
 }

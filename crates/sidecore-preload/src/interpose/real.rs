@@ -27,18 +27,20 @@ impl Real {
 
     #[cold]
     pub(super) fn find(&self) -> usize {
+        self.known().unwrap_or(missing as *const () as usize)
+    }
+
+    /// The address. `None`: there is none; a library that has it may be loaded later.
+    pub(super) fn known(&self) -> Option<usize> {
         // SAFETY: the name is a string that ends.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.addr();
         self.address.store(found, Ordering::Relaxed);
-        // A library that has it may be loaded later.
-        if found == 0 { missing as *const () as usize } else { found }
+        (found != 0).then_some(found)
     }
-}
 
-/// Whether the program has a library that sends and closes by the kernel's own threads, which it calls unseen.
-pub(crate) fn has_rings_of_its_own() -> bool {
-    // SAFETY: the name is a string that ends.
-    !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"io_uring_queue_init_params".as_ptr()) }.is_null()
+    pub(super) fn name(&self) -> &'static CStr {
+        self.name
+    }
 }
 
 /// Instead of what this C library is too old to have.

@@ -11,13 +11,15 @@ use super::raw;
 use super::real::{REAL, Real};
 use super::receiving;
 use super::sending;
-use libc::{c_int, c_long};
+use super::uring;
+use libc::{c_char, c_int, c_long};
 use std::arch::naked_asm;
 
 /// Numbers of system calls.
 const VFORK: c_long = libc::SYS_vfork;
 
-/// Defines functions before which `before` is called with the first arguments. It returns the address to jump to.
+/// Defines functions before which `before` is called with the first five arguments, and as the sixth with where the function
+/// returns to. It returns the address to jump to.
 macro_rules! jump {
     ($($symbol:literal $name:ident, $before:path;)*) => {
         $(
@@ -48,6 +50,7 @@ macro_rules! jump {
                     "movaps [rsp + 144], xmm5",
                     "movaps [rsp + 160], xmm6",
                     "movaps [rsp + 176], xmm7",
+                    "mov r9, [rsp + 200]",
                     "call {before}",
                     "mov r11, rax",
                     "movaps xmm7, [rsp + 176]",
@@ -84,6 +87,11 @@ jump! {
     "syscall" syscall, before_syscall;
     "dlopen" dlopen, before_dlopen;
     "dlmopen" dlmopen, before_dlmopen;
+    "io_uring_queue_init" io_uring_queue_init, uring::before_init;
+    "io_uring_queue_init_params" io_uring_queue_init_params, uring::before_init_params;
+    "io_uring_queue_init_mem" io_uring_queue_init_mem, uring::before_init_mem;
+    "io_uring_queue_mmap" io_uring_queue_mmap, uring::before_mmap;
+    "io_uring_setup" io_uring_setup, uring::before_setup;
 }
 
 /// Defines functions that take a list of strings of any length behind the first: `function` does what is wanted, with the
@@ -154,7 +162,9 @@ extern "C" fn failed() -> c_int {
 
 /// The loader looks where the caller is: so these are jumped to. A library that prefers its own dependencies calls the C library
 /// and not this one.
-extern "C" fn before_dlopen(_name: usize, flags: c_int) -> usize {
+extern "C" fn before_dlopen(name: *const c_char, flags: c_int) -> usize {
+    // SAFETY: as for `dlopen`.
+    unsafe { uring::before_loading(name) };
     if flags & libc::RTLD_DEEPBIND != 0 {
         raw::by_the_kernel_alone();
     }
@@ -162,7 +172,9 @@ extern "C" fn before_dlopen(_name: usize, flags: c_int) -> usize {
 }
 
 /// A library in another namespace has another C library.
-extern "C" fn before_dlmopen(namespace: c_long, _name: usize, flags: c_int) -> usize {
+extern "C" fn before_dlmopen(namespace: c_long, name: *const c_char, flags: c_int) -> usize {
+    // SAFETY: as for `dlmopen`.
+    unsafe { uring::before_loading(name) };
     if namespace != libc::LM_ID_BASE || flags & libc::RTLD_DEEPBIND != 0 {
         raw::by_the_kernel_alone();
     }

@@ -2,6 +2,7 @@
 //! and no byte may be lost while it is forked, asked and served by one service after the other.
 
 mod loading;
+mod ring;
 #[path = "../../../sidecore/tests/service/skipped.rs"]
 mod skipped;
 

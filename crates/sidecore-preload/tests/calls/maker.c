@@ -1,0 +1,6 @@
+// A library that makes a ring by liburing, which nothing else may need.
+#include <liburing.h>
+
+int makes(unsigned entries, struct io_uring *ring, unsigned flags) {
+    return io_uring_queue_init(entries, ring, flags);
+}
