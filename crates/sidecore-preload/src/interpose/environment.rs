@@ -223,12 +223,14 @@ unsafe fn has(environment: Strings, library: &Library) -> bool {
 struct Room {
     strings: *mut *const c_char,
     texts: *mut u8,
+    /// Bytes for texts.
+    left: usize,
 }
 
 /// The environment without the library. `None`: there is no memory.
 ///
 /// # Safety
-/// As for [`all`]; and nobody changes it.
+/// As for [`all`].
 unsafe fn without(environment: Strings, library: &Library) -> Option<Pages> {
     // SAFETY: as the caller promised.
     let (count, bytes) = unsafe { all(environment) }.fold((0, 0), |(count, bytes), string| {
@@ -237,11 +239,12 @@ unsafe fn without(environment: Strings, library: &Library) -> Option<Pages> {
     let array = (count + 1) * size_of::<Strings>();
     let pages = Pages::take(array + bytes)?;
     // SAFETY: all of that was asked for.
-    let mut room = Room { strings: pages.start(), texts: unsafe { pages.start().cast::<u8>().add(array) } };
-    // SAFETY: as many strings, and no longer ones, as were counted.
+    let texts = unsafe { pages.start().cast::<u8>().add(array) };
+    let mut room = Room { strings: pages.start(), texts, left: bytes };
+    // SAFETY: another thread may change it meanwhile; no more strings are added than were counted, and no longer ones.
     unsafe {
-        for string in all(environment) {
-            match list(string, library) {
+        for string in all(environment).take(count) {
+            match list(string, library).filter(|list| VARIABLE.len() + list.len() < room.left) {
                 None => room.add(string.as_ptr()),
                 Some(list) => room.add_without(list, library),
             }
@@ -278,6 +281,7 @@ impl Room {
         put(VARIABLE);
         preloaded::without(list, library.file_name, &mut put);
         put(b"\0");
+        self.left -= VARIABLE.len() + list.len() + 1;
         // SAFETY: both are in the same room.
         if unsafe { self.texts.offset_from_unsigned(start) } > VARIABLE.len() + 1 {
             // SAFETY: as the caller promised.
