@@ -9,7 +9,7 @@ use sidecore::sockets::Sockets;
 use sidecore_client::shm::span::Span;
 use sidecore_client::sockets::program::{Candidate, Process, promote};
 use sidecore_client::sockets::protocol::SOCKET_VARIABLE;
-use sidecore_client::sockets::stream::{Offered, Stream};
+use sidecore_client::sockets::stream::{Offered, Sent, Stream};
 use sidecore_client::sys::undisturbed::Undisturbed;
 use std::hint::black_box;
 use std::io;
@@ -36,13 +36,19 @@ pub(crate) fn sends(rounds: u32, depth: u32) -> Result<()> {
     let stream = promoted(connection.as_fd(), key)?;
     let mut message = [7; PAYLOAD];
     for round in 0..WARM_UP + rounds {
+        wake(stream, key, &mut message)?;
         if round >= WARM_UP {
             sys::start_instrumentation();
         }
         for _ in 0..depth {
             let piece = Span::of(black_box(&mut message));
             if stream.offer(key, piece, false) != Offered::Taken {
-                return Err("a message was not taken at once".into());
+                // The sidecore has emptied the ring, and sleeps.
+                sys::stop_instrumentation();
+                wake(stream, key, &mut message)?;
+                if round >= WARM_UP {
+                    sys::start_instrumentation();
+                }
             }
         }
         // How often it looks whether all is moved is another number each time.
@@ -56,6 +62,21 @@ pub(crate) fn sends(rounds: u32, depth: u32) -> Result<()> {
     connection.shutdown(std::net::Shutdown::Write)?;
     reader.join().map_err(|_| "the peer failed")??;
     Ok(())
+}
+
+/// Sends until the sidecore is awake: until a message waits for it.
+fn wake(stream: &Stream, key: Key, message: &mut [u8]) -> Result<()> {
+    for _ in 0..TRIES {
+        let piece = Span::of(message);
+        let len = piece.len();
+        if stream.send(key, [piece].into_iter(), len, false) != Sent::Taken(len) {
+            return Err("a message was not taken".into());
+        }
+        if stream.waiting(key) > 0 {
+            return Ok(());
+        }
+    }
+    Err("no message wakes the sidecore".into())
 }
 
 /// The connection, in a ring.
