@@ -7,6 +7,7 @@
 pub mod admission;
 pub mod balance;
 pub mod gather;
+pub mod intake;
 pub mod notify;
 pub mod order;
 pub mod rate;

@@ -25,6 +25,7 @@ mod calibrate;
 mod closer;
 mod command;
 pub(crate) mod declined;
+pub(crate) mod door;
 mod listener;
 mod opener;
 pub(crate) mod place;
@@ -177,17 +178,17 @@ impl Service {
         service.listening = Some(socket.try_clone()?);
         let free = Waiters::of(&config, &cpu::allowed()).free(&cpu::allowed());
         let max_request = config.limits.max_request_bytes;
-        let listener = Listener::new(listener::Setup {
+        let setup = listener::Setup {
             config,
             advice,
-            socket,
             wake: listener_wake,
             events: inbox,
             tell: events,
             sidecores: service.sidecores.clone(),
             counters,
             store,
-        })?;
+        };
+        let listener = Listener::new(setup, socket)?;
         let stopped = service.stop.clone();
         let control = thread::Builder::new().name("sidecore-control".to_owned());
         service.threads.push(control.spawn(move || listener.run(&stopped))?);

@@ -65,6 +65,8 @@ struct Shared {
     registry: Registry,
     /// Connections that were accepted so far.
     serials: AtomicU32,
+    /// Connections that came to nothing, and that the listener does not know of.
+    wasted: AtomicU32,
     stop: AtomicBool,
     /// Wakes the listener.
     wake: OwnedFd,
@@ -81,6 +83,7 @@ impl Shared {
             cores: Cores::new(&crate::config::Sidecores::default()),
             registry: Registry::default(),
             serials: AtomicU32::new(0),
+            wasted: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             wake: wake::event().unwrap(),
         }
@@ -112,6 +115,7 @@ impl Sockets {
             cores: Cores::new(&config.sidecores),
             registry: Registry::default(),
             serials: AtomicU32::new(0),
+            wasted: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             wake: wake::event()?,
         });

@@ -3,8 +3,8 @@
 //! A client decides how long it takes to close what it sent: the last reference to a TCP socket may linger for seconds, and
 //! to unmap a large lane takes a hundred milliseconds. So sockets and lanes that ended are closed here, each user's by one
 //! thread at a time, and a user whose thread stands still waits alone, unless so many stand still that there is no thread left:
-//! then all wait for one. What is not closed yet still counts against its user's limits. A thread ends when there is nothing
-//! left to close.
+//! then all wait for one. What is not closed yet still counts against its user's limits. A thread ends when there was
+//! nothing left to close for a while: a user who comes and goes without end starts no thread each time.
 
 use super::command::{Event, LaneKey};
 use crate::shm::LaneMemory;
@@ -14,7 +14,7 @@ use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ use std::time::Duration;
 const MAX_THREADS: usize = 16;
 /// How long a thread waits for a device to let go of a lane's memory before it looks again.
 const RETRY: Duration = Duration::from_millis(5);
+/// How long a thread waits for something to close before it ends.
+const LINGER: Duration = Duration::from_millis(250);
 /// So much memory of ended sessions is given back to the system at once, bytes.
 const TRIM_BYTES: u64 = 4 << 20;
 /// But not more often than this, ns: other threads that allocate wait for it.
@@ -51,6 +53,8 @@ struct Queue {
 struct State {
     users: HashMap<u32, Queue>,
     threads: usize,
+    /// How many of them have nothing to close.
+    idle: usize,
     /// Bytes of sessions freed since memory was given back, and when that was.
     freed_bytes: u64,
     trimmed_at: Nanos,
@@ -62,6 +66,8 @@ struct State {
 #[derive(Clone, Debug)]
 pub(super) struct Closer {
     state: Arc<Mutex<State>>,
+    /// There is something to close for an idle thread.
+    more: Arc<Condvar>,
     tell: Sender<Event>,
     listener: Arc<OwnedFd>,
 }
@@ -69,7 +75,7 @@ pub(super) struct Closer {
 impl Closer {
     /// `listener` is rung after each event that says that something is freed.
     pub(super) fn new(tell: Sender<Event>, listener: Arc<OwnedFd>) -> Self {
-        Self { state: Arc::default(), tell, listener }
+        Self { state: Arc::default(), more: Arc::default(), tell, listener }
     }
 
     /// Closes this, when [`Closer::start_threads`] is called next.
@@ -83,7 +89,9 @@ impl Closer {
         loop {
             let user = {
                 let mut state = self.state();
-                if state.threads >= MAX_THREADS {
+                let waiting = state.users.values().filter(|queue| !queue.served).count();
+                (0..waiting.min(state.idle)).for_each(|_| self.more.notify_one());
+                if waiting <= state.idle || state.threads >= MAX_THREADS {
                     return;
                 }
                 let Some(user) = state.next_user() else { return };
@@ -114,11 +122,24 @@ impl Closer {
         while let Some(current) = user {
             self.serve(current);
             user = self.state().next_user();
+            if user.is_none() {
+                self.trim();
+                user = self.wait_for_user();
+            }
         }
-        self.trim();
-        self.state().threads -= 1;
-        // Somebody may have come between the two.
-        self.start_threads();
+    }
+
+    /// The next user with something to close. `None`: the thread ends.
+    fn wait_for_user(&self) -> Option<u32> {
+        let mut state = self.state();
+        state.idle += 1;
+        let nothing = |state: &mut State| state.users.values().all(|queue| queue.served);
+        let waited = self.more.wait_timeout_while(state, LINGER, nothing);
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.idle -= 1;
+        let user = state.next_user();
+        state.threads -= usize::from(user.is_none());
+        user
     }
 
     fn serve(&self, user: u32) {
@@ -183,6 +204,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
     use std::sync::mpsc::{self, Receiver};
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -244,6 +266,35 @@ mod tests {
         let mut all: Vec<u64> = (0..MAX_THREADS + 4).map(|_| freed(&events)).collect();
         all.sort_unstable();
         assert_eq!(all, (0..MAX_THREADS as u64 + 4).collect::<Vec<_>>());
+    }
+
+    /// Says which thread closes it.
+    #[derive(Debug)]
+    struct Tells(mpsc::Sender<thread::ThreadId>);
+
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            self.0.send(thread::current().id()).unwrap();
+        }
+    }
+
+    #[test]
+    fn users_who_come_and_go_start_no_thread_each_time() {
+        const TIMES: u32 = 20;
+        let (closer, events) = closer();
+        let (tell, threads) = mpsc::channel();
+        for user in 0..TIMES {
+            closer.close(user, remains(user.into(), vec![Box::new(Tells(tell.clone()))]));
+            closer.start_threads();
+            assert_eq!(freed(&events), u64::from(user));
+            // It waits, or has ended.
+            while closer.state().idle < closer.state().threads {
+                thread::yield_now();
+            }
+            assert!(closer.state().threads <= 1);
+        }
+        let threads: HashSet<_> = threads.try_iter().collect();
+        assert!(threads.len() < TIMES as usize, "{threads:?}");
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn close_in_an_ending_thread(sockets: Vec<OwnedFd>) {
 }
 
 /// Whether there may be descriptors in what was said on a connection. Nothing more is said there from now on.
-fn may_hold_descriptors(socket: &OwnedFd) -> bool {
+pub(super) fn may_hold_descriptors(socket: &OwnedFd) -> bool {
     if rustix::net::shutdown(socket, Shutdown::Read).is_err() {
         return true;
     }

@@ -19,7 +19,7 @@ mod usage;
 use super::advice::Advice;
 use super::closer::Closer;
 use super::command::{ClientKey, Event, Lane, LaneKey, SidecoreHandle};
-use super::declined::Declined;
+use super::door::Door;
 use super::opener::Opener;
 use super::quotas::Quotas;
 use super::reactor::Reactor;
@@ -33,7 +33,7 @@ use crate::keys::{Material, Store, public_part};
 use crate::spec::KeyToken;
 use crate::sys::peer::Credentials;
 use crate::sys::poller::{BATCH, Poller};
-use crate::sys::{clock, message, wake};
+use crate::sys::{clock, wake};
 use attach::Attached;
 use audit::{Complaints, complaints};
 use connections::{Ending, receive_request};
@@ -48,6 +48,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use usage::Usage;
+use zeroize::Zeroizing;
 
 /// Numbers among the poller's sources; connections and processes have theirs from `FIRST` on.
 const LISTENER: u64 = 0;
@@ -59,7 +60,7 @@ const PUBLISH: Nanos = 250_000_000;
 const LOOKS: usize = 64;
 const EVENTS: usize = 256;
 /// How long messages are answered before the thread looks who else has something to say, ns.
-const ROUND: Nanos = 1_000_000;
+const ROUND: Nanos = 50_000;
 
 /// What is left to be done of an order on the control thread, which answers.
 type Rest = Box<dyn FnOnce(&mut Listener) -> Result<Reply, Refused> + Send>;
@@ -77,6 +78,8 @@ struct Connection {
     client: ClientKey,
     /// Who wrote its first message, and so must all others.
     speaker: Option<Credentials>,
+    /// The poller knows it.
+    polled: bool,
     /// An answer is owed, and nothing more is read until it is given.
     busy: bool,
     attached: Option<Attached>,
@@ -102,7 +105,6 @@ enum Work {
 pub(super) struct Setup {
     pub(super) config: Config,
     pub(super) advice: Advice,
-    pub(super) socket: OwnedFd,
     /// Rung after an event.
     pub(super) wake: Arc<OwnedFd>,
     pub(super) events: Receiver<Event>,
@@ -129,10 +131,9 @@ pub(super) struct Listener {
     queue: Queue,
     /// Descriptors from this number on are for root and the service's own user.
     reserved: i32,
-    /// The kernel lets no descriptors through to the service.
-    refuses_descriptors: bool,
-    /// Connections that were declined, where the kernel lets descriptors through to them.
-    declined: Declined,
+    door: Door,
+    /// For one message.
+    room: Zeroizing<Vec<u8>>,
     /// Nobody is accepted before that instant.
     resumes: Option<Nanos>,
     /// Given up for a moment where there is no other descriptor left, to say so.
@@ -166,9 +167,9 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn new(setup: Setup) -> io::Result<Self> {
+    pub(super) fn new(setup: Setup, socket: OwnedFd) -> io::Result<Self> {
         let poller = Poller::new()?;
-        poller.add_once(&setup.socket, LISTENER)?;
+        poller.add_once(&socket, LISTENER)?;
         poller.add_edge(&*setup.wake, WAKE)?;
         let (tell, outcomes) = mpsc::channel();
         let opener = |name| {
@@ -193,7 +194,6 @@ impl Listener {
             gateways: HashMap::new(),
             closer: Closer::new(setup.tell.clone(), setup.wake.clone()),
             reserved: connections::reserved(),
-            refuses_descriptors: message::refuses_descriptors(&setup.socket),
             setup,
             poller,
             next: FIRST,
@@ -202,7 +202,8 @@ impl Listener {
             turns: Turns::default(),
             quotas: Quotas::default(),
             queue: Queue::default(),
-            declined: Declined::new(connections::most_declined()),
+            room: control::room(),
+            door: Door::new(socket, connections::most_declined()),
             resumes: None,
             spare: wake::event().ok(),
             watched: HashMap::new(),
@@ -230,7 +231,8 @@ impl Listener {
             }
             let idle = self.turns.is_empty() && !events_wait;
             let room = (!self.queue.is_empty()).then_some(now + LOOK);
-            let until = [room, self.resumes].into_iter().flatten().fold(publish_at, Nanos::min);
+            let wide = self.door.set_backlog(now);
+            let until = [room, self.resumes, wide].into_iter().flatten().fold(publish_at, Nanos::min);
             self.look_around(if idle { until.saturating_sub(now) } else { 0 });
             if self.resumes.is_some_and(|resumes| resumes <= clock::now()) {
                 self.accept();
@@ -338,7 +340,7 @@ impl Listener {
     /// One message of one connection.
     fn serve(&mut self, key: LaneKey) {
         let Some(connection) = self.connections.get(&key) else { return };
-        let answered = match receive_request(&connection.socket) {
+        let answered = match receive_request(&connection.socket, &mut self.room) {
             Ok((request, speaker)) => match self.recognise(key, speaker) {
                 Ok(()) => self.answer(key, request),
                 Err(why) => self.refuse_for_good(key, why),
@@ -377,9 +379,13 @@ impl Listener {
     }
 
     /// The next message of this connection is read, unless an answer is owed.
-    fn listen_again(&self, key: LaneKey) -> io::Result<()> {
-        match self.connections.get(&key) {
-            Some(connection) if !connection.busy => self.poller.watch_again(&connection.socket, key),
+    fn listen_again(&mut self, key: LaneKey) -> io::Result<()> {
+        match self.connections.get_mut(&key) {
+            Some(connection) if !connection.busy => {
+                let known = std::mem::replace(&mut connection.polled, true);
+                let watch = if known { Poller::watch_again } else { Poller::add_once };
+                watch(&self.poller, &connection.socket, key)
+            }
             _ => Ok(()),
         }
     }

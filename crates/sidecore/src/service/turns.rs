@@ -9,7 +9,7 @@ use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
 
 /// How long one user's work is done before that of the next, ns.
-const QUANTUM: i64 = 200_000;
+const QUANTUM: i64 = 50_000;
 
 struct Waiting<T> {
     items: VecDeque<T>,
@@ -109,7 +109,7 @@ mod tests {
         (0..1000).for_each(|item| turns.push(1, item));
         (0..1000).for_each(|item| turns.push(2, item));
         turns.push(3, 0);
-        let served = serve(&mut turns, |_| 100_000);
+        let served = serve(&mut turns, |_| QUANTUM.cast_unsigned() / 2);
         assert_eq!(served.iter().position(|user| *user == 3), Some(4), "after two items of each other");
         assert_eq!(served.len(), 2001);
         assert!(turns.is_empty());

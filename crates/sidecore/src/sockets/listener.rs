@@ -6,9 +6,9 @@ use super::ledger::Kind;
 use super::user::{Alive, User};
 use crate::control;
 use crate::events::{self, Source};
-use crate::service::declined::Declined;
+use crate::service::door::Door;
 use crate::sys::poller::Poller;
-use crate::sys::{clock, message, packet, peer, wake};
+use crate::sys::{clock, packet, peer, wake};
 use rustix::io::Errno;
 use sidecore_client::sockets::protocol::Reply;
 use sidecore_core::policy::rate::RateLimit;
@@ -40,14 +40,12 @@ const NOBODY: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Listener {
     shared: Arc<Shared>,
-    socket: OwnedFd,
+    door: Door,
     poller: Poller,
     users: HashMap<u32, Arc<User>>,
     alive: Alive,
     /// Given up for a moment where there is no other descriptor left, to say so.
     spare: Option<OwnedFd>,
-    /// Where the kernel lets descriptors through to a connection that is declined.
-    declined: Option<Declined>,
     /// The end of a pause.
     resumes: Option<Nanos>,
     /// To people, who may be slow to hear.
@@ -70,16 +68,15 @@ impl Listener {
         let poller = Poller::new()?;
         poller.add_once(&socket, LISTENER)?;
         poller.add_edge(&shared.wake, WAKE)?;
-        let declined = (!message::refuses_descriptors(&socket)).then(|| Declined::new(MOST_DECLINED));
+        let door = Door::new(socket, MOST_DECLINED);
         let (users, spare) = (HashMap::new(), wake::event().ok());
         Ok(Self {
             shared,
-            socket,
+            door,
             poller,
             users,
             alive,
             spare,
-            declined,
             resumes: None,
             warnings,
             warned: None,
@@ -93,13 +90,12 @@ impl Listener {
             let resumes = self.resumes.map(|resumes| resumes.saturating_sub(clock::now()));
             // What was not told is, also where nothing more comes with which to tell it.
             let untold = self.declines.is_behind().then_some(events::PACE.every);
-            let pause = resumes.into_iter().chain(untold).min();
+            let wide = self.door.set_backlog(clock::now()).map(|at| at.saturating_sub(clock::now()));
+            let pause = resumes.into_iter().chain(untold).chain(wide).min();
             let came = self.poller.wait(pause).any(|number| number == LISTENER);
             if came || self.resumes.is_some_and(|resumes| resumes <= clock::now()) {
                 self.resumes = None;
-                if self.declined.as_ref().is_some_and(Declined::is_full) {
-                    self.resumes = Some(clock::now().saturating_add(SHORT_PAUSE));
-                } else if let Err(error) = self.accept().and_then(|()| self.listen_again()) {
+                if let Err(error) = self.accept_some() {
                     self.pause(error);
                 }
             }
@@ -108,7 +104,27 @@ impl Listener {
         while let Some(quiet) = self.declines.rest() {
             events::suppressed(&quiet, |()| REASON, Some(REASON));
         }
+        self.door.leave();
         self.users.values().for_each(|user| user.ring());
+    }
+
+    /// Those who wait, up to a number.
+    ///
+    /// # Errors
+    /// As for [`Listener::accept`].
+    fn accept_some(&mut self) -> Result<(), Errno> {
+        self.door.wasted(self.shared.wasted.swap(0, Ordering::Relaxed));
+        for _ in 0..self.door.at_once() {
+            if self.door.is_full() {
+                self.resumes = Some(clock::now().saturating_add(SHORT_PAUSE));
+                return Ok(());
+            }
+            match self.accept() {
+                Err(Errno::AGAIN) => break,
+                other => other?,
+            }
+        }
+        self.listen_again()
     }
 
     fn tell_overdue(&mut self) {
@@ -119,19 +135,19 @@ impl Listener {
 
     fn listen_again(&self) -> Result<(), Errno> {
         let error = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        self.poller.watch_again(&self.socket, LISTENER).map_err(error)
+        self.poller.watch_again(&self.door, LISTENER).map_err(error)
     }
 
-    /// The next program, if one is there.
+    /// The next program.
     ///
     /// # Errors
-    /// The system lacks the means. The program still waits, and would be announced again at once.
+    /// `AGAIN`: none is there. Else the system lacks the means: the program still waits, and would be announced again at once.
     fn accept(&mut self) -> Result<(), Errno> {
-        let accepted = match packet::accept(&self.socket) {
+        let accepted = match self.door.accept() {
             Err(error @ (Errno::MFILE | Errno::NFILE)) => self.accept_without_descriptors(error),
-            Err(Errno::AGAIN | Errno::CONNABORTED) => Ok(()),
+            Ok(None) | Err(Errno::CONNABORTED) => Ok(()),
             Err(error) => Err(error),
-            Ok(socket) => {
+            Ok(Some(socket)) => {
                 if let Err((socket, why)) = self.admit(socket) {
                     self.decline(socket, why);
                 }
@@ -145,7 +161,7 @@ impl Listener {
     /// Left alone, the program would never know.
     fn accept_without_descriptors(&mut self, error: Errno) -> Result<(), Errno> {
         drop(self.spare.take());
-        let socket = packet::accept(&self.socket)?;
+        let socket = packet::accept(&self.door)?;
         self.decline(socket, "the service has no descriptor left: end some programs".to_owned());
         self.warn(error);
         Ok(())
@@ -205,6 +221,9 @@ impl Listener {
         self.users.retain(|_, user| !user.has_ended());
         let most = self.shared.limits.max_users;
         if self.users.len() >= most as usize {
+            self.users.retain(|_, user| !user.dismiss_if_idle());
+        }
+        if self.users.len() >= most as usize {
             return Err(format!("the service has all the users that sockets.max_users = {most} allows: raise it"));
         }
         let user = User::start(uid, &self.shared, &self.alive)
@@ -220,9 +239,8 @@ impl Listener {
             events::refused(uid, pid, REASON, &why, suppressed);
         }
         let _ = control::send(&socket, &Reply::Refused(why), &[]);
-        if let Some(declined) = &self.declined {
-            declined.close(socket);
-        }
+        self.door.wasted(1);
+        self.door.close(socket);
     }
 }
 

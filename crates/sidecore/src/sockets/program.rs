@@ -125,9 +125,17 @@ impl Program {
         (self.hung_up || self.parting) && self.open == 0
     }
 
+    /// Whether it asked, or had a stream.
+    fn has_come_to_something(&self) -> bool {
+        matches!(self.role, Role::Asking) || self.slots.iter().any(|slot| slot.number != 0)
+    }
+
     /// Forgets it.
     pub(super) fn dismiss(self, desk: &mut Desk) {
         desk.sweep.remove_client(self.client);
+        if !self.has_come_to_something() {
+            desk.shared.wasted.fetch_add(1, Ordering::Relaxed);
+        }
         desk.poller.remove(&self.socket);
         if let Role::Sending(Sending { doorbell, process, .. }) = &self.role {
             // The program has the other references to these open files, and the poller would keep them.

@@ -73,11 +73,17 @@ impl User {
     /// # Errors
     /// The thread has ended: the connection back.
     pub(super) fn hand(&self, socket: OwnedFd, permit: Permit) -> Result<(), OwnedFd> {
-        match self.inbox.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            Some(inbox) => inbox.push((socket, permit)),
+        let first = match self.inbox.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(inbox) => {
+                inbox.push((socket, permit));
+                inbox.len() == 1
+            }
             None => return Err(socket),
+        };
+        // The thread takes all at once.
+        if first {
+            self.ring();
         }
-        self.ring();
         Ok(())
     }
 
@@ -103,6 +109,15 @@ impl User {
         inbox.is_none()
     }
 
+    /// Ends a thread that only lingers. `true`: it ends.
+    pub(super) fn dismiss_if_idle(&self) -> bool {
+        let ends = self.end_if_idle();
+        if ends {
+            self.ring();
+        }
+        ends
+    }
+
     /// The closing thread.
     fn close(&self, remains: &Receiver<Remains>, _running: &Alive) {
         for remains in remains {
@@ -116,6 +131,8 @@ impl User {
 
 /// Time for the rings of left streams when the service ends.
 pub(super) const DRAIN: Duration = Duration::from_secs(10);
+/// How long a user's threads stay without programs, ns: programs that follow each other start none each.
+const LINGER: Nanos = 250_000_000;
 /// Retry interval for rings that a program holds, ns.
 const LOOK_EVERY: Nanos = 20_000_000;
 
@@ -130,6 +147,8 @@ struct Serving {
     now: Nanos,
     /// When the poller was asked last.
     listened: Nanos,
+    /// Since when nothing is held for the user.
+    idle_since: Option<Nanos>,
     events: Vec<u64>,
 }
 
@@ -145,6 +164,7 @@ impl Serving {
             waits: WaitLoop::for_several(waiter),
             now,
             listened: now,
+            idle_since: None,
             events: Vec::new(),
         }
     }
@@ -236,7 +256,8 @@ impl Serving {
             self.tell();
         }
         let soon = (!self.desk.held.is_empty()).then_some(LOOK_EVERY);
-        self.take_events(timeout.into_iter().chain(soon).min());
+        let lingers = self.idle_since.map(|since| (since + LINGER).saturating_sub(self.now));
+        self.take_events(timeout.into_iter().chain(soon).chain(lingers).min());
         for (client, stream) in self.desk.held.drain(..) {
             self.desk.sweep.announce(client, stream);
         }
@@ -246,8 +267,14 @@ impl Serving {
             self.leave();
             return ControlFlow::Break(());
         }
-        let idle = self.programs.iter().all(Option::is_none) && self.user.end_if_idle();
-        if idle { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.has_lingered() && self.user.end_if_idle() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Whether nothing is held for the user, for long enough or because somebody needs the place.
+    fn has_lingered(&mut self) -> bool {
+        let idle = self.user.ledger.is_empty();
+        self.idle_since = idle.then(|| self.idle_since.unwrap_or(self.now));
+        self.idle_since.is_some_and(|since| self.now >= since + LINGER || self.user.has_ended())
     }
 
     fn take_events(&mut self, timeout: Option<Nanos>) {
@@ -331,5 +358,36 @@ impl Serving {
             }
             self.forget_if_over(client);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SocketsConfig;
+    use crate::sockets::ledger::Kind;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    /// Longer than anything takes.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn threads_that_only_linger_end_when_another_user_needs_the_place() {
+        let shared = Arc::new(Shared::of(SocketsConfig::default()));
+        let (alive, running) = mpsc::channel();
+        let user = User::start(1, &shared, &alive).unwrap();
+        drop(alive);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let permit = user.ledger.take(Kind::Programs, 1).unwrap();
+        if user.hand(here, permit).is_ok() {
+            assert!(!user.dismiss_if_idle());
+        }
+        drop(there);
+        while !user.ledger.is_empty() {
+            thread::yield_now();
+        }
+        assert!(user.dismiss_if_idle() && user.has_ended());
+        assert!(matches!(running.recv_timeout(PATIENCE), Err(mpsc::RecvTimeoutError::Disconnected)));
     }
 }

@@ -1,11 +1,14 @@
 //! The service's ends of sockets that carry whole messages: those that listen, and what they accept.
 
+use super::clock::timespec;
 use super::message;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 use rustix::net::{
     self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, getsockname, socket_with, sockopt,
 };
 use sidecore_client::sys::clock;
+use sidecore_core::policy::intake::WIDE;
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +19,6 @@ pub(crate) use sidecore_client::sys::packet::send;
 pub(crate) use sidecore_client::sys::packet::{MAX_PACKET, receive};
 use sidecore_client::sys::packet::{connect_by, socket};
 
-const BACKLOG: i32 = 1024;
 /// How long a service that starts waits for the one that may be at its socket.
 const CONNECT_TIMEOUT: Nanos = 10_000_000_000;
 
@@ -56,7 +58,18 @@ fn knock(path: &Path) -> Result<(), Errno> {
 
 /// It takes clients from now on.
 pub(crate) fn listen(socket: impl AsFd) -> io::Result<()> {
-    Ok(net::listen(socket, BACKLOG)?)
+    set_backlog(socket, WIDE)
+}
+
+/// So many clients may wait in the kernel from now on. Further ones wait while they connect.
+pub(crate) fn set_backlog(socket: impl AsFd, backlog: u32) -> io::Result<()> {
+    Ok(net::listen(socket, backlog.cast_signed())?)
+}
+
+/// Whether the other end is closed, and nothing more is to be said to it.
+pub(crate) fn has_hung_up(socket: impl AsFd) -> bool {
+    let mut set = [PollFd::new(&socket, PollFlags::empty())];
+    poll(&mut set, Some(&timespec(0))).is_ok() && set[0].revents().contains(PollFlags::HUP)
 }
 
 /// A connection to the service at `path`.

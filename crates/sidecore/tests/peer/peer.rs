@@ -7,6 +7,7 @@ mod attempt;
 mod busy;
 #[path = "../service/checked.rs"]
 mod checked;
+mod churn;
 mod claim;
 mod connect;
 mod descriptors;
@@ -48,6 +49,7 @@ fn main() {
         ["besiege", socket, connections, uid] => {
             neighbour::besiege(socket, number(connections), number(uid) as u32);
         }
+        ["churn", socket, what, uid] => churn::run(socket, what, number(uid) as u32),
         ["claim", socket] => claim::run(socket),
         ["load", socket, seed] => keep_loading(socket, number(seed)),
         ["greedy", socket, op, size, lanes, uid] => {

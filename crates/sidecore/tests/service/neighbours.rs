@@ -200,6 +200,45 @@ fn one_user_at_its_limits_keeps_no_other_waiting() {
     assert!(answers() > before, "the throng is served as well");
 }
 
+/// How many connections a user made for each that was made here meanwhile: half of the rounds saw fewer.
+fn churned(churner: &mut Peer, mut attach: impl FnMut()) -> u64 {
+    const ROUNDS: usize = 41;
+    let mut connections = || {
+        churner.say("how many");
+        churner.line().parse::<u64>().unwrap()
+    };
+    // Until the kernel's queue is full, if it can be filled.
+    until("it is under way", || connections() > 10_000);
+    let mut churned: Vec<u64> = (0..ROUNDS)
+        .map(|_| {
+            let before = connections();
+            attach();
+            connections() - before
+        })
+        .collect();
+    churned.sort_unstable();
+    println!("{} connections of another meanwhile, {} at most", churned[ROUNDS / 2], churned[ROUNDS - 1]);
+    churned[ROUNDS / 2]
+}
+
+#[test]
+fn connections_that_are_dropped_without_end_keep_no_other_user_waiting() {
+    if !is_root() {
+        return;
+    }
+    let site = Site::new("");
+    let mut neighbour = site.neighbour(OTHER);
+    for what in ["nothing", "lane"] {
+        let mut churner = site.peer("churn", &[what, USER]);
+        churner.expect("churning");
+        // The kernel's queue alone holds a thousand.
+        let meanwhile = churned(&mut churner, || sign(&mut neighbour));
+        assert!(meanwhile < 200, "{what}: {meanwhile} connections");
+        churner.kill();
+    }
+    site.end();
+}
+
 #[test]
 fn users_that_take_all_lanes_leave_some_for_administration() {
     if !is_root() {

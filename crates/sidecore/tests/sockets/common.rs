@@ -20,7 +20,7 @@ use sidecore_client::sys::packet::{connect_by, receive};
 use sidecore_client::sys::wake::ring_pipe;
 use sidecore_client::sys::{clock, tcp, udp};
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
@@ -332,6 +332,45 @@ pub(crate) fn held_up(socket: &Path, uid: u32) -> Option<Child> {
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
     (line == "holding\n").then_some(process)
+}
+
+/// A user that connects and hangs up without end. Killed when dropped.
+pub(crate) struct Churner {
+    process: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Churner {
+    /// It asks for that each time.
+    pub(crate) fn start(socket: &Path, what: &str, uid: u32) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
+        command.args(["churn", socket.to_str().unwrap(), what, &uid.to_string()]);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(process.stdout.take().unwrap());
+        let mut churner = Self { process, said };
+        assert_eq!(churner.line(), "churning");
+        churner
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// How many connections it has made.
+    pub(crate) fn connections(&mut self) -> u64 {
+        self.process.stdin.as_mut().unwrap().write_all(b"how many\n").unwrap();
+        self.line().parse().unwrap()
+    }
+}
+
+impl Drop for Churner {
+    fn drop(&mut self) {
+        // It may have failed.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 impl Drop for Lender {

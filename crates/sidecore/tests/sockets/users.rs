@@ -1,7 +1,8 @@
 //! What one user does is felt by no other.
 
 use crate::common::{
-    Apart, OTHER, Program, config, connect, connection, got, held_up, open_to_all, own_user, rows, start, until,
+    Apart, Churner, OTHER, Program, config, connect, connection, got, held_up, open_to_all, own_user, rows, start,
+    until,
 };
 use crate::skipped::skipped;
 use sidecore::config::Config;
@@ -40,6 +41,33 @@ fn a_user_whose_socket_holds_its_thread_up_is_alone_with_that() {
     assert_eq!(got(&mut there, 4), b"next");
     holding.kill().unwrap();
     holding.wait().unwrap();
+}
+
+#[test]
+fn connections_that_are_dropped_without_end_keep_no_other_user_waiting() {
+    const ROUNDS: usize = 41;
+    if own_user() != 0 {
+        skipped("only root can: play another user");
+        return;
+    }
+    let service = Apart::start("[sockets]");
+    open_to_all(service.socket());
+    for what in ["nothing", "program"] {
+        let mut churner = Churner::start(service.socket(), what, OTHER);
+        // Until the kernel's queue is full, if it can be filled.
+        until("it is under way", || churner.connections() > 10_000);
+        let mut churned: Vec<u64> = (0..ROUNDS)
+            .map(|_| {
+                let before = churner.connections();
+                drop(Program::hello(connect(service.socket())));
+                churner.connections() - before
+            })
+            .collect();
+        churned.sort_unstable();
+        println!("{what}: {} connections of another meanwhile, {} at most", churned[ROUNDS / 2], churned[ROUNDS - 1]);
+        // The kernel's queue alone holds a thousand.
+        assert!(churned[ROUNDS / 2] < 200, "{what}: {churned:?}");
+    }
 }
 
 /// What `docs/threat-model.md` says that people can do about it.

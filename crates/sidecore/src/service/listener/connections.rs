@@ -3,6 +3,7 @@
 use super::attach::no_descriptor;
 use super::{Attached, Connection, LISTENER, Listener, Reply, Request, Work};
 use crate::control::{self, Refused};
+use crate::counters::LaneCounter;
 use crate::events;
 use crate::service::closer::Remains;
 use crate::service::command::{ClientKey, Lane, LaneKey};
@@ -16,14 +17,13 @@ use sidecore_core::time::Nanos;
 use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use zeroize::Zeroize;
 
 /// One descriptor in so many is for connections that were declined, and so many at most: less than is kept back.
 const DECLINED: u64 = 32;
 const MOST_DECLINED: u64 = 32;
 /// How long nobody is accepted where the system lacks the means, or too many were declined, ns.
 const PAUSE: Nanos = 10_000_000;
-/// Connections accepted before anything else is looked at.
-const ACCEPTED_AT_ONCE: usize = 64;
 /// One descriptor in so many is kept back for root and the service's own user, and so many at most.
 const RESERVED: u64 = 16;
 const MOST_RESERVED: u64 = 64;
@@ -66,36 +66,45 @@ pub(super) fn most_declined() -> usize {
     (limit / DECLINED).clamp(1, MOST_DECLINED) as usize
 }
 
-/// Receives a request, which comes without descriptors, and who wrote it.
+/// Receives a request, which comes without descriptors, and who wrote it. `room` is wiped.
 ///
 /// # Errors
 /// Those of the socket, or `InvalidData`; `UnexpectedEof`: the client is gone; `PermissionDenied` where the kernel does not
 /// say who wrote it.
-pub(super) fn receive_request(socket: impl AsFd) -> io::Result<(Request, Credentials)> {
-    let mut buffer = control::room();
-    let Heard { len, speaker } = message::receive(socket, &mut buffer)?;
-    let request = control::read(&buffer[..len])?;
-    Ok((request, speaker.ok_or(io::ErrorKind::PermissionDenied)?))
+pub(super) fn receive_request(socket: impl AsFd, room: &mut [u8]) -> io::Result<(Request, Credentials)> {
+    let Heard { len, speaker } = match message::receive(socket, room) {
+        Ok(heard) => heard,
+        Err(error) => {
+            // A message that is too long has filled it.
+            if error.kind() == io::ErrorKind::InvalidData {
+                room.zeroize();
+            }
+            return Err(error);
+        }
+    };
+    let request = control::read(&room[..len]);
+    room[..len].zeroize();
+    Ok((request?, speaker.ok_or(io::ErrorKind::PermissionDenied)?))
 }
 
 impl Listener {
     /// Accepts those who wait, or pauses: they would be announced again and again.
     pub(super) fn accept(&mut self) {
-        let resumes = !self.accept_some() || self.poller.watch_again(&self.setup.socket, LISTENER).is_err();
+        let resumes = !self.accept_some() || self.poller.watch_again(&self.door, LISTENER).is_err();
         self.resumes = resumes.then(|| clock::now() + PAUSE);
     }
 
     /// Up to a number: the others after what those have to say. `false`: there is no use in more.
     fn accept_some(&mut self) -> bool {
-        for _ in 0..ACCEPTED_AT_ONCE {
-            if self.declined.is_full() {
+        for _ in 0..self.door.at_once() {
+            if self.door.is_full() {
                 return false;
             }
-            match packet::accept(&self.setup.socket) {
-                Ok(socket) => self.accepted(socket),
+            match self.door.accept() {
+                Ok(Some(socket)) => self.accepted(socket),
                 Err(Errno::MFILE | Errno::NFILE) => return self.accept_without_descriptors(),
                 // Gone again.
-                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Ok(None) | Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(error) => return error == Errno::AGAIN,
             }
         }
@@ -115,20 +124,25 @@ impl Listener {
             return self.decline(client, socket, why);
         }
         let key = self.number();
-        let polled = self.poller.add_once(&socket, key);
-        self.connections.insert(
-            key,
-            Connection { socket, client, speaker: None, busy: false, attached: None, process: None, own: None },
-        );
-        if polled.is_err() {
-            self.disconnect(key);
-        }
+        let connection = Connection {
+            socket,
+            client,
+            speaker: None,
+            polled: false,
+            busy: false,
+            attached: None,
+            process: None,
+            own: None,
+        };
+        self.connections.insert(key, connection);
+        // It may have said something already.
+        self.turns.push(client.0, Work::Listen(key));
     }
 
     /// Left alone, the next client would never know. `false`: nor does it know now.
     fn accept_without_descriptors(&mut self) -> bool {
         let gave_up = self.spare.take().is_some();
-        let accepted = if gave_up { packet::accept(&self.setup.socket).ok() } else { None };
+        let accepted = if gave_up { packet::accept(&self.door).ok() } else { None };
         let declines = accepted.is_some();
         if let Some(socket) = accepted {
             let client = peer::credentials(&socket).map_or((u32::MAX, 0), |peer| (peer.uid, peer.pid));
@@ -142,20 +156,25 @@ impl Listener {
     fn decline(&mut self, client: ClientKey, socket: OwnedFd, why: Refused) {
         self.tell_refused(client, &why);
         let _ = control::send(&socket, &Reply::Refused(why), &[]);
-        // Nothing that takes long to close can be in it where the kernel takes no descriptors for it.
-        if !self.refuses_descriptors {
-            self.declined.close(socket);
-        }
+        self.door.wasted(1);
+        self.door.close(socket);
     }
 
     /// Ends a connection, and its lane if it has one.
     pub(super) fn disconnect(&mut self, key: LaneKey) {
-        let Some(Connection { socket, client, attached, busy, own, .. }) = self.connections.remove(&key) else {
+        let Some(Connection { socket, client, speaker, polled, attached, busy, own, .. }) =
+            self.connections.remove(&key)
+        else {
             return;
         };
-        self.poller.remove(&socket);
+        if polled {
+            self.poller.remove(&socket);
+        }
         self.gateways.remove(&key);
         self.queue.remove(key);
+        if speaker.is_none() {
+            self.door.wasted(1);
+        }
         if busy {
             self.opener.forget(client.0, key);
             self.maker.forget(client.0, key);
@@ -163,11 +182,18 @@ impl Listener {
         if let Some(own) = own {
             self.forget_key(client, &own);
         }
-        let mut remains = Remains { key: Some(key), rest: vec![Box::new(socket)], ..Remains::default() };
         let Some(Attached { sidecore, memory, sessions, session_bytes, token, counters, block, .. }) = attached else {
-            self.ending.insert(key, Ending { client, remains: Some(remains), lane: None });
-            return self.dispose(key, None);
+            let unclosed = self.door.try_close(socket);
+            let remains =
+                unclosed.map(|socket| Remains { key: Some(key), rest: vec![Box::new(socket)], ..Remains::default() });
+            let is_closed = remains.is_none();
+            self.ending.insert(key, Ending { client, remains, lane: None });
+            return if is_closed { self.freed(key) } else { self.dispose(key, None) };
         };
+        let mut remains = Remains { key: Some(key), rest: vec![Box::new(socket)], ..Remains::default() };
+        if counters.get(LaneCounter::Submitted) == 0 {
+            self.door.wasted(1);
+        }
         events::client_left(client.0, client.1, sidecore);
         self.setup.sidecores[sidecore].send(move |reactor| reactor.end_lane(key));
         self.tokens.remove(&token);
@@ -229,6 +255,7 @@ impl Listener {
 
     /// The service ends: nothing is closed here, for that could take long.
     pub(super) fn leave(mut self) {
+        self.door.leave();
         self.tell_rest();
         let keys: Vec<LaneKey> = self.connections.keys().copied().collect();
         for key in keys {

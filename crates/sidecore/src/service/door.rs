@@ -1,0 +1,164 @@
+//! The socket that a service listens on.
+//!
+//! A connection that hung up before it was accepted is closed and costs nothing else. Connections that came to nothing narrow the
+//! kernel's queue, as [`Intake`] says.
+
+use super::declined::{Declined, may_hold_descriptors};
+use crate::sys::{clock, message, packet};
+use rustix::io::Errno;
+use sidecore_core::policy::intake::{self, Intake};
+use sidecore_core::time::Nanos;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Connections that are accepted before anything else is looked at.
+const AT_ONCE: u32 = 64;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Door {
+    socket: OwnedFd,
+    /// The kernel lets no descriptors through to its connections.
+    refuses_descriptors: bool,
+    declined: Declined,
+    intake: Intake,
+    backlog: u32,
+}
+
+impl Door {
+    /// Of a socket that listens. So many connections may wait to be closed.
+    pub(crate) fn new(socket: OwnedFd, most_declined: usize) -> Self {
+        let refuses_descriptors = message::refuses_descriptors(&socket);
+        let declined = Declined::new(most_declined);
+        Self { socket, refuses_descriptors, declined, intake: Intake::default(), backlog: intake::WIDE }
+    }
+
+    /// The next connection; `None`: it had hung up.
+    ///
+    /// # Errors
+    /// Those of the system. `AGAIN`: there is none.
+    pub(crate) fn accept(&mut self) -> Result<Option<OwnedFd>, Errno> {
+        let socket = packet::accept(&self.socket)?;
+        if !packet::has_hung_up(&socket) {
+            return Ok(Some(socket));
+        }
+        self.wasted(1);
+        self.close(socket);
+        Ok(None)
+    }
+
+    /// Most connections to accept before anything else is looked at.
+    pub(crate) fn at_once(&self) -> u32 {
+        // Where they come without end, the queue and one more.
+        AT_ONCE.min(self.backlog + 1)
+    }
+
+    /// Whether too many wait to be closed: none is to be accepted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.declined.is_full()
+    }
+
+    /// Closes a connection, soon.
+    pub(crate) fn close(&self, socket: OwnedFd) {
+        // Nothing that takes long to close can be in it where the kernel takes no descriptors for it.
+        if !self.refuses_descriptors {
+            self.declined.close(socket);
+        }
+    }
+
+    /// Closes a connection at once, unless it may hold descriptors.
+    pub(crate) fn try_close(&self, socket: OwnedFd) -> Option<OwnedFd> {
+        (!self.refuses_descriptors && may_hold_descriptors(&socket)).then_some(socket)
+    }
+
+    /// So many connections came to nothing.
+    pub(crate) fn wasted(&mut self, connections: u32) {
+        self.intake.wasted(clock::now(), connections);
+    }
+
+    /// Makes the kernel's queue as wide as it is to be. The next look is due at that time.
+    pub(crate) fn set_backlog(&mut self, now: Nanos) -> Option<Nanos> {
+        let backlog = self.intake.backlog(now);
+        self.widen_to(backlog);
+        self.intake.wide_at()
+    }
+
+    /// Nobody accepts from now on, and the next service finds who waits.
+    pub(crate) fn leave(&mut self) {
+        self.widen_to(intake::WIDE);
+    }
+
+    fn widen_to(&mut self, backlog: u32) {
+        // Where it fails, the queue is as it was, and a later look tries again.
+        if backlog != self.backlog && packet::set_backlog(&self.socket, backlog).is_ok() {
+            self.backlog = backlog;
+        }
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    use std::path::Path;
+
+    /// Connections of an attacker.
+    const HOSTILE: usize = 300;
+
+    /// A connection that waits for nobody. `None`: the kernel's queue is full.
+    fn knock(path: &Path) -> Option<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        connect(&socket, &SocketAddrUnix::new(path).unwrap()).ok().map(|()| socket)
+    }
+
+    fn fill(path: &Path) -> Vec<OwnedFd> {
+        std::iter::from_fn(|| knock(path)).collect()
+    }
+
+    #[test]
+    fn dropped_connections_narrow_the_queue_until_they_are_forgotten() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("socket");
+        let listening = packet::bind_to(&path).unwrap();
+        packet::listen(&listening).unwrap();
+        let mut door = Door::new(listening, 1);
+        assert_eq!(door.set_backlog(clock::now()), None);
+        (0..HOSTILE).for_each(|_| drop(knock(&path).unwrap()));
+        let client = knock(&path).unwrap();
+        for _ in 0..HOSTILE {
+            assert!(door.accept().unwrap().is_none() && !door.is_full());
+        }
+        let accepted = door.accept().unwrap().unwrap();
+        assert!(!packet::has_hung_up(&accepted));
+        drop(client);
+        assert!(packet::has_hung_up(&accepted));
+        assert_eq!(door.accept().unwrap_err(), Errno::AGAIN);
+        // Another connection waits for so many at most.
+        let wide_at = door.set_backlog(0).unwrap();
+        let waiting = fill(&path);
+        assert_eq!(waiting.len(), intake::NARROW as usize + 1);
+        assert_eq!(door.at_once() as usize, waiting.len());
+        assert_eq!(door.set_backlog(wide_at), None);
+        assert!(fill(&path).len() > HOSTILE);
+    }
+
+    #[test]
+    fn a_door_that_nobody_keeps_is_wide() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("socket");
+        let listening = packet::bind_to(&path).unwrap();
+        packet::listen(&listening).unwrap();
+        let mut door = Door::new(listening, 1);
+        door.wasted(u32::MAX);
+        door.set_backlog(0);
+        let narrow = fill(&path);
+        door.leave();
+        assert!(fill(&path).len() > HOSTILE + narrow.len());
+    }
+}

@@ -1,0 +1,58 @@
+//! A user that connects and hangs up without end.
+
+use crate::neighbour::become_user;
+use crate::raw::attach_request;
+use crate::wait_for_line;
+use sidecore::control;
+use sidecore::core::streams::layout::ABI;
+use sidecore::sys::clock;
+use sidecore_client::sockets::protocol::Ask;
+use sidecore_client::sys::packet::connect_by;
+use sidecore_client::sys::poll::wait_readable;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Connections at a time: more than this machine has cores, in all likelihood.
+const AT_A_TIME: usize = 8;
+/// How long a connection or an answer may take, ns.
+const PATIENCE: u64 = 60_000_000_000;
+
+/// Says for each line how many connections there were.
+pub(crate) fn run(socket: &str, what: &str, uid: u32) {
+    become_user(uid);
+    let connections = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                loop {
+                    once(socket, what);
+                    connections.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        println!("churning");
+        while wait_for_line().is_some() {
+            println!("{}", connections.load(Ordering::Relaxed));
+        }
+        std::process::exit(0);
+    });
+}
+
+fn once(socket: &str, what: &str) {
+    let connection = connect_by(socket.as_ref(), clock::now() + PATIENCE).expect("the service listens");
+    // It may have been declined, and hung up on.
+    let _ = match what {
+        "nothing" => Ok(()),
+        "lane" => control::send(&connection, &attach_request(8, 4096), &[]),
+        "program" => control::send(&connection, &Ask::Hello { abi: ABI, name: "churn".to_owned() }, &[]),
+        _ => panic!("nothing to ask for: {what}"),
+    };
+    if what != "nothing" {
+        answered(&connection);
+    }
+}
+
+fn answered(connection: &OwnedFd) {
+    wait_readable(connection.as_fd(), Some(PATIENCE)).expect("an answer");
+}
