@@ -1,8 +1,8 @@
 //! Policies: an enum per family, the time and an event in, a decision out.
 //!
 //! [`notify`] says how a hop waits and is woken, [`balance`] which device gets a request, [`order`] in which order it does
-//! them, [`gather`] when one that does several at once begins, [`admission`] whose request is next, [`rate`] how often
-//! something is told that happens too often.
+//! them, [`gather`] when one that does several at once begins, [`admission`] whose request is next, [`intake`] how many
+//! connections the kernel keeps, [`rate`] how often something is told that happens too often.
 
 pub mod admission;
 pub mod balance;

@@ -22,6 +22,7 @@ use calls::Duty;
 use rustix::thread::CapabilitySet;
 use std::fmt::Display;
 use std::fs;
+use std::os::fd::RawFd;
 
 /// What the process has denied itself so far.
 #[derive(Debug)]
@@ -60,20 +61,20 @@ impl Sandbox {
     ///
     /// # Errors
     /// This machine cannot filter system calls, and the configuration demands it.
-    pub fn filter_calls(&mut self, _running: &Service) -> Result<(), String> {
-        self.filter(Duty::Keys)
+    pub fn filter_calls(&mut self, running: &Service) -> Result<(), String> {
+        self.filter(Duty::Keys, running.door())
     }
 
     /// The second step, when the service of sockets runs. Its list is another one: it opens no file.
     ///
     /// # Errors
     /// As for [`Sandbox::filter_calls`].
-    pub fn filter_calls_of_sockets(&mut self, _running: &Sockets) -> Result<(), String> {
-        self.filter(Duty::Sockets)
+    pub fn filter_calls_of_sockets(&mut self, running: &Sockets) -> Result<(), String> {
+        self.filter(Duty::Sockets, running.door())
     }
 
-    fn filter(&mut self, duty: Duty) -> Result<(), String> {
-        judge(self.seccomp, || Ok(calls::filter(duty)), &mut self.warnings)
+    fn filter(&mut self, duty: Duty, door: RawFd) -> Result<(), String> {
+        judge(self.seccomp, || Ok(calls::filter(duty, door)), &mut self.warnings)
     }
 
     /// What this machine could not do and the configuration does not demand, each with what to do about it.

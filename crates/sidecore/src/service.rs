@@ -52,7 +52,7 @@ use rustix::process::geteuid;
 use sidecore_core::dispatch::MAX_DEVICES;
 use std::convert::Infallible;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,6 +111,8 @@ pub struct Service {
     place: Place,
     key_changes: Option<u64>,
     listening: Option<OwnedFd>,
+    /// The number of the socket that listens, which the control thread has.
+    door: RawFd,
 }
 
 impl Service {
@@ -150,6 +152,7 @@ impl Service {
             place,
             key_changes: store.changes(),
             listening: None,
+            door: -1,
         };
         let counters = create_counters(&config)?;
         service.place.keep(&service.counters)?;
@@ -176,6 +179,7 @@ impl Service {
         }
         let socket = service.place.listen(&config.socket, config.socket_mode)?;
         service.listening = Some(socket.try_clone()?);
+        service.door = socket.as_raw_fd();
         let free = Waiters::of(&config, &cpu::allowed()).free(&cpu::allowed());
         let max_request = config.limits.max_request_bytes;
         let setup = listener::Setup {
@@ -231,6 +235,11 @@ impl Service {
         if self.listening.take().is_some_and(|socket| hold(socket.as_fd())) {
             self.place.leave_socket();
         }
+    }
+
+    /// The number of the socket that listens: no other has it while all threads run.
+    pub(crate) fn door(&self) -> RawFd {
+        self.door
     }
 
     /// The number of the last change of the keys at rest when it started; `None`: there are none.

@@ -28,7 +28,7 @@ use rows::Registry;
 pub use sidecore_client::sockets::{ask, loadable, protocol};
 use sidecore_core::policy::notify::Notify;
 use std::convert::Infallible;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -50,6 +50,8 @@ pub struct Sockets {
     /// Ends when all threads have.
     running: Receiver<Infallible>,
     warnings: Option<Receiver<String>>,
+    /// The number of the socket that listens, which the listener has.
+    door: RawFd,
     /// Given back last.
     _place: Place,
 }
@@ -121,6 +123,7 @@ impl Sockets {
         });
         let mut place = Place::take(&config.socket, Vec::new())?;
         let socket = place.listen(&config.socket, config.socket_mode)?;
+        let door = socket.as_raw_fd();
         let (alive, running) = mpsc::channel();
         let (warn, warnings) = mpsc::sync_channel(WARNINGS);
         let listener = Listener::new(socket, shared.clone(), alive, warn)?;
@@ -131,12 +134,17 @@ impl Sockets {
             Err(error) => events::not_measured(&error),
         };
         thread::Builder::new().name("sockets-measure".to_owned()).spawn(measure)?;
-        Ok(Self { socket: config.socket.clone(), shared, running, warnings: Some(warnings), _place: place })
+        Ok(Self { socket: config.socket.clone(), shared, running, warnings: Some(warnings), door, _place: place })
     }
 
     /// What people should know as it happens: in words, rarely, until the service ends. For whoever takes it first.
     pub fn take_warnings(&mut self) -> Option<Receiver<String>> {
         self.warnings.take()
+    }
+
+    /// The number of the socket that listens: no other has it until the service ends.
+    pub(crate) fn door(&self) -> RawFd {
+        self.door
     }
 
     /// Where programs connect.

@@ -14,7 +14,9 @@ use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch, apply_filter_all_threads,
 };
+use sidecore_core::policy::intake;
 use std::collections::BTreeMap;
+use std::os::fd::RawFd;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -83,9 +85,9 @@ const DEADLY: &[c_long] = numbers! {
 
 const NEVER_THERE: &[c_long] = &[libc::SYS_clone3];
 
-/// A filter for all threads, and for those to come.
-pub(super) fn filter(duty: Duty) -> Lack {
-    install(duty).err().map(|error| {
+/// A filter for all threads, and for those to come. `door`: the number of the socket that listens, as long as the process lives.
+pub(super) fn filter(duty: Duty, door: RawFd) -> Lack {
+    install(duty, door).err().map(|error| {
         format!(
             "system calls cannot be filtered here ({error}): whoever breaks into the service has all of them; use a kernel \
              with CONFIG_SECCOMP_FILTER, or set sandbox.seccomp = false"
@@ -93,14 +95,14 @@ pub(super) fn filter(duty: Duty) -> Lack {
     })
 }
 
-fn install(duty: Duty) -> Result<(), seccompiler::Error> {
+fn install(duty: Duty, door: RawFd) -> Result<(), seccompiler::Error> {
     let any = |calls: &[c_long]| -> Rules { calls.iter().map(|call| (*call, Vec::new())).collect() };
     let (yes, no) = (SeccompAction::Allow, |errno| SeccompAction::Errno(errno as u32));
     // The last one installed forbids to install any more.
     for (rules, otherwise, matched) in [
         (any(NEVER_THERE), yes.clone(), no(libc::ENOSYS)),
         (any(DEADLY), yes.clone(), SeccompAction::KillProcess),
-        (allowed(duty, std::process::id())?, no(libc::EPERM), yes),
+        (allowed(duty, std::process::id(), door)?, no(libc::EPERM), yes),
     ] {
         apply_filter_all_threads(&compile(rules, otherwise, matched)?)?;
     }
@@ -113,14 +115,14 @@ fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Re
 }
 
 /// All that is allowed, with the arguments that some must have.
-fn allowed(duty: Duty, pid: u32) -> Result<Rules, BackendError> {
+fn allowed(duty: Duty, pid: u32, door: RawFd) -> Result<Rules, BackendError> {
     let own: &[&[c_long]] = match duty {
         Duty::Keys => &[WITH_FILES, WITH_FILES_HERE],
         Duty::Sockets => &[WITH_SOCKETS],
     };
     let any = [ALLOWED, ALLOWED_HERE].iter().chain(own).copied().flatten();
     let mut rules: Rules = any.map(|call| (*call, Vec::new())).collect();
-    for (call, conditions) in conditional(duty, u64::from(pid)) {
+    for (call, conditions) in conditional(duty, u64::from(pid), door) {
         let conditions =
             conditions.into_iter().map(|(argument, len, op, value)| SeccompCondition::new(argument, len, op, value));
         rules.entry(call).or_default().push(SeccompRule::new(conditions.collect::<Result<_, _>>()?)?);
@@ -132,7 +134,7 @@ fn allowed(duty: Duty, pid: u32) -> Result<Rules, BackendError> {
 type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 /// Calls that are allowed only with these arguments; several rows for one call are alternatives.
-fn conditional(duty: Duty, pid: u64) -> Vec<(c_long, Vec<Condition>)> {
+fn conditional(duty: Duty, pid: u64, door: RawFd) -> Vec<(c_long, Vec<Condition>)> {
     let mut rows = vec![
         // Threads, not processes, and no other namespaces.
         (libc::SYS_clone, vec![bits(0, flags(libc::CLONE_THREAD | NAMESPACES), flags(libc::CLONE_THREAD))]),
@@ -151,6 +153,9 @@ fn conditional(duty: Duty, pid: u64) -> Vec<(c_long, Vec<Condition>)> {
     rows.extend(
         [libc::PR_SET_NAME, libc::PR_SET_TIMERSLACK].map(|option| (libc::SYS_prctl, vec![equal(0, flags(option))])),
     );
+    // How many clients wait at the socket that listens already.
+    let of_door = |backlog: &u32| vec![equal(0, flags(door)), equal(1, u64::from(*backlog))];
+    rows.extend([intake::WIDE, intake::NARROW].iter().map(|backlog| (libc::SYS_listen, of_door(backlog))));
     if duty == Duty::Sockets {
         rows.push((libc::SYS_ioctl, vec![wide(1, libc::TIOCOUTQ)]));
         let of_socket = |option: &i32| vec![equal(1, flags(libc::SOL_SOCKET)), equal(2, flags(*option))];
@@ -208,9 +213,9 @@ mod tests {
 
     #[test]
     fn nothing_is_both_allowed_and_deadly() {
-        for rules in DUTIES.map(|duty| allowed(duty, 1).unwrap()) {
+        for rules in DUTIES.map(|duty| allowed(duty, 1, 3).unwrap()) {
             assert!(DEADLY.iter().all(|call| !rules.contains_key(call)));
-            let network = [libc::SYS_socket, libc::SYS_connect, libc::SYS_bind, libc::SYS_socketpair, libc::SYS_listen];
+            let network = [libc::SYS_socket, libc::SYS_connect, libc::SYS_bind, libc::SYS_socketpair];
             assert!(network.iter().all(|call| !rules.contains_key(call)));
             assert!(NEVER_THERE.iter().all(|call| rules.contains_key(call)), "the other filter answers");
         }
@@ -218,16 +223,16 @@ mod tests {
 
     #[test]
     fn who_serves_sockets_opens_no_file() {
-        let rules = allowed(Duty::Sockets, 1).unwrap();
+        let rules = allowed(Duty::Sockets, 1, 3).unwrap();
         let files = [libc::SYS_openat, libc::SYS_openat2, libc::SYS_open_by_handle_at, libc::SYS_renameat2];
         assert!(files.iter().chain(WITH_FILES_HERE).all(|call| !rules.contains_key(call)));
-        assert!(allowed(Duty::Keys, 1).unwrap().contains_key(&libc::SYS_openat), "keys are files");
+        assert!(allowed(Duty::Keys, 1, 3).unwrap().contains_key(&libc::SYS_openat), "keys are files");
     }
 
     #[test]
     fn the_filters_compile() {
         for duty in DUTIES {
-            let rules = allowed(duty, 1).unwrap();
+            let rules = allowed(duty, 1, 3).unwrap();
             let program = compile(rules, SeccompAction::Errno(1), SeccompAction::Allow).unwrap();
             assert!(program.len() > ALLOWED.len() && program.len() < 4096, "{}", program.len());
         }

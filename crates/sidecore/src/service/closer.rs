@@ -270,7 +270,7 @@ mod tests {
 
     /// Says which thread closes it.
     #[derive(Debug)]
-    struct Tells(mpsc::Sender<thread::ThreadId>);
+    struct Tells(Sender<thread::ThreadId>);
 
     impl Drop for Tells {
         fn drop(&mut self) {

@@ -33,6 +33,22 @@ mod ffi {
         }
     }
 
+    /// Has each socket that listens keep so many clients. `Ok`: one does.
+    pub(super) fn listen(backlog: i32) -> Result<()> {
+        let mut result = Err(Error::other("no socket listens"));
+        for fd in 3..64 {
+            let (mut listens, mut size) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+            let to = (&raw mut listens).cast();
+            // SAFETY: `listens` is writable for `size`, which is writable itself; a number of no socket is an error.
+            let asked = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, to, &raw mut size) };
+            if asked == 0 && listens == 1 {
+                // SAFETY: it reads and writes no memory of this process.
+                result = result.or(outcome(unsafe { libc::listen(fd, backlog) }.into()));
+            }
+        }
+        result
+    }
+
     pub(super) fn trace(pid: i32) -> Result<()> {
         let nothing = null_mut::<libc::c_void>();
         // SAFETY: attaching reads and writes no memory of this process.
@@ -111,6 +127,7 @@ fn attempt(what: &str, victim: &str) -> io::Result<()> {
         "tcp" => TcpListener::bind("127.0.0.1:0").map(|_| ()),
         "unix" => UnixDatagram::unbound().map(|_| ()),
         "pair" => UnixStream::pair().map(|_| ()),
+        "listen" => ffi::listen(victim.parse().expect("a number")),
         "read" => File::open(victim).map(|_| ()),
         "write" => File::options().append(true).open(victim).map(|_| ()),
         "create" => File::create(victim).map(|_| ()),

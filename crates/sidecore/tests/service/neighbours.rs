@@ -209,16 +209,16 @@ fn churned(churner: &mut Peer, mut attach: impl FnMut()) -> u64 {
     };
     // Until the kernel's queue is full, if it can be filled.
     until("it is under way", || connections() > 10_000);
-    let mut churned: Vec<u64> = (0..ROUNDS)
+    let mut meanwhile: Vec<u64> = (0..ROUNDS)
         .map(|_| {
             let before = connections();
             attach();
             connections() - before
         })
         .collect();
-    churned.sort_unstable();
-    println!("{} connections of another meanwhile, {} at most", churned[ROUNDS / 2], churned[ROUNDS - 1]);
-    churned[ROUNDS / 2]
+    meanwhile.sort_unstable();
+    println!("{} connections of another meanwhile, {} at most", meanwhile[ROUNDS / 2], meanwhile[ROUNDS - 1]);
+    meanwhile[ROUNDS / 2]
 }
 
 #[test]

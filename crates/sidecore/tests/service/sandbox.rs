@@ -3,6 +3,7 @@
 
 use crate::skipped::skipped;
 use rustix::io::Errno;
+use sidecore::core::policy::intake;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -98,6 +99,14 @@ fn no_socket_of_any_kind_is_made() {
     for kind in ["udp", "tcp", "unix", "pair"] {
         inside(kind, "", &Outcome::Refused(Errno::PERM));
     }
+}
+
+#[test]
+fn the_socket_that_listens_keeps_few_clients_or_many() {
+    let [narrow, wide] = [intake::NARROW, intake::WIDE].map(|backlog| backlog.to_string());
+    inside("listen", &narrow, &Outcome::Done);
+    inside("listen", &wide, &Outcome::Done);
+    inside("listen", "77", &Outcome::Refused(Errno::PERM));
 }
 
 #[test]

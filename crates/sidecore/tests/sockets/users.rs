@@ -56,17 +56,21 @@ fn connections_that_are_dropped_without_end_keep_no_other_user_waiting() {
         let mut churner = Churner::start(service.socket(), what, OTHER);
         // Until the kernel's queue is full, if it can be filled.
         until("it is under way", || churner.connections() > 10_000);
-        let mut churned: Vec<u64> = (0..ROUNDS)
+        let mut meanwhile: Vec<u64> = (0..ROUNDS)
             .map(|_| {
                 let before = churner.connections();
                 drop(Program::hello(connect(service.socket())));
                 churner.connections() - before
             })
             .collect();
-        churned.sort_unstable();
-        println!("{what}: {} connections of another meanwhile, {} at most", churned[ROUNDS / 2], churned[ROUNDS - 1]);
+        meanwhile.sort_unstable();
+        println!(
+            "{what}: {} connections of another meanwhile, {} at most",
+            meanwhile[ROUNDS / 2],
+            meanwhile[ROUNDS - 1]
+        );
         // The kernel's queue alone holds a thousand.
-        assert!(churned[ROUNDS / 2] < 200, "{what}: {churned:?}");
+        assert!(meanwhile[ROUNDS / 2] < 200, "{what}: {meanwhile:?}");
     }
 }
 
