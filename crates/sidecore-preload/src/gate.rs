@@ -7,11 +7,11 @@
 use crate::interpose::slot::Slot;
 use crate::interpose::{is_borrower, socket};
 use crate::table;
-use rustix::io::fcntl_dupfd_cloexec;
 use sidecore_client::sockets::stream::{Remains, Stream};
+use sidecore_client::sys::own::Own;
 use sidecore_core::streams::rule::Rule;
 use sidecore_core::streams::slot::{Key, Look, State, Ticket};
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, RawFd};
 
 /// One call's socket.
 #[derive(Clone, Copy, Debug)]
@@ -98,8 +98,8 @@ impl Gate {
     }
 
     /// A copy of the descriptor. `None`: the number is not this socket's any more, or there are too many descriptors.
-    pub(crate) fn copy(self) -> Option<OwnedFd> {
-        let copy = fcntl_dupfd_cloexec(self.borrowed(), 0).ok()?;
+    pub(crate) fn copy(self) -> Option<Own> {
+        let copy = Own::copy(self.borrowed()).ok()?;
         self.is_same().then_some(copy)
     }
 

@@ -30,7 +30,7 @@ impl Admin {
     /// # Errors
     /// No service, none that is trusted, or no permission to connect to it; each says what to do.
     pub fn connect(options: &Options) -> Result<Self, ConnectError> {
-        let socket = Own::new(trust::connect(options, after(options.patience))?)?;
+        let socket = trust::connect(options, after(options.patience))?;
         Ok(Self { socket: Some(socket), patience: options.patience })
     }
 
@@ -143,7 +143,7 @@ impl Admin {
     }
 
     fn ask_within(&mut self, request: &Request, patience: Duration) -> Result<Reply, Error> {
-        let socket = self.socket.as_ref().and_then(Own::get).ok_or_else(Error::closed)?;
+        let socket = self.socket.as_ref().ok_or_else(Error::closed)?;
         let answered = question(socket, request, after(patience));
         if matches!(answered, Err(Error::NoAnswer(_))) {
             self.socket = None;

@@ -7,7 +7,7 @@ use crate::control::{self, Attach, Reply, Request, Token};
 use crate::report::ReportWriter;
 use crate::shm::LaneMemory;
 use crate::shm::span::Span;
-use crate::sys::own::Own;
+use crate::sys::own::{Own, closed};
 use crate::sys::peer::listener_has_ended;
 use crate::sys::poll::{wait_for, wait_readable, wait_two};
 use crate::sys::wake::Ringer;
@@ -98,14 +98,13 @@ impl Lane {
         let Options { slots, arena_bytes, notify, patience, .. } = *options;
         let deadline = after(patience);
         let failed = |error| ConnectError::from_io(&options.socket, patience, error);
-        let connection = Own::new(trust::connect(options, deadline)?)?;
-        let descriptor = connection.to_poll()?;
+        let connection = trust::connect(options, deadline)?;
         let (name, reclaimable) = (options.name.clone(), options.reclaimable);
         let request = Request::Attach(Attach { abi: ABI, slots, arena_bytes, name, adopt, reclaimable });
         // A service that will not have one more connection says so without being asked.
-        let sent = send(descriptor, &request, deadline);
-        let (reply, fds) = answer(descriptor, deadline).map_err(|error| match sent.err().unwrap_or(error) {
-            error if is_starting(descriptor, &error) => ConnectError::Starting(patience),
+        let sent = send(&connection, &request, deadline);
+        let (reply, fds) = answer(&connection, deadline).map_err(|error| match sent.err().unwrap_or(error) {
+            error if is_starting(&connection, &error) => ConnectError::Starting(patience),
             error => failed(error),
         })?;
         let Reply::Attached { slots, arena_bytes, max_request_bytes, token } = reply else {
@@ -118,7 +117,8 @@ impl Lane {
         let layout = Layout::new(slots, arena_bytes).map_err(|error| ConnectError::Protocol(error.to_string()))?;
         let [file, ring, wake, bell]: [OwnedFd; 4] =
             fds.try_into().map_err(|_| ConnectError::Protocol("four descriptors expected".to_owned()))?;
-        let memory = LaneMemory::open(file, layout)?;
+        let (file, ringer, wake) = (Own::new(file)?, Ringer::new(bell, ring)?, Own::selectable(wake)?);
+        let memory = LaneMemory::open(file.get().ok_or_else(closed)?, layout)?;
         let number = NEXT_LANE.fetch_add(1, Ordering::Relaxed);
         let lane = Self {
             arena: Arena::new(number, arena_bytes),
@@ -127,8 +127,8 @@ impl Lane {
             spins: false,
             memory,
             socket: Some(connection),
-            ringer: Ringer::new(bell, ring)?,
-            wake: Own::selectable(wake)?,
+            ringer,
+            wake,
             woken: false,
             patience,
             deadline: Nanos::MAX,
@@ -178,7 +178,7 @@ impl Lane {
 
     /// One question over the socket.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
-        let socket = self.socket.as_ref().and_then(Own::get).ok_or_else(Error::closed)?;
+        let socket = self.socket.as_ref().ok_or_else(Error::closed)?;
         let answered = question(socket, request, after(self.patience).min(self.deadline));
         if matches!(answered, Err(Error::NoAnswer(_))) {
             self.socket = None;
@@ -469,7 +469,7 @@ impl Lane {
 }
 
 /// One question over a connection.
-pub(crate) fn question(socket: BorrowedFd<'_>, request: &Request, deadline: Nanos) -> Result<Reply, Error> {
+pub(crate) fn question(socket: &Own, request: &Request, deadline: Nanos) -> Result<Reply, Error> {
     let start = clock::now();
     match send(socket, request, deadline).and_then(|()| answer(socket, deadline)) {
         Ok((reply, _)) => Ok(reply),
@@ -478,13 +478,13 @@ pub(crate) fn question(socket: BorrowedFd<'_>, request: &Request, deadline: Nano
             let starting = is_starting(socket, &error);
             Err(if starting { Error::Connect(ConnectError::Starting(waited)) } else { Error::NoAnswer(waited) })
         }
-        Err(_) => Err(gone(socket)),
+        Err(_) => Err(socket.get().map_or_else(Error::closed, gone)),
     }
 }
 
 /// No answer in time, and the process that listened at the time of the connect has ended.
-fn is_starting(socket: BorrowedFd<'_>, error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::TimedOut && listener_has_ended(socket)
+fn is_starting(socket: &Own, error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut && socket.get().is_some_and(listener_has_ended)
 }
 
 /// Why the connection ended, if the service still said so.
@@ -509,9 +509,9 @@ pub(crate) fn after(patience: Duration) -> Nanos {
 }
 
 /// `TimedOut`: until the deadline the service had no room for it.
-fn send(socket: BorrowedFd<'_>, request: &Request, deadline: Nanos) -> io::Result<()> {
+fn send(socket: &Own, request: &Request, deadline: Nanos) -> io::Result<()> {
     loop {
-        match control::send(socket, request, &[]) {
+        match control::send(ours(socket)?, request, &[]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => happens(socket, PollFlags::OUT, deadline)?,
             other => return other,
         }
@@ -519,15 +519,19 @@ fn send(socket: BorrowedFd<'_>, request: &Request, deadline: Nanos) -> io::Resul
 }
 
 /// `TimedOut`: until the deadline the service said nothing.
-fn answer(socket: BorrowedFd<'_>, deadline: Nanos) -> io::Result<(Reply, Vec<OwnedFd>)> {
+fn answer(socket: &Own, deadline: Nanos) -> io::Result<(Reply, Vec<OwnedFd>)> {
     happens(socket, PollFlags::IN, deadline)?;
-    match control::receive(socket) {
+    match control::receive(ours(socket)?) {
         // It hung up with something unread; what it said before is still there.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => control::receive(socket),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => control::receive(ours(socket)?),
         other => other,
     }
 }
 
-fn happens(socket: BorrowedFd<'_>, what: PollFlags, deadline: Nanos) -> io::Result<()> {
-    if wait_for(socket, what, Some(deadline))? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
+fn ours(socket: &Own) -> io::Result<BorrowedFd<'_>> {
+    socket.get().ok_or_else(closed)
+}
+
+fn happens(socket: &Own, what: PollFlags, deadline: Nanos) -> io::Result<()> {
+    if wait_for(socket.to_poll()?, what, Some(deadline))? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
 }

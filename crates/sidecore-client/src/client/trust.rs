@@ -1,21 +1,21 @@
 //! Whom a client takes for its service: it hands keys over, so not whoever listens at a path.
 
 use super::{ConnectError, Options};
+use crate::sys::own::{Own, closed};
 use crate::sys::secure::is_privileged;
 use crate::sys::{packet, peer};
 use rustix::process::{geteuid, getuid};
 use sidecore_core::time::Nanos;
-use std::os::fd::OwnedFd;
 
 /// A connection to the service, of which nothing was asked yet, made by the deadline.
 ///
 /// # Errors
 /// Nobody answers, or somebody who is not trusted: nothing was said then.
-pub(crate) fn connect(options: &Options, deadline: Nanos) -> Result<OwnedFd, ConnectError> {
-    let socket = packet::connect_by(&options.socket, deadline);
+pub(crate) fn connect(options: &Options, deadline: Nanos) -> Result<Own, ConnectError> {
+    let socket = packet::connect_own(&options.socket, deadline);
     let socket = socket.map_err(|error| ConnectError::from_io(&options.socket, options.patience, error))?;
     // Of a listening socket the kernel keeps who made it listen.
-    let user = peer::credentials(&socket)?.uid;
+    let user = peer::credentials(socket.get().ok_or_else(closed)?)?.uid;
     if is_trusted(user, &options.service_users) {
         Ok(socket)
     } else {

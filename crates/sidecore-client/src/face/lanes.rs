@@ -27,6 +27,8 @@ use std::time::Instant;
 
 /// Most lanes of a process. More operations at a time wait for one.
 const MAX_LANES: usize = 64;
+/// One for each lane, and as many that are being closed.
+const MAX_CONNECTIONS: usize = 2 * MAX_LANES;
 /// One request is in flight on a lane; this is the least that a lane has.
 const SLOTS: u32 = 2;
 /// Bytes of a lane's arena. Larger requests get a lane made for them.
@@ -129,7 +131,7 @@ pub struct Pool {
     pub(crate) max_request_bytes: AtomicU32,
     /// Since when no service answers.
     pub(crate) absence: Absence,
-    connections: Connections,
+    connections: Connections<MAX_CONNECTIONS>,
     state: Mutex<State>,
     given: Condvar,
 }

@@ -33,8 +33,10 @@ impl Gateway {
         let deadline = after(options.patience);
         let socket = connect_trusted(options, deadline)?;
         let hello = Hello { version: VERSION, device: device.to_owned() };
-        match question(socket.as_fd(), &Request::Gateway(hello), deadline) {
-            Ok(Reply::Gateway(welcome)) => Ok((Self { socket }, welcome)),
+        match question(&socket, &Request::Gateway(hello), deadline) {
+            Ok(Reply::Gateway(welcome)) => {
+                Ok((Self { socket: socket.into_owned().map_err(client::ConnectError::from)? }, welcome))
+            }
             Ok(other) => Err(ConnectError::Refused(Error::unexpected(other).to_string())),
             Err(error) => Err(ConnectError::Refused(error.to_string())),
         }

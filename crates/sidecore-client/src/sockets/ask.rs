@@ -4,11 +4,12 @@ use super::protocol::{Ask, DEFAULT_SERVICE_USER, Reply, Row};
 use crate::client::{is_trusted, number_of, refused};
 use crate::control::{decode, encode};
 use crate::environment::service_users_or;
-use crate::sys::packet::{MAX_PACKET, connect_by, receive, send};
+use crate::sys::own::{Own, closed};
+use crate::sys::packet::{MAX_PACKET, connect_own, receive, send};
 use crate::sys::{clock, peer, poll};
 use sidecore_core::time::Nanos;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 /// How long a service may take to accept, and to answer.
@@ -36,13 +37,13 @@ pub fn listens(socket: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// As for [`listens`].
-pub(super) fn connect(socket: &Path, users: &[String], timeout: Nanos) -> io::Result<OwnedFd> {
-    let service = connect_by(socket, clock::now().saturating_add(timeout)).map_err(|error| match error.kind() {
+pub(super) fn connect(socket: &Path, users: &[String], timeout: Nanos) -> io::Result<Own> {
+    let service = connect_own(socket, clock::now().saturating_add(timeout)).map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => refused(socket, error),
         _ => error,
     })?;
     // It gets programs' sockets: not whoever listens at a path.
-    let user = peer::credentials(&service)?.uid;
+    let user = peer::credentials(service.get().ok_or_else(closed)?)?.uid;
     if is_trusted(user, users) {
         return Ok(service);
     }
@@ -89,7 +90,7 @@ fn page(socket: &Path, from: u64) -> Result<(Vec<Row>, Option<u64>), String> {
 }
 
 fn ask(socket: &Path, question: &Ask) -> io::Result<Reply> {
-    let service = connect(socket, &service_users_or(DEFAULT_SERVICE_USER), PATIENCE)?;
+    let service = connect(socket, &service_users_or(DEFAULT_SERVICE_USER), PATIENCE)?.into_owned()?;
     let mut buffer = [0; MAX_PACKET];
     send(&service, encode(question, &mut buffer).map_err(io::Error::other)?, &[])?;
     if !poll::wait_readable(service.as_fd(), Some(PATIENCE))? {

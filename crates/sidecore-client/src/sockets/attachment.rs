@@ -4,7 +4,9 @@ use super::protocol::{Ask, Reply};
 use super::stream::Ring;
 use crate::control;
 use crate::shm::BankMemory;
-use crate::sys::own::Own;
+use crate::sys::clock;
+use crate::sys::connections::{Connections, Listed};
+use crate::sys::own::{Own, closed};
 use crate::sys::packet;
 use crate::sys::poll::{wait_for, wait_readable};
 use crate::sys::tcp;
@@ -22,14 +24,19 @@ use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// How long the service may take for an answer, ns: a program's sending waits for it.
 const PATIENCE: Nanos = 50_000_000;
+/// How often the thread looks whether the program has taken the connection's number, ns.
+const LOOK_EVERY: Nanos = 1_000_000_000;
 /// Count of fresh places below which the next bank is requested.
 const FEW: usize = PLACES as usize / 4;
+/// Adopted connections that children let go of, and that programs which close everything leave open.
+const ADOPTED_PLACES: usize = 1024;
+pub(super) static ADOPTED: Connections<ADOPTED_PLACES> = Connections::new();
 /// Places that were left and are looked at for one that is free.
 const LOOKS: usize = 16;
 
@@ -48,7 +55,17 @@ pub(super) struct Attachment {
     gone: AtomicBool,
     places: Mutex<Places>,
     /// What closed connections still had in their rings when the service ended, each with a descriptor of ours.
-    adopted: Mutex<Vec<(Ring, OwnedFd, Wish)>>,
+    adopted: Mutex<Vec<Adopted>>,
+}
+
+/// What a closed connection still had in its ring.
+#[derive(Debug)]
+struct Adopted {
+    ring: Ring,
+    wish: Wish,
+    /// Dropped before the socket is closed. `None`: there was no place.
+    _listed: Option<Listed>,
+    socket: Own,
 }
 
 #[derive(Debug)]
@@ -101,17 +118,18 @@ impl Attachment {
     ///
     /// # Errors
     /// The service does not answer in time, or refuses.
-    pub(super) fn new(socket: OwnedFd, name: &str) -> io::Result<Self> {
+    pub(super) fn new(control: Own, name: &str) -> io::Result<Self> {
         let hello = Ask::Hello { abi: layout::ABI, name: name.to_owned() };
-        let (Reply::Welcome { ring_bytes }, fds) = ask(socket.as_fd(), &hello)? else { return Err(refused()) };
+        let (Reply::Welcome { ring_bytes }, fds) = ask(&control, &hello)? else { return Err(refused()) };
         let layout = Bank::new(ring_bytes).ok_or_else(refused)?;
         let [memory, writer, reader] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| refused())?;
-        let first = Arc::new(BankMemory::open(memory, layout)?);
+        let (memory, ringer) = (Own::new(memory)?, Ringer::new(reader, writer)?);
+        let first = Arc::new(BankMemory::open(memory.get().ok_or_else(closed)?, layout)?);
         let (places, count) = Places::of(std::slice::from_ref(&first));
         Ok(Self {
-            control: Own::new(socket)?,
+            control,
             user: geteuid().as_raw(),
-            ringer: Ringer::new(reader, writer)?,
+            ringer,
             ringing: AtomicU32::new(0),
             layout,
             first,
@@ -140,7 +158,8 @@ impl Attachment {
     fn take_banks(&self, control: BorrowedFd<'_>, places: impl Fn(usize)) -> io::Result<()> {
         let mut banks = vec![self.first.clone()];
         loop {
-            wait_for(control, PollFlags::IN | PollFlags::RDHUP, None)?;
+            // A call that waits keeps the connection open, also for the service, when the program has taken its number.
+            wait_for(control, PollFlags::IN | PollFlags::RDHUP, Some(clock::now().saturating_add(LOOK_EVERY)))?;
             let control = self.control.get().ok_or(io::ErrorKind::NotConnected)?;
             match control::receive(control) {
                 Ok((Reply::Bank, fds)) => {
@@ -148,7 +167,8 @@ impl Attachment {
                         return Err(refused());
                     }
                     // Both sides count banks: behind a lost one there is none.
-                    let bank = fds.into_iter().next().and_then(|memory| BankMemory::open(memory, self.layout).ok());
+                    let memory = fds.into_iter().next().and_then(|memory| Own::new(memory).ok());
+                    let bank = memory.as_ref().and_then(|memory| BankMemory::open(memory.get()?, self.layout).ok());
                     let is_lost = bank.is_none();
                     if let Some(bank) = bank.map(Arc::new) {
                         banks.push(bank);
@@ -220,8 +240,9 @@ impl Attachment {
     /// Nobody empties a ring any more that had bytes of a connection that the program closes now: they are sent all the same.
     pub(super) fn adopt(&self, ring: Ring, wish: Wish) {
         // Without a descriptor there is no way to send them.
-        if let Ok(socket) = ring.socket().try_clone_to_owned() {
-            Undisturbed::new().lock(&self.adopted).push((ring, socket, wish));
+        if let Ok(socket) = Own::copy(ring.socket()) {
+            let listed = socket.get().and_then(|socket| ADOPTED.list(socket));
+            Undisturbed::new().lock(&self.adopted).push(Adopted { ring, wish, _listed: listed, socket });
         }
         // Only the thread that waits for the end can send them. All streams are given to the kernel then, and come again.
         if !self.is_gone() {
@@ -233,7 +254,8 @@ impl Attachment {
     pub(super) fn drain_adopted(&self) -> bool {
         let undisturbed = Undisturbed::new();
         let mut adopted = undisturbed.lock(&self.adopted);
-        adopted.retain_mut(|(ring, socket, wish)| ring.is_unfinished(socket.as_fd(), *wish));
+        // Where the program took the descriptor over there is no way to send the rest.
+        adopted.retain_mut(|one| one.socket.get().is_some_and(|socket| one.ring.is_unfinished(socket, one.wish)));
         adopted.is_empty()
     }
 
@@ -373,12 +395,12 @@ impl Drop for Seat {
     }
 }
 
-fn ask(control: BorrowedFd<'_>, ask: &Ask) -> io::Result<(Reply, Vec<OwnedFd>)> {
-    control::send(control, ask, &[])?;
-    if !wait_readable(control, Some(PATIENCE))? {
+fn ask(control: &Own, ask: &Ask) -> io::Result<(Reply, Vec<OwnedFd>)> {
+    control::send(control.get().ok_or_else(closed)?, ask, &[])?;
+    if !wait_readable(control.to_poll()?, Some(PATIENCE))? {
         return Err(io::ErrorKind::TimedOut.into());
     }
-    control::receive(control)
+    control::receive(control.get().ok_or_else(closed)?)
 }
 
 /// Sends a question whose answer, if any, the library's thread takes. Does not allocate.

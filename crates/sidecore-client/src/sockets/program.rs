@@ -5,7 +5,7 @@
 //! takes as well. A call starts the thread, where it is not a handler's.
 
 use super::ask::connect;
-use super::attachment::{Attachment, Target};
+use super::attachment::{ADOPTED, Attachment, Target};
 use super::protocol::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SOCKET_VARIABLE, USERS_VARIABLE};
 use super::stream::Stream;
 use crate::environment::{named_users, service_users_or, trusted_variable};
@@ -43,7 +43,9 @@ const NAP: Duration = Duration::from_micros(50);
 const STACK: usize = 256 * 1024;
 
 static PROGRAM: PerProcess<Program> = PerProcess::new();
-static CONNECTIONS: Connections = Connections::new();
+/// Connections to the service: this process's, and its former ones.
+const MAX_CONNECTIONS: usize = 128;
+static CONNECTIONS: Connections<MAX_CONNECTIONS> = Connections::new();
 
 #[derive(Default)]
 struct Program {
@@ -197,9 +199,11 @@ pub fn retire(stream: &'static Stream) {
     }
 }
 
-/// In a forked child, before anything else: its parent's connection is the parent's alone.
+/// In a forked child, before anything else: its parent's connection is the parent's alone, and so are those that the parent
+/// closed.
 pub fn after_fork_in_child() {
     CONNECTIONS.let_go();
+    ADOPTED.let_go();
 }
 
 /// The process may be another user now. A service that serves it as the former user is left; the streams go on alone, and enter
@@ -227,14 +231,18 @@ pub fn let_go() -> bool {
     PROGRAM.peek().is_none_or(Program::let_go)
 }
 
-/// Descriptors of this process that belong to this library, which programs that close all that they do not know of are to
-/// leave alone.
-pub fn own_descriptors() -> [Option<RawFd>; 3] {
-    PROGRAM.peek().map_or([None; 3], |program| Undisturbed::new().lock(&program.current).descriptors())
+/// Numbers of this process's descriptors that belong to this library, which programs that close all that they do not know of are
+/// to leave alone. [`is_own`] says what they are by now.
+pub fn own_numbers() -> impl Iterator<Item = RawFd> {
+    let own = PROGRAM.peek().into_iter().flat_map(|program| &program.own).map(|own| own.load(Ordering::Relaxed));
+    own.filter(|fd| *fd > 0).chain(ADOPTED.numbers())
 }
 
-/// Whether that is one of them. The library asks as well, for what it closes itself while it attaches: no lock is waited for.
+/// Whether that is one of them. No lock is waited for.
 pub fn is_own(fd: RawFd) -> bool {
+    if ADOPTED.is(fd) {
+        return true;
+    }
     let Some(program) = PROGRAM.peek() else { return false };
     if !program.own.iter().any(|own| own.load(Ordering::Relaxed) == fd) {
         return false;
@@ -302,7 +310,6 @@ impl Program {
         let undisturbed = Undisturbed::new();
         let mut current = undisturbed.lock(&self.current);
         if current.attachment.as_ref().is_some_and(|current| Arc::ptr_eq(current, attachment)) {
-            // From here on the library closes its own descriptors.
             self.own_are([None; 3]);
             let before = (current.attachment.take(), current.thread.take());
             drop(current);

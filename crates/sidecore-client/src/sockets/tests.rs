@@ -9,6 +9,7 @@ use super::stream::{Drained, Offered, Progress, Sent, Stream};
 use crate::control;
 use crate::shm::BankMemory;
 use crate::shm::span::Span;
+use crate::sys::own::Own;
 use crate::sys::{packet, tcp, wake};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -60,7 +61,7 @@ fn attached() -> (Arc<Attachment>, Service) {
     let (reader, writer) = wake::pipe().unwrap();
     let fds = [file.as_fd(), writer.as_fd(), reader.as_fd()];
     control::send(&there, &Reply::Welcome { ring_bytes: RING }, &fds).unwrap();
-    let attachment = Arc::new(Attachment::new(here, "test").unwrap());
+    let attachment = Arc::new(Attachment::new(Own::new(here).unwrap(), "test").unwrap());
     let (hello, _): (Ask, _) = control::receive(&there).unwrap();
     assert!(matches!(hello, Ask::Hello { .. }));
     (attachment, Service { memory, control: there, doorbell: reader })

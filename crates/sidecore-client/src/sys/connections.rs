@@ -1,23 +1,27 @@
-//! The connections of this process's lanes, so that a forked child can let go of all of them, also of those that threads
-//! which are not in the child had in use.
+//! Connections of this process's lanes and programs, so that a forked child can let go of all of them, also of those that
+//! threads which are not in the child had in use.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::fstat;
 use rustix::io::{DupFlags, dup3};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
-/// One place for each lane that a process may have, and as many for those that are being closed.
-const PLACES: usize = 128;
 /// Of a free place.
 const NONE: RawFd = -1;
 /// Of a place that is being filled.
 const TAKEN: RawFd = -2;
 
-/// Which sockets are connections of this process. A child reads it without a lock: each place is whole at any time.
-pub(crate) struct Connections([Place; PLACES]);
+/// Which sockets are connections of this process, so many at most. A child reads it without a lock: each place is whole at any
+/// time.
+pub(crate) struct Connections<const PLACES: usize> {
+    places: [Place; PLACES],
+    /// Places from there on were never in use.
+    end: AtomicUsize,
+}
 
+#[derive(Debug)]
 struct Place {
     /// Written last, and cleared first.
     fd: AtomicI32,
@@ -30,42 +34,65 @@ impl Place {
     const fn free() -> Self {
         Self { fd: AtomicI32::new(NONE), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
     }
+
+    /// The number, and whether it still is the socket's.
+    fn number(&self) -> Option<(RawFd, bool)> {
+        let number = self.fd.load(Ordering::Acquire);
+        if number < 0 {
+            return None;
+        }
+        // SAFETY: not closed here, and only asked what it is; a number that is not open is an error.
+        let found = fstat(unsafe { BorrowedFd::borrow_raw(number) });
+        let known = (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed));
+        Some((number, found.is_ok_and(|found| (found.st_dev, found.st_ino) == known)))
+    }
 }
 
 /// A socket that children let go of, until this is dropped: before the socket is closed.
+#[derive(Debug)]
 pub(crate) struct Listed(&'static Place);
 
-impl Connections {
+impl<const PLACES: usize> Connections<PLACES> {
     pub(crate) const fn new() -> Self {
-        Self([const { Place::free() }; PLACES])
+        Self { places: [const { Place::free() }; PLACES], end: AtomicUsize::new(0) }
     }
 
     /// Has children let go of the socket. `None`: there is no place for it, or it is no open descriptor.
     pub(crate) fn list(&'static self, socket: BorrowedFd<'_>) -> Option<Listed> {
         let of = fstat(socket).ok()?;
-        let free =
-            |place: &&Place| place.fd.compare_exchange(NONE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        let place = self.0.iter().find(free)?;
+        let is_free =
+            |place: &Place| place.fd.compare_exchange(NONE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let at = self.places.iter().position(is_free)?;
+        let place = &self.places[at];
+        self.end.fetch_max(at + 1, Ordering::Relaxed);
         place.device.store(of.st_dev, Ordering::Relaxed);
         place.inode.store(of.st_ino, Ordering::Relaxed);
         place.fd.store(socket.as_raw_fd(), Ordering::Release);
         Some(Listed(place))
     }
 
+    fn used(&self) -> impl Iterator<Item = &Place> {
+        self.places[..self.end.load(Ordering::Relaxed)].iter()
+    }
+
+    /// Numbers that are listed. What they are by now is not asked.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = RawFd> {
+        self.used().map(|place| place.fd.load(Ordering::Acquire)).filter(|number| *number >= 0)
+    }
+
+    /// True if that is the number of a listed socket.
+    pub(crate) fn is(&self, number: RawFd) -> bool {
+        // The number first, which takes no system call.
+        let has_it = |place: &&Place| place.fd.load(Ordering::Acquire) == number;
+        self.used().filter(has_it).any(|place| place.number() == Some((number, true)))
+    }
+
     /// In a child: ends its part in the parent's connections. Each number stays taken, by something that leads nowhere, for
     /// what the parent's threads had in use may still be closed here.
     pub(crate) fn let_go(&self) {
-        let held = |place: &&Place| place.fd.load(Ordering::Acquire) >= 0;
         let mut nowhere = None;
-        for place in self.0.iter().filter(held) {
-            let number = place.fd.load(Ordering::Acquire);
-            // SAFETY: not closed here, and only asked what it is; a number that is not open is an error.
-            let Ok(found) = fstat(unsafe { BorrowedFd::borrow_raw(number) }) else { continue };
-            let known = (place.device.load(Ordering::Relaxed), place.inode.load(Ordering::Relaxed));
-            if (found.st_dev, found.st_ino) != known {
-                // The program closed ours, and has the number for something else.
-                continue;
-            }
+        // Where the program closed ours, and has the number for something else, that stays.
+        for (number, _) in self.used().filter_map(Place::number).filter(|(_, is_ours)| *is_ours) {
             if nowhere.is_none() {
                 nowhere = eventfd(0, EventfdFlags::CLOEXEC).ok();
             }

@@ -5,19 +5,20 @@
 //! which is why it is done where there is one anyway, and not while spinning.
 //!
 //! What tells open files apart is device and inode. Sockets and pipes have an inode each; eventfds, timers and epoll sets
-//! share one. Hence lanes are made of the former.
+//! share one. Hence lanes are made of the former, and of memory, which has an inode of its own too.
 
 use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use syscalls::{Sysno, syscall};
 
 /// `select` takes smaller numbers only.
 pub const SELECT_LIMIT: RawFd = 1024;
 /// The numbers below are standard input, output and errors.
 const FIRST: RawFd = 3;
 
-/// A descriptor with an inode of its own: a socket or a pipe. Where its number has come to mean something else it is
+/// A descriptor with an inode of its own: a socket, a pipe or memory. Where its number has come to mean something else it is
 /// neither used nor closed.
 #[derive(Debug)]
 pub struct Own {
@@ -61,19 +62,20 @@ impl Left {
     /// No descriptor is left.
     pub fn again(self) -> io::Result<Self> {
         let Some(own) = Own::recall(self) else { return Ok(Self::NONE) };
-        let again = own.to_poll().and_then(|fd| fd.try_clone_to_owned()).and_then(Own::new);
+        let again = own.get().ok_or_else(closed).and_then(Own::copy);
         own.leave();
         again.map(Own::leave)
     }
 }
 
 impl Own {
-    /// Takes a descriptor, and moves it out of the way.
+    /// Takes a descriptor, and moves it behind the numbers that `select` takes, where the limit on files allows it: those are
+    /// left to what programs select on.
     ///
     /// # Errors
-    /// No descriptor left to move it off the numbers 0, 1 and 2.
+    /// No descriptor left to move it off the numbers 0, 1 and 2: a program that closed them opens its own files there.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
-        Self::remember(out_of_the_way(fd)?)
+        Self::remember(fd)?.moved(SELECT_LIMIT)
     }
 
     /// Takes a descriptor that the program may wait for by `select`.
@@ -81,7 +83,23 @@ impl Own {
     /// # Errors
     /// As for [`Own::new`].
     pub fn selectable(fd: OwnedFd) -> io::Result<Self> {
-        Self::remember(above_standard(fd)?)
+        Self::remember(fd)?.moved(FIRST)
+    }
+
+    /// The same open file under one more number, which is out of the way.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn copy(of: BorrowedFd<'_>) -> io::Result<Self> {
+        Self::remember(copied_out_of_the_way(of)?)
+    }
+
+    /// The descriptor, for a process whose numbers no other code takes over.
+    ///
+    /// # Errors
+    /// None: it is there until dropped.
+    pub fn into_owned(mut self) -> io::Result<OwnedFd> {
+        self.fd.take().ok_or_else(closed)
     }
 
     /// The descriptor, if it is still ours.
@@ -118,6 +136,20 @@ impl Own {
         self.fd.as_ref().map(AsFd::as_fd).ok_or_else(closed)
     }
 
+    /// The same from that number on, where the limit on files allows it.
+    fn moved(self, first: RawFd) -> io::Result<Self> {
+        let fd = self.get().ok_or_else(closed)?;
+        if fd.as_raw_fd() >= first {
+            return Ok(self);
+        }
+        match fcntl_dupfd_cloexec(fd, first) {
+            // The limit is below, or reached.
+            Err(Errno::INVAL | Errno::MFILE) if fd.as_raw_fd() >= FIRST => Ok(self),
+            Err(Errno::INVAL) => Self::remember(fcntl_dupfd_cloexec(fd, FIRST)?),
+            moved => Self::remember(moved?),
+        }
+    }
+
     fn remember(fd: OwnedFd) -> io::Result<Self> {
         let status = fstat(&fd)?;
         Ok(Self { fd: Some(fd), device: status.st_dev, inode: status.st_ino })
@@ -126,9 +158,11 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        let ours = self.get().is_some();
-        if let Some(fd) = self.fd.take().filter(|_| !ours) {
-            let _ = fd.into_raw_fd();
+        let is_ours = self.get().is_some();
+        if let Some(number) = self.fd.take().map(IntoRawFd::into_raw_fd).filter(|_| is_ours) {
+            // The C library's `close` may be the one that keeps this descriptor from being closed by the program.
+            // SAFETY: the number is ours, and nothing uses it afterwards.
+            let _ = unsafe { syscall!(Sysno::close, number) };
         }
     }
 }
@@ -141,8 +175,7 @@ pub fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() >= FIRST { Ok(fd) } else { Ok(fcntl_dupfd_cloexec(&fd, FIRST)?) }
 }
 
-/// Moves a descriptor behind the numbers that `select` takes, where the limit on files allows it: those are left to what
-/// programs select on.
+/// Moves a descriptor without an inode of its own as [`Own::new`] does.
 ///
 /// # Errors
 /// No descriptor is left, and it has one of the numbers 0, 1 and 2.
@@ -150,11 +183,14 @@ pub fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() >= SELECT_LIMIT {
         return Ok(fd);
     }
-    match fcntl_dupfd_cloexec(&fd, SELECT_LIMIT) {
-        Ok(moved) => Ok(moved),
-        // The limit is below, or reached.
-        Err(Errno::INVAL | Errno::MFILE) => above_standard(fd),
-        Err(error) => Err(error.into()),
+    // The limit may be below, or reached.
+    copied_out_of_the_way(fd.as_fd()).or_else(|_| above_standard(fd))
+}
+
+fn copied_out_of_the_way(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    match fcntl_dupfd_cloexec(fd, SELECT_LIMIT) {
+        Err(Errno::INVAL | Errno::MFILE) => Ok(fcntl_dupfd_cloexec(fd, FIRST)?),
+        moved => Ok(moved?),
     }
 }
 

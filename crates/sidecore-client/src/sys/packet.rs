@@ -1,7 +1,7 @@
 //! Unix sockets that carry whole messages, with file descriptors when needed.
 
 use super::clock;
-use super::own::{above_standard, out_of_the_way};
+use super::own::{Own, closed};
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -39,17 +39,26 @@ pub fn socket() -> io::Result<OwnedFd> {
 /// Nobody reads there, or not now.
 pub fn send_datagram(path: &Path, message: &[u8]) -> io::Result<()> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = out_of_the_way(socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    send(&socket, message, &[])
+    let own = Own::new(socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)?;
+    let socket = own.get().ok_or_else(closed)?;
+    connect(socket, &SocketAddrUnix::new(path)?)?;
+    send(socket, message, &[])
+}
+
+/// As [`connect_own`], for a process whose numbers no other code takes over.
+///
+/// # Errors
+/// As for [`connect_own`].
+pub fn connect_by(path: &Path, deadline: Nanos) -> io::Result<OwnedFd> {
+    connect_own(path, deadline)?.into_owned()
 }
 
 /// A connection to the service at `path`, which never blocks afterwards.
 ///
 /// # Errors
 /// `TimedOut`: until the deadline the service had no room for one more, because it accepts none; else those of the socket.
-pub fn connect_by(path: &Path, deadline: Nanos) -> io::Result<OwnedFd> {
-    let (socket, address) = (above_standard(socket()?)?, SocketAddrUnix::new(path)?);
+pub fn connect_own(path: &Path, deadline: Nanos) -> io::Result<Own> {
+    let (own, address) = (Own::new(socket()?)?, SocketAddrUnix::new(path)?);
     loop {
         let left = deadline.saturating_sub(clock::now());
         if left == 0 {
@@ -58,15 +67,16 @@ pub fn connect_by(path: &Path, deadline: Nanos) -> io::Result<OwnedFd> {
         // No time at all would mean without end. A signal leaves the socket as it was: unlike others, one of this family is
         // connected at once or not at all.
         let left = Duration::from_nanos(left).max(Duration::from_micros(1));
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(left))?;
-        match connect(&socket, &address) {
+        let socket = own.get().ok_or_else(closed)?;
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, Some(left))?;
+        match connect(socket, &address) {
             Ok(()) => break,
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    ioctl_fionbio(&socket, true)?;
-    Ok(socket)
+    ioctl_fionbio(own.get().ok_or_else(closed)?, true)?;
+    Ok(own)
 }
 
 /// Sends one message with descriptors.

@@ -10,7 +10,7 @@ use crate::calls::settle::drain_until;
 use crate::gate::{self, Path};
 use crate::interpose::socket;
 use crate::table;
-use rustix::io::{Errno, FdFlags, fcntl_getfd, read};
+use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd, read};
 use rustix::pipe::{PipeFlags, pipe_with};
 use sidecore_client::sockets::program;
 use sidecore_client::sockets::stream::Remains;
@@ -94,6 +94,7 @@ pub(crate) fn before(child: Child) -> Fork {
     if child == Child::Copy {
         program::before_fork();
     }
+    keep_own();
     let epoch = EPOCH.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     let until = Instant::now() + PATIENCE;
@@ -162,14 +163,32 @@ pub(crate) fn passed_on(fd: RawFd) {
     }
 }
 
-/// Numbers of descriptors that are this module's.
-pub(crate) fn own_descriptors() -> impl Iterator<Item = RawFd> {
-    CHILDREN.iter().chain(&TO_PARENTS).filter_map(Kept::number)
+/// The lowest number between these that is a descriptor of this library.
+pub(crate) fn lowest_own(mut first: u32, last: u32) -> Option<RawFd> {
+    loop {
+        let numbers = program::own_numbers().chain(CHILDREN.iter().chain(&TO_PARENTS).filter_map(Kept::left_number));
+        let lowest = numbers.filter(|fd| (first..=last).contains(&fd.cast_unsigned())).min()?;
+        if is_own(lowest) {
+            return Some(lowest);
+        }
+        first = lowest.cast_unsigned() + 1;
+    }
 }
 
-/// Whether that number is one of them.
+/// Whether that number is a descriptor of this library.
 pub(crate) fn is_own(fd: RawFd) -> bool {
-    CHILDREN.iter().chain(&TO_PARENTS).any(|kept| kept.is(fd))
+    is_attached() && (program::is_own(fd) || CHILDREN.iter().chain(&TO_PARENTS).any(|kept| kept.is(fd)))
+}
+
+/// What the program may have passed on without knowing it: no other program gets a descriptor of this library. With a copy of
+/// its connection the service would not hear of this program's end.
+fn keep_own() {
+    let mut first = 0;
+    while let Some(own) = lowest_own(first, u32::MAX) {
+        // It fails only where the program has just closed it.
+        let _ = fcntl_setfd(socket::borrowed(own), FdFlags::CLOEXEC);
+        first = own.cast_unsigned() + 1;
+    }
 }
 
 /// Whether a child that has what was made in that epoch is still there.

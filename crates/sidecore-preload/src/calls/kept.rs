@@ -39,8 +39,13 @@ impl Kept {
     }
 
     /// The number. `None`: the slot is empty, or the program has closed the descriptor or replaced the file.
-    pub(super) fn number(&self) -> Option<RawFd> {
+    fn number(&self) -> Option<RawFd> {
         self.with(|fd| fd.as_raw_fd())
+    }
+
+    /// The number, whose file may be another by now.
+    pub(super) fn left_number(&self) -> Option<RawFd> {
+        self.left().map(|(_, left)| left.number())
     }
 
     /// True if the descriptor is this number.

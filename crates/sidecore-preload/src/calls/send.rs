@@ -203,7 +203,8 @@ fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> u
         let Some(copy) = gate.copy() else { break };
         for span in message.spans(sent) {
             let is_last = sent + span.len() == message.len();
-            match tcp::send(&copy, [span, Span::of(&mut [])], !is_last || flags & libc::MSG_MORE != 0) {
+            let Some(socket) = copy.get() else { return sent };
+            match tcp::send(socket, [span, Span::of(&mut [])], !is_last || flags & libc::MSG_MORE != 0) {
                 Ok(taken) => {
                     sent += taken;
                     if taken < span.len() {

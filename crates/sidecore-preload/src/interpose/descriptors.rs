@@ -13,7 +13,6 @@ use crate::table;
 use libc::{c_char, c_int, c_uint, c_ulong, sockaddr, socklen_t};
 use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_getfd};
-use sidecore_client::sockets::program;
 use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::slot::State;
 
@@ -79,42 +78,17 @@ fn before_close(fd: c_int) {
     }
 }
 
-/// What is between two numbers is about to be closed. The ranges of what is not this library's.
-fn before_closing_all(first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
-    let is_within = move |fd: &c_int| (first..=last).contains(&fd.cast_unsigned());
-    table::all().map(|(fd, _)| fd).filter(is_within).for_each(before_close);
-    let mut own = [last; OWN];
-    let mut count = 0;
-    for (to, fd) in own.iter_mut().zip(own_descriptors().filter(is_within)) {
-        *to = fd.cast_unsigned();
-        count += 1;
-    }
-    own[..count].sort_unstable();
-    let starts = std::iter::once(Some(first)).chain(own.into_iter().take(count).map(|fd| fd.checked_add(1)));
-    let ends = own.into_iter().take(count).map(|fd| fd.checked_sub(1)).chain(std::iter::once(Some(last)));
-    starts.zip(ends).filter_map(|(start, end)| Some((start?, end?))).filter(|(start, end)| start <= end)
-}
-
-/// More than this library ever has.
-const OWN: usize = 64;
-
-fn own_descriptors() -> impl Iterator<Item = c_int> {
-    program::own_descriptors().into_iter().flatten().chain(forks::own_descriptors())
-}
-
-fn is_own(fd: c_int) -> bool {
-    forks::is_attached() && (program::is_own(fd) || forks::is_own(fd))
-}
-
 /// Closes what is between two numbers, and no descriptor of this library.
-fn close_all(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    for (first, last) in before_closing_all(first, last) {
-        let result = pass!(close_range(first, last, flags));
-        if result != 0 {
-            return result;
+fn close_all(mut first: c_uint, last: c_uint) -> c_int {
+    let is_within = |fd: &c_int| (first..=last).contains(&fd.cast_unsigned());
+    table::all().map(|(fd, _)| fd).filter(is_within).for_each(before_close);
+    while let Some(own) = forks::lowest_own(first, last).map(c_int::cast_unsigned) {
+        if own > first && pass!(close_range(first, own - 1, 0)) != 0 {
+            return -1;
         }
+        first = own + 1;
     }
-    0
+    if first > last { 0 } else { pass!(close_range(first, last, 0)) }
 }
 
 /// Before `dup2` and `dup3`.
@@ -244,7 +218,7 @@ intercept! {
 
     fn close(fd: c_int) -> c_int {
         before_close(fd);
-        if is_own(fd) {
+        if forks::is_own(fd) {
             errno::set(libc::EBADF);
             return -1;
         }
@@ -259,11 +233,11 @@ intercept! {
         if first > last || flags != 0 || is_borrower() {
             return pass!(close_range(first, last, flags));
         }
-        close_all(first, last, flags)
+        close_all(first, last)
     }
 
     fn closefrom(first: c_int) -> () {
-        if is_borrower() || close_all(first.max(0).cast_unsigned(), c_uint::MAX, 0) != 0 {
+        if is_borrower() || close_all(first.max(0).cast_unsigned(), c_uint::MAX) != 0 {
             pass!(closefrom(first));
         }
     }

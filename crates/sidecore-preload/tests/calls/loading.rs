@@ -1,6 +1,7 @@
 //! Programs that another one starts get the library exactly where they can load it.
 
-use super::{command, compiled, compiled_with, found, library, same, skipped, started};
+use super::program::{command, compiled, compiled_with, library, started};
+use super::{found, same, skipped};
 use sidecore_client::sockets::ask;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -6,9 +6,9 @@ mod ring;
 #[path = "../../../sidecore/tests/service/skipped.rs"]
 mod skipped;
 
-use sidecore::config::{Config, NotifyConfig, SocketsConfig};
-use sidecore::core::policy::notify::Notify;
-use sidecore::sockets::Sockets;
+mod program;
+
+use program::{command, compiled, started};
 use sidecore_client::sockets::ask;
 use sidecore_client::sockets::protocol::Row;
 use skipped::skipped;
@@ -16,54 +16,16 @@ use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Seconds that the program may take.
-const PATIENCE: &str = "120";
-
 /// Runs of a program until its ring is seen.
 const LOOKS: u32 = 10;
 /// How long messages flow.
 const SECONDS: &str = "5";
-
-/// The library, as cargo built it for this test.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let library = test.with_file_name("libsidecore_preload.so");
-    assert!(library.exists(), "no library at {}: cargo build -p sidecore-preload", library.display());
-    library
-}
-
-fn compiled(directory: &Path, files: &[&str]) -> PathBuf {
-    compiled_with(directory, files, &[])
-}
-
-/// The same with these libraries.
-fn compiled_with(directory: &Path, files: &[&str], libraries: &[&str]) -> PathBuf {
-    let program = directory.join("program");
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls");
-    let files = files.iter().map(|file| sources.join(file));
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-w", "-o"]).arg(&program).args(files);
-    let output = cc.arg("-lpthread").args(libraries).output();
-    let output = output.expect("no `cc` here: apt-get install gcc");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    program
-}
-
-/// Starts the program; with the library if `service` names the socket of a service of sockets.
-fn command(program: &Path, arguments: &[&str], service: Option<&Path>) -> Command {
-    let mut command = Command::new("timeout");
-    command.args(["-k", "5", PATIENCE]).arg(program).args(arguments);
-    if let Some(service) = service {
-        command.env("LD_PRELOAD", library()).env("SIDECORE_SOCKETS", service);
-    }
-    command
-}
 
 /// Output of the program.
 fn found(program: &Path, service: Option<&Path>) -> String {
@@ -338,9 +300,4 @@ fn found_while_services_come_and_go(file: &str) -> String {
         }
         found.join().unwrap()
     })
-}
-
-fn started(socket: &Path) -> Sockets {
-    let (notify, socket) = (NotifyConfig::all(Notify::Park), socket.to_owned());
-    Sockets::start(&Config { notify, socket, sockets: Some(SocketsConfig::default()), ..Config::default() }).unwrap()
 }

@@ -1,6 +1,7 @@
 //! A program that is linked with `liburing` is served until it makes a ring of the kernel's.
 
-use super::{command, compiled_with, same, skipped, started};
+use super::program::{command, compiled_with, started};
+use super::{same, skipped};
 use std::path::Path;
 use std::process::Command;
 

@@ -1,0 +1,52 @@
+//! Programs of these tests, with the library and without, and their service.
+
+use sidecore::config::{Config, NotifyConfig, SocketsConfig};
+use sidecore::core::policy::notify::Notify;
+use sidecore::sockets::Sockets;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Seconds that a program may take.
+const PATIENCE: &str = "120";
+
+/// The library, as cargo built it for this test.
+pub(crate) fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let library = test.with_file_name("libsidecore_preload.so");
+    assert!(library.exists(), "no library at {}: cargo build -p sidecore-preload", library.display());
+    library
+}
+
+/// The program of these files beside this one.
+pub(crate) fn compiled(directory: &Path, files: &[&str]) -> PathBuf {
+    compiled_with(directory, files, &[])
+}
+
+/// The same with these libraries.
+pub(crate) fn compiled_with(directory: &Path, files: &[&str], libraries: &[&str]) -> PathBuf {
+    let program = directory.join("program");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls");
+    let files = files.iter().map(|file| sources.join(file));
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-w", "-o"]).arg(&program).args(files);
+    let output = cc.arg("-lpthread").args(libraries).output();
+    let output = output.expect("no `cc` here: apt-get install gcc");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// Starts the program; with the library if `service` names the socket of a service of sockets.
+pub(crate) fn command(program: &Path, arguments: &[&str], service: Option<&Path>) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", PATIENCE]).arg(program).args(arguments);
+    if let Some(service) = service {
+        command.env("LD_PRELOAD", library()).env("SIDECORE_SOCKETS", service);
+    }
+    command
+}
+
+/// A service of sockets, until it is dropped.
+pub(crate) fn started(socket: &Path) -> Sockets {
+    let (notify, socket) = (NotifyConfig::all(Notify::Park), socket.to_owned());
+    Sockets::start(&Config { notify, socket, sockets: Some(SocketsConfig::default()), ..Config::default() }).unwrap()
+}
