@@ -1,6 +1,8 @@
 //! `sidecore run --sockets`: a program whose messages go through a service, the environment of a command, and what is said of
 //! programs that stay on the kernel.
 
+#[path = "sockets/erlang.rs"]
+mod erlang;
 #[path = "servers/library.rs"]
 mod library;
 #[path = "../../sidecore/tests/service/skipped.rs"]
