@@ -288,7 +288,8 @@ mod tests {
             closer.start_threads();
             assert_eq!(freed(&events), u64::from(user));
             // It waits, or has ended.
-            while closer.state().idle < closer.state().threads {
+            let is_at_work = |state: &State| state.idle < state.threads;
+            while is_at_work(&closer.state()) {
                 thread::yield_now();
             }
             assert!(closer.state().threads <= 1);
