@@ -81,9 +81,10 @@ impl BankMemory {
         &self.lines()[layout::ANNOUNCED].0[0]
     }
 
-    /// From how many messages on a ring pays, by the service; of the program's first bank.
-    pub fn break_even(&self) -> &AtomicU64 {
-        &self.lines()[layout::BREAK_EVEN].0[0]
+    /// What the service says of messages that gather, see [`layout::GATHERED`]; of the program's first bank.
+    pub fn gathered(&self) -> [&AtomicU64; 3] {
+        let words = &self.lines()[layout::GATHERED].0;
+        [&words[0], &words[1], &words[2]]
     }
 
     /// A word of a place: of the lines and words that the layout names.

@@ -17,7 +17,7 @@ use rustix::net::{Shutdown, shutdown};
 use rustix::process::geteuid;
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::layout::{self, BASE, Bank, HEAD, MAX_BANKS, PLACES, SHARED, STATE, TAIL, WISH, WRITER};
-use sidecore_core::streams::own::Pace;
+use sidecore_core::streams::own::{Count, Wakes};
 use sidecore_core::streams::place::{State, Wish, state_of};
 use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::time::Nanos;
@@ -51,7 +51,7 @@ pub(super) struct Attachment {
     ringing: AtomicU32,
     layout: Bank,
     first: Arc<BankMemory>,
-    pace: Pace,
+    wakes: Wakes,
     gone: AtomicBool,
     places: Mutex<Places>,
     /// What closed connections still had in their rings when the service ended, each with a descriptor of ours.
@@ -133,7 +133,7 @@ impl Attachment {
             ringing: AtomicU32::new(0),
             layout,
             first,
-            pace: Pace::default(),
+            wakes: Wakes::default(),
             gone: AtomicBool::new(false),
             places: Mutex::new(places),
             adopted: Mutex::new(Vec::with_capacity(count)),
@@ -271,14 +271,15 @@ impl Attachment {
         self.first.doorbell().is_armed()
     }
 
-    /// Of the program's sends while it is.
-    pub(super) fn pace(&self) -> &Pace {
-        &self.pace
+    /// A message finds it asleep. True if that is to wake it, see [`Wakes`].
+    pub(super) fn wakes(&self, now: Nanos) -> bool {
+        let [break_even, messages, calls] = self.first.gathered().map(|word| word.load(Ordering::Relaxed));
+        self.wakes.wakes(now, Count { messages, calls }, BreakEven::from_word(break_even))
     }
 
-    /// From how many messages on a ring pays, by the service.
-    pub(super) fn break_even(&self) -> BreakEven {
-        BreakEven::from_word(self.first.break_even().load(Ordering::Relaxed))
+    /// The program sent such a message itself.
+    pub(super) fn sent(&self, began: Nanos, now: Nanos) {
+        self.wakes.sent(began, now);
     }
 
     /// The connection, to be let go of in children.

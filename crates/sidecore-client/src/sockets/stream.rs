@@ -24,7 +24,6 @@ use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{
     BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WRITER,
 };
-use sidecore_core::streams::own::Wakes;
 use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::slot::Key;
@@ -96,7 +95,6 @@ pub(super) struct Ring {
     more: bool,
     /// It holds those, and not bytes.
     datagrams: Option<Datagrams>,
-    wakes: Wakes,
 }
 
 /// A stream that this thread is at work on.
@@ -189,8 +187,7 @@ impl Stream {
             let datagrams = seat.target.map(|target| Datagrams::new(target, seat.bank.layout().ring_bytes()));
             let at = PlaceMemory::new(seat.bank.clone(), seat.place);
             let of_bytes = if datagrams.is_some() { Key::NONE } else { key };
-            let wakes = Wakes::default();
-            *locked.ring = Some(Ring { seat, at, key, of_bytes, tail: 0, head: 0, more: false, datagrams, wakes });
+            *locked.ring = Some(Ring { seat, at, key, of_bytes, tail: 0, head: 0, more: false, datagrams });
         }
     }
 

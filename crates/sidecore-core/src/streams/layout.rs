@@ -7,7 +7,7 @@
 //! line 0    armed word of the program's doorbell: the sidecore arms, the program clears   (first bank only)
 //! line 1    one bit for each bank with announced places                                   (first bank only)
 //! line 2    one bit for each announced place of this bank
-//! line 3    from how many messages on a ring pays, written by the service            (first bank only)
+//! line 3    what the service says of messages that gather                          (first bank only)
 //! line 8..  four lines for each place
 //! page      the rings, one after the other
 //! ```
@@ -41,8 +41,9 @@ pub const BANKS: usize = 1;
 /// Line whose first word has a bit for each announced place of the bank.
 pub const ANNOUNCED: usize = 2;
 
-/// Line whose first word is a [`super::saving::BreakEven`], in the first bank.
-pub const BREAK_EVEN: usize = 3;
+/// Line of words that the service writes, in the first bank: a [`super::saving::BreakEven`], then messages of this program that
+/// it moved, and its calls for them.
+pub const GATHERED: usize = 3;
 
 /// Of a place: what its program writes with each message.
 pub const WRITER: usize = 0;
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn places_and_rings_do_not_overlap() {
         let bank = Bank::new(1 << 15).unwrap();
-        assert!(bank.place(0) > BREAK_EVEN);
+        assert!(bank.place(0) > GATHERED);
         assert_eq!(bank.place(63) + PLACE_LINES, bank.lines());
         assert!(bank.lines() * LINE_BYTES <= bank.ring(0) && bank.ring(0).is_multiple_of(PAGE));
         assert_eq!(bank.ring(63) + (1 << 15), bank.total_bytes());

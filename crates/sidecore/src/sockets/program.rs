@@ -17,6 +17,7 @@ use sidecore_client::sockets::protocol::{Ask, MAX_NAME, Reply};
 use sidecore_core::streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
 use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::streams::sweep::{ClientId, Outcome, StreamId};
+use sidecore_core::words;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -332,7 +333,7 @@ impl Program {
     /// Tells the program from how many messages on a ring pays.
     pub(super) fn tell(&self, break_even: BreakEven) {
         if let Some(first) = self.banks.first() {
-            first.break_even().store(break_even.to_word(), Ordering::Relaxed);
+            first.gathered()[0].store(break_even.to_word(), Ordering::Relaxed);
         }
     }
 
@@ -343,6 +344,11 @@ impl Program {
         let Some(stream) = &mut self.slots[id as usize].stream else { return (Outcome::Empty, 0) };
         let turn = stream.serve(at, &mut desk.meter);
         let moved = stream.moved();
+        if moved > 0 {
+            let [_, messages, calls] = self.banks[0].gathered();
+            words::add(messages, stream.gathered(at));
+            words::add(calls, 1);
+        }
         let outcome = match turn {
             Turn::More => Outcome::More,
             Turn::Empty => Outcome::Empty,

@@ -15,7 +15,9 @@ use sidecore_client::sys::{tcp, udp};
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::datagrams::HEADER;
 use sidecore_core::streams::hold::{Hold, Holder};
-use sidecore_core::streams::layout::{BASE, ERROR, HEAD, LINGER, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER};
+use sidecore_core::streams::layout::{
+    BASE, DRAINS, ERROR, HEAD, LINGER, MESSAGES, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER,
+};
 use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::words;
@@ -48,6 +50,8 @@ pub(super) struct Stream {
     tail: u64,
     /// Bytes of the last transfer.
     moved: u32,
+    /// Messages that its program had not sent itself by then.
+    gathered: u64,
     /// The poller knows the socket.
     polled: bool,
     /// It sends datagrams, and not bytes.
@@ -160,7 +164,18 @@ impl Stream {
             Content::Bytes => None,
             Content::Datagrams(to) => Some(Mover::new(to)),
         };
-        Self { socket, _permit: permit, number, life, armed: false, tail: 0, moved: 0, polled: false, datagrams }
+        Self {
+            socket,
+            _permit: permit,
+            number,
+            life,
+            armed: false,
+            tail: 0,
+            moved: 0,
+            gathered: 0,
+            polled: false,
+            datagrams,
+        }
     }
 
     pub(super) fn socket(&self) -> &OwnedFd {
@@ -295,6 +310,14 @@ impl Stream {
     /// Bytes that the last turn moved.
     pub(super) fn moved(&self) -> u32 {
         self.moved
+    }
+
+    /// Messages of the last transfer, as its program says: each has a byte at least.
+    pub(super) fn gathered(&mut self, at: At<'_>) -> u64 {
+        let read = |word| at.word(WRITER, word).load(Ordering::Relaxed);
+        let gathered = read(MESSAGES).wrapping_sub(read(DRAINS));
+        let before = std::mem::replace(&mut self.gathered, gathered);
+        gathered.wrapping_sub(before).min(self.moved.into())
     }
 
     fn move_some(&mut self, at: At<'_>, meter: &mut Meter) -> Moved {

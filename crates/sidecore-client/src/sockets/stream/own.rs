@@ -3,25 +3,17 @@
 use super::{Drained, Ring};
 use crate::sys::clock;
 use rustix::io::Errno;
-use sidecore_core::streams::layout::{DRAINS, MESSAGES, SHARED, TRANSFERS, WRITER};
-use sidecore_core::streams::own::Count;
 use sidecore_core::time::Nanos;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
 
 impl Ring {
     /// The program is about to write a message. Returns the time if it sends that itself.
-    pub(super) fn begins_own(&mut self) -> Option<Nanos> {
+    pub(super) fn begins_own(&self) -> Option<Nanos> {
         if !self.at.bell().is_armed() || !self.seat.of.is_asleep() {
             return None;
         }
         let now = clock::now();
-        let close = self.seat.of.pace().begins(now);
-        let count = |line, word| self.word(line, word).load(Ordering::Relaxed);
-        let calls = count(SHARED, TRANSFERS).wrapping_add(count(WRITER, DRAINS));
-        let count = Count { messages: count(WRITER, MESSAGES), calls };
-        let wakes = self.wakes.wakes(close, count, self.seat.of.break_even());
-        (!wakes).then_some(now)
+        (!self.seat.of.wakes(now)).then_some(now)
     }
 
     /// Has the kernel or the sidecore know of what was written. `began`: see [`Ring::begins_own`]. `false`: there is no
@@ -39,7 +31,7 @@ impl Ring {
         } else {
             Drained::Blocked
         };
-        self.seat.of.pace().sent(began, clock::now());
+        self.seat.of.sent(began, clock::now());
         match drained {
             // A sidecore that found the ring held looks at it when it is announced. An empty one is not.
             Drained::Empty => Ok(true),

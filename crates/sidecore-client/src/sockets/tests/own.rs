@@ -20,7 +20,7 @@ impl Service {
     }
 
     fn pays_from(&self, break_even: BreakEven) {
-        self.memory.break_even().store(break_even.to_word(), Ordering::Relaxed);
+        self.memory.gathered()[0].store(break_even.to_word(), Ordering::Relaxed);
     }
 
     /// A program rang.
