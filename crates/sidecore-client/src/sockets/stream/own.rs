@@ -1,10 +1,14 @@
 //! A message that finds the sidecore asleep, and that the program sends itself, by way of the ring.
 
 use super::{Drained, Ring};
-use crate::sys::clock;
+use crate::shm::span::Span;
+use crate::sys::{clock, tcp};
 use rustix::io::Errno;
+use sidecore_core::streams::hold::Holder;
+use sidecore_core::streams::layout::{BASE, DRAINS, MESSAGES, SHARED};
 use sidecore_core::time::Nanos;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
 
 impl Ring {
     /// The program is about to write a message. Returns the time if it sends that itself.
@@ -14,6 +18,38 @@ impl Ring {
         }
         let now = clock::now();
         (!self.seat.of.wakes(now)).then_some(now)
+    }
+
+    /// Sends a message around the empty ring. Returns its bytes that the kernel took: 0 where it takes none, or where the sidecore
+    /// has the stream.
+    ///
+    /// # Errors
+    /// As for [`Ring::publish_by`].
+    pub(super) fn send_own(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        piece: Span<'_>,
+        more: bool,
+        began: Nanos,
+    ) -> Result<usize, Errno> {
+        if !self.at.hold().take(Holder::Program) {
+            return Ok(0);
+        }
+        let is_empty = self.cursors().is_some_and(|cursors| cursors.waiting() == 0);
+        let sent = if is_empty { tcp::send(socket, [piece, Span::of(&mut [])], more) } else { Ok(0) };
+        if let Ok(sent) = sent
+            && sent > 0
+        {
+            self.word(SHARED, BASE).fetch_add(sent as u64, Ordering::Relaxed);
+            self.count(MESSAGES);
+            self.count(DRAINS);
+        }
+        self.at.hold().release();
+        self.seat.of.sent(began, clock::now());
+        match sent {
+            Err(Errno::AGAIN) => Ok(0),
+            sent => sent,
+        }
     }
 
     /// Has the kernel or the sidecore know of what was written. `began`: see [`Ring::begins_own`]. `false`: there is no
