@@ -15,4 +15,5 @@ pub mod tcp;
 pub(crate) mod thread;
 pub mod udp;
 pub mod undisturbed;
+pub mod usage;
 pub mod wake;

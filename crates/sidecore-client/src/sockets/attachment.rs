@@ -11,6 +11,7 @@ use crate::sys::packet;
 use crate::sys::poll::{wait_for, wait_readable};
 use crate::sys::tcp;
 use crate::sys::undisturbed::Undisturbed;
+use crate::sys::usage::thread_usage;
 use crate::sys::wake::Ringer;
 use rustix::event::PollFlags;
 use rustix::net::{Shutdown, shutdown};
@@ -274,7 +275,7 @@ impl Attachment {
     /// A message finds it asleep. True if that is to wake it, see [`Wakes`].
     pub(super) fn wakes(&self, now: Nanos) -> bool {
         let [break_even, messages, calls] = self.first.gathered().map(|word| word.load(Ordering::Relaxed));
-        self.wakes.wakes(now, Count { messages, calls }, BreakEven::from_word(break_even))
+        self.wakes.wakes(now, thread_usage, Count { messages, calls }, BreakEven::from_word(break_even))
     }
 
     /// The program sent such a message itself.

@@ -4,7 +4,7 @@
 //! gather meanwhile. So the program sends a message itself unless several sends followed each other closely: each began in less
 //! time after the one before than that had taken. How many it takes is learnt for each program: fewer where the sidecore was
 //! woken for enough messages, twice as many where it was not. Now and then it tries with fewer: messages may follow in longer
-//! rows by then.
+//! rows by then. A busy program, whose thread hardly ever sleeps, always wakes the sidecore: it sends more where it sends less itself.
 
 use super::saving::BreakEven;
 use crate::sync::{AtomicU64, Ordering};
@@ -18,6 +18,13 @@ const FEWEST: u64 = 1;
 const MOST: u64 = 1024;
 /// Own sends, times the close ones that it takes, after which fewer are tried.
 const RETRY: u64 = 128;
+/// Messages between two looks at what the thread uses at least, and time, ns.
+const LOOK: u64 = 64;
+const LOOK_SPAN: Nanos = 20_000_000;
+/// A busy thread sleeps no more often than once in so much time, ns,
+const AWAKE: Nanos = 20_000_000;
+/// and uses one of so many parts of the time: others may have the core for the rest.
+const PART: u64 = 4;
 /// A send that took longer (ns) was not that long by itself.
 const LONGEST: Nanos = 20_000;
 /// Nothing is to be learnt.
@@ -30,6 +37,17 @@ pub struct Count {
     pub messages: u64,
     /// Calls.
     pub calls: u64,
+}
+
+/// What a thread has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Its number.
+    pub thread: u64,
+    /// CPU time, ns.
+    pub cpu: Nanos,
+    /// Times that it gave the core away.
+    pub sleeps: u64,
 }
 
 /// When a program wakes the sidecore, on all of its connections. Threads may overwrite each other's: it is advice.
@@ -45,6 +63,14 @@ pub struct Wakes {
     patience: AtomicU64,
     /// Own sends since that changed.
     own: AtomicU64,
+    /// Messages since the last look at a thread.
+    unlooked: AtomicU64,
+    /// When that was, ns.
+    looked: AtomicU64,
+    /// What it had used by then: thread, CPU time (ns) and sleeps.
+    used: [AtomicU64; 3],
+    /// 1: it was busy.
+    busy: AtomicU64,
     /// The count at the last time that it was woken. [`NOTHING`]: nothing is to be learnt from it any more.
     messages: AtomicU64,
     calls: AtomicU64,
@@ -52,22 +78,28 @@ pub struct Wakes {
 
 impl Default for Wakes {
     fn default() -> Self {
-        let [ended, took, close, own, calls] = [0; 5].map(AtomicU64::new);
+        let [ended, took, close, own, calls, unlooked, looked, busy] = [0; 8].map(AtomicU64::new);
+        let used = [0; 3].map(AtomicU64::new);
         let (patience, messages) = (AtomicU64::new(FIRST), AtomicU64::new(NOTHING));
-        Self { ended, took, close, patience, own, messages, calls }
+        Self { ended, took, close, patience, own, unlooked, looked, used, busy, messages, calls }
     }
 }
 
 impl Wakes {
-    /// A message finds the sidecore asleep. True if that is to be woken, false if the program sends it.
-    pub fn wakes(&self, now: Nanos, count: Count, break_even: BreakEven) -> bool {
+    /// A message finds the sidecore asleep. True if that is to be woken, false if the program sends it. `usage`: of this
+    /// thread.
+    pub fn wakes(&self, now: Nanos, usage: impl FnOnce() -> Usage, count: Count, break_even: BreakEven) -> bool {
         self.judge(count, break_even);
+        self.look(now, usage);
         let patience = self.patience.load(Ordering::Relaxed);
         let own = self.own.load(Ordering::Relaxed);
         if own >= RETRY * patience {
             self.learn(patience / 2);
         }
-        let wakes = self.follows(now) >= self.patience.load(Ordering::Relaxed) || break_even == BreakEven::NONE;
+        if self.busy.load(Ordering::Relaxed) == 1 || break_even == BreakEven::NONE {
+            return true;
+        }
+        let wakes = self.follows(now) >= self.patience.load(Ordering::Relaxed);
         if !wakes {
             self.own.store(own + 1, Ordering::Relaxed);
         } else if self.messages.load(Ordering::Relaxed) == NOTHING {
@@ -90,6 +122,25 @@ impl Wakes {
         let close = if is_close { (self.close.load(Ordering::Relaxed) + 1).min(MOST) } else { 0 };
         self.close.store(close, Ordering::Relaxed);
         close
+    }
+
+    fn look(&self, now: Nanos, usage: impl FnOnce() -> Usage) {
+        let unlooked = self.unlooked.load(Ordering::Relaxed) + 1;
+        let is_due = unlooked >= LOOK && now >= self.looked.load(Ordering::Relaxed).saturating_add(LOOK_SPAN);
+        self.unlooked.store(if is_due { 0 } else { unlooked }, Ordering::Relaxed);
+        if !is_due {
+            return;
+        }
+        let Usage { thread, cpu, sleeps } = usage();
+        let took = now.saturating_sub(self.looked.swap(now, Ordering::Relaxed));
+        let [before, cpu_before, sleeps_before] = &self.used;
+        let is_known = before.swap(thread, Ordering::Relaxed) == thread;
+        let cpu = cpu.saturating_sub(cpu_before.swap(cpu, Ordering::Relaxed));
+        let sleeps = sleeps.saturating_sub(sleeps_before.swap(sleeps, Ordering::Relaxed));
+        if is_known {
+            let is_busy = sleeps <= took / AWAKE && cpu >= took / PART;
+            self.busy.store(is_busy.into(), Ordering::Relaxed);
+        }
     }
 
     /// Learns from the last time that the sidecore was woken.
@@ -128,6 +179,9 @@ mod tests {
         wakes: Wakes,
         count: Count,
         now: Nanos,
+        /// The program's.
+        cpu: Nanos,
+        sleeps: u64,
         /// Then the sidecore looks at rings again. 0: it sleeps.
         awake_until: Nanos,
         own: u64,
@@ -152,19 +206,22 @@ mod tests {
                 (self.filled, self.waiting) = Default::default();
             }
             if self.awake_until == 0 {
-                if self.wakes.wakes(self.now, self.count, BreakEven::ASSUMED) {
+                let usage = Usage { thread: 1, cpu: self.cpu, sleeps: self.sleeps };
+                if self.wakes.wakes(self.now, || usage, self.count, BreakEven::ASSUMED) {
                     self.awake_until = self.now + WAKE;
                     self.woken += 1;
                 } else {
                     self.own += 1;
                     self.wakes.sent(self.now, self.now + SEND);
                     self.now += SEND + 80;
+                    self.cpu += SEND + 80;
                     return;
                 }
             }
             self.filled.insert(connection);
             self.waiting += 1;
             self.now += 80;
+            self.cpu += 80;
         }
 
         /// So many messages at once on one connection, then a pause, ns.
@@ -172,6 +229,7 @@ mod tests {
             for _ in 0..times {
                 (0..messages).for_each(|_| self.sends(0));
                 self.now += pause;
+                self.sleeps += u64::from(pause > 0);
             }
         }
     }
@@ -215,6 +273,7 @@ mod tests {
             for _ in 0..1_000 {
                 (0..connections).for_each(|connection| model.sends(connection));
                 model.now += connections * 20_000;
+                model.sleeps += 1;
             }
             let in_rings = 1_000 * connections - model.own;
             assert!(in_rings < 50 * connections, "{in_rings} of {} at {connections}", 1_000 * connections);
@@ -228,6 +287,19 @@ mod tests {
             (0..200).for_each(|connection| model.sends(connection));
         }
         assert!(model.own < 10_000, "{} of 200,000", model.own);
+    }
+
+    #[test]
+    fn a_busy_program_gathers_however_long_it_works_on_each_message() {
+        for works in [2_000, 5_000, 10_000] {
+            let mut model = Model::new();
+            for _ in 0..100_000 {
+                model.sends(0);
+                model.now += works;
+                model.cpu += works;
+            }
+            assert!(model.own < 20_000, "{works}: {} of 100,000", model.own);
+        }
     }
 
     #[test]
@@ -256,7 +328,7 @@ mod tests {
     #[test]
     fn for_a_service_that_spins_or_says_nothing_each_message_is_the_sidecores() {
         let wakes = Wakes::default();
-        assert!((0..100).all(|at| wakes.wakes(at, Count { messages: at, calls: at }, BreakEven::NONE)));
+        assert!((0..100).all(|at| wakes.wakes(at, Usage::default, Count { messages: at, calls: at }, BreakEven::NONE)));
     }
 
     #[test]
@@ -264,7 +336,7 @@ mod tests {
         let wakes = Wakes::default();
         for at in 0..1_000_u64 {
             let count = Count { messages: at.wrapping_mul(u64::MAX / 3), calls: at.wrapping_mul(u64::MAX / 7) };
-            let _ = wakes.wakes(at * 100, count, BreakEven::from_word(u64::MAX - at));
+            let _ = wakes.wakes(at * 100, Usage::default, count, BreakEven::from_word(u64::MAX - at));
             assert!((FEWEST..=MOST).contains(&wakes.patience.load(Ordering::Relaxed)));
         }
     }
