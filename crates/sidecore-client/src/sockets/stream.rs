@@ -239,7 +239,7 @@ impl Stream {
         }
         let (mut own, mut pieces) = (ring.begins_own(), pieces.peekable());
         if let Some(began) = own
-            && let Some(piece) = pieces.peek().filter(|piece| piece.len() == len)
+            && let Some(piece) = pieces.peek().filter(|piece| piece.len() == len && len <= ring.at.size() as usize)
         {
             match ring.send_own(socket, *piece, more, began) {
                 Ok(sent) if sent == len => return Sent::Taken(len),

@@ -4,8 +4,9 @@ use super::{Drained, Ring};
 use crate::shm::span::Span;
 use crate::sys::{clock, tcp};
 use rustix::io::Errno;
+use sidecore_core::streams::cursor::word;
 use sidecore_core::streams::hold::Holder;
-use sidecore_core::streams::layout::{BASE, DRAINS, MESSAGES, SHARED};
+use sidecore_core::streams::layout::{DRAINS, HEAD, MESSAGES, SHARED, TAIL, WRITER};
 use sidecore_core::time::Nanos;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
@@ -20,8 +21,8 @@ impl Ring {
         (!self.seat.of.wakes(now)).then_some(now)
     }
 
-    /// Sends a message around the empty ring. Returns its bytes that the kernel took: 0 where it takes none, or where the sidecore
-    /// has the stream.
+    /// Sends a message around the empty ring, which it would fit into. The cursors go on by as much. Returns its bytes that the
+    /// kernel took: 0 where it takes none, or where the sidecore has the stream.
     ///
     /// # Errors
     /// As for [`Ring::publish_by`].
@@ -40,7 +41,11 @@ impl Ring {
         if let Ok(sent) = sent
             && sent > 0
         {
-            self.word(SHARED, BASE).fetch_add(sent as u64, Ordering::Relaxed);
+            self.tail += sent as u64;
+            (self.head, self.more) = (self.tail, false);
+            // The kernel's count says that nothing waits, should the program die between the two.
+            self.word(WRITER, TAIL).store(word(self.tail, false), Ordering::Release);
+            self.word(SHARED, HEAD).store(self.tail, Ordering::Release);
             self.count(MESSAGES);
             self.count(DRAINS);
         }

@@ -1,9 +1,9 @@
 //! Messages that find the sidecore asleep.
 
 use super::{RING, Service, attached, check, connection, datagrams, key, promote, send};
-use crate::sockets::stream::Sent;
+use crate::sockets::stream::{Drained, Sent};
 use crate::sys::poll::wait_readable;
-use crate::sys::wake;
+use crate::sys::{tcp, wake};
 use rustix::io::Errno;
 use sidecore_core::streams::layout::{BELL, DRAINS, HEAD, MESSAGES, SHARED, TRANSFERS, WRITER};
 use sidecore_core::streams::saving::BreakEven;
@@ -52,7 +52,9 @@ fn a_message_that_finds_the_sidecore_asleep_is_the_programs_to_send() {
     check(&mut there, 0, 100);
     assert!(!service.is_woken() && stream.waiting(key(&here)) == 0);
     assert_eq!((service.count(WRITER, MESSAGES), service.count(WRITER, DRAINS)), (1, 1));
+    assert_eq!(service.count(SHARED, HEAD), 100, "of all bytes of its messages");
     assert!(service.memory.bell(0).is_armed() && service.count(BELL, 0) == 1, "it sleeps on");
+    assert_eq!(stream.settle(key(&here)), (Drained::Empty, Some(tcp::accepted(&here).unwrap())));
 }
 
 #[test]
