@@ -25,6 +25,8 @@ const LOOK_SPAN: Nanos = 20_000_000;
 const AWAKE: Nanos = 20_000_000;
 /// and uses one of so many parts of the time: others may have the core for the rest.
 const PART: u64 = 4;
+/// No send takes less, ns, whatever the clock says.
+const SHORTEST: Nanos = 500;
 /// A send that took longer (ns) was not that long by itself.
 const LONGEST: Nanos = 20_000;
 /// Nothing is to be learnt.
@@ -118,7 +120,7 @@ impl Wakes {
     /// The number of close sends in a row, with one that begins now.
     fn follows(&self, now: Nanos) -> u64 {
         let since = now.saturating_sub(self.ended.load(Ordering::Relaxed));
-        let is_close = since <= self.took.load(Ordering::Relaxed).min(LONGEST);
+        let is_close = since <= self.took.load(Ordering::Relaxed).clamp(SHORTEST, LONGEST);
         let close = if is_close { (self.close.load(Ordering::Relaxed) + 1).min(MOST) } else { 0 };
         self.close.store(close, Ordering::Relaxed);
         close
