@@ -67,7 +67,7 @@ struct Shared {
     registry: Registry,
     /// Connections that were accepted so far.
     serials: AtomicU32,
-    /// Connections that came to nothing, and that the listener does not know of.
+    /// Wasted connections that the listener does not know of.
     wasted: AtomicU32,
     stop: AtomicBool,
     /// Wakes the listener.

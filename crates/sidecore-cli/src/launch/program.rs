@@ -1,4 +1,4 @@
-//! The program that a command starts, and what keeps a preloaded library from seeing what it sends.
+//! The program that a command starts, and obstacles to a preloaded library.
 
 use object::elf::FileHeader64;
 use object::read::elf::FileHeader;
@@ -41,12 +41,12 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// What is known of a program.
+/// Findings about a program.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
-    /// What is in the way.
+    /// The obstacle.
     pub(super) obstacle: Option<Obstacle>,
-    /// It may have the library, which is of use to what it starts at least.
+    /// It may have the library: programs that it starts may use it.
     pub(super) loads: bool,
 }
 

@@ -81,7 +81,7 @@ fn client(name: &str, port: u16, who: &str) -> Command {
     command
 }
 
-/// ejabberd as a broker of MQTT with nothing beside, on a port that was free. It is Erlang's own command with its modules.
+/// ejabberd as a broker of MQTT alone, on a port that was free. It is Erlang's own command with its modules.
 fn ejabberd(place: &Place) -> (Ending, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = format!(
@@ -118,7 +118,7 @@ fn glob(root: &str, part: &str, name: &str) -> String {
 /// The message that waits for each subscriber.
 const RETAINED: &str = "welcome\n";
 
-/// What a subscriber gets after the message that waits for it: from then on the broker knows it.
+/// The first message of a subscriber: from then on the broker knows it.
 fn subscribed(port: u16, who: &str) -> (Ending, BufReader<ChildStdout>) {
     let mut command = client("mosquitto_sub", port, who);
     let mut subscriber = Ending(command.args(["-C", &(MESSAGES + 1).to_string()]).spawn().unwrap());

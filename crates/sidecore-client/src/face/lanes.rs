@@ -27,7 +27,7 @@ use std::time::Instant;
 
 /// Most lanes of a process. More operations at a time wait for one.
 const MAX_LANES: usize = 64;
-/// One for each lane, and as many that are being closed.
+/// One for each lane, and the same number for lanes in closing.
 const MAX_CONNECTIONS: usize = 2 * MAX_LANES;
 /// One request is in flight on a lane; this is the least that a lane has.
 const SLOTS: u32 = 2;

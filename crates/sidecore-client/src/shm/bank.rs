@@ -81,7 +81,7 @@ impl BankMemory {
         &self.lines()[layout::ANNOUNCED].0[0]
     }
 
-    /// What the service says of messages that gather, see [`layout::GATHERED`]; of the program's first bank.
+    /// The service's counts of messages that gather, see [`layout::GATHERED`]; of the program's first bank.
     pub fn gathered(&self) -> [&AtomicU64; 3] {
         let words = &self.lines()[layout::GATHERED].0;
         [&words[0], &words[1], &words[2]]

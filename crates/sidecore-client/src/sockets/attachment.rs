@@ -35,7 +35,7 @@ const PATIENCE: Nanos = 50_000_000;
 const LOOK_EVERY: Nanos = 1_000_000_000;
 /// Count of fresh places below which the next bank is requested.
 const FEW: usize = PLACES as usize / 4;
-/// Adopted connections that children let go of, and that programs which close everything leave open.
+/// Adopted connections. Children close them; a program that closes everything leaves them open.
 const ADOPTED_PLACES: usize = 1024;
 pub(super) static ADOPTED: Connections<ADOPTED_PLACES> = Connections::new();
 /// Places that were left and are looked at for one that is free.
@@ -59,7 +59,7 @@ pub(super) struct Attachment {
     adopted: Mutex<Vec<Adopted>>,
 }
 
-/// What a closed connection still had in its ring.
+/// The rest of a closed connection's ring.
 #[derive(Debug)]
 struct Adopted {
     ring: Ring,

@@ -1,7 +1,7 @@
 //! Which programs can load a library of this process's kind, found out from their files.
 //!
 //! A handler of a signal may ask, and a child that goes on in its parent's memory: nothing is allocated, and files are read in
-//! small pieces. A file may change while it is read. The kernel may then run another program than the one that was looked at.
+//! small pieces. A file may change while it is read. Then the kernel may run another program.
 
 pub use crate::sys::loader::own as own_loader;
 
@@ -30,10 +30,10 @@ const SEGMENTS: u16 = 128;
 const ENTRIES: u64 = 1024;
 /// Where programs are searched for where no variable says it.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
-/// What the C library has run a file that the kernel does not know.
+/// The C library has it run files of unknown kind.
 const SHELL: &CStr = c"/bin/sh";
-/// First letters of libraries that bear no other: `AddressSanitizer`'s ends a program in which another one comes before it, and
-/// `LeakSanitizer`'s a forked child in which memory of its parent's threads is lost.
+/// First letters of libraries that bear no other. `AddressSanitizer`'s ends a program where another one comes first.
+/// `LeakSanitizer`'s ends a forked child that lost memory of its parent's threads.
 const SANITIZERS: [&[u8]; 3] = [b"libasan.so", b"libclang_rt.asan", b"liblsan.so"];
 
 const DATA: u8 = if cfg!(target_endian = "little") { ELFDATA2LSB } else { ELFDATA2MSB };
@@ -113,7 +113,7 @@ impl fmt::Debug for Loader {
 pub struct Looked {
     /// Its file. Of a script it is that of the program which runs it.
     pub file: OwnedFd,
-    /// What keeps the library out.
+    /// The obstacle to the library.
     pub obstacle: Option<Obstacle>,
 }
 
@@ -161,7 +161,7 @@ fn joined<'a>(directory: &[u8], name: &[u8], buffer: &'a mut [u8; LONGEST_PATH])
     CStr::from_bytes_until_nul(buffer).map_err(|_| Errno::NAMETOOLONG)
 }
 
-/// Without what could not be run: the search goes on behind it. What may be run and not be read ends it.
+/// Files that cannot be run are passed over. A file that can be run and not read ends the search.
 fn openable(path: &CStr) -> Result<OwnedFd, Errno> {
     accessat(CWD, path, Access::EXEC_OK, AtFlags::empty())?;
     if FileType::from_raw_mode(stat(path)?.st_mode) != FileType::RegularFile {
@@ -174,7 +174,7 @@ fn openable(path: &CStr) -> Result<OwnedFd, Errno> {
 /// does not know is the shell's.
 ///
 /// # Errors
-/// It cannot be told.
+/// The file is of unknown kind, or cannot be read.
 pub fn look(mut file: OwnedFd, shell: bool, own: &CStr) -> Result<Looked, Errno> {
     let mut shell = Some(SHELL).filter(|_| shell);
     for _ in 0..=SCRIPTS {
@@ -194,7 +194,7 @@ pub fn look(mut file: OwnedFd, shell: bool, own: &CStr) -> Result<Looked, Errno>
     Err(Errno::LOOP)
 }
 
-/// The program that runs a script, of which that is the beginning. A relative path is not followed: the program may start in
+/// The interpreter of a script with that beginning. A relative path is not followed: the program may start in
 /// another directory.
 fn interpreter(start: &mut [u8]) -> Result<&CStr, Errno> {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
@@ -292,7 +292,7 @@ fn entry(file: &OwnedFd, dynamic: &Segment, mut is_it: impl FnMut(&Entry) -> boo
     if count > ENTRIES { Err(Errno::NOEXEC) } else { Ok(None) }
 }
 
-/// One of the values that lie side by side from that place on.
+/// The value of that number in an array at that place.
 fn at<T: Pod, const SIZE: usize>(file: &OwnedFd, first: u64, number: u64) -> Result<T, Errno> {
     let Aligned(bytes) = &mut Aligned([0; SIZE]);
     if read(file, first.wrapping_add(number * SIZE as u64), bytes)? < SIZE {

@@ -199,7 +199,7 @@ pub fn retire(stream: &'static Stream) {
     }
 }
 
-/// In a forked child, before anything else: its parent's connection is the parent's alone, and so are those that the parent
+/// In a forked child, before anything else: its parent's connection is the parent's alone, and so are connections that the parent
 /// closed.
 pub fn after_fork_in_child() {
     CONNECTIONS.let_go();
@@ -231,8 +231,8 @@ pub fn let_go() -> bool {
     PROGRAM.peek().is_none_or(Program::let_go)
 }
 
-/// Numbers of this process's descriptors that belong to this library, which programs that close all that they do not know of are
-/// to leave alone. [`is_own`] says what they are by now.
+/// Numbers of this library's descriptors. A program that closes all unknown descriptors is
+/// to leave them alone. A number may have another file by now: see [`is_own`].
 pub fn own_numbers() -> impl Iterator<Item = RawFd> {
     let own = PROGRAM.peek().into_iter().flat_map(|program| &program.own).map(|own| own.load(Ordering::Relaxed));
     own.filter(|fd| *fd > 0).chain(ADOPTED.numbers())

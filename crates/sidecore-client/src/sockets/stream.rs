@@ -237,26 +237,9 @@ impl Stream {
             }
             return sent;
         }
-        let (mut own, mut pieces) = (ring.begins_own(), pieces.peekable());
-        if let Some(began) = own
-            && let Some(piece) = pieces.peek().filter(|piece| piece.len() == len && len <= ring.at.size() as usize)
-        {
-            match ring.send_own(socket, *piece, more, began) {
-                Ok(sent) if sent == len => return Sent::Taken(len),
-                // The next call sends the rest.
-                Ok(sent) if sent > 0 => return Sent::Taken(sent),
-                Ok(_) => own = None,
-                Err(error) => {
-                    let failed = ring.failed(error);
-                    *locked.ring = None;
-                    return failed;
-                }
-            }
-        }
-        let taken = ring.write(pieces, len, more);
-        match ring.publish_by(own, socket) {
-            Ok(true) => Sent::Taken(taken),
-            Ok(false) => locked.go_on_alone(key, taken),
+        match ring.accept(socket, pieces, len, more) {
+            Ok((taken, true)) => Sent::Taken(taken),
+            Ok((taken, false)) => locked.go_on_alone(key, taken),
             Err(error) => {
                 let failed = ring.failed(error);
                 *locked.ring = None;

@@ -1,5 +1,5 @@
-//! Connections of this process's lanes and programs, so that a forked child can let go of all of them, also of those that
-//! threads which are not in the child had in use.
+//! Connections of this process's lanes and programs. A forked child closes all of them, also connections in use by its parent's
+//! other threads.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::fstat;
@@ -75,7 +75,7 @@ impl<const PLACES: usize> Connections<PLACES> {
         self.places[..self.end.load(Ordering::Relaxed)].iter()
     }
 
-    /// Numbers that are listed. What they are by now is not asked.
+    /// Listed numbers. A number may have another file by now.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = RawFd> {
         self.used().map(|place| place.fd.load(Ordering::Acquire)).filter(|number| *number >= 0)
     }

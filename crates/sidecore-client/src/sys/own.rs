@@ -18,7 +18,7 @@ pub const SELECT_LIMIT: RawFd = 1024;
 /// The numbers below are standard input, output and errors.
 const FIRST: RawFd = 3;
 
-/// A descriptor with an inode of its own: a socket, a pipe or memory. Where its number has come to mean something else it is
+/// A descriptor with an inode of its own: a socket, a pipe or memory. Where its number has another file by now it is
 /// neither used nor closed.
 #[derive(Debug)]
 pub struct Own {
@@ -97,7 +97,7 @@ impl Own {
     /// The descriptor, for a process whose numbers no other code takes over.
     ///
     /// # Errors
-    /// None: it is there until dropped.
+    /// None: it stays until dropped.
     pub fn into_owned(mut self) -> io::Result<OwnedFd> {
         self.fd.take().ok_or_else(closed)
     }
@@ -131,7 +131,7 @@ impl Own {
     /// The descriptor, ours or not: to poll it, which does nothing to it.
     ///
     /// # Errors
-    /// None: it is there until dropped.
+    /// None: it stays until dropped.
     pub fn to_poll(&self) -> io::Result<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd).ok_or_else(closed)
     }

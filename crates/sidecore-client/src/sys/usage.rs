@@ -1,4 +1,4 @@
-//! What a thread has used.
+//! CPU time and sleeps of a thread.
 
 use libc::{RUSAGE_THREAD, rusage, timeval};
 use sidecore_core::streams::own::Usage;

@@ -1,27 +1,26 @@
 //! How many connections the kernel may keep for a service before it accepts them.
 //!
-//! The kernel serves that queue first come, first served, and does not ask whose a connection is. One user fills it with
-//! connections that it drops, and another waits for as many as it holds. So each connection that came to nothing is counted. At
-//! more than a rate the queue is narrow, and further connections wait in `connect`. The system wakes those in turn, by
-//! process. At less the queue is wide: programs that start together fit in.
+//! The kernel serves that queue first come, first served, for all users alike. One user fills it with connections that it drops,
+//! and another waits until all are accepted. So each *wasted* connection is counted: one that nothing was done with. Above a
+//! rate the queue is narrow, and further connections wait in `connect`. The system wakes them in turn, by process. Below it the
+//! queue is wide: programs that start together fit in.
 //!
-//! The count is kept as the time at which it would be zero: the virtual scheduling of the generic cell rate algorithm (ITU-T
-//! I.371).
+//! The count is kept as the time of its next zero: the virtual scheduling of the generic cell rate algorithm (ITU-T I.371).
 
 use crate::time::Nanos;
 
 /// Connections that the kernel keeps, as a rule.
 pub const WIDE: u32 = 1024;
-/// The same where most come to nothing.
+/// The same where most are wasted.
 pub const NARROW: u32 = 1;
-/// One connection of so much time may come to nothing, ns.
+/// Mean time between two wasted connections that leaves the queue wide, ns.
 const EVERY: Nanos = 1_000_000;
-/// So many more may at once: as many as one process may have waiting.
+/// Further wasted connections at once: the most that one process may have waiting.
 const BURST: u64 = 64;
 /// How long the queue stays narrow after the last of them at most, ns.
 const MEMORY: Nanos = 500_000_000;
 
-/// Connections that came to nothing.
+/// Wasted connections.
 #[derive(Debug, Default)]
 pub struct Intake {
     /// When they are forgotten, ns.
@@ -30,7 +29,7 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// So many more came to nothing.
+    /// That number more were wasted.
     pub fn wasted(&mut self, now: Nanos, connections: u32) {
         let weight = EVERY.saturating_mul(connections.into());
         self.forgotten_at = self.forgotten_at.max(now).saturating_add(weight).min(now.saturating_add(MEMORY));
@@ -43,7 +42,7 @@ impl Intake {
         if self.narrow { NARROW } else { WIDE }
     }
 
-    /// When the queue is wide again, unless more come to nothing; `None`: it is.
+    /// When the queue is wide again, unless more are wasted; `None`: it is.
     pub fn wide_at(&self) -> Option<Nanos> {
         self.narrow.then_some(self.forgotten_at)
     }

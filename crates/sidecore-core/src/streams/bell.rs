@@ -59,7 +59,7 @@ impl Bell<'_> {
         }
     }
 
-    /// True if the sidecore found the ring empty and waits to be told: whatever is written wakes it, unless it is awake.
+    /// True if the sidecore found the ring empty and waits for an announcement.
     #[inline]
     pub fn is_armed(self) -> bool {
         self.0.load(Ordering::Relaxed) == ARMED

@@ -1,9 +1,9 @@
 //! Messages that find the sidecore asleep: the program sends some of them itself.
 //!
-//! To wake the sidecore costs both sides about as much as a send, and the message waits for it. That pays where messages
+//! To wake the sidecore costs both sides about one send, and the message waits for it. That pays where messages
 //! gather meanwhile. So the program sends a message itself unless several sends followed each other closely: each began in less
 //! time after the one before than that had taken. How many it takes is learnt for each program: fewer where the sidecore was
-//! woken for enough messages, twice as many where it was not. Now and then it tries with fewer: messages may follow in longer
+//! woken for enough messages, the double number where it was not. After a row of own sends it tries with fewer: messages may follow in longer
 //! rows by then. A busy program, whose thread hardly ever sleeps, always wakes the sidecore: it sends more where it sends less itself.
 
 use super::saving::BreakEven;
@@ -14,20 +14,20 @@ use crate::time::Nanos;
 const FIRST: u64 = 2;
 /// The same where waking it paid.
 const FEWEST: u64 = 1;
-/// The same where it did not pay: a program may send one message to each of as many connections, and then pause.
+/// The same where it did not pay: programs may send one message to each of 1,000 connections, and then pause.
 const MOST: u64 = 1024;
 /// Own sends, times the close ones that it takes, after which fewer are tried.
 const RETRY: u64 = 128;
-/// Messages between two looks at what the thread uses at least, and time, ns.
+/// Fewest messages between two looks at a thread's usage, and least time, ns.
 const LOOK: u64 = 64;
 const LOOK_SPAN: Nanos = 20_000_000;
-/// A busy thread sleeps no more often than once in so much time, ns,
+/// Mean time between two sleeps of a busy thread at least, ns,
 const AWAKE: Nanos = 20_000_000;
-/// and uses one of so many parts of the time: others may have the core for the rest.
+/// and its part of the time at least, 1 / `PART`: others may have the core for the rest.
 const PART: u64 = 4;
-/// No send takes less, ns, whatever the clock says.
+/// Least time of a send, ns: clocks may be coarser.
 const SHORTEST: Nanos = 500;
-/// A send that took longer (ns) was not that long by itself.
+/// Most time of a send, ns: one that took longer was interrupted.
 const LONGEST: Nanos = 20_000;
 /// Nothing is to be learnt.
 const NOTHING: u64 = u64::MAX;
@@ -41,7 +41,7 @@ pub struct Count {
     pub calls: u64,
 }
 
-/// What a thread has used so far.
+/// CPU time and sleeps of a thread so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Its number.
@@ -69,7 +69,7 @@ pub struct Wakes {
     unlooked: AtomicU64,
     /// When that was, ns.
     looked: AtomicU64,
-    /// What it had used by then: thread, CPU time (ns) and sleeps.
+    /// Its usage by then: thread, CPU time (ns) and sleeps.
     used: [AtomicU64; 3],
     /// 1: it was busy.
     busy: AtomicU64,
@@ -172,7 +172,7 @@ mod tests {
 
     /// A send of the program, ns.
     const SEND: Nanos = 4_000;
-    /// From a message that wakes the sidecore until that has sent what there is, ns.
+    /// Time until a woken sidecore has sent all, ns.
     const WAKE: Nanos = 30_000;
 
     /// A program, and a sidecore that sleeps when it has sent all.

@@ -85,9 +85,9 @@ impl Fit {
 
 /// Messages for each call are counted in these parts.
 const PARTS: u64 = 16;
-/// Fewest and most messages for each call from which on a ring may pay, times [`PARTS`].
+/// Bounds of the break-even for each call, times [`PARTS`].
 const PER_CALL: (u64, u64) = (PARTS + PARTS / 8, 4 * PARTS);
-/// Most messages for each time that the sidecore is woken from which on that may pay.
+/// Upper bound of the break-even for each wake-up.
 const PER_WAKE: u64 = 32;
 
 /// From how many messages on a ring pays.
@@ -100,12 +100,12 @@ pub struct BreakEven {
 }
 
 impl BreakEven {
-    /// Of a sidecore that spins on a core of its own: whatever it takes over is saved.
+    /// Of a sidecore that spins on a core of its own: all that it takes over is saved.
     pub const NONE: Self = Self { per_call: 0, per_wake: 0 };
-    /// Before anything was measured: to wake the sidecore costs about as much as a call.
+    /// Before anything was measured: to wake the sidecore costs about one call.
     pub const ASSUMED: Self = Self { per_call: 2 * PARTS, per_wake: 4 };
 
-    /// A call costs `fixed` beside its bytes, on either side. Each costs program and sidecore `extra` more on the way by the ring
+    /// A call costs `fixed` without its bytes, on either side. Each costs program and sidecore `extra` more on the way by the ring
     /// (ns of CPU time). The first message waits `wake` (ns) for the sidecore: the program's own calls would be over by then.
     pub fn new(fixed: Nanos, extra: Nanos, wake: Nanos) -> Self {
         let [fixed, extra, wake] = [fixed, extra, wake].map(|time| time.min(LONGEST));
@@ -123,7 +123,7 @@ impl BreakEven {
         Self { per_call: (word & u64::from(u32::MAX)).min(PER_CALL.1), per_wake: (word >> 32).min(PER_WAKE) }
     }
 
-    /// True if it paid to wake the sidecore once for so many messages, which took so many calls.
+    /// True if it paid to wake the sidecore once for these messages and calls.
     pub fn is_reached(self, messages: u64, calls: u64) -> bool {
         messages >= self.per_wake && messages.saturating_mul(PARTS) >= calls.saturating_mul(self.per_call)
     }

@@ -129,7 +129,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 impl Part {
-    /// How long it is measured, ns: `ns`, or until so many messages were sent that are paced.
+    /// Length of a measurement, ns: `ns`, or the time of `least` paced messages.
     fn lasts(&self, ns: u64, least: u64) -> u64 {
         match self.traffic {
             Traffic::Paced(per_s) => ns.max(least * 1_000_000_000 / per_s),

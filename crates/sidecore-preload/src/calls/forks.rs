@@ -180,7 +180,7 @@ pub(crate) fn is_own(fd: RawFd) -> bool {
     is_attached() && (program::is_own(fd) || CHILDREN.iter().chain(&TO_PARENTS).any(|kept| kept.is(fd)))
 }
 
-/// What the program may have passed on without knowing it: no other program gets a descriptor of this library. With a copy of
+/// No other program gets a descriptor of this library. With a copy of
 /// its connection the service would not hear of this program's end.
 fn keep_own() {
     let mut first = 0;

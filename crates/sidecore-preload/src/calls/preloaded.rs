@@ -3,7 +3,7 @@
 /// The variable that has it.
 pub(crate) const VARIABLE: &[u8] = b"LD_PRELOAD=";
 
-/// What separates its entries.
+/// Separator of its entries.
 fn separates(byte: u8) -> bool {
     matches!(byte, b':' | b' ')
 }

@@ -10,7 +10,7 @@ const IN_REGISTERS: usize = 5;
 /// The same as a program gets them.
 pub(super) struct Listed {
     pages: Pages,
-    /// What follows the list.
+    /// Arguments after the list.
     next: *const c_char,
 }
 
@@ -40,7 +40,7 @@ impl Listed {
         self.pages.start().cast_const()
     }
 
-    /// What the call has behind the list.
+    /// Arguments of the call after the list.
     pub(super) fn environment(&self) -> Strings {
         self.next.cast()
     }

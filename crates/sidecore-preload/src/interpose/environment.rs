@@ -1,6 +1,6 @@
 //! The environment of another program: without this library where the program cannot load it.
 //!
-//! Where that cannot be told the library is taken out as well: a program is right without it.
+//! It is taken out of programs of unknown kind as well: a program is right without it.
 
 use super::catalogue::Strings;
 use super::pages::Pages;
@@ -30,7 +30,7 @@ struct Library {
 }
 
 static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
-/// The process denies itself system calls, and may die of those that look at a program.
+/// The process denies itself system calls, and may die of a look at a program.
 static DENIED: AtomicBool = AtomicBool::new(false);
 
 /// At load: the loader takes locks that a handler must not wait for.
@@ -62,17 +62,17 @@ pub(super) fn own() -> Strings {
 /// How a call names a program.
 #[derive(Clone, Copy)]
 pub(super) enum Program {
-    /// By its path. It is what a relative one means here that is meant.
+    /// By its path. `is_here`: a relative one begins in this process's directory.
     Path { name: *const c_char, is_here: bool },
     /// By a name that is searched for. A file that the kernel does not know may be the shell's.
     Name { name: *const c_char, is_here: bool },
-    /// By a path that begins in that directory.
+    /// By a path from that directory on.
     At { directory: c_int, name: *const c_char, flags: c_int },
 }
 
-/// What a program is given.
+/// Environment of a program.
 pub(super) enum Environment {
-    /// What the caller has for it.
+    /// The caller's.
     Same(Strings),
     /// That without this library.
     Copy(Pages),

@@ -1,6 +1,6 @@
 //! Memory that no allocator gives: a handler of a signal may need it, and a child that goes on in its parent's memory.
 //!
-//! What a child had when it became another program stays in its parent's memory, who takes it back.
+//! A vfork child's pieces stay in its parent's memory, and the parent takes them back.
 
 use libc::{c_char, pid_t};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
@@ -28,7 +28,7 @@ struct Piece {
 pub(super) struct Pages(NonNull<Piece>);
 
 impl Pages {
-    /// At least so many bytes. `None`: there is no memory.
+    /// A piece of `bytes` bytes at least. `None`: there is no memory.
     pub(super) fn take(bytes: usize) -> Option<Self> {
         let bytes = bytes.checked_add(size_of::<Piece>())?.checked_next_power_of_two()?.max(SMALLEST);
         let own = rustix::process::getpid().as_raw_pid();
@@ -58,7 +58,7 @@ impl Pages {
         }
     }
 
-    /// Where its bytes begin, which are as many as were asked for: a list of strings is first.
+    /// Start of its bytes: a list of strings is first.
     pub(super) fn start(&self) -> *mut *const c_char {
         // SAFETY: behind what each piece begins with.
         unsafe { self.0.add(1).as_ptr().cast() }

@@ -96,7 +96,7 @@ fn before_prctl(option: c_int) {
     }
 }
 
-/// A process that denies itself system calls may die of those that a ring needs.
+/// A process that denies itself system calls may die of a ring's.
 fn before_denying() {
     environment::leave_alone();
     by_the_kernel_alone();

@@ -1,4 +1,4 @@
-//! Rings of the kernel's own, by which a program sends and closes unseen: from the first one on all its connections are on the
+//! Rings of the kernel's own. A program sends and closes by them unseen: from the first one on all its connections are on the
 //! kernel.
 //!
 //! A program that is only linked with `liburing` makes none. These functions of it make one; each goes on in the library that its
@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 /// Files of `liburing`.
 const FILES: &[u8] = b"liburing";
 
-/// Before one of these functions, of which `caller` is a place in the code: the address to go on at.
+/// Runs before one of these functions. `caller` is a place in its caller's code. Returns the address to go on at.
 fn before(real: &Real, caller: usize) -> usize {
     raw::by_the_kernel_alone();
     errno::kept(|| real.known().or_else(|| meant(real.name(), caller)).unwrap_or(missing as *const () as usize))
@@ -44,7 +44,7 @@ extern "C" fn missing() -> c_int {
     -libc::ENOSYS
 }
 
-/// The function that the caller's own object has, or one of those that were loaded for it alone.
+/// The function of the caller's own object, or of one that was loaded for it alone.
 fn meant(name: &CStr, caller: usize) -> Option<usize> {
     let object = object_of(caller)?;
     // SAFETY: the name is the loader's own; the object is loaded, and stays so while its code runs.

@@ -55,7 +55,7 @@ impl Targets {
         self.found.push((name, path));
     }
 
-    /// What the program says that starts them, and of what it complains.
+    /// Output and complaints of the program that starts them.
     fn started_by(&self, program: &Path, service: Option<&Path>) -> (String, String) {
         let path = format!("{}:/usr/bin:/bin", self.directory.path().display());
         let mut command = command(program, &[], service);

@@ -17,7 +17,7 @@ pub(crate) fn library() -> PathBuf {
     library
 }
 
-/// The program of these files beside this one.
+/// The program of these files, compiled.
 pub(crate) fn compiled(directory: &Path, files: &[&str]) -> PathBuf {
     compiled_with(directory, files, &[])
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use tempfile::TempDir;
 
-/// How a number is taken, and what the program has there then.
+/// How a number is taken, and its new file.
 const WAYS: [(&str, &str); 17] = [
     ("dup2", "connection"),
     ("dup2", "file"),
@@ -35,7 +35,7 @@ const WAYS: [(&str, &str); 17] = [
     ("exec", "nothing"),
     ("spawn", "nothing"),
 ];
-/// What the program says in any case.
+/// The program's output in any case.
 const SENT: &str = "closed: heard all, then 0\nall: heard all, then -7\nthe end: 0\n";
 const UNTOUCHED: &str = "numbers that lost what the program put there: 0\nof the file: 1\nof the connection: 1\nflags: 2\n\
                          at its peer: -1 EAGAIN\nits end: 0\n";
@@ -126,7 +126,7 @@ impl Place {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
-    /// What each of these programs says, which run beside each other.
+    /// Outputs of these programs, which run at the same time.
     fn run(&self, stage: &str, runs: &[[&str; 3]]) -> Vec<String> {
         let mut silent = (stage == "attaching").then(|| silent(&self.socket));
         let mut service = silent.is_none().then(|| Service::start(&self.socket));
@@ -141,7 +141,7 @@ impl Place {
     }
 }
 
-/// A program that waits for the next service now and then.
+/// A program that waits for a next service.
 struct Run {
     program: Child,
     input: ChildStdin,
@@ -219,7 +219,7 @@ fn serves() {
     }
 }
 
-/// What lets programs connect and says nothing.
+/// A service that accepts programs and never answers.
 fn silent(socket: &Path) -> OwnedFd {
     let _ = fs::remove_file(socket);
     let listener = packet::socket().unwrap();

@@ -4,7 +4,7 @@
 //! to unmap a large lane takes a hundred milliseconds. So sockets and lanes that ended are closed here, each user's by one
 //! thread at a time, and a user whose thread stands still waits alone, unless so many stand still that there is no thread left:
 //! then all wait for one. What is not closed yet still counts against its user's limits. A thread ends when there was
-//! nothing left to close for a while: a user who comes and goes without end starts no thread each time.
+//! nothing left to close for a while: a user that comes and goes starts no thread each time.
 
 use super::command::{Event, LaneKey};
 use crate::shm::LaneMemory;

@@ -1,6 +1,6 @@
 //! The socket that a service listens on.
 //!
-//! A connection that hung up before it was accepted is closed and costs nothing else. Connections that came to nothing narrow the
+//! A connection that hung up before it was accepted is closed and costs nothing else. Wasted connections narrow the
 //! kernel's queue, as [`Intake`] says.
 
 use super::declined::{Declined, may_hold_descriptors};
@@ -70,7 +70,7 @@ impl Door {
         (!self.refuses_descriptors && may_hold_descriptors(&socket)).then_some(socket)
     }
 
-    /// So many connections came to nothing.
+    /// That number of connections were wasted.
     pub(crate) fn wasted(&mut self, connections: u32) {
         self.intake.wasted(clock::now(), connections);
     }
@@ -110,7 +110,7 @@ mod tests {
     /// Connections of an attacker.
     const HOSTILE: usize = 300;
 
-    /// A connection that waits for nobody. `None`: the kernel's queue is full.
+    /// A connection, without waiting. `None`: the kernel's queue is full.
     fn knock(path: &Path) -> Option<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();

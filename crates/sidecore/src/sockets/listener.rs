@@ -141,7 +141,7 @@ impl Listener {
     /// The next program.
     ///
     /// # Errors
-    /// `AGAIN`: none is there. Else the system lacks the means: the program still waits, and would be announced again at once.
+    /// `AGAIN`: no program waits. Else the system lacks the means: the program still waits, and would be announced again at once.
     fn accept(&mut self) -> Result<(), Errno> {
         let accepted = match self.door.accept() {
             Err(error @ (Errno::MFILE | Errno::NFILE)) => self.accept_without_descriptors(error),

@@ -1,8 +1,8 @@
 //! What system calls of one user's thread cost: some transfers are measured.
 //!
 //! By the thread's CPU clock: what others do with the core meanwhile is nobody's cost. Reading it is a system call too, so
-//! few are measured, and what the reading takes is left out. What the thread takes beside its calls is known from the same
-//! clock, read once in a row of transfers.
+//! few are measured, and the time of the reading is left out. The same clock, read once in a row of transfers, says what else the
+//! thread costs.
 
 use crate::sys::clock;
 use sidecore_core::stage::Sampler;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SAMPLE_EVERY: u32 = 16;
 /// Transfers of a row, after which the break-even is reckoned anew.
 const ROW: u64 = 64;
-/// A row counts for one of so many parts of what is known.
+/// Weight of a row in the mean, 1 / `PART`.
 const PART: u64 = 4;
 /// Readings that are compared to know what one takes.
 const READINGS: usize = 16;
@@ -43,7 +43,7 @@ pub(super) struct Meter {
     own: Nanos,
     price: Arc<Price>,
     row: Row,
-    /// What a transfer costs program and thread beside its call, ns. `None`: not known yet.
+    /// Costs of a transfer for program and thread, without its call, ns. `None`: not known yet.
     extra: Option<Nanos>,
 }
 
@@ -76,7 +76,7 @@ impl Meter {
         self.row.wakes += 1;
     }
 
-    /// A transfer moved so many bytes.
+    /// A transfer moved these bytes.
     pub(super) fn moved(&mut self, bytes: u32) {
         self.row.transfers += 1;
         self.row.bytes += u64::from(bytes);

@@ -270,7 +270,7 @@ impl Serving {
         if self.has_lingered() && self.user.end_if_idle() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Whether nothing is held for the user, for long enough or because somebody needs the place.
+    /// Whether nothing is held for the user, for long enough or because another user needs the place.
     fn has_lingered(&mut self) -> bool {
         let idle = self.user.ledger.is_empty();
         self.idle_since = idle.then(|| self.idle_since.unwrap_or(self.now));

@@ -66,7 +66,7 @@ pub(crate) fn set_backlog(socket: impl AsFd, backlog: u32) -> io::Result<()> {
     Ok(net::listen(socket, backlog.cast_signed())?)
 }
 
-/// Whether the other end is closed, and nothing more is to be said to it.
+/// True if the other end is closed.
 pub(crate) fn has_hung_up(socket: impl AsFd) -> bool {
     let mut set = [PollFd::new(&socket, PollFlags::empty())];
     poll(&mut set, Some(&timespec(0))).is_ok() && set[0].revents().contains(PollFlags::HUP)

@@ -33,7 +33,7 @@ mod ffi {
         }
     }
 
-    /// Has each socket that listens keep so many clients. `Ok`: one does.
+    /// Sets the backlog of each socket that listens. `Ok`: one was set.
     pub(super) fn listen(backlog: i32) -> Result<()> {
         let mut result = Err(Error::other("no socket listens"));
         for fd in 3..64 {

@@ -1,4 +1,4 @@
-//! A user that connects and hangs up without end.
+//! A user that connects and hangs up in a loop.
 
 use crate::neighbour::become_user;
 use crate::raw::attach_request;

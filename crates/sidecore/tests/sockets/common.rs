@@ -334,7 +334,7 @@ pub(crate) fn held_up(socket: &Path, uid: u32) -> Option<Child> {
     (line == "holding\n").then_some(process)
 }
 
-/// A user that connects and hangs up without end. Killed when dropped.
+/// A user that connects and hangs up in a loop. Killed when dropped.
 pub(crate) struct Churner {
     process: Child,
     said: BufReader<ChildStdout>,

@@ -1,4 +1,4 @@
-//! Programs, scripts and files that are neither, as they are told apart.
+//! How programs, scripts and other files are distinguished.
 
 use super::*;
 use crate::sys::loader;
@@ -13,7 +13,7 @@ fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap()
 }
 
-/// What is found of that file. `None`: nothing is in the way.
+/// The obstacle in that file. `None`: there is none.
 fn found(path: &Path) -> Result<Option<Obstacle>, Errno> {
     look(open(CWD, &c_path(path))?, false, loader::own().unwrap()).map(|looked| looked.obstacle)
 }

@@ -1,4 +1,4 @@
-//! A message that finds the sidecore asleep, and that the program sends itself, by way of the ring.
+//! Messages that find the sidecore asleep: the program sends them itself.
 
 use super::{Drained, Ring};
 use crate::shm::span::Span;
@@ -12,6 +12,31 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 impl Ring {
+    /// Accepts what there is room for of a message of `len` bytes. Returns its accepted bytes, and `false` where there is no
+    /// sidecore any more.
+    ///
+    /// # Errors
+    /// As for [`Ring::publish_by`].
+    pub(super) fn accept<'m>(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        pieces: impl Iterator<Item = Span<'m>>,
+        len: usize,
+        more: bool,
+    ) -> Result<(usize, bool), Errno> {
+        let (mut began, mut pieces) = (self.begins_own(), pieces.peekable());
+        let fits = len <= self.at.size() as usize;
+        let whole = pieces.peek().copied().filter(|piece| piece.len() == len && fits);
+        if let (Some(at), Some(piece)) = (began, whole) {
+            match self.send_own(socket, piece, more, at)? {
+                0 => began = None,
+                sent => return Ok((sent, true)),
+            }
+        }
+        let taken = self.write(pieces, len, more);
+        Ok((taken, self.publish_by(began, socket)?))
+    }
+
     /// The program is about to write a message. Returns the time if it sends that itself.
     pub(super) fn begins_own(&self) -> Option<Nanos> {
         if !self.at.bell().is_armed() || !self.seat.of.is_asleep() {
@@ -21,18 +46,12 @@ impl Ring {
         (!self.seat.of.wakes(now)).then_some(now)
     }
 
-    /// Sends a message around the empty ring, which it would fit into. The cursors go on by as much. Returns its bytes that the
-    /// kernel took: 0 where it takes none, or where the sidecore has the stream.
+    /// Sends a message around the empty ring, which has room for it. The cursors advance by the bytes that the kernel took. Returns
+    /// that number: 0 where it takes none, or where the sidecore has the stream.
     ///
     /// # Errors
     /// As for [`Ring::publish_by`].
-    pub(super) fn send_own(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        piece: Span<'_>,
-        more: bool,
-        began: Nanos,
-    ) -> Result<usize, Errno> {
+    fn send_own(&mut self, socket: BorrowedFd<'_>, piece: Span<'_>, more: bool, began: Nanos) -> Result<usize, Errno> {
         if !self.at.hold().take(Holder::Program) {
             return Ok(0);
         }
@@ -57,11 +76,11 @@ impl Ring {
         }
     }
 
-    /// Has the kernel or the sidecore know of what was written. `began`: see [`Ring::begins_own`]. `false`: there is no
-    /// sidecore any more.
+    /// Gives written bytes to the kernel, or announces them. `began`: see [`Ring::begins_own`]. `false`: there is no sidecore any
+    /// more.
     ///
     /// # Errors
-    /// The kernel reported this for what was accepted before. The ring holds nothing of use any more.
+    /// The kernel reported this for bytes that were accepted before. The ring holds nothing of use any more.
     pub(super) fn publish_by(&mut self, began: Option<Nanos>, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
         let Some(began) = began else { return Ok(self.publish()) };
         self.publish_unheard();

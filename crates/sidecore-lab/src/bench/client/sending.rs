@@ -19,7 +19,7 @@ const LAST_WORDS: usize = 32;
 const LAST_ROWS: usize = 10;
 /// Between two rows: the service makes room for more connections meanwhile.
 const LAST_PAUSE: Duration = Duration::from_millis(20);
-/// A cork is let go after so many messages, and a program that gathers them itself sends so many by one call,
+/// Messages between two releases of a cork, and of one call of a program that gathers them itself,
 const GATHERED: usize = 64;
 /// unless they are more bytes.
 const GATHERED_BYTES: usize = 64 << 10;
@@ -253,7 +253,7 @@ impl Link {
         self.uncork()
     }
 
-    /// Sends a message that begins with the time, by the clock of the machine, or what is left of one.
+    /// Sends a message that begins with the time, by the clock of the machine, or the rest of one.
     fn send_timed(&mut self, content: &Content, size: usize) -> io::Result<()> {
         if self.rest.is_empty() {
             self.rest.extend_from_slice(content.at(self.sent, size));

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// The name under which a paced message's CPU time, of program and service together, is among the metrics.
+/// Name of a metric: CPU time of program and service together for a paced message.
 const CPU: &str = "cpu_us";
 
 /// How long bytes are compared before a measurement, ns.

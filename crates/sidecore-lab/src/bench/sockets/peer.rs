@@ -188,7 +188,7 @@ impl Peer {
         Ok(count)
     }
 
-    /// The same of messages that begin with the time at which they were sent.
+    /// The same of messages that begin with the time of their sending.
     fn take_timed(&mut self, number: usize) -> io::Result<usize> {
         let link = &mut self.links[number];
         let (count, now, size) = (link.socket.read(&mut self.buffer)?, clock::now(), self.sending.size as u64);
