@@ -59,9 +59,12 @@ impl<'l> Ring<'l> {
         Ok(rows.iter().filter(|row| row.why == Why::Row as u8 && row.waiting == 0).count())
     }
 
-    /// Messages that went through rings so far, of the connections that are in one, and the system calls that moved them.
+    /// Messages that went through rings so far, of the connections that are in one, and the system calls that moved them, of both
+    /// sides.
     pub(super) fn counted(&self) -> Result<[u64; 2], BenchError> {
         let rows = sidecore::sockets::ask::rows(self.service.socket())?;
-        Ok(rows.iter().fold([0, 0], |[messages, sends], row| [messages + row.messages, sends + row.transfers]))
+        Ok(rows
+            .iter()
+            .fold([0, 0], |[messages, sends], row| [messages + row.messages, sends + row.transfers + row.drains]))
     }
 }
