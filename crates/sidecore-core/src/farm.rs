@@ -271,11 +271,11 @@ impl Farm {
         self.nodes.iter().filter(|node| node.present).map(next).min()
     }
 
-    /// The caller heard nobody for a while for a reason of its own: it was stopped, or cut off. Silence before now counts
-    /// for nothing.
-    pub fn woke(&mut self, now: Nanos) {
+    /// No node could be heard for so long before `now`, ns: the caller did not run, or had no connection. That time counts for no
+    /// node's silence, and no more than that time: a caller that is late again and again still loses nodes that are gone.
+    pub fn was_away(&mut self, now: Nanos, away: Nanos) {
         for node in &mut self.nodes {
-            node.woke(now);
+            node.was_away(now, away);
         }
     }
 

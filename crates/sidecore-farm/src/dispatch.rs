@@ -9,12 +9,13 @@ mod commits;
 mod inputs;
 mod known;
 mod lead;
+mod outbox;
 mod queue;
 mod quiet;
 
 use crate::args::{self, Keep};
 use crate::connect;
-use crate::handout::{End, Ended, HandOut, Room, Settings};
+use crate::handout::{End, Ended, HandOut, Offered, Room, Settings};
 use crate::signals::Signals;
 use crate::status::Status;
 use crate::streams;
@@ -24,15 +25,17 @@ use async_nats::jetstream::{self, Context};
 use async_nats::{Client, Message, Subject};
 use bytes::Bytes;
 use commits::{Commits, Stored};
-use inputs::{Input, Inputs};
+use inputs::{Begun, Input, Inputs};
 use known::{At, Known, Origin};
 use lead::{Leadership, Turn};
-use queue::{Queue, Taken};
+use outbox::Outbox;
+use queue::{NotTaken, PROGRESS, Queue, Taken};
 use quiet::Quiet;
 use sidecore_core::time::Nanos;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::oneshot;
 
 /// Inputs that are taken one after the other before anything is sent.
 const AT_ONCE: usize = 512;
@@ -40,10 +43,14 @@ const AT_ONCE: usize = 512;
 const MOST_COMMITS: usize = 4096;
 /// Status is published, and refused results are tried again, each so many beats.
 const SHOW: u64 = 25;
+/// Between two beats, ns.
+const BEAT: Nanos = 10_000_000;
 /// A beat that is so late tells that this process did not run, ns.
-const AWAY: Nanos = 30_000_000;
+const LATE: Nanos = 30_000_000;
 /// Nodes that were cut off with this process have so long to come back, ns.
 const RETURN: Nanos = 1_000_000_000;
+/// Each message that is held is looked at once in so many beats, whether it is to be reported in progress.
+const PARTS: u64 = PROGRESS / BEAT;
 /// Left of the largest message for what stands around the octets.
 const MARGIN: usize = 1024;
 
@@ -62,9 +69,10 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, String> {
     let now = Instant::now();
     let dispatcher = Dispatcher {
         args,
-        queue: Queue::new(&client, farm),
-        leadership: Leadership::new(0, RandomState::new().hash_one(std::process::id())),
+        queue: Queue::new(farm),
+        leadership: Leadership::new(0, random()),
         inputs,
+        outbox: Outbox::new(client.clone()),
         commits,
         known: Known::default(),
         hand_out: None,
@@ -79,7 +87,8 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, String> {
         context,
         client,
     };
-    dispatcher.serve(signals).await.map(|()| 0)
+    dispatcher.serve(signals).await;
+    Ok(0)
 }
 
 struct Dispatcher<'a> {
@@ -87,6 +96,7 @@ struct Dispatcher<'a> {
     client: Client,
     context: Context,
     inputs: Inputs,
+    outbox: Outbox,
     queue: Queue,
     commits: Commits,
     known: Known,
@@ -105,51 +115,55 @@ struct Dispatcher<'a> {
 }
 
 impl Dispatcher<'_> {
-    async fn serve(mut self, mut signals: Signals) -> Result<(), String> {
+    async fn serve(mut self, mut signals: Signals) {
         loop {
             let input = tokio::select! {
                 () = signals.next() => return self.end().await,
                 input = self.inputs.next() => input,
             };
-            self.take(input).await;
+            self.take(input);
             for _ in 1..AT_ONCE {
                 let Some(input) = self.inputs.ready() else { break };
-                self.take(input).await;
+                self.take(input);
             }
-            self.advance().await;
+            self.advance();
         }
     }
 
-    async fn take(&mut self, input: Input) {
+    fn take(&mut self, input: Input) {
         let now = self.now();
         match input {
-            Input::Beat => self.beat(now).await,
+            Input::Beat => self.beat(now),
             Input::Lead(message) => self.hear_lead(now, &message),
             Input::Node(message) => {
                 if let Some(hand_out) = &mut self.hand_out {
                     hand_out.hear(now, &message.payload);
                 }
             }
-            Input::Queue(message) => self.take_message(now, message).await,
-            Input::Confirmed(message) => self.confirm(now, &message).await,
+            Input::Queue(message) => self.take_message(now, message),
+            Input::Confirmed(message) => self.confirm(now, &message),
+            Input::Begun(term, begun) => self.has_begun(now, term, begun),
         }
     }
 
     /// Everything that follows from what was taken.
-    async fn advance(&mut self) {
+    fn advance(&mut self) {
         let now = self.now();
         while let Some(ended) = self.hand_out.as_mut().and_then(HandOut::next_ended) {
-            self.finish(now, ended).await;
+            self.finish(now, ended);
         }
         let Some(hand_out) = &mut self.hand_out else { return };
+        if self.outbox.is_crowded() {
+            return;
+        }
         hand_out.pump(now);
         while let Some((subject, message)) = hand_out.next_message() {
             // What does not arrive is missed by the node's count.
-            let _ = self.client.publish(subject, message).await;
+            self.outbox.send(subject, message);
         }
         if self.leadership.active().is_some() && self.connected {
-            let room = self.room();
-            self.queue.ask(now, room, self.args.hold as usize / 8).await;
+            let (room, least) = (self.room(), self.args.hold as usize / 8);
+            self.queue.ask(now, room, least, self.client.max_payload(), &self.outbox);
         }
     }
 
@@ -165,21 +179,23 @@ impl Dispatcher<'_> {
         }
     }
 
-    async fn take_message(&mut self, now: Nanos, message: Message) {
+    fn take_message(&mut self, now: Nanos, message: Message) {
         match self.queue.take(now, message) {
             Taken::Event(message, place) => {
-                if let Some((id, subject, body, origin)) = queue::event(message, place) {
-                    self.take_event(now, id, &subject, body, origin).await;
+                if let Some((id, subject, body, origin)) = queue::event(now, message, place) {
+                    self.take_event(now, id, &subject, body, origin);
                 }
             }
             Taken::Said => {}
-            Taken::Gone => self
-                .step_down(now, "the work queue's consumer is gone: another dispatcher has it, or somebody removed it"),
+            Taken::Gone => self.step_down(
+                now,
+                "the work queue's consumer is gone: another dispatcher has it, or an operator removed it",
+            ),
         }
     }
 
-    async fn take_event(&mut self, now: Nanos, id: Box<str>, subject: &Subject, body: Bytes, origin: Origin) {
-        let Some(hand_out) = &mut self.hand_out else { return };
+    fn take_event(&mut self, now: Nanos, id: Box<str>, subject: &Subject, body: Bytes, origin: Origin) {
+        let Some(hand_out) = &mut self.hand_out else { return queue::give_back(&self.outbox, &origin) };
         let known = self.known.get(origin.place);
         if known.is_some() {
             hand_out.totals_mut().duplicates += 1;
@@ -187,7 +203,7 @@ impl Dispatcher<'_> {
         let former = match known {
             Some(At::Held(tag)) => hand_out.origin_mut(tag),
             Some(At::Committing(index)) => self.commits.origin_mut(index),
-            Some(At::Done) => return self.acknowledge(origin.acknowledge).await,
+            Some(At::Done) => return self.outbox.send(origin.acknowledge, Bytes::new()),
             None => None,
         };
         if let Some(former) = former {
@@ -195,81 +211,93 @@ impl Dispatcher<'_> {
             return;
         }
         let kind = subject.rsplit('.').next().unwrap_or_default();
-        let place = origin.place;
-        if let Some(tag) = hand_out.offer(now, id, kind, body, origin) {
-            self.known.put(place, At::Held(tag));
+        match hand_out.offer(now, id, kind, body, origin.clone()) {
+            Offered::Held(tag) => self.known.put(origin.place, At::Held(tag)),
+            Offered::Ended => {}
+            // A request that was given up is alive at the server: more came than was asked for last.
+            Offered::NoRoom => queue::give_back_for_later(&self.outbox, &origin),
         }
     }
 
     /// An event has ended: its result is kept, or it is acknowledged at once.
-    async fn finish(&mut self, now: Nanos, ended: Ended<Origin>) {
+    fn finish(&mut self, now: Nanos, ended: Ended<Origin>) {
         let place = ended.event.origin.place;
         if self.args.results == Keep::None && matches!(ended.end, End::Done(_)) {
-            return self.settle(now, ended).await;
+            return self.settle(now, ended);
         }
-        let index = self.commits.commit(now, ended).await;
+        let index = self.commits.commit(now, ended, &self.outbox);
         self.known.put(place, At::Committing(index));
     }
 
-    async fn confirm(&mut self, now: Nanos, message: &Message) {
-        let Some(Stored { ended, already }) = self.commits.hear(now, message).await else { return };
+    fn confirm(&mut self, now: Nanos, message: &Message) {
+        let Some(Stored { ended, already }) = self.commits.hear(now, message, &self.outbox) else { return };
         if let Some(hand_out) = self.hand_out.as_mut().filter(|_| matches!(ended.end, End::Done(_))) {
             let totals = hand_out.totals_mut();
             *(if already { &mut totals.already_committed } else { &mut totals.committed }) += 1;
         }
-        self.settle(now, ended).await;
+        self.settle(now, ended);
     }
 
     /// Nothing more is to be done about an event.
-    async fn settle(&mut self, now: Nanos, ended: Ended<Origin>) {
-        let Origin { place, acknowledge, fed } = ended.event.origin;
+    fn settle(&mut self, now: Nanos, ended: Ended<Origin>) {
+        let Origin { place, acknowledge, fed, .. } = ended.event.origin;
         self.known.put(place, At::Done);
         if let Some(hand_out) = &mut self.hand_out {
             let lag = if fed == 0 { 0 } else { since_1970().saturating_sub(fed) };
             hand_out.returned(ended.by, now.saturating_sub(ended.at), lag);
         }
-        self.acknowledge(acknowledge).await;
-    }
-
-    async fn acknowledge(&mut self, subject: Subject) {
         // One that does not arrive comes again, and is known.
-        let _ = self.client.publish(subject, Bytes::new()).await;
+        self.outbox.send(acknowledge, Bytes::new());
     }
 
     fn hear_lead(&mut self, now: Nanos, message: &Message) {
         let Some(Lead { dispatcher }) = Lead::decode(&message.payload) else { return };
-        if self.leadership.hear(now, dispatcher) == Turn::End {
+        self.hear_term(now, dispatcher);
+    }
+
+    fn hear_term(&mut self, now: Nanos, term: u64) {
+        if self.leadership.hear(now, term) == Turn::End {
             self.drop_all(now, "another dispatcher is active");
         }
     }
 
-    async fn beat(&mut self, now: Nanos) {
+    fn beat(&mut self, now: Nanos) {
         self.look_at_connection(now);
-        if now.saturating_sub(self.last_beat) > AWAY {
-            self.hand_out.iter_mut().for_each(|hand_out| hand_out.woke(now));
+        let away = now.saturating_sub(self.last_beat).saturating_sub(BEAT);
+        if away > LATE {
+            self.leadership.was_away(now, away);
+            self.hand_out.iter_mut().for_each(|hand_out| hand_out.was_away(now, away));
         }
         self.last_beat = now;
         self.beats += 1;
         if !self.connected {
             return;
         }
-        if let Turn::Begin(id) = self.leadership.tick(now, since_1970()) {
-            // Boxed: it is large, and rare.
-            let begun = Box::pin(self.begin(now, id)).await;
-            begun.unwrap_or_else(|why| self.step_down(now, &why));
+        if let Turn::Begin(term) = self.leadership.tick(now, since_1970()) {
+            self.begin(term);
         }
-        if let Some(dispatcher) = self.leadership.active() {
-            let lead = wire::encode(&Lead { dispatcher }, 0);
-            let _ = self.client.publish(self.lead_subject.clone(), lead).await;
-            if self.queue.is_gone(now) {
-                self.step_down(now, "the work queue does not answer");
-            }
+        if let Some(dispatcher) = self.leadership.announced() {
+            self.outbox.send(self.lead_subject.clone(), wire::encode(&Lead { dispatcher }, 0));
+        }
+        if self.leadership.active().is_some() && self.queue.is_gone(now) {
+            self.step_down(now, "the work queue does not answer");
         }
         self.hand_out.iter_mut().for_each(|hand_out| hand_out.tick(now));
+        self.report_progress(now);
         if self.beats.is_multiple_of(SHOW) {
-            self.commits.tick(now).await;
-            self.show(now).await;
+            self.commits.tick(now, &self.outbox);
+            self.show(now);
         }
+    }
+
+    /// Tells the server of some messages that they are held: each is reported in time.
+    fn report_progress(&self, now: Nanos) {
+        let (part, parts) = ((self.beats % PARTS) as usize, PARTS as usize);
+        let held = self.hand_out.iter().flat_map(|hand_out| hand_out.origins(part, parts));
+        let old = |origin: &&Origin| now.saturating_sub(origin.taken) >= PROGRESS;
+        held.chain(self.commits.origins(part, parts))
+            .filter(old)
+            .for_each(|origin| queue::report(&self.outbox, origin));
     }
 
     /// Whether there is a connection, and whether there was none in between.
@@ -278,23 +306,49 @@ impl Dispatcher<'_> {
         let connected = self.client.connection_state() == State::Connected;
         if !connected || connects != self.connects {
             self.leadership.cut_off(now);
-            self.hand_out.iter_mut().for_each(|hand_out| hand_out.woke(now + RETURN));
+            self.hand_out.iter_mut().for_each(|hand_out| hand_out.was_away(now + RETURN, Nanos::MAX));
         }
         (self.connects, self.connected) = (connects, connected);
     }
 
-    /// Becomes active, or goes on being so.
-    async fn begin(&mut self, now: Nanos, dispatcher: u64) -> Result<(), String> {
-        let farm = &self.args.farm.farm;
-        let streams = streams::ensure(&self.context, farm, &self.args.durability).await?;
-        let queue = self.queue.begin(&self.context, farm, &streams).await?;
-        self.inputs.listen(&self.client, farm, queue).await?;
+    /// Takes the queue over for that term, in a task of its own: the term is announced meanwhile.
+    fn begin(&mut self, term: u64) {
+        let (mut done, begun) = oneshot::channel();
+        let (client, context) = (self.client.clone(), self.context.clone());
+        let (farm, durability) = (self.args.farm.farm.clone(), self.args.durability.clone());
+        tokio::spawn(async move {
+            let taken = async {
+                let streams = streams::ensure(&context, &farm, &durability).await.map_err(NotTaken::Failed)?;
+                let nodes = inputs::subscribe(&client, format!("farm.{farm}.up")).await.map_err(NotTaken::Failed)?;
+                let consumer = queue::take_over(&client, &farm, &streams, term, random()).await?;
+                Ok(Begun { consumer, nodes })
+            };
+            // An attempt that nothing waits for any more stops. The next one deletes what it made.
+            tokio::select! {
+                taken = taken => drop(done.send(taken)),
+                () = done.closed() => {}
+            }
+        });
+        self.inputs.wait_for(term, begun);
+    }
+
+    /// It is active now, or active again.
+    fn has_begun(&mut self, now: Nanos, term: u64, begun: Result<Begun, NotTaken>) {
+        let Begun { consumer, nodes } = match begun {
+            Ok(begun) => begun,
+            Err(NotTaken::Later(later)) => return self.hear_term(now, later),
+            Err(NotTaken::Failed(why)) => return self.step_down(now, &why),
+        };
+        if !self.leadership.has_begun(term) {
+            return;
+        }
+        self.queue.begin(&consumer.name, consumer.inbox);
+        self.inputs.listen(nodes, consumer.messages);
         if self.hand_out.is_none() {
             self.known = Known::default();
-            self.hand_out = Some(HandOut::new(self.settings(dispatcher)));
+            self.hand_out = Some(HandOut::new(self.settings(term)));
         }
-        self.commits.send_all(now).await;
-        Ok(())
+        self.commits.send_all(now, &self.outbox);
     }
 
     fn settings(&self, dispatcher: u64) -> Settings {
@@ -322,12 +376,19 @@ impl Dispatcher<'_> {
 
     fn drop_all(&mut self, now: Nanos, why: &str) {
         self.quiet.tell(now, &format!("stands by: {why}"));
+        self.give_all_back();
         self.hand_out = None;
         self.inputs.deafen();
         self.commits.forget();
     }
 
-    async fn show(&mut self, now: Nanos) {
+    /// The server may hand out again what is held here.
+    fn give_all_back(&self) {
+        let held = self.hand_out.iter().flat_map(|hand_out| hand_out.origins(0, 1));
+        held.chain(self.commits.origins(0, 1)).for_each(|origin| queue::give_back(&self.outbox, origin));
+    }
+
+    fn show(&mut self, now: Nanos) {
         let mut status = match &mut self.hand_out {
             Some(hand_out) => hand_out.show(now),
             None => Status {
@@ -347,16 +408,17 @@ impl Dispatcher<'_> {
             self.quiet.count(now, &status.totals);
         }
         let body = serde_json::to_vec(&status).unwrap_or_default();
-        let _ = self.client.publish(self.status_subject.clone(), body.into()).await;
+        self.outbox.send(self.status_subject.clone(), body.into());
     }
 
-    /// Tells nodes, and lets what was said leave.
-    async fn end(&mut self) -> Result<(), String> {
+    /// Tells nodes, gives back what is held, and lets what was said leave.
+    async fn end(mut self) {
         if let Some(hand_out) = &mut self.hand_out {
             hand_out.goodbye();
         }
-        self.advance().await;
-        self.client.flush().await.map_err(|error| format!("cannot say goodbye: {error}"))
+        self.advance();
+        self.give_all_back();
+        self.outbox.close().await;
     }
 
     fn now(&self) -> Nanos {
@@ -367,4 +429,9 @@ impl Dispatcher<'_> {
 /// By this machine's clock, which may be any: ids of dispatchers and what is shown as lag are made of it, no decision.
 fn since_1970() -> Nanos {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as Nanos)
+}
+
+/// A number that differs between processes and calls.
+fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
 }

@@ -92,6 +92,18 @@ pub(crate) struct Ended<T> {
     pub(crate) at: Nanos,
 }
 
+/// What became of an event that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Offered {
+    /// It is held under this tag.
+    Held(u32),
+    /// It is larger than a message to a node, and has ended.
+    Ended,
+    /// There is no room for it now.
+    NoRoom,
+}
+
 /// What may be offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
@@ -157,24 +169,30 @@ impl<T> HandOut<T> {
         Room { events: self.free.len(), bytes: self.settings.hold_bytes.saturating_sub(self.bytes) }
     }
 
-    /// Takes an event. One that does not fit, or is larger than a message to a node, ends at once.
-    pub(crate) fn offer(&mut self, now: Nanos, id: Box<str>, kind: &str, body: Bytes, origin: T) -> Option<u32> {
+    /// Takes an event, where there is room.
+    pub(crate) fn offer(&mut self, now: Nanos, id: Box<str>, kind: &str, body: Bytes, origin: T) -> Offered {
         let (kind, class) = self.kinds.number(kind);
         let event = Event { id, kind, body, origin };
-        self.totals.seen += 1;
-        let size = size_of(&event);
-        let too_large = size + wire::HEAD > self.settings.message;
-        let tag = if too_large { None } else { self.free.pop() };
-        let Some(tag) = tag else {
-            let most = self.settings.message;
+        let (size, most) = (size_of(&event), self.settings.message);
+        if size + wire::HEAD > most {
+            self.totals.seen += 1;
             let reason = format!("{size} octets do not fit into a message to a node, which has {most}");
             self.end(now, event, End::Dead { reason, tries: 0 }, None);
-            return None;
+            return Offered::Ended;
+        }
+        let Some(tag) = self.free.pop_if(|_| size <= self.settings.hold_bytes.saturating_sub(self.bytes)) else {
+            return Offered::NoRoom;
         };
+        self.totals.seen += 1;
         self.bytes += size;
         self.held[tag as usize] = Some(Held { event, class, arrived: now, refusals: 0 });
         self.waiting.last(class, tag);
-        Some(tag)
+        Offered::Held(tag)
+    }
+
+    /// What is kept with the events that have not ended, in `parts` parts; of them this one.
+    pub(crate) fn origins(&self, part: usize, parts: usize) -> impl Iterator<Item = &T> {
+        self.held.iter().skip(part).step_by(parts).flatten().map(|held| &held.event.origin)
     }
 
     /// What is kept with an event that has not ended: to change it.
@@ -190,9 +208,9 @@ impl<T> HandOut<T> {
         self.farm.reprice(now);
     }
 
-    /// This process was stopped or cut off: silence of nodes before now counts for nothing.
-    pub(crate) fn woke(&mut self, now: Nanos) {
-        self.farm.woke(now);
+    /// No node could be heard for so long, up to `now`, ns.
+    pub(crate) fn was_away(&mut self, now: Nanos, away: Nanos) {
+        self.farm.was_away(now, away);
     }
 
     /// Hands out all that nodes have credit for.

@@ -157,10 +157,10 @@ impl Node {
         }
     }
 
-    pub(super) fn woke(&mut self, now: Nanos) {
-        self.heard = self.heard.max(now);
-        self.progress = self.progress.max(now);
-        self.mark.0 = self.mark.0.max(now);
+    pub(super) fn was_away(&mut self, now: Nanos, away: Nanos) {
+        for since in [&mut self.heard, &mut self.progress, &mut self.mark.0] {
+            *since = (*since).max(now.min(since.saturating_add(away)));
+        }
     }
 
     /// It did an event.

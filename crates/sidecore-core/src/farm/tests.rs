@@ -250,13 +250,30 @@ fn a_node_at_which_everything_fails_is_left_alone_for_a_while() {
     }
     assert!(farm.view(member).unwrap().paused);
     assert_eq!(farm.place(0, 8, KIND, 100), Placed::Full);
-    farm.woke(99 * MS);
+    farm.was_away(99 * MS, 99 * MS);
     assert_eq!((farm.due(), farm.silent(100 * MS)), (Some(100 * MS), None));
     let (_, ticket) = given(farm.place(100 * MS, 8, KIND, 100));
     farm.failed(100 * MS, member, ticket).unwrap();
-    farm.woke(299 * MS);
+    farm.was_away(299 * MS, 199 * MS);
     assert_eq!((farm.place(299 * MS, 9, KIND, 100), farm.silent(300 * MS)), (Placed::Full, None));
     given(farm.place(300 * MS, 9, KIND, 100));
+}
+
+#[test]
+fn a_caller_that_is_late_again_and_again_still_loses_a_silent_node() {
+    let mut farm = farm(Balance::Tokens);
+    let member = join(&mut farm, 0);
+    let mut now = 0;
+    // A tick each 50 ms, which was due 40 ms before: of each 50 ms the node had 10 in which it could be heard.
+    let lost = (1..=20).find(|_| {
+        now += 50 * MS;
+        farm.was_away(now, 40 * MS);
+        farm.silent(now) == Some(member)
+    });
+    assert_eq!(lost, Some(5), "40 ms of silence");
+    let other = join(&mut farm, now);
+    farm.was_away(now + 300 * MS, Nanos::MAX);
+    assert_eq!(farm.silent(now + 300 * MS).filter(|member| *member == other), None, "never beyond now");
 }
 
 #[test]

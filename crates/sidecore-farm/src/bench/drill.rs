@@ -88,7 +88,7 @@ pub(crate) async fn run(stand: &mut Stand, drill: &Drill) -> Result<Drilled, Str
     let stored = results::all(scene.cast.js(), &stream("results")).await?;
     let dead = results::all(scene.cast.js(), &stream("dead")).await?;
     let reason = dead.iter().find_map(|dead| Some(format!("{} was given up: {}", dead.id, dead.reason.as_ref()?)));
-    let left = results::left(scene.cast.js(), &stream("events"), &stream("dispatch")).await;
+    let left = results::left(scene.cast.js(), &stream("events")).await;
     let left = left.into_iter().chain(reason).collect();
     Ok(Drilled { took, left, ..scene.told(drill, &stored, &dead) })
 }

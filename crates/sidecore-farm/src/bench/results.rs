@@ -1,11 +1,11 @@
 //! What a stream has stored, message by message: ids, and when the server stored them.
 
 use crate::streams::names;
+use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
-use async_nats::jetstream::consumer::{DeliverPolicy, PullConsumer};
 use async_nats::jetstream::{Context, Message};
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
 
@@ -34,17 +34,15 @@ pub(crate) async fn count(js: &Context, stream: &str) -> Result<u64, String> {
 }
 
 /// What is left in a work queue, in words; nothing where it is empty.
-pub(crate) async fn left(js: &Context, stream: &str, consumer: &str) -> Option<String> {
+pub(crate) async fn left(js: &Context, stream: &str) -> Option<String> {
     let waiting = count(js, stream).await.ok().filter(|waiting| *waiting > 0)?;
-    let consumer: Result<PullConsumer, _> = js.get_consumer_from_stream(consumer, stream).await;
-    let handed = consumer.map_or_else(
-        |_| "nobody takes them".to_owned(),
-        |consumer| {
-            let info = consumer.cached_info();
-            format!(
-                "the dispatcher has {} of them, and {} are still to come to it",
-                info.num_ack_pending, info.num_pending
-            )
+    let consumers = js.get_stream_no_info(stream).await.ok()?.consumers();
+    // A work queue has one consumer: the active dispatcher's.
+    let handed = std::pin::pin!(consumers).try_next().await.ok().flatten().map_or_else(
+        || "no dispatcher takes them".to_owned(),
+        |info| {
+            let (pending, to_come) = (info.num_ack_pending, info.num_pending);
+            format!("the dispatcher has {pending} of them, and {to_come} are still to come to it")
         },
     );
     Some(format!("{waiting} events are left in the work queue: {handed}"))

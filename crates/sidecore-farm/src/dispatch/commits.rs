@@ -1,6 +1,7 @@
 //! Results and dead letters on their way to their streams: an event is acknowledged when the server says that it has them.
 
 use super::known::Origin;
+use super::outbox::Outbox;
 use crate::handout::{End, Ended};
 use crate::streams::names;
 use async_nats::{Client, HeaderMap, HeaderValue, Message, StatusCode, Subject, Subscriber};
@@ -25,6 +26,8 @@ struct Commit {
     ended: Ended<Origin>,
     sent: Nanos,
     serial: u64,
+    /// Stands among those that are tried again.
+    refused: bool,
 }
 
 /// A result that the server has.
@@ -42,7 +45,7 @@ pub(super) struct Commits {
     free: Vec<u32>,
     serial: u64,
     bytes: usize,
-    /// Refused ones, and why the last was.
+    /// Refused ones, each once, and why the last was.
     refused: VecDeque<(u32, u64)>,
     why: String,
 }
@@ -99,20 +102,20 @@ impl Commits {
     }
 
     /// Sends what became of an event to its stream: its number until it is there.
-    pub(super) async fn commit(&mut self, now: Nanos, ended: Ended<Origin>) -> u32 {
+    pub(super) fn commit(&mut self, now: Nanos, ended: Ended<Origin>, outbox: &Outbox) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.under_way.push(None);
             (self.under_way.len() - 1) as u32
         });
         self.serial += 1;
         self.bytes += size_of(&ended);
-        self.under_way[index as usize] = Some(Commit { ended, sent: 0, serial: self.serial });
-        self.send(now, index).await;
+        self.under_way[index as usize] = Some(Commit { ended, sent: 0, serial: self.serial, refused: false });
+        self.send(now, index, outbox);
         index
     }
 
     /// What the server says of one, where it has it.
-    pub(super) async fn hear(&mut self, now: Nanos, message: &Message) -> Option<Stored> {
+    pub(super) fn hear(&mut self, now: Nanos, message: &Message, outbox: &Outbox) -> Option<Stored> {
         let (index, serial) = self.name_of(&message.subject)?;
         match judge(message) {
             Ok(already) => {
@@ -120,13 +123,16 @@ impl Commits {
                 self.free.push(index);
                 self.bytes -= size_of(&ended);
                 self.why.clear();
-                self.again(now, 2).await;
+                self.again(now, 2, outbox);
                 return Some(Stored { ended, already });
             }
-            Err(Why::TooLarge) => self.give_up(now, index).await,
+            Err(Why::TooLarge) => self.give_up(now, index, outbox),
             Err(Why::Refused(why)) => {
                 self.why = why;
-                self.refused.push_back((index, serial));
+                let commit = self.under_way[index as usize].as_mut()?;
+                if !std::mem::replace(&mut commit.refused, true) {
+                    self.refused.push_back((index, serial));
+                }
             }
         }
         None
@@ -142,55 +148,58 @@ impl Commits {
     }
 
     /// Sends everything again: it may be lost.
-    pub(super) async fn send_all(&mut self, now: Nanos) {
+    pub(super) fn send_all(&mut self, now: Nanos, outbox: &Outbox) {
         self.refused.clear();
         for index in 0..self.under_way.len() as u32 {
-            self.send(now, index).await;
+            self.send(now, index, outbox);
         }
+    }
+
+    /// The messages of what is under way, in `parts` parts; of them this one.
+    pub(super) fn origins(&self, part: usize, parts: usize) -> impl Iterator<Item = &Origin> {
+        let commits = self.under_way.iter().skip(part).step_by(parts).flatten();
+        commits.map(|commit| &commit.ended.event.origin)
     }
 
     /// Sends those again that were refused, and those of which nothing is heard.
-    pub(super) async fn tick(&mut self, now: Nanos) {
-        self.again(now, AT_ONCE).await;
-        let late = |commit: &Commit| commit.sent > 0 && now.saturating_sub(commit.sent) > PATIENCE;
+    pub(super) fn tick(&mut self, now: Nanos, outbox: &Outbox) {
+        self.again(now, AT_ONCE, outbox);
+        let late = |commit: &Commit| !commit.refused && commit.sent > 0 && now.saturating_sub(commit.sent) > PATIENCE;
         for index in 0..self.under_way.len() {
             if self.under_way[index].as_ref().is_some_and(late) {
-                self.send(now, index as u32).await;
+                self.send(now, index as u32, outbox);
             }
         }
     }
 
-    async fn again(&mut self, now: Nanos, most: usize) {
+    fn again(&mut self, now: Nanos, most: usize, outbox: &Outbox) {
         for _ in 0..most {
             let Some((index, serial)) = self.refused.pop_front() else { return };
             if self.under_way[index as usize].as_ref().is_some_and(|commit| commit.serial == serial) {
-                self.send(now, index).await;
+                self.send(now, index, outbox);
             }
         }
     }
 
-    async fn send(&mut self, now: Nanos, index: u32) {
+    fn send(&mut self, now: Nanos, index: u32, outbox: &Outbox) {
         let Some(commit) = &mut self.under_way[index as usize] else { return };
-        commit.sent = now;
-        let reply = format!("{}.{index}.{}", self.inbox, commit.serial);
+        (commit.sent, commit.refused) = (now, false);
+        let reply = format!("{}.{index}.{}", self.inbox, commit.serial).into();
         let id = &commit.ended.event.id;
-        // One that does not leave is sent again after a while.
-        let _ = match &commit.ended.end {
+        match &commit.ended.end {
             End::Done(result) => {
-                let subject = names::result(&self.farm, id);
-                self.client.publish_with_reply(subject, reply, result.clone()).await
+                outbox.ask(names::result(&self.farm, id).into(), reply, None, result.clone());
             }
             End::Dead { reason, tries } => {
                 let headers = headers(reason, *tries, &commit.ended.event.kind);
                 let body = fitting(&commit.ended.event.body, self.client.max_payload());
-                let subject = names::dead(&self.farm, id);
-                self.client.publish_with_reply_and_headers(subject, reply, headers, body).await
+                outbox.ask(names::dead(&self.farm, id).into(), reply, Some(headers), body);
             }
-        };
+        }
     }
 
     /// The result can never be stored: the event is a dead letter.
-    async fn give_up(&mut self, now: Nanos, index: u32) {
+    fn give_up(&mut self, now: Nanos, index: u32, outbox: &Outbox) {
         let Some(commit) = &mut self.under_way[index as usize] else { return };
         let before = size_of(&commit.ended);
         commit.ended.end = match &commit.ended.end {
@@ -204,7 +213,7 @@ impl Commits {
             }
         };
         self.bytes = self.bytes + size_of(&commit.ended) - before;
-        self.send(now, index).await;
+        self.send(now, index, outbox);
     }
 
     /// Number and serial of the commit that is meant, where it is still under way.

@@ -1,9 +1,11 @@
 //! All that a dispatcher hears.
 
+use super::queue::{Consumer, NotTaken};
 use async_nats::{Client, Message, Subscriber};
 use futures_util::{FutureExt, StreamExt};
 use std::future::pending;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// How often a dispatcher says that it is active.
@@ -20,12 +22,22 @@ pub(super) enum Input {
     Queue(Message),
     /// The server, of a result.
     Confirmed(Message),
+    /// The queue was taken over for this term, or not.
+    Begun(u64, Result<Begun, NotTaken>),
+}
+
+/// What an active dispatcher hears in addition.
+pub(super) struct Begun {
+    pub(super) consumer: Consumer,
+    pub(super) nodes: Subscriber,
 }
 
 pub(super) struct Inputs {
     beats: Interval,
     leads: Subscriber,
     confirmed: Subscriber,
+    /// Only while the queue is taken over: for this term.
+    beginning: Option<(u64, oneshot::Receiver<Result<Begun, NotTaken>>)>,
     /// Only while it is active.
     nodes: Option<Subscriber>,
     queue: Option<Subscriber>,
@@ -36,21 +48,22 @@ impl Inputs {
         let leads = subscribe(client, format!("farm.{farm}.dispatcher")).await?;
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(Self { beats, leads, confirmed, nodes: None, queue: None })
+        Ok(Self { beats, leads, confirmed, beginning: None, nodes: None, queue: None })
     }
 
-    /// Hears nodes, and this queue instead of the one before.
-    pub(super) async fn listen(&mut self, client: &Client, farm: &str, queue: Subscriber) -> Result<(), String> {
-        if self.nodes.is_none() {
-            self.nodes = Some(subscribe(client, format!("farm.{farm}.up")).await?);
-        }
-        self.queue = Some(queue);
-        Ok(())
+    /// Waits for the queue that is taken over, instead of the one before.
+    pub(super) fn wait_for(&mut self, term: u64, queue: oneshot::Receiver<Result<Begun, NotTaken>>) {
+        self.beginning = Some((term, queue));
+    }
+
+    /// Hears nodes, and this queue, instead of those before.
+    pub(super) fn listen(&mut self, nodes: Subscriber, queue: Subscriber) {
+        (self.nodes, self.queue) = (Some(nodes), Some(queue));
     }
 
     /// Hears only dispatchers any more.
     pub(super) fn deafen(&mut self) {
-        (self.nodes, self.queue) = (None, None);
+        (self.nodes, self.queue, self.beginning) = (None, None, None);
     }
 
     /// The next one. What ends work goes before what brings some.
@@ -59,6 +72,7 @@ impl Inputs {
             biased;
             _ = self.beats.tick() => Input::Beat,
             message = next(Some(&mut self.leads)) => Input::Lead(message),
+            (term, begun) = begun(&mut self.beginning) => Input::Begun(term, begun),
             message = next(Some(&mut self.confirmed)) => Input::Confirmed(message),
             message = next(self.nodes.as_mut()) => Input::Node(message),
             message = next(self.queue.as_mut()) => Input::Queue(message),
@@ -69,6 +83,17 @@ impl Inputs {
     pub(super) fn ready(&mut self) -> Option<Input> {
         self.next().now_or_never()
     }
+}
+
+/// What came of taking the queue over; never where none is taken over.
+async fn begun(
+    beginning: &mut Option<(u64, oneshot::Receiver<Result<Begun, NotTaken>>)>,
+) -> (u64, Result<Begun, NotTaken>) {
+    let Some((term, queue)) = beginning else { return pending().await };
+    let begun = queue.await.unwrap_or_else(|_| Err(NotTaken::Failed("the attempt ended".to_owned())));
+    let term = *term;
+    *beginning = None;
+    (term, begun)
 }
 
 /// The next message; none ever where nothing is listened to, or the client has ended.
@@ -83,7 +108,7 @@ async fn next(from: Option<&mut Subscriber>) -> Message {
     }
 }
 
-async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, String> {
+pub(super) async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, String> {
     let to = subject.clone();
     client.subscribe(subject).await.map_err(|error| format!("cannot receive {to}: {error}"))
 }

@@ -66,7 +66,9 @@ pub(super) struct Origin {
     pub(super) place: Place,
     /// Where it is acknowledged.
     pub(super) acknowledge: Subject,
-    /// When it was fed by its feeder's clock, ns since 1970; 0: nobody said.
+    /// When it was taken, ns.
+    pub(super) taken: Nanos,
+    /// When it was fed by its feeder's clock, ns since 1970; 0: unknown.
     pub(super) fed: Nanos,
 }
 

@@ -1,97 +1,152 @@
-//! Who of several dispatchers hands out: no NATS and no clock.
+//! Which of several dispatchers hands out events: a lease without NATS and without a clock.
 //!
-//! The active one says so every 10 ms. One that hears nobody for a while becomes active, under an id above all that it has
-//! heard; of two active ones that with the smaller id steps down. Nothing depends on there being only one: results are
-//! committed once by the server, whoever brings them.
+//! The active dispatcher announces its term every 10 ms. A dispatcher that hears no announcement for a while begins a term
+//! above all that it has heard; of two that lead, the one with the smaller term steps down. Safety depends on none of this:
+//! the queue's consumer belongs to one term, and the server commits each result once.
 
 use sidecore_core::time::Nanos;
 
-/// A dispatcher that hears no other for so long becomes active.
+/// A dispatcher that hears no announcement for so long begins a term, ns.
 const SILENCE: Nanos = 100_000_000;
-/// It waits up to so much longer, so that of several not all do.
+/// It waits up to so much longer, ns, so that several do not begin together.
 const SPREAD: Nanos = 100_000_000;
+/// A beat that is so late may have cost the lead, ns: others wait for [`SILENCE`].
+const LATE: Nanos = 60_000_000;
+/// So long a late leader listens before it goes on, ns.
+const LISTENS: Nanos = 50_000_000;
+/// Low bits of a term, which differ between dispatchers; those above count nanoseconds / 2^20.
+const RANDOM_BITS: u32 = 20;
+const MOST_TIME: u64 = u64::MAX >> RANDOM_BITS;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Nothing,
-    /// Begin to hand out, under this id. Whoever was cut off goes on under the one it had.
+    /// Take the queue over for this term, then call [`Leadership::has_begun`].
     Begin(u64),
-    /// Stop handing out: another one does, or has the queue.
+    /// Stop handing out: a later term has begun.
     End,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Becomes active then, if nobody is heard before.
+    /// Begins a term then, unless an announcement is heard before.
     Waits(Nanos),
+    /// Takes the queue over for this term, which is announced already.
+    Begins(u64),
     Active(u64),
-    /// It was active and is cut off, or was: it goes on then, if nobody else does.
+    /// Did not run for a while: active again then, unless a later term is heard before.
+    Late(u64, Nanos),
+    /// Was cut off from the servers: begins the same term again then, unless a later one is heard before.
     Returns(u64, Nanos),
 }
 
 #[derive(Debug)]
 pub(super) struct Leadership {
     state: State,
-    /// Largest id heard.
+    /// Latest term heard.
     heard: u64,
-    /// A part of [`SPREAD`] that is this one's.
+    /// This dispatcher's part of [`SPREAD`].
     apart: Nanos,
+    /// Low bits of its terms.
+    random: u64,
 }
 
 impl Leadership {
-    /// `random` is no other dispatcher's.
+    /// `random` differs between dispatchers.
     pub(super) fn new(now: Nanos, random: u64) -> Self {
-        let apart = random % SPREAD;
-        Self { state: State::Waits(now + SILENCE + apart), heard: 0, apart }
+        let (apart, random) = (random % SPREAD, random & !(u64::MAX << RANDOM_BITS));
+        Self { state: State::Waits(now + SILENCE + apart), heard: 0, apart, random }
     }
 
-    /// Its id, where it is active.
+    /// Its term, where it hands out.
     pub(super) fn active(&self) -> Option<u64> {
         match self.state {
-            State::Active(id) => Some(id),
+            State::Active(term) => Some(term),
+            _ => None,
+        }
+    }
+
+    /// The term that it announces.
+    pub(super) fn announced(&self) -> Option<u64> {
+        match self.state {
+            State::Begins(term) | State::Active(term) | State::Late(term, _) => Some(term),
             State::Waits(_) | State::Returns(..) => None,
         }
     }
 
-    /// A dispatcher says that it is active.
-    pub(super) fn hear(&mut self, now: Nanos, id: u64) -> Turn {
-        self.heard = self.heard.max(id);
+    /// A dispatcher announces its term, or has left a consumer of it.
+    pub(super) fn hear(&mut self, now: Nanos, term: u64) -> Turn {
+        self.heard = self.heard.max(term);
         match self.state {
-            State::Active(own) | State::Returns(own, _) if id <= own => Turn::Nothing,
             State::Waits(_) => {
                 self.wait(now);
                 Turn::Nothing
             }
-            State::Active(_) | State::Returns(..) => {
+            State::Begins(own) | State::Active(own) | State::Late(own, _) | State::Returns(own, _) if term <= own => {
+                Turn::Nothing
+            }
+            _ => {
                 self.wait(now);
                 Turn::End
             }
         }
     }
 
-    /// The time. `fresh`: an id that is larger than those of the past, as far as anybody knows.
-    pub(super) fn tick(&mut self, now: Nanos, fresh: u64) -> Turn {
-        let id = match self.state {
-            State::Waits(until) if until <= now => fresh.max(self.heard.saturating_add(1)),
+    /// The time, by two clocks: since the start, and since 1970, ns. Of the second only the order of terms depends.
+    pub(super) fn tick(&mut self, now: Nanos, since_1970: Nanos) -> Turn {
+        let term = match self.state {
+            State::Waits(until) if until <= now => self.next_term(since_1970),
             State::Returns(own, until) if until <= now => own,
+            State::Late(own, until) if until <= now => {
+                self.state = State::Active(own);
+                return Turn::Nothing;
+            }
             _ => return Turn::Nothing,
         };
-        self.state = State::Active(id);
-        Turn::Begin(id)
+        self.state = State::Begins(term);
+        Turn::Begin(term)
     }
 
-    /// Nothing can be heard now: what is not heard says nothing about others.
+    /// The queue was taken over for that term. `false`: the term has ended meanwhile.
+    #[must_use]
+    pub(super) fn has_begun(&mut self, term: u64) -> bool {
+        let begins = self.state == State::Begins(term);
+        if begins {
+            self.state = State::Active(term);
+        }
+        begins
+    }
+
+    /// This process did not run for so long, ns. It cannot have heard what others announced meanwhile.
+    pub(super) fn was_away(&mut self, now: Nanos, away: Nanos) {
+        self.state = match self.state {
+            State::Waits(until) => State::Waits(until.saturating_add(away)),
+            State::Active(own) if away >= LATE => State::Late(own, now + LISTENS),
+            state => state,
+        };
+    }
+
+    /// There is, or was, no connection to the servers: silence says nothing about others.
     pub(super) fn cut_off(&mut self, now: Nanos) {
         self.state = match self.state {
             State::Waits(_) => State::Waits(now + SILENCE + self.apart),
-            State::Active(own) | State::Returns(own, _) => State::Returns(own, now + SILENCE),
+            State::Begins(own) | State::Active(own) | State::Late(own, _) | State::Returns(own, _) => {
+                State::Returns(own, now + SILENCE)
+            }
         };
     }
 
-    /// It cannot have the queue: another one took it, or it is gone.
+    /// The queue cannot be had, or is lost.
     pub(super) fn lost(&mut self, now: Nanos) {
         self.wait(now);
+    }
+
+    /// Above all that were heard, and above those of the past where clocks agree.
+    fn next_term(&self, since_1970: Nanos) -> u64 {
+        let above = (self.heard >> RANDOM_BITS).saturating_add(1);
+        let time = (since_1970 >> RANDOM_BITS).max(above).min(MOST_TIME);
+        (time << RANDOM_BITS) | self.random
     }
 
     fn wait(&mut self, now: Nanos) {
@@ -105,37 +160,88 @@ mod tests {
 
     const MS: Nanos = 1_000_000;
 
-    #[test]
-    fn who_hears_nobody_begins_and_who_hears_somebody_waits() {
-        let mut lead = Leadership::new(0, 5 * MS);
-        assert_eq!(lead.tick(104 * MS, 7), Turn::Nothing);
-        assert_eq!(lead.hear(104 * MS, 9), Turn::Nothing);
-        assert_eq!(lead.tick(208 * MS, 7), Turn::Nothing);
-        assert_eq!((lead.tick(209 * MS, 7), lead.active()), (Turn::Begin(10), Some(10)));
-        assert_eq!(lead.tick(500 * MS, 7), Turn::Nothing);
+    /// A term by its part that counts time.
+    fn term(time: u64) -> u64 {
+        time << RANDOM_BITS
     }
 
-    #[test]
-    fn of_two_active_ones_the_earlier_steps_down() {
+    /// Active in that term since 100 ms.
+    fn active(time: u64) -> Leadership {
         let mut lead = Leadership::new(0, 0);
-        assert_eq!(lead.tick(100 * MS, 7), Turn::Begin(7));
-        assert_eq!(lead.hear(101 * MS, 6), Turn::Nothing);
-        assert_eq!(lead.hear(101 * MS, 7), Turn::Nothing, "itself");
-        assert_eq!((lead.hear(102 * MS, 8), lead.active()), (Turn::End, None));
-        assert_eq!(lead.tick(201 * MS, 1), Turn::Nothing);
-        assert_eq!(lead.tick(202 * MS, 1), Turn::Begin(9));
+        assert_eq!(lead.tick(100 * MS, term(time)), Turn::Begin(term(time)));
+        assert!(lead.has_begun(term(time)));
+        lead
     }
 
     #[test]
-    fn who_was_cut_off_goes_on_unless_another_one_did() {
-        let mut lead = Leadership::new(0, 50 * MS);
-        assert_eq!(lead.tick(150 * MS, 7), Turn::Begin(7));
+    fn a_dispatcher_begins_after_silence_and_waits_after_an_announcement() {
+        let mut lead = Leadership::new(0, 5 * MS);
+        let own = term(10) | ((5 * MS) & !(u64::MAX << RANDOM_BITS));
+        assert_eq!(lead.tick(104 * MS, term(7)), Turn::Nothing);
+        assert_eq!(lead.hear(104 * MS, term(9)), Turn::Nothing);
+        assert_eq!(lead.tick(208 * MS, term(7)), Turn::Nothing);
+        assert_eq!(lead.tick(209 * MS, term(7)), Turn::Begin(own), "above what was heard");
+        assert_eq!((lead.announced(), lead.active()), (Some(own), None), "announced before it has the queue");
+        assert!(!lead.has_begun(own + 1) && lead.has_begun(own));
+        assert_eq!((lead.active(), lead.tick(500 * MS, term(7))), (Some(own), Turn::Nothing));
+    }
+
+    #[test]
+    fn of_two_that_lead_the_earlier_term_ends() {
+        let mut lead = active(7);
+        assert_eq!(lead.hear(101 * MS, term(6)), Turn::Nothing);
+        assert_eq!(lead.hear(101 * MS, term(7)), Turn::Nothing, "itself");
+        assert_eq!((lead.hear(102 * MS, term(8)), lead.active()), (Turn::End, None));
+        assert_eq!(lead.tick(201 * MS, term(1)), Turn::Nothing);
+        assert_eq!(lead.tick(202 * MS, term(1)), Turn::Begin(term(9)));
+        assert_eq!(lead.hear(203 * MS, term(10)), Turn::End);
+        assert!(!lead.has_begun(term(9)), "what it took over meanwhile is not its own");
+    }
+
+    #[test]
+    fn a_dispatcher_that_was_cut_off_begins_its_term_again_unless_a_later_one_began() {
+        let mut lead = active(7);
         lead.cut_off(200 * MS);
-        assert_eq!((lead.active(), lead.tick(299 * MS, 1)), (None, Turn::Nothing));
-        assert_eq!(lead.tick(300 * MS, 1), Turn::Begin(7));
+        assert_eq!((lead.announced(), lead.tick(299 * MS, 1)), (None, Turn::Nothing));
+        assert_eq!((lead.tick(300 * MS, 1), lead.has_begun(term(7))), (Turn::Begin(term(7)), true));
         lead.cut_off(400 * MS);
-        assert_eq!(lead.hear(450 * MS, 8), Turn::End);
-        assert_eq!(lead.tick(599 * MS, 1), Turn::Nothing);
-        assert_eq!(lead.tick(600 * MS, 1), Turn::Begin(9));
+        assert_eq!(lead.hear(450 * MS, term(8)), Turn::End);
+        assert_eq!(lead.tick(549 * MS, 1), Turn::Nothing);
+        assert_eq!(lead.tick(550 * MS, 1), Turn::Begin(term(9)));
+    }
+
+    #[test]
+    fn a_leader_that_did_not_run_listens_before_it_goes_on() {
+        let mut lead = active(7);
+        lead.was_away(200 * MS, 59 * MS);
+        assert_eq!(lead.active(), Some(term(7)));
+        lead.was_away(300 * MS, 60 * MS);
+        assert_eq!((lead.active(), lead.announced()), (None, Some(term(7))));
+        // Late again and again: it goes on all the same.
+        lead.was_away(349 * MS, 60 * MS);
+        assert_eq!((lead.tick(350 * MS, 1), lead.active()), (Turn::Nothing, Some(term(7))));
+        lead.was_away(400 * MS, 300 * MS);
+        assert_eq!((lead.hear(401 * MS, term(8)), lead.announced()), (Turn::End, None));
+    }
+
+    #[test]
+    fn a_standby_that_did_not_run_does_not_take_over_from_a_leader_that_did() {
+        let mut lead = Leadership::new(0, 0);
+        lead.hear(10 * MS, term(7));
+        // Paused for 300 ms; the announcements of that time are not read yet.
+        lead.was_away(320 * MS, 300 * MS);
+        assert_eq!(lead.tick(320 * MS, term(20)), Turn::Nothing);
+        lead.hear(321 * MS, term(7));
+        assert_eq!(lead.tick(420 * MS, term(20)), Turn::Nothing);
+        assert_eq!(lead.tick(421 * MS, term(20)), Turn::Begin(term(20)), "silence does");
+    }
+
+    #[test]
+    fn terms_differ_between_dispatchers_and_have_an_end() {
+        let (mut one, mut two) = (Leadership::new(0, 1), Leadership::new(0, 2));
+        assert_ne!(one.tick(200 * MS, term(7)), two.tick(200 * MS, term(7)));
+        let mut last = Leadership::new(0, 3);
+        last.hear(0, u64::MAX);
+        assert_eq!(last.tick(200 * MS, 0), Turn::Begin((u64::MAX << RANDOM_BITS) | 3));
     }
 }

@@ -1,43 +1,75 @@
-//! The work queue: one request for messages at a time, as large as there is room.
+//! The work queue, as one term's consumer has it: one request for messages at a time, as large as there is room.
+//!
+//! Each time that a dispatcher takes the queue over it makes a consumer of a new name, and deletes those of earlier terms. A
+//! request of an earlier term, however late, names a consumer that is gone, and takes nothing.
 
 use super::known::{Origin, Place};
+use super::outbox::Outbox;
 use crate::handout::Room;
 use crate::streams::{Streams, names};
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind};
-use async_nats::jetstream::{Context, ErrorCode};
 use async_nats::{Client, HeaderMap, Message, StatusCode, Subject, Subscriber};
 use bytes::Bytes;
+use futures_util::TryStreamExt;
 use serde::Serialize;
 use sidecore_core::time::Nanos;
 use std::time::Duration;
 
-/// The server takes a message back that is not acknowledged for so long. Whoever becomes active takes all of them at once.
-const ACK_WAIT: Duration = Duration::from_secs(24 * 3_600);
+/// The server hands a message out again that is neither acknowledged nor reported in progress for so long.
+const ACK_WAIT: Duration = Duration::from_secs(30);
+/// A message that is held is reported in progress after so long, and again, ns.
+pub(super) const PROGRESS: Nanos = 10_000_000_000;
+/// What the server is told of a message that is held, and of one that is given back.
+const IN_PROGRESS: &[u8] = b"+WPI";
+const GIVEN_BACK: &[u8] = b"-NAK";
+/// A message without room here comes again after this.
+const LATER: &[u8] = br#"-NAK {"delay": 100000000}"#;
 /// How long a request for messages waits for them at the server, and how often the server says that it has it.
 const EXPIRES: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_millis(500);
-/// A request of which nothing was heard for so long is lost.
+/// A request that brings no word for so long is lost, ns.
 const SILENCE: Nanos = 2_000_000_000;
 /// Requests that are lost one after the other until the consumer is taken for gone.
 const MOST_LOST: u32 = 2;
-/// After one that ended otherwise than by messages or time.
+/// After one that ended otherwise than by messages or time, ns.
 const PAUSE: Nanos = 50_000_000;
 /// Largest request.
 const MOST: usize = 8192;
+/// How often a consumer is made anew that another dispatcher's came before.
+const ROUNDS: u32 = 8;
 
 /// What a message of the queue's inbox is.
 pub(super) enum Taken {
     Event(Message, Place),
-    /// Of the queue itself; it is dealt with.
+    /// A word of the queue itself; it is dealt with.
     Said,
-    /// There is no such consumer any more: another dispatcher took the queue, or somebody removed it.
+    /// The consumer does not exist any more: a later term took the queue over, or an operator removed it.
     Gone,
 }
 
+/// A consumer of one's own, and where its messages arrive.
+pub(super) struct Consumer {
+    pub(super) name: String,
+    pub(super) inbox: String,
+    pub(super) messages: Subscriber,
+}
+
+/// Why the queue is not taken over.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// This later term has it, or had.
+    Later(u64),
+    /// The servers refuse.
+    Failed(String),
+}
+
 pub(super) struct Queue {
-    client: Client,
-    ask: String,
+    /// Name of the events' stream.
+    events: String,
+    /// Where this term's consumer is asked.
+    ask: Subject,
     inbox: String,
     /// Number of the request, messages that it may still bring, and when it was heard of.
     request: u64,
@@ -56,12 +88,65 @@ struct Request {
     idle_heartbeat: u128,
 }
 
+/// Makes a consumer of that term, and deletes those of earlier terms: all that is not acknowledged comes again.
+///
+/// `unique` is of no other attempt. Deleting goes by names that were listed, so that a late deletion meets no later consumer.
+pub(super) async fn take_over(
+    client: &Client,
+    farm: &str,
+    streams: &Streams,
+    term: u64,
+    unique: u64,
+) -> Result<Consumer, NotTaken> {
+    let name = name(farm, term, unique);
+    let inbox = client.new_inbox();
+    let messages = client.subscribe(format!("{inbox}.*")).await;
+    let messages = messages.map_err(|error| NotTaken::Failed(format!("cannot receive events: {error}")))?;
+    for _ in 0..ROUNDS {
+        delete_earlier(farm, streams, term, &name).await?;
+        let config = pull::Config {
+            durable_name: Some(name.clone()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: ACK_WAIT,
+            max_deliver: -1,
+            max_ack_pending: -1,
+            ..pull::Config::default()
+        };
+        match streams.events.create_consumer(config).await {
+            Ok(_) => return Ok(Consumer { name, inbox, messages }),
+            // A work queue has one consumer: another dispatcher's came in between.
+            Err(error) if is(&error, ErrorCode::CONSUMER_WQ_MULTIPLE_UNFILTERED) => {}
+            Err(error) => return Err(NotTaken::Failed(format!("cannot take events: {error}"))),
+        }
+    }
+    Err(NotTaken::Failed("cannot take events: the queue has a consumer that is no dispatcher's".to_owned()))
+}
+
+async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> Result<(), NotTaken> {
+    let failed = |error: &dyn std::fmt::Display| NotTaken::Failed(format!("cannot take the queue over: {error}"));
+    let listed: Result<Vec<String>, _> = streams.events.consumer_names().try_collect().await;
+    let listed = listed.map_err(|error| failed(&error))?;
+    let of_dispatchers = || listed.iter().filter_map(|name| Some((name, term_of(farm, name)?)));
+    if let Some(later) = of_dispatchers().map(|(_, of)| of).filter(|of| *of > term).max() {
+        return Err(NotTaken::Later(later));
+    }
+    for (earlier, _) in of_dispatchers().filter(|(name, _)| name.as_str() != own) {
+        match streams.events.delete_consumer(earlier).await {
+            Ok(_) => {}
+            Err(error) if is(&error, ErrorCode::CONSUMER_NOT_FOUND) => {}
+            // What it handed out before would come again late.
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+    Ok(())
+}
+
 impl Queue {
-    pub(super) fn new(client: &Client, farm: &str) -> Self {
+    pub(super) fn new(farm: &str) -> Self {
         let [events, ..] = names::streams(farm);
         Self {
-            client: client.clone(),
-            ask: format!("$JS.API.CONSUMER.MSG.NEXT.{events}.{}", consumer(farm)),
+            events,
+            ask: Subject::from_static(""),
             inbox: String::new(),
             request: 0,
             left: 0,
@@ -71,50 +156,16 @@ impl Queue {
         }
     }
 
-    /// Makes the consumer anew: all that is not acknowledged comes again, and whoever had it before has it no more.
-    pub(super) async fn begin(
-        &mut self,
-        context: &Context,
-        farm: &str,
-        streams: &Streams,
-    ) -> Result<Subscriber, String> {
-        let [events, ..] = names::streams(farm);
-        let name = consumer(farm);
-        match context.delete_consumer_from_stream(&name, &events).await {
-            Ok(_) => {}
-            Err(error) if is_none(&error) => {}
-            // What it handed out before would never come again.
-            Err(error) => return Err(format!("cannot make the consumer of {events} anew: {error}")),
-        }
-        let config = pull::Config {
-            durable_name: Some(name),
-            ack_policy: AckPolicy::Explicit,
-            ack_wait: ACK_WAIT,
-            max_deliver: -1,
-            max_ack_pending: -1,
-            ..pull::Config::default()
-        };
-        let made = streams.events.create_consumer(config).await;
-        let made = made.map_err(|error| format!("cannot take events from {events}: {error}"))?;
-        let waits = made.cached_info().num_ack_pending;
-        if waits > 0 {
-            return Err(format!(
-                "the consumer of {events} is not a new one: {waits} of its messages are with somebody"
-            ));
-        }
-        self.inbox = self.client.new_inbox();
+    /// Takes messages from that consumer from now on.
+    pub(super) fn begin(&mut self, consumer: &str, inbox: String) {
+        self.ask = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{consumer}", self.events).into();
+        self.inbox = inbox;
         (self.left, self.lost, self.not_before) = (0, 0, 0);
-        let inbox = self.client.subscribe(format!("{}.*", self.inbox)).await;
-        inbox.map_err(|error| format!("cannot receive events: {error}"))
     }
 
-    /// Asks for messages, where none are under way and there is room for some.
-    pub(super) async fn ask(&mut self, now: Nanos, room: Room, least: usize) {
-        if self.left > 0
-            || now < self.not_before
-            || room.events < least.max(1)
-            || room.bytes < self.client.max_payload()
-        {
+    /// Asks for messages, where none are under way and there is room for `least`, and for one of the largest, bytes.
+    pub(super) fn ask(&mut self, now: Nanos, room: Room, least: usize, largest: usize, outbox: &Outbox) {
+        if self.left > 0 || now < self.not_before || room.events < least.max(1) || room.bytes < largest {
             return;
         }
         self.request += 1;
@@ -129,7 +180,7 @@ impl Queue {
         let reply = format!("{}.{}", self.inbox, self.request);
         let body = serde_json::to_vec(&request).unwrap_or_default();
         // Where it does not arrive, nothing is heard of it.
-        let _ = self.client.publish_with_reply(self.ask.clone(), reply, body.into()).await;
+        outbox.ask(self.ask.clone(), reply.into(), None, body.into());
     }
 
     /// A message of the inbox.
@@ -169,23 +220,63 @@ impl Queue {
     }
 }
 
+/// Tells the server that the message is held.
+pub(super) fn report(outbox: &Outbox, message: &Origin) {
+    outbox.send(message.acknowledge.clone(), Bytes::from_static(IN_PROGRESS));
+}
+
+/// Gives a message back: it comes to this dispatcher or to the next.
+pub(super) fn give_back(outbox: &Outbox, message: &Origin) {
+    outbox.send(message.acknowledge.clone(), Bytes::from_static(GIVEN_BACK));
+}
+
+/// Gives a message back that has no room here now.
+pub(super) fn give_back_for_later(outbox: &Outbox, message: &Origin) {
+    outbox.send(message.acknowledge.clone(), Bytes::from_static(LATER));
+}
+
 /// Id, kind, body, and what is kept with an event.
-pub(super) fn event(message: Message, place: Place) -> Option<(Box<str>, Subject, Bytes, Origin)> {
+pub(super) fn event(now: Nanos, message: Message, place: Place) -> Option<(Box<str>, Subject, Bytes, Origin)> {
     let header = |headers: &HeaderMap, name| headers.get(name).map(|value| value.as_str().to_owned());
     let headers = message.headers.as_ref();
     let id = headers.and_then(|headers| header(headers, names::ID));
     let id = id.filter(|id| crate::wire::is_token(id, crate::wire::ID));
     let fed = headers.and_then(|headers| headers.get(names::FED)?.as_str().parse().ok());
     let id = id.unwrap_or_else(|| format!("s-{}", place.number));
-    let origin = Origin { place, acknowledge: message.reply?, fed: fed.unwrap_or_default() };
+    let origin = Origin { place, acknowledge: message.reply?, taken: now, fed: fed.unwrap_or_default() };
     Some((id.into(), message.subject, message.payload, origin))
 }
 
-fn consumer(farm: &str) -> String {
-    format!("{farm}-dispatch")
+fn name(farm: &str, term: u64, unique: u64) -> String {
+    format!("{farm}-dispatch-{term}-{unique:016x}")
 }
 
-/// Whether there is no such consumer.
-fn is_none(error: &ConsumerError) -> bool {
-    matches!(error.kind(), ConsumerErrorKind::JetStream(error) if error.error_code() == ErrorCode::CONSUMER_NOT_FOUND)
+/// The term of a dispatcher's consumer; 0 of one whose name has none, as former versions made them. `None`: it is no dispatcher's.
+fn term_of(farm: &str, name: &str) -> Option<u64> {
+    let term = name.strip_prefix(farm)?.strip_prefix("-dispatch")?;
+    if term.is_empty() {
+        return Some(0);
+    }
+    let (term, _) = term.strip_prefix('-')?.split_once('-')?;
+    term.parse().ok()
+}
+
+fn is(error: &ConsumerError, code: ErrorCode) -> bool {
+    matches!(error.kind(), ConsumerErrorKind::JetStream(error) if error.error_code() == code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_consumers_name_tells_its_term() {
+        assert_eq!(term_of("f", &name("f", 7, 1)), Some(7));
+        assert_eq!(term_of("f-dispatch", &name("f-dispatch", u64::MAX, u64::MAX)), Some(u64::MAX));
+        assert_eq!(term_of("f", "f-dispatch"), Some(0), "of a former version");
+        for other in ["other", "f-dispatch-x-1", "f-dispatch-7", "g-dispatch-7-1"] {
+            assert_eq!(term_of("f", other), None, "{other}");
+        }
+        assert_ne!(name("f", 7, 1), name("f", 7, 2), "each attempt has its own");
+    }
 }

@@ -43,7 +43,10 @@ fn answer(hand_out: &mut HandOut<u32>, now: Nanos, incarnation: u64, ticket: u64
 }
 
 fn offer(hand_out: &mut HandOut<u32>, number: u32) -> Option<u32> {
-    hand_out.offer(0, format!("e-{number}").into(), "k", Bytes::from(vec![number as u8; 100]), number)
+    match hand_out.offer(0, format!("e-{number}").into(), "k", Bytes::from(vec![number as u8; 100]), number) {
+        Offered::Held(tag) => Some(tag),
+        Offered::Ended | Offered::NoRoom => None,
+    }
 }
 
 /// What is to be sent, in words: subject, then what.
@@ -176,7 +179,7 @@ fn what_every_node_refuses_is_given_up_with_what_they_say() {
         now += 20_000 * MS;
         beat(&mut hand_out, now, "n", 1, refused, refused);
         refused += 1;
-        hand_out.woke(now);
+        hand_out.was_away(now, Nanos::MAX);
         hand_out.tick(now);
         let [(_, ticket)] = events(&mut hand_out, now, "farm.f.down.n.1").try_into().unwrap();
         answer(&mut hand_out, now, 1, ticket, Outcome::Refused { reason: "no program" });
@@ -191,16 +194,29 @@ fn what_every_node_refuses_is_given_up_with_what_they_say() {
 fn an_event_larger_than_a_message_ends_at_once_and_events_share_messages_otherwise() {
     let mut hand_out = hand_out();
     let large = Bytes::from(vec![0; 1024]);
-    assert_eq!(hand_out.offer(0, "large".into(), "k", large, 0), None);
+    assert_eq!(hand_out.offer(0, "large".into(), "k", large, 0), Offered::Ended);
     assert!(matches!(hand_out.next_ended().unwrap().end, End::Dead { tries: 0, .. }));
     join(&mut hand_out, 0, "n", 1);
     sent(&mut hand_out);
     (0..16).for_each(|number| assert!(offer(&mut hand_out, number).is_some()));
     assert_eq!(hand_out.room().events, 0);
+    // That says nothing against the event.
+    assert_eq!((offer(&mut hand_out, 16), hand_out.next_ended().is_none()), (None, true));
     hand_out.pump(0);
     let lists = sent(&mut hand_out);
     let counts = lists.iter().map(|(_, said)| if let Said::Events(list) = said { list.len() } else { 0 });
     assert_eq!(counts.collect::<Vec<_>>(), [7, 7, 2]);
+}
+
+#[test]
+fn an_event_has_no_room_where_its_octets_have_none() {
+    let mut hand_out = hand_out();
+    let large = Bytes::from(vec![0; 900]);
+    let offered = [0, 1, 2, 3, 4].map(|number| hand_out.offer(0, "large".into(), "k", large.clone(), number));
+    assert_eq!(offered[4], Offered::NoRoom, "of 4096 octets");
+    assert!(offered[..4].iter().all(|offered| matches!(offered, Offered::Held(_))));
+    assert!(hand_out.next_ended().is_none());
+    assert_eq!(hand_out.origins(0, 2).chain(hand_out.origins(1, 2)).count(), 4);
 }
 
 #[test]

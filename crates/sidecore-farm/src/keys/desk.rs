@@ -236,9 +236,9 @@ impl Desk {
         self.settle(now);
     }
 
-    /// Nobody could be heard until now, for a reason of this process's own.
-    pub(super) fn woke(&mut self, now: Nanos) {
-        self.farm.woke(now);
+    /// No key server could be heard for so long before now, ns: this process did not run.
+    pub(super) fn was_away(&mut self, now: Nanos, away: Nanos) {
+        self.farm.was_away(now, away);
     }
 
     /// What the service is to be told next.

@@ -217,10 +217,12 @@ impl Session<'_> {
 
     fn beat(&mut self, due: Instant) -> io::Result<()> {
         let now = clock::now();
-        // This process was stopped, or had no core: who is silent is not known.
-        if due.elapsed() > self.silence / 2 {
-            self.desk.woke(now);
-            self.heard = now;
+        // This process was stopped, or had no core: that time says nothing about key servers and the service.
+        let late = due.elapsed();
+        if late > self.silence / 2 {
+            let away = late.as_nanos() as Nanos;
+            self.desk.was_away(now, away);
+            self.heard = now.min(self.heard.saturating_add(away));
         }
         self.take_all();
         self.desk.tick(now);

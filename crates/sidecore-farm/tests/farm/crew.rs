@@ -65,10 +65,15 @@ impl Crew {
 
     /// Starts `sidecore farm …` for this farm.
     pub(crate) fn start(&self, name: &str, arguments: &[&str]) -> Process {
+        self.start_by(&self.url, name, arguments)
+    }
+
+    /// The same, at another address of the server.
+    pub(crate) fn start_by(&self, url: &str, name: &str, arguments: &[&str]) -> Process {
         let said = self.scratch.path().join(name);
         let (command, rest) = arguments.split_first().unwrap();
         let mut process = Command::new(PROGRAM);
-        process.args([command, "--farm", "f", "--server", &self.url]).args(rest);
+        process.args([command, "--farm", "f", "--server", url]).args(rest);
         process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&said).unwrap());
         Process { child: process.spawn().unwrap(), said }
     }
@@ -76,8 +81,19 @@ impl Crew {
     /// A dispatcher, when it has made the farm.
     pub(crate) async fn dispatcher(&self, further: &[&str]) -> Process {
         let process = self.start("dispatch", &[&["dispatch"], further].concat());
-        self.until("the farm's streams", async |crew| crew.context.get_stream("f-places").await.is_ok()).await;
+        self.until("the farm's streams", async |crew| crew.has_farm().await).await;
         process
+    }
+
+    /// Whether the farm's streams are made.
+    pub(crate) async fn has_farm(&self) -> bool {
+        self.context.get_stream("f-places").await.is_ok()
+    }
+
+    /// Names of the work queue's consumers.
+    pub(crate) async fn consumers(&self) -> Vec<String> {
+        let events = self.context.get_stream_no_info("f-events").await.unwrap();
+        events.consumer_names().map(Result::unwrap).collect().await
     }
 
     /// A node that sleeps as many milliseconds as an event says.
@@ -153,7 +169,7 @@ impl Crew {
         Some(self.context.get_stream(stream).await.ok()?.cached_info().state.messages)
     }
 
-    async fn until(&self, what: &str, is: impl AsyncFn(&Self) -> bool) {
+    pub(crate) async fn until(&self, what: &str, is: impl AsyncFn(&Self) -> bool) {
         let begun = Instant::now();
         while !is(self).await {
             assert!(begun.elapsed() < PATIENCE, "no {what}");

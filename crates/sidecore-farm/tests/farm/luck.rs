@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// Runs one test on a server of its own, where there is one.
-fn on_a_server(test: impl AsyncFnOnce(&mut Server, Crew)) {
+pub(crate) fn on_a_server(test: impl AsyncFnOnce(&mut Server, Crew)) {
     let Some(mut server) = Server::start() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -17,7 +17,7 @@ fn on_a_server(test: impl AsyncFnOnce(&mut Server, Crew)) {
     });
 }
 
-fn signal(process: i32, signal: Signal) {
+pub(crate) fn signal(process: i32, signal: Signal) {
     kill_process(Pid::from_raw(process).unwrap(), signal).unwrap();
 }
 
@@ -43,7 +43,7 @@ fn events_of_a_killed_node_and_of_a_stopped_one_are_done_by_another_and_once() {
     on_a_server(async |_, crew| {
         let _dispatcher = crew.dispatcher(&[]).await;
         let (mut killed, stopped) = (crew.node("n1", "4"), crew.node("n2", "4"));
-        crew.feed(0..60, 20).await;
+        crew.feed(0..60, 100).await;
         crew.shown("both work", |status| {
             let nodes = status["nodes"].as_array().unwrap();
             nodes.len() == 2 && nodes.iter().all(|node| node["in_flight"].as_u64() > Some(0))

@@ -1,5 +1,6 @@
 //! The farm on a NATS server of its own.
 
+mod chaos;
 mod cluster;
 mod crew;
 mod dead;
@@ -10,11 +11,13 @@ mod luck;
 mod pipeline;
 mod program;
 mod queue;
+mod relay;
 mod remote;
 mod results;
 mod server;
 #[path = "../../../sidecore/tests/service/skipped.rs"]
 mod skipped;
 mod streams;
+mod terms;
 mod watch;
 mod work;

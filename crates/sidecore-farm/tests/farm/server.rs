@@ -53,6 +53,16 @@ impl Server {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
+    /// Its port on loopback.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> i32 {
+        i32::try_from(self.process.as_ref().unwrap().id()).unwrap()
+    }
+
     /// Ends it at once, as a failure of power would end its process.
     pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {

@@ -1,0 +1,313 @@
+//! Two dispatchers, three servers, four nodes and a feeder, of which one after the other is killed, stopped, cut off or
+//! delayed: each event has one result.
+//!
+//! The faults follow from a seed. `FARM_CHAOS_SEEDS=1-50` runs fifty; without it one is run.
+
+use crate::program::farm;
+use crate::relay::Relay;
+use crate::skipped::skipped;
+use async_nats::jetstream::{self, Context};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::process::{Pid, Signal, kill_process};
+use std::env;
+use std::fs::{self, File};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+const SERVERS: usize = 3;
+const EVENTS: usize = 10_000;
+const NODES: usize = 4;
+/// Nothing is done for so long: the farm stands still.
+const STUCK: Duration = Duration::from_secs(60);
+/// The faults of a run, at most: the servers need seconds for each.
+const FAULTS: usize = 12;
+
+/// Work of an event, ms: the farm needs six seconds without faults.
+const WORK: &str = "10";
+/// A farm that is not disturbed goes on within this; counted, and told at the end.
+const SOON: Duration = Duration::from_secs(2);
+
+/// What happens to a process until it is repaired.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Kill,
+    Stop,
+    Cut,
+    Delay(Duration),
+}
+
+/// A process that faults happen to.
+#[derive(Clone, Copy, Debug)]
+enum Victim {
+    Server(usize),
+    Part(usize),
+}
+
+/// A process of the farm, with ways of its own to the servers.
+struct Part {
+    name: String,
+    command: Vec<String>,
+    ways: Vec<Relay>,
+    process: Child,
+}
+
+struct Chaos {
+    scratch: TempDir,
+    ports: [u16; SERVERS],
+    peers: [u16; SERVERS],
+    servers: Vec<Child>,
+    parts: Vec<Part>,
+    random: Xoshiro256PlusPlus,
+    /// From repairs to the next result, with the fault.
+    returns: Vec<(Duration, Victim, Fault)>,
+}
+
+impl Part {
+    fn start(name: &str, command: &str, ports: &[u16], logs: &Path) -> Self {
+        let ways: Vec<Relay> = ports.iter().map(|port| Relay::to(*port)).collect();
+        let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+        let process = spawn(name, &command, &ways, logs);
+        Self { name: name.to_owned(), command, ways, process }
+    }
+
+    fn start_again(&mut self, logs: &Path) {
+        self.process = spawn(&self.name, &self.command, &self.ways, logs);
+    }
+}
+
+fn spawn(name: &str, command: &[String], ways: &[Relay], logs: &Path) -> Child {
+    let urls: Vec<String> = ways.iter().map(Relay::url).collect();
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let log = File::options().append(true).create(true).open(logs.join(name)).unwrap();
+    farm(&urls.join(","), &words).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+}
+
+impl Drop for Chaos {
+    fn drop(&mut self) {
+        for process in self.parts.iter_mut().map(|part| &mut part.process).chain(&mut self.servers) {
+            drop(process.kill());
+            drop(process.wait());
+        }
+    }
+}
+
+fn server(index: usize, ports: &[u16], peers: &[u16], directory: &Path) -> Option<Child> {
+    let routes: Vec<String> = peers.iter().map(|port| format!("\"nats://127.0.0.1:{port}\"")).collect();
+    let conf = directory.join(format!("server-{index}.conf"));
+    // Without advertisements: clients know their relays alone.
+    let text = format!(
+        "server_name: s{index}\nlisten: \"127.0.0.1:{}\"\njetstream {{ store_dir: \"{}\" }}\n\
+         cluster {{ name: chaos, listen: \"127.0.0.1:{}\", no_advertise: true, routes: [{}] }}\n",
+        ports[index],
+        directory.join(format!("store-{index}")).display(),
+        peers[index],
+        routes.join(", ")
+    );
+    fs::write(&conf, text).unwrap();
+    let log = File::options().append(true).create(true).open(directory.join(format!("server-{index}"))).unwrap();
+    Command::new("nats-server").arg("-c").arg(conf).stdout(Stdio::null()).stderr(log).spawn().ok()
+}
+
+/// Ports that are free now.
+fn free() -> [u16; SERVERS] {
+    let listeners: [TcpListener; SERVERS] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
+fn signal(process: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(process.id()).unwrap()).unwrap(), signal).unwrap();
+}
+
+/// Below `bound`.
+fn below(random: &mut Xoshiro256PlusPlus, bound: usize) -> usize {
+    (random.next_u64() % bound as u64) as usize
+}
+
+impl Chaos {
+    /// `None` where there is no server: that is said.
+    fn start(seed: u64) -> Option<Self> {
+        let scratch = tempfile::tempdir().unwrap();
+        let (ports, peers) = (free(), free());
+        let mut servers = Vec::new();
+        for index in 0..SERVERS {
+            let Some(server) = server(index, &ports, &peers, scratch.path()) else {
+                skipped("no nats-server: apt-get install nats-server");
+                return None;
+            };
+            servers.push(server);
+        }
+        let begun = Instant::now();
+        while ports.iter().any(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()) {
+            assert!(begun.elapsed() < STUCK, "the servers do not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        Some(Self { scratch, ports, peers, servers, parts: Vec::new(), random, returns: Vec::new() })
+    }
+
+    fn add(&mut self, name: &str, command: &str) {
+        let part = Part::start(name, command, &self.ports, self.scratch.path());
+        self.parts.push(part);
+    }
+
+    fn choose(&mut self) -> (Victim, Fault) {
+        let random = &mut self.random;
+        let all = self.parts.len() + SERVERS;
+        let victim = match below(random, all).checked_sub(SERVERS) {
+            Some(part) => Victim::Part(part),
+            None => Victim::Server(below(random, SERVERS)),
+        };
+        let fault = match (below(random, 4), victim) {
+            (0, _) | (2.., Victim::Server(_)) => Fault::Kill,
+            (1, _) => Fault::Stop,
+            (2, _) => Fault::Cut,
+            _ => Fault::Delay(Duration::from_millis(20 + below(random, 280) as u64)),
+        };
+        (victim, fault)
+    }
+
+    fn strike(&mut self, victim: Victim, fault: Fault) {
+        let process = match victim {
+            Victim::Server(index) => &mut self.servers[index],
+            Victim::Part(index) => &mut self.parts[index].process,
+        };
+        match (fault, victim) {
+            (Fault::Kill, _) => {
+                drop(process.kill());
+                drop(process.wait());
+            }
+            (Fault::Stop, _) => signal(process, Signal::STOP),
+            (Fault::Cut, Victim::Part(index)) => self.parts[index].ways.iter().for_each(Relay::cut),
+            (Fault::Delay(delay), Victim::Part(index)) => {
+                self.parts[index].ways.iter().for_each(|way| way.delay(delay));
+            }
+            (Fault::Cut | Fault::Delay(_), Victim::Server(_)) => unreachable!("not chosen"),
+        }
+    }
+
+    fn repair(&mut self, victim: Victim, fault: Fault) {
+        match (fault, victim) {
+            (Fault::Kill, Victim::Server(index)) => {
+                let again = server(index, &self.ports, &self.peers, self.scratch.path());
+                self.servers[index] = again.expect("it was there before");
+            }
+            (Fault::Kill, Victim::Part(index)) => self.parts[index].start_again(self.scratch.path()),
+            (Fault::Stop, Victim::Server(index)) => signal(&self.servers[index], Signal::CONT),
+            (Fault::Stop, Victim::Part(index)) => signal(&self.parts[index].process, Signal::CONT),
+            (_, Victim::Part(index)) => self.parts[index].ways.iter().for_each(Relay::release),
+            (_, Victim::Server(_)) => {}
+        }
+    }
+
+    /// Starts those again that ended because they found no server, as a service manager would. A feeder that has fed all rests.
+    fn revive(&mut self) {
+        for index in 0..self.parts.len() {
+            let ended = self.parts[index].process.try_wait().unwrap();
+            if ended.is_some_and(|status| !status.success()) {
+                self.parts[index].start_again(self.scratch.path());
+            }
+        }
+    }
+
+    async fn play(&mut self, context: &Context) {
+        for _ in 0..FAULTS {
+            let (victim, fault) = self.choose();
+            let lasts = Duration::from_millis(200 + below(&mut self.random, 1_300) as u64);
+            self.strike(victim, fault);
+            sleep(lasts).await;
+            self.repair(victim, fault);
+            let (repaired, before) = (Instant::now(), count(context, "c-results").await);
+            loop {
+                self.revive();
+                let now = count(context, "c-results").await;
+                if now > before || now == Some(EVENTS) {
+                    break;
+                }
+                assert!(repaired.elapsed() < STUCK, "nothing is done after {fault:?} of {victim:?}: {}", self.said());
+                sleep(Duration::from_millis(10)).await;
+            }
+            self.returns.push((repaired.elapsed(), victim, fault));
+        }
+    }
+
+    /// Waits until all is done.
+    async fn drain(&mut self, context: &Context) {
+        let (mut before, mut since) = (None, Instant::now());
+        loop {
+            self.revive();
+            let (results, left) = (count(context, "c-results").await, count(context, "c-events").await);
+            if results == Some(EVENTS) && left == Some(0) {
+                return;
+            }
+            if results > before {
+                (before, since) = (results, Instant::now());
+            }
+            let state = (results, left, count(context, "c-dead").await);
+            assert!(since.elapsed() < STUCK, "results, events, dead letters: {state:?}; {}", self.said());
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// What the processes said, and what happened to them.
+    fn said(&self) -> String {
+        let said = self.parts.iter().map(|part| {
+            let said = fs::read_to_string(self.scratch.path().join(&part.name)).unwrap_or_default();
+            format!("\n--- {}\n{said}", part.name)
+        });
+        format!("{:?}{}", self.returns, said.collect::<String>())
+    }
+}
+
+/// How much a stream has; `None` while its servers choose a leader.
+async fn count(context: &Context, stream: &str) -> Option<usize> {
+    let stream = context.get_stream(stream).await.ok()?;
+    usize::try_from(stream.cached_info().state.messages).ok()
+}
+
+async fn run(seed: u64) -> Option<Vec<(Duration, Victim, Fault)>> {
+    let mut chaos = Chaos::start(seed)?;
+    let events = chaos.scratch.path().join("events");
+    fs::write(&events, format!("{WORK}\n").repeat(EVENTS)).unwrap();
+    let urls = chaos.ports.map(|port| format!("nats://127.0.0.1:{port}"));
+    let client = async_nats::connect(urls.as_slice()).await.unwrap();
+    let context = jetstream::new(client);
+    for number in 0..2 {
+        // A node that is killed thrice with an event says nothing against the event.
+        chaos.add(&format!("dispatcher-{number}"), "dispatch --farm c --replicas 3 --tries 100");
+    }
+    for number in 0..NODES {
+        chaos.add(&format!("node-{number}"), &format!("work --farm c --name n{number} --jobs 4 --sleep 1ms"));
+    }
+    chaos.add("feeder", &format!("feed --farm c --lines --name f --from {}", events.display()));
+    chaos.play(&context).await;
+    chaos.drain(&context).await;
+    // One message for each subject is all that the stream takes, so that each id is there once.
+    let (ids, dead) = (count(&context, "c-results").await, count(&context, "c-dead").await);
+    assert_eq!((ids, dead), (Some(EVENTS), Some(0)), "{}", chaos.said());
+    Some(std::mem::take(&mut chaos.returns))
+}
+
+#[test]
+fn each_event_has_one_result_whatever_happens_to_processes_and_connections() {
+    let seeds = env::var("FARM_CHAOS_SEEDS").unwrap_or_else(|_| "1".to_owned());
+    let (first, last) = seeds.split_once('-').unwrap_or((&seeds, &seeds));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for seed in first.parse().unwrap()..=last.parse().unwrap() {
+        let begun = Instant::now();
+        let Some(mut returns) = runtime.block_on(run(seed)) else { return };
+        returns.sort_by_key(|(took, ..)| *took);
+        let soon = returns.iter().filter(|(took, ..)| *took <= SOON).count();
+        println!(
+            "seed {seed}: {:?}, {soon} of {} within {SOON:?}, longest {:?}",
+            begun.elapsed(),
+            returns.len(),
+            returns.last()
+        );
+    }
+}

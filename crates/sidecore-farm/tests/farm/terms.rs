@@ -1,0 +1,129 @@
+//! Two dispatchers, of which one hears or speaks late: each event is handed out by the later term, and none stands still.
+
+use crate::crew::ids;
+use crate::luck::{on_a_server, signal};
+use crate::relay::Relay;
+use rustix::process::Signal;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// What dispatchers announce, and how they ask for their queue.
+const ANNOUNCED: &str = "farm.f.dispatcher";
+const CREATE: &str = "$JS.API.CONSUMER.CREATE.f-events";
+const NAMES: &str = "$JS.API.CONSUMER.NAMES.f-events";
+
+#[test]
+fn events_are_done_although_the_dispatcher_that_took_over_is_heard_late() {
+    on_a_server(async |server, crew| {
+        let _first = crew.dispatcher(&[]).await;
+        let _node = crew.node("n", "4");
+        crew.shown("the first is active", |status| status["active"] == true).await;
+        let way = Relay::to(server.port());
+        let _second = crew.start_by(&way.url(), "second", &["dispatch"]);
+        crew.shown("the second stands by", |status| status["active"] == false).await;
+        crew.feed(0..100, 5).await;
+        let before = crew.consumers().await;
+        // The second hears of nobody, takes the queue, and then its words stand still.
+        way.hold_after(CREATE);
+        way.mute(ANNOUNCED);
+        crew.until("another consumer", async |crew| crew.consumers().await != before).await;
+        crew.feed(100..200, 1).await;
+        crew.done(200).await;
+        way.release();
+        crew.feed(200..300, 1).await;
+        crew.done(300).await;
+        assert_eq!(crew.ids("f-results").await, (ids(0..300), 300));
+    });
+}
+
+#[test]
+fn a_late_deletion_of_an_earlier_term_meets_no_later_consumer() {
+    on_a_server(async |server, crew| {
+        let first = crew.dispatcher(&[]).await;
+        let _node = crew.node("n", "4");
+        crew.shown("the first is active", |status| status["active"] == true).await;
+        let way = Relay::to(server.port());
+        let _second = crew.start_by(&way.url(), "second", &["dispatch"]);
+        crew.shown("the second stands by", |status| status["active"] == false).await;
+        // The second has listed the first's consumer, and its deletion stands still.
+        way.hold_after(NAMES);
+        way.mute(ANNOUNCED);
+        crew.until("a list", async |_| way.is_holding()).await;
+        // The first is cut off meanwhile by being stopped, and begins another term.
+        let before = crew.consumers().await;
+        signal(first.id(), Signal::STOP);
+        let _third = crew.start("third", &["dispatch"]);
+        crew.until("another consumer", async |crew| {
+            let now = crew.consumers().await;
+            now != before && now.len() == 1
+        })
+        .await;
+        signal(first.id(), Signal::CONT);
+        crew.feed(0..100, 1).await;
+        way.release();
+        crew.feed(100..200, 1).await;
+        crew.done(200).await;
+        assert_eq!(crew.ids("f-results").await, (ids(0..200), 200));
+    });
+}
+
+#[test]
+fn dispatchers_whose_servers_answer_late_agree_on_one() {
+    on_a_server(async |server, crew| {
+        let ways = [Relay::to(server.port()), Relay::to(server.port())];
+        // To take the queue over takes several answers, which is longer than dispatchers wait for an announcement.
+        for way in &ways {
+            way.delay(Duration::from_millis(150));
+        }
+        // Nodes are heard late, too.
+        let dispatch = ["dispatch", "--silence", "2s"];
+        let _dispatchers =
+            [("one", &ways[0]), ("two", &ways[1])].map(|(name, way)| crew.start_by(&way.url(), name, &dispatch));
+        let _nodes = [crew.node("n1", "4"), crew.node("n2", "4")];
+        crew.until("the farm", async |crew| crew.has_farm().await).await;
+        crew.feed(0..600, 1).await;
+        crew.done(600).await;
+        assert_eq!(crew.ids("f-results").await, (ids(0..600), 600));
+    });
+}
+
+#[test]
+fn a_standby_that_was_paused_does_not_take_over() {
+    on_a_server(async |_, crew| {
+        let _first = crew.dispatcher(&[]).await;
+        let _node = crew.node("n", "4");
+        crew.shown("the first is active", |status| status["active"] == true).await;
+        let second = crew.start("second", &["dispatch"]);
+        crew.shown("the second stands by", |status| status["active"] == false).await;
+        let mut taken_over = 0;
+        for _ in 0..6 {
+            let before = crew.shown("one is active", |status| status["active"] == true).await;
+            signal(second.id(), Signal::STOP);
+            // The fault itself.
+            sleep(Duration::from_millis(300)).await;
+            signal(second.id(), Signal::CONT);
+            crew.shown("one stands by", |status| status["active"] == false).await;
+            let after = crew.shown("one is active", |status| status["active"] == true).await;
+            taken_over += u32::from(after["dispatcher"] != before["dispatcher"]);
+        }
+        // On a busy machine the first may be late as well.
+        assert!(taken_over < 3, "{taken_over} of 6");
+    });
+}
+
+#[test]
+fn a_server_that_stood_still_makes_no_dead_letters() {
+    on_a_server(async |server, crew| {
+        let dispatcher = crew.dispatcher(&["--hold", "32"]).await;
+        let _node = crew.node("n", "2");
+        crew.shown("a node", |status| status["nodes"].as_array().unwrap().len() == 1).await;
+        signal(server.id(), Signal::STOP);
+        // The fault itself: longer than a request's silence, and shorter than what ends the term.
+        sleep(Duration::from_millis(2_800)).await;
+        signal(server.id(), Signal::CONT);
+        crew.feed(0..300, 3).await;
+        crew.done(300).await;
+        assert_eq!(crew.ids("f-results").await, (ids(0..300), 300), "{}", dispatcher.said());
+        assert_eq!(crew.ids("f-dead").await.1, 0);
+    });
+}
