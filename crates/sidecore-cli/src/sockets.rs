@@ -8,8 +8,8 @@ use crate::users::Users;
 use programs::Counts;
 use serde_json::json;
 use sidecore::core::streams::rule::Why;
-use sidecore::sockets::ask;
-use sidecore::sockets::protocol::Row;
+use sidecore::sockets::ask::{self, List};
+use sidecore::sockets::protocol::{MAX_REPORTED, REPORTED, Row};
 use sidecore::text::shown;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub(crate) mod programs;
 /// Rows that are shown unless all are asked for.
 const BUSIEST: usize = 50;
 /// Headings, and whether numbers stand below. With a star: what the program says.
-const COLUMNS: [(&str, bool); 12] = [
+const COLUMNS: [(&str, bool); 13] = [
     ("PROGRAM*", false),
     ("PID", true),
     ("USER", false),
@@ -29,29 +29,32 @@ const COLUMNS: [(&str, bool); 12] = [
     ("MESSAGES*", true),
     ("A SEND", true),
     ("KERNEL*", true),
+    ("KBYTES*", true),
     ("BYTES", true),
     ("WAITING", true),
     ("SAVED*", true),
     ("PATH*", false),
 ];
-const ALLEGED: &str =
-    "* as the program itself says; KERNEL: messages that it gave to the kernel; SAVED: CPU time, an estimate";
+const ALLEGED: &str = "* as the program itself says; KERNEL, KBYTES: messages that it gave to the kernel, and bytes that the kernel took; SAVED: \
+                       CPU time, an estimate";
 
 /// Asks the service and prints.
 pub(crate) fn run(args: &Sockets) -> Result<(), String> {
-    let mut rows = listed(&args.socket)?;
-    rows.sort_by_key(|row| (Reverse(row.messages), row.pid, row.descriptor));
-    output::print(&if args.json { objects(&rows) } else { text(&rows, if args.all { rows.len() } else { BUSIEST }) })
+    let List { mut rows, others } = listed(&args.socket)?;
+    let busy = |row: &Row| (Reverse(row.messages), Reverse(row.kernel_bytes));
+    rows.sort_by_key(|row| (row.gone_ns.is_some(), busy(row), row.pid, row.descriptor));
+    let most = if args.all { rows.len() } else { BUSIEST };
+    output::print(&if args.json { objects(&rows) } else { text(&rows, most, others) })
 }
 
 /// What the service there says of sockets that this user may know of, in printable characters.
 ///
 /// # Errors
 /// There is none, or it refuses: in words.
-pub(crate) fn listed(socket: &Path) -> Result<Vec<Row>, String> {
-    let mut rows = ask::rows(socket)?;
-    rows.iter_mut().for_each(printable);
-    Ok(rows)
+pub(crate) fn listed(socket: &Path) -> Result<List, String> {
+    let mut list = ask::list(socket)?;
+    list.rows.iter_mut().for_each(printable);
+    Ok(list)
 }
 
 /// Programs choose their names, and this may go to a terminal.
@@ -61,22 +64,25 @@ fn printable(row: &mut Row) {
     row.peer.iter_mut().for_each(clean);
 }
 
-/// The table, of at most so many rows.
-fn text(rows: &[Row], most: usize) -> String {
+/// The table, of at most so many rows. `others`: sockets that are not among them, as programs report no more.
+fn text(rows: &[Row], most: usize, others: u64) -> String {
     if rows.is_empty() {
         return "no sockets: programs that `sidecore run --sockets` starts have some once they send small messages\n"
             .to_owned();
     }
     let users = Users::default();
-    let (shown, others) = rows.split_at(rows.len().min(most));
+    let (shown, more) = rows.split_at(rows.len().min(most));
     let cells = shown.iter().map(|row| cells(row, &users)).collect();
     let columns = COLUMNS.map(|(heading, number)| (heading.to_owned(), number)).to_vec();
     let mut text = table(&Rows { columns, cells }) + "\n";
-    if !others.is_empty() {
+    if !more.is_empty() {
         // What programs say of themselves may be any number.
-        let messages = others.iter().fold(0_u64, |sum, row| sum.saturating_add(row.messages));
+        let messages = more.iter().fold(0_u64, |sum, row| sum.saturating_add(row.messages));
         // Writing to a string does not fail.
-        let _ = writeln!(text, "and {} more with {} messages: --all", others.len(), count(messages));
+        let _ = writeln!(text, "and {} more with {} messages: --all", more.len(), count(messages));
+    }
+    if others > 0 {
+        let _ = writeln!(text, "and {others} on the kernel of programs that have more than {MAX_REPORTED} there");
     }
     text + "\n" + ALLEGED + "\n"
 }
@@ -87,10 +93,13 @@ fn cells(row: &Row, users: &Users) -> Vec<String> {
         row.pid.to_string(),
         users.name(row.uid),
         row.descriptor.to_string(),
-        row.peer.clone().unwrap_or_else(|| NONE.to_owned()),
+        row.peer
+            .as_ref()
+            .map_or_else(|| NONE.to_owned(), |peer| peer.clone() + if is_reported(row) { "*" } else { "" }),
         count(row.messages),
         Counts::of(row).messages_a_send().map_or_else(|| NONE.to_owned(), amount),
         count(row.kernel_messages),
+        row.kernel_bytes.map_or_else(|| NONE.to_owned(), count),
         count(row.bytes),
         count(row.waiting),
         row.saved_ns.map_or_else(|| NONE.to_owned(), signed_time),
@@ -98,8 +107,19 @@ fn cells(row: &Row, users: &Users) -> Vec<String> {
     ]
 }
 
+/// Only the program knows of it.
+fn is_reported(row: &Row) -> bool {
+    row.place >= REPORTED
+}
+
 fn why(row: &Row) -> String {
-    Why::of(row.why.into()).map_or_else(|| format!("unknown ({})", row.why), |why| why.words().to_owned())
+    let why = Why::of(row.why.into());
+    let words = why.map_or_else(|| format!("unknown ({})", row.why), |why| why.words().to_owned());
+    match why {
+        _ if row.gone_ns.is_none() => words,
+        Some(Why::Row | Why::Closed) => "program gone".to_owned(),
+        _ => format!("program gone; {words}"),
+    }
 }
 
 /// One object a line.
@@ -111,14 +131,17 @@ fn objects(rows: &[Row]) -> String {
             "uid": row.uid,
             "descriptor": row.descriptor,
             "peer": row.peer,
-            "ring": Why::of(row.why.into()) == Some(Why::Row),
+            "reported": is_reported(row),
+            "ring": row.open && Why::of(row.why.into()) == Some(Why::Row),
             "why": why(row),
             "messages": row.messages,
             "messages_a_send": Counts::of(row).messages_a_send(),
             "kernel_messages": row.kernel_messages,
+            "kernel_bytes": row.kernel_bytes,
             "bytes": row.bytes,
             "waiting": row.waiting,
             "cpu_saved_s": row.saved_ns.map(|saved| saved as f64 / 1e9),
+            "gone_s": row.gone_ns.map(|gone| gone as f64 / 1e9),
         });
         // Writing to a string does not fail.
         let _ = writeln!(lines, "{object}");
@@ -134,6 +157,7 @@ mod tests {
     fn row(program: &str, descriptor: u32, why: u8) -> Row {
         Row {
             descriptor,
+            open: why == 1,
             peer: (why == 1).then(|| "[::1]:1883".to_owned()),
             why,
             transfers: if why == 1 { 6 } else { 0 },
@@ -145,12 +169,28 @@ mod tests {
 
     #[test]
     fn a_table_says_on_which_path_each_socket_is_and_why() {
-        let text = text(&[row("broker", 9, 1), row("shell", 7, 4), row("later", 5, 99)], BUSIEST);
+        let reported =
+            Row { place: REPORTED + 8, kernel_bytes: Some(5000), messages: 0, ..made_up::row("quiet", 78, 0) };
+        let gone = |why| Row { gone_ns: Some(1_500_000_000), ..row("ended", 6, why) };
+        let rows = [
+            row("broker", 9, 1),
+            row("shell", 7, 4),
+            row("later", 5, 99),
+            reported,
+            gone(1),
+            gone(2),
+            row("past", 4, 11),
+        ];
+        let text = text(&rows, BUSIEST, 3);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[1][..9], ["broker", "77", "root", "9", "[::1]:1883", "1000", "125", "6", "64000"]);
-        assert_eq!(lines[1][9..11], ["640", "2.5s"]);
+        assert_eq!(lines[1][..10], ["broker", "77", "root", "9", "[::1]:1883", "1000", "125", "6", "-", "64000"]);
+        assert_eq!(lines[1][10..12], ["640", "2.5s"]);
         assert_eq!(lines[2][..7], ["shell", "77", "root", "7", "-", "1000", "-"]);
-        assert_eq!(lines[2][10], "-60us", "work that was only moved");
+        assert_eq!(lines[2][11], "-60us", "work that was only moved");
+        assert_eq!(lines[4][4..9], ["[::1]:1883*", "0", "0", "6", "5000"]);
+        let path = |line: usize| lines[line][12..].join(" ");
+        assert_eq!([5, 6, 7].map(path), ["program gone", "program gone; on the kernel: large sends", "closed"]);
+        assert!(text.contains("\nand 3 on the kernel of programs that have more than 256 there\n"), "{text}");
         assert!(text.contains("ring: small sends in a row") && text.contains("on the kernel: forked"), "{text}");
         assert!(text.contains("unknown (99)") && text.ends_with(&format!("{ALLEGED}\n")), "{text}");
     }
@@ -158,9 +198,9 @@ mod tests {
     #[test]
     fn the_busiest_are_shown_and_the_others_counted() {
         let rows = vec![row("many", 3, 1); 60];
-        assert!(text(&rows, BUSIEST).contains("\nand 10 more with 10000 messages: --all\n"));
-        assert_eq!(text(&rows, 60).matches("many").count(), 60);
-        assert!(text(&[], BUSIEST).starts_with("no sockets"));
+        assert!(text(&rows, BUSIEST, 0).contains("\nand 10 more with 10000 messages: --all\n"));
+        assert_eq!(text(&rows, 60, 0).matches("many").count(), 60);
+        assert!(text(&[], BUSIEST, 0).starts_with("no sockets"));
     }
 
     #[test]
@@ -173,7 +213,10 @@ mod tests {
         assert_eq!((&lines[0]["ring"], &lines[0]["messages_a_send"]), (&json!(true), &json!(125.0)));
         assert_eq!((&lines[1]["ring"], &lines[1]["peer"]), (&json!(false), &json!(null)));
         assert_eq!((&lines[0]["cpu_saved_s"], &lines[1]["cpu_saved_s"]), (&json!(2.5), &json!(-6e-5)));
-        assert_eq!(text(&[row("new", 9, 0)], BUSIEST).lines().nth(1).unwrap().split_whitespace().nth(10), Some("-"));
+        let new = text(&[row("new", 9, 0)], BUSIEST, 0);
+        assert_eq!(new.lines().nth(1).unwrap().split_whitespace().nth(11), Some("-"));
+        let gone = objects(&[Row { gone_ns: Some(1_500_000_000), open: false, ..row("ended", 6, 1) }]);
+        assert!(gone.contains("\"gone_s\":1.5") && gone.contains("\"ring\":false"), "{gone}");
         assert_eq!((objects(&[]).as_str(), lines.len()), ("", 2));
     }
 }

@@ -5,6 +5,8 @@
 mod erlang;
 #[path = "servers/library.rs"]
 mod library;
+#[path = "sockets/listed.rs"]
+mod listed;
 #[path = "../../sidecore/tests/service/skipped.rs"]
 mod skipped;
 
@@ -303,7 +305,7 @@ fn what_goes_through_rings_is_told_live_and_to_prometheus() {
         let output = Command::new(env!("CARGO_BIN_EXE_sidecore")).args(["top", "--once", option]).arg(&socket).output();
         let text = out(&output.unwrap());
         assert!(
-            text.starts_with("service of sockets; programs: 1; connections in rings: 8, on the kernel again: 0\n"),
+            text.starts_with("service of sockets; programs: 1; connections in rings: 8, on the kernel: 0\n"),
             "{text}"
         );
         assert!(text.lines().any(|line| line.starts_with("feed ")), "{text}");

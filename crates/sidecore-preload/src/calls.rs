@@ -6,6 +6,7 @@ pub(crate) mod kinds;
 pub(crate) mod namespaces;
 pub(crate) mod preloaded;
 pub(crate) mod promote;
+mod report;
 pub(crate) mod send;
 pub(crate) mod settle;
 pub(crate) mod wait;

@@ -9,7 +9,7 @@ use crate::interpose::{is_borrower, socket};
 use crate::table;
 use sidecore_client::sockets::stream::{Remains, Stream};
 use sidecore_client::sys::own::Own;
-use sidecore_core::streams::rule::Rule;
+use sidecore_core::streams::rule::{Rule, Why};
 use sidecore_core::streams::slot::{Key, Look, State, Ticket};
 use std::os::fd::{BorrowedFd, RawFd};
 
@@ -64,8 +64,13 @@ pub(crate) fn full() -> impl Iterator<Item = Gate> {
 
 /// All sockets that may enter a ring or have one.
 pub(crate) fn all() -> impl Iterator<Item = Gate> {
+    known().filter(|gate| gate.look.is_watched())
+}
+
+/// All sockets that this process was seen to make, those of the kernel included.
+pub(crate) fn known() -> impl Iterator<Item = Gate> {
     let gate = |(fd, slot): (RawFd, &'static Slot)| Gate { fd, slot, look: slot.word.look() };
-    table::all().map(gate).filter(|gate| gate.look.is_watched())
+    table::all().map(gate).filter(|gate| gate.look.state() != State::Unknown)
 }
 
 impl Gate {
@@ -89,6 +94,11 @@ impl Gate {
     #[inline]
     pub(crate) fn slot(self) -> &'static Slot {
         self.slot
+    }
+
+    /// The state that the gate was made with.
+    pub(crate) fn state(self) -> State {
+        self.look.state()
     }
 
     /// True if the socket sends datagrams.
@@ -190,7 +200,8 @@ impl Gate {
     }
 
     /// The socket is the kernel's until it is closed, or will be after its ring.
-    pub(crate) fn pin(self) {
+    pub(crate) fn pin(self, why: Why) {
+        self.slot.note(why);
         self.slot.word.pin(self.look.ticket());
     }
 
@@ -217,7 +228,7 @@ impl Gate {
 pub(crate) fn forget(fd: RawFd) -> Option<(Gate, Option<InRing>)> {
     let slot = table::slot(fd)?;
     let look = slot.word.look();
-    if !look.is_watched() && !look.was_in_ring() {
+    if look.state() == State::Unknown && !look.was_in_ring() {
         return None;
     }
     let gate = Gate { fd, slot, look: slot.word.forget() };

@@ -24,7 +24,7 @@ pub(crate) fn slot(fd: RawFd) -> Option<&'static Slot> {
 }
 
 /// The process made a socket at that number; `born`: the epoch before it did; `sent`: see [`Slot::make`].
-pub(crate) fn made(fd: RawFd, born: u32, sent: u64) {
+pub(crate) fn made(fd: RawFd, born: u32, sent: u8) {
     if let Some(slot) = slot(fd).filter(|_| fd >= FIRST) {
         END.fetch_max(fd as usize + 1, Ordering::Relaxed);
         slot.make(born, sent);

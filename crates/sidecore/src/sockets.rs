@@ -7,11 +7,12 @@
 mod content;
 mod cores;
 mod desk;
-
+mod gone;
 mod ledger;
 mod listener;
 mod meter;
 mod program;
+mod reports;
 mod rows;
 mod source;
 mod transfer;

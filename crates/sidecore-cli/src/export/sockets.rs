@@ -57,6 +57,9 @@ struct Account {
 impl Account {
     fn take(&mut self, row: &Row, recent: &Counts) {
         self.sum.add(recent);
+        if row.gone_ns.is_some() {
+            return;
+        }
         self.waiting = self.waiting.saturating_add(row.waiting);
         match Way::of(row) {
             Some(Way::Ring) => self.in_rings += 1,
@@ -93,7 +96,7 @@ impl Sockets {
             return;
         }
         let list = match listed(&self.socket) {
-            Ok(rows) => List::Rows(rows),
+            Ok(list) => List::Rows(list.rows),
             Err(_) if self.named || self.socket.exists() => List::Silence,
             Err(_) => List::Nobody,
         };
@@ -143,7 +146,7 @@ impl Sockets {
             let reasons = account.on_kernel.iter();
             reasons.map(|(why, count)| (Some(("why", (*why).to_owned())), Value::Number(*count))).collect()
         });
-        let help = "Connections on the kernel that had a ring before, and why.";
+        let help = "Sockets on the kernel, and why, as programs say.";
         [
             self.number("in_rings", "Connections in rings.", Kind::Level, |account| account.in_rings),
             Family::new("sockets_on_kernel", help, Kind::Level, on_kernel),

@@ -190,7 +190,7 @@ fn programs_with_sockets_are_summed_up_by_name() {
     let service = Service::new();
     let mut exporter = service.exporter();
     let mut rows = vec![made_up::row("feed", 31, 0), made_up::row("feed", 32, 0), made_up::row("feed", 32, 1)];
-    (rows[2].peer, rows[2].why, rows[2].saved_ns) = (None, 2, None);
+    (rows[2].open, rows[2].why, rows[2].saved_ns) = (false, 2, None);
     let labels = [("program", "feed"), ("user", "root")];
     for (name, labels, value) in [
         ("sidecore_up", &[][..], 1.0),

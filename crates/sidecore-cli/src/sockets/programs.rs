@@ -87,7 +87,7 @@ impl Seen {
     }
 }
 
-/// Where a socket is now. `None`: nowhere, as it was closed.
+/// Where a socket is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// In a ring: the service has it.
@@ -97,14 +97,15 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// What is known of a socket that had a ring once.
+    /// `None`: nowhere, as it was closed.
     pub(crate) fn of(row: &Row) -> Option<Self> {
-        if row.peer.is_some() {
+        if row.open {
             return Some(Self::Ring);
         }
-        let words = Why::of(row.why.into()).map_or("unknown", Why::words);
-        // One whose last word is that it is in a ring, and is not.
-        (words != Why::Row.words()).then(|| Self::Kernel(words.trim_start_matches("on the kernel: ")))
+        let why = Why::of(row.why.into());
+        let is_closed = row.gone_ns.is_some() || matches!(why, Some(Why::Row | Why::Closed));
+        let words = why.map_or("unknown", Why::words).trim_start_matches("on the kernel: ");
+        (!is_closed).then_some(Self::Kernel(words))
     }
 }
 
@@ -123,15 +124,18 @@ pub(crate) mod made_up {
             place,
             stream: 1,
             descriptor: place + 3,
+            open: true,
             peer: Some("[::1]:1883".to_owned()),
             why: 1,
             messages: 1000,
             kernel_messages: 6,
+            kernel_bytes: None,
             bytes: 64_000,
             transfers: 6,
             drains: 2,
             waiting: 640,
             saved_ns: Some(3_968_000),
+            gone_ns: None,
         }
     }
 }
@@ -173,9 +177,10 @@ mod tests {
 
     #[test]
     fn a_socket_is_in_a_ring_as_long_as_the_service_has_it() {
-        let way = |peer: bool, why| Way::of(&Row { peer: peer.then(String::new), why, ..row("a", 7, 0) });
+        let way = |open: bool, why| Way::of(&Row { open, why, ..row("a", 7, 0) });
         assert_eq!((way(true, 1), way(true, 4)), (Some(Way::Ring), Some(Way::Ring)));
         assert_eq!((way(false, 4), way(false, 99)), (Some(Way::Kernel("forked")), Some(Way::Kernel("unknown"))));
-        assert_eq!(way(false, 1), None);
+        assert_eq!((way(false, 1), way(false, 11)), (None, None));
+        assert_eq!(Way::of(&Row { open: false, why: 4, gone_ns: Some(1), ..row("a", 7, 0) }), None);
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn print(socket: &Path, interval: Duration) -> Result<(), String> {
 }
 
 fn list(socket: &Path) -> Result<List, String> {
-    Ok((listed(socket)?, Instant::now()))
+    Ok((listed(socket)?.rows, Instant::now()))
 }
 
 fn render(view: &View) -> String {
@@ -101,7 +101,8 @@ impl View {
     fn take(&mut self, (rows, now): List) {
         self.over = self.taken.replace(now).map(|before| now.saturating_duration_since(before));
         let mut programs: BTreeMap<u32, Program> = BTreeMap::new();
-        for (row, recent) in rows.iter().zip(self.seen.take(&rows)) {
+        let counted = rows.iter().zip(self.seen.take(&rows));
+        for (row, recent) in counted.filter(|(row, _)| row.gone_ns.is_none()) {
             programs.entry(row.serial).or_insert_with(|| Program::of(row)).add(row, &recent);
         }
         self.programs = programs.into_values().collect();
@@ -116,9 +117,7 @@ impl View {
                 .to_owned();
         }
         let (rings, kernel) = (sum(|program| program.rings), sum(|program| program.kernel));
-        format!(
-            "service of sockets; programs: {programs}; connections in rings: {rings}, on the kernel again: {kernel}"
-        )
+        format!("service of sockets; programs: {programs}; connections in rings: {rings}, on the kernel: {kernel}")
     }
 
     fn rows(&self) -> Rows {
@@ -233,8 +232,9 @@ mod tests {
         view.take((rows.clone(), start));
         (rows[1].messages, rows[1].bytes, rows[1].transfers) = (26_000, 1_664_000, 256);
         rows[1].saved_ns = Some(103_968_000);
-        (rows[2].peer, rows[2].why, rows[2].kernel_messages) = (None, 2, 106);
+        (rows[2].open, rows[2].why, rows[2].kernel_messages) = (false, 2, 106);
         rows[0].saved_ns = Some(3_918_000);
+        rows.push(Row { gone_ns: Some(1), open: false, ..row("ended", 91, 0) });
         view.take((rows, start + Duration::from_millis(500)));
         view
     }
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn programs_are_told_with_the_rates_of_the_interval() {
         let text = render(&view());
-        assert!(text.starts_with("service of sockets; programs: 2; connections in rings: 2, on the kernel again: 1\n"));
+        assert!(text.starts_with("service of sockets; programs: 2; connections in rings: 2, on the kernel: 1\n"));
         let broker = ["broker", "90", "root", "1", "1", "50.0k", "100", "3.20M", "200", "1280", "200ms"];
         assert_eq!(line(&text, "broker"), broker);
         assert_eq!(line(&text, "shell"), ["shell", "7", "root", "1", "0", "0", "-", "0", "0", "640", "-100us"]);

@@ -11,11 +11,16 @@ use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 /// How long a service may take to accept, and to answer.
 const PATIENCE: Nanos = 2_000_000_000;
 /// Most answers that are asked for: what never ends is no list.
 const MOST: usize = 1 << 16;
+/// Time for programs to report, ns, and the first pause between two looks, which doubles.
+const REPORTS: Nanos = 50_000_000;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Users whose service this process trusts, without root and its own user, by number: for a program that looks up no names.
 /// Unknown names are left out.
@@ -53,6 +58,40 @@ pub(super) fn connect(socket: &Path, users: &[String], timeout: Nanos) -> io::Re
     Err(io::Error::new(io::ErrorKind::PermissionDenied, foreign))
 }
 
+/// A list of sockets, with what programs said just now.
+#[derive(Debug)]
+pub struct List {
+    /// As for [`rows`].
+    pub rows: Vec<Row>,
+    /// Sockets in no ring that are beyond the limit of a program's report.
+    pub others: u64,
+}
+
+/// As [`rows`], after programs have reported on their sockets in no ring. A program that does not answer in time is listed as it
+/// answered last.
+///
+/// # Errors
+/// As for [`rows`].
+pub fn list(socket: &Path) -> Result<List, String> {
+    let until = clock::now().saturating_add(REPORTS);
+    let (mut pending, mut others) = reports(socket, true)?;
+    let mut pause = PAUSE;
+    while pending > 0 && clock::now() < until {
+        thread::sleep(pause);
+        pause *= 2;
+        (pending, others) = reports(socket, false)?;
+    }
+    Ok(List { rows: rows(socket)?, others })
+}
+
+/// Count of programs that owe a report, and of sockets beyond the limit of one.
+fn reports(socket: &Path, fresh: bool) -> Result<(u32, u64), String> {
+    match answer(socket, &Ask::Reports { fresh })? {
+        Reply::Reports { pending, others } => Ok((pending, others)),
+        reply => Err(no_list(reply)),
+    }
+}
+
 /// The sockets of this user's programs; for root those of all users. Each page is a question of its own: a socket that comes
 /// or goes meanwhile may be missing, and one that stays is told once.
 ///
@@ -73,20 +112,27 @@ pub fn rows(socket: &Path) -> Result<Vec<Row>, String> {
 
 /// Rows, and where the next ones begin.
 fn page(socket: &Path, from: u64) -> Result<(Vec<Row>, Option<u64>), String> {
-    let reply = ask(socket, &Ask::List { from }).map_err(|error| {
+    match answer(socket, &Ask::List { from })? {
+        Reply::Sockets { rows, next } => Ok((rows, next)),
+        reply => Err(no_list(reply)),
+    }
+}
+
+fn no_list(reply: Reply) -> String {
+    match reply {
+        Reply::Refused(why) => format!("the service of sockets gives no list: {why}"),
+        _ => "no list came: command and service must be of one version".to_owned(),
+    }
+}
+
+fn answer(socket: &Path, question: &Ask) -> Result<Reply, String> {
+    ask(socket, question).map_err(|error| {
         format!(
             "no service of sockets at {}: {error}; start one with `sidecore serve --config FILE`, where FILE has a section \
              [sockets], or name its socket in SIDECORE_SOCKETS",
             socket.display()
         )
-    })?;
-    match reply {
-        Reply::Sockets { rows, next } => Ok((rows, next)),
-        Reply::Refused(why) => Err(format!("the service of sockets gives no list: {why}")),
-        Reply::Welcome { .. } | Reply::Bank => {
-            Err("no list came: command and service must be of one version".to_owned())
-        }
-    }
+    })
 }
 
 fn ask(socket: &Path, question: &Ask) -> io::Result<Reply> {
@@ -120,20 +166,23 @@ mod tests {
             place: number as u32,
             stream: 1,
             descriptor: 3,
+            open: false,
             peer: None,
             why: 1,
             messages: 1,
             kernel_messages: 0,
+            kernel_bytes: None,
             bytes: 64,
             transfers: 1,
             drains: 0,
             waiting: 0,
             saved_ns: None,
+            gone_ns: None,
         }
     }
 
     /// Answers so many questions.
-    fn answer(listener: impl AsFd, questions: usize, reply: impl Fn(Ask) -> Reply) {
+    fn answers(listener: impl AsFd, questions: usize, reply: impl Fn(Ask) -> Reply) {
         for _ in 0..questions {
             let program = accept(&listener).unwrap();
             let mut buffer = [0; MAX_PACKET];
@@ -162,13 +211,13 @@ mod tests {
             other => panic!("{other:?}"),
         };
         thread::scope(|scope| {
-            let service = scope.spawn(|| answer(&listener, 2, page));
+            let service = scope.spawn(|| answers(&listener, 2, page));
             assert_eq!(rows(&path).unwrap(), all);
             service.join().unwrap();
-            let service = scope.spawn(|| answer(&listener, 2, |_| Reply::Sockets { rows: Vec::new(), next: Some(5) }));
+            let service = scope.spawn(|| answers(&listener, 2, |_| Reply::Sockets { rows: Vec::new(), next: Some(5) }));
             assert_eq!(rows(&path).unwrap(), [], "who is sent back and forth has seen all");
             service.join().unwrap();
-            let service = scope.spawn(|| answer(&listener, 1, |_| Reply::Refused("not now".to_owned())));
+            let service = scope.spawn(|| answers(&listener, 1, |_| Reply::Refused("not now".to_owned())));
             assert!(rows(&path).unwrap_err().ends_with("no list: not now"));
             service.join().unwrap();
         });

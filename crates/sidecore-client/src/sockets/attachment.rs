@@ -1,6 +1,6 @@
 //! A program's connection to one run of the service of sockets, and the places that it has there.
 
-use super::protocol::{Ask, Reply};
+use super::protocol::{Ask, Reply, Report, Seated};
 use super::stream::Ring;
 use crate::control;
 use crate::shm::BankMemory;
@@ -17,16 +17,20 @@ use rustix::event::PollFlags;
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::geteuid;
 use sidecore_core::streams::cursor::{Cursors, recovered};
-use sidecore_core::streams::layout::{self, BASE, Bank, HEAD, MAX_BANKS, PLACES, SHARED, STATE, TAIL, WISH, WRITER};
+use sidecore_core::streams::layout::{
+    self, BASE, Bank, HEAD, MAX_BANKS, PLACES, ROW, SHARED, STATE, TAIL, WHY, WISH, WRITER, why_stream, why_word,
+};
 use sidecore_core::streams::own::{Count, Wakes};
 use sidecore_core::streams::place::{State, Wish, state_of};
+use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::saving::BreakEven;
+use sidecore_core::sync::AtomicU64;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// How long the service may take for an answer, ns: a program's sending waits for it.
@@ -40,11 +44,15 @@ const ADOPTED_PLACES: usize = 1024;
 pub(super) static ADOPTED: Connections<ADOPTED_PLACES> = Connections::new();
 /// Places that were left and are looked at for one that is free.
 const LOOKS: usize = 16;
+/// Attachments of this process.
+static ATTACHMENTS: AtomicU16 = AtomicU16::new(0);
 
 /// The program's part of what it shares with one run of the service.
 #[derive(Debug)]
 pub(super) struct Attachment {
     control: Own,
+    /// See [`Seated`].
+    number: u16,
     /// The effective user of the process when it attached.
     user: u32,
     ringer: Ringer,
@@ -129,6 +137,7 @@ impl Attachment {
         let (places, count) = Places::of(std::slice::from_ref(&first));
         Ok(Self {
             control,
+            number: ATTACHMENTS.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
             user: geteuid().as_raw(),
             ringer,
             ringing: AtomicU32::new(0),
@@ -146,45 +155,83 @@ impl Attachment {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// Takes the banks that come, until the service ends. `places`: called before a bank is used, with the
-    /// number of places there will be.
-    pub(super) fn wait_for_end(&self, places: impl Fn(usize)) {
+    /// Takes the banks that come and reports on `sockets`, until the service ends. `places`: called before a bank is used, with
+    /// the number of places there will be.
+    pub(super) fn wait_for_end(&self, places: impl Fn(usize), sockets: fn() -> Report) {
         if let Ok(control) = self.control.to_poll() {
-            let _ = self.take_banks(control, places);
+            let _ = self.hear(control, places, sockets);
         }
         self.gone.store(true, Ordering::Relaxed);
     }
 
     /// Err: the service has ended, or the program closed the descriptor.
-    fn take_banks(&self, control: BorrowedFd<'_>, places: impl Fn(usize)) -> io::Result<()> {
-        let mut banks = vec![self.first.clone()];
+    fn hear(&self, control: BorrowedFd<'_>, places: impl Fn(usize), sockets: fn() -> Report) -> io::Result<()> {
+        let (mut banks, mut owes) = (vec![self.first.clone()], false);
         loop {
             // A call that waits keeps the connection open, also for the service, when the program has taken its number.
             wait_for(control, PollFlags::IN | PollFlags::RDHUP, Some(clock::now().saturating_add(LOOK_EVERY)))?;
             let control = self.control.get().ok_or(io::ErrorKind::NotConnected)?;
             match control::receive(control) {
-                Ok((Reply::Bank, fds)) => {
-                    if Undisturbed::new().lock(&self.places).more != More::Asked {
-                        return Err(refused());
-                    }
-                    // Both sides count banks: behind a lost one there is none.
-                    let memory = fds.into_iter().next().and_then(|memory| Own::new(memory).ok());
-                    let bank = memory.as_ref().and_then(|memory| BankMemory::open(memory.get()?, self.layout).ok());
-                    let is_lost = bank.is_none();
-                    if let Some(bank) = bank.map(Arc::new) {
-                        banks.push(bank);
-                        places(banks.len() * PLACES as usize);
-                        self.have(&banks);
-                    }
-                    if is_lost || banks.len() == MAX_BANKS as usize {
-                        Undisturbed::new().lock(&self.places).more = More::None;
-                    }
-                }
+                Ok((Reply::Bank, fds)) => self.take_bank(fds, &mut banks, &places)?,
+                Ok((Reply::Describe, _)) => owes = true,
                 Ok(_) => Undisturbed::new().lock(&self.places).more = More::Unknown,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
+            // Where the connection has no room for it the next look tries again.
+            owes = owes && !self.report(control, sockets());
         }
+    }
+
+    /// # Errors
+    /// It was not requested.
+    fn take_bank(&self, fds: Vec<OwnedFd>, banks: &mut Vec<Arc<BankMemory>>, places: impl Fn(usize)) -> io::Result<()> {
+        if Undisturbed::new().lock(&self.places).more != More::Asked {
+            return Err(refused());
+        }
+        // Both sides count banks: behind a lost one there is none.
+        let memory = fds.into_iter().next().and_then(|memory| Own::new(memory).ok());
+        let bank = memory.as_ref().and_then(|memory| BankMemory::open(memory.get()?, self.layout).ok());
+        let is_lost = bank.is_none();
+        if let Some(bank) = bank.map(Arc::new) {
+            banks.push(bank);
+            places(banks.len() * PLACES as usize);
+            self.have(banks);
+        }
+        if is_lost || banks.len() == MAX_BANKS as usize {
+            Undisturbed::new().lock(&self.places).more = More::None;
+        }
+        Ok(())
+    }
+
+    /// False: the connection has no room for it now.
+    fn report(&self, control: BorrowedFd<'_>, mut report: Report) -> bool {
+        for socket in &mut report.sockets {
+            socket.seat = socket.seat.filter(|seat| self.row_of(*seat, |_| ()).is_some());
+        }
+        let sent = control::send(control, &Ask::Report(report), &[]);
+        !sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// The program closes the socket whose last ring was there.
+    pub(super) fn closed(&self, seat: Seated) {
+        let word = why_word(seat.stream, Why::Closed);
+        let _ = self.row_of(seat, |row| {
+            let before = row.load(Ordering::Relaxed);
+            // The next stream there may note its reason at this moment.
+            if why_stream(before) == seat.stream {
+                let _ = row.compare_exchange(before, word, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// Calls `act` with the reason's word of that place. `None`: another stream has noted its own there.
+    fn row_of<T>(&self, seat: Seated, act: impl FnOnce(&AtomicU64) -> T) -> Option<T> {
+        let (place, undisturbed) = (u32::from(seat.place), Undisturbed::new());
+        let places = undisturbed.lock(&self.places);
+        let bank = places.banks.get((place / PLACES) as usize).filter(|_| seat.attachment == self.number)?;
+        let word = bank.word(place % PLACES, ROW, WHY);
+        (why_stream(word.load(Ordering::Relaxed)) == seat.stream).then(|| act(word))
     }
 
     /// One more bank. Memory is taken and given back while no lock is held: a handler may wait for one, within a call of the
@@ -352,6 +399,11 @@ impl Seat {
                 Err(error)
             }
         }
+    }
+
+    /// Its numbers.
+    pub(super) fn seated(&self) -> Seated {
+        Seated { attachment: self.of.number, place: self.index as u16, stream: self.number }
     }
 
     /// The service was never told of it.

@@ -6,7 +6,7 @@
 
 use super::ask::connect;
 use super::attachment::{ADOPTED, Attachment, Target};
-use super::protocol::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SOCKET_VARIABLE, USERS_VARIABLE};
+use super::protocol::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET, Report, SOCKET_VARIABLE, Seated, USERS_VARIABLE};
 use super::stream::Stream;
 use crate::environment::{named_users, service_users_or, trusted_variable};
 use crate::sys::connections::{Connections, Listed};
@@ -94,6 +94,8 @@ pub struct Process {
     pub may_prepare: fn() -> bool,
     /// True if the process sends in ways that the library does not see. Called by the library's thread.
     pub sends_unseen: fn() -> bool,
+    /// The sockets in no ring. Called by the library's thread.
+    pub sockets: fn() -> Report,
 }
 
 /// The process's environment, as far as it concerns the service.
@@ -199,6 +201,15 @@ pub fn retire(stream: &'static Stream) {
     }
 }
 
+/// The program closes the socket whose last ring was there.
+pub fn closed(seat: Seated) {
+    let Some(program) = PROGRAM.peek() else { return };
+    let attachment = Undisturbed::new().lock(&program.current).attachment.clone();
+    if let Some(attachment) = attachment {
+        attachment.closed(seat);
+    }
+}
+
 /// In a forked child, before anything else: its parent's connection is the parent's alone, and so are connections that the parent
 /// closed.
 pub fn after_fork_in_child() {
@@ -280,7 +291,7 @@ impl Program {
         self.have_streams(PLACES as usize);
         let is_current = self.publish(&attachment);
         if is_current {
-            attachment.wait_for_end(|places| self.have_streams(places));
+            attachment.wait_for_end(|places| self.have_streams(places), process.sockets);
             self.withdraw(&attachment);
             self.go_on_alone(&attachment);
         }

@@ -7,6 +7,12 @@ use std::net::SocketAddr;
 pub const MAX_NAME: usize = 31;
 /// Most rows of one answer to [`Ask::List`].
 pub const MAX_ROWS: usize = 64;
+/// Most sockets of one [`Report`].
+pub const MAX_REPORTED: usize = 256;
+/// Descriptors of a [`Report`] are below.
+pub const NUMBERS: u32 = 1 << 20;
+/// [`Row::place`] of a socket without a place: this plus its descriptor.
+pub const REPORTED: u32 = 1 << 20;
 
 /// Where the service of sockets listens unless told otherwise: not where keys are served, for it may replace what lies beside
 /// its socket.
@@ -53,6 +59,13 @@ pub enum Ask {
         /// Without a flow and a scope.
         to: SocketAddr,
     },
+    /// How many programs of this user, of all users for root, still owe a report. Answered by [`Reply::Reports`].
+    Reports {
+        /// First the service asks all of them for a new one.
+        fresh: bool,
+    },
+    /// The answer to [`Reply::Describe`].
+    Report(Report),
 }
 
 /// What the service answers.
@@ -75,6 +88,63 @@ pub enum Reply {
     },
     /// Not done: what is wrong and what to do.
     Refused(String),
+    /// The program owes a [`Report`]. Not sent again before that has come.
+    Describe,
+    /// The answer to [`Ask::Reports`].
+    Reports {
+        /// Programs that have not answered yet.
+        pending: u32,
+        /// Sockets beyond [`MAX_REPORTED`] of a program.
+        others: u64,
+    },
+}
+
+/// Sockets of a program that are in no ring, as its library sees them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// At most [`MAX_REPORTED`].
+    pub sockets: Vec<Reported>,
+    /// Count of the sockets beyond.
+    pub others: u32,
+}
+
+/// One socket of a [`Report`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reported {
+    /// Number of the descriptor.
+    pub descriptor: u32,
+    /// Number of [`sidecore_core::streams::rule::Why`].
+    pub why: u8,
+    /// Address of the peer.
+    pub peer: Option<SocketAddr>,
+    /// Bytes that the kernel has accepted.
+    pub bytes: Option<u64>,
+    /// The place of its last ring, if that still has its counts.
+    pub seat: Option<Seated>,
+}
+
+/// A stream's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seated {
+    /// Number of the attachment among those of the process, from 1 on.
+    pub attachment: u16,
+    /// Number of the place among all of the program's banks.
+    pub place: u16,
+    /// Number of the stream.
+    pub stream: u32,
+}
+
+impl Seated {
+    /// As [`Seated::to_word`] made it. `None`: 0.
+    pub fn from_word(word: u64) -> Option<Self> {
+        let (attachment, place) = ((word >> 48) as u16, (word >> 32) as u16);
+        (attachment != 0).then_some(Self { attachment, place, stream: word as u32 })
+    }
+
+    /// In one word, which is not 0.
+    pub fn to_word(self) -> u64 {
+        u64::from(self.attachment) << 48 | u64::from(self.place) << 32 | u64::from(self.stream)
+    }
 }
 
 /// One socket, for people. What the program says of it is what it likes to say.
@@ -88,13 +158,16 @@ pub struct Row {
     pub uid: u32,
     /// Its name as it gave it.
     pub program: String,
-    /// Number of its place among those of the program's connection to the service.
+    /// Number of its place among those of the program's connection to the service. From [`REPORTED`] on: the socket has none, and
+    /// all that is known of it the program says.
     pub place: u32,
     /// Number of the stream there: another than that of the one before, whose counts ended with it.
     pub stream: u32,
     /// Number of the descriptor there.
     pub descriptor: u32,
-    /// Address of the peer, while the service has the socket.
+    /// The service has the socket: it is in a ring.
+    pub open: bool,
+    /// Address of the peer, or of the last one.
     pub peer: Option<String>,
     /// Number of [`sidecore_core::streams::rule::Why`].
     pub why: u8,
@@ -102,6 +175,8 @@ pub struct Row {
     pub messages: u64,
     /// Messages that the program gave to the kernel.
     pub kernel_messages: u64,
+    /// Bytes of the socket that the kernel accepted, by any path. `None`: not known.
+    pub kernel_bytes: Option<u64>,
     /// Bytes through the ring.
     pub bytes: u64,
     /// System calls in which the service moved something.
@@ -113,4 +188,6 @@ pub struct Row {
     /// CPU time that fewer system calls have saved so far (ns), see [`sidecore_core::streams::saving`]; below 0: it was moved
     /// to the service at a price. `None`: not known.
     pub saved_ns: Option<i64>,
+    /// Time since the program's connection to the service ended, ns. `None`: it has one.
+    pub gone_ns: Option<u64>,
 }

@@ -13,6 +13,7 @@ pub use self::remains::{Progress, Remains};
 use self::datagrams::{Datagrams, send_datagram};
 use super::attachment::{Attachment, Seat};
 use super::patience::Patience;
+use super::protocol::Seated;
 use crate::shm::PlaceMemory;
 use crate::shm::span::Span;
 use crate::sys::lock::{Busy, Guard, ThreadLock};
@@ -22,7 +23,7 @@ use sidecore_core::streams::bell::Rung;
 use sidecore_core::streams::cursor::{Cursors, word};
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{
-    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WRITER,
+    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WRITER, why_word,
 };
 use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::Why;
@@ -338,7 +339,14 @@ impl Stream {
 
     /// Says for people why it is where it is.
     pub fn note(&self, key: Key, why: Why) {
-        let _ = self.with(key, |ring| ring.word(ROW, WHY).store(why as u64, Ordering::Relaxed));
+        let _ = self.with(key, |ring| {
+            ring.word(ROW, WHY).store(why_word(ring.seat.number, why), Ordering::Relaxed);
+        });
+    }
+
+    /// The place of that ring.
+    pub fn seated(&self, key: Key) -> Option<Seated> {
+        self.with(key, |ring| ring.seat.seated())
     }
 
     /// Whether it is in a ring of that attachment, or may be: this thread is at work on it, further up its stack.

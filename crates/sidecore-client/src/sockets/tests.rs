@@ -4,7 +4,7 @@ mod datagrams;
 mod own;
 
 use super::attachment::Attachment;
-use super::protocol::{Ask, Reply};
+use super::protocol::{Ask, Reply, Report};
 use super::stream::{Drained, Offered, Progress, Sent, Stream};
 use crate::control;
 use crate::shm::BankMemory;
@@ -218,7 +218,7 @@ fn what_a_dead_sidecore_moved_last_is_known_from_the_kernel() {
         }
         // It is killed here: it said nothing, and has the stream.
         drop((service, theirs));
-        attachment.wait_for_end(|_| ());
+        attachment.wait_for_end(|_| (), Report::default);
         assert_eq!(stream.abandon(&attachment), Some(()));
         check(&mut there, 0, 1_700);
         assert_eq!(send(&stream, &here, 1_700, 10), Sent::Left, "it is the kernel's again");
@@ -243,7 +243,7 @@ fn what_the_program_sends_between_is_counted_too() {
     assert!(service.memory.hold(0).take(Holder::Sidecore));
     service.move_silently(&theirs, 20);
     drop((service, theirs));
-    attachment.wait_for_end(|_| ());
+    attachment.wait_for_end(|_| (), Report::default);
     assert_eq!(stream.abandon(&attachment), Some(()));
     check(&mut there, 0, 20_150);
 }
@@ -314,7 +314,7 @@ fn a_bank_that_was_not_asked_for_ends_the_attachment() {
     let (attachment, service) = attached();
     let (_memory, file) = BankMemory::create(Bank::new(RING).unwrap()).unwrap();
     control::send(&service.control, &Reply::Bank, &[file.as_fd()]).unwrap();
-    attachment.wait_for_end(|_| panic!("it is not taken"));
+    attachment.wait_for_end(|_| panic!("it is not taken"), Report::default);
     assert!(attachment.is_gone() && attachment.seat(None).is_err());
 }
 

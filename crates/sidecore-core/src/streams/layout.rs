@@ -21,10 +21,11 @@
 //! | [`BELL`] | word 0 | the sidecore arms, the program clears |
 //! | [`ROW`] | [`SOCKET`], [`WHY`] | the program |
 
+use super::rule::Why;
 use crate::words::LINE_BYTES;
 
 /// Number of this layout and of the messages around it. Program and service must agree.
-pub const ABI: u32 = 3;
+pub const ABI: u32 = 4;
 /// Places of a bank: one for each bit of a word.
 pub const PLACES: u32 = 64;
 /// Most banks of one program.
@@ -83,8 +84,20 @@ pub const LINGER: usize = 6;
 
 /// Of [`ROW`]: number of the program's descriptor.
 pub const SOCKET: usize = 0;
-/// Of [`ROW`]: on which path it is and why, see [`super::rule::Why`].
+/// Of [`ROW`]: on which path it is and why, see [`why_word`].
 pub const WHY: usize = 1;
+
+/// The word of [`WHY`]: the reason, behind the number of its stream.
+#[inline]
+pub fn why_word(stream: u32, why: Why) -> u64 {
+    u64::from(stream) << 32 | why as u64
+}
+
+/// Number of the stream that a word of [`WHY`] is about.
+#[inline]
+pub fn why_stream(word: u64) -> u32 {
+    (word >> 32) as u32
+}
 
 /// Lines of a place.
 pub const PLACE_LINES: usize = 4;

@@ -48,10 +48,12 @@ pub enum Why {
     Unlike = 9,
     /// On the kernel: the program also sends by calls that the library does not see.
     Unseen = 10,
+    /// The program closed it.
+    Closed = 11,
 }
 
 impl Why {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Few,
         Self::Row,
         Self::Large,
@@ -63,6 +65,7 @@ impl Why {
         Self::NoService,
         Self::Unlike,
         Self::Unseen,
+        Self::Closed,
     ];
 
     /// The reason of that number, as it stands in shared memory.
@@ -84,6 +87,7 @@ impl Why {
             Self::NoService => "on the kernel: no service",
             Self::Unlike => "on the kernel: datagrams of changing sizes",
             Self::Unseen => "on the kernel: sent by unseen calls as well",
+            Self::Closed => "closed",
         }
     }
 }
@@ -108,13 +112,13 @@ pub struct Rule {
     small: u8,
     /// Large sends in a row.
     large: u8,
-    /// Answers in a row.
+    /// Answers in a row, in a ring or not.
     answers: u8,
     /// How often it left its ring.
     caution: u8,
     /// Of the last datagram: a few bits of to whom it went, and how long it was.
     kind: u16,
-    /// Datagrams unlike the one before, without as many that were like it.
+    /// Datagrams unlike the one before, without as many that were like it, in a ring or not.
     unlike: u8,
 }
 
@@ -175,10 +179,10 @@ impl Rule {
             self.unlike = self.unlike.saturating_sub(1);
             return self.sends(bytes);
         }
-        (self.kind, self.small) = (kind, 0);
-        self.unlike = if self.promoted { self.unlike.saturating_add(1) } else { 0 };
+        (self.kind, self.small, self.unlike) = (kind, 0, self.unlike.saturating_add(1));
         let advice = self.sends(bytes);
-        if self.unlike < UNLIKE || advice != Advice::Stay { advice } else { self.leave(Why::Unlike) }
+        let leaves = self.promoted && self.unlike >= UNLIKE && advice == Advice::Stay;
+        if leaves { self.leave(Why::Unlike) } else { advice }
     }
 
     /// The program receives, or asks whether there is something.
@@ -188,7 +192,7 @@ impl Rule {
         if sent >= IN_A_ROW {
             self.caution = self.caution.saturating_sub(1);
         }
-        if !self.promoted || sent == 0 {
+        if sent == 0 {
             return Advice::Stay;
         }
         if sent > ANSWER {
@@ -196,12 +200,24 @@ impl Rule {
             return Advice::Stay;
         }
         self.answers = self.answers.saturating_add(1);
-        if self.answers >= ANSWERS_IN_A_ROW { self.leave(Why::Answers) } else { Advice::Stay }
+        let leaves = self.promoted && self.answers >= ANSWERS_IN_A_ROW;
+        if leaves { self.leave(Why::Answers) } else { Advice::Stay }
+    }
+
+    /// Why the last sends enter no ring. `None`: they say nothing.
+    pub fn reason(self) -> Option<Why> {
+        if self.large > 0 {
+            Some(Why::Large)
+        } else if self.unlike >= UNLIKE {
+            Some(Why::Unlike)
+        } else {
+            (self.answers > 0).then_some(Why::Answers)
+        }
     }
 
     /// The advice to enter a ring was followed.
     pub fn promoted(&mut self) {
-        (self.promoted, self.answers) = (true, 0);
+        (self.promoted, self.answers, self.unlike) = (true, 0, 0);
     }
 
     /// It left its ring for a reason of its own, or could not enter one: it asks again, less often each time.
@@ -314,6 +330,26 @@ mod tests {
         assert_eq!(rule.sends(64), Advice::Stay);
         let advice: Vec<Advice> = (0..LARGE_IN_A_ROW).map(|_| rule.sends(LARGE)).collect();
         assert_eq!(advice.last(), Some(&Advice::Demote(Why::Large)));
+    }
+
+    #[test]
+    fn the_last_sends_of_a_socket_on_the_kernel_are_its_reason() {
+        let mut rule = Rule::default();
+        small(&mut rule, IN_A_ROW - 1);
+        assert_eq!(rule.reason(), None);
+        rule.sends(LARGE);
+        assert_eq!(rule.reason(), Some(Why::Large));
+        rule.sends(64);
+        rule.receives();
+        assert_eq!(rule.reason(), Some(Why::Answers));
+        small(&mut rule, IN_A_ROW - 1);
+        rule.receives();
+        assert_eq!(rule.reason(), None, "several messages are no answer");
+        (0..UNLIKE).for_each(|at| assert_eq!(rule.sends_datagram(64, 1 + u16::from(at % 2)), Advice::Stay));
+        assert_eq!(rule.reason(), Some(Why::Unlike));
+        assert!((0..IN_A_ROW).any(|_| rule.sends_datagram(64, 7) == Advice::Promote));
+        rule.promoted();
+        assert_eq!(rule.reason(), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A connection enters a ring.
 
-use crate::calls::{forks, settle};
+use crate::calls::{forks, report, settle};
 use crate::gate::{Gate, InRing};
 use crate::interpose::{has_rings_of_its_own, signals};
 use sidecore_client::sockets::program::{self, Candidate, Process};
@@ -26,6 +26,11 @@ pub(crate) fn never() {
     NEVER.store(true, Ordering::SeqCst);
 }
 
+/// True after [`never`].
+pub(crate) fn is_never() -> bool {
+    NEVER.load(Ordering::Relaxed)
+}
+
 /// Nothing is promoted until [`resume`]. `false`: somebody is just about to.
 pub(crate) fn pause() -> bool {
     !BUSY.swap(true, Ordering::Acquire)
@@ -44,7 +49,7 @@ pub(crate) fn after_fork_in_child() {
 /// A counted thread sent enough, to `to` if it named an address. With a ring the thread is not counted any more.
 #[cold]
 pub(crate) fn promote(gate: Gate, to: Option<&SocketAddr>) -> Option<InRing> {
-    if NEVER.load(Ordering::Relaxed) || !pause() {
+    if is_never() || !pause() {
         return None;
     }
     let passes = PASSES.load(Ordering::Relaxed);
@@ -55,7 +60,10 @@ pub(crate) fn promote(gate: Gate, to: Option<&SocketAddr>) -> Option<InRing> {
         Ok(_) => {}
         // The library's thread is about to attach.
         Err(Why::Few) => gate.ask(Rule::put_off),
-        Err(_) => gate.ask(Rule::demoted),
+        Err(why) => {
+            gate.slot().note(why);
+            gate.ask(Rule::demoted);
+        }
     }
     promoted.ok()
 }
@@ -69,7 +77,8 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, Why> {
     // A handler might fork, close or send: nothing of that is to find half of a promotion.
     let undisturbed = Undisturbed::new();
     let (key, ticket) = gate.begin_entering().ok_or(Why::Special)?;
-    let process = Process { may_prepare: || !signals::is_handler(), sends_unseen: has_rings_of_its_own };
+    let process =
+        Process { may_prepare: || !signals::is_handler(), sends_unseen: has_rings_of_its_own, sockets: report::report };
     let candidate = Candidate { socket: gate.borrowed(), key, to, sent: gate.slot().sent() };
     let stream = program::promote(&candidate, process, &undisturbed).inspect_err(|why| {
         if *why == Why::NoService {
@@ -80,6 +89,7 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, Why> {
     })?;
     forks::attached();
     gate.slot().forget_sent();
+    gate.slot().set_seat(stream.seated(key));
     let Some(ring) = gate.entered(stream, (key, ticket)) else {
         stream.leave(key, Wish::Leave);
         program::retire(stream);

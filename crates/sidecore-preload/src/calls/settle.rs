@@ -36,6 +36,7 @@ pub(crate) enum Settled {
 
 /// Brings it there, without waiting. It may enter a ring again later.
 pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
+    let is_first = !matches!(gate.path(), Path::Leaving(_));
     let ring = match gate.leave() {
         Path::Leaving(ring) => ring,
         Path::Behind(remains) => return behind(gate, remains),
@@ -44,7 +45,11 @@ pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
     if ring.stream.is_within() {
         return Settled::Within;
     }
-    ring.stream.note(ring.key, why);
+    // What comes while the ring is not empty yet is not why it is left.
+    if is_first {
+        ring.stream.note(ring.key, why);
+        gate.slot().note(why);
+    }
     let (drained, sent) = ring.stream.settle(ring.key);
     let settled = match drained {
         Drained::Blocked => return Settled::Blocked,
@@ -53,7 +58,7 @@ pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
     };
     if drained == Drained::Empty && sent.is_none() && gate.slot().sent_by_the_ring_alone() {
         // The kernel has bytes that neither the ring nor this library gave it, or lacks some.
-        gate.pin();
+        gate.pin(Why::Unseen);
     }
     if left(gate, ring)
         && let Some(sent) = sent
@@ -90,7 +95,7 @@ pub(crate) fn settle_soon(gate: Gate, why: Why) {
 
 /// The same, and the socket stays there.
 pub(crate) fn pin(gate: Gate, why: Why) {
-    gate.pin();
+    gate.pin(why);
     settle_soon(gate, why);
 }
 
@@ -107,7 +112,7 @@ pub(crate) fn drain(gate: Gate, why: Why) -> Result<(), Errno> {
 /// # Errors
 /// As for [`drain`].
 pub(crate) fn drain_for_good(gate: Gate, why: Why) -> Result<(), Errno> {
-    gate.pin();
+    gate.pin(why);
     drain(gate, why)
 }
 
@@ -146,15 +151,24 @@ pub(crate) fn left(gate: Gate, ring: InRing) -> bool {
 
 /// The descriptor was closed by a call that nobody saw, and a new one has its number.
 pub(crate) fn replaced(fd: RawFd) {
-    if let Some((_, Some(ring))) = gate::forget(fd) {
+    let Some((gate, ring)) = gate::forget(fd) else { return };
+    note_closed(gate);
+    if let Some(ring) = ring {
         ring.stream.forsake(ring.key);
         program::retire(ring.stream);
+    }
+}
+
+fn note_closed(gate: Gate) {
+    if let Some(seat) = gate.slot().seat().filter(|_| gate.was_in_ring()) {
+        program::closed(seat);
     }
 }
 
 /// The descriptor is about to be closed: what is in the ring is sent by the service.
 pub(crate) fn let_go(fd: RawFd) {
     let Some((gate, ring)) = gate::forget(fd) else { return };
+    note_closed(gate);
     // As long as the service has it open, the kernel would go on to tell of it.
     if let Some(set) = gate.slot().epoll().filter(|_| gate.was_in_ring()) {
         socket::leave_epoll(set, fd);

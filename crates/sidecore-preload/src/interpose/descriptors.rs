@@ -16,16 +16,17 @@ use rustix::io::{Errno, fcntl_getfd};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::slot::State;
 
-/// Watches the socket that `make` makes, unless it comes from a listener of the kernel's.
+/// Watches the socket that `make` makes. One from a listener of the kernel's is the kernel's.
 fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
     let born = forks::epoch();
     let fd = make();
-    let is_pinned = from.and_then(table::slot).is_some_and(|slot| slot.word.look().state() == State::Kernel);
+    let pinned = from.and_then(table::slot).filter(|slot| slot.word.look().state() == State::Kernel);
     if fd >= 0 && !is_borrower() {
         errno::kept(|| settle::replaced(fd));
-        if !is_pinned {
-            // The handshake counts as a byte for the side that connects.
-            table::made(fd, born, u64::from(from.is_none()));
+        // The handshake counts as a byte for the side that connects.
+        table::made(fd, born, u8::from(from.is_none()));
+        if let Some((listener, gate)) = pinned.zip(gate::watched(fd)) {
+            gate.pin(listener.why());
         }
     }
     fd

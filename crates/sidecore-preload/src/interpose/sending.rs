@@ -98,7 +98,7 @@ fn special(
 ) -> ssize_t {
     if flags & libc::MSG_MORE != 0 && gate.is_of_datagrams() {
         // The kernel makes one datagram of this message and those that follow.
-        gate.pin();
+        gate.pin(Why::Special);
         return strange(gate, flags, kernel);
     }
     match direct(gate, flags, unblocked) {

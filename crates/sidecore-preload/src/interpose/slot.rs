@@ -1,11 +1,12 @@
 //! What is known of one descriptor number, in words that all threads and signal handlers may change at any time.
 
+use sidecore_client::sockets::protocol::Seated;
 use sidecore_client::sockets::stream::{Remains, Stream};
-use sidecore_core::streams::rule::Rule;
+use sidecore_core::streams::rule::{Rule, Why};
 use sidecore_core::streams::slot::SlotWord;
 use std::os::fd::RawFd;
 use std::ptr::{from_ref, null_mut};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Added to an unknown count. Larger than any connection's bytes.
 const UNKNOWN: u64 = 1 << 63;
@@ -26,6 +27,12 @@ pub(crate) struct Slot {
     remains: AtomicPtr<Remains>,
     /// Bytes that were sent by the kernel, as it counts them; with [`UNKNOWN`] that is not known.
     sent: AtomicU64,
+    /// The place of the last ring, see [`Seated::to_word`]; 0: none.
+    seat: AtomicU64,
+    /// Number of the last [`Why`].
+    why: AtomicU8,
+    /// The kernel's count before the first byte.
+    handshake: AtomicU8,
 }
 
 impl Slot {
@@ -39,16 +46,47 @@ impl Slot {
             born: AtomicU32::new(0),
             remains: AtomicPtr::new(null_mut()),
             sent: AtomicU64::new(0),
+            seat: AtomicU64::new(0),
+            why: AtomicU8::new(0),
+            handshake: AtomicU8::new(0),
         }
     }
 
     /// A socket was made here in that epoch. `sent`: the kernel's count before the first byte.
-    pub(crate) fn make(&self, born: u32, sent: u64) {
-        self.sent.store(sent, Ordering::Relaxed);
+    pub(crate) fn make(&self, born: u32, sent: u8) {
+        self.sent.store(sent.into(), Ordering::Relaxed);
+        self.handshake.store(sent, Ordering::Relaxed);
+        self.seat.store(0, Ordering::Relaxed);
+        self.note(Why::Few);
         self.rule.store(0, Ordering::Relaxed);
         self.epoll.store(0, Ordering::Relaxed);
         self.born.store(born, Ordering::Relaxed);
         self.word.make();
+    }
+
+    /// Why the socket is on the kernel's path from now on.
+    pub(crate) fn note(&self, why: Why) {
+        self.why.store(why as u8, Ordering::Relaxed);
+    }
+
+    /// Why the socket is, or was last, on the kernel's path.
+    pub(crate) fn why(&self) -> Why {
+        Why::of(self.why.load(Ordering::Relaxed).into()).unwrap_or(Why::Few)
+    }
+
+    /// The place of the ring to be.
+    pub(crate) fn set_seat(&self, seat: Option<Seated>) {
+        self.seat.store(seat.map_or(0, Seated::to_word), Ordering::Relaxed);
+    }
+
+    /// The place of the last ring.
+    pub(crate) fn seat(&self) -> Option<Seated> {
+        Seated::from_word(self.seat.load(Ordering::Relaxed))
+    }
+
+    /// The kernel's count of a connection before the first byte.
+    pub(crate) fn handshake(&self) -> u64 {
+        self.handshake.load(Ordering::Relaxed).into()
     }
 
     /// The epoch in which the socket was made.

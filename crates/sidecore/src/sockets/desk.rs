@@ -3,6 +3,7 @@
 use super::Shared;
 use super::ledger::Ledger;
 use super::meter::Meter;
+use super::reports::Bell;
 use crate::sys::poller::Poller;
 use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::streams::sweep::{ClientId, StreamId, Sweep};
@@ -18,6 +19,8 @@ pub(super) type Remains = Box<dyn Any + Send>;
 pub(super) struct Desk {
     pub(super) shared: Arc<Shared>,
     pub(super) uid: u32,
+    /// Wakes the thread.
+    pub(super) bell: Arc<Bell>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) poller: Poller,
     pub(super) sweep: Sweep,

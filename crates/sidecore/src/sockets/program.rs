@@ -12,7 +12,7 @@ use super::transfer::{At, Over, Stream, Turn};
 use crate::control;
 use crate::shm::BankMemory;
 use crate::sys::packet::{MAX_PACKET, receive};
-use crate::sys::{message, peer, wake};
+use crate::sys::{clock, message, peer, wake};
 use sidecore_client::sockets::protocol::{Ask, MAX_NAME, Reply};
 use sidecore_core::streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
 use sidecore_core::streams::saving::BreakEven;
@@ -144,7 +144,7 @@ impl Program {
             if let Some(process) = process {
                 desk.poller.remove(process);
             }
-            desk.shared.registry.remove(self.serial);
+            desk.shared.registry.remove(self.serial, clock::now());
         }
         desk.close(self);
     }
@@ -223,8 +223,16 @@ impl Program {
             },
             (Ask::List { from }, Role::New | Role::Asking) => {
                 self.role = Role::Asking;
-                let (rows, next) = desk.shared.registry.page(desk.uid, from);
+                let (rows, next) = desk.shared.registry.page(desk.uid, from, clock::now());
                 self.reply(&Reply::Sockets { rows, next }, &[]).map_err(End::Refused)
+            }
+            (Ask::Reports { fresh }, Role::New | Role::Asking) => {
+                self.role = Role::Asking;
+                let (pending, others) = desk.shared.registry.reports(desk.uid, fresh);
+                self.reply(&Reply::Reports { pending, others }, &[]).map_err(End::Refused)
+            }
+            (Ask::Report(report), Role::Sending(sending)) => {
+                sending.listed.reports.take(report).map_err(|why| End::Refused(why.to_owned()))
             }
             _ => Err(End::Refused("out of turn: connect, say hello, and ask for sockets or about them".to_owned())),
         }
@@ -256,7 +264,7 @@ impl Program {
         let process = process.filter(|process| desk.poller.add_once(process, self.source(What::Process)).is_ok());
         let name = cut(name);
         desk.sweep.set_weight(self.client, desk.shared.limits.weight_of(&name));
-        let listed = Arc::new(Listed::new(desk.uid, peer.pid, name, desk.meter.price().clone()));
+        let listed = Arc::new(Listed::new((desk.uid, peer.pid), name, desk.meter.price().clone(), desk.bell.clone()));
         desk.shared.registry.add(self.serial, listed.clone());
         let given = reader.try_clone();
         self.role = Role::Sending(Sending { listed, doorbell: reader, process });
@@ -324,10 +332,28 @@ impl Program {
         slot.stream = Some(Stream::begin(at, number, (socket, content), permit, desk.ledger.sockets_exceed()));
         self.open += 1;
         if let Role::Sending(sending) = &self.role {
-            sending.listed.set_peer(place, peer);
+            sending.listed.begin(place, peer);
         }
         desk.sweep.announce(self.client, place);
         Ok(())
+    }
+
+    /// Asks for a report, if one is wanted. True: the question is sent. Where the program reads nothing it stays wanted.
+    pub(super) fn ask_for_report(&self) -> bool {
+        let Role::Sending(Sending { listed, .. }) = &self.role else { return false };
+        let asks = listed.reports.is_wanted() && control::send(&self.socket, &Reply::Describe, &[]).is_ok();
+        if asks {
+            listed.reports.asked();
+        }
+        asks
+    }
+
+    /// The program is not heard any more.
+    fn silence(&mut self) {
+        self.hung_up = true;
+        if let Role::Sending(Sending { listed, .. }) = &self.role {
+            listed.reports.end();
+        }
     }
 
     /// Tells the program from how many messages on a ring pays.
@@ -380,7 +406,7 @@ impl Program {
             desk.poller.remove(stream.socket());
         }
         if let Role::Sending(sending) = &self.role {
-            sending.listed.set_peer(id, None);
+            sending.listed.end(id);
         }
         stream.conclude(At { memory: &self.banks[(id / PLACES) as usize], place: id % PLACES }, over);
         desk.close(stream);
@@ -399,7 +425,7 @@ impl Program {
 
     /// It has hung up, or is `dead`. What its rings hold is still to be sent.
     pub(super) fn bereave(&mut self, desk: &mut Desk, dead: bool) {
-        self.hung_up = true;
+        self.silence();
         desk.poller.remove(&self.socket);
         let client = self.client;
         self.each(desk, |desk, id, stream, at| {
@@ -413,7 +439,7 @@ impl Program {
 
     /// Ends the connection of a program that broke the protocol. It goes on alone. Streams that it left before are still sent.
     pub(super) fn hang_up(&mut self, desk: &mut Desk, why: String) {
-        self.hung_up = true;
+        self.silence();
         let _ = self.reply(&Reply::Refused(why), &[]);
         desk.poller.remove(&self.socket);
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
@@ -498,6 +524,7 @@ mod tests {
     use crate::sockets::Shared;
     use crate::sockets::ledger::Ledger;
     use crate::sockets::meter::Meter;
+    use crate::sockets::reports::Bell;
     use crate::sys::poller::Poller;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use sidecore_core::streams::sweep::Sweep;
@@ -516,6 +543,7 @@ mod tests {
         Desk {
             shared: Arc::new(Shared::of(limits)),
             uid: 0,
+            bell: Arc::new(Bell::new().unwrap()),
             ledger,
             poller,
             sweep,

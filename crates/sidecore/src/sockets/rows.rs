@@ -1,14 +1,20 @@
-//! What is told of programs and their sockets: read from the words that service and program share, by any user's thread.
+//! What is told of programs and their sockets: read from the words that service and program share, and from programs' reports,
+//! by any user's thread.
 
+use super::gone::{Gone, Past, ROWS};
 use super::meter::Price;
+use super::reports::{Bell, Reports};
 use crate::shm::BankMemory;
-use sidecore_client::sockets::protocol::{MAX_ROWS, Row};
+use sidecore_client::sockets::protocol::{MAX_ROWS, REPORTED, Reported, Row};
 use sidecore_core::streams::cursor::Cursors;
 use sidecore_core::streams::layout::{
     DRAINS, HEAD, KERNEL_MESSAGES, MESSAGES, PLACES, ROW, SHARED, SOCKET, STATE, TAIL, TRANSFERS, WHY, WRITER,
 };
 use sidecore_core::streams::place::stream_of;
+use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::saving::saved;
+use sidecore_core::time::Nanos;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -25,13 +31,24 @@ pub(super) struct Listed {
     pub(super) uid: u32,
     pub(super) pid: u32,
     pub(super) name: String,
+    pub(super) reports: Reports,
+    /// Of its user's thread.
+    bell: Arc<Bell>,
     /// Of its user's system calls.
     price: Arc<Price>,
     banks: Mutex<Vec<(Arc<BankMemory>, Peers)>>,
 }
 
-/// The peers of a bank's streams, while the service has their sockets.
-type Peers = Box<[Option<SocketAddr>]>;
+/// The peers of a bank's streams.
+type Peers = Box<[Peer]>;
+
+/// The peer of the stream at a place, or of the last one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peer {
+    address: Option<SocketAddr>,
+    /// The service has the socket.
+    is_open: bool,
+}
 
 /// Rows of one answer, as they are gathered.
 #[derive(Default)]
@@ -43,7 +60,13 @@ struct Page {
 /// The programs of all users, by their numbers, which grow.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
-    programs: Mutex<BTreeMap<u32, Arc<Listed>>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    programs: BTreeMap<u32, Arc<Listed>>,
+    gone: Gone,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -52,67 +75,150 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Listed {
-    pub(super) fn new(uid: u32, pid: u32, name: String, price: Arc<Price>) -> Self {
-        Self { uid, pid, name, price, banks: Mutex::default() }
+    pub(super) fn new((uid, pid): (u32, u32), name: String, price: Arc<Price>, bell: Arc<Bell>) -> Self {
+        Self { uid, pid, name, reports: Reports::default(), bell, price, banks: Mutex::default() }
     }
 
     pub(super) fn add(&self, bank: Arc<BankMemory>) {
-        lock(&self.banks).push((bank, vec![None; PLACES as usize].into()));
+        lock(&self.banks).push((bank, vec![Peer::default(); PLACES as usize].into()));
     }
 
-    /// Whom the stream at that place goes to.
-    pub(super) fn set_peer(&self, place: u32, peer: Option<SocketAddr>) {
+    /// A stream begins at that place.
+    pub(super) fn begin(&self, place: u32, address: Option<SocketAddr>) {
+        self.at(place, |peer| *peer = Peer { address, is_open: true });
+    }
+
+    /// The service has the socket of that place no more.
+    pub(super) fn end(&self, place: u32) {
+        self.at(place, |peer| peer.is_open = false);
+    }
+
+    fn at(&self, place: u32, change: impl FnOnce(&mut Peer)) {
         let mut banks = lock(&self.banks);
         let bank = banks.get_mut((place / PLACES) as usize);
-        if let Some(known) = bank.and_then(|(_, peers)| peers.get_mut((place % PLACES) as usize)) {
-            *known = peer;
+        if let Some(peer) = bank.and_then(|(_, peers)| peers.get_mut((place % PLACES) as usize)) {
+            change(peer);
         }
     }
 
-    /// Adds rows of its places that have or had a stream, beginning at `from`. The first place that the page has no room
-    /// for; `None`: there are no more.
+    /// Adds rows of its places that have or had a stream, then of reported sockets, beginning at `from`. The first place that the
+    /// page has no room for; `None`: there are no more.
     fn add_rows(&self, serial: u32, from: u32, page: &mut Page) -> Option<u32> {
-        let banks = lock(&self.banks);
+        let (banks, known) = (lock(&self.banks), self.reports.lock());
         for place in from..banks.len() as u32 * PLACES {
             if page.is_full() {
                 return Some(place);
             }
             let (memory, peers) = &banks[(place / PLACES) as usize];
             page.places += 1;
-            let row = self.row(memory, place, peers[(place % PLACES) as usize]);
+            let reported = known.seated.get(&place).filter(|_| known.is_current());
+            let row = self.row(memory, place, peers[(place % PLACES) as usize], reported);
             page.rows.extend(row.map(|row| Row { serial, ..row }));
+        }
+        let unseated = known.unseated.range(from.saturating_sub(REPORTED)..).filter(|_| known.is_current());
+        for (descriptor, socket) in unseated {
+            if page.is_full() {
+                return Some(REPORTED.saturating_add(*descriptor));
+            }
+            page.rows.push(Row { serial, ..self.reported_row(socket) });
         }
         None
     }
 
-    /// Of the place of that number among all banks, which is in this one.
-    fn row(&self, memory: &BankMemory, number: u32, peer: Option<SocketAddr>) -> Option<Row> {
+    /// The busiest, after its end.
+    fn last_rows(&self, serial: u32) -> Vec<Row> {
+        let (banks, known) = (lock(&self.banks), self.reports.lock());
+        let places = 0..(banks.len() as u32 * PLACES).min(MOST_PLACES);
+        let messages = |place: u32| {
+            let word = |word| banks[(place / PLACES) as usize].0.word(place % PLACES, WRITER, word);
+            let [messages, kernel] = [MESSAGES, KERNEL_MESSAGES].map(|kind| word(kind).load(Ordering::Relaxed));
+            messages.saturating_add(kernel)
+        };
+        let mut busiest: Vec<(u64, u32)> = places.map(|place| (messages(place), place)).collect();
+        busiest.sort_unstable_by_key(|(messages, place)| (Reverse(*messages), *place));
+        let row = |(_, place): (u64, u32)| {
+            let (memory, peers) = &banks[(place / PLACES) as usize];
+            self.row(memory, place, peers[(place % PLACES) as usize], known.seated.get(&place))
+        };
+        let mut unseated: Vec<&Reported> = known.unseated.values().collect();
+        unseated.sort_by_key(|socket| Reverse(socket.bytes));
+        let reported = unseated.into_iter().map(|socket| self.reported_row(socket));
+        let rows = busiest.into_iter().filter_map(row).chain(reported).take(ROWS);
+        rows.map(|row| Row { serial, open: false, ..row }).collect()
+    }
+
+    /// Of the place of that number among all banks, which is in this one; and what the program says of its socket.
+    fn row(&self, memory: &BankMemory, number: u32, peer: Peer, reported: Option<&Reported>) -> Option<Row> {
         let word = |line, word| memory.word(number % PLACES, line, word).load(Ordering::Relaxed);
         let (messages, kernel_messages) = (word(WRITER, MESSAGES), word(WRITER, KERNEL_MESSAGES));
-        if peer.is_none() && messages == 0 && kernel_messages == 0 {
+        if peer.address.is_none() && messages == 0 && kernel_messages == 0 {
             return None;
         }
         let (bytes, transfers, drains) = (word(SHARED, HEAD), word(SHARED, TRANSFERS), word(WRITER, DRAINS));
         let cursors = Cursors::read(bytes, word(WRITER, TAIL), memory.layout().ring_bytes());
+        let stream = stream_of(word(SHARED, STATE));
+        let of_this = |socket: &&Reported| !peer.is_open && socket.seat.is_some_and(|seat| seat.stream == stream);
+        let reported = reported.filter(of_this);
+        let why = match (word(ROW, WHY) as u8, reported) {
+            // It ended in the ring: by a call that the library did not see, or by an error that the program does not know yet.
+            (why, _) if why == Why::Row as u8 && !peer.is_open && peer.address.is_some() => Why::Closed as u8,
+            (why, Some(socket)) if why != Why::Closed as u8 => socket.why,
+            (why, _) => why,
+        };
         Some(Row {
-            serial: 0,
-            pid: self.pid,
-            uid: self.uid,
-            program: self.name.clone(),
             place: number,
-            stream: stream_of(word(SHARED, STATE)),
+            stream,
             descriptor: word(ROW, SOCKET) as u32,
-            peer: peer.map(|peer| peer.to_string()),
-            why: word(ROW, WHY) as u8,
+            open: peer.is_open,
+            peer: peer.address.map(|peer| peer.to_string()),
+            why,
             messages,
             kernel_messages,
+            kernel_bytes: reported.and_then(|socket| socket.bytes),
             bytes,
             transfers,
             drains,
             waiting: cursors.map_or(0, |cursors| cursors.waiting().into()),
             // A message that was moved has a byte at least, whatever the program says.
             saved_ns: self.price.get().map(|price| saved(price, messages.min(bytes), transfers.saturating_add(drains))),
+            ..self.empty_row()
         })
+    }
+
+    /// Of a socket of which nothing else is known.
+    fn reported_row(&self, socket: &Reported) -> Row {
+        Row {
+            place: REPORTED.saturating_add(socket.descriptor),
+            descriptor: socket.descriptor,
+            peer: socket.peer.map(|peer| peer.to_string()),
+            why: socket.why,
+            kernel_bytes: socket.bytes,
+            ..self.empty_row()
+        }
+    }
+
+    fn empty_row(&self) -> Row {
+        Row {
+            serial: 0,
+            pid: self.pid,
+            uid: self.uid,
+            program: self.name.clone(),
+            place: 0,
+            stream: 0,
+            descriptor: 0,
+            open: false,
+            peer: None,
+            why: 0,
+            messages: 0,
+            kernel_messages: 0,
+            kernel_bytes: None,
+            bytes: 0,
+            transfers: 0,
+            drains: 0,
+            waiting: 0,
+            saved_ns: None,
+            gone_ns: None,
+        }
     }
 }
 
@@ -120,6 +226,23 @@ impl Page {
     fn is_full(&self) -> bool {
         self.rows.len() == MAX_ROWS || self.places == MOST_PLACES
     }
+
+    /// Adds rows of a program that is gone, from that one on. As [`Listed::add_rows`].
+    fn add_past(&mut self, past: &Past, from: u32, now: Nanos) -> Option<u32> {
+        for (number, row) in (0..).zip(past.rows(now)).skip(from as usize) {
+            if self.is_full() {
+                return Some(number);
+            }
+            self.rows.push(row);
+        }
+        None
+    }
+}
+
+/// One program of a page.
+enum Entry {
+    Here(Arc<Listed>),
+    Gone(Arc<Past>),
 }
 
 /// Where a page begins: a program, and a place of it.
@@ -129,22 +252,49 @@ fn position(serial: u32, place: u32) -> u64 {
 
 impl Registry {
     pub(super) fn add(&self, serial: u32, program: Arc<Listed>) {
-        lock(&self.programs).insert(serial, program);
+        lock(&self.known).programs.insert(serial, program);
     }
 
-    pub(super) fn remove(&self, serial: u32) {
-        lock(&self.programs).remove(&serial);
+    /// The program's connection has ended. Its busiest rows are kept for a while.
+    pub(super) fn remove(&self, serial: u32, now: Nanos) {
+        let program = lock(&self.known).programs.get(&serial).cloned();
+        if let Some(program) = program {
+            let rows = program.last_rows(serial);
+            let mut known = lock(&self.known);
+            known.programs.remove(&serial);
+            known.gone.add((program.uid, serial), rows, now);
+        }
+    }
+
+    /// Programs of this user, of all users for root, that owe a report, and sockets beyond the limit of one; `fresh`: all of them
+    /// are asked for a new one first, by their users' threads.
+    pub(super) fn reports(&self, uid: u32, fresh: bool) -> (u32, u64) {
+        let known = lock(&self.known);
+        known.programs.values().filter(|program| uid == 0 || program.uid == uid).fold(
+            (0, 0),
+            |(owing, others), program| {
+                if fresh && program.reports.want() {
+                    program.bell.ask();
+                }
+                let (owes, beyond) = program.reports.progress();
+                (owing + u32::from(owes), others + u64::from(beyond))
+            },
+        )
     }
 
     /// Some rows of this user's programs, for root of all, beginning at that position (any is one); and where the next begin.
     /// Programs that come and go between pages shift no other's rows.
-    pub(super) fn page(&self, uid: u32, from: u64) -> (Vec<Row>, Option<u64>) {
+    pub(super) fn page(&self, uid: u32, from: u64, now: Nanos) -> (Vec<Row>, Option<u64>) {
         let (first, place) = ((from >> 32) as u32, from as u32);
         let mut page = Page::default();
-        let programs = self.programs_from(first, uid);
+        let programs = self.programs_from(first, uid, now);
         for (serial, program) in &programs {
             let from = if *serial == first { place } else { 0 };
-            if let Some(place) = program.add_rows(*serial, from, &mut page) {
+            let next = match program {
+                Entry::Here(listed) => listed.add_rows(*serial, from, &mut page),
+                Entry::Gone(past) => page.add_past(past, from, now),
+            };
+            if let Some(place) = next {
                 return (page.rows, Some(position(*serial, place)));
             }
         }
@@ -152,9 +302,16 @@ impl Registry {
         (page.rows, last.and_then(|(serial, _)| Some(position(serial.checked_add(1)?, 0))))
     }
 
-    fn programs_from(&self, first: u32, uid: u32) -> Vec<(u32, Arc<Listed>)> {
-        let programs = lock(&self.programs);
-        let own = programs.range(first..).filter(|(_, program)| uid == 0 || program.uid == uid);
-        own.take(MOST_PROGRAMS).map(|(serial, program)| (*serial, program.clone())).collect()
+    fn programs_from(&self, first: u32, uid: u32, now: Nanos) -> Vec<(u32, Entry)> {
+        let known = lock(&self.known);
+        let own = known.programs.range(first..).filter(|(_, program)| uid == 0 || program.uid == uid);
+        let here = own.take(MOST_PROGRAMS).map(|(serial, program)| (*serial, Entry::Here(program.clone())));
+        let gone = known.gone.programs_from(first, uid, MOST_PROGRAMS, now);
+        let gone = gone.into_iter().map(|past| (past.serial, Entry::Gone(past)));
+        let mut programs: Vec<_> = here.chain(gone).collect();
+        drop(known);
+        programs.sort_by_key(|(serial, _)| *serial);
+        programs.truncate(MOST_PROGRAMS);
+        programs
     }
 }

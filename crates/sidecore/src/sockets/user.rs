@@ -8,10 +8,11 @@ use super::desk::{Desk, Remains};
 use super::ledger::{Ledger, Permit};
 use super::meter::Meter;
 use super::program::{HEARD_AT_ONCE, HEARD_AT_THE_END, Program};
+use super::reports::Bell;
 use super::source::{Source, WAKE, What};
 use crate::service::ParkTimes;
 use crate::sys::poller::Poller;
-use crate::sys::{clock, cpu, wake};
+use crate::sys::{clock, cpu};
 use sidecore_core::policy::notify::{Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::streams::sweep::{ClientId, Outcome, Sweep};
 use sidecore_core::time::Nanos;
@@ -25,6 +26,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+/// Programs that are asked for a report at once.
+const ASKED_AT_ONCE: usize = 64;
 /// Streams that are served before the programs are looked at again.
 const SERVED_AT_ONCE: usize = 8;
 /// How long streams are served, or programs are looked at, before connections and full sockets are asked after, ns.
@@ -38,7 +41,7 @@ pub(super) struct User {
     pub(super) ledger: Arc<Ledger>,
     /// Connections for it; `None`: it has ended.
     inbox: Mutex<Option<Vec<(OwnedFd, Permit)>>>,
-    wake: OwnedFd,
+    bell: Arc<Bell>,
 }
 
 /// Held by each thread as long as it runs.
@@ -51,16 +54,16 @@ impl User {
     /// Those of the system.
     pub(super) fn start(uid: u32, shared: &Arc<Shared>, alive: &Alive) -> io::Result<Arc<Self>> {
         let ledger = Ledger::new(shared.limits.clone());
-        let user = Arc::new(Self { ledger, inbox: Mutex::new(Some(Vec::new())), wake: wake::event()? });
+        let user = Arc::new(Self { ledger, inbox: Mutex::new(Some(Vec::new())), bell: Arc::new(Bell::new()?) });
         let poller = Poller::new()?;
-        poller.add_edge(&user.wake, WAKE)?;
+        poller.add_edge(user.bell.wake(), WAKE)?;
         let (closing, remains) = mpsc::channel();
         let (closes, running) = (user.clone(), alive.clone());
         let builder = thread::Builder::new().name(format!("closes-{uid}"));
         builder.spawn(move || closes.close(&remains, &running))?;
-        let ledger = user.ledger.clone();
+        let (ledger, bell) = (user.ledger.clone(), user.bell.clone());
         let (shared, sweep, meter) = (shared.clone(), Sweep::new(), Meter::new());
-        let desk = Desk { shared, uid, ledger, poller, sweep, meter, spins: false, held: Vec::new(), closing };
+        let desk = Desk { shared, uid, bell, ledger, poller, sweep, meter, spins: false, held: Vec::new(), closing };
         let (serves, running) = (user.clone(), alive.clone());
         thread::Builder::new()
             .name(format!("sockets-{uid}"))
@@ -88,7 +91,7 @@ impl User {
     }
 
     pub(super) fn ring(&self) {
-        wake::ring(&self.wake);
+        self.bell.ring();
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -283,6 +286,7 @@ impl Serving {
         for number in events.drain(..) {
             if number == WAKE {
                 self.receive();
+                self.ask_for_reports();
             } else {
                 self.happened(Source::of(number));
             }
@@ -300,6 +304,17 @@ impl Serving {
             let client = program.client();
             self.programs.resize_with(self.programs.len().max(client + 1), || None);
             self.programs[client] = Some(program);
+        }
+    }
+
+    /// Where somebody wants the list.
+    fn ask_for_reports(&mut self) {
+        if !self.desk.bell.asks() {
+            return;
+        }
+        let asked = self.programs.iter().flatten().filter(|program| program.ask_for_report());
+        if asked.take(ASKED_AT_ONCE).count() == ASKED_AT_ONCE {
+            self.desk.bell.ask();
         }
     }
 

@@ -220,17 +220,28 @@ pub(crate) fn hung_up(control: &OwnedFd) -> Option<String> {
     why
 }
 
-fn readable(fd: impl AsFd) -> bool {
+pub(crate) fn readable(fd: impl AsFd) -> bool {
     let mut set = [PollFd::new(&fd, PollFlags::IN)];
     poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 2_000_000 })) == Ok(1)
 }
 
-/// The rows that this user may see.
+/// The rows that this user may see, without those of programs that are gone.
 pub(crate) fn rows(socket: &Path) -> Vec<Row> {
-    rows_by(&connect(socket))
+    let mut rows = rows_by(&connect(socket));
+    rows.retain(|row| row.gone_ns.is_none());
+    rows
 }
 
-/// The rows that whoever made this connection may see.
+/// How many programs owe a report, and how many sockets are beyond its limit.
+pub(crate) fn reports(control: &OwnedFd, fresh: bool) -> (u32, u64) {
+    say(control, &Ask::Reports { fresh }, &[]);
+    match answer(control) {
+        Some((Reply::Reports { pending, others }, _)) => (pending, others),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The rows that whoever made this connection may see, also of programs that are gone.
 pub(crate) fn rows_by(control: &OwnedFd) -> Vec<Row> {
     rows_from(control, 0)
 }

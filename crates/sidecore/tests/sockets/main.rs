@@ -6,6 +6,7 @@ mod hostile;
 mod idle;
 mod limits;
 mod path;
+mod reports;
 mod rows;
 mod shares;
 #[path = "../service/skipped.rs"]

@@ -35,15 +35,24 @@ fn each_socket_is_told_with_its_path_and_its_counts() {
     assert_eq!((row.transfers, row.waiting, row.saved_ns), (1, 0, None));
     assert_eq!((row.place, row.stream), (3, 1));
     assert_eq!(row.peer, Some(here.peer_addr().unwrap().to_string()));
-    // On the kernel again, the service knows its peer no more.
+    assert!(row.open);
+    // On the kernel again, with the last peer.
     stream.word(ROW, WHY).store(Why::Large as u64, Ordering::Relaxed);
     stream.word(WRITER, KERNEL_MESSAGES).store(5, Ordering::Relaxed);
     stream.wish(Wish::Leave);
     stream.until_state(State::Free);
     let told = rows(service.socket());
-    assert_eq!((told[0].peer.as_ref(), told[0].why, told[0].kernel_messages), (None, Why::Large as u8, 5));
+    assert_eq!((told[0].open, told[0].why, told[0].kernel_messages), (false, Why::Large as u8, 5));
+    assert_eq!(told[0].peer, Some(here.peer_addr().unwrap().to_string()));
+    // It ended in its ring, for all that the program says.
+    stream.word(ROW, WHY).store(Why::Row as u64, Ordering::Relaxed);
+    assert_eq!(rows(service.socket())[0].why, Why::Closed as u8);
     drop(program);
-    until("it is forgotten", || rows(service.socket()).is_empty());
+    until("it is gone", || rows(service.socket()).is_empty());
+    let told = rows_by(&connect(service.socket()));
+    let [row] = &told[..] else { panic!("{told:?}") };
+    assert!(row.gone_ns.is_some() && !row.open);
+    assert_eq!((row.descriptor, row.messages, row.bytes, row.kernel_messages), (7, 2, 10, 5));
 }
 
 #[test]
@@ -102,10 +111,11 @@ fn programs_that_end_between_two_answers_hide_and_double_no_other() {
     }
     let asking = connect(service.socket());
     let (mut told, next) = page(&asking, 0);
+    let here = |row: &Row| row.gone_ns.is_none();
     assert_eq!(told.len(), 64, "the first program's rows, and some of the second's");
     drop(programs.remove(0));
     until("it is forgotten", || rows(service.socket()).len() == 100);
-    told.extend(rows_from(&asking, next.unwrap()));
+    told.extend(rows_from(&asking, next.unwrap()).into_iter().filter(here));
     let told: Vec<u32> = told.iter().map(|row| row.descriptor).collect();
     let each = [0, 100, 200].into_iter().flat_map(|first| first..first + 50).collect::<Vec<u32>>();
     assert_eq!(told, each);

@@ -56,7 +56,7 @@ impl<'l> Ring<'l> {
     /// Connections that are in rings with nothing to send.
     pub(super) fn silent(&self) -> Result<usize, BenchError> {
         let rows = sidecore::sockets::ask::rows(self.service.socket())?;
-        Ok(rows.iter().filter(|row| row.why == Why::Row as u8 && row.waiting == 0).count())
+        Ok(rows.iter().filter(|row| row.open && row.why == Why::Row as u8 && row.waiting == 0).count())
     }
 
     /// Messages that went through rings so far, of the connections that are in one, and the system calls that moved them, of both
@@ -65,6 +65,7 @@ impl<'l> Ring<'l> {
         let rows = sidecore::sockets::ask::rows(self.service.socket())?;
         Ok(rows
             .iter()
+            .filter(|row| row.gone_ns.is_none())
             .fold([0, 0], |[messages, sends], row| [messages + row.messages, sends + row.transfers + row.drains]))
     }
 }

@@ -1,0 +1,60 @@
+//! The sockets of this process that are in no ring, and why.
+//!
+//! The library's thread looks at them when the service asks. Other threads may change them meanwhile.
+
+use crate::calls::promote;
+use crate::gate::{self, Gate};
+use rustix::net::getpeername;
+use sidecore_client::sockets::protocol::{MAX_REPORTED, Report, Reported};
+use sidecore_client::sys::tcp;
+use sidecore_core::streams::rule::{Rule, Why};
+use sidecore_core::streams::slot::State;
+use std::net::SocketAddr;
+
+/// All of them, up to the limit.
+pub(crate) fn report() -> Report {
+    let mut report = Report::default();
+    // A process that denied itself system calls may die of asking the kernel.
+    if promote::is_never() {
+        return report;
+    }
+    for (gate, why) in gate::known().filter_map(|gate| Some((gate, why(gate)?))) {
+        if report.sockets.len() == MAX_REPORTED {
+            report.others = report.others.saturating_add(1);
+        } else {
+            report.sockets.extend(reported(gate, why));
+        }
+    }
+    report
+}
+
+/// `None`: it has a ring, or is about to have one.
+fn why(gate: Gate) -> Option<Why> {
+    match gate.state() {
+        State::Unknown | State::Entering | State::Ring | State::Leaving => None,
+        State::Kernel | State::Shut => Some(gate.slot().why()),
+        State::Behind => Some(Why::Forked),
+        State::Made => Some(gate.ask(|rule: &mut Rule| rule.reason()).unwrap_or(gate.slot().why())),
+    }
+}
+
+/// `None`: it is a listener, has no peer yet or any more, or the number is another file's.
+fn reported(gate: Gate, why: Why) -> Option<Reported> {
+    let (slot, is_of_datagrams) = (gate.slot(), gate.is_of_datagrams());
+    let peer: Option<SocketAddr> = match getpeername(gate.borrowed()) {
+        Ok(peer) => Some(peer?.try_into().ok()?),
+        Err(rustix::io::Errno::NOTCONN) if is_of_datagrams => None,
+        Err(_) => return None,
+    };
+    let accepted = || tcp::accepted(gate.borrowed()).ok().map(|accepted| accepted.saturating_sub(slot.handshake()));
+    let bytes = if !is_of_datagrams {
+        accepted()
+    } else if gate.state() == State::Made {
+        slot.sent()
+    } else {
+        // Calls on a pinned socket are not counted.
+        None
+    };
+    let seat = slot.seat();
+    gate.is_same().then(|| Reported { descriptor: gate.fd().cast_unsigned(), why: why as u8, peer, bytes, seat })
+}
