@@ -214,6 +214,12 @@ fn programs_with_sockets_are_summed_up_by_name() {
     assert_eq!(number(&scrape, "sidecore_sockets_messages_total", &labels), Some(3001.0));
     assert_eq!(number(&scrape, "sidecore_sockets_in_rings", &labels), Some(1.0));
     assert!(number(&scrape, "sidecore_sockets_cpu_saved_seconds", &labels).unwrap() < -0.9);
+    // The last counts of a program that is gone come into the sums.
+    let gone = Row { messages: 1011, open: false, gone_ns: Some(1), ..rows[0].clone() };
+    let scrape = parsed(&with_sockets(&mut exporter, &[gone]));
+    assert_eq!(number(&scrape, "sidecore_sockets_messages_total", &labels), Some(3011.0));
+    assert_eq!(number(&scrape, "sidecore_sockets_in_rings", &labels), Some(0.0));
+    assert_eq!(number(&scrape, "sidecore_sockets_waiting_bytes", &labels), Some(0.0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-// Does with connections what it is told, a line each: a letter and a digit. Answers with the descriptor's number.
+// Takes orders from standard input, one a line: a letter and the digit of a connection. Prints the descriptor's number.
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>

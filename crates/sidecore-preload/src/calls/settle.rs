@@ -45,7 +45,7 @@ pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
     if ring.stream.is_within() {
         return Settled::Within;
     }
-    // What comes while the ring is not empty yet is not why it is left.
+    // The first reason counts: later calls find the ring on its way out.
     if is_first {
         ring.stream.note(ring.key, why);
         gate.slot().note(why);

@@ -56,7 +56,7 @@ fn found_beside(program: &Path, socket: &Path, mut look: impl FnMut(&[Row])) -> 
         let found = scope.spawn(|| found(program, Some(socket)));
         while !found.is_finished() {
             let mut rows = ask::rows(socket).unwrap();
-            rows.retain(|row| row.messages > 0);
+            rows.retain(|row| row.messages > 0 && row.gone_ns.is_none());
             look(&rows);
             thread::sleep(Duration::from_millis(2));
         }

@@ -8,7 +8,7 @@ use sidecore::core::streams::slot::{Key, SlotWord};
 use sidecore::sockets::Sockets;
 use sidecore_client::shm::span::Span;
 use sidecore_client::sockets::program::{Candidate, Process, promote};
-use sidecore_client::sockets::protocol::SOCKET_VARIABLE;
+use sidecore_client::sockets::protocol::{Report, SOCKET_VARIABLE};
 use sidecore_client::sockets::stream::{Offered, Sent, Stream};
 use sidecore_client::sys::undisturbed::Undisturbed;
 use std::hint::black_box;
@@ -82,7 +82,7 @@ fn wake(stream: &Stream, key: Key, message: &mut [u8]) -> Result<()> {
 /// The connection, in a ring.
 fn promoted(connection: BorrowedFd<'_>, key: Key) -> Result<&'static Stream> {
     let candidate = Candidate { socket: connection, key, to: None, sent: None };
-    let process = Process { may_prepare: || true, sends_unseen: || false };
+    let process = Process { may_prepare: || true, sends_unseen: || false, sockets: Report::default };
     for _ in 0..TRIES {
         match promote(&candidate, process, &Undisturbed::new()) {
             Err(Why::Few | Why::NoService) => thread::sleep(NAP),

@@ -35,7 +35,7 @@ impl Past {
 pub(super) struct Gone(BTreeMap<u32, VecDeque<Arc<Past>>>);
 
 impl Gone {
-    /// The program of that number, at most [`ROWS`] rows of which are kept.
+    /// A program with its number and its rows, the first [`ROWS`] of them.
     pub(super) fn add(&mut self, (uid, serial): (u32, u32), mut rows: Vec<Row>, now: Nanos) {
         self.expire(now);
         rows.truncate(ROWS);

@@ -1,4 +1,5 @@
-//! What programs say of their sockets in no ring. A program is asked when somebody asks for the list, and owes one answer at most.
+//! Programs' reports on their sockets in no ring. Each request for the list asks the programs, and each program owes one answer
+//! at most.
 
 use crate::sys::wake;
 use sidecore_client::sockets::protocol::{MAX_REPORTED, NUMBERS, Report, Reported};

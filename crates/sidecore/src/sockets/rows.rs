@@ -185,7 +185,7 @@ impl Listed {
         })
     }
 
-    /// Of a socket of which nothing else is known.
+    /// Of a socket that only the program knows.
     fn reported_row(&self, socket: &Reported) -> Row {
         Row {
             place: REPORTED.saturating_add(socket.descriptor),

@@ -307,7 +307,7 @@ impl Serving {
         }
     }
 
-    /// Where somebody wants the list.
+    /// Where the list is wanted.
     fn ask_for_reports(&mut self) {
         if !self.desk.bell.asks() {
             return;

@@ -110,7 +110,7 @@ fn a_report_that_is_not_right_costs_its_program_the_connection_and_no_other_anyt
 }
 
 #[test]
-fn a_program_that_does_not_answer_is_asked_once_and_keeps_nobody_waiting() {
+fn a_program_that_does_not_answer_is_asked_once_and_keeps_no_list_waiting() {
     let service = start(config());
     let (asking, silent, other) = (connect(service.socket()), Program::attach(&service), Program::attach(&service));
     for descriptor in 3..30 {
@@ -120,7 +120,7 @@ fn a_program_that_does_not_answer_is_asked_once_and_keeps_nobody_waiting() {
         until("it has arrived", || reports(&asking, false).0 == 1);
         assert_eq!(rows(service.socket())[0].descriptor, descriptor);
     }
-    // As people ask, who wait for a moment.
+    // The command waits for a moment.
     is_asked(&silent);
     assert!(!readable(&silent.control), "it was asked once");
     let list = ask::list(service.socket()).unwrap();
