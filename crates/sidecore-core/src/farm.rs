@@ -41,6 +41,8 @@ pub const MAX_NODES: usize = MAX_DEVICES;
 /// answered.
 const PRIOR: Nanos = 1_000_000_000;
 
+/// An event that failed at the only node with room goes there again after so long, ns, unless that would be its last try.
+const RETURN: Nanos = 10_000_000_000;
 /// A node that misses so many of its own beats is lost.
 const BEATS: Nanos = 4;
 
@@ -89,6 +91,8 @@ pub enum Placed {
     },
     /// No node has credit or room: try again after an answer.
     Full,
+    /// Only the node where this event failed has credit: others of its class may go there meanwhile.
+    Avoided,
     /// No node can do it.
     Nobody,
 }
@@ -129,6 +133,8 @@ struct Tried {
     losses: u8,
     /// Where it failed last.
     at: Option<Member>,
+    /// When it may go there again although there are others.
+    returns: Option<Nanos>,
 }
 
 /// The state machine. One for each dispatcher.
@@ -193,8 +199,9 @@ impl Farm {
     /// [`Settings::in_flight`], of no other event that is not done yet.
     pub fn place(&mut self, now: Nanos, tag: u32, class: Class, size: u32) -> Placed {
         let work = Work { lane: self.lane, tag, class, size, reach: Reach::HERE, urgent: false, submitted: None };
-        // Where it failed it is tried again only if there is nobody else.
-        let shunned = self.tried[tag as usize].at.filter(|at| self.has_other(*at, class));
+        // The last try is another node's, where there is another one.
+        let Tried { at, returns, .. } = self.tried[tag as usize];
+        let shunned = at.filter(|at| returns.is_none_or(|time| now < time) && self.has_other(*at, class));
         let untried = self.untried(class, shunned).and_then(|node| self.dispatch.place_on(now, node, work));
         let placed = match (untried, shunned) {
             (Some(given), _) => crate::dispatch::Placed::Given(given),
@@ -209,6 +216,11 @@ impl Farm {
                 Placed::Given { member: node.member, ticket: given.ticket }
             }
             crate::dispatch::Placed::NoDevice => Placed::Nobody,
+            crate::dispatch::Placed::Full
+                if shunned.is_some() && self.dispatch.would_place(class, size, Reach::HERE) =>
+            {
+                Placed::Avoided
+            }
             crate::dispatch::Placed::Full | crate::dispatch::Placed::Now { .. } => Placed::Full,
         }
     }
@@ -235,10 +247,11 @@ impl Farm {
     /// most events, for failing is quick.
     pub fn failed(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<Failed> {
         let tag = self.take_back(now, from, ticket)?;
-        let failures = &mut self.tried[tag as usize].failures;
-        *failures = failures.saturating_add(1);
-        let tries = *failures;
+        let event = &mut self.tried[tag as usize];
+        event.failures = event.failures.saturating_add(1);
+        let tries = event.failures;
         if tries < self.settings.tries {
+            event.returns = (tries + 1 < self.settings.tries).then(|| now.saturating_add(RETURN));
             return Some(Failed::Again { tag });
         }
         self.tried[tag as usize] = Tried::default();
@@ -391,7 +404,8 @@ impl Farm {
         if self.nodes[from.number()].failed(now) {
             self.dispatch.set_paused(from.number(), true);
         }
-        self.tried[done.work.tag as usize].at = Some(from);
+        let tried = &mut self.tried[done.work.tag as usize];
+        (tried.at, tried.returns) = (Some(from), None);
         self.moves.retry(&mut self.dispatch, &self.nodes, now);
         Some(done.work.tag)
     }

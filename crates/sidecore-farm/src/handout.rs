@@ -225,6 +225,7 @@ impl<T> HandOut<T> {
                     nodes.give(member, tag, ticket);
                     waiting::Place::Given
                 }
+                Placed::Avoided => waiting::Place::Passed,
                 Placed::Full | Placed::Nobody => waiting::Place::Waits,
             }
         });

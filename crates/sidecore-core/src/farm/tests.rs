@@ -241,6 +241,45 @@ fn a_refused_event_goes_elsewhere_and_is_no_try() {
 }
 
 #[test]
+fn what_failed_at_the_only_node_with_credit_lets_others_go_there_and_returns_but_for_its_last_try() {
+    let mut farm = farm(Balance::Tokens);
+    let [one, other] = [join(&mut farm, 0), join(&mut farm, 0)];
+    let fail = |farm: &mut Farm, now, placed| {
+        let (member, ticket) = given(placed);
+        assert_eq!((member, farm.failed(now, member, ticket)), (one, Some(Failed::Again { tag: 0 })));
+    };
+    let first = farm.place(0, 0, KIND, 100);
+    assert_eq!(given(farm.place(0, 1, KIND, 100)).0, other, "it is busy from now on");
+    fail(&mut farm, 0, first);
+    assert_eq!(farm.place(0, 0, KIND, 100), Placed::Avoided);
+    let (member, ticket) = given(farm.place(0, 2, KIND, 100));
+    assert_eq!(member, one);
+    assert_eq!(farm.place(0, 0, KIND, 100), Placed::Full, "no node has credit");
+    farm.answered(MS, one, ticket, MS, MS).unwrap();
+    assert_eq!(farm.place(RETURN - 1, 0, KIND, 100), Placed::Avoided);
+    let second = farm.place(RETURN, 0, KIND, 100);
+    fail(&mut farm, RETURN, second);
+    assert_eq!(farm.place(3 * RETURN, 0, KIND, 100), Placed::Avoided, "its last try");
+    farm.lose(3 * RETURN, other);
+    let Some(Moved::Given { ticket, .. }) = farm.next_moved(3 * RETURN) else { panic!("the other node's event") };
+    farm.answered(3 * RETURN, one, ticket, MS, MS).unwrap();
+    assert_eq!(given(farm.place(3 * RETURN, 0, KIND, 100)).0, one, "there is no other");
+}
+
+#[test]
+fn a_refused_event_does_not_return_while_there_is_another_node() {
+    let mut farm = farm(Balance::Tokens);
+    let (one, ticket) = {
+        join(&mut farm, 0);
+        given(farm.place(0, 0, KIND, 100))
+    };
+    join(&mut farm, 0);
+    given(farm.place(0, 1, KIND, 100));
+    farm.refused(0, one, ticket).unwrap();
+    assert_eq!(farm.place(100 * RETURN, 0, KIND, 100), Placed::Avoided);
+}
+
+#[test]
 fn a_node_at_which_everything_fails_is_left_alone_for_a_while() {
     let mut farm = farm(Balance::Tokens);
     let member = join(&mut farm, 0);

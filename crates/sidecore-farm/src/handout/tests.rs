@@ -169,6 +169,29 @@ fn an_event_that_fails_is_dead_after_its_tries_with_the_last_reason() {
 }
 
 #[test]
+fn a_node_is_not_idle_because_the_first_event_in_the_queue_failed_there() {
+    let mut hand_out = HandOut::new(Settings { balance: Balance::Tokens, ..settings() });
+    join(&mut hand_out, 0, "n", 1);
+    offer(&mut hand_out, 0).unwrap();
+    let [(_, ticket)] = events(&mut hand_out, 0, "farm.f.down.n.1").try_into().unwrap();
+    join(&mut hand_out, 0, "m", 2);
+    offer(&mut hand_out, 1).unwrap();
+    let [(_, long)] = events(&mut hand_out, 0, "farm.f.down.m.2").try_into().unwrap();
+    for number in 2..5 {
+        offer(&mut hand_out, number).unwrap();
+    }
+    answer(&mut hand_out, MS, 1, ticket, Outcome::Failed { reason: "exit code 1" });
+    let [(id, ticket)] = events(&mut hand_out, MS, "farm.f.down.n.1").try_into().unwrap();
+    assert_eq!(id, "e-2", "it is new there how long they take");
+    answer(&mut hand_out, 2 * MS, 1, ticket, Outcome::Done(Octets(b"")));
+    let ids: Vec<_> = events(&mut hand_out, 2 * MS, "farm.f.down.n.1").into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["e-3", "e-4"]);
+    answer(&mut hand_out, 3 * MS, 2, long, Outcome::Done(Octets(b"")));
+    let [(id, _)] = events(&mut hand_out, 3 * MS, "farm.f.down.m.2").try_into().unwrap();
+    assert_eq!(id, "e-0", "the last try of what failed is the other node's");
+}
+
+#[test]
 fn what_every_node_refuses_is_given_up_with_what_they_say() {
     let mut hand_out = hand_out();
     join(&mut hand_out, 0, "n", 1);

@@ -3,12 +3,17 @@
 use sidecore_core::session::Class;
 use std::collections::VecDeque;
 
+/// Events of one class that are passed over in one search: it is bounded, whatever failed before.
+const MOST_PASSED: usize = 64;
+
 /// What became of an event that was to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Given,
     /// It ended while it waited.
     Gone,
+    /// It waits on; those behind it may go where it may not.
+    Passed,
     /// It waits on, and so do the others of its class.
     Waits,
 }
@@ -16,10 +21,20 @@ pub(super) enum Place {
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// By class.
-    queues: Vec<VecDeque<u32>>,
+    queues: Vec<Queue>,
     /// The class whose turn it is.
     turn: usize,
     total: usize,
+}
+
+/// Events of one class, in their order.
+#[derive(Debug, Default)]
+struct Queue {
+    /// Events that a node had before: they come first, and only they are passed over.
+    again: VecDeque<u32>,
+    fresh: VecDeque<u32>,
+    /// How many of `again` are passed over in this search.
+    passed: usize,
 }
 
 impl Waiting {
@@ -28,37 +43,74 @@ impl Waiting {
     }
 
     pub(super) fn last(&mut self, class: Class, tag: u32) {
-        self.queue(class).push_back(tag);
+        self.queue(class).fresh.push_back(tag);
     }
 
+    /// Of an event that a node had.
     pub(super) fn first(&mut self, class: Class, tag: u32) {
-        self.queue(class).push_front(tag);
+        self.queue(class).again.push_front(tag);
     }
 
     /// Asks for the first of each class in turn until each class waits.
     pub(super) fn place(&mut self, mut place: impl FnMut(Class, u32) -> Place) {
         let classes = self.queues.len();
+        self.queues.iter_mut().for_each(|queue| queue.passed = 0);
         let mut waits = 0;
         while self.total > 0 && waits < classes {
             let index = self.turn % classes;
             self.turn = index + 1;
             waits += 1;
-            let (Some(class), Some(tag)) = (Class::from_index(index), self.queues[index].front()) else { continue };
-            if place(class, *tag) != Place::Waits {
-                self.queues[index].pop_front();
-                self.total -= 1;
-                waits = 0;
+            let queue = &mut self.queues[index];
+            let (Some(class), Some(tag)) = (Class::from_index(index), queue.next()) else { continue };
+            match place(class, tag) {
+                Place::Given | Place::Gone => {
+                    queue.remove_next();
+                    self.total -= 1;
+                    waits = 0;
+                }
+                Place::Passed if queue.pass() => {
+                    // The same class has its turn once more.
+                    self.turn = index;
+                    waits -= 1;
+                }
+                Place::Passed | Place::Waits => {}
             }
         }
     }
 
-    fn queue(&mut self, class: Class) -> &mut VecDeque<u32> {
+    fn queue(&mut self, class: Class) -> &mut Queue {
         let index = class.index();
         if self.queues.len() <= index {
-            self.queues.resize_with(index + 1, VecDeque::new);
+            self.queues.resize_with(index + 1, Queue::default);
         }
         self.total += 1;
         &mut self.queues[index]
+    }
+}
+
+impl Queue {
+    /// The first that is not passed over.
+    fn next(&self) -> Option<u32> {
+        self.looked_at().or_else(|| self.fresh.front()).copied()
+    }
+
+    fn looked_at(&self) -> Option<&u32> {
+        self.again.get(self.passed).filter(|_| self.passed < MOST_PASSED)
+    }
+
+    fn remove_next(&mut self) {
+        if self.looked_at().is_some() {
+            self.again.remove(self.passed);
+        } else {
+            self.fresh.pop_front();
+        }
+    }
+
+    /// Passes over [`Queue::next`]. `false`: it is the last to be looked at.
+    fn pass(&mut self) -> bool {
+        let may = self.looked_at().is_some();
+        self.passed += usize::from(may);
+        may
     }
 }
 
@@ -66,10 +118,14 @@ impl Waiting {
 mod tests {
     use super::*;
 
+    fn class(index: usize) -> Class {
+        Class::from_index(index).unwrap()
+    }
+
     #[test]
     fn classes_take_turns_and_one_that_waits_does_not_hold_up_another() {
         let mut waiting = Waiting::default();
-        let [one, two] = [0, 3].map(|index| Class::from_index(index).unwrap());
+        let [one, two] = [0, 3].map(class);
         for tag in 0..3 {
             waiting.last(one, tag);
             waiting.last(two, 10 + tag);
@@ -90,5 +146,53 @@ mod tests {
             Place::Given
         });
         assert_eq!((order, waiting.len()), (vec![9, 1, 2], 0));
+    }
+
+    #[test]
+    fn those_behind_one_that_is_passed_over_go_in_their_order_and_it_stays_first() {
+        let mut waiting = Waiting::default();
+        (0..3).for_each(|tag| waiting.last(class(0), tag));
+        for tag in [8, 7] {
+            waiting.first(class(0), tag);
+        }
+        let mut order = Vec::new();
+        waiting.place(|_, tag| match tag {
+            7 => Place::Passed,
+            2 => Place::Waits,
+            _ => {
+                order.push(tag);
+                Place::Given
+            }
+        });
+        assert_eq!((order, waiting.len()), (vec![8, 0, 1], 2));
+        let mut order = Vec::new();
+        waiting.place(|_, tag| {
+            order.push(tag);
+            Place::Given
+        });
+        assert_eq!(order, [7, 2]);
+    }
+
+    #[test]
+    fn however_many_are_passed_over_a_search_ends_and_reaches_what_is_new() {
+        let mut waiting = Waiting::default();
+        (0..1_000).for_each(|tag| waiting.first(class(0), tag));
+        (1_000..1_003).for_each(|tag| waiting.last(class(0), tag));
+        let (mut asked, mut given) = (0, Vec::new());
+        waiting.place(|_, tag| {
+            asked += 1;
+            if tag < 1_000 {
+                return Place::Passed;
+            }
+            given.push(tag);
+            Place::Given
+        });
+        assert_eq!((asked, given), (MOST_PASSED + 3, vec![1_000, 1_001, 1_002]));
+        let mut asked = 0;
+        waiting.place(|_, _| {
+            asked += 1;
+            Place::Waits
+        });
+        assert_eq!(asked, 1, "a farm that is full is asked once");
     }
 }

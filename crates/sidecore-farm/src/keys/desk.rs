@@ -421,7 +421,7 @@ impl Desk {
         match self.farm.place(now, tag, entry.class, size) {
             Placed::Given { member, ticket } => self.give(tag, member, ticket),
             Placed::Nobody if !self.kinds.lingers(entry.class) => self.end(tag, Ended::Elsewhere),
-            Placed::Nobody | Placed::Full => return false,
+            Placed::Nobody | Placed::Avoided | Placed::Full => return false,
         }
         true
     }

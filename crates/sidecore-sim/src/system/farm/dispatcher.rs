@@ -143,7 +143,7 @@ impl Dispatcher {
                 field.held.pop_front();
                 self.send(engine, field, tag, member, ticket);
             }
-            Placed::Full | Placed::Nobody => {
+            Placed::Full | Placed::Avoided | Placed::Nobody => {
                 self.blocked = true;
                 if job.tag.is_none() {
                     self.free(field, tag);
