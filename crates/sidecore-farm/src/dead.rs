@@ -27,6 +27,10 @@ struct Letter {
     tries: u32,
     reason: String,
     bytes: usize,
+    /// Its event had more bytes.
+    cut: bool,
+    /// Bytes of its event; `null`: what it says of them is no number.
+    whole_bytes: Option<usize>,
     #[serde(skip)]
     body: Bytes,
     #[serde(skip)]
@@ -86,12 +90,15 @@ impl Letter {
         let header = |name: &str| message.headers.get(name).map(|value| value.as_str().to_owned());
         let token = message.subject.rsplit('.').next().unwrap_or_default();
         let again = token.strip_prefix(again::MARK);
+        let (bytes, whole) = (message.payload.len(), header(names::WHOLE));
         Self {
             id: again.unwrap_or(token).to_owned(),
             kind: header(names::KIND).unwrap_or_default(),
             tries: header(names::TRIES).and_then(|tries| tries.parse().ok()).unwrap_or(0),
             reason: header(names::REASON).unwrap_or_default(),
-            bytes: message.payload.len(),
+            bytes,
+            cut: whole.is_some(),
+            whole_bytes: whole.map_or(Some(bytes), |whole| whole.parse().ok()),
             again: again.is_some(),
             body: message.payload,
             sequence: message.sequence,
@@ -107,9 +114,26 @@ impl Letter {
         headers
     }
 
-    /// Whether it can be fed: others may write into the farm too.
-    fn is_sound(&self) -> bool {
-        ids::is_one(&self.id) && args::name(&self.kind).is_ok()
+    /// Why it cannot be fed; `most`: bytes that an event may have. Others may write into the farm too.
+    fn why_not(&self, most: usize) -> Option<String> {
+        if !ids::is_one(&self.id) || args::name(&self.kind).is_err() {
+            return Some("its id or its kind is none".to_owned());
+        }
+        if self.cut {
+            return Some(format!("it is cut, bytes kept: {}; feed its event from the source", self.size()));
+        }
+        let too_large =
+            || format!("the server's max_payload leaves {most} bytes for an event, and it has {}", self.bytes);
+        (self.bytes > most).then(too_large)
+    }
+
+    /// Its bytes, and that it had more.
+    fn size(&self) -> String {
+        match (self.cut, self.whole_bytes) {
+            (false, _) => self.bytes.to_string(),
+            (true, Some(whole)) => format!("{} of {whole}", self.bytes),
+            (true, None) => format!("{} of an unknown number", self.bytes),
+        }
     }
 }
 
@@ -131,7 +155,8 @@ fn table(letters: &[Letter]) -> String {
         let reason: String = letter.reason.chars().flat_map(char::escape_debug).take(LONGEST_REASON).collect();
         let id = letter.id.escape_debug().to_string();
         let kind = letter.kind.escape_debug().to_string();
-        table.add_row([id, kind, letter.tries.to_string(), letter.bytes.to_string(), reason]);
+        let size = letter.size() + if letter.cut { " (cut)" } else { "" };
+        table.add_row([id, kind, letter.tries.to_string(), size, reason]);
     }
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }

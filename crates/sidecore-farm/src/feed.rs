@@ -29,7 +29,7 @@ use tokio::time::timeout;
 /// Events between a source and what publishes them.
 const QUEUE: usize = 16;
 /// What an event's headers and its way to a node add to it, at most.
-const HEADROOM: usize = 1_024;
+pub(crate) const HEADROOM: usize = 1_024;
 /// How long TCP clients have to read their last line.
 const FAREWELL: Duration = Duration::from_secs(2);
 

@@ -5,6 +5,7 @@
 //! only then away. Servers recognise an id that they have seen in the last two minutes and store nothing: that is waited for.
 
 use super::Letter;
+use crate::feed::HEADROOM;
 use crate::output::tell;
 use crate::streams::{REMEMBERED, names};
 use async_nats::HeaderMap;
@@ -25,9 +26,17 @@ const NO: u8 = 1;
 
 /// The exit code.
 pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Vec<Letter>) -> Result<u8, String> {
-    let (mut sound, odd): (Vec<_>, Vec<_>) = letters.into_iter().partition(Letter::is_sound);
-    for letter in &odd {
-        tell(format_args!("left {} alone: its id or its kind is none", letter.id.escape_debug()));
+    let most = js.client().max_payload().saturating_sub(HEADROOM);
+    let mut odd = 0;
+    let mut sound = Vec::new();
+    for letter in letters {
+        match letter.why_not(most) {
+            Some(why) => {
+                odd += 1;
+                tell(format_args!("left {} alone: {why}", letter.id.escape_debug()));
+            }
+            None => sound.push(letter),
+        }
     }
     for letter in &mut sound {
         set_aside(js, farm, dead, letter).await?;
@@ -58,8 +67,8 @@ pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Ve
         }
         sleep(PAUSE).await;
     }
-    tell(format_args!("fed {} of {} dead letters again", all - sound.len(), all + odd.len()));
-    Ok(if sound.is_empty() && odd.is_empty() { 0 } else { NO })
+    tell(format_args!("fed {} of {} dead letters again", all - sound.len(), all + odd));
+    Ok(if sound.is_empty() && odd == 0 { 0 } else { NO })
 }
 
 /// Gives a letter the name under which its event may die again.

@@ -1,10 +1,12 @@
 //! Results and dead letters on their way to their streams: an event is acknowledged when the server says that it has them.
 
+mod letter;
+
 use super::known::Origin;
 use super::outbox::Outbox;
 use crate::handout::{End, Ended};
 use crate::streams::names;
-use async_nats::{Client, HeaderMap, HeaderValue, Message, StatusCode, Subject, Subscriber};
+use async_nats::{Client, Message, StatusCode, Subject, Subscriber};
 use bytes::Bytes;
 use serde::Deserialize;
 use sidecore_core::time::Nanos;
@@ -17,13 +19,14 @@ const AT_ONCE: usize = 16;
 /// Error of a stream that refuses a message for its limits; the text says which.
 const REFUSED: u64 = 10_077;
 const COMMITTED: &str = "maximum messages per subject exceeded";
+const SILENT: &str = "the server does not answer to results; sending them again";
 const TOO_LARGE: u64 = 10_054;
-/// Left of the largest message for headers.
-const MARGIN: usize = 2048;
 
 /// A result under way.
 struct Commit {
     ended: Ended<Origin>,
+    /// Octets of the event as it came.
+    whole: usize,
     sent: Nanos,
     serial: u64,
     /// Stands among those that are tried again.
@@ -109,7 +112,8 @@ impl Commits {
         });
         self.serial += 1;
         self.bytes += size_of(&ended);
-        self.under_way[index as usize] = Some(Commit { ended, sent: 0, serial: self.serial, refused: false });
+        let whole = ended.event.body.len();
+        self.under_way[index as usize] = Some(Commit { ended, whole, sent: 0, serial: self.serial, refused: false });
         self.send(now, index, outbox);
         index
     }
@@ -167,6 +171,7 @@ impl Commits {
         let late = |commit: &Commit| !commit.refused && commit.sent > 0 && now.saturating_sub(commit.sent) > PATIENCE;
         for index in 0..self.under_way.len() {
             if self.under_way[index].as_ref().is_some_and(late) {
+                self.why = SILENT.to_owned();
                 self.send(now, index as u32, outbox);
             }
         }
@@ -182,6 +187,7 @@ impl Commits {
     }
 
     fn send(&mut self, now: Nanos, index: u32, outbox: &Outbox) {
+        self.refit(index);
         let Some(commit) = &mut self.under_way[index as usize] else { return };
         (commit.sent, commit.refused) = (now, false);
         let reply = format!("{}.{index}.{}", self.inbox, commit.serial).into();
@@ -191,20 +197,36 @@ impl Commits {
                 outbox.ask(names::result(&self.farm, id).into(), reply, None, result.clone());
             }
             End::Dead { reason, tries } => {
-                let headers = headers(reason, *tries, &commit.ended.event.kind);
-                let body = fitting(&commit.ended.event.body, self.client.max_payload());
+                let (body, kind) = (&commit.ended.event.body, &commit.ended.event.kind);
+                let (headers, body) =
+                    letter::letter(reason, *tries, kind, body, commit.whole, self.client.max_payload());
                 outbox.ask(names::dead(&self.farm, id).into(), reply, Some(headers), body);
             }
         }
     }
 
-    /// The result can never be stored: the event is a dead letter.
+    /// A result that the server has no message for any more is a dead letter.
+    fn refit(&mut self, index: u32) {
+        let most = self.client.max_payload();
+        let too_large = |commit: &Commit| matches!(&commit.ended.end, End::Done(result) if result.len() > most);
+        if self.under_way[index as usize].as_ref().is_some_and(too_large) {
+            self.bury(index);
+        }
+    }
+
+    /// The stream refuses it for its size.
     fn give_up(&mut self, now: Nanos, index: u32, outbox: &Outbox) {
+        self.bury(index);
+        self.send(now, index, outbox);
+    }
+
+    /// The event is a dead letter; where it is one already its octets are left out, and its size is said.
+    fn bury(&mut self, index: u32) {
         let Some(commit) = &mut self.under_way[index as usize] else { return };
         let before = size_of(&commit.ended);
         commit.ended.end = match &commit.ended.end {
             End::Done(result) => {
-                let reason = format!("its result of {} octets is larger than the result stream takes", result.len());
+                let reason = format!("its result of {} octets is larger than the server takes", result.len());
                 End::Dead { reason, tries: 1 }
             }
             End::Dead { reason, tries } => {
@@ -213,7 +235,6 @@ impl Commits {
             }
         };
         self.bytes = self.bytes + size_of(&commit.ended) - before;
-        self.send(now, index, outbox);
     }
 
     /// Number and serial of the commit that is meant, where it is still under way.
@@ -245,20 +266,6 @@ fn judge(message: &Message) -> Result<bool, Why> {
         Ok(Said { error: Some(refusal) }) => Err(Why::Refused(format!("results are refused: {}", refusal.description))),
         Err(_) => Err(Why::Refused("the server's answer to a result cannot be read".to_owned())),
     }
-}
-
-fn headers(reason: &str, tries: u8, kind: &str) -> HeaderMap {
-    let plain: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let mut headers = HeaderMap::new();
-    headers.insert(names::REASON, plain.parse::<HeaderValue>().unwrap_or_default());
-    headers.insert(names::TRIES, HeaderValue::from(u64::from(tries)));
-    headers.insert(names::KIND, kind.parse::<HeaderValue>().unwrap_or_default());
-    headers
-}
-
-/// As much of an event as fits into its dead letter.
-fn fitting(body: &Bytes, most: usize) -> Bytes {
-    body.slice(..body.len().min(most.saturating_sub(MARGIN)))
 }
 
 fn size_of(ended: &Ended<Origin>) -> usize {

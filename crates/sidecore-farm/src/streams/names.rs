@@ -31,3 +31,5 @@ pub(crate) const KIND: &str = "Farm-Kind";
 pub(crate) const FED: &str = "Farm-Fed";
 pub(crate) const REASON: &str = "Farm-Reason";
 pub(crate) const TRIES: &str = "Farm-Tries";
+/// Octets of the event of a dead letter that has only some of them.
+pub(crate) const WHOLE: &str = "Farm-Whole";

@@ -1,6 +1,6 @@
 //! Dead letters: listed with their reasons, and fed once more without being lost on the way.
 
-use crate::program::{fine, refused, run, run_with};
+use crate::program::{Running, farm, fine, refused, run, run_with, until};
 use crate::queue::{Event, count, publish, take, with};
 use crate::server::Server;
 use async_nats::jetstream::stream::Config;
@@ -28,7 +28,7 @@ fn dead_letters_are_listed_with_their_reasons() {
     assert!(table.contains("f-1") && table.contains("exit code 1"), "{table}");
     let lines = fine(&run(&server.url(), &["dead", "--json", "f-1"]));
     let letter: Value = serde_json::from_str(&lines).unwrap();
-    let expected = serde_json::json!({"id": "f-1", "kind": "image", "tries": 3, "reason": "exit code 1", "bytes": 4, "again": false});
+    let expected = serde_json::json!({"id": "f-1", "kind": "image", "tries": 3, "reason": "exit code 1", "bytes": 4, "cut": false, "whole_bytes": 4, "again": false});
     assert_eq!(letter, expected);
     let few = run(&server.url(), &["dead", "--most", "1"]);
     refused(&few, 0, &["more than 1"]);
@@ -85,4 +85,39 @@ fn a_letter_whose_name_is_no_id_is_left_alone() {
     bury(&server, "f-1", "one");
     refused(&run(&server.url(), &["dead", "--again"]), 1, &["left a/b alone", "fed 1 of 2"]);
     assert_eq!(count(&server.url(), "farm-dead"), 1);
+}
+
+#[test]
+fn a_letter_that_has_only_a_part_of_its_event_is_shown_as_cut_and_stays_while_others_are_fed() {
+    let Some(server) = Server::start() else { return };
+    fine(&run(&server.url(), &["feed"]));
+    for (id, whole) in [("f-1", "5000"), ("f-2", "many")] {
+        let headers = [&HEADERS[..], &[("Farm-Whole", whole)]].concat();
+        publish(&server.url(), &format!("farm.farm.dead.{id}"), &headers, "body");
+    }
+    bury(&server, "f-3", "body");
+    let table = fine(&run(&server.url(), &["dead"]));
+    assert!(table.contains("4 of 5000 (cut)") && table.contains("4 of an unknown number (cut)"), "{table}");
+    let lines = fine(&run(&server.url(), &["dead", "--json", "f-1"]));
+    let letter: Value = serde_json::from_str(&lines).unwrap();
+    assert_eq!((&letter["bytes"], &letter["cut"], &letter["whole_bytes"]), (&4.into(), &true.into(), &5000.into()));
+    let again = run(&server.url(), &["dead", "--again"]);
+    refused(&again, 1, &["left f-1 alone: it is cut, bytes kept: 4 of 5000", "left f-2 alone", "fed 1 of 3"]);
+    assert_eq!(take(&server.url(), "farm", 10), [event("f-3", "body")]);
+    assert_eq!(count(&server.url(), "farm-dead"), 2);
+}
+
+#[test]
+fn an_event_that_died_when_the_server_took_less_is_no_whole_event_any_more() {
+    let Some(mut server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run_with(&url, &["feed", "--lines", "--name", "f"], &[b'x'; 40_000]));
+    server.reconfigure("max_payload: 10000\n");
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch"]));
+    until("a dead letter", || count(&url, "farm-dead") == 1);
+    let letter: Value = serde_json::from_str(&fine(&run(&url, &["dead", "--json"]))).unwrap();
+    assert_eq!((&letter["cut"], &letter["whole_bytes"]), (&true.into(), &40_000.into()), "{letter}");
+    assert!(letter["bytes"].as_u64().unwrap() > 9_000, "{letter}");
+    refused(&run(&url, &["dead", "--again"]), 1, &["left f-0 alone: it is cut", "of 40000"]);
+    assert_eq!((count(&url, "farm-dead"), count(&url, "farm-events")), (1, 0));
 }

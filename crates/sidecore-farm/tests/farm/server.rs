@@ -1,6 +1,7 @@
 //! A NATS server with JetStream for one test: a port and a directory of its own, ended with it.
 
 use crate::skipped::skipped;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
@@ -76,6 +77,25 @@ impl Server {
         self.kill();
         let port = self.port.to_string();
         assert!(self.begin(&port), "the server was there before");
+    }
+
+    /// Starts it again with these settings beside what it had.
+    pub(crate) fn reconfigure(&mut self, settings: &str) {
+        let file = self.scratch.path().join("conf");
+        fs::write(&file, settings).unwrap();
+        self.further = vec!["-c".into(), file.to_str().unwrap().into()];
+        self.start_again();
+    }
+
+    /// Has it read these settings while it runs; it must have been reconfigured before.
+    pub(crate) fn reload(&self, settings: &str) {
+        fs::write(self.scratch.path().join("conf"), settings).unwrap();
+        self.signal(Signal::HUP);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let process = self.process.as_ref().unwrap();
+        kill_process(Pid::from_child(process), signal).unwrap();
     }
 
     fn begin(&mut self, port: &str) -> bool {

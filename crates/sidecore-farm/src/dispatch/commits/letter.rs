@@ -1,0 +1,71 @@
+//! A dead letter as its stream takes it: the event whole where it fits, else marked as cut.
+
+use crate::streams::names;
+use async_nats::{HeaderMap, HeaderValue};
+use bytes::Bytes;
+
+/// Around all headers, and around each, bytes: `NATS/1.0`, the colon, and ends of lines.
+const FRAME: usize = 12;
+const EACH: usize = 4;
+
+/// Headers and body of a dead letter within `most` bytes. `whole`: octets of the event as it came.
+pub(super) fn letter(
+    reason: &str,
+    tries: u8,
+    kind: &str,
+    body: &Bytes,
+    whole: usize,
+    most: usize,
+) -> (HeaderMap, Bytes) {
+    let mut headers = headers(reason, tries, kind);
+    if body.len() == whole && size_of(&headers) + whole <= most {
+        return (headers, body.clone());
+    }
+    headers.insert(names::WHOLE, HeaderValue::from(whole as u64));
+    let kept = body.len().min(most.saturating_sub(size_of(&headers)));
+    (headers, body.slice(..kept))
+}
+
+fn headers(reason: &str, tries: u8, kind: &str) -> HeaderMap {
+    let plain: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut headers = HeaderMap::new();
+    headers.insert(names::REASON, plain.parse::<HeaderValue>().unwrap_or_default());
+    headers.insert(names::TRIES, HeaderValue::from(u64::from(tries)));
+    headers.insert(names::KIND, kind.parse::<HeaderValue>().unwrap_or_default());
+    headers
+}
+
+/// Bytes of headers in a message.
+fn size_of(headers: &HeaderMap) -> usize {
+    let lines = headers.iter().flat_map(|(name, values)| values.iter().map(|value| (name.to_string(), value.as_str())));
+    FRAME + lines.map(|(name, value)| name.len() + value.len() + EACH).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(octets: usize, whole: usize, most: usize) -> (Option<String>, usize, usize) {
+        let (headers, body) = letter("exit code 1", 3, "k", &Bytes::from(vec![b'x'; octets]), whole, most);
+        let mark = headers.get(names::WHOLE).map(|mark| mark.as_str().to_owned());
+        (mark, body.len(), size_of(&headers))
+    }
+
+    #[test]
+    fn an_event_is_kept_whole_up_to_the_last_octet_that_fits() {
+        let (_, _, head) = made(0, 0, 1_000);
+        // As the server counts: "NATS/1.0", three headers, an empty line.
+        let expected = "NATS/1.0\r\nFarm-Reason: exit code 1\r\nFarm-Tries: 3\r\nFarm-Kind: k\r\n\r\n".len();
+        assert_eq!(head, expected);
+        assert_eq!(made(1_000 - head, 1_000 - head, 1_000), (None, 1_000 - head, head));
+    }
+
+    #[test]
+    fn one_that_does_not_fit_says_how_large_it_was_and_fits_with_that() {
+        for (octets, whole, most) in [(901, 901, 950), (5_000, 5_000, 1_000), (0, 77, 1_000), (10, 10, 20)] {
+            let (mark, kept, head) = made(octets, whole, most);
+            assert_eq!(mark, Some(whole.to_string()));
+            assert_eq!(kept, octets.min(most.saturating_sub(head)), "{octets} of {whole} in {most}");
+        }
+    }
+}
