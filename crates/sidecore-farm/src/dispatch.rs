@@ -6,16 +6,17 @@
 //! sends what came of it.
 
 mod commits;
+mod counts;
 mod inputs;
 mod known;
 mod lead;
 mod outbox;
 mod queue;
-mod quiet;
 
 use crate::args::{self, Keep};
 use crate::connect;
 use crate::handout::{End, Ended, HandOut, Offered, Room, Settings};
+use crate::quiet::Quiet;
 use crate::signals::Signals;
 use crate::status::Status;
 use crate::streams;
@@ -25,12 +26,12 @@ use async_nats::jetstream::{self, Context};
 use async_nats::{Client, Message, Subject};
 use bytes::Bytes;
 use commits::{Commits, Stored};
+use counts::Counts;
 use inputs::{Begun, Input, Inputs};
 use known::{At, Known, Origin};
 use lead::{Leadership, Turn};
 use outbox::Outbox;
 use queue::{NotTaken, PROGRESS, Queue, Taken};
-use quiet::Quiet;
 use sidecore_core::time::Nanos;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -83,6 +84,7 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, String> {
         beats: 0,
         last_beat: 0,
         quiet: Quiet::default(),
+        counts: Counts::default(),
         begun: now,
         context,
         client,
@@ -111,6 +113,7 @@ struct Dispatcher<'a> {
     beats: u64,
     last_beat: Nanos,
     quiet: Quiet,
+    counts: Counts,
     begun: Instant,
 }
 
@@ -187,10 +190,7 @@ impl Dispatcher<'_> {
                 }
             }
             Taken::Said => {}
-            Taken::Gone => self.step_down(
-                now,
-                "the work queue's consumer is gone: another dispatcher has it, or an operator removed it",
-            ),
+            Taken::Gone => self.step_down(now, "the work queue's consumer is gone; making it again"),
         }
     }
 
@@ -375,7 +375,7 @@ impl Dispatcher<'_> {
     }
 
     fn drop_all(&mut self, now: Nanos, why: &str) {
-        self.quiet.tell(now, &format!("stands by: {why}"));
+        self.quiet.waits(now, &format!("stands by: {why}"));
         self.give_all_back();
         self.hand_out = None;
         self.inputs.deafen();
@@ -401,12 +401,12 @@ impl Dispatcher<'_> {
         status.connected = self.connected;
         status.committing = self.commits.len() as u64;
         self.commits.why().clone_into(&mut status.holds);
-        if !status.holds.is_empty() {
-            self.quiet.tell(now, &status.holds);
+        match (status.active, status.holds.as_str()) {
+            (true, "") => self.quiet.goes_on(now, "going on"),
+            (true, holds) => self.quiet.waits(now, holds),
+            (false, _) => self.quiet.tick(now),
         }
-        if status.totals.turned_away > 0 || status.totals.garbage > 0 {
-            self.quiet.count(now, &status.totals);
-        }
+        self.counts.tell(now, &status.totals);
         let body = serde_json::to_vec(&status).unwrap_or_default();
         self.outbox.send(self.status_subject.clone(), body.into());
     }

@@ -6,6 +6,7 @@
 
 mod acks;
 mod directory;
+mod hold;
 mod listen;
 mod outbox;
 mod place;

@@ -26,6 +26,7 @@ mod node;
 mod output;
 #[path = "../../sidecore-lab/src/paths.rs"]
 mod paths;
+mod quiet;
 mod results;
 mod server;
 mod signals;

@@ -22,6 +22,14 @@ enum State {
     Over(Outcome),
 }
 
+/// One attempt at storing an event: answers name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attempt {
+    pub(super) event: u64,
+    /// From 1 on.
+    pub(super) number: u32,
+}
+
 #[derive(Debug)]
 struct Pending {
     found: Found,
@@ -72,33 +80,40 @@ impl Outbox {
         self.pending.push_back(Pending { found, state, tries: 0 });
     }
 
-    /// The next that is to be published, with its number; it counts as published now.
-    pub(super) fn publish(&mut self, now: Instant) -> Option<(u64, &Found)> {
-        let number = self.ready.pop_front()?;
-        let pending = self.pending.get_mut(usize::try_from(number - self.first).ok()?)?;
+    /// The next that is to be published; it counts as published now.
+    pub(super) fn publish(&mut self, now: Instant) -> Option<(Attempt, &Found)> {
+        let event = self.ready.pop_front()?;
+        let pending = self.pending.get_mut(usize::try_from(event - self.first).ok()?)?;
         pending.state = State::Sent(now);
         pending.tries += 1;
-        Some((number, &pending.found))
+        Some((Attempt { event, number: pending.tries }, &pending.found))
     }
 
-    /// Stored, or recognised as stored: by this feeder where it has published it before.
-    pub(super) fn stored(&mut self, number: u64, duplicate: bool) {
-        let Some(pending) = self.sent(number) else { return };
-        let outcome = if duplicate && pending.tries == 1 { Outcome::Already } else { Outcome::Stored };
+    /// Stored by any attempt, or recognised as stored: by this feeder where it has published it before.
+    pub(super) fn stored(&mut self, attempt: Attempt, duplicate: bool) {
+        let Some(pending) = self.sent(attempt.event) else { return };
+        let outcome = if duplicate && attempt.number == 1 { Outcome::Already } else { Outcome::Stored };
         pending.state = State::Over(outcome);
     }
 
-    /// It will not be stored. Its id, where it was not over before.
-    pub(super) fn give_up(&mut self, number: u64, outcome: Outcome) -> Option<&Found> {
-        let pending = self.sent(number)?;
+    /// It will not be stored. `None`: it was over before, or another attempt has no answer yet.
+    pub(super) fn give_up(&mut self, attempt: Attempt, outcome: Outcome) -> Option<&Found> {
+        let pending = self.latest(attempt)?;
         pending.state = State::Over(outcome);
         Some(&pending.found)
     }
 
-    /// It was not stored, and is to be published again.
-    pub(super) fn again(&mut self, number: u64) {
+    /// This attempt did not store it: it is to be published again. `false`: another attempt has no answer yet.
+    pub(super) fn again(&mut self, attempt: Attempt) -> bool {
+        let is_latest = self.latest(attempt).is_some();
+        if is_latest {
+            self.make_ready(attempt.event);
+        }
+        is_latest
+    }
+
+    fn make_ready(&mut self, number: u64) {
         let Some(pending) = self.sent(number) else { return };
-        // It is known that it was not stored: whoever stores it now is this feeder's next attempt.
         pending.state = State::Ready;
         let at = self.ready.partition_point(|ready| *ready < number);
         self.ready.insert(at, number);
@@ -113,7 +128,7 @@ impl Outbox {
             .map(|(number, _)| number)
             .collect();
         for number in &numbers {
-            self.again(*number);
+            self.make_ready(*number);
         }
         numbers.len()
     }
@@ -125,6 +140,11 @@ impl Outbox {
         self.first += 1;
         self.bytes -= size(&found);
         Some((found, outcome))
+    }
+
+    /// The event where this is its latest attempt.
+    fn latest(&mut self, attempt: Attempt) -> Option<&mut Pending> {
+        self.sent(attempt.event).filter(|pending| pending.tries == attempt.number)
     }
 
     fn sent(&mut self, number: u64) -> Option<&mut Pending> {
@@ -154,7 +174,11 @@ mod tests {
 
     fn published(outbox: &mut Outbox) -> Vec<u64> {
         let now = Instant::now();
-        std::iter::from_fn(|| outbox.publish(now).map(|(number, _)| number)).collect()
+        std::iter::from_fn(|| outbox.publish(now).map(|(attempt, _)| attempt.event)).collect()
+    }
+
+    fn attempt(event: u64, number: u32) -> Attempt {
+        Attempt { event, number }
     }
 
     fn over(outbox: &mut Outbox) -> Vec<(String, Outcome)> {
@@ -165,10 +189,10 @@ mod tests {
     fn events_are_over_in_the_order_in_which_they_were_read() {
         let mut outbox = filled(3);
         assert_eq!(published(&mut outbox), [0, 1, 2]);
-        outbox.stored(2, false);
-        outbox.stored(1, true);
+        outbox.stored(attempt(2, 1), false);
+        outbox.stored(attempt(1, 1), true);
         assert!(outbox.pop().is_none());
-        outbox.stored(0, false);
+        outbox.stored(attempt(0, 1), false);
         let expected = [("f-0", Outcome::Stored), ("f-1", Outcome::Already), ("f-2", Outcome::Stored)];
         assert_eq!(over(&mut outbox), expected.map(|(id, outcome)| (id.to_owned(), outcome)));
         assert!(outbox.is_empty() && outbox.has_room());
@@ -178,10 +202,10 @@ mod tests {
     fn what_is_published_again_and_recognised_was_stored_by_this_feeder() {
         let mut outbox = filled(2);
         published(&mut outbox);
-        outbox.stored(0, false);
+        outbox.stored(attempt(0, 1), false);
         assert_eq!(outbox.again_since(Instant::now(), Duration::ZERO), 1);
         assert_eq!(published(&mut outbox), [1]);
-        outbox.stored(1, true);
+        outbox.stored(attempt(1, 2), true);
         assert!(over(&mut outbox).iter().all(|(_, outcome)| *outcome == Outcome::Stored));
     }
 
@@ -191,22 +215,49 @@ mod tests {
         let now = Instant::now();
         outbox.publish(now);
         outbox.publish(now);
-        outbox.again(1);
-        outbox.again(0);
+        assert!(outbox.again(attempt(1, 1)) && outbox.again(attempt(0, 1)));
         assert_eq!(published(&mut outbox), [0, 1, 2, 3]);
     }
 
     #[test]
     fn answers_to_what_is_over_or_never_was_change_nothing() {
         let mut outbox = filled(1);
-        outbox.stored(0, false);
-        outbox.again(7);
+        let first = attempt(0, 1);
+        outbox.stored(first, false);
+        assert!(!outbox.again(attempt(7, 1)));
         assert_eq!(published(&mut outbox), [0]);
-        outbox.stored(0, false);
-        assert!(outbox.give_up(0, Outcome::Shed).is_none());
-        outbox.again(0);
+        outbox.stored(first, false);
+        assert!(outbox.give_up(first, Outcome::Shed).is_none());
+        assert!(!outbox.again(first));
         assert_eq!(over(&mut outbox), [("f-0".to_owned(), Outcome::Stored)]);
-        outbox.stored(0, false);
+        outbox.stored(first, false);
+    }
+
+    #[test]
+    fn a_late_answer_to_an_earlier_attempt_gives_nothing_up() {
+        let mut outbox = filled(1);
+        published(&mut outbox);
+        outbox.again_since(Instant::now(), Duration::ZERO);
+        published(&mut outbox);
+        for outcome in [Outcome::Shed, Outcome::Refused] {
+            assert!(outbox.give_up(attempt(0, 1), outcome).is_none());
+        }
+        assert!(!outbox.again(attempt(0, 1)));
+        outbox.stored(attempt(0, 2), false);
+        assert_eq!(over(&mut outbox), [("f-0".to_owned(), Outcome::Stored)]);
+    }
+
+    #[test]
+    fn an_earlier_attempt_that_stored_it_counts() {
+        let mut outbox = filled(2);
+        published(&mut outbox);
+        outbox.again_since(Instant::now(), Duration::ZERO);
+        published(&mut outbox);
+        outbox.stored(attempt(0, 1), false);
+        outbox.stored(attempt(1, 1), true);
+        assert!(outbox.give_up(attempt(0, 2), Outcome::Shed).is_none());
+        let outcomes: Vec<_> = over(&mut outbox).into_iter().map(|(_, outcome)| outcome).collect();
+        assert_eq!(outcomes, [Outcome::Stored, Outcome::Already]);
     }
 
     #[test]
@@ -215,7 +266,7 @@ mod tests {
         outbox.push(Found { body: Err(Unfit::TooLarge(9, 5)), ..event(1) });
         assert_eq!(published(&mut outbox), [0]);
         assert!(outbox.pop().is_none());
-        outbox.give_up(0, Outcome::Shed);
+        outbox.give_up(attempt(0, 1), Outcome::Shed);
         assert_eq!(
             over(&mut outbox).iter().map(|(_, outcome)| *outcome).collect::<Vec<_>>(),
             [Outcome::Shed, Outcome::Refused]

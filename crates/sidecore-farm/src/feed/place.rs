@@ -8,6 +8,11 @@ use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A place that had no answer for so long is sent again.
+const OVERDUE: Duration = Duration::from_secs(5);
 
 /// How far a source is done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +42,8 @@ pub(super) struct Keeper {
     source: String,
     mark: Mark,
     saved: Option<Mark>,
-    sent: Option<Mark>,
+    /// What is on its way, and since when.
+    sent: Option<(Mark, Instant)>,
     /// Of what was sent last: an answer to what was sent before says nothing of it.
     serial: u64,
 }
@@ -58,7 +64,8 @@ impl Keeper {
             None => Mark::default(),
         };
         let mut keeper = Self { subject, source, mark, saved: None, sent: None, serial: 0 };
-        let stored = async { js.publish(keeper.subject.clone(), keeper.place_now()).await?.await };
+        let place = keeper.place_at(Instant::now());
+        let stored = async { js.publish(keeper.subject.clone(), place).await?.await };
         let stored = tokio::select! {
             stored = stored => stored.map_err(|error| format!("cannot keep the place of feeder {feeder}: {error}")),
             said = connect::denied() => Err(format!("this account may not keep a feeder's place: {said}; allow it, or leave --name out")),
@@ -77,9 +84,10 @@ impl Keeper {
         self.mark = mark;
     }
 
-    /// What is to be stored now, if anything is.
-    pub(super) fn due(&mut self) -> Option<Bytes> {
-        (self.saved.as_ref() != Some(&self.mark)).then(|| self.place_now())
+    /// What is to be stored now, if anything is: nothing while an earlier place is on its way.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Bytes> {
+        let waits = self.sent.as_ref().is_some_and(|(_, at)| now.duration_since(*at) < OVERDUE);
+        (!waits && !self.is_saved()).then(|| self.place_at(now))
     }
 
     /// Of what was given out last.
@@ -90,8 +98,20 @@ impl Keeper {
     /// What was given out with this serial number is stored.
     pub(super) fn arrived(&mut self, serial: u64) {
         if serial == self.serial {
-            self.saved = self.sent.take().or(self.saved.take());
+            self.saved = self.sent.take().map(|(mark, _)| mark).or(self.saved.take());
         }
+    }
+
+    /// What was given out with this serial number is not stored.
+    pub(super) fn failed(&mut self, serial: u64) {
+        if serial == self.serial {
+            self.sent = None;
+        }
+    }
+
+    /// The connection on which the last one left was lost.
+    pub(super) fn cut_off(&mut self) {
+        self.sent = None;
     }
 
     pub(super) fn is_saved(&self) -> bool {
@@ -103,8 +123,8 @@ impl Keeper {
         self.sent.is_none()
     }
 
-    fn place_now(&mut self) -> Bytes {
-        self.sent = Some(self.mark.clone());
+    fn place_at(&mut self, now: Instant) -> Bytes {
+        self.sent = Some((self.mark.clone(), now));
         self.serial += 1;
         let place = Place { source: self.source.clone(), mark: self.mark.clone() };
         // Text and numbers always have a form in JSON.
@@ -160,15 +180,39 @@ mod tests {
 
     #[test]
     fn a_place_is_stored_until_the_one_that_is_meant_has_arrived() {
-        let mut keeper = keeper();
-        assert!(keeper.due().is_some());
-        let before = keeper.serial();
+        let (mut keeper, now) = (keeper(), Instant::now());
+        assert!(keeper.due(now).is_some());
         keeper.advance(Mark { number: 5, ..Mark::default() });
-        assert!(keeper.due().is_some());
-        keeper.arrived(before);
-        assert!(!keeper.is_saved(), "what arrived is the place before");
         keeper.arrived(keeper.serial());
-        assert!(keeper.is_saved() && keeper.due().is_none());
+        assert!(!keeper.is_saved(), "what arrived is the place before");
+        assert!(keeper.due(now).is_some());
+        keeper.arrived(keeper.serial() - 1);
+        assert!(!keeper.is_saved(), "an answer that was late");
+        keeper.arrived(keeper.serial());
+        assert!(keeper.is_saved() && keeper.due(now).is_none());
+    }
+
+    #[test]
+    fn a_server_that_answers_late_stores_a_place_all_the_same() {
+        let (mut keeper, now) = (keeper(), Instant::now());
+        assert!(keeper.due(now).is_some());
+        let asked = keeper.serial();
+        for ticks in 1..20 {
+            assert!(keeper.due(now + ticks * Duration::from_millis(250)).is_none(), "it is on its way");
+        }
+        keeper.arrived(asked);
+        assert!(keeper.is_saved());
+    }
+
+    #[test]
+    fn a_place_that_was_refused_or_lost_is_sent_again() {
+        let (mut keeper, now) = (keeper(), Instant::now());
+        assert!(keeper.due(now).is_some());
+        keeper.failed(keeper.serial());
+        assert!(keeper.due(now).is_some());
+        keeper.cut_off();
+        assert!(keeper.due(now).is_some() && keeper.due(now).is_none());
+        assert!(keeper.due(now + OVERDUE).is_some());
     }
 
     #[test]

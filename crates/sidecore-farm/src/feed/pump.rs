@@ -1,16 +1,19 @@
 //! Publishes what a source reads and takes the answers, until all is dealt with.
 
+use super::HEADROOM;
 use super::acks::{self, Ack};
-use super::outbox::{Outbox, Outcome};
+use super::hold::Hold;
+use super::outbox::{Attempt, Outbox, Outcome};
 use super::place::Keeper;
-use super::source::Found;
+use super::source::{Found, Unfit};
 use super::summary::Summary;
 use crate::args::{Feed, WhenFull};
 use crate::connect;
 use crate::output::{print, tell};
 use crate::signals::Signals;
 use crate::streams::names;
-use async_nats::{Client, HeaderMap, Message, Subscriber};
+use async_nats::connection::State;
+use async_nats::{Client, HeaderMap, Message, Subscriber, jetstream};
 use futures_util::{FutureExt, StreamExt};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,17 +25,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 const TICK: Duration = Duration::from_millis(250);
 /// What had no answer for so long is published again.
 const OVERDUE: Duration = Duration::from_secs(5);
-/// While nothing can be stored, one event is tried so often.
-const PROBE: Duration = Duration::from_millis(50);
-/// How long servers without a leader are waited for, and how long what was read has at the end.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long what was read has at the end.
 const LAST: Duration = Duration::from_secs(10);
 /// Answers, or events, that are taken at one go.
 const AT_ONCE: usize = 256;
 /// The exit code where not all was stored.
 const NO: u8 = 1;
 
-/// Where answers to a place come, beside the numbers of events: this and the place's serial number.
+/// Where answers to a place come, in the place of an event's number; behind it the place's serial number.
 const PLACE: &str = "place";
 
 pub(super) struct Pump {
@@ -47,18 +47,11 @@ pub(super) struct Pump {
     take: mpsc::Receiver<Found>,
     when_full: WhenFull,
     summary: Summary,
-    hold: Option<Hold>,
+    hold: Hold,
     /// Nothing more will be read.
     ended: bool,
     /// When what was read must be dealt with, once this was told to end.
     last: Option<Instant>,
-}
-
-/// Nothing can be stored.
-struct Hold {
-    since: Instant,
-    probe: Instant,
-    why: Ack,
 }
 
 impl Pump {
@@ -71,14 +64,14 @@ impl Pump {
     ) -> Result<Self, String> {
         let inbox = client.new_inbox();
         let replies =
-            client.subscribe(format!("{inbox}.*")).await.map_err(|error| format!("cannot subscribe: {error}"))?;
+            client.subscribe(format!("{inbox}.*.*")).await.map_err(|error| format!("cannot subscribe: {error}"))?;
         Ok(Self {
             subject: names::event(&args.farm.farm, &args.kind),
             kind: args.kind.clone(),
             outbox: Outbox::new(args.in_flight.into(), args.in_flight_bytes),
             when_full: args.when_full,
             summary: Summary::new(),
-            hold: None,
+            hold: Hold::new(jetstream::new(client.clone()), &args.farm.farm),
             ended: false,
             last: None,
             client,
@@ -98,14 +91,14 @@ impl Pump {
         let mut denied = std::pin::pin!(connect::denied());
         while !self.is_over().await? {
             self.publish().await?;
-            let probe = self.hold.as_ref().map(|hold| hold.probe);
+            let probe = self.hold.probe();
             tokio::select! {
                 Some(reply) = self.replies.next() => self.answers(&reply),
                 found = self.take.recv(), if !self.ended && self.outbox.has_room() => self.found(found),
-                () = self.again.notified() => { self.outbox.again_since(Instant::now(), Duration::ZERO); },
+                () = self.again.notified() => self.connected(),
                 _ = tick.tick() => self.tick().await?,
                 said = &mut denied => return Err(format!("this account may not feed {}: {said}", self.subject)),
-                () = sleep_until(probe.unwrap_or_else(Instant::now)), if probe.is_some() => self.probe(),
+                () = sleep_until(probe.unwrap_or_else(Instant::now)), if probe.is_some() => {}
                 () = signals.next() => self.stop(&reader)?,
             }
         }
@@ -115,25 +108,32 @@ impl Pump {
     /// Publishes all that is ready; one at a time while nothing can be stored.
     async fn publish(&mut self) -> Result<(), String> {
         let now = Instant::now();
-        if let Some(hold) = &mut self.hold {
-            if now < hold.probe {
-                return Ok(());
+        match self.hold.probe() {
+            Some(probe) if now < probe => return Ok(()),
+            Some(_) => {
+                self.hold.tries(now);
+                self.publish_one(now).await?;
             }
-            hold.probe = now + PROBE;
-            return self.publish_one(now).await.map(drop);
+            None => while self.publish_one(now).await? {},
         }
-        while self.publish_one(now).await? {}
+        self.settle();
         Ok(())
     }
 
     async fn publish_one(&mut self, now: Instant) -> Result<bool, String> {
-        let Some((number, found)) = self.outbox.publish(now) else { return Ok(false) };
+        let Some((attempt, found)) = self.outbox.publish(now) else { return Ok(false) };
         let Ok(body) = &found.body else { return Ok(true) };
+        let limit = self.client.max_payload().saturating_sub(HEADROOM);
+        if body.len() > limit {
+            let why = Unfit::TooLarge(body.len() as u64, limit).to_string();
+            self.refuse(attempt, &why);
+            return Ok(true);
+        }
         let mut headers = HeaderMap::new();
         headers.insert(names::ID, found.id.as_str());
         headers.insert(names::KIND, self.kind.as_str());
         headers.insert(names::FED, unix_now().to_string());
-        let reply = format!("{}.{number}", self.inbox);
+        let reply = format!("{}.{}.{}", self.inbox, attempt.event, attempt.number);
         let sent = self.client.publish_with_reply_and_headers(self.subject.clone(), reply, headers, body.clone()).await;
         sent.map(|()| true).map_err(|error| format!("cannot publish {}: {error}", found.id))
     }
@@ -150,64 +150,58 @@ impl Pump {
 
     fn answer(&mut self, reply: &Message) {
         let ack = acks::read(reply);
-        let to = reply.subject.rsplit('.').next().unwrap_or_default();
-        match (to.parse(), ack) {
-            (Ok(number), Ack::Stored { duplicate }) => {
-                self.outbox.stored(number, duplicate);
-                self.goes_on();
+        let mut tokens = reply.subject.rsplit('.');
+        let (number, to) = (tokens.next().unwrap_or_default(), tokens.next().unwrap_or_default());
+        if let (Ok(event), Ok(number)) = (to.parse(), number.parse()) {
+            self.event_answer(Attempt { event, number }, ack);
+        } else if let (PLACE, Ok(serial), Some(keeper)) = (to, number.parse(), &mut self.keeper) {
+            match ack {
+                Ack::Stored { .. } => keeper.arrived(serial),
+                // It is tried again at the next tick.
+                Ack::Full | Ack::NotNow(_) | Ack::Never(_) => keeper.failed(serial),
             }
-            (Ok(number), Ack::Full) if self.when_full == WhenFull::Shed => {
-                self.outbox.give_up(number, Outcome::Shed);
-            }
-            (Ok(number), Ack::Never(why)) => {
-                if let Some(found) = self.outbox.give_up(number, Outcome::Refused) {
-                    self.summary.refused(name(found), &why);
-                }
-            }
-            (Ok(number), why) => {
-                self.outbox.again(number);
-                self.holds(why);
-            }
-            (Err(_), Ack::Stored { .. }) => {
-                if let (Some(keeper), Some(Ok(serial))) = (&mut self.keeper, to.strip_prefix(PLACE).map(str::parse)) {
-                    keeper.arrived(serial);
-                }
-            }
-            // A place that is not stored is tried again at the next tick.
-            (Err(_), _) => {}
         }
     }
 
-    /// Nothing can be stored: one event is tried at a time, and people are told once.
-    fn holds(&mut self, why: Ack) {
-        let now = Instant::now();
-        if self.hold.is_none() {
-            self.summary.clear();
-            match &why {
-                Ack::Full => {
-                    tell("the farm is full: waiting until nodes have taken something (--when-full shed drops instead)");
-                }
-                Ack::NotNow(said) => tell(format_args!("nothing can be stored at the moment: {said}; trying again")),
-                Ack::Stored { .. } | Ack::Never(_) => {}
+    fn event_answer(&mut self, attempt: Attempt, ack: Ack) {
+        match ack {
+            Ack::Stored { duplicate } => {
+                self.outbox.stored(attempt, duplicate);
+                self.goes_on();
             }
+            Ack::Full if self.when_full == WhenFull::Shed => {
+                self.outbox.give_up(attempt, Outcome::Shed);
+            }
+            Ack::Never(why) => self.refuse(attempt, &why),
+            Ack::Full if self.outbox.again(attempt) => {
+                self.summary.clear();
+                self.hold.full();
+            }
+            Ack::NotNow(said) if self.outbox.again(attempt) => {
+                self.summary.clear();
+                self.hold.not_now(said);
+            }
+            Ack::Full | Ack::NotNow(_) => {}
         }
-        let hold = self.hold.get_or_insert(Hold { since: now, probe: now + PROBE, why: Ack::Full });
-        hold.why = why;
+    }
+
+    fn refuse(&mut self, attempt: Attempt, why: &str) {
+        if let Some(found) = self.outbox.give_up(attempt, Outcome::Refused) {
+            self.summary.refused(name(found), why);
+        }
     }
 
     fn goes_on(&mut self) {
-        if self.hold.take().is_some() {
+        if self.hold.is_waiting() {
             self.summary.clear();
-            tell("going on");
         }
+        self.hold.goes_on();
     }
 
-    /// The next attempt is due.
-    fn probe(&mut self) {
-        // Nothing is ready: all that was tried waits for its answer.
-        if let Some(hold) = &mut self.hold {
-            hold.probe = hold.probe.max(Instant::now());
-        }
+    /// What was under way is lost with the connection on which it was.
+    fn connected(&mut self) {
+        self.outbox.again_since(Instant::now(), Duration::ZERO);
+        self.keeper.iter_mut().for_each(Keeper::cut_off);
     }
 
     /// Takes what was read, and what else is there.
@@ -256,22 +250,23 @@ impl Pump {
 
     async fn tick(&mut self) -> Result<(), String> {
         let now = Instant::now();
-        self.outbox.again_since(now, OVERDUE);
+        let silent = self.outbox.again_since(now, OVERDUE) > 0;
+        // A lost connection has words of its own.
+        if silent && self.client.connection_state() == State::Connected {
+            self.summary.clear();
+            self.hold.silent();
+        }
+        self.hold.tick(now).await;
         self.save().await?;
         self.summary.progress();
-        match &self.hold {
-            Some(Hold { since, why: Ack::NotNow(said), .. }) if now.duration_since(*since) > PATIENCE => {
-                Err(format!("nothing could be stored for {} s: {said}; {}", PATIENCE.as_secs(), self.summary.line()))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Has the place stored, where it is another.
     async fn save(&mut self) -> Result<(), String> {
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
-        let Some(place) = keeper.due() else { return Ok(()) };
-        let reply = format!("{}.{PLACE}{}", self.inbox, keeper.serial());
+        let Some(place) = keeper.due(Instant::now()) else { return Ok(()) };
+        let reply = format!("{}.{PLACE}.{}", self.inbox, keeper.serial());
         let sent = self.client.publish_with_reply(keeper.subject.clone(), reply, place).await;
         sent.map_err(|error| format!("cannot store the feeder's place: {error}"))
     }

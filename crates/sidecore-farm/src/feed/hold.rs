@@ -1,0 +1,109 @@
+//! While nothing can be stored: one attempt at a time, and why, in words.
+
+use crate::quiet::Quiet;
+use crate::streams;
+use async_nats::jetstream::Context;
+use sidecore_core::time::Nanos;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// While nothing can be stored, one event is tried so often.
+const PROBE: Duration = Duration::from_millis(50);
+/// How often the farm's streams are looked at meanwhile.
+const LOOK: Duration = Duration::from_secs(5);
+
+pub(super) struct Hold {
+    js: Context,
+    farm: String,
+    quiet: Quiet,
+    begun: Instant,
+    /// When the next event may be tried; `None`: all may.
+    probe: Option<Instant>,
+    /// What answers say, or that there are none; `None`: the farm is full, or nothing is wrong.
+    said: Option<String>,
+    /// What is wrong with the farm's streams.
+    found: Option<String>,
+    look: Option<JoinHandle<Result<(), String>>>,
+    looked: Option<Instant>,
+}
+
+impl Hold {
+    pub(super) fn new(js: Context, farm: &str) -> Self {
+        let (quiet, begun) = (Quiet::default(), Instant::now());
+        let farm = farm.to_owned();
+        Self { js, farm, quiet, begun, probe: None, said: None, found: None, look: None, looked: None }
+    }
+
+    /// When the next event may be tried; `None`: all may be published.
+    pub(super) fn probe(&self) -> Option<Instant> {
+        self.probe
+    }
+
+    /// An event is tried.
+    pub(super) fn tries(&mut self, now: Instant) {
+        self.probe = Some(now + PROBE);
+    }
+
+    /// The farm has as much as it may.
+    pub(super) fn full(&mut self) {
+        self.said = None;
+        self.holds();
+        let text = "the farm is full: waiting until nodes have taken something (--when-full shed drops instead)";
+        self.quiet.waits(self.now(), text);
+    }
+
+    /// A server says why it stores nothing.
+    pub(super) fn not_now(&mut self, said: String) {
+        self.said = Some(said);
+        self.holds();
+        self.explain();
+    }
+
+    /// No server says anything.
+    pub(super) fn silent(&mut self) {
+        self.said = Some("no answer to what is published".to_owned());
+        self.explain();
+    }
+
+    /// Something was stored.
+    pub(super) fn goes_on(&mut self) {
+        (self.probe, self.said, self.found) = (None, None, None);
+        self.quiet.goes_on(self.now(), "going on");
+    }
+
+    /// Whether it says anything that is not over.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.quiet.is_waiting()
+    }
+
+    /// The time: looks at the farm's streams while there is something to explain.
+    pub(super) async fn tick(&mut self, now: Instant) {
+        self.quiet.tick(self.now());
+        if let Some(look) = self.look.take_if(|look| look.is_finished()) {
+            // It is never cancelled.
+            self.found = look.await.unwrap_or(Ok(())).err();
+            self.explain();
+        }
+        let is_due = self.looked.is_none_or(|at| now.duration_since(at) >= LOOK);
+        if self.said.is_some() && self.look.is_none() && is_due {
+            self.looked = Some(now);
+            let (js, farm) = (self.js.clone(), self.farm.clone());
+            self.look = Some(tokio::spawn(async move { streams::existing(&js, &farm).await.map(drop) }));
+        }
+    }
+
+    fn holds(&mut self) {
+        self.probe.get_or_insert(Instant::now() + PROBE);
+    }
+
+    fn explain(&mut self) {
+        let Some(said) = self.found.as_ref().or(self.said.as_ref()).filter(|_| self.said.is_some()) else { return };
+        let text = format!("nothing can be stored at the moment: {said}; trying again");
+        self.quiet.waits(self.now(), &text);
+    }
+
+    fn now(&self) -> Nanos {
+        self.begun.elapsed().as_nanos() as Nanos
+    }
+}
