@@ -1,13 +1,14 @@
 //! Where results are written.
 
+mod directory;
+
 use crate::args;
-use std::fs;
+use directory::Directory;
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 pub(super) enum Sink {
     /// A file for each.
-    Directory(PathBuf),
+    Directory(Directory),
     /// Standard output, each with its length before it.
     Frames,
     /// Standard output, each a line, perhaps with its id.
@@ -19,18 +20,16 @@ impl Sink {
         let Some(to) = &args.to else {
             return Ok(if args.lines { Self::Lines { ids: args.ids } } else { Self::Frames });
         };
-        fs::create_dir_all(to).map_err(|error| format!("cannot make the directory {}: {error}", to.display()))?;
-        Ok(Self::Directory(to.clone()))
+        let opened = Directory::open(to);
+        opened.map(Self::Directory).map_err(|error| format!("cannot make the directory {}: {error}", to.display()))
     }
 
     /// Writes one result. When this returns, whoever looks sees all of it.
     pub(super) fn put(&self, id: &str, result: &[u8]) -> Result<(), String> {
         match self {
-            Self::Directory(directory) => {
-                let (part, whole) = (directory.join(format!(".{id}.part")), directory.join(id));
-                let written = fs::write(&part, result).and_then(|()| fs::rename(&part, &whole));
-                written.map_err(|error| format!("cannot write {}: {error}", whole.display()))
-            }
+            Self::Directory(directory) => directory
+                .put(id, result)
+                .map_err(|error| format!("cannot write the result {id} into {}: {error}", directory.path().display())),
             Self::Frames => {
                 let len =
                     u32::try_from(result.len()).map_err(|_| format!("the result {id} is too large for its length"))?;

@@ -119,3 +119,18 @@ fn a_directory_that_cannot_be_written_is_said_and_nothing_is_lost() {
     refused(&run(&server.url(), &["results", "--to", file.to_str().unwrap()]), 2, &["cannot make the directory"]);
     assert_eq!(fine(&run(&server.url(), &["results", "--stdout", "--lines"])), "one\n");
 }
+
+#[test]
+fn no_result_is_written_through_a_link_and_no_file_looks_like_an_option() {
+    let Some(server) = Server::start() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let (to, victim) = (scratch.path().join("to"), scratch.path().join("victim"));
+    fs::create_dir(&to).unwrap();
+    fs::write(&victim, "mine").unwrap();
+    std::os::unix::fs::symlink(&victim, to.join(".f-1.part")).unwrap();
+    farm_with(&server, &[("f-1", "one"), ("-rf", "two")]);
+    fine(&run(&server.url(), &["results", "--to", to.to_str().unwrap()]));
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+    let expected = [("f-1", "one"), ("%2Drf", "two")].map(|(id, body)| (id.to_owned(), body.to_owned()));
+    assert_eq!(files(&to), BTreeMap::from(expected));
+}
