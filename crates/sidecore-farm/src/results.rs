@@ -3,26 +3,26 @@
 //! A result is acknowledged when it is where it belongs. A taker that is killed between the two gets it again: a file is then
 //! written over with the same content, and on standard output it comes twice.
 
+mod progress;
 mod sink;
+mod source;
 
 use crate::args;
+use crate::connect;
 use crate::ids;
 use crate::output::tell;
+use crate::quiet::Quiet;
 use crate::signals::Signals;
-use crate::streams;
-use crate::{connect, connect::denied};
-use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::{self, AckKind, Message};
 use futures_util::StreamExt;
+use sidecore_core::time::Nanos;
 use sink::Sink;
+use source::Source;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Results that are asked for at a time, and how long the question stands.
+/// Results that are asked for at a time.
 const BATCH: usize = 256;
-const EXPIRES: Duration = Duration::from_secs(1);
-/// What is not acknowledged so long comes again: its taker was killed.
-const ACK_WAIT: Duration = Duration::from_secs(5);
 /// How long servers that do not answer are asked again.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(250);
@@ -32,22 +32,11 @@ const NO: u8 = 1;
 /// The exit code.
 pub(crate) async fn run(args: args::Results) -> Result<u8, String> {
     let client = connect::connect(&args.farm).await?;
-    let js = jetstream::new(client.clone());
-    let streams = streams::existing(&js, &args.farm.farm).await?;
-    let config = pull::Config {
-        durable_name: Some(args.name.clone()),
-        ack_policy: AckPolicy::Explicit,
-        ack_wait: ACK_WAIT,
-        ..pull::Config::default()
-    };
-    let consumer = tokio::select! {
-        made = streams.results.get_or_create_consumer(&args.name, config) => made.map_err(|error| format!("cannot take results as {}: {error}", args.name))?,
-        said = denied() => return Err(format!("this account may not take results: {said}; allow it, or give other credentials with --creds")),
-    };
-    let mut taker = Taker { sink: Sink::open(&args)?, taken: 0, odd: 0, follow: args.follow, count: args.count };
+    let source = Source::open(jetstream::new(client.clone()), &args.farm.farm, &args.name).await?;
+    let mut taker = Taker::new(&args, source)?;
     let mut signals = Signals::new()?;
     let done = tokio::select! {
-        done = taker.take(&consumer) => done,
+        done = taker.take() => done,
         () = signals.next() => Ok(()),
     };
     // What is acknowledged is on its way to the server.
@@ -57,37 +46,68 @@ pub(crate) async fn run(args: args::Results) -> Result<u8, String> {
 }
 
 struct Taker {
+    source: Source,
     sink: Sink,
     taken: u64,
     /// Results under names that are no ids.
     odd: u64,
     follow: bool,
     count: Option<u64>,
+    quiet: Quiet,
+    begun: Instant,
+    /// When the servers answered last.
+    answered: Instant,
 }
 
 impl Taker {
+    fn new(args: &args::Results, source: Source) -> Result<Self, String> {
+        let (sink, now) = (Sink::open(args)?, Instant::now());
+        let args::Results { follow, count, .. } = *args;
+        let quiet = Quiet::default();
+        Ok(Self { source, sink, taken: 0, odd: 0, follow, count, quiet, begun: now, answered: now })
+    }
+
     /// Takes results until there is an end of them.
-    async fn take(&mut self, consumer: &PullConsumer) -> Result<(), String> {
-        let mut answered = Instant::now();
+    async fn take(&mut self) -> Result<(), String> {
         while self.left() > 0 {
-            match self.batch(consumer).await? {
-                Ok(0) if !self.waits() && is_empty(consumer).await => return Ok(()),
-                Ok(_) => answered = Instant::now(),
-                Err(error) if answered.elapsed() > PATIENCE && !self.follow => {
-                    return Err(format!("the servers do not answer: {error}"));
+            match self.turn().await? {
+                Ok(true) if !self.waits() => return Ok(()),
+                Ok(_) => {
+                    self.answered = Instant::now();
+                    self.quiet.goes_on(self.now(), "going on");
                 }
-                Err(_) => sleep(PAUSE).await,
+                Err(error) => self.look_again(error).await?,
             }
         }
         Ok(())
     }
 
-    /// Takes one batch: how many came. An error within is one of the servers, which passes.
-    async fn batch(&mut self, consumer: &PullConsumer) -> Result<Result<usize, String>, String> {
+    /// Takes one batch: whether there is nothing more. An error within is one of the servers, which passes.
+    async fn turn(&mut self) -> Result<Result<bool, String>, String> {
+        match self.batch().await? {
+            Ok(1..) if !self.source.remembers_much() => Ok(Ok(false)),
+            Ok(_) => Ok(self.source.is_empty().await),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// The servers do not give what was asked for: says why, and looks for it again.
+    async fn look_again(&mut self, error: String) -> Result<(), String> {
+        if self.answered.elapsed() > PATIENCE && !self.follow {
+            return Err(format!("the servers do not answer: {error}"));
+        }
+        let why = self.source.look_up().await.err().unwrap_or(error);
+        self.quiet.waits(self.now(), &format!("waiting for results: {why}; trying again"));
+        sleep(PAUSE).await;
+        Ok(())
+    }
+
+    /// Takes one batch: how many came.
+    async fn batch(&mut self) -> Result<Result<usize, String>, String> {
         let most = usize::try_from(self.left()).unwrap_or(BATCH).min(BATCH);
-        let mut messages = match consumer.batch().max_messages(most).expires(EXPIRES).messages().await {
+        let mut messages = match self.source.batch(most).await {
             Ok(messages) => messages,
-            Err(error) => return Ok(Err(error.to_string())),
+            Err(error) => return Ok(Err(error)),
         };
         let mut came = 0;
         while let Some(message) = messages.next().await {
@@ -105,16 +125,24 @@ impl Taker {
 
     /// Puts one result where it belongs, then acknowledges it.
     async fn one(&mut self, message: &Message) -> Result<Result<(), String>, String> {
+        let number = match message.info() {
+            Ok(info) => info.stream_sequence,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
         let id = message.subject.rsplit('.').next().unwrap_or_default();
-        let kind = if ids::is_one(id) {
-            self.sink.put(id, &message.payload)?;
-            self.taken += 1;
-            AckKind::Ack
-        } else {
+        let kind = if !ids::is_one(id) {
             self.odd += 1;
             tell(format_args!("left out a result whose name is no id: {}", id.escape_debug()));
             AckKind::Term
+        } else if self.source.progress.has(number) {
+            // The consumer was made again behind an earlier one.
+            AckKind::Ack
+        } else {
+            self.sink.put(id, &message.payload)?;
+            self.taken += 1;
+            AckKind::Ack
         };
+        self.source.progress.take(number);
         Ok(message.ack_with(kind).await.map_err(|error| error.to_string()))
     }
 
@@ -127,9 +155,8 @@ impl Taker {
     fn waits(&self) -> bool {
         self.follow || self.count.is_some()
     }
-}
 
-/// Whether everything was taken and acknowledged. What a taker that was killed had comes again.
-async fn is_empty(consumer: &PullConsumer) -> bool {
-    consumer.get_info().await.is_ok_and(|info| info.num_pending == 0 && info.num_ack_pending == 0)
+    fn now(&self) -> Nanos {
+        self.begun.elapsed().as_nanos() as Nanos
+    }
 }

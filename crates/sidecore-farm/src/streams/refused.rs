@@ -47,7 +47,7 @@ pub(super) fn request(error: &RequestError, what: &str) -> String {
         RequestErrorKind::NoResponders => NO_JETSTREAM.into(),
         RequestErrorKind::TimedOut => {
             format!(
-                "no answer from JetStream to {what}: where servers are several, most of them must be up and see each other"
+                "no answer from JetStream to {what}: a server whose disk was full needs room and a new start; of several most must be up and see each other"
             )
         }
         _ => format!("cannot ask JetStream for {what}: {error}"),

@@ -111,7 +111,7 @@ fn a_letter_that_has_only_a_part_of_its_event_is_shown_as_cut_and_stays_while_ot
 fn an_event_that_died_when_the_server_took_less_is_no_whole_event_any_more() {
     let Some(mut server) = Server::start() else { return };
     let url = server.url();
-    fine(&run_with(&url, &["feed", "--lines", "--name", "f"], &[b'x'; 40_000]));
+    fine(&run_with(&url, &["feed", "--lines", "--name", "f"], &vec![b'x'; 40_000]));
     server.reconfigure("max_payload: 10000\n");
     let _dispatcher = Running::start(&mut farm(&url, &["dispatch"]));
     until("a dead letter", || count(&url, "farm-dead") == 1);

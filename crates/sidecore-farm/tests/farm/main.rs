@@ -19,5 +19,6 @@ mod server;
 mod skipped;
 mod streams;
 mod terms;
+mod waiting;
 mod watch;
 mod work;

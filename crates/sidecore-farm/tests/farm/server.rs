@@ -79,23 +79,39 @@ impl Server {
         assert!(self.begin(&port), "the server was there before");
     }
 
-    /// Starts it again with these settings beside what it had.
+    /// Starts it again with these settings and what it had stored.
     pub(crate) fn reconfigure(&mut self, settings: &str) {
-        let file = self.scratch.path().join("conf");
-        fs::write(&file, settings).unwrap();
-        self.further = vec!["-c".into(), file.to_str().unwrap().into()];
+        self.configure(settings);
+        // The configuration says so: what only arguments say ends with a reload.
+        self.jetstream = false;
+        self.further = vec!["-c".into(), self.configuration().to_str().unwrap().into()];
         self.start_again();
     }
 
     /// Has it read these settings while it runs; it must have been reconfigured before.
     pub(crate) fn reload(&self, settings: &str) {
-        fs::write(self.scratch.path().join("conf"), settings).unwrap();
+        self.configure(settings);
         self.signal(Signal::HUP);
+    }
+
+    fn configure(&self, settings: &str) {
+        let store = self.scratch.path().join("store");
+        fs::write(self.configuration(), format!("jetstream: {{ store_dir: {store:?} }}\n{settings}")).unwrap();
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.scratch.path().join("conf")
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
         let process = self.process.as_ref().unwrap();
         kill_process(Pid::from_child(process), signal).unwrap();
+    }
+
+    /// The same, with JetStream or without: what it had stored stays.
+    pub(crate) fn start_again_with(&mut self, jetstream: bool) {
+        self.jetstream = jetstream;
+        self.start_again();
     }
 
     fn begin(&mut self, port: &str) -> bool {

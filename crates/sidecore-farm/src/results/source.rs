@@ -1,0 +1,95 @@
+//! Where results come from: a consumer of the taker's name, made again where it is gone.
+
+use super::progress::Progress;
+use crate::connect::denied;
+use crate::streams;
+use async_nats::jetstream::Context;
+use async_nats::jetstream::consumer::pull::{self, Batch};
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
+use async_nats::jetstream::stream::Stream;
+use std::time::Duration;
+
+/// How long a question for results stands.
+const EXPIRES: Duration = Duration::from_secs(1);
+/// What is not acknowledged so long comes again: its taker was killed.
+const ACK_WAIT: Duration = Duration::from_secs(5);
+/// Results that are remembered before the server is asked how far its acknowledgements are.
+const MOST_REMEMBERED: usize = 16_384;
+
+pub(super) struct Source {
+    js: Context,
+    farm: String,
+    name: String,
+    consumer: PullConsumer,
+    /// The stream's time of making: numbers begin anew in another one.
+    made: i128,
+    pub(super) progress: Progress,
+}
+
+impl Source {
+    pub(super) async fn open(js: Context, farm: &str, name: &str) -> Result<Self, String> {
+        let progress = Progress::default();
+        let (consumer, made) = find(&js, farm, name, &progress, None).await?;
+        Ok(Self { js, farm: farm.to_owned(), name: name.to_owned(), consumer, made, progress })
+    }
+
+    /// Looks for stream and consumer again. Makes the consumer where it is gone, behind what was taken.
+    pub(super) async fn look_up(&mut self) -> Result<(), String> {
+        let (consumer, made) = find(&self.js, &self.farm, &self.name, &self.progress, Some(self.made)).await?;
+        if made != self.made {
+            self.progress = Progress::default();
+        }
+        (self.consumer, self.made) = (consumer, made);
+        Ok(())
+    }
+
+    pub(super) async fn batch(&self, most: usize) -> Result<Batch, String> {
+        let batch = self.consumer.batch().max_messages(most).expires(EXPIRES).messages().await;
+        batch.map_err(|error| error.to_string())
+    }
+
+    /// Whether everything was taken and acknowledged. What a taker that was killed had comes again.
+    pub(super) async fn is_empty(&mut self) -> Result<bool, String> {
+        let info = self.consumer.get_info().await.map_err(|error| error.to_string())?;
+        self.progress.raise(info.ack_floor.stream_sequence);
+        Ok(info.num_pending == 0 && info.num_ack_pending == 0)
+    }
+
+    pub(super) fn remembers_much(&self) -> bool {
+        self.progress.len() >= MOST_REMEMBERED
+    }
+}
+
+/// The consumer, and when its stream was made.
+async fn find(
+    js: &Context,
+    farm: &str,
+    name: &str,
+    progress: &Progress,
+    known: Option<i128>,
+) -> Result<(PullConsumer, i128), String> {
+    let results = streams::existing(js, farm).await?.results;
+    let made = made(&results).await?;
+    let is_known = known == Some(made);
+    let deliver_policy = match progress.next() {
+        start_sequence @ 2.. if is_known => DeliverPolicy::ByStartSequence { start_sequence },
+        _ => DeliverPolicy::All,
+    };
+    let config = pull::Config {
+        durable_name: Some(name.to_owned()),
+        ack_policy: AckPolicy::Explicit,
+        ack_wait: ACK_WAIT,
+        deliver_policy,
+        ..pull::Config::default()
+    };
+    let consumer = tokio::select! {
+        found = results.get_or_create_consumer(name, config) => found.map_err(|error| format!("cannot take results as {name}: {error}"))?,
+        said = denied() => return Err(format!("this account may not take results: {said}; allow it, or give other credentials with --creds")),
+    };
+    Ok((consumer, made))
+}
+
+async fn made(stream: &Stream<()>) -> Result<i128, String> {
+    let info = stream.get_info().await.map_err(|error| format!("cannot look at the result stream: {error}"))?;
+    Ok(info.created.unix_timestamp_nanos())
+}
