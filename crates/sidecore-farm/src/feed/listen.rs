@@ -8,6 +8,9 @@ use super::splitter::{Cut, Form, Splitter};
 use crate::args::Feed;
 use crate::ids::Ids;
 use crate::output::tell;
+use rustix::fd::AsFd;
+use rustix::net::sockopt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +27,12 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 const MOST_LINES: usize = 1_024;
 /// Longest time that a client may take to read a line.
 const LINE_TIME: Duration = Duration::from_secs(10);
+/// A peer that is silent for so long is asked by the kernel whether it lives, again after each interval, so often.
+const IDLE: Duration = Duration::from_secs(30);
+const INTERVAL: Duration = Duration::from_secs(10);
+const PROBES: u32 = 3;
+/// A peer that acknowledges nothing for so long is gone.
+const UNANSWERED_MS: u32 = 60_000;
 /// After an error of accepting, e.g. when there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -98,6 +107,8 @@ impl Listen {
                     continue;
                 }
             };
+            // Of a connection that has ended already it fails.
+            drop(find_dead(&stream));
             while readers.try_join_next().is_some() {}
             match Arc::clone(&self.room).try_acquire_owned() {
                 Ok(room) => {
@@ -110,6 +121,15 @@ impl Listen {
             }
         }
     }
+}
+
+/// The kernel ends the connection of a peer that is gone without a word, so that it gives its place back.
+fn find_dead(stream: &impl AsFd) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES)?;
+    Ok(sockopt::set_tcp_user_timeout(stream, UNANSWERED_MS)?)
 }
 
 /// One client, until it ends, does not read, or takes too long.
@@ -200,5 +220,22 @@ async fn answer(
         if !matches!(timeout(LINE_TIME, output.write_all(line.as_bytes())).await, Ok(Ok(()))) {
             break;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_died_without_a_word_is_found_within_a_minute() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        find_dead(&accepted).unwrap();
+        assert!(sockopt::socket_keepalive(&accepted).unwrap());
+        let probes = sockopt::tcp_keepcnt(&accepted).unwrap();
+        let all = sockopt::tcp_keepidle(&accepted).unwrap() + sockopt::tcp_keepintvl(&accepted).unwrap() * probes;
+        assert_eq!((all, sockopt::tcp_user_timeout(&accepted).unwrap()), (Duration::from_secs(60), 60_000));
     }
 }
