@@ -7,6 +7,7 @@
 
 mod commits;
 mod counts;
+mod depth;
 mod inputs;
 mod known;
 mod lead;
@@ -27,6 +28,7 @@ use async_nats::{Client, Message, Subject};
 use bytes::Bytes;
 use commits::{Commits, Stored};
 use counts::Counts;
+use depth::Depth;
 use inputs::{Begun, Input, Inputs};
 use known::{At, Known, Origin};
 use lead::{Leadership, Turn};
@@ -85,6 +87,7 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, String> {
         last_beat: 0,
         quiet: Quiet::default(),
         counts: Counts::default(),
+        depth: Depth::watch(context.clone(), farm),
         begun: now,
         context,
         client,
@@ -114,6 +117,7 @@ struct Dispatcher<'a> {
     last_beat: Nanos,
     quiet: Quiet,
     counts: Counts,
+    depth: Depth,
     begun: Instant,
 }
 
@@ -400,6 +404,9 @@ impl Dispatcher<'_> {
         status.active = self.leadership.active().is_some();
         status.connected = self.connected;
         status.committing = self.commits.len() as u64;
+        let queued = self.depth.now();
+        status.queued = queued.map(|queued| queued.events);
+        status.unacknowledged = queued.map(|queued| queued.unacknowledged);
         self.commits.why().clone_into(&mut status.holds);
         match (status.active, status.holds.as_str()) {
             (true, "") => self.quiet.goes_on(now, "going on"),

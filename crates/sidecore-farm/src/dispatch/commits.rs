@@ -171,7 +171,7 @@ impl Commits {
         let late = |commit: &Commit| !commit.refused && commit.sent > 0 && now.saturating_sub(commit.sent) > PATIENCE;
         for index in 0..self.under_way.len() {
             if self.under_way[index].as_ref().is_some_and(late) {
-                self.why = SILENT.to_owned();
+                SILENT.clone_into(&mut self.why);
                 self.send(now, index as u32, outbox);
             }
         }

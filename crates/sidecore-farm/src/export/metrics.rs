@@ -47,6 +47,16 @@ const FARM: [Row<Status>; 14] = [
     ("rubbish", "Messages that nobody of the farm sends.", Count, |farm| farm.totals.garbage as f64),
 ];
 
+/// What is known of the work queue: without an answer of its server there is no such number.
+type Known = (&'static str, &'static str, fn(&Status) -> Option<u64>);
+
+const QUEUE: [Known; 2] = [
+    ("queued_events", "Events in the events stream, those handed out among them.", |farm| farm.queued),
+    ("unacknowledged_events", "Events that the dispatcher took from the stream and has not acknowledged.", |farm| {
+        farm.unacknowledged
+    }),
+];
+
 const NODE: [Row<Node>; 12] = [
     ("node_up", "Whether the node gets events: 0 while it is paused or leaves.", Level, |node| {
         flag(node.state == State::Up)
@@ -111,6 +121,10 @@ fn farm(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> fmt::Result {
     family(encoder, "info", "Always 1, labelled with the farm's name and policy.", Level, [(info, 1.0)])?;
     for (name, help, kind, number) in FARM {
         family(encoder, name, help, kind, [(Labels::new(), number(status))])?;
+    }
+    for (name, help, number) in QUEUE {
+        let known = number(status).map(|number| (Labels::new(), number as f64));
+        family(encoder, name, help, Level, known)?;
     }
     let turned_away = status.totals.turned_away as f64;
     family(encoder, "nodes_turned_away", "Nodes that found no room.", Count, [(Labels::new(), turned_away)])?;

@@ -27,6 +27,8 @@ fn view() -> View {
         balance: "tokens".to_owned(),
         connected: true,
         held_bytes: 77,
+        queued: Some(900),
+        unacknowledged: Some(20),
         totals,
         nodes: vec![node],
         ..Status::default()
@@ -46,6 +48,8 @@ fn everything_has_its_name_unit_and_labels() {
         ("sidecore_farm_connected", &[], 1.0),
         ("sidecore_farm_held_up", &[], 0.0),
         ("sidecore_farm_held_bytes", &[], 77.0),
+        ("sidecore_farm_queued_events", &[], 900.0),
+        ("sidecore_farm_unacknowledged_events", &[], 20.0),
         ("sidecore_farm_events_total", &[], 12.0),
         ("sidecore_farm_committed_total", &[], 10.0),
         ("sidecore_farm_nodes_turned_away_total", &[], 3.0),
@@ -59,6 +63,14 @@ fn everything_has_its_name_unit_and_labels() {
     ] {
         assert_eq!(number(&scrape, name, labels), Some(value), "{name} {labels:?} in\n{text}");
     }
+}
+
+#[test]
+fn a_queue_of_which_its_server_says_nothing_has_no_number() {
+    let mut silent = view();
+    silent.active.as_mut().unwrap().queued = None;
+    let text = page(&silent);
+    assert!(!text.contains("sidecore_farm_queued_events") && text.contains("sidecore_farm_unacknowledged_events 20"));
 }
 
 #[test]

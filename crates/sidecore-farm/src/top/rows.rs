@@ -38,7 +38,7 @@ const COLUMNS: [Column; 18] = [
 /// How the farm is, line by line.
 pub(super) fn header(farm: &str, view: &View) -> Vec<String> {
     let Some(status) = &view.active else { return vec![nobody(farm, view.standing_by)] };
-    let mut lines = vec![who(status, view.standing_by), held(status)];
+    let mut lines = vec![who(status, view.standing_by), queue(status), held(status)];
     lines.extend(totals(&status.totals));
     lines
 }
@@ -71,6 +71,11 @@ fn who(status: &Status, standing_by: usize) -> String {
     let (farm, balance, nodes) = (&status.farm, &status.balance, status.nodes.len());
     let slots: u32 = status.nodes.iter().map(|node| u32::from(node.slots)).sum();
     format!("farm {farm}, balance {balance}; nodes: {nodes}, slots: {slots}, dispatchers standing by: {standing_by}")
+}
+
+fn queue(status: &Status) -> String {
+    let known = |number: Option<u64>| number.map_or_else(|| NONE.to_owned(), count);
+    format!("queue: {} events, not acknowledged: {}", known(status.queued), known(status.unacknowledged))
 }
 
 fn held(status: &Status) -> String {

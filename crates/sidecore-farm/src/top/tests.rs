@@ -34,6 +34,8 @@ fn view() -> View {
         balance: "tokens".to_owned(),
         active: true,
         connected: true,
+        queued: Some(5_000),
+        unacknowledged: Some(120),
         held: 120,
         held_bytes: 123_456,
         totals,
@@ -54,14 +56,15 @@ fn the_text_has_the_farm_and_a_line_for_each_node() {
     let text = render("f", &view());
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "farm f, balance tokens; nodes: 2, slots: 8, dispatchers standing by: 1");
-    assert_eq!(lines[1], "held: 120 events, 123kB; without a node: 0; results being committed: 0");
-    assert_eq!(lines[2], "taken: 1.00M, committed: 1.00M, committed before: 0");
-    assert!(lines[3].starts_with("redone: 7, late: 0, dead: 1, "), "{text}");
+    assert_eq!(lines[1], "queue: 5000 events, not acknowledged: 120");
+    assert_eq!(lines[2], "held: 120 events, 123kB; without a node: 0; results being committed: 0");
+    assert_eq!(lines[3], "taken: 1.00M, committed: 1.00M, committed before: 0");
+    assert!(lines[4].starts_with("redone: 7, late: 0, dead: 1, "), "{text}");
     assert!(
-        lines[5].starts_with("NODE  STATE    SLOTS  CREDIT  WINDOW    WAY  INFLIGHT  DONE/S  LAG  QUEUE p50/p99"),
+        lines[6].starts_with("NODE  STATE    SLOTS  CREDIT  WINDOW    WAY  INFLIGHT  DONE/S  LAG  QUEUE p50/p99"),
         "{text}"
     );
-    let words: Vec<&str> = lines[6].split_whitespace().collect();
+    let words: Vec<&str> = lines[7].split_whitespace().collect();
     let expected = [
         "one",
         "leaving",
@@ -83,7 +86,7 @@ fn the_text_has_the_farm_and_a_line_for_each_node() {
         "0",
     ];
     assert_eq!(words, expected, "{text}");
-    assert!(lines[7].starts_with("two   up "), "{text}");
+    assert!(lines[8].starts_with("two   up "), "{text}");
 }
 
 #[test]

@@ -27,7 +27,10 @@ fn a_farm_is_shown_as_text_as_json_and_as_metrics() {
     farm.feed("a\nb\nc\n");
     assert_eq!(farm.results(3).len(), 3);
     let status = || serde_json::from_str::<Json>(&fine(&run(&farm.url(), &["status", "--json"]))).unwrap();
-    until("the node's events", || status()["nodes"][0]["done"] == 3);
+    until("the node's events", || {
+        let status = status();
+        status["nodes"][0]["done"] == 3 && status["queued"] == 0
+    });
     let status = status();
     assert_eq!(
         (&status["farm"], &status["balance"], &status["active"]),
@@ -35,6 +38,7 @@ fn a_farm_is_shown_as_text_as_json_and_as_metrics() {
     );
     assert_eq!((&status["nodes"][0]["name"], &status["nodes"][0]["slots"]), (&"one".into(), &3.into()));
     assert_eq!((&status["totals"]["committed"], &status["totals"]["dead"]), (&3.into(), &0.into()));
+    assert_eq!((&status["queued"], &status["unacknowledged"]), (&0.into(), &0.into()), "{status}");
     for args in [&["status"][..], &["top", "--once"], &["top"]] {
         let text = fine(&run(&farm.url(), args));
         assert!(text.starts_with("farm farm, balance tokens; nodes: 1, slots: 3,"), "{text}");
@@ -42,6 +46,16 @@ fn a_farm_is_shown_as_text_as_json_and_as_metrics() {
         assert!(row.split_whitespace().nth(2) == Some("3"), "{text}");
     }
     metrics(&farm);
+}
+
+#[test]
+fn the_queue_and_what_is_handed_out_of_it_are_shown_without_any_node() {
+    let Some(farm) = Farm::new() else { return };
+    farm.feed("a\nb\nc\n");
+    let status = || serde_json::from_str::<Json>(&fine(&run(&farm.url(), &["status", "--json"]))).unwrap();
+    until("the queue", || status()["queued"] == 3 && status()["unacknowledged"] == 3);
+    let text = fine(&run(&farm.url(), &["status"]));
+    assert!(text.contains("\nqueue: 3 events, not acknowledged: 3\nheld: 3 events"), "{text}");
 }
 
 /// What a scraper gets.
