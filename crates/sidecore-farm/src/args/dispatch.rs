@@ -22,8 +22,8 @@ pub(crate) struct Dispatch {
     /// How long an event may take at a node
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = measures::age)]
     pub(crate) time_limit: Duration,
-    /// A node that was not heard for so long, and for four of its beats of 10 ms, is lost, and its events go to others
-    #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = measures::age)]
+    /// A node that was not heard for so long, and for four of its beats of 10 ms, is lost, and its events go to others; 40ms suits processes with cores of their own
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = measures::age)]
     pub(crate) silence: Duration,
     /// Most events held here and at nodes; all others wait in the work queue
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
