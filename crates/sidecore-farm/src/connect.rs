@@ -21,17 +21,44 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// What servers said this process may not do. They say it beside the request, which just has no answer.
 static DENIED: LazyLock<watch::Sender<String>> = LazyLock::new(|| watch::Sender::new(String::new()));
 
+/// The part of a farm that connects. NATS sends answers, and every event that JetStream hands out, to an inbox: each role
+/// has a prefix of its own for these, so that permissions keep the others out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Role {
+    Feeder,
+    Dispatcher,
+    Node,
+    Operator,
+    Gateway,
+    KeyServer,
+}
+
+impl Role {
+    /// Begins the subjects of its inboxes. It is below NATS's own prefix: accounts that allow `_INBOX.>` allow it.
+    fn inboxes(self) -> &'static str {
+        match self {
+            Self::Feeder => "_INBOX.feeder",
+            Self::Dispatcher => "_INBOX.dispatcher",
+            Self::Node => "_INBOX.node",
+            Self::Operator => "_INBOX.operator",
+            Self::Gateway => "_INBOX.gateway",
+            Self::KeyServer => "_INBOX.key-server",
+        }
+    }
+}
+
 /// Connects. The error says why not, and what to do.
-pub(crate) async fn connect(farm: &Farm) -> Result<Client, String> {
-    connect_and_hear(farm, |_| ()).await
+pub(crate) async fn connect(farm: &Farm, role: Role) -> Result<Client, String> {
+    connect_and_hear(farm, role, |_| ()).await
 }
 
 /// Connects; `heard` is told when the connection is lost, made again, and what servers complain of.
 pub(crate) async fn connect_and_hear<F: Fn(&Event) + Send + Sync + 'static>(
     farm: &Farm,
+    role: Role,
     heard: F,
 ) -> Result<Client, String> {
-    let options = options(farm).await?.event_callback(listener(words::servers(farm), heard));
+    let options = options(farm, role).await?.event_callback(listener(words::servers(farm), heard));
     options.connect(farm.server.as_slice()).await.map_err(|error| words::why_not(&error, farm))
 }
 
@@ -43,9 +70,10 @@ pub(crate) async fn denied() -> String {
     said.borrow().clone()
 }
 
-async fn options(farm: &Farm) -> Result<ConnectOptions, String> {
+async fn options(farm: &Farm, role: Role) -> Result<ConnectOptions, String> {
     let mut options = ConnectOptions::new()
         .name(format!("sidecore farm {}", farm.farm))
+        .custom_inbox_prefix(role.inboxes())
         .connection_timeout(PATIENCE)
         .max_reconnects(None)
         .reconnect_delay_callback(|attempts| {

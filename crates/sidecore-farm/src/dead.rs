@@ -41,7 +41,7 @@ struct Letter {
 
 /// The exit code.
 pub(crate) async fn run(args: args::Dead) -> Result<u8, String> {
-    let client = connect::connect(&args.farm).await?;
+    let client = connect::connect(&args.farm, connect::Role::Operator).await?;
     let js = jetstream::new(client);
     let streams = streams::existing(&js, &args.farm.farm).await?;
     let letters = letters(&streams.dead, &args).await?;

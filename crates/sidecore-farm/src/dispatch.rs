@@ -63,7 +63,7 @@ const MARGIN: usize = 1024;
 /// The farm's servers do not do what it takes: says why, and what to do.
 pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, String> {
     let signals = Signals::new()?;
-    let client = connect::connect(&args.farm).await?;
+    let client = connect::connect(&args.farm, connect::Role::Dispatcher).await?;
     let context = jetstream::new(client.clone());
     streams::ensure(&context, &args.farm.farm, &args.durability).await?;
     let farm = &args.farm.farm;

@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Feed) -> Result<u8, String> {
             connected.notify_one();
         }
     };
-    let client = connect::connect_and_hear(&args.farm, heard).await?;
+    let client = connect::connect_and_hear(&args.farm, connect::Role::Feeder, heard).await?;
     let js = jetstream::new(client.clone());
     streams::ensure(&js, &args.farm.farm, &args.durability).await?;
     let limit = client.max_payload().saturating_sub(HEADROOM);

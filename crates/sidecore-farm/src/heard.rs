@@ -1,7 +1,7 @@
 //! What dispatchers of a farm say of it: the newest word, and how old it is.
 
 use crate::args::Farm;
-use crate::connect::connect;
+use crate::connect::{Role, connect};
 use crate::status::Status;
 use async_nats::Subscriber;
 use futures_util::StreamExt;
@@ -45,7 +45,7 @@ impl Words {
     /// # Errors
     /// No server, or it lets nobody listen: says what to do.
     pub(crate) async fn of(farm: &Farm) -> Result<Self, String> {
-        let client = connect(farm).await?;
+        let client = connect(farm, Role::Operator).await?;
         let subject = format!("farm.{}.status", farm.farm);
         let subscription = client.subscribe(subject.clone()).await;
         let subscription = subscription.map_err(|error| format!("cannot subscribe to {subject}: {error}"))?;

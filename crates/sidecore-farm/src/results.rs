@@ -31,7 +31,7 @@ const NO: u8 = 1;
 
 /// The exit code.
 pub(crate) async fn run(args: args::Results) -> Result<u8, String> {
-    let client = connect::connect(&args.farm).await?;
+    let client = connect::connect(&args.farm, connect::Role::Operator).await?;
     let source = Source::open(jetstream::new(client.clone()), &args.farm.farm, &args.name).await?;
     let mut taker = Taker::new(&args, source)?;
     let mut signals = Signals::new()?;

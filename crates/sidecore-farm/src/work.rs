@@ -12,7 +12,7 @@ mod starter;
 mod tests;
 
 use crate::args::work::Work as Arguments;
-use crate::connect::connect;
+use crate::connect::{Role, connect};
 use crate::node;
 use crate::output;
 use crate::sys;
@@ -82,7 +82,7 @@ pub(crate) async fn run(args: Arguments) -> Result<u8, String> {
 }
 
 async fn serve(args: &Arguments, work: impl Work) -> Result<u8, String> {
-    let client = connect(&args.farm).await?;
+    let client = connect(&args.farm, Role::Node).await?;
     let settings = node::Settings {
         farm: args.farm.farm.clone(),
         name: args.name.clone().unwrap_or_else(own_name),

@@ -4,7 +4,7 @@ use super::desk::{Desk, Settings};
 use super::subjects::{Subjects, asked, token};
 use super::{BEAT, HEADROOM, fresh, own_name, wire};
 use crate::args;
-use crate::connect::connect_and_hear;
+use crate::connect::{Role, connect_and_hear};
 use crate::output::tell;
 use crate::signals::Signals;
 use crate::sys::watch_gateway;
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &args::Gateway) -> Result<u8, String> {
             let _ = sender.send(said.to_string());
         }
     };
-    let client = connect_and_hear(&args.farm, heard).await?;
+    let client = connect_and_hear(&args.farm, Role::Gateway, heard).await?;
     if client.max_payload() < MAX_INPUT + 2 * HEADROOM {
         return Err(format!("the NATS server's max_payload is {} bytes: set it to 1MB", client.max_payload()));
     }

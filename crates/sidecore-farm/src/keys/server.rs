@@ -11,7 +11,7 @@ use super::gateway::publish;
 use super::subjects::{Subjects, asked, token};
 use super::{BEAT, HEADROOM, own_name, tell_what_is_denied, wire};
 use crate::args;
-use crate::connect::connect;
+use crate::connect::{Role, connect};
 use crate::output::tell;
 use crate::signals::Signals;
 use async_nats::{Client, Message, Subscriber};
@@ -39,7 +39,7 @@ const AT_ONCE: usize = 256;
 /// Serves until this process is told to end. The exit code.
 pub(crate) async fn run(args: &args::KeyServer) -> Result<u8, String> {
     let mut signals = Signals::new()?;
-    let client = connect(&args.farm).await?;
+    let client = connect(&args.farm, Role::KeyServer).await?;
     if client.max_payload() < MAX_INPUT.max(MAX_RESULT) + 2 * HEADROOM {
         return Err(format!("the NATS server's max_payload is {} bytes: set it to 1MB", client.max_payload()));
     }

@@ -1,5 +1,6 @@
 //! The farm on a NATS server of its own.
 
+mod accounts;
 mod chaos;
 mod cluster;
 mod crew;

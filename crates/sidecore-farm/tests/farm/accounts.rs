@@ -1,0 +1,144 @@
+//! The accounts of `packaging/farm`: the subjects that each role may use, and the roles at work.
+
+use crate::program::{PATIENCE, Running, farm, fine, run, run_with, until};
+use crate::server::Server;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use tempfile::TempDir;
+
+const ROLES: [&str; 4] = ["operator", "feeder", "dispatcher", "node"];
+
+/// Subjects that a role listens to, and the roles that may, as in [`ROLES`].
+const HEARS: [(&str, [bool; 4]); 17] = [
+    ("_INBOX.>", [true, false, false, false]),
+    ("_INBOX.*.>", [true, false, false, false]),
+    ("_INBOX.operator.1.*", [true, false, false, false]),
+    ("_INBOX.feeder.1.*", [true, true, false, false]),
+    ("_INBOX.dispatcher.1.*", [true, false, true, false]),
+    ("_INBOX.node.1.*", [true, false, false, false]),
+    ("_INBOX.1.*", [true, false, false, false]),
+    (">", [false; 4]),
+    ("farm.farm.>", [true, false, false, false]),
+    ("farm.farm.events.*", [true, false, false, false]),
+    ("farm.farm.results.*", [true, false, false, false]),
+    ("farm.farm.dead.*", [true, false, false, false]),
+    ("farm.farm.up", [true, false, true, false]),
+    ("farm.farm.down.*.*", [true, false, false, true]),
+    ("farm.farm.dispatcher", [true, false, true, true]),
+    ("farm.farm.status", [true, false, true, false]),
+    ("$JS.ACK.farm-events.>", [false; 4]),
+];
+
+/// The same of subjects that it publishes to.
+const SAYS: [(&str, [bool; 4]); 20] = [
+    ("farm.farm.events.default", [true, true, false, false]),
+    ("farm.farm.places.one", [true, true, false, false]),
+    ("farm.farm.results.default", [true, false, true, false]),
+    ("farm.farm.dead.default", [true, false, true, false]),
+    ("farm.farm.down.1.node", [true, false, true, false]),
+    ("farm.farm.up", [true, false, false, true]),
+    ("farm.farm.dispatcher", [true, false, true, false]),
+    ("farm.farm.status", [true, false, true, false]),
+    ("_INBOX.dispatcher.1.1", [false; 4]),
+    ("_INBOX.feeder.1.1", [false; 4]),
+    ("$JS.API.STREAM.INFO.farm-events", [true, true, true, false]),
+    ("$JS.API.STREAM.CREATE.farm-events", [true, false, false, false]),
+    ("$JS.API.STREAM.PURGE.farm-events", [true, false, false, false]),
+    ("$JS.API.STREAM.MSG.GET.farm-events", [true, false, false, false]),
+    ("$JS.API.STREAM.MSG.GET.farm-results", [true, false, false, false]),
+    ("$JS.API.STREAM.MSG.GET.farm-places", [true, true, false, false]),
+    ("$JS.API.CONSUMER.DURABLE.CREATE.farm-events.farm-dispatch", [true, false, true, false]),
+    ("$JS.API.CONSUMER.DURABLE.CREATE.farm-results.mine", [true, false, false, false]),
+    ("$JS.API.CONSUMER.MSG.NEXT.farm-events.farm-dispatch", [true, false, true, false]),
+    ("$JS.API.CONSUMER.MSG.NEXT.farm-results.mine", [true, false, false, false]),
+];
+
+/// One server with these accounts; the password of each role is its name.
+fn server(scratch: &TempDir) -> Option<Server> {
+    let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/farm/accounts.conf");
+    let mut accounts = fs::read_to_string(packaged).unwrap();
+    for role in ROLES {
+        let variable = format!("$FARM_{}_PASSWORD", role.to_uppercase());
+        assert!(accounts.contains(&variable));
+        accounts = accounts.replace(&variable, role);
+    }
+    let file = scratch.path().join("accounts.conf");
+    fs::write(&file, accounts).unwrap();
+    Server::start_with(&["-c", file.to_str().unwrap()])
+}
+
+fn url(server: &Server, role: &str) -> String {
+    server.url().replace("//", &format!("//{role}:{role}@"))
+}
+
+/// A connection in NATS's own words: the server says what it refuses before it answers the PING behind it.
+struct Wire(BufReader<TcpStream>);
+
+impl Wire {
+    fn of(server: &Server, role: &str) -> Self {
+        let stream = TcpStream::connect(server.url().replace("nats://", "")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut wire = Self(BufReader::new(stream));
+        let connect = format!(r#"CONNECT {{"user":"{role}","pass":"{role}","verbose":false,"pedantic":false}}"#);
+        assert!(wire.allows(&connect), "{role} may connect");
+        wire
+    }
+
+    fn allows(&mut self, command: &str) -> bool {
+        self.0.get_mut().write_all(format!("{command}\r\nPING\r\n").as_bytes()).unwrap();
+        let mut allowed = true;
+        loop {
+            let mut line = String::new();
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the server closed the connection");
+            match line.split_whitespace().next() {
+                Some("PONG") => return allowed,
+                Some("-ERR") => {
+                    assert!(line.contains("Permissions Violation"), "{line}");
+                    allowed = false;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn each_role_hears_and_says_what_is_its_own_and_nothing_else() {
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(server) = server(&scratch) else { return };
+    let mut wrong = Vec::new();
+    for (at, role) in ROLES.into_iter().enumerate() {
+        let mut wire = Wire::of(&server, role);
+        let hears = HEARS.map(|(subject, may)| (format!("SUB {subject} 1"), may));
+        // Not one of these is a request that JetStream could carry out: they are empty and want no answer.
+        let says = SAYS.map(|(subject, may)| (format!("PUB {subject} 0\r\n"), may));
+        for (command, may) in hears.into_iter().chain(says) {
+            let allowed = wire.allows(&command);
+            if allowed != may[at] {
+                wrong.push(format!("{role}, {}: {}", command.trim(), if allowed { "allowed" } else { "refused" }));
+            }
+            wire.allows("UNSUB 1");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_command_does_its_work_with_the_account_of_its_role() {
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(server) = server(&scratch) else { return };
+    let of = |role| url(&server, role);
+    fine(&run(&of("operator"), &["feed", "--max-bytes", "10MiB"]));
+    let _dispatcher = Running::start(&mut farm(&of("dispatcher"), &["dispatch"]));
+    until("a dispatcher", || run(&of("operator"), &["status"]).status.success());
+    let _node = Running::start(farm(&of("node"), &["work"]).args(["--", "tr", "a-z", "A-Z"]));
+    fine(&run_with(&of("feeder"), &["feed", "--lines", "--name", "f"], b"one\ntwo\n"));
+    let taken = ["results", "--stdout", "--lines", "--count", "2"];
+    let taken = fine(&run(&of("operator"), &taken));
+    let mut taken: Vec<&str> = taken.lines().collect();
+    taken.sort_unstable();
+    assert_eq!(taken, ["ONE", "TWO"]);
+    fine(&run(&of("operator"), &["dead"]));
+}
