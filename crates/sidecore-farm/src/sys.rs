@@ -2,7 +2,9 @@
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{
+    DumpableBehavior, Signal, getpid, getppid, set_dumpable_behavior, set_parent_process_death_signal,
+};
 use sidecore_client::gateway::Gateway;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -41,6 +43,15 @@ pub(crate) fn keep_descriptors() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Other processes of this user, and with them the programs that it starts, can read neither its memory nor its environment from
+/// now on. Programs are as readable as ever, and no process is kept from root.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn keep_memory() -> io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// Whether it can be read is told by the runtime from now on.

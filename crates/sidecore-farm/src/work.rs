@@ -71,7 +71,8 @@ pub(crate) async fn run(args: Arguments) -> Result<u8, String> {
     if let Some(unit) = args.sleep {
         return serve(&args, Sleep::new(unit, limit)).await;
     }
-    let line = Line::find(&args.command)?;
+    sys::keep_memory().map_err(|error| format!("cannot keep this process's memory to itself: {error}"))?;
+    let line = Line::find(&args.command)?.with_environment(std::env::vars_os(), &args.env);
     if !args.pipe {
         return serve(&args, Each::new(line, limit, most)?).await;
     }

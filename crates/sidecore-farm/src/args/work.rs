@@ -25,6 +25,10 @@ pub(crate) struct Work {
     /// they answer likewise
     #[arg(long, requires = "command")]
     pub(crate) pipe: bool,
+    /// Give programs this variable of the node's environment too; may be given again and again. They get PATH, HOME, USER,
+    /// LOGNAME, SHELL, LANG, LANGUAGE, LC_*, TZ and TMPDIR anyway
+    #[arg(long, value_name = "NAME", value_parser = variable, requires = "command")]
+    pub(crate) env: Vec<OsString>,
     /// Longest time for an event, as 500ms or 60s; then its program is ended and the event counts as failed
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = age)]
     pub(crate) time_limit: Duration,
@@ -46,6 +50,11 @@ fn beat(text: &str) -> Result<Duration, String> {
     let longest = Duration::from_nanos(LONGEST_BEAT);
     let fits = |beat: &Duration| (Duration::from_millis(1)..=longest).contains(beat);
     age(text).ok().filter(fits).ok_or_else(|| format!("a beat is 1ms to {}s, as 10ms", longest.as_secs()))
+}
+
+fn variable(text: &str) -> Result<OsString, String> {
+    let is_name = !text.is_empty() && !text.contains('=');
+    is_name.then(|| text.into()).ok_or_else(|| "name a variable; its value is the node's".to_owned())
 }
 
 fn node(text: &str) -> Result<String, String> {

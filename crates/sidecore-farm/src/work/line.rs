@@ -6,12 +6,19 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A program and its arguments.
+/// Variables that each program gets of the node's: the ones that say where and for whom it runs. The node's own hold
+/// passwords, as `NATS_URL` does.
+const PASSED: [&str; 9] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"];
+/// And all that begin with this.
+const LOCALE: &str = "LC_";
+
+/// A program, its arguments and its environment.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     path: PathBuf,
     name: OsString,
     arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
 }
 
 impl Line {
@@ -25,13 +32,28 @@ impl Line {
             let name = name.display();
             format!("no program {name} that can be run here: install it on this node, or name the file with its path")
         })?;
-        Ok(Self { path, name: name.clone(), arguments: arguments.to_vec() })
+        Ok(Self { path, name: name.clone(), arguments: arguments.to_vec(), environment: Vec::new() })
     }
 
-    /// It is to be started with pipes for all three streams, and these variables beside those of the node.
+    /// The same with those variables of the node that programs get anyway, and the `further` ones.
+    pub(super) fn with_environment(
+        self,
+        of_node: impl Iterator<Item = (OsString, OsString)>,
+        further: &[OsString],
+    ) -> Self {
+        let is_passed = |name: &OsString| {
+            let plain = name.to_str().is_some_and(|name| PASSED.contains(&name) || name.starts_with(LOCALE));
+            plain || further.contains(name)
+        };
+        Self { environment: of_node.filter(|(name, _)| is_passed(name)).collect(), ..self }
+    }
+
+    /// It is to be started with pipes for all three streams, and these variables beside its environment.
     pub(super) fn command(&self, variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(&self.path);
-        command.arg0(&self.name).args(&self.arguments).envs(variables.iter().copied());
+        command.arg0(&self.name).args(&self.arguments);
+        command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(variables.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         sys::alone(&mut command);
         command

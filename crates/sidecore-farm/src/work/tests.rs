@@ -15,7 +15,8 @@ const LONG: Duration = Duration::from_secs(600);
 const MOST: usize = 100_000;
 
 fn line(words: &[&str]) -> Line {
-    Line::find(&words.iter().map(OsString::from).collect::<Vec<_>>()).unwrap()
+    let line = Line::find(&words.iter().map(OsString::from).collect::<Vec<_>>()).unwrap();
+    line.with_environment(std::env::vars_os(), &[])
 }
 
 fn task(id: &str, body: impl Into<Bytes>) -> Task {
@@ -28,6 +29,22 @@ fn done(result: impl Into<Bytes>) -> Outcome {
 
 fn failed(reason: &str) -> Outcome {
     Outcome::Failed(reason.to_owned())
+}
+
+#[test]
+fn a_program_gets_what_is_on_the_list_or_asked_for_of_the_nodes_environment() {
+    let of_node = ["PATH", "LC_ALL", "LD_PRELOAD", "NATS_URL", "NATS_CREDS", "MODEL", "LC", "PATHS", "TZ"];
+    let of_node = of_node.map(|name| (OsString::from(name), OsString::from("value")));
+    let passed = |further: &[&str]| {
+        let further: Vec<OsString> = further.iter().map(OsString::from).collect();
+        let line = line(&["env"]).with_environment(of_node.iter().cloned(), &further);
+        let command = line.command(&[("FARM_ID", "1")]);
+        let mut names: Vec<String> = command.get_envs().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(passed(&[]), ["FARM_ID", "LC_ALL", "PATH", "TZ"]);
+    assert_eq!(passed(&["MODEL", "absent"]), ["FARM_ID", "LC_ALL", "MODEL", "PATH", "TZ"]);
 }
 
 #[test]

@@ -7,9 +7,13 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
+
+/// A user who owns nothing here.
+const STRANGER: u32 = 65534;
 
 /// A server, a dispatcher, and a directory for what programs write down.
 pub(crate) struct Farm {
@@ -184,11 +188,40 @@ fn a_program_gets_none_of_the_nodes_descriptors() {
     let mut shell = Command::new("sh");
     let own = node(&farm.url(), &["--jobs", "1"], &["sh", "-c", "echo $(ls /proc/$$/fd)"]);
     shell.args(["-c", "exec 9</dev/null; exec \"$@\"", "sh"]).arg(own.get_program()).args(own.get_args());
-    shell.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let _node = Running::start(&mut shell);
     farm.feed("one\n");
     let listed = farm.results(1).into_values().next().unwrap();
     // The shell may have one of its own for what it runs in the middle of a word.
     assert!(!listed.split(' ').any(|number| number == "9"), "{listed}");
     assert!(listed.split(' ').count() <= 4, "{listed}");
+}
+
+/// The address with a password that a node has in its environment, and that its programs look for.
+const SECRET: &str = "pa55w0rd";
+
+/// What a program that looks for the password finds: of its own, of the node by its environment, of the node by its memory.
+const THIEF: &str = "echo $MODEL $(env | grep -c pa55w0rd; cat /proc/$PPID/environ | grep -ac pa55w0rd; \
+                     head -c 0 /proc/$PPID/mem && echo memory)";
+
+#[test]
+fn a_program_finds_no_password_in_its_environment_and_none_in_the_nodes() {
+    let Some(farm) = Farm::new() else { return };
+    let url = farm.url().replace("//", &format!("//user:{SECRET}@"));
+    let scratch = tempfile::tempdir().unwrap();
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = scratch.path().join("sidecore-farm");
+    // Not by this process: a child of another thread could hold the copy open for writing, and then it cannot be run.
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_sidecore-farm")).arg(&copy).status().unwrap().success());
+    let mut node = Command::new(&copy);
+    node.args(["work", "--jobs", "1", "--env", "MODEL", "--", "sh", "-c", THIEF]);
+    node.env("NATS_URL", &url).env("MODEL", "small").env_remove("NATS_CREDS");
+    node.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // From root the kernel keeps nothing.
+    if rustix::process::geteuid().is_root() {
+        node.uid(STRANGER).gid(STRANGER);
+    }
+    let _node = Running::start(&mut node);
+    farm.feed("one\n");
+    assert_eq!(farm.results(1).into_values().collect::<Vec<_>>(), ["small 0 0"]);
 }
