@@ -2,7 +2,8 @@
 //!
 //! [`notify`] says how a hop waits and is woken, [`balance`] which device gets a request, [`order`] in which order it does
 //! them, [`gather`] when one that does several at once begins, [`admission`] whose request is next, [`intake`] how many
-//! connections the kernel keeps, [`rate`] the rate at which frequent events are logged.
+//! connections the kernel keeps, [`rate`] the rate at which frequent events are logged, [`turns`] whose waiting work is done
+//! next.
 
 pub mod admission;
 pub mod balance;
@@ -12,5 +13,6 @@ pub mod notify;
 pub mod order;
 pub mod rate;
 mod spelling;
+pub mod turns;
 
 pub use spelling::ParseError;

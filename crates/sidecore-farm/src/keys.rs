@@ -18,6 +18,8 @@ use sidecore_core::time::Nanos;
 
 /// Gateways and key servers say that they are there so often, ns.
 const BEAT: Nanos = 10_000_000;
+/// Most requests of one gateway with one key server at a time.
+const DEPTH: u32 = 1024;
 /// Room in a message of NATS beside its requests or answers, bytes.
 const HEADROOM: usize = 1024;
 

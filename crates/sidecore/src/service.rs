@@ -32,7 +32,6 @@ pub(crate) mod place;
 mod quotas;
 mod reactor;
 mod sessions;
-mod turns;
 
 use crate::config::{Config, DeviceConfig, Waiters};
 use crate::counters::{Counters, Shape, Start};

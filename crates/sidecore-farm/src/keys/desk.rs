@@ -9,7 +9,7 @@ mod kinds;
 mod tests;
 
 use super::wire::{self, Answer, Asks, Letter, Presence, Up};
-use super::{HEADROOM, subjects};
+use super::{DEPTH, HEADROOM, subjects};
 use kinds::{Kinds, Unfit};
 use sidecore_client::gateway::{self, MAX_INPUT, Offer, Operation, Outcome, Request, Tell};
 use sidecore_client::spec::Scheme;
@@ -27,8 +27,6 @@ const TRIES: u8 = 3;
 const STALL: Nanos = 2_000_000_000;
 /// A message to a key server may be under way for so long before it counts as lost, ns.
 const GRACE: Nanos = 200_000_000;
-/// Most requests with one key server.
-const DEPTH: u32 = 1024;
 /// Most notes to people that wait to be told.
 const MOST_NOTES: usize = 64;
 

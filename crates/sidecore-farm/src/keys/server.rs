@@ -169,16 +169,20 @@ impl Server {
     fn take(&mut self, ask: &Message) {
         let now = clock::now();
         let Some((gateway, key)) = asked(&ask.subject) else { return };
-        let Some(asks) = wire::asks(&ask.payload, key) else { return };
-        let Some(origin) = self.links.received(gateway, &asks) else { return };
+        let Some((origin, list)) = self.links.receive(now, gateway, &ask.payload, key) else { return };
         let offered = self.keys.borrow().clone();
-        for request in asks.list {
-            let job = offered.key(key).and_then(|key| Job::new(origin.clone(), now, key, &request));
-            if job.is_some_and(|job| self.workers.give(job)) {
-                self.open += 1;
-            } else {
-                self.links.elsewhere(&origin, request.ticket);
+        for request in list {
+            match offered.key(key).and_then(|key| Job::new(origin.clone(), now, key, &request)) {
+                Some(job) => self.give(job),
+                None => self.links.elsewhere(&origin, request.ticket),
             }
+        }
+    }
+
+    fn give(&mut self, job: Job) {
+        match self.workers.give(job) {
+            Some(shed) => self.links.elsewhere(&shed.origin, shed.ticket),
+            None => self.open += 1,
         }
     }
 

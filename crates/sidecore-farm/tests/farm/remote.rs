@@ -6,3 +6,4 @@ mod measured;
 mod permissions;
 mod serves;
 mod site;
+mod tenants;

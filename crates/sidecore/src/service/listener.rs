@@ -23,7 +23,6 @@ use super::door::Door;
 use super::opener::Opener;
 use super::quotas::Quotas;
 use super::reactor::Reactor;
-use super::turns::Turns;
 use crate::config::Config;
 use crate::control::Refused;
 use crate::control::{self, Reply, Request, Token};
@@ -40,6 +39,7 @@ use connections::{Ending, receive_request};
 use gateways::Gateway;
 use keys::OwnKey;
 use room::{LOOK, Queue, Waiting};
+use sidecore_core::policy::turns::Turns;
 use sidecore_core::time::Nanos;
 use std::collections::HashMap;
 use std::io;
@@ -125,7 +125,7 @@ pub(super) struct Listener {
     connections: HashMap<LaneKey, Connection>,
     /// Connections that ended and are not freed yet.
     ending: HashMap<LaneKey, Ending>,
-    turns: Turns<Work>,
+    turns: Turns<u32, Work>,
     quotas: Quotas,
     /// Connections that wait until there is room for a lane.
     queue: Queue,
@@ -284,7 +284,7 @@ impl Listener {
                 Some(_) => self.process_ended(number),
                 None => {
                     if let Some(connection) = self.connections.get(&number) {
-                        self.turns.push(connection.client.0, Work::Listen(number));
+                        self.turns.push(&connection.client.0, Work::Listen(number));
                     }
                 }
             },
@@ -303,7 +303,7 @@ impl Listener {
                 Work::Attach(key) => self.attach_again(key),
             }
             let before = std::mem::replace(&mut now, clock::now());
-            self.turns.charge(user, now - before);
+            self.turns.charge(&user, now - before);
         }
     }
 

@@ -6,8 +6,8 @@
 //! Each connection has one order at most: nothing more is read from it until that is answered. Users take turns.
 
 use super::command::LaneKey;
-use super::turns::Turns;
 use crate::sys::clock;
+use sidecore_core::policy::turns::Turns;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -16,7 +16,7 @@ use std::thread;
 type Work<T> = Box<dyn FnOnce() -> T + Send>;
 
 struct State<T> {
-    orders: Turns<(LaneKey, Work<T>)>,
+    orders: Turns<u32, (LaneKey, Work<T>)>,
     /// One more order is being carried out.
     at_work: bool,
     stop: bool,
@@ -43,7 +43,7 @@ impl<T: 'static> Opener<T> {
             while let Some((user, (key, work))) = theirs.next() {
                 let start = clock::now();
                 let made = work();
-                theirs.state().orders.charge(user, clock::now() - start);
+                theirs.state().orders.charge(&user, clock::now() - start);
                 tell(key, made);
             }
         };
@@ -53,7 +53,7 @@ impl<T: 'static> Opener<T> {
 
     /// Puts an order of this user and connection behind those of its user.
     pub(super) fn order(&self, user: u32, key: LaneKey, work: impl FnOnce() -> T + Send + 'static) {
-        self.0.state().orders.push(user, (key, Box::new(work)));
+        self.0.state().orders.push(&user, (key, Box::new(work)));
         self.0.changed.notify_one();
     }
 
@@ -65,7 +65,7 @@ impl<T: 'static> Opener<T> {
 
     /// The connection is gone, and its order with it.
     pub(super) fn forget(&self, user: u32, key: LaneKey) {
-        let forgotten = self.0.state().orders.withdraw(user, |(of, _)| *of == key);
+        let forgotten = self.0.state().orders.withdraw(&user, |(of, _)| *of == key);
         // Keys are wiped without the lock.
         drop(forgotten);
     }

@@ -5,9 +5,9 @@
 
 use super::offered::Offered;
 use super::workers::{Answered, Done};
-use crate::keys::wire::{self, Answer, Asks, Letter, Presence, Up};
-use crate::keys::{BEAT, HEADROOM, fresh};
-use sidecore_client::gateway::MAX_RESULT;
+use crate::keys::wire::{self, Answer, Letter, Presence, Up};
+use crate::keys::{BEAT, DEPTH, HEADROOM, fresh};
+use sidecore_client::gateway::{MAX_RESULT, Request};
 use sidecore_core::time::Nanos;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +16,16 @@ use std::sync::Arc;
 const MOST: usize = 64;
 /// A gateway that is silent for so long is forgotten, ns.
 const SILENCE: Nanos = 2_000_000_000;
+/// A gateway that sent what is no message is not heard for so long, ns: to read one takes time that others need.
+const MUTE: Nanos = 1_000_000_000;
 /// Joining is tried again after so long, ns.
 const PATIENCE: Nanos = 10 * BEAT;
 
 /// Where a request came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    gateway: Arc<str>,
-    incarnation: u64,
+    pub(super) gateway: Arc<str>,
+    pub(super) incarnation: u64,
 }
 
 /// A message for a gateway.
@@ -44,6 +46,8 @@ struct Link {
     incarnation: u64,
     state: State,
     heard: Nanos,
+    /// What it asks is dropped unread until then.
+    mute_until: Nanos,
     received: u64,
     answered: u64,
     answers: Vec<Said>,
@@ -86,28 +90,43 @@ impl Links {
             if now.saturating_sub(link.heard) < PATIENCE || self.leaving {
                 return;
             }
-            *link = new();
+            link.renew(presence.gateway, now);
         }
         link.heard = now;
         let known = presence.members.contains(&link.incarnation);
         match link.state {
             State::Asked(_) if known => link.state = State::Joined,
             State::Asked(at) if now.saturating_sub(at) > PATIENCE => link.state = State::New,
-            State::Joined | State::Left if !known => *link = new(),
+            State::Joined | State::Left if !known => link.renew(presence.gateway, now),
             _ => {}
         }
     }
 
-    /// Requests of a gateway have come. `None`: they are for nobody.
-    pub(super) fn received(&mut self, gateway: &str, asks: &Asks<'_>) -> Option<Origin> {
-        let (name, link) = self.by_name.get_key_value(gateway)?;
-        let origin = Origin { gateway: name.clone(), incarnation: link.incarnation };
-        let link = self.link(&origin).filter(|link| link.number == asks.gateway)?;
-        if link.incarnation != asks.incarnation {
+    /// Reads requests of a gateway for a key, and counts them. `None`: they are for nobody, or more than a gateway may have
+    /// here. Those are dropped, the larger part of them unread: a flood is cheap for the others.
+    pub(super) fn receive<'a>(
+        &mut self,
+        now: Nanos,
+        gateway: &str,
+        payload: &'a [u8],
+        key: &str,
+    ) -> Option<(Origin, Vec<Request<'a>>)> {
+        let name = self.by_name.get_key_value(gateway)?.0.clone();
+        let link = self.by_name.get_mut(&name)?;
+        let room = u64::from(DEPTH).checked_sub(link.received - link.answered).filter(|room| *room > 0)?;
+        if now < link.mute_until {
             return None;
         }
-        link.received += asks.list.len() as u64;
-        Some(origin)
+        let Some(asks) = wire::asks(payload, key) else {
+            link.mute_until = now.saturating_add(MUTE);
+            return None;
+        };
+        let count = asks.list.len() as u64;
+        if link.number != asks.gateway || link.incarnation != asks.incarnation || count > room {
+            return None;
+        }
+        link.received += count;
+        Some((Origin { gateway: name, incarnation: link.incarnation }, asks.list))
     }
 
     /// A request cannot be done here.
@@ -139,7 +158,7 @@ impl Links {
         for link in self.by_name.values_mut().filter(|_| !self.leaving) {
             match link.state {
                 State::Asked(_) | State::Joined if !any => link.state = State::Leaving,
-                _ if any => *link = Link::new(link.number, link.heard),
+                _ if any => link.renew(link.number, link.heard),
                 _ => {}
             }
         }
@@ -194,7 +213,12 @@ impl Link {
         // Without random bytes the clock has to do: a gateway of another number takes no notice of this one's.
         let incarnation = fresh().unwrap_or(now);
         let (answers, state) = (Vec::new(), State::New);
-        Self { number, incarnation, state, heard: now, received: 0, answered: 0, answers, beat: false }
+        Self { number, incarnation, state, heard: now, mute_until: 0, received: 0, answered: 0, answers, beat: false }
+    }
+
+    /// Begins anew with a gateway of this name, which is heard no earlier for it.
+    fn renew(&mut self, number: u64, heard: Nanos) {
+        *self = Self { mute_until: self.mute_until, ..Self::new(number, heard) };
     }
 }
 
@@ -202,5 +226,59 @@ impl Said {
     fn answer(&self) -> Answer<'_> {
         let (ticket, held_ns, work_ns) = (self.ticket, self.held_ns, self.work_ns);
         Answer { ticket, held_ns, work_ns, outcome: self.done.outcome() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::wire::Asks;
+    use sidecore_client::gateway::Operation;
+    use sidecore_client::spec::Scheme;
+
+    /// Requests of the gateway of this name, whose number is 1.
+    fn asks(links: &Links, gateway: &str, count: u64) -> Vec<u8> {
+        let (scheme, operation, input) = (Scheme::Ed25519, Operation::Sign, &[7; 32]);
+        let request = |ticket| Request { ticket, key: "www", scheme: scheme.clone(), operation, input };
+        let incarnation = links.by_name[gateway].incarnation;
+        wire::encode(&Asks { gateway: 1, incarnation, list: (0..count).map(request).collect() })
+    }
+
+    fn links(gateways: &[&str]) -> Links {
+        let mut links = Links::new(2);
+        for gateway in gateways {
+            links.meet(0, gateway, &Presence { gateway: 1, members: Vec::new() });
+        }
+        links
+    }
+
+    #[test]
+    fn a_gateway_has_so_many_requests_here_and_no_more_until_some_are_answered() {
+        let mut links = links(&["good", "bad"]);
+        let payload = asks(&links, "bad", 100);
+        let taken = (0..1000).filter_map(|_| links.receive(0, "bad", &payload, "www")).count();
+        assert_eq!(taken, DEPTH as usize / 100);
+        let good = asks(&links, "good", u64::from(DEPTH));
+        let (origin, list) = links.receive(0, "good", &good, "www").unwrap();
+        assert_eq!(list.len(), DEPTH as usize);
+        assert!(links.receive(0, "good", &asks(&links, "good", 1), "www").is_none());
+        links.elsewhere(&origin, 0);
+        links.posts(0, &Offered::default(), 1 << 20);
+        assert!(links.receive(0, "good", &asks(&links, "good", 2), "www").is_none());
+        assert!(links.receive(0, "good", &asks(&links, "good", 1), "www").is_some());
+    }
+
+    #[test]
+    fn what_is_no_message_mutes_its_gateway_for_a_while_and_no_other_one() {
+        let mut links = links(&["good", "bad"]);
+        let (good, bad) = (asks(&links, "good", 1), asks(&links, "bad", 1));
+        assert!(links.receive(0, "bad", &bad, "another").is_none());
+        links.keys_changed(true);
+        let bad_again = asks(&links, "bad", 1);
+        assert!(links.receive(MUTE - 1, "bad", &bad_again, "www").is_none(), "nor after it joined again");
+        assert!(links.receive(MUTE, "bad", &bad_again, "www").is_some());
+        assert!(links.receive(1, "good", &good, "www").is_none(), "of the time before");
+        let good = asks(&links, "good", 1);
+        assert!(links.receive(1, "good", &good, "www").is_some());
     }
 }

@@ -1,4 +1,5 @@
-//! Threads that have requests done by the service: one request each at a time, on a lane of its own.
+//! Threads that have requests done by the service: one request each at a time, on a lane of its own. Gateways take turns, by
+//! the time that their requests take.
 
 use super::links::Origin;
 use sidecore_client::client::Options;
@@ -9,23 +10,23 @@ use sidecore_client::face::pause::Caller;
 use sidecore_client::gateway::{Operation, Outcome, Request};
 use sidecore_client::spec::Scheme;
 use sidecore_client::sys::clock;
+use sidecore_core::policy::turns::Turns;
 use sidecore_core::session::Refusal;
 use sidecore_core::time::Nanos;
-use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Most requests that wait for a thread: a gateway gives more only if it breaks the protocol.
+/// Most requests that wait for a thread, of all gateways. Beyond that the gateway with most of them loses its last.
 const MOST: usize = 8192;
 /// Bytes of a shared secret.
 const SECRET: usize = 32;
 
 /// A request of a gateway.
 pub(super) struct Job {
-    origin: Origin,
-    ticket: u64,
+    pub(super) origin: Origin,
+    pub(super) ticket: u64,
     arrived: Nanos,
     key: Arc<Key>,
     scheme: Scheme,
@@ -88,7 +89,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
+    /// By gateway.
+    jobs: Turns<Arc<str>, Job>,
     ended: bool,
 }
 
@@ -114,23 +116,33 @@ impl Workers {
         Ok((workers, receiver))
     }
 
-    /// Has a job done. `false`: there are too many.
-    pub(super) fn give(&self, job: Job) -> bool {
-        let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.jobs.len() >= MOST {
-            return false;
-        }
-        queue.jobs.push_back(job);
-        drop(queue);
+    /// Has a job done in its gateway's turn. Returns one that will not be done: there are too many.
+    pub(super) fn give(&self, job: Job) -> Option<Job> {
+        let shed = self.shared.queue().give(job);
         self.shared.ready.notify_one();
-        true
+        shed
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+        self.shared.queue().ended = true;
         self.shared.ready.notify_all();
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // What a panicking thread left is whole: nothing in here is done by halves.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    fn give(&mut self, job: Job) -> Option<Job> {
+        let gateway = job.origin.gateway.clone();
+        self.jobs.push(&gateway, job);
+        if self.jobs.len() > MOST { self.jobs.shed() } else { None }
     }
 }
 
@@ -140,16 +152,16 @@ fn work(shared: &Shared, options: &Options, answers: &UnboundedSender<Answered>,
         let done = done(&job, options, poke);
         let work_ns = clock::now().saturating_sub(begun);
         let Job { origin, ticket, arrived, .. } = job;
+        shared.queue().jobs.charge(&origin.gateway, work_ns);
         // The process ends where nobody takes answers.
         let _ = answers.send(Answered { origin, ticket, arrived, work_ns, done });
     }
 }
 
 fn next(shared: &Shared) -> Option<Job> {
-    let queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
     let idle = |queue: &mut Queue| queue.jobs.is_empty() && !queue.ended;
-    let mut queue = shared.ready.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
-    if queue.ended { None } else { queue.jobs.pop_front() }
+    let mut queue = shared.ready.wait_while(shared.queue(), idle).unwrap_or_else(PoisonError::into_inner);
+    if queue.ended { None } else { queue.jobs.next().map(|(_, job)| job) }
 }
 
 fn done(job: &Job, options: &Options, poke: &SyncSender<()>) -> Done {
@@ -169,5 +181,41 @@ fn done(job: &Job, options: &Options, poke: &SyncSender<()>) -> Done {
                 Done::Elsewhere
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::links::Origin;
+    use super::*;
+    use sidecore_client::face::key::{Private, Public};
+
+    const SPKI: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-p-256.spki.der");
+    const MS: Nanos = 1_000_000;
+
+    /// A job of this gateway.
+    fn job(gateway: &str) -> Job {
+        let key = Arc::new(Key::new(Public::from_spki(SPKI).unwrap(), Private::Stored("www".to_owned())));
+        let origin = Origin { gateway: gateway.into(), incarnation: 1 };
+        let (scheme, operation) = (Scheme::EcdsaRaw, Operation::SignDigest);
+        Job::new(origin, 0, key, &Request { ticket: 0, key: "www", scheme, operation, input: &[7; 32] }).unwrap()
+    }
+
+    #[test]
+    fn a_flood_takes_its_own_places_and_its_own_turns() {
+        let mut queue = Queue::default();
+        let shed = (0..2 * MOST).filter_map(|_| queue.give(job("bad"))).count();
+        assert_eq!((shed, queue.jobs.len()), (MOST, MOST));
+        for _ in 0..100 {
+            let shed = queue.give(job("good"));
+            assert_eq!(shed.map(|job| job.origin.gateway).as_deref(), Some("bad"));
+        }
+        let mut served = [0; 2];
+        while served[0] < 100 {
+            let (gateway, _) = queue.jobs.next().unwrap();
+            queue.jobs.charge(&gateway, MS);
+            served[usize::from(*gateway == *"bad")] += 1;
+        }
+        assert!(served[1] <= 101, "{served:?}");
     }
 }

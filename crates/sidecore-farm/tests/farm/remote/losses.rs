@@ -10,7 +10,7 @@ use sidecore::keys::Acl;
 use std::time::Instant;
 
 pub(super) const RSA: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
-const MESSAGE: &[u8] = b"message";
+pub(super) const MESSAGE: &[u8] = b"message";
 
 /// A near site whose key is at one far site, all running.
 struct Pair {
@@ -115,27 +115,27 @@ fn a_key_server_that_is_killed_under_load_has_its_requests_done_by_another_once_
 }
 
 /// Requests in flight, each of which is answered once.
-struct Load<'a> {
+pub(super) struct Load<'a> {
     user: &'a mut User,
     input: Buffer,
     outputs: Vec<Buffer>,
     open: Vec<bool>,
-    done: usize,
-    failed: usize,
+    pub(super) done: usize,
+    pub(super) failed: usize,
 }
 
 impl<'a> Load<'a> {
-    fn new(user: &'a mut User, in_flight: usize) -> Self {
+    pub(super) fn new(user: &'a mut User, in_flight: usize) -> Self {
         let client = &mut user.client;
         let input = client.alloc(64).unwrap();
         client.write(&input, 0, MESSAGE).unwrap();
-        let outputs = (0..in_flight).map(|_| client.alloc(256).unwrap()).collect();
+        let outputs = (0..in_flight).map(|_| client.alloc(512).unwrap()).collect();
         let mut load = Self { user, input, outputs, open: vec![false; in_flight], done: 0, failed: 0 };
         (0..in_flight).for_each(|tag| load.submit(tag));
         load
     }
 
-    fn submit(&mut self, tag: usize) {
+    pub(super) fn submit(&mut self, tag: usize) {
         let len = u32::try_from(MESSAGE.len()).unwrap();
         let inputs = [sidecore::core::wire::Extent::new(self.input.extent().offset, len)];
         let outputs = [self.outputs[tag].extent()];
@@ -163,7 +163,7 @@ impl<'a> Load<'a> {
     }
 
     /// Takes an answer.
-    fn take(&mut self, expected: &[u8]) -> usize {
+    pub(super) fn take(&mut self, expected: &[u8]) -> usize {
         let Received { tag, status, .. } = self.user.client.wait().unwrap();
         let tag = tag as usize;
         assert!(std::mem::replace(&mut self.open[tag], false), "request {tag} was answered twice");

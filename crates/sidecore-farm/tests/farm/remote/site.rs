@@ -104,6 +104,11 @@ impl Site {
         Process::start(&mut self.farm("key-server", nats, name))
     }
 
+    /// The same with further options.
+    pub(super) fn key_server_with(&self, nats: &str, name: &str, further: &[&str]) -> Process {
+        Process::start(self.farm("key-server", nats, name).args(further))
+    }
+
     /// The same, as another user, with these keys only.
     pub(super) fn key_server_of(&self, user: u32, nats: &str, name: &str, keys: &[&str]) -> Process {
         Process::start(self.farm_of(user, "key-server", nats, name).arg("--allow").args(keys))

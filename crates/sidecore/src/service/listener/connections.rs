@@ -136,7 +136,7 @@ impl Listener {
         };
         self.connections.insert(key, connection);
         // It may have said something already.
-        self.turns.push(client.0, Work::Listen(key));
+        self.turns.push(&client.0, Work::Listen(key));
     }
 
     /// Left alone, the next client would never know. `false`: nor does it know now.
@@ -242,7 +242,7 @@ impl Listener {
             .iter()
             .filter(|(_, connection)| connection.process == Some(number) && connection.own.is_none());
         for (key, _) in own {
-            self.turns.push(client.0, Work::End(*key));
+            self.turns.push(&client.0, Work::End(*key));
         }
     }
 

@@ -148,7 +148,7 @@ impl Listener {
             waiting.find(|(key, waiting)| !waiting.called && is_meant(waiting) && of_user(key))
         {
             waiting.called = true;
-            self.turns.push(user, Work::Attach(*key));
+            self.turns.push(&user, Work::Attach(*key));
         }
     }
 
@@ -166,7 +166,7 @@ impl Listener {
             let user = connection.client.0;
             if (users.insert(user) || now >= waiting.until) && !waiting.called {
                 waiting.called = true;
-                self.turns.push(user, Work::Attach(*key));
+                self.turns.push(&user, Work::Attach(*key));
             }
         }
     }

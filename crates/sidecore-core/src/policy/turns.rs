@@ -5,58 +5,64 @@
 //! deficit round robin (Shreedhar and Varghese, 1995) with time in the place of bytes. An item takes what it takes:
 //! nobody waits longer than one item and one quantum of each other user.
 
-use sidecore_core::time::Nanos;
-use std::collections::{HashMap, VecDeque};
+use crate::time::Nanos;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 
 /// How long one user's work is done before that of the next, ns.
 const QUANTUM: i64 = 50_000;
 
+#[derive(Debug)]
 struct Waiting<T> {
     items: VecDeque<T>,
     /// What is left of its turn, ns; below zero: what was taken in advance.
     left: i64,
 }
 
-/// Items that wait, by user.
-pub(super) struct Turns<T> {
-    users: HashMap<u32, Waiting<T>>,
+/// Items `T` that wait, by user `K`.
+#[derive(Debug)]
+pub struct Turns<K, T> {
+    users: BTreeMap<K, Waiting<T>>,
     /// Users with items, and some that have none any more; the one whose turn it is first.
-    order: VecDeque<u32>,
+    order: VecDeque<K>,
     /// Items of all users.
     len: usize,
 }
 
-impl<T> Default for Turns<T> {
+impl<K, T> Default for Turns<K, T> {
     fn default() -> Self {
-        Self { users: HashMap::new(), order: VecDeque::new(), len: 0 }
+        Self { users: BTreeMap::new(), order: VecDeque::new(), len: 0 }
     }
 }
 
-impl<T> Turns<T> {
-    pub(super) fn len(&self) -> usize {
+impl<K: Clone + Ord, T> Turns<K, T> {
+    /// Items that wait.
+    pub fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Puts an item behind those of its user.
-    pub(super) fn push(&mut self, user: u32, item: T) {
-        let order = &mut self.order;
-        let waiting = self.users.entry(user).or_insert_with(|| {
-            order.push_back(user);
-            Waiting { items: VecDeque::new(), left: QUANTUM }
-        });
+    pub fn push(&mut self, user: &K, item: T) {
+        if !self.users.contains_key(user) {
+            self.order.push_back(user.clone());
+        }
+        let new = || Waiting { items: VecDeque::new(), left: QUANTUM };
+        let waiting = self.users.entry(user.clone()).or_insert_with(new);
         waiting.items.push_back(item);
         self.len += 1;
     }
 
     /// The next item and its user, who is to be charged for it.
-    pub(super) fn next(&mut self) -> Option<(u32, T)> {
+    #[expect(clippy::should_implement_trait, reason = "it is no iterator: items come in between")]
+    pub fn next(&mut self) -> Option<(K, T)> {
         loop {
-            let user = *self.order.front()?;
-            let waiting = self.users.get_mut(&user)?;
+            let user = self.order.front()?;
+            let waiting = self.users.get_mut(user)?;
             if waiting.left <= 0 {
                 waiting.left += QUANTUM;
                 self.order.rotate_left(1);
@@ -64,26 +70,34 @@ impl<T> Turns<T> {
             }
             if let Some(item) = waiting.items.pop_front() {
                 self.len -= 1;
-                return Some((user, item));
+                return Some((user.clone(), item));
             }
-            self.users.remove(&user);
+            self.users.remove(user);
             self.order.pop_front();
         }
     }
 
     /// Takes out the items of a user that are of no use any more.
-    pub(super) fn withdraw(&mut self, user: u32, useless: impl Fn(&T) -> bool) -> Vec<T> {
-        let Some(waiting) = self.users.get_mut(&user) else { return Vec::new() };
-        let all = std::mem::take(&mut waiting.items).into_iter();
+    pub fn withdraw(&mut self, user: &K, useless: impl Fn(&T) -> bool) -> Vec<T> {
+        let Some(waiting) = self.users.get_mut(user) else { return Vec::new() };
+        let all = core::mem::take(&mut waiting.items).into_iter();
         let (taken, left): (Vec<T>, Vec<T>) = all.partition(useless);
         waiting.items = left.into();
         self.len -= taken.len();
         taken
     }
 
+    /// Takes out the last item of the user with most, so that a full queue costs those that fill it.
+    pub fn shed(&mut self) -> Option<T> {
+        let most = self.users.values_mut().max_by_key(|waiting| waiting.items.len())?;
+        let item = most.items.pop_back()?;
+        self.len -= 1;
+        Some(item)
+    }
+
     /// What was done for the user took so long.
-    pub(super) fn charge(&mut self, user: u32, took: Nanos) {
-        if let Some(waiting) = self.users.get_mut(&user) {
+    pub fn charge(&mut self, user: &K, took: Nanos) {
+        if let Some(waiting) = self.users.get_mut(user) {
             waiting.left -= took.min(1_000_000_000).cast_signed();
         }
     }
@@ -94,10 +108,10 @@ mod tests {
     use super::*;
 
     /// Serves everything, each item of a user taking as long as `cost` says; in which order users were served.
-    fn serve(turns: &mut Turns<u32>, cost: impl Fn(u32) -> Nanos) -> Vec<u32> {
+    fn serve(turns: &mut Turns<u32, u32>, cost: impl Fn(u32) -> Nanos) -> Vec<u32> {
         let mut served = Vec::new();
         while let Some((user, _)) = turns.next() {
-            turns.charge(user, cost(user));
+            turns.charge(&user, cost(user));
             served.push(user);
         }
         served
@@ -106,9 +120,9 @@ mod tests {
     #[test]
     fn one_item_waits_for_one_turn_of_each_other_user() {
         let mut turns = Turns::default();
-        (0..1000).for_each(|item| turns.push(1, item));
-        (0..1000).for_each(|item| turns.push(2, item));
-        turns.push(3, 0);
+        (0..1000).for_each(|item| turns.push(&1, item));
+        (0..1000).for_each(|item| turns.push(&2, item));
+        turns.push(&3, 0);
         let served = serve(&mut turns, |_| QUANTUM.cast_unsigned() / 2);
         assert_eq!(served.iter().position(|user| *user == 3), Some(4), "after two items of each other");
         assert_eq!(served.len(), 2001);
@@ -119,14 +133,14 @@ mod tests {
     fn users_get_time_and_not_items() {
         let mut turns = Turns::default();
         for item in 0..1000 {
-            turns.push(1, item);
-            turns.push(2, item);
+            turns.push(&1, item);
+            turns.push(&2, item);
         }
         let mut taken = [0_u64; 3];
         for _ in 0..550 {
             let (user, _) = turns.next().unwrap();
             let took = if user == 1 { 2_000_000 } else { 20_000 };
-            turns.charge(user, took);
+            turns.charge(&user, took);
             taken[user as usize] += took;
         }
         let ratio = taken[1] as f64 / taken[2] as f64;
@@ -136,21 +150,33 @@ mod tests {
     #[test]
     fn what_is_withdrawn_is_not_waited_for() {
         let mut turns = Turns::default();
-        (0..10).for_each(|item| turns.push(7, item));
-        turns.push(8, 3);
-        assert_eq!(turns.withdraw(7, |item| item % 2 == 1), [1, 3, 5, 7, 9]);
-        assert!(turns.withdraw(9, |_| true).is_empty());
-        let left: Vec<(u32, u32)> = std::iter::from_fn(|| turns.next()).collect();
+        (0..10).for_each(|item| turns.push(&7, item));
+        turns.push(&8, 3);
+        assert_eq!(turns.withdraw(&7, |item| item % 2 == 1), [1, 3, 5, 7, 9]);
+        assert!(turns.withdraw(&9, |_| true).is_empty());
+        let left: Vec<(u32, u32)> = core::iter::from_fn(|| turns.next()).collect();
         assert_eq!((left.len(), left.contains(&(8, 3)), turns.is_empty()), (6, true, true));
+    }
+
+    #[test]
+    fn a_full_queue_costs_the_user_with_most_its_last_item() {
+        let mut turns = Turns::default();
+        assert_eq!(turns.shed(), None);
+        (0..100).for_each(|item| turns.push(&"many", item));
+        (0..3).for_each(|item| turns.push(&"few", item));
+        let shed: Vec<u32> = core::iter::from_fn(|| (turns.len() > 10).then(|| turns.shed()).flatten()).collect();
+        assert_eq!(shed, (7..100).rev().collect::<Vec<_>>());
+        let few = core::iter::from_fn(|| turns.next()).filter(|(user, _)| *user == "few").count();
+        assert_eq!((few, turns.len()), (3, 0));
     }
 
     #[test]
     fn items_of_one_user_keep_their_order() {
         let mut turns = Turns::default();
-        (0..10).for_each(|item| turns.push(7, item));
-        let order: Vec<u32> = std::iter::from_fn(|| turns.next().map(|(_, item)| item)).collect();
+        (0..10).for_each(|item| turns.push(&7, item));
+        let order: Vec<u32> = core::iter::from_fn(|| turns.next().map(|(_, item)| item)).collect();
         assert_eq!(order, (0..10).collect::<Vec<_>>());
-        turns.push(7, 10);
+        turns.push(&7, 10);
         assert!(!turns.is_empty());
         assert_eq!(turns.next(), Some((7, 10)));
         assert!(turns.is_empty());
