@@ -9,9 +9,11 @@
 //! - The service asks for operations, each under a ticket that it gives out once. The gateway answers each ticket once,
 //!   in any order, and soon enough: [`Welcome::timeout_ms`]. There are never more than [`Welcome::depth`] without an answer.
 //! - Each side says something every [`BEAT`] at least. A gateway that is silent for [`SILENCE`] has lost its device: the
-//!   service closes the connection and asks elsewhere for what it had. An answer to a ticket that is not open, a packet that
-//!   is no message, or a signature that does not verify end the connection as well, and the service's log says why. A
-//!   gateway that lost its connection connects again, as a new one.
+//!   service closes the connection and asks elsewhere for what it had. An answer to a ticket that is not open and a packet that
+//!   is no message end the connection as well, and the service's log says why. A gateway that lost its connection connects
+//!   again, as a new one.
+//! - A signature that does not verify is that of one machine among others: the gateway is told ([`Ask::Wrong`]) and asked
+//!   again, [`TRIES`] times in all. One whose answers are all wrong has lost its device.
 
 mod connection;
 
@@ -25,7 +27,7 @@ use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
 
 /// Number of this protocol.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Each side says something at least so often, ns.
 pub const BEAT: Nanos = 20_000_000;
 /// A side that says nothing for so long is taken for dead, ns.
@@ -34,6 +36,8 @@ pub const SILENCE: Nanos = 25 * BEAT;
 pub const MAX_INPUT: usize = 8 * 1024;
 /// Longest result of a request, bytes.
 pub const MAX_RESULT: usize = 8 * 1024;
+/// How often a request is asked for whose answers are wrong.
+pub const TRIES: u8 = 3;
 /// Most keys that one gateway offers at a time.
 pub const MAX_OFFERS: usize = 4096;
 /// Longest public part of an offer, bytes.
@@ -67,6 +71,9 @@ pub enum Ask<'a> {
     Request(Request<'a>),
     /// The service is there.
     Beat,
+    /// What this ticket was answered is not what the key makes. The request may follow under another ticket: to be done by
+    /// another machine.
+    Wrong(u64),
 }
 
 /// What a gateway says to the service.

@@ -14,7 +14,7 @@ pub(crate) use dead::Dead;
 pub(crate) use dispatch::{Dispatch, Keep};
 pub(crate) use durability::{Durability, Storage};
 pub(crate) use feed::{Feed, WhenFull};
-pub(crate) use keys::{Gateway, KeyServer};
+pub(crate) use keys::{Gateway, KeyServer, Permit};
 pub(crate) use results::Results;
 
 use crate::arguments::Manuals;

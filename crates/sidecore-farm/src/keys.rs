@@ -5,15 +5,19 @@
 //! | `keys/gateway` | the process beside the service that asks: `sidecore farm gateway` |
 //! | `keys/desk` | its decisions: which machine is asked, and what becomes of the requests of a lost one |
 //! | `keys/server` | the process beside a service that holds keys: `sidecore farm key-server` |
+//! | `keys/notes` | lines of the log, at a bounded rate |
 //! | `keys/subjects`, `keys/wire` | what they say to each other over NATS, and where |
 
 mod desk;
 pub(crate) mod gateway;
+mod notes;
 pub(crate) mod server;
 mod subjects;
 mod wire;
 
 use crate::output::tell;
+use notes::{Notes, Reason};
+use sidecore_client::sys::clock;
 use sidecore_core::time::Nanos;
 
 /// Gateways and key servers say that they are there so often, ns.
@@ -25,10 +29,17 @@ const HEADROOM: usize = 1024;
 
 /// Tells people what the NATS servers say that this process may not do.
 async fn tell_what_is_denied() {
+    let mut notes = Notes::new();
     loop {
         let said = crate::connect::denied().await;
-        tell(format_args!("NATS says: {said}; see the permissions in docs/remote-keys.md"));
+        let now = clock::now();
+        notes.note(now, "", Reason::Denied, denial(&said));
+        notes.take(now).into_iter().for_each(tell);
     }
+}
+
+fn denial(said: &str) -> String {
+    format!("NATS says: {said}; see the permissions in docs/remote-keys.md")
 }
 
 /// What this process is called in the farm, unless told: the machine's name, as far as it can be part of a subject.

@@ -112,7 +112,7 @@ impl From<Level> for tracing::Level {
 }
 
 /// All events.
-pub const EVENTS: [(Level, &str); 27] = [
+pub const EVENTS: [(Level, &str); 28] = [
     (Level::Notice, "start"),
     (Level::Notice, "policies"),
     (Level::Notice, "keys-at-rest"),
@@ -139,6 +139,7 @@ pub const EVENTS: [(Level, &str); 27] = [
     (Level::Notice, "gateway-connected"),
     (Level::Warning, "gateway-lost"),
     (Level::Warning, "gateway-doubted"),
+    (Level::Warning, "gateway-wrong"),
     (Level::Error, "record-not-written"),
 ];
 
@@ -371,6 +372,14 @@ pub(crate) fn gateway_lost(device: &str, (uid, pid): (u32, u32), why: &str, supp
     say!(Warning "gateway-lost",
         device, uid, pid, why, suppressed = some(suppressed),
         "a remote device has no gateway any more"
+    );
+}
+
+/// A machine behind a gateway answered a request on this key with what the key has not made.
+pub(crate) fn gateway_wrong(device: &str, (uid, pid): (u32, u32), key: &str, suppressed: u64) {
+    say!(Warning "gateway-wrong",
+        device, uid, pid, key, suppressed = some(suppressed),
+        "a key server answers with what the key has not made: the gateway asks it no more, and its log names it"
     );
 }
 

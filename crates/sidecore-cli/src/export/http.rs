@@ -1,13 +1,15 @@
-//! Just enough HTTP to be scraped: one request a connection, with limits on size, time and number.
+//! Just enough HTTP to be scraped: one request a connection, with limits on size, time and number. Where there are too many
+//! connections the oldest ends: a scraper asks at once, and one that asks nothing keeps nobody out.
 
 use super::format::Format;
 use nix::errno::Errno;
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most connections that are answered at a time; more are closed at once.
+/// Most connections at a time; with one more, the oldest is closed.
 const CONNECTIONS: usize = 16;
 /// Longest request, bytes.
 const REQUEST: usize = 8 * 1024;
@@ -50,6 +52,36 @@ pub(super) struct Wanted {
     head_only: bool,
 }
 
+/// The connections that are open, the oldest first, each with a number of its own.
+#[derive(Debug, Default)]
+struct Open(Mutex<(u64, VecDeque<(u64, TcpStream)>)>);
+
+impl Open {
+    /// One more; its number. The oldest makes room.
+    fn enter(&self, stream: &TcpStream) -> io::Result<u64> {
+        let stream = stream.try_clone()?;
+        let mut open = self.lock();
+        let (last, streams) = &mut *open;
+        if streams.len() >= CONNECTIONS
+            && let Some((_, oldest)) = streams.pop_front()
+        {
+            // Its other end may have closed it.
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        *last += 1;
+        streams.push_back((*last, stream));
+        Ok(*last)
+    }
+
+    fn leave(&self, number: u64) {
+        self.lock().1.retain(|(other, _)| *other != number);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<(u64, TcpStream)>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A connection and when it ends.
 struct Connection {
     stream: TcpStream,
@@ -77,20 +109,18 @@ impl Server {
     /// # Errors
     /// The socket can take no connections any more.
     pub(super) fn run(&self, page: &(impl Fn(&Wanted) -> Answer + Sync)) -> Result<(), String> {
-        let busy = AtomicUsize::new(0);
+        let open = Open::default();
         std::thread::scope(|scope| {
             loop {
                 match self.listener.accept() {
                     Ok((stream, _)) => {
-                        if busy.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
-                            busy.fetch_sub(1, Ordering::Relaxed);
-                            continue;
-                        }
-                        let (busy, until) = (&busy, Instant::now() + self.patience);
+                        let (open, until) = (&open, Instant::now() + self.patience);
+                        // Without a descriptor for it there is none for more of them either.
+                        let Ok(number) = open.enter(&stream) else { continue };
                         scope.spawn(move || {
                             // Whoever does not take the answer goes without.
                             let _ = Connection { stream, until }.serve(page);
-                            busy.fetch_sub(1, Ordering::Relaxed);
+                            open.leave(number);
                         });
                     }
                     Err(error) if is_passing(&error) => std::thread::sleep(Duration::from_millis(10)),

@@ -14,7 +14,7 @@ fn request<'a>(key: &'a str, input: &'a [u8]) -> Ask<'a> {
 fn messages_survive_the_wire_and_fit_a_packet() {
     let mut buffer = [0; MAX_PACKET];
     let (name, input) = ("n".repeat(MAX_NAME), [7; MAX_INPUT]);
-    for ask in [request(&name, &input), request("www", &[]), Ask::Beat] {
+    for ask in [request(&name, &input), request("www", &[]), Ask::Beat, Ask::Wrong(u64::MAX)] {
         assert_eq!(decode_ask(encode(&ask, &mut buffer).unwrap()), Ok(ask));
     }
     let answer = |outcome| Tell::Answer(Answer { ticket: u64::MAX, outcome });

@@ -37,12 +37,25 @@ pub(crate) struct KeyServer {
     /// What this key server is called in NATS's subjects; default: the machine's name
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
-    /// Offer these keys only; needed where this user may use keys but not list them
-    #[arg(long, value_name = "KEY", num_args = 1..)]
-    pub(crate) allow: Vec<String>,
+    /// Offer these keys only; needed where this user may use keys but not list them. `GATEWAY:KEY` is for that gateway alone,
+    /// and others do not learn of it
+    #[arg(long, value_name = "KEY", num_args = 1.., value_parser = permit)]
+    pub(crate) allow: Vec<Permit>,
     /// Requests at a time; default: twice as many as there are cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) jobs: Option<u16>,
+}
+
+/// A key, and the gateway that may use it; `None`: each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Permit {
+    pub(crate) gateway: Option<String>,
+    pub(crate) key: String,
+}
+
+fn permit(text: &str) -> Result<Permit, String> {
+    let (gateway, key) = text.split_once(':').map_or((None, text), |(gateway, key)| (Some(gateway), key));
+    Ok(Permit { gateway: gateway.map(name).transpose()?, key: key.to_owned() })
 }
 
 fn balance(text: &str) -> Result<Balance, String> {

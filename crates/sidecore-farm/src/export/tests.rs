@@ -115,3 +115,22 @@ fn it_answers_over_http() {
     assert!(asked(address, "GET / HTTP/1.1\r\n\r\n").contains("<a href=\"/metrics\">"));
     assert!(asked(address, "GET /nothing HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
 }
+
+#[test]
+fn connections_that_ask_nothing_keep_no_scraper_out() {
+    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap().patience(Duration::from_secs(600));
+    let address = server.address();
+    // The thread ends with the test program.
+    std::thread::spawn(move || server.run(&|wanted| answer(&view(), wanted)));
+    let mut idle: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for _ in 0..20 {
+        let page = asked(address, "GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(page.contains("sidecore_farm_up 1.0\n"), "{page}");
+        // It sends the beginning of a request, and no more of it.
+        let mut slow = TcpStream::connect(address).unwrap();
+        slow.write_all(b"GET /metrics HT").unwrap();
+        idle.push(slow);
+    }
+    // What was idle longest is closed.
+    assert_eq!(idle[0].read(&mut [0]).unwrap(), 0);
+}

@@ -8,6 +8,7 @@ mod kinds;
 #[cfg(test)]
 mod tests;
 
+use super::notes::{Notes, Reason};
 use super::wire::{self, Answer, Asks, Letter, Presence, Up};
 use super::{DEPTH, HEADROOM, subjects};
 use kinds::{Kinds, Unfit};
@@ -27,8 +28,8 @@ const TRIES: u8 = 3;
 const STALL: Nanos = 2_000_000_000;
 /// A message to a key server may be under way for so long before it counts as lost, ns.
 const GRACE: Nanos = 200_000_000;
-/// Most notes to people that wait to be told.
-const MOST_NOTES: usize = 64;
+/// Most pairs of a key server and a key that it is not asked for: each server's keys, over and over.
+const MOST_EXPELLED: usize = 4096;
 
 /// What a desk is made with.
 #[derive(Clone, Copy, Debug)]
@@ -127,11 +128,13 @@ pub(super) struct Desk {
     said: VecDeque<Said>,
     /// Attempts that are to be published.
     asks: Vec<(u32, Member, Ticket)>,
-    notes: Vec<String>,
-    /// What was noted of a key of a key server: once.
-    noted: BTreeSet<(Rc<str>, String)>,
+    notes: Notes,
     /// Keys that NATS does not let this gateway ask for.
     denied: BTreeSet<String>,
+    /// Requests that were done last, by whom and with which key, until the service has looked at their results.
+    done: VecDeque<(u64, Rc<str>, Rc<str>)>,
+    /// Key servers that gave wrong results, each with the key of them. They are asked for their other keys.
+    expelled: BTreeSet<(Rc<str>, Rc<str>)>,
 }
 
 impl Desk {
@@ -158,9 +161,10 @@ impl Desk {
             due: VecDeque::new(),
             said: VecDeque::new(),
             asks: Vec::new(),
-            notes: Vec::new(),
-            noted: BTreeSet::new(),
+            notes: Notes::new(),
             denied: BTreeSet::new(),
+            done: VecDeque::with_capacity(in_flight as usize),
+            expelled: BTreeSet::new(),
         }
     }
 
@@ -218,6 +222,26 @@ impl Desk {
         self.kinds.expire(key);
     }
 
+    /// The service says that the result of this request is not what the key makes: the key server that gave it is not asked for this
+    /// key any more.
+    pub(super) fn wrong(&mut self, now: Nanos, ticket: u64) {
+        let Some(at) = self.done.iter().position(|(done, ..)| *done == ticket) else { return };
+        let Some((_, server, key)) = self.done.remove(at) else { return };
+        let is_full = self.expelled.len() >= MOST_EXPELLED;
+        if is_full || !self.expelled.insert((server.clone(), key.clone())) {
+            return;
+        }
+        let what = format!(
+            "answers for the key {key} with what that key has not made: it is not asked for it until this gateway starts again"
+        );
+        self.note(now, &server, Reason::Wrong, &what);
+        let member = self.servers.iter().find(|known| known.name == server).map(|known| known.member);
+        if let Some(member) = member {
+            // It joins again at once, without that key.
+            self.remove(now, member);
+        }
+    }
+
     /// Time goes by: who is silent, and which requests have waited too long.
     pub(super) fn tick(&mut self, now: Nanos) {
         while let Some(member) = self.farm.silent(now) {
@@ -245,8 +269,8 @@ impl Desk {
     }
 
     /// What people are to be told.
-    pub(super) fn notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
+    pub(super) fn notes(&mut self) -> &mut Notes {
+        &mut self.notes
     }
 
     /// Whom it knows.
@@ -292,30 +316,31 @@ impl Desk {
             self.lose(now, server.member, "joins again");
         }
         let name: Rc<str> = name.into();
-        let classes: Vec<Class> = offers.iter().filter_map(|offer| self.offered(&name, offer)).collect();
+        let classes: Vec<Class> = offers.iter().filter_map(|offer| self.offered(now, &name, offer)).collect();
         let member = (!classes.is_empty()).then(|| self.farm.join(now, slots, classes.iter().copied().collect(), 0));
         match member {
             Some(Some(member)) => {
-                self.notes.push(format!("the key server {name} offers {} keys", classes.len()));
+                self.note(now, &name, Reason::Joined, &format!("offers {} keys", classes.len()));
                 self.servers.push(Server { name, incarnation, member, offers: classes });
             }
             Some(None) => {
                 self.withdraw(now, &classes);
-                self.note(&name, "is one too many: a farm has at most 64 key servers at a time".to_owned());
+                self.note(now, &name, Reason::Offer, "is one too many: a farm has at most 64 key servers at a time");
             }
-            None => self.note(&name, "offers no key".to_owned()),
+            None => self.note(now, &name, Reason::Offer, "offers no key"),
         }
         self.settle(now);
     }
 
     /// A key is offered. `None`: it is not taken.
-    fn offered(&mut self, server: &Rc<str>, offer: &Offer<'_>) -> Option<Class> {
+    fn offered(&mut self, now: Nanos, server: &Rc<str>, offer: &Offer<'_>) -> Option<Class> {
         let key = offer.key;
-        if self.denied.contains(key) {
+        if self.denied.contains(key) || self.expelled.contains(&(server.clone(), key.into())) {
             return None;
         }
         if !subjects::fits(key) {
-            self.note(server, format!("offers a key {key:?}, which cannot be part of a subject of NATS"));
+            let what = format!("offers a key {key:?}, which cannot be part of a subject of NATS");
+            self.note(now, server, Reason::Offer, &what);
             return None;
         }
         match self.kinds.offer(offer) {
@@ -326,12 +351,14 @@ impl Desk {
                 Some(class)
             }
             Err(Unfit::Another) => {
-                self.note(server, format!("offers {key} with another public part than others: it is not asked for it"));
+                let what = format!("offers {key} with another public part than others: it is not asked for it");
+                self.note(now, server, Reason::Offer, &what);
                 None
             }
             Err(Unfit::TooMany) => {
                 let most = Class::COUNT;
-                self.note(server, format!("offers {key}, but a gateway takes at most {most} keys: use --allow there"));
+                let what = format!("offers {key}, but a gateway takes at most {most} keys: use --allow there");
+                self.note(now, server, Reason::Offer, &what);
                 None
             }
         }
@@ -351,9 +378,16 @@ impl Desk {
     }
 
     fn lose(&mut self, now: Nanos, member: Member, why: &str) {
+        if let Some(server) = self.servers.iter().find(|server| server.member == member) {
+            let name = server.name.clone();
+            self.note(now, &name, Reason::Lost, why);
+        }
+        self.remove(now, member);
+    }
+
+    fn remove(&mut self, now: Nanos, member: Member) {
         if let Some(place) = self.servers.iter().position(|server| server.member == member) {
             let server = self.servers.swap_remove(place);
-            self.notes.push(format!("the key server {} {why}", server.name));
             self.withdraw(now, &server.offers);
         }
         self.farm.lose(now, member);
@@ -368,7 +402,24 @@ impl Desk {
             Outcome::Elsewhere => return self.failed(now, member, ticket),
         };
         if let Some(done) = self.farm.answered(now, member, ticket, answer.held_ns, answer.work_ns) {
+            if matches!(ended, Ended::Done(_)) {
+                self.remember(done.tag, member);
+            }
             self.end(done.tag, ended);
+        }
+    }
+
+    /// Who did a request. The service has not looked at more results than it may have requests here.
+    fn remember(&mut self, tag: u32, member: Member) {
+        let server = self.servers.iter().find(|server| server.member == member).map(|server| server.name.clone());
+        let entry = self.entries[tag as usize].as_ref();
+        let key = entry.and_then(|entry| self.kinds.key(entry.class)).map(|(key, _)| key);
+        let ticket = entry.map(|entry| entry.ticket);
+        if let (Some(ticket), Some(server), Some(key)) = (ticket, server, key) {
+            if self.done.len() >= self.entries.len() {
+                self.done.pop_front();
+            }
+            self.done.push_back((ticket, server, key));
         }
     }
 
@@ -457,11 +508,7 @@ impl Desk {
         self.free.push(tag);
     }
 
-    /// Something that people can change, told once.
-    fn note(&mut self, server: &Rc<str>, what: String) {
-        let note = format!("the key server {server} {what}");
-        if self.noted.len() < MOST_NOTES && self.noted.insert((server.clone(), what)) {
-            self.notes.push(note);
-        }
+    fn note(&mut self, now: Nanos, server: &str, reason: Reason, what: &str) {
+        self.notes.note(now, server, reason, format!("the key server {server} {what}"));
     }
 }

@@ -1,8 +1,9 @@
 //! `sidecore farm gateway`: connects a remote device of the service on this machine with key servers on others.
 
 use super::desk::{Desk, Settings};
+use super::notes::Reason;
 use super::subjects::{Subjects, asked, token};
-use super::{BEAT, HEADROOM, fresh, own_name, wire};
+use super::{BEAT, HEADROOM, denial, fresh, own_name, wire};
 use crate::args;
 use crate::connect::{Role, connect_and_hear};
 use crate::output::tell;
@@ -161,8 +162,10 @@ impl Session<'_> {
         for _ in 0..AT_ONCE {
             let desk = &mut self.desk;
             let heard = self.gateway.try_io(Interest::READABLE, |gateway| {
-                if let Ask::Request(request) = gateway.hear(room)? {
-                    desk.asked(now, &request);
+                match gateway.hear(room)? {
+                    Ask::Request(request) => desk.asked(now, &request),
+                    Ask::Wrong(ticket) => desk.wrong(now, ticket),
+                    Ask::Beat => {}
                 }
                 Ok(())
             });
@@ -209,7 +212,7 @@ impl Session<'_> {
     fn denied(&mut self, said: &str) {
         let subject = said.split('"').nth(1).filter(|_| said.to_lowercase().contains("permissions violation"));
         let Some(subject) = subject else { return };
-        tell(format_args!("NATS says: {said}; see the permissions in docs/remote-keys.md"));
+        self.desk.notes().note(clock::now(), "", Reason::Denied, denial(said));
         if let Some((_, key)) = asked(subject) {
             self.desk.denied(clock::now(), key);
         }
@@ -261,7 +264,7 @@ struct Outbox<'a> {
 
 impl Outbox<'_> {
     async fn send(&mut self, desk: &mut Desk) {
-        desk.notes().into_iter().for_each(tell);
+        desk.notes().take(clock::now()).into_iter().for_each(tell);
         let mut messages: VecDeque<(String, Vec<u8>)> = VecDeque::new();
         for ask in desk.outgoing(self.client.max_payload()) {
             messages.push_back((self.subjects.ask(&self.name, &ask.server, &ask.key), ask.body));

@@ -172,7 +172,7 @@ impl Server {
         let Some((origin, list)) = self.links.receive(now, gateway, &ask.payload, key) else { return };
         let offered = self.keys.borrow().clone();
         for request in list {
-            match offered.key(key).and_then(|key| Job::new(origin.clone(), now, key, &request)) {
+            match offered.key(gateway, key).and_then(|key| Job::new(origin.clone(), now, key, &request)) {
                 Some(job) => self.give(job),
                 None => self.links.elsewhere(&origin, request.ticket),
             }

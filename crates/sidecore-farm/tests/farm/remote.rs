@@ -1,9 +1,12 @@
 //! A service whose keys are in services elsewhere: two or three real services, a NATS server, gateways and key servers as
 //! processes.
 
+mod liars;
 mod losses;
 mod measured;
 mod permissions;
 mod serves;
 mod site;
 mod tenants;
+#[path = "../../src/keys/wire.rs"]
+mod wire;

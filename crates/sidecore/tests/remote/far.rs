@@ -39,6 +39,8 @@ pub(crate) enum Manner {
 pub(crate) struct Line {
     pub(crate) gateway: Gateway,
     pub(crate) welcome: Welcome,
+    /// Tickets whose answers the service called wrong.
+    pub(crate) wrong: Vec<u64>,
     buffer: Vec<u8>,
 }
 
@@ -52,7 +54,9 @@ impl Line {
         let end = Instant::now() + PATIENCE;
         loop {
             match Gateway::connect(&options(service), device) {
-                Ok((gateway, welcome)) => return Self { gateway, welcome, buffer: vec![0; MAX_PACKET] },
+                Ok((gateway, welcome)) => {
+                    return Self { gateway, welcome, wrong: Vec::new(), buffer: vec![0; MAX_PACKET] };
+                }
                 Err(ConnectError::Refused(why)) if why.contains("has a gateway already") && Instant::now() < end => {
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -63,7 +67,7 @@ impl Line {
 
     fn again(options: &Options, device: &str) -> Option<Self> {
         let (gateway, welcome) = Gateway::connect(options, device).ok()?;
-        Some(Self { gateway, welcome, buffer: vec![0; MAX_PACKET] })
+        Some(Self { gateway, welcome, wrong: Vec::new(), buffer: vec![0; MAX_PACKET] })
     }
 
     /// Says it, when the service has room for it.
@@ -96,11 +100,14 @@ impl Line {
         loop {
             let _ = self.tell(&Tell::Beat);
             let heard = self.hear(|ask| match ask {
-                Ask::Request(Request { ticket, input, .. }) => Some((ticket, input.to_vec())),
-                Ask::Beat => None,
+                Ask::Request(Request { ticket, input, .. }) => (ticket, Some(input.to_vec())),
+                Ask::Wrong(ticket) => (ticket, None),
+                Ask::Beat => (u64::MAX, None),
             });
-            if let Some(Some(request)) = heard.unwrap() {
-                return request;
+            match heard.unwrap() {
+                Some((ticket, Some(input))) => return (ticket, input),
+                Some((u64::MAX, None)) | None => {}
+                Some((ticket, None)) => self.wrong.push(ticket),
             }
         }
     }
@@ -179,7 +186,7 @@ fn serve(mut line: Line, keys: &[OwnKey], manner: Manner, stop: &AtomicBool, ask
             }
         }
         let answer = line.hear(|ask| match ask {
-            Ask::Beat => None,
+            Ask::Beat | Ask::Wrong(_) => None,
             Ask::Request(request) => {
                 let count = asked.fetch_add(1, Ordering::SeqCst) + 1;
                 match manner {

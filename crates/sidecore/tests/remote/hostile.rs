@@ -7,8 +7,9 @@ use crate::far::{Far, Line, Manner};
 use crate::serves::WWW;
 use rustix::net::{SendFlags, send};
 use sidecore::counters::{SidecoreCounter, Snapshot};
-use sidecore::gateway::{Answer, MAX_OFFERS, MAX_PACKET, Offer, Outcome, Tell};
+use sidecore::gateway::{Answer, MAX_OFFERS, MAX_PACKET, Offer, Outcome, TRIES, Tell};
 use sidecore::service::Service;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// A service with a key in both places, whose gateway is asked for it: then it does this. The request is done in the end
@@ -45,24 +46,92 @@ fn answer(line: &Line, ticket: u64, result: &[u8]) {
     let _ = line.tell(&Tell::Answer(Answer { ticket, outcome: Outcome::Done(result) }));
 }
 
+/// A service with a key in both places. Its gateway answers each request like this as often as it is asked for it: the request is
+/// done in the end all the same, and the gateway serves again as soon as it answers well.
+fn wrong(service: &Service, does: impl Fn(&mut Line, u64, &[u8])) {
+    import(service, "www", RSA);
+    share(service, "www", true);
+    crate::common::administer(service).set("balance=round-robin").unwrap();
+    let mut line = Line::to(service);
+    line.offer(&WWW);
+    let mut signer = Signer::new(service, "www");
+    let mut told = None;
+    thread::scope(|scope| {
+        let signing = scope.spawn(|| {
+            for _ in 0..2 {
+                assert_eq!(signer.sign().unwrap(), expected());
+            }
+        });
+        let mut before = None;
+        for _ in 0..TRIES {
+            let (ticket, digest) = line.request();
+            assert_eq!(line.wrong.pop(), before, "the gateway is told of the one before");
+            does(&mut line, ticket, &digest);
+            before = Some(ticket);
+        }
+        signing.join().unwrap();
+        told = before;
+    });
+    thread::scope(|scope| {
+        // By turns: one of the next two is asked for there.
+        let signing = scope.spawn(|| {
+            for _ in 0..2 {
+                assert_eq!(signer.sign().unwrap(), expected());
+            }
+        });
+        let (ticket, digest) = line.request();
+        assert_eq!(line.wrong.pop(), told);
+        answer(&line, ticket, &sign_digest(&digest));
+        signing.join().unwrap();
+    });
+}
+
 #[test]
 fn a_wrong_signature_is_not_delivered_and_is_counted() {
     let service = remote();
-    harmless_to(&service, |line, ticket, digest| {
+    wrong(&service, |line, ticket, digest| {
         let mut signature = sign_digest(digest);
         signature[100] ^= 1;
         answer(line, ticket, &signature);
     });
-    until("it is counted", || {
-        Snapshot::read(service.counters()).unwrap().sidecores[0].get(SidecoreCounter::WrongAnswers) == 1
+    until("each is counted", || {
+        let count = Snapshot::read(service.counters()).unwrap().sidecores[0].get(SidecoreCounter::WrongAnswers);
+        count == u64::from(TRIES)
     });
 }
 
 #[test]
 fn a_signature_of_another_message_or_of_another_length_is_not_delivered() {
-    harmless(|line, ticket, _| answer(line, ticket, &sign_digest(&[7; 32])));
-    harmless(|line, ticket, digest| answer(line, ticket, &[&sign_digest(digest)[..], &[0]].concat()));
-    harmless(|line, ticket, _| answer(line, ticket, &[]));
+    wrong(&remote(), |line, ticket, _| answer(line, ticket, &sign_digest(&[7; 32])));
+    wrong(&remote(), |line, ticket, digest| answer(line, ticket, &[&sign_digest(digest)[..], &[0]].concat()));
+    wrong(&remote(), |line, ticket, _| answer(line, ticket, &[]));
+}
+
+#[test]
+fn a_gateway_whose_answers_are_all_wrong_loses_its_device() {
+    let service = remote();
+    import_public(&service, "www", RSA_PUBLIC);
+    let mut line = Line::to(&service);
+    line.offer(&WWW);
+    let mut signer = Signer::new(&service, "www");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                assert!(signer.sign().is_err())
+            }
+        });
+        let most = usize::from(TRIES) * line.welcome.depth as usize;
+        let answered = (0..=most).filter(|_| {
+            let (ticket, _) = line.request();
+            answer(&line, ticket, &[7]);
+            true
+        });
+        assert_eq!(answered.count(), most + 1);
+        let is_ended = line.is_ended();
+        stop.store(true, Ordering::Relaxed);
+        assert!(is_ended);
+    });
 }
 
 #[test]

@@ -49,6 +49,11 @@ fn asked(desk: &mut Desk) -> Vec<(String, String, u64)> {
     all
 }
 
+/// What people were told.
+fn notes(desk: &mut Desk) -> String {
+    desk.notes().take(0).join("\n")
+}
+
 fn answer(desk: &mut Desk, now: Nanos, name: &str, incarnation: u64, ticket: u64, outcome: Outcome<'_>) {
     let list = vec![Answer { ticket, held_ns: MS, work_ns: MS, outcome }];
     desk.heard(now, name, &letter(incarnation, Up::Answers(list)));
@@ -199,13 +204,13 @@ fn a_key_with_another_public_part_and_one_too_many_are_not_taken() {
     let offers = vec![Offer { key: "a", public: b"another" }, Offer { key: "a..b", public: b"x" }];
     desk.heard(0, "two", &letter(21, Up::Join { slots: 1, offers }));
     assert_eq!(desk.presence().members, [11]);
-    let notes = desk.notes().join("\n");
-    assert!(notes.contains("another public part") && notes.contains("cannot be part of a subject"), "{notes}");
+    let said = notes(&mut desk);
+    assert!(said.contains("another public part") && said.contains("cannot be part of a subject"), "{said}");
     let many: Vec<String> = (0..=Class::COUNT).map(|number| format!("key{number}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     join(&mut desk, 0, "three", 31, &many);
     assert_eq!(keys(&mut desk).len(), Class::COUNT);
-    assert!(desk.notes().join("\n").contains("at most"));
+    assert!(notes(&mut desk).contains("at most"));
 }
 
 #[test]
@@ -226,4 +231,53 @@ fn what_is_for_another_gateway_is_nothing_here() {
     let offers = vec![Offer { key: "a", public: b"x" }];
     desk.heard(0, "one", &Letter { gateway: 2, incarnation: 11, up: Up::Join { slots: 1, offers } });
     assert_eq!(keys(&mut desk), [""; 0]);
+}
+
+#[test]
+fn a_key_server_that_lies_loses_that_key_and_others_keep_all_of_theirs() {
+    let mut desk = desk();
+    join(&mut desk, 0, "liar", 11, &["a", "b"]);
+    join(&mut desk, 0, "good", 21, &["a"]);
+    (0..4).for_each(|ticket| ask(&mut desk, 0, ticket, "a"));
+    let (with_liar, with_good): (Vec<_>, Vec<_>) =
+        asked(&mut desk).into_iter().partition(|(server, ..)| server == "liar");
+    let mut with_liar = with_liar.into_iter().map(|(.., ticket)| ticket);
+    answer(&mut desk, MS, "liar", 11, with_liar.next().unwrap(), Outcome::Done(&[6]));
+    let [(wrong, _)]: [(u64, Ended); 1] = answers(&mut desk).try_into().unwrap();
+    notes(&mut desk);
+    desk.wrong(MS, wrong);
+    assert_eq!(desk.presence().members, [21]);
+    for ticket in with_liar {
+        answer(&mut desk, MS, "liar", 11, ticket, Outcome::Done(&[6]));
+    }
+    join(&mut desk, 2 * MS, "liar", 12, &["a", "b"]);
+    ask(&mut desk, 2 * MS, 10, "a");
+    ask(&mut desk, 2 * MS, 11, "b");
+    let again = asked(&mut desk);
+    for (server, key, ticket) in with_good.into_iter().chain(again) {
+        assert_eq!(server == "liar", key == "b", "{server} is asked for {key}");
+        answer(&mut desk, 3 * MS, &server, if server == "liar" { 12 } else { 21 }, ticket, Outcome::Done(&[9]));
+    }
+    let mut done = answers(&mut desk);
+    done.sort_by_key(|(ticket, _)| *ticket);
+    let others = (0..4).filter(|ticket| *ticket != wrong).chain([10, 11]);
+    assert_eq!(done, others.map(|ticket| (ticket, Ended::Done(vec![9]))).collect::<Vec<_>>());
+    // It is said once, however often it is found out.
+    desk.wrong(3 * MS, wrong);
+    desk.wrong(3 * MS, 99);
+    let said = notes(&mut desk);
+    assert_eq!(said.matches("has not made").count(), 1, "{said}");
+}
+
+#[test]
+fn a_key_server_that_joins_and_leaves_all_the_time_fills_no_log() {
+    let mut desk = desk();
+    let mut lines = 0;
+    for round in 0..10_000 {
+        join(&mut desk, 0, "bad", round, &["a", "b..c"]);
+        lines += notes(&mut desk).lines().count();
+    }
+    assert!(lines <= 15, "{lines} lines");
+    join(&mut desk, 0, "good", 1, &["a"]);
+    assert!(notes(&mut desk).contains("the key server good offers 1 keys"));
 }

@@ -182,8 +182,9 @@ impl Links {
                 let letter = Letter { gateway: link.number, incarnation: link.incarnation, up };
                 posts.push(Post { gateway: gateway.clone(), body: wire::encode(&letter) });
             };
-            let offers = offered.offers();
-            if link.state == State::New && !offers.is_empty() {
+            let is_new = link.state == State::New;
+            let offers = if is_new { offered.offers(gateway) } else { Vec::new() };
+            if !offers.is_empty() {
                 link.state = State::Asked(now);
                 post(link, Up::Join { slots, offers });
             }

@@ -1,5 +1,6 @@
 //! The keys that this key server may use, looked at again and again: the service is asked, as this process's user.
 
+use crate::args::Permit;
 use crate::output::tell;
 use sidecore_client::client::{Admin, Error, Options};
 use sidecore_client::face::key::{Key, Private, Public};
@@ -20,9 +21,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Most keys that are offered: what a gateway takes.
 const MOST: usize = Class::COUNT;
 
-/// Keys by name.
+/// Keys by name, and who may use them.
 #[derive(Default)]
-pub(super) struct Offered(BTreeMap<String, Held>);
+pub(super) struct Offered {
+    keys: BTreeMap<String, Held>,
+    /// None: all gateways all keys.
+    permits: Arc<[Permit]>,
+}
 
 #[derive(Clone)]
 struct Held {
@@ -32,24 +37,30 @@ struct Held {
 }
 
 impl Offered {
-    /// The key of this name.
-    pub(super) fn key(&self, name: &str) -> Option<Arc<Key>> {
-        self.0.get(name).map(|held| held.key.clone())
+    /// The key of this name, if that gateway may use it.
+    pub(super) fn key(&self, gateway: &str, name: &str) -> Option<Arc<Key>> {
+        self.keys.get(name).filter(|_| self.permits(gateway, name)).map(|held| held.key.clone())
+    }
+
+    fn permits(&self, gateway: &str, key: &str) -> bool {
+        let is_it = |permit: &Permit| permit.key == key && permit.gateway.as_deref().is_none_or(|of| of == gateway);
+        self.permits.is_empty() || self.permits.iter().any(is_it)
     }
 
     /// Whether there is a key at all.
     pub(super) fn any(&self) -> bool {
-        !self.0.is_empty()
+        !self.keys.is_empty()
     }
 
-    /// What gateways are told.
-    pub(super) fn offers(&self) -> Vec<Offer<'_>> {
-        self.0.iter().map(|(key, held)| Offer { key, public: &held.public }).collect()
+    /// What this gateway is told.
+    pub(super) fn offers(&self, gateway: &str) -> Vec<Offer<'_>> {
+        let offers = self.keys.iter().filter(|(key, _)| self.permits(gateway, key));
+        offers.map(|(key, held)| Offer { key, public: &held.public }).collect()
     }
 
     fn is(&self, other: &Self) -> bool {
         let same = |one: (&String, &Held), other: (&String, &Held)| one.0 == other.0 && one.1.public == other.1.public;
-        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(one, other)| same(one, other))
+        self.keys.len() == other.keys.len() && self.keys.iter().zip(&other.keys).all(|(one, other)| same(one, other))
     }
 }
 
@@ -60,14 +71,14 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Begins to watch. `allow`: these keys only; none: all that the service lists.
+    /// Begins to watch. `allow`: these keys only, for these gateways; none: all that the service lists, for all.
     ///
     /// # Errors
     /// No thread, or the first look said that it cannot be.
-    pub(super) async fn watch(options: &Options, allow: &[String]) -> Result<Self, String> {
+    pub(super) async fn watch(options: &Options, allow: &[Permit]) -> Result<Self, String> {
         let (poke, pokes) = sync_channel(1);
         let (sender, mut receiver) = watch::channel(Arc::new(Offered::default()));
-        let look = Look { options: options.clone(), allow: allow.to_vec(), admin: None, told: BTreeSet::new() };
+        let look = Look { options: options.clone(), allow: allow.into(), admin: None, told: BTreeSet::new() };
         let watching = thread::Builder::new().name("keys".to_owned()).spawn(move || watch_keys(look, &sender, &pokes));
         watching.map_err(|error| format!("cannot start a thread: {error}"))?;
         // A first look, or a service that is not there: gateways are told later.
@@ -98,7 +109,7 @@ fn watch_keys(mut look: Look, sender: &watch::Sender<Arc<Offered>>, pokes: &Rece
             }
         };
         if !now.is(&before) {
-            tell(format_args!("offers {} keys", now.0.len()));
+            tell(format_args!("offers {} keys", now.keys.len()));
             look.told.retain(|said| !said.starts_with("no key is offered"));
             sender.send_replace(Arc::new(now));
         }
@@ -114,7 +125,7 @@ fn watch_keys(mut look: Look, sender: &watch::Sender<Arc<Offered>>, pokes: &Rece
 /// Asks the service.
 struct Look {
     options: Options,
-    allow: Vec<String>,
+    allow: Arc<[Permit]>,
     admin: Option<Admin>,
     /// What was told to people, once.
     told: BTreeSet<String>,
@@ -127,15 +138,16 @@ impl Look {
             Some(admin) => admin,
             None => Admin::connect(&self.options).map_err(|error| error.to_string())?,
         };
-        let names = if self.allow.is_empty() { list(&mut admin)? } else { self.allow.clone() };
-        let mut offered = Offered::default();
+        let allowed = || self.allow.iter().map(|permit| permit.key.clone()).collect::<BTreeSet<_>>();
+        let names = if self.allow.is_empty() { list(&mut admin)?.into_iter().collect() } else { allowed() };
+        let mut offered = Offered { permits: self.allow.clone(), ..Offered::default() };
         for name in names {
-            if offered.0.len() == MOST {
+            if offered.keys.len() == MOST {
                 self.tell(format!("offers the first {MOST} keys of the service only: choose with --allow"));
                 break;
             }
             match held(&mut admin, &name, before) {
-                Ok(held) => drop(offered.0.insert(name, held)),
+                Ok(held) => drop(offered.keys.insert(name, held)),
                 Err(Trouble::Key(why)) => self.tell(format!("the key {name} is not offered: {why}")),
                 Err(Trouble::Service(why)) => return Err(why),
             }
@@ -164,7 +176,7 @@ fn held(admin: &mut Admin, name: &str, before: &Offered) -> Result<Held, Trouble
         Error::Service(refused) => Trouble::Key(refused.text),
         other => Trouble::Service(other.to_string()),
     })?;
-    if let Some(held) = before.0.get(name).filter(|held| held.public == info.public) {
+    if let Some(held) = before.keys.get(name).filter(|held| held.public == info.public) {
         return Ok(held.clone());
     }
     let public = Public::from_spki(&info.public).map_err(|error| Trouble::Key(error.to_string()))?;
@@ -188,5 +200,45 @@ fn list(admin: &mut Admin) -> Result<Vec<String>, String> {
             return Ok(names);
         }
         names.extend(entries.into_iter().map(|entry| entry.name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPKI: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-p-256.spki.der");
+
+    /// These keys, each `KEY` for all gateways and `GATEWAY:KEY` for one.
+    fn offered(names: &[&str], permits: &[(Option<&str>, &str)]) -> Offered {
+        let held = |name: &&str| {
+            let public = Public::from_spki(SPKI).unwrap();
+            let key = Arc::new(Key::new(public, Private::Stored((*name).to_owned())));
+            ((*name).to_owned(), Held { public: SPKI.to_vec(), key })
+        };
+        let permit = |(gateway, key): &(Option<&str>, &str)| Permit {
+            gateway: gateway.map(str::to_owned),
+            key: (*key).to_owned(),
+        };
+        Offered { keys: names.iter().map(held).collect(), permits: permits.iter().map(permit).collect() }
+    }
+
+    fn told(offered: &Offered, gateway: &str) -> Vec<String> {
+        offered.offers(gateway).into_iter().map(|offer| offer.key.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_gateway_is_told_of_the_keys_that_it_may_use_and_uses_no_other() {
+        let permits = [(Some("near"), "www"), (Some("other"), "secret"), (None, "common")];
+        let offered = offered(&["common", "secret", "unnamed", "www"], &permits);
+        assert_eq!(told(&offered, "near"), ["common", "www"]);
+        assert_eq!(told(&offered, "other"), ["common", "secret"]);
+        assert_eq!(told(&offered, "third"), ["common"]);
+        assert!(offered.key("near", "www").is_some() && offered.key("near", "secret").is_none());
+    }
+
+    #[test]
+    fn without_a_list_all_are_told_of_all() {
+        assert_eq!(told(&offered(&["a", "b"], &[]), "near"), ["a", "b"]);
     }
 }

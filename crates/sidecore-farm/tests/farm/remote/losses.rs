@@ -147,7 +147,7 @@ impl<'a> Load<'a> {
     }
 
     /// Goes on until so many more are done.
-    fn run(&mut self, more: usize, expected: &[u8]) {
+    pub(super) fn run(&mut self, more: usize, expected: &[u8]) {
         let (until, end) = (self.done + more, Instant::now() + PATIENCE);
         while self.done < until {
             assert!(Instant::now() < end, "{} of {until} done, {} failed", self.done, self.failed);
@@ -156,7 +156,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    fn finish(&mut self, expected: &[u8]) {
+    pub(super) fn finish(&mut self, expected: &[u8]) {
         while self.open.contains(&true) {
             self.take(expected);
         }

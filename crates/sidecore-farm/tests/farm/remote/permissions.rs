@@ -80,3 +80,18 @@ fn nats_refuses_what_a_gateway_may_not_ask_for_and_all_else_goes_on() {
     user.call_soon(Op::Sign, b"message");
     other.refused_soon(Op::Sign, b"message");
 }
+
+#[test]
+fn a_gateway_learns_of_no_key_that_is_for_another_one() {
+    let Some(nats) = Server::start() else { return };
+    let (near, far) = (Site::near(), Site::far());
+    for name in ["www", "secret"] {
+        near.knows(name, &far.make(name, Kind::P256));
+    }
+    let gateway = near.gateway(&nats.url());
+    let _key_server = far.key_server_with(&nats.url(), "one", &["--allow", "near:www", "other:secret"]);
+    gateway.says("the key server one offers 1 keys");
+    let scheme = sidecore::spec::Scheme::EcdsaRaw;
+    User::new(&near, "www", scheme.clone()).call_soon(Op::SignDigest, &[7; 32]);
+    User::new(&near, "secret", scheme).refused_soon(Op::SignDigest, &[7; 32]);
+}

@@ -96,7 +96,12 @@ impl Site {
 
     /// A gateway of this site's device.
     pub(super) fn gateway(&self, nats: &str) -> Process {
-        Process::start(self.farm("gateway", nats, "near").args(["--device", "far"]))
+        self.gateway_with(nats, &[])
+    }
+
+    /// The same with further options.
+    pub(super) fn gateway_with(&self, nats: &str, further: &[&str]) -> Process {
+        Process::start(self.farm("gateway", nats, "near").args(["--device", "far"]).args(further))
     }
 
     /// A key server of this site's keys.

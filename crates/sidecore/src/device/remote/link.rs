@@ -8,8 +8,8 @@ use crate::sys::{clock, cpu, wake};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use sidecore_client::gateway::{
-    Answer, Ask, BEAT, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Outcome, Request, SILENCE, Tell, decode_tell,
-    encode,
+    Answer, Ask, BEAT, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Operation, Outcome, Request, SILENCE, TRIES,
+    Tell, decode_tell, encode,
 };
 use sidecore_client::sys::clock::timespec;
 use sidecore_client::sys::packet;
@@ -17,6 +17,7 @@ use sidecore_core::doorbell::Doorbell;
 use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::Reply;
 use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -57,6 +58,8 @@ pub(crate) enum Said {
     Offered(String, Vec<u8>, Token),
     /// They have it no more.
     Withdrawn(String, Token),
+    /// A request on this key was answered with what the key has not made.
+    Wrong(String, Token),
     /// The link has ended, for this reason. Whether the gateway has answered what was wrong.
     Ended(String, Fault),
 }
@@ -91,6 +94,12 @@ pub(super) struct Link {
     token: Token,
     /// The end whose requests are taken next.
     turn: usize,
+    /// Tickets whose answers were wrong, which the gateway is to be told.
+    wrong: VecDeque<u64>,
+    /// Their requests, as far as they are asked for again.
+    again: VecDeque<Open>,
+    /// Wrong answers since the last right one.
+    wrong_in_a_row: usize,
     /// Which ends have answers that they may not know of.
     answered: Vec<bool>,
     heard_at: Nanos,
@@ -110,6 +119,9 @@ impl Link {
                 packet: Box::new([0; MAX_PACKET]),
                 heard: vec![0; MAX_PACKET],
                 stuck: Vec::with_capacity(MAX_PACKET),
+                wrong: VecDeque::new(),
+                again: VecDeque::new(),
+                wrong_in_a_row: 0,
                 token: Token::default(),
                 turn: 0,
                 answered: vec![false; ends.len()],
@@ -165,8 +177,8 @@ impl Link {
         if !self.stuck.is_empty() && !self.send_stuck()? {
             return Ok(false);
         }
+        let mut moved = self.take_back()?;
         let mut quiet = 0;
-        let mut moved = false;
         while quiet < self.ends.len() && self.stuck.is_empty() && self.table.has_room() {
             self.turn = (self.turn + 1) % self.ends.len();
             match self.ends[self.turn].requests.pop() {
@@ -180,25 +192,49 @@ impl Link {
         Ok(moved)
     }
 
+    /// Says which answers were wrong, and asks again. Whether there was one.
+    fn take_back(&mut self) -> Result<bool, Stop> {
+        let mut moved = false;
+        while self.stuck.is_empty()
+            && let Some(ticket) = self.wrong.pop_front()
+        {
+            moved = true;
+            say(&self.options.socket, &Ask::Wrong(ticket), &mut self.packet, &mut self.stuck)?;
+        }
+        while self.stuck.is_empty()
+            && self.table.has_room()
+            && let Some(open) = self.again.pop_front()
+        {
+            moved = true;
+            self.ask(Open { sent_at: clock::now(), ..open })?;
+        }
+        Ok(moved)
+    }
+
     fn send(&mut self, Handed { ticket, request, buffer }: Handed) -> Result<(), Stop> {
         let (end, mut input) = (self.turn, self.table.buffer());
         let prepared = self.prepare(&request, &mut input);
-        let open = Open { end, ticket, request, room: 0, sent_at: clock::now(), buffer, input };
-        let (room, operation) = match prepared {
-            Ok(prepared) => prepared,
+        let (sent_at, operation) = (clock::now(), Operation::Sign);
+        let open = Open { end, ticket, request, room: 0, sent_at, buffer, input, operation, wrong: 0 };
+        match prepared {
+            Ok((room, operation)) => self.ask(Open { room, operation, ..open }),
             Err(refusal) => {
                 self.answer(open, Err(refusal));
-                return Ok(());
+                Ok(())
             }
-        };
-        let Some(ticket) = self.table.enter(Open { room, ..open }) else { return Ok(()) };
+        }
+    }
+
+    /// Asks the gateway. There is room in the table.
+    fn ask(&mut self, open: Open) -> Result<(), Stop> {
+        let Some(ticket) = self.table.enter(open) else { return Ok(()) };
         let Some(open) = self.table.get(ticket) else { return Ok(()) };
         let Some(elsewhere) = open.request.session.elsewhere() else { return Ok(()) };
         let asked = Ask::Request(Request {
             ticket,
             key: &elsewhere.key,
             scheme: elsewhere.scheme.clone(),
-            operation,
+            operation: open.operation,
             input: &open.input,
         });
         say(&self.options.socket, &asked, &mut self.packet, &mut self.stuck)?;
@@ -207,11 +243,7 @@ impl Link {
     }
 
     /// Gathers what is asked for. Returns the most bytes of the result, and the operation.
-    fn prepare(
-        &self,
-        request: &super::Request,
-        input: &mut Vec<u8>,
-    ) -> Result<(usize, sidecore_client::gateway::Operation), Refusal> {
+    fn prepare(&self, request: &super::Request, input: &mut Vec<u8>) -> Result<(usize, Operation), Refusal> {
         let (session, submission) = (&request.session, &request.submission);
         let room = room_of(session, submission)?;
         if submission.input_len() > u64::from(self.options.max_request) || room > MAX_RESULT {
@@ -270,7 +302,7 @@ impl Link {
         let said = match told {
             Ok(Tell::Answer(Answer { ticket, outcome })) => {
                 let open = self.table.take(ticket).ok_or_else(|| hostile("it answers what it was not asked"));
-                open.and_then(|open| self.outcome(open, outcome)).map(|()| None)
+                open.and_then(|open| self.outcome(ticket, open, outcome))
             }
             Ok(Tell::Offer(offer)) => {
                 Ok(Some(Said::Offered(offer.key.to_owned(), offer.public.to_vec(), self.token.clone())))
@@ -287,15 +319,15 @@ impl Link {
         Ok(())
     }
 
-    fn outcome(&mut self, mut open: Open, outcome: Outcome<'_>) -> Result<(), Stop> {
+    /// What became of the request of this ticket; and what the control thread is told of it.
+    fn outcome(&mut self, ticket: u64, mut open: Open, outcome: Outcome<'_>) -> Result<Option<Said>, Stop> {
         let outcome = match outcome {
             Outcome::Done(result) => {
                 let session = &open.request.session;
                 if result.len() > open.room || !session.fits(open.op(), &open.input, result) {
-                    let key = session.elsewhere().map_or("", |elsewhere| elsewhere.key.as_str());
-                    let why = format!("it answers a request on key {key:?} with what that key has not made");
-                    return Err((why, Fault::Wrong));
+                    return self.wrong(ticket, open).map(Some);
                 }
+                self.wrong_in_a_row = 0;
                 open.buffer.clear();
                 open.buffer.extend_from_slice(result);
                 Ok(result.len() as u32)
@@ -315,7 +347,24 @@ impl Link {
             }),
         };
         self.answer(open, outcome);
-        Ok(())
+        Ok(None)
+    }
+
+    /// The answer is one machine's, and the gateway has others: it is told, and asked again.
+    fn wrong(&mut self, ticket: u64, open: Open) -> Result<Said, Stop> {
+        let key = open.request.session.elsewhere().map_or(String::new(), |elsewhere| elsewhere.key.clone());
+        self.wrong_in_a_row += 1;
+        if self.wrong_in_a_row > usize::from(TRIES) * self.table.size() {
+            return Err((format!("all that it answers is wrong, the last of it for key {key:?}"), Fault::Wrong));
+        }
+        self.wrong.push_back(ticket);
+        let open = Open { wrong: open.wrong + 1, ..open };
+        if open.wrong < TRIES {
+            self.again.push_back(open);
+        } else {
+            self.answer(open, Err(Refusal::KeyElsewhere));
+        }
+        Ok(Said::Wrong(key, self.token.clone()))
     }
 
     fn answer(&mut self, open: Open, outcome: Result<u32, Refusal>) {
@@ -380,7 +429,8 @@ impl Link {
         let bell = Doorbell(&self.control.armed);
         bell.arm();
         let asked = self.stuck.is_empty() && self.table.has_room();
-        let found = asked && self.ends.iter().any(|end| !end.requests.is_empty());
+        let wrong = self.stuck.is_empty() && !(self.wrong.is_empty() && self.again.is_empty());
+        let found = wrong || asked && self.ends.iter().any(|end| !end.requests.is_empty());
         if !found && !self.control.is_killed() {
             let listening = Arc::strong_count(&self.token) <= UNHEARD;
             let mut of_socket = if listening { PollFlags::IN } else { PollFlags::empty() };

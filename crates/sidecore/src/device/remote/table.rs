@@ -1,6 +1,7 @@
 //! Requests that a gateway has: each under a ticket of its own, given out once, so that an answer names one or none.
 
 use super::super::Request;
+use sidecore_client::gateway::Operation;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::session::Op;
 use sidecore_core::time::Nanos;
@@ -19,6 +20,9 @@ pub(super) struct Open {
     pub(super) buffer: Vec<u8>,
     /// What was sent.
     pub(super) input: Vec<u8>,
+    pub(super) operation: Operation,
+    /// How often it was answered with what the key has not made.
+    pub(super) wrong: u8,
 }
 
 impl Open {
@@ -51,6 +55,11 @@ impl Table {
             order: VecDeque::with_capacity(2 * depth),
             spare: Vec::with_capacity(depth),
         }
+    }
+
+    /// Most requests.
+    pub(super) fn size(&self) -> usize {
+        self.places.len()
     }
 
     pub(super) fn has_room(&self) -> bool {

@@ -20,6 +20,8 @@ pub(super) enum Complaint {
     Fault,
     /// A gateway came or went.
     Gateway,
+    /// A machine behind a gateway answered what is not true.
+    WrongAnswer,
 }
 
 impl Complaint {
@@ -31,6 +33,7 @@ impl Complaint {
             Self::Refused(Ground::Other) => "other",
             Self::Fault => "protocol",
             Self::Gateway => "gateway",
+            Self::WrongAnswer => "wrong-answer",
         }
     }
 }

@@ -128,6 +128,10 @@ impl Listener {
                     self.hold(key, place, false);
                 }
             }
+            Said::Wrong(name, _unheard) => {
+                self.setup.sidecores[0].send(Reactor::count_wrong_answer);
+                self.tell_wrong(key, &name);
+            }
             Said::Ended(why, fault) => {
                 if fault == Fault::Wrong {
                     self.setup.sidecores[0].send(Reactor::count_wrong_answer);
@@ -144,6 +148,14 @@ impl Listener {
         let client = self.connections.get(&key).map_or((u32::MAX, 0), |connection| connection.client);
         if let Some(suppressed) = self.complains(Complaint::Gateway, client.0) {
             events::gateway_lost(device, client, why, suppressed);
+        }
+    }
+
+    fn tell_wrong(&mut self, key: LaneKey, name: &str) {
+        let client = self.connections.get(&key).map_or((u32::MAX, 0), |connection| connection.client);
+        let Some(suppressed) = self.complains(Complaint::WrongAnswer, client.0) else { return };
+        if let Some(gateway) = self.gateways.get(&key) {
+            events::gateway_wrong(&gateway.device.name, client, name, suppressed);
         }
     }
 

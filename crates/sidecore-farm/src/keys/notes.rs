@@ -1,0 +1,149 @@
+//! What people are told of the other side, at a bounded rate: of each peer and each reason a few lines, then one a minute with
+//! the number of those between. Who fills the log so hides lines of his own and nobody else's.
+
+use crate::args::LONGEST_NAME;
+use sidecore_core::policy::rate::{Origin, Owner, Pace, RateLimit};
+use sidecore_core::time::Nanos;
+
+/// Of one peer and reason five lines at once. Core's rule bounds what many names can say together.
+const PACE: Pace = Pace { burst: 5, every: 60_000_000_000, origins: 256, of_group: REASONS, reserved: 0 };
+/// How many [`Reason`]s there are.
+const REASONS: usize = 5;
+/// Most lines that wait to be told.
+const MOST: usize = 256;
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// It joined.
+    Joined,
+    /// It is gone, or was.
+    Lost,
+    /// It offers what is not taken.
+    Offer,
+    /// It gave a wrong result.
+    Wrong,
+    /// A NATS server refused something.
+    Denied,
+}
+
+impl Reason {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Joined => "that it joined",
+            Self::Lost => "that it was lost",
+            Self::Offer => "of offers that are not taken",
+            Self::Wrong => "of wrong results",
+            Self::Denied => "of refusals by NATS",
+        }
+    }
+}
+
+/// A peer's name, of a fixed length: a limit keeps copies of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Peer([u8; LONGEST_NAME]);
+
+impl Peer {
+    fn new(name: &str) -> Self {
+        let mut bytes = [0; LONGEST_NAME];
+        bytes.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+        Self(bytes)
+    }
+}
+
+impl std::fmt::Debug for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
+        f.write_str(&String::from_utf8_lossy(name))
+    }
+}
+
+/// A peer and a reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Source(Peer, Reason);
+
+impl Origin for Source {
+    type Group = Peer;
+
+    fn group(self) -> Peer {
+        self.0
+    }
+
+    fn is_trusted(self) -> bool {
+        false
+    }
+}
+
+/// Lines that wait to be told.
+#[derive(Debug)]
+pub(super) struct Notes {
+    limit: RateLimit<Source>,
+    lines: Vec<String>,
+}
+
+impl Notes {
+    pub(super) fn new() -> Self {
+        Self { limit: RateLimit::new(PACE), lines: Vec::new() }
+    }
+
+    /// Something happened that this line says. `peer`: the name of the other side; empty for a NATS server.
+    pub(super) fn note(&mut self, now: Nanos, peer: &str, reason: Reason, line: String) {
+        if self.lines.len() >= MOST {
+            return;
+        }
+        match self.limit.tell(now, Source(Peer::new(peer), reason)) {
+            Some(0) => self.lines.push(line),
+            Some(quiet) => self.lines.push(format!("{line} ({quiet} lines {} before were left out)", reason.name())),
+            None => {}
+        }
+    }
+
+    /// The lines, with the number of those that were left out a while ago.
+    pub(super) fn take(&mut self, now: Nanos) -> Vec<String> {
+        while let Some(quiet) = self.limit.overdue(now) {
+            let count = quiet.count;
+            self.lines.push(match quiet.of {
+                Owner::One(Source(peer, reason)) => format!("{peer}: {count} lines {} were left out", reason.name()),
+                Owner::Group(peer) => format!("{peer}: {count} lines were left out"),
+                Owner::Others => format!("{count} lines of several others were left out"),
+            });
+        }
+        std::mem::take(&mut self.lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    #[test]
+    fn a_peer_that_fills_the_log_has_a_few_lines_a_minute_and_the_others_have_theirs() {
+        let mut notes = Notes::new();
+        let mut told = Vec::new();
+        for at in 0..10_000 {
+            let now = at * SECOND / 400;
+            for reason in [Reason::Joined, Reason::Lost] {
+                notes.note(now, "bad", reason, format!("bad {}", reason.name()));
+            }
+            if at == 9_000 {
+                notes.note(now, "good", Reason::Joined, "good joined".to_owned());
+            }
+            told.extend(notes.take(now));
+        }
+        assert!(told.contains(&"good joined".to_owned()));
+        assert_eq!(told.len(), 11, "{told:?}");
+        let later = notes.take(100 * SECOND);
+        assert_eq!(
+            later,
+            ["bad: 9995 lines that it joined were left out", "bad: 9995 lines that it was lost were left out"]
+        );
+    }
+}

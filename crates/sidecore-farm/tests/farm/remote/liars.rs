@@ -1,0 +1,111 @@
+//! A key server that offers a key which it does not have, and answers with what comes to its mind.
+
+use super::losses::{Load, MESSAGE, RSA};
+use super::site::{Site, User, pkcs1};
+use super::wire::{self, Answer, Letter, Presence, Up};
+use crate::server::Server;
+use futures_util::StreamExt;
+use sidecore::core::session::Op;
+use sidecore::keys::{Acl, Kind};
+use sidecore_client::gateway::{Offer, Outcome};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// Requests that are done while the liar is there.
+const DONE: usize = 300;
+
+/// The key server that lies. It ends with this.
+struct Liar {
+    lies: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Liar {
+    fn start(url: String, public: Vec<u8>) -> Self {
+        let (lies, stop) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let theirs = (lies.clone(), stop.clone());
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(lie(&url, &public, &theirs.0, &theirs.1));
+        });
+        Self { lies, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(matches!(ended, Some(Ok(()))) || thread::panicking());
+    }
+}
+
+/// It joins whenever the gateway does not know it, as a key server must.
+async fn lie(url: &str, public: &[u8], lies: &AtomicUsize, stop: &AtomicBool) {
+    let client = async_nats::connect(url).await.unwrap();
+    let mut gateways = client.subscribe("farm.keys.gateway.near").await.unwrap();
+    let mut asks = client.subscribe("farm.keys.ask.near.liar.>").await.unwrap();
+    let (mut incarnation, mut received, mut gateway) = (0, 0, 0);
+    while !stop.load(Ordering::Relaxed) {
+        let up = tokio::select! {
+            presence = gateways.next() => {
+                let Some(Presence { gateway: number, members }) = wire::presence(&presence.unwrap().payload) else { continue };
+                gateway = number;
+                if members.contains(&incarnation) {
+                    Up::Beat { received, answered: received }
+                } else {
+                    (incarnation, received) = (incarnation + 1, 0);
+                    Up::Join { slots: 4, offers: vec![Offer { key: "www", public }] }
+                }
+            }
+            ask = asks.next() => {
+                let ask = ask.unwrap();
+                let Some(asks) = wire::asks(&ask.payload, "www") else { continue };
+                if asks.incarnation != incarnation {
+                    continue;
+                }
+                received += asks.list.len() as u64;
+                lies.fetch_add(asks.list.len(), Ordering::Relaxed);
+                let outcome = Outcome::Done(&[7; 256]);
+                let answer = |ticket| Answer { ticket, held_ns: 1, work_ns: 1, outcome };
+                Up::Answers(asks.list.iter().map(|request| answer(request.ticket)).collect())
+            }
+        };
+        let letter = wire::encode(&Letter { gateway, incarnation, up });
+        client.publish("farm.keys.up.near.liar", letter.into()).await.unwrap();
+    }
+}
+
+#[test]
+fn a_key_server_that_lies_costs_no_request_of_its_key_and_none_of_others() {
+    let Some(nats) = Server::start() else { return };
+    let (near, far) = (Site::near(), Site::far());
+    let public = far.import("www", RSA, Acl::default());
+    near.knows("www", &public);
+    near.knows("other", &far.make("other", Kind::Rsa2048));
+    let gateway = near.gateway(&nats.url());
+    let _key_server = far.key_server(&nats.url(), "one");
+    let (mut user, mut bystander) = (User::new(&near, "www", pkcs1()), User::new(&near, "other", pkcs1()));
+    let (expected, of_other) = (user.call_soon(Op::Sign, MESSAGE), bystander.call_soon(Op::Sign, MESSAGE));
+    let liar = Liar::start(nats.url(), public);
+    gateway.says("the key server liar offers 1 keys");
+    thread::scope(|scope| {
+        let bystanding = scope.spawn(|| {
+            for _ in 0..DONE {
+                assert_eq!(bystander.call(Op::Sign, MESSAGE).unwrap(), of_other);
+            }
+        });
+        let mut load = Load::new(&mut user, 16);
+        load.run(DONE, &expected);
+        load.finish(&expected);
+        assert_eq!(load.failed, 0, "of {}", load.done);
+        bystanding.join().unwrap();
+    });
+    let said = gateway.says("has not made");
+    assert!(said.contains("the key server liar answers for the key www"), "{said}");
+    // What was with it when it was found out is all that it ever had.
+    let lies = liar.lies.load(Ordering::Relaxed);
+    assert!((1..=16).contains(&lies), "{lies} lies");
+}
