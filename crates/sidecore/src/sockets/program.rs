@@ -15,6 +15,7 @@ use crate::sys::packet::{MAX_PACKET, receive};
 use crate::sys::{clock, message, peer, wake};
 use sidecore_client::sockets::protocol::{Ask, MAX_NAME, Reply};
 use sidecore_core::streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
+use sidecore_core::streams::own::Recent;
 use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::streams::sweep::{ClientId, Outcome, StreamId};
 use sidecore_core::words;
@@ -40,6 +41,7 @@ pub(super) struct Program {
     slots: Vec<Slot>,
     /// Streams whose sockets are here.
     open: u32,
+    recent: Recent,
     /// Nothing is heard of it any more.
     hung_up: bool,
     /// The service ends: new streams are refused.
@@ -100,6 +102,7 @@ impl Program {
             banks: Vec::new(),
             slots: Vec::new(),
             open: 0,
+            recent: Recent::default(),
             hung_up: false,
             parting: false,
             permits: vec![permit],
@@ -371,9 +374,12 @@ impl Program {
         let turn = stream.serve(at, &mut desk.meter);
         let moved = stream.moved();
         if moved > 0 {
-            let [_, messages, calls] = self.banks[0].gathered();
-            words::add(messages, stream.gathered(at));
+            let ([_, messages, calls], gathered) = (self.banks[0].gathered(), stream.gathered(at));
+            words::add(messages, gathered);
             words::add(calls, 1);
+            if self.recent.is_in_vain(gathered) {
+                self.banks[0].doorbell().arm();
+            }
         }
         let outcome = match turn {
             Turn::More => Outcome::More,
