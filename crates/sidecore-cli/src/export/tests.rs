@@ -392,7 +392,7 @@ fn each_metric_of_the_dashboard_and_of_the_alerts_is_exported() {
 fn each_metric_is_explained_with_its_type_in_its_own_words() {
     let page = include_str!("../../../../docs/watching.md");
     let service = Service::new();
-    let text = with_sockets(&mut service.exporter(), &[Row { peer: None, why: 4, ..made_up::row("feed", 31, 0) }]);
+    let text = with_sockets(&mut service.exporter(), &[Row { open: false, why: 4, ..made_up::row("feed", 31, 0) }]);
     let after = |start: &str| text.lines().find_map(|line| line.strip_prefix(start)).unwrap().to_lowercase();
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     for (name, kind) in types.map(|line| line.split_once(' ').unwrap()) {

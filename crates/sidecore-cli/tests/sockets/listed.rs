@@ -12,7 +12,7 @@ const TRIES: u32 = 1000;
 
 /// Reads all, and answers each question.
 fn peer(mut connection: TcpStream) {
-    let mut bytes = [0; 65_536];
+    let mut bytes = [0; 8192];
     while let Ok(len @ 1..) = connection.read(&mut bytes) {
         if bytes[..len].contains(&b'?') && connection.write_all(b"!").is_err() {
             return;
@@ -32,7 +32,7 @@ impl Kinds {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
         thread::spawn(move || {
-            listener.incoming().map(Result::unwrap).for_each(|one| drop(thread::spawn(|| peer(one))))
+            listener.incoming().map(Result::unwrap).for_each(|one| drop(thread::spawn(|| peer(one))));
         });
         let mut run = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         run.args(["run", "--module", "/dev/null", "--sockets", "--preload"]).arg(library::built("sidecore-preload"));
