@@ -96,7 +96,8 @@ impl Server {
 
     fn configure(&self, settings: &str) {
         let store = self.scratch.path().join("store");
-        fs::write(self.configuration(), format!("jetstream: {{ store_dir: {store:?} }}\n{settings}")).unwrap();
+        fs::write(self.configuration(), format!("jetstream: {{ store_dir: \"{}\" }}\n{settings}", store.display()))
+            .unwrap();
     }
 
     fn configuration(&self) -> PathBuf {
