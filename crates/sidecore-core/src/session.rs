@@ -360,10 +360,12 @@ pub enum Refusal {
     Internal,
     /// The key is on other machines, and none of them can be asked.
     KeyElsewhere,
+    /// The key is on other machines, which this one is not permitted to ask for it.
+    KeyDenied,
 }
 
 impl Refusal {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::NoSession,
         Self::Unsupported,
         Self::InputLength,
@@ -374,6 +376,7 @@ impl Refusal {
         Self::Shutdown,
         Self::Internal,
         Self::KeyElsewhere,
+        Self::KeyDenied,
     ];
 
     /// The refusal of that number, if there is one.
@@ -396,6 +399,10 @@ impl Refusal {
             Self::KeyElsewhere => {
                 "the key is on other machines, and no gateway to one that has it is connected: start `sidecore farm gateway` \
                  here, or a key server there"
+            }
+            Self::KeyDenied => {
+                "the key is on other machines, and NATS does not let the gateway of this one ask for it: permit its subject, and \
+                 start the gateway again"
             }
         }
     }

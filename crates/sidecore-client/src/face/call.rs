@@ -66,7 +66,9 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
         }
         other => other,
     };
-    if let (Ok(Err(refusal @ Refusal::KeyElsewhere)), Private::Stored(name)) = (&second, &request.key.private) {
+    if let (Ok(Err(refusal @ (Refusal::KeyElsewhere | Refusal::KeyDenied))), Private::Stored(name)) =
+        (&second, &request.key.private)
+    {
         return Err(Failure::new(Reason::Service, format!("key {name:?}: {}", refusal.message())));
     }
     // The start of a service is no part of the operation's own time.

@@ -173,13 +173,14 @@ impl<L, R> Sidecore<L, R> {
         self.lanes.iter_mut().flatten().for_each(|lane| lane.waits_for_device = false);
     }
 
-    /// A device says that it has not done a request and nobody behind it will: others may.
-    pub(super) fn take_back<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket) {
+    /// A device says that it has not done a request and nobody behind it will: others may. Without any it is refused for the reason
+    /// of that device.
+    pub(super) fn take_back<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, why: Refusal) {
         self.now = host.now();
         let Some(device) = self.dispatch.device_of(ticket) else { return };
         let Some(replaced) = self.dispatch.pass_on(self.now, ticket) else { return };
         self.release(host, device);
-        self.moved(host, (device, ticket), replaced, Status::Refused(Refusal::KeyElsewhere));
+        self.moved(host, (device, ticket), replaced, Status::Refused(why));
         self.ring_devices(host);
     }
 

@@ -341,8 +341,8 @@ impl<L, R> Sidecore<L, R> {
         if host.has(Defect::ReuseTicket) {
             ticket = self.dispatch.latest(ticket).unwrap_or(ticket);
         }
-        if reply.outcome == Err(Refusal::KeyElsewhere) {
-            return self.take_back(host, ticket);
+        if let Err(why @ (Refusal::KeyElsewhere | Refusal::KeyDenied)) = reply.outcome {
+            return self.take_back(host, ticket, why);
         }
         // A void ticket: the request was taken from this device before, and its place may be another's now.
         let done = self.dispatch.complete(ticket, reply.outcome.is_ok().then_some(reply.part));

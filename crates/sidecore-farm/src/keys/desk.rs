@@ -17,7 +17,7 @@ use sidecore_client::spec::Scheme;
 use sidecore_core::farm::{Failed, Farm, Heard, Member, Moved, Placed};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Balance;
-use sidecore_core::session::Class;
+use sidecore_core::session::{Class, Refusal};
 use sidecore_core::time::Nanos;
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -60,6 +60,9 @@ pub(super) enum Ended {
     Refused(u8),
     Elsewhere,
 }
+
+/// Of requests for a key that NATS does not let this gateway ask for.
+const DENIED: Ended = Ended::Refused(Refusal::KeyDenied as u8);
 
 impl Said {
     /// The message.
@@ -129,7 +132,8 @@ pub(super) struct Desk {
     /// Attempts that are to be published.
     asks: Vec<(u32, Member, Ticket)>,
     notes: Notes,
-    /// Keys that NATS does not let this gateway ask for.
+    /// Keys that NATS does not let this gateway ask for. The service goes on to take them for offered, so that it hears why nobody
+    /// is asked.
     denied: BTreeSet<String>,
     /// Requests that were done last, by whom and with which key, until the service has looked at their results.
     done: VecDeque<(u64, Rc<str>, Rc<str>)>,
@@ -171,6 +175,9 @@ impl Desk {
     /// The service asks.
     pub(super) fn asked(&mut self, now: Nanos, request: &Request<'_>) {
         let ticket = request.ticket;
+        if self.denied.contains(request.key) {
+            return self.said.push_back(Said::Answer { ticket, ended: DENIED });
+        }
         let room = self.free.last().is_some();
         let Some(class) = room.then(|| self.kinds.request(request.key)).flatten() else {
             return self.said.push_back(Said::Answer { ticket, ended: Ended::Elsewhere });
@@ -220,6 +227,15 @@ impl Desk {
             self.lose(now, member, "joins again, without a key that NATS does not let this gateway ask for");
         }
         self.kinds.expire(key);
+        // What was on its way, and what waits for it.
+        for tag in 0..self.entries.len() as u32 {
+            let entry = self.entries[tag as usize].as_ref();
+            let Some(class) = entry.map(|entry| entry.class) else { continue };
+            if self.kinds.key(class).is_some_and(|(name, _)| *name == *key) {
+                self.waiting[class.index()].retain(|waits| *waits != tag);
+                self.end(tag, DENIED);
+            }
+        }
     }
 
     /// The service says that the result of this request is not what the key makes: the key server that gave it is not asked for this
@@ -252,7 +268,9 @@ impl Desk {
             self.too_late(tag, ticket);
         }
         while let Some((_, key)) = self.kinds.next_gone(now) {
-            self.said.push_back(Said::Withdraw(key));
+            if !self.denied.contains(&*key) {
+                self.said.push_back(Said::Withdraw(key));
+            }
         }
         self.farm.reprice(now);
         self.settle(now);
@@ -398,6 +416,10 @@ impl Desk {
         let ticket = Ticket::from_word(answer.ticket);
         let ended = match answer.outcome {
             Outcome::Done(result) => Ended::Done(result.to_vec()),
+            // It is not the key server's to say.
+            Outcome::Refused(_) if answer.outcome.refusal() == Some(Refusal::KeyDenied) => {
+                return self.failed(now, member, ticket);
+            }
             Outcome::Refused(reason) => Ended::Refused(reason),
             Outcome::Elsewhere => return self.failed(now, member, ticket),
         };

@@ -214,15 +214,36 @@ fn a_key_with_another_public_part_and_one_too_many_are_not_taken() {
 }
 
 #[test]
-fn a_key_that_nats_forbids_is_withdrawn_and_not_taken_again() {
+fn a_key_that_nats_forbids_is_not_taken_again_and_its_requests_hear_why() {
     let mut desk = desk();
     join(&mut desk, 0, "one", 11, &["a", "b"]);
     keys(&mut desk);
+    ask(&mut desk, 0, 1, "b");
+    ask(&mut desk, 0, 2, "a");
+    asked(&mut desk);
     desk.denied(0, "b");
     assert!(desk.presence().members.is_empty());
     join(&mut desk, 0, "one", 12, &["a", "b"]);
     desk.tick(MS);
-    assert_eq!(keys(&mut desk), ["-b"], "at once, and the other is offered as before");
+    ask(&mut desk, MS, 3, "b");
+    let [(_, key, ticket)] = asked(&mut desk).try_into().unwrap();
+    assert_eq!(key, "a", "what was lost with the other one");
+    answer(&mut desk, MS, "one", 12, ticket, Outcome::Done(&[9]));
+    assert_eq!(answers(&mut desk), [(1, DENIED), (3, DENIED), (2, Ended::Done(vec![9]))]);
+    desk.tick(1000 * MS);
+    assert!(!keys(&mut desk).contains(&"-b".to_owned()), "the service goes on to ask");
+}
+
+#[test]
+fn a_key_server_cannot_say_that_nats_forbids_a_key() {
+    let mut desk = desk();
+    join(&mut desk, 0, "one", 11, &["a"]);
+    ask(&mut desk, 0, 1, "a");
+    for _ in 0..3 {
+        let [(_, _, ticket)] = asked(&mut desk).try_into().unwrap();
+        answer(&mut desk, MS, "one", 11, ticket, Outcome::refused(Refusal::KeyDenied));
+    }
+    assert_eq!(answers(&mut desk), [(1, Ended::Elsewhere)]);
 }
 
 #[test]

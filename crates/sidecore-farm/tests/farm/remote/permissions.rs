@@ -73,12 +73,12 @@ fn nats_refuses_what_a_gateway_may_not_ask_for_and_all_else_goes_on() {
     let mut user = User::new(&near, "www", pkcs1());
     user.call_soon(Op::Sign, b"message");
     let mut other = User::new(&near, "secret", pkcs1());
-    let refused: Error = other.refused_soon(Op::Sign, b"message");
-    assert!(refused.to_string().contains("the key is on other machines"), "{refused}");
+    let refused: Error = other.denied_soon(Op::Sign, b"message");
+    assert!(refused.to_string().contains("NATS does not let"), "{refused}");
     let said = gateway.says("NATS says");
     assert!(said.contains("farm.keys.ask.near.one.secret"), "{said}");
     user.call_soon(Op::Sign, b"message");
-    other.refused_soon(Op::Sign, b"message");
+    other.denied_soon(Op::Sign, b"message");
 }
 
 #[test]

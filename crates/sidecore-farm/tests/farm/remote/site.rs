@@ -234,11 +234,20 @@ impl User {
 
     /// Asks until nobody does it any more.
     pub(super) fn refused_soon(&mut self, op: Op, input: &[u8]) -> Error {
+        self.fails_soon(op, input, named)
+    }
+
+    /// Asks until it hears that NATS does not permit it.
+    pub(super) fn denied_soon(&mut self, op: Op, input: &[u8]) -> Error {
+        self.fails_soon(op, input, |error| matches!(error, Error::Refused(Refusal::KeyDenied)))
+    }
+
+    fn fails_soon(&mut self, op: Op, input: &[u8], is_it: fn(&Error) -> bool) -> Error {
         let end = Instant::now() + PATIENCE;
         loop {
             match self.call(op, input) {
-                Err(error) if named(&error) => return error,
-                other => assert!(Instant::now() < end, "it never came to a refusal: {other:?}"),
+                Err(error) if is_it(&error) => return error,
+                other => assert!(Instant::now() < end, "it never came to that refusal: {other:?}"),
             }
         }
     }

@@ -339,6 +339,7 @@ impl Link {
                     | Refusal::InputLength
                     | Refusal::Authentication
                     | Refusal::TooLarge
+                    | Refusal::KeyDenied
                     | Refusal::Internal),
                 ) => reason,
                 // It is about that machine and not about the request.
