@@ -50,6 +50,15 @@ pub(crate) struct Batches {
     pub(crate) wrong: u64,
 }
 
+/// Whose result of a batch did not verify.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blame {
+    /// The user and process that brought the key; `None`: a stored one.
+    pub(crate) owner: Option<(u32, u32)>,
+    /// The place of the stored key.
+    pub(crate) key: Option<u16>,
+}
+
 /// The sidecore's end of a device. What a device has no use for does nothing.
 pub(crate) trait Port: Debug {
     /// Hands a request over, to be served in its turn. The device has room: dispatch counts.
@@ -91,6 +100,11 @@ pub(crate) trait Port: Debug {
 
     /// What a device that does several requests side by side has done; `None` for others.
     fn batches(&self) -> Option<Batches> {
+        None
+    }
+
+    /// A result of a batch that did not verify: each is told once, as far as there is room for it.
+    fn blamed(&mut self) -> Option<Blame> {
         None
     }
 

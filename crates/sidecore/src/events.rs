@@ -112,7 +112,7 @@ impl From<Level> for tracing::Level {
 }
 
 /// All events.
-pub const EVENTS: [(Level, &str); 28] = [
+pub const EVENTS: [(Level, &str); 29] = [
     (Level::Notice, "start"),
     (Level::Notice, "policies"),
     (Level::Notice, "keys-at-rest"),
@@ -140,6 +140,7 @@ pub const EVENTS: [(Level, &str); 28] = [
     (Level::Warning, "gateway-lost"),
     (Level::Warning, "gateway-doubted"),
     (Level::Warning, "gateway-wrong"),
+    (Level::Warning, "wrong-result"),
     (Level::Error, "record-not-written"),
 ];
 
@@ -380,6 +381,14 @@ pub(crate) fn gateway_wrong(device: &str, (uid, pid): (u32, u32), key: &str, sup
     say!(Warning "gateway-wrong",
         device, uid, pid, key, suppressed = some(suppressed),
         "a key server answers with what the key has not made: the gateway asks it no more, and its log names it"
+    );
+}
+
+/// A result of a batch did not verify. It is of the key that this user and process brought, or of a stored one.
+pub(crate) fn wrong_result(device: &str, owner: Option<(u32, u32)>, key: Option<&str>, suppressed: u64) {
+    say!(Warning "wrong-result",
+        device, uid = owner.map(|(uid, _)| uid), pid = owner.map(|(_, pid)| pid), key, suppressed = some(suppressed),
+        "a result of a batch did not verify and was made again: the key of one user alone is none, that of several is a broken machine"
     );
 }
 

@@ -3,13 +3,14 @@
 //! Only what is measured to be faster that way on this machine is gathered, per class and fill; a batch device does
 //! everything else as a worker does. A result that does not verify does not leave: the crypto library makes it again.
 
-use super::{Batches, Request};
+use super::{Batches, Blame, Request};
 use crate::engine::crypto::Session;
 use crate::engine::crypto::batch::{self, Job, MESSAGES_FROM, Outcome, SideBySide};
 use crate::engine::crypto::sample::sample;
 use crate::engine::execute::{OUTPUT_EXTRA, Scratch, collect, compute, room_of};
 use crate::service::undisturbed;
 use crate::sys::clock;
+use rtrb::Producer;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::gather::{Begin, Gather, MOST};
@@ -105,6 +106,7 @@ pub(super) struct Gathering {
     waiting: VecDeque<Waiting>,
     begun: Vec<Waiting>,
     places: [Place; MOST],
+    blamed: Producer<Blame>,
     /// One result in so many batches is disturbed; 0: none.
     disturb: u32,
     count: u32,
@@ -117,8 +119,9 @@ impl fmt::Debug for Gathering {
 }
 
 impl Gathering {
-    /// Measures what pays here, which takes up to some hundred milliseconds. For requests of up to `max_request` bytes of input.
-    pub(super) fn measured(disturb: u32, max_request: u32) -> Self {
+    /// Measures what pays here, which takes up to some hundred milliseconds. For requests of up to `max_request` bytes of input. `blamed`
+    /// takes whose results did not verify.
+    pub(super) fn measured(disturb: u32, max_request: u32, blamed: Producer<Blame>) -> Self {
         // Room that is not used costs no memory, and what a buffer outgrows would not be wiped.
         let room = || Zeroizing::new(Vec::with_capacity(max_request as usize + OUTPUT_EXTRA));
         let place = |_| Place { input: room(), result: room(), state: State::Done(0) };
@@ -129,6 +132,7 @@ impl Gathering {
             waiting: VecDeque::with_capacity(ROOM),
             begun: Vec::with_capacity(MOST),
             places: std::array::from_fn(place),
+            blamed,
             disturb,
             count: 0,
         }
@@ -235,15 +239,23 @@ impl Gathering {
         let disturbed = self.disturbed();
         let mut jobs = Vec::with_capacity(MOST);
         let mut states = Vec::with_capacity(MOST);
+        let mut sessions = Vec::with_capacity(MOST);
         for (at, (place, waiting)) in self.places.iter_mut().zip(&self.begun).enumerate() {
             let key = waiting.request.session.batched(waiting.request.submission.op());
             let (State::Ready, Some(key)) = (&place.state, key) else { continue };
             let (input, output) = (&place.input[..], &mut place.result[..]);
             jobs.push(Job { key, input, output, outcome: Outcome::NotDone, disturb: disturbed == Some(at) });
             states.push(&mut place.state);
+            sessions.push(&waiting.request.session);
         }
         batch::run(&mut jobs);
-        let wrong = jobs.iter().filter(|job| job.outcome == Outcome::Wrong).count();
+        let wrong = || jobs.iter().zip(&sessions).filter(|(job, _)| job.outcome == Outcome::Wrong);
+        for (_, session) in wrong() {
+            session.blame();
+            // Where there is no room, others are told already.
+            let _ = self.blamed.push(Blame { owner: session.owner(), key: session.key() });
+        }
+        let wrong = wrong().count();
         for (job, state) in jobs.iter().zip(states) {
             *state = match job.outcome {
                 Outcome::Done(len) => State::Done(len),

@@ -8,7 +8,7 @@
 mod gathered;
 
 use super::batch::{Counts, Gathering};
-use super::{Batches, Port, Request};
+use super::{Batches, Blame, Port, Request};
 use crate::config::Place;
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::service::ParkTimes;
@@ -32,6 +32,9 @@ use std::time::Duration;
 
 /// Polls of the queue between two looks at the clock.
 const POLLS: u32 = 32;
+
+/// Results that did not verify and were not told yet, at most.
+const MOST_BLAMED: usize = 64;
 
 /// What a worker is started with.
 #[derive(Debug)]
@@ -74,6 +77,7 @@ pub(crate) struct Worker {
     replies: Consumer<(Reply, Request)>,
     shared: Arc<Shared>,
     gathers: bool,
+    blamed: Consumer<Blame>,
     /// So much of what it has measured is known.
     told: usize,
     thread: JoinHandle<()>,
@@ -85,6 +89,7 @@ impl Worker {
         let (requests, their_requests) = RingBuffer::new(depth);
         // An answer to each request finds room, whenever the sidecore looks.
         let (their_replies, replies) = RingBuffer::new(depth);
+        let (their_blamed, blamed) = RingBuffer::new(MOST_BLAMED);
         let shared = Arc::new(Shared::default());
         shared.set_notify(options.to_device, options.from_device);
         shared.set_park(options.park);
@@ -102,6 +107,7 @@ impl Worker {
                 },
                 shared: theirs,
                 gathering: None,
+                blamed: Some(their_blamed),
                 scratch: Scratch::new(options.max_request),
                 waits: WaitLoop::new(waiter),
                 words: [0; 4],
@@ -109,7 +115,7 @@ impl Worker {
             };
             of_loop.run();
         })?;
-        Ok(Self { requests, replies, shared, gathers, told: 0, thread })
+        Ok(Self { requests, replies, shared, gathers, blamed, told: 0, thread })
     }
 }
 
@@ -174,6 +180,10 @@ impl Port for Worker {
         self.gathers.then(|| self.shared.batches.read())
     }
 
+    fn blamed(&mut self) -> Option<Blame> {
+        self.blamed.pop().ok()
+    }
+
     fn measured(&mut self) -> Option<Measured> {
         let next = self.shared.measured.get()?.get(self.told).copied();
         self.told += usize::from(next.is_some());
@@ -228,6 +238,8 @@ struct Loop {
     words: [u64; 4],
     /// Of a device that does several requests side by side.
     gathering: Option<Gathering>,
+    /// Handed to it.
+    blamed: Option<Producer<Blame>>,
 }
 
 /// Where results go.
@@ -247,7 +259,9 @@ impl Loop {
         };
         cpu::precise_sleep();
         let max_request = self.options.max_request;
-        self.gathering = self.options.disturb.map(|disturb| Gathering::measured(disturb, max_request));
+        let blamed = self.blamed.take();
+        self.gathering =
+            self.options.disturb.zip(blamed).map(|(disturb, blamed)| Gathering::measured(disturb, max_request, blamed));
         if let Some(gathering) = &self.gathering {
             self.shared.measured.get_or_init(|| gathering.found().to_vec());
         }

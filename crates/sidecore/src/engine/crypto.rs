@@ -27,6 +27,7 @@ mod tests;
 mod xts;
 
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
 use sidecore_core::work::Reach;
@@ -69,8 +70,15 @@ const ENTRIES: u64 = 256;
 /// The session itself with its entries.
 const SESSION: u64 = 512;
 
+/// After so many results of batches that did not verify a session's requests are done by themselves.
+const MOST_WRONG: u32 = 3;
+
 /// A key and what is done with it. Threads share it.
 pub struct Session {
+    /// Who brought the key: user and process. `None` where it is a stored one, or of no client.
+    owner: Option<(u32, u32)>,
+    /// Results of batches that did not verify.
+    wrong: AtomicU32,
     algorithm: Algorithm,
     classes: [Option<Class>; Op::COUNT],
     /// Where the key is kept, if it is a stored one.
@@ -99,7 +107,30 @@ impl Session {
             classes[*op as usize] = Class::of(algorithm, *op);
         }
         let (reach, heap_bytes) = ([Reach::HERE; Op::COUNT], heap_bytes(algorithm, scheme));
-        Self { algorithm, classes, mechanism, key: None, reach, elsewhere: None, heap_bytes }
+        let (owner, wrong) = (None, AtomicU32::new(0));
+        Self { owner, wrong, algorithm, classes, mechanism, key: None, reach, elsewhere: None, heap_bytes }
+    }
+
+    /// The same session, whose key this user and process brought.
+    pub(crate) fn of_client(self, owner: (u32, u32)) -> Self {
+        Self { owner: Some(owner), ..self }
+    }
+
+    /// Who brought its key.
+    pub(crate) fn owner(&self) -> Option<(u32, u32)> {
+        self.owner
+    }
+
+    /// A result of a batch did not verify. By itself a key that is none is the fault of whoever brought it.
+    pub(crate) fn blame(&self) {
+        self.wrong.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Makes its key ready for batches and tries it, which takes about as long as two signatures.
+    pub(crate) fn make_ready(&self) {
+        for op in [Op::Sign, Op::SignDigest] {
+            self.batched(op);
+        }
     }
 
     /// The same session, as one on the stored key at this place.
@@ -182,10 +213,11 @@ impl Session {
         self.mechanism.run(op, head_len, input, output)
     }
 
-    /// Its key, if several requests for `op` can be done side by side. The first call may make that ready, which takes about as
-    /// long as a signature.
+    /// Its key, if several requests for `op` can be done side by side. The first call may make that ready, and try it: see
+    /// [`make_ready`](Self::make_ready).
     pub(crate) fn batched(&self, op: Op) -> Option<BatchKey<'_>> {
-        self.class(op).and_then(|_| self.mechanism.batched(op))
+        let is_good = self.wrong.load(Ordering::Relaxed) < MOST_WRONG;
+        self.class(op).filter(|_| is_good).and_then(|_| self.mechanism.batched(op))
     }
 
     /// Makes of a request's input, whose length [`output_len`](Self::output_len) let pass, what is done side by side with others.

@@ -2,7 +2,7 @@
 
 use super::sessions::Sessions;
 use crate::counters::LaneBlock;
-use crate::device::Said;
+use crate::device::{Blame, Said};
 use crate::events::Loss;
 use crate::shm::LaneMemory;
 use crate::sys::wake;
@@ -51,6 +51,8 @@ pub(super) enum Event {
     Gateway(LaneKey, Said),
     /// A device of this sidecore is gone.
     DeviceLost { device: String, sidecore: usize, loss: Loss },
+    /// A result of a batch did not verify.
+    WrongResult { device: String, blame: Blame },
 }
 
 /// What a sidecore is to do between two requests.

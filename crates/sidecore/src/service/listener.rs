@@ -324,6 +324,7 @@ impl Listener {
             Event::SessionClosed(key) => self.conclude(key, &Reply::Done),
             Event::Gateway(key, said) => self.gateway_said(key, said),
             Event::DeviceLost { device, sidecore, loss } => events::device_lost(&device, sidecore, loss),
+            Event::WrongResult { device, blame } => self.tell_blame(&device, blame),
         }
     }
 

@@ -143,6 +143,43 @@ fn clients_with_keys_of_p_256_get_right_signatures_at_every_fill() {
     sign_at_every_fill(p_256, p256::is_here());
 }
 
+/// The key of a hostile client: its factors are no primes, which the library does not see.
+const COMPOSITE: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048-composite.pkcs8.der");
+
+#[test]
+fn a_bad_key_is_in_no_batch_and_raises_no_alarm() {
+    side_by_side(sidecore_batch::rsa::is_here(), 0, |service| {
+        let done = AtomicBool::new(false);
+        let scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
+        let mut attackers: Vec<(Client, Opened)> = (0..2)
+            .map(|_| {
+                let mut client = connect(service);
+                let session = client.open_session(&spec(scheme.clone(), COMPOSITE)).expect("the library takes it");
+                (client, session)
+            })
+            .collect();
+        let gathered = thread::scope(|scope| {
+            for (client, session) in &mut attackers {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        // The library finds out that it is wrong.
+                        client.call(*session, Op::Sign, 0, b"message", 256).unwrap_err();
+                    }
+                });
+            }
+            survive(service, rsa, MOST - 2, || {
+                let from = count(service, DeviceCounter::Gathered);
+                devices_when(service, |all| all[0].get(DeviceCounter::Requests) >= 400);
+                assert!(count(service, DeviceCounter::Gathered) >= from);
+            });
+            done.store(true, Ordering::Relaxed);
+            count(service, DeviceCounter::Gathered)
+        });
+        assert_eq!(count(service, DeviceCounter::WrongResults), 0);
+        gathered
+    });
+}
+
 #[test]
 fn a_disturbed_result_does_not_leave_and_is_made_again() {
     for (specs, is_here) in [(rsa as fn() -> Specs, sidecore_batch::rsa::is_here()), (p_256, p256::is_here())] {

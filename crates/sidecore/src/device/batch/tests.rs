@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::crypto::batch::BatchKey;
 use crate::engine::crypto::sample::Sample;
-use crate::engine::crypto::{Hash, Scheme, SessionSpec};
+use crate::engine::crypto::{Hash, KeyMaterial, Scheme, SessionSpec};
 
 /// Sessions with keys of their own as far as samples have these, open, of a class.
 fn sessions(class: Class, size: usize) -> Vec<(Session, Sample)> {
@@ -40,7 +40,7 @@ fn side_by_side(sessions: &[(Session, Sample)], disturbed: Option<usize>) -> Opt
 
 #[test]
 fn what_is_gathered_is_told_once_for_each_class() {
-    let gathering = Gathering::measured(0, 1 << 16);
+    let gathering = Gathering::measured(0, 1 << 16, rtrb::RingBuffer::new(1).0);
     for class in Class::all() {
         let told: Vec<&Measured> = gathering.found().iter().filter(|measured| measured.class == class).collect();
         assert_eq!(told.len(), usize::from(gathering.gathers[class.index()].is_some()), "{}", class.name());
@@ -155,4 +155,26 @@ fn keys_that_batches_do_not_take_are_done_by_themselves() {
         let sample = sample(class, 32, 1);
         assert!(Session::open(&sample.spec).unwrap().batched(sample.op).is_none(), "{name}");
     }
+}
+
+const COMPOSITE: &[u8] = include_bytes!("../../engine/crypto/keys/test-rsa-2048-composite.pkcs8.der");
+
+#[test]
+fn a_key_whose_factors_are_no_primes_is_found_out_before_its_first_batch() {
+    let good = sample(Class::from_name("rsa-2048-sign").unwrap(), 32, 1).spec;
+    let bad = SessionSpec { key: KeyMaterial::Private(COMPOSITE.into()), ..good.clone() };
+    let [good, bad] = [good, bad].map(|spec| Session::open(&spec).expect("the library takes it"));
+    assert!(bad.batched(Op::Sign).is_none());
+    assert_eq!(good.batched(Op::Sign).is_some(), sidecore_batch::rsa::is_here());
+}
+
+#[test]
+fn a_session_whose_results_are_wrong_again_and_again_is_in_no_more_batches() {
+    let spec = sample(Class::from_name("rsa-2048-sign").unwrap(), 32, 1).spec;
+    let session = Session::open(&spec).unwrap();
+    if session.batched(Op::Sign).is_none() {
+        return;
+    }
+    let times = (0..10).take_while(|_| session.batched(Op::Sign).is_some()).map(|_| session.blame()).count();
+    assert_eq!(times, 3);
 }

@@ -6,6 +6,7 @@
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
+use aws_lc_rs::rand;
 use sidecore_batch::{p256, rsa};
 use sidecore_core::session::{Algorithm, Op, Refusal};
 use zeroize::Zeroizing;
@@ -60,7 +61,7 @@ struct Signatures {
     digest: RangeInclusive<usize>,
     /// Length of the longest signature, in bytes.
     longest: usize,
-    /// The key for batches, made when it is first used for one: that takes about as long as a signature.
+    /// The key for batches, made and tried when it is first used for one: that takes about as long as two signatures.
     batched: OnceLock<Option<Ready>>,
 }
 
@@ -70,8 +71,18 @@ impl Signatures {
             // No copy of the key where it is of no use.
             return self.key.scalar().filter(|_| p256::is_here()).map(Ready::P256);
         }
-        self.key.batched().map(Box::new).map(Ready::Rsa)
+        self.key.batched().filter(|key| is_key(key) == Some(true)).map(Box::new).map(Ready::Rsa)
     }
+}
+
+/// Whether a private operation of this key, of a number by chance, is undone by the public exponent. The library does not look
+/// whether the factors of a modulus are primes; with others results are wrong, and each wrong one is made again alone.
+fn is_key(key: &rsa::Key) -> Option<bool> {
+    let (mut input, mut output) = (vec![0; key.modulus_len()], vec![0; key.modulus_len()]);
+    // Below the modulus, whose first byte is not zero.
+    rand::fill(input.get_mut(1..)?).ok()?;
+    let mut jobs = [rsa::Job { key, input: &input, output: &mut output, good: false, disturb: false }];
+    Some(rsa::private(&mut jobs) && jobs[0].good)
 }
 
 pub(super) fn rsa(padding: SignaturePadding, hash: Hash, key: &KeyMaterial) -> Result<Opened, String> {

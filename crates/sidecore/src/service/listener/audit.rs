@@ -3,6 +3,7 @@
 use super::settings::NotSet;
 use super::{Listener, Reply};
 use crate::control::{Ground, Refused};
+use crate::device::Blame;
 use crate::events::{self, Settings, Source};
 use crate::keys::{Described, KeyCommand, Store};
 use crate::service::command::{ClientKey, LaneKey};
@@ -22,6 +23,8 @@ pub(super) enum Complaint {
     Gateway,
     /// A machine behind a gateway answered what is not true.
     WrongAnswer,
+    /// A result of a batch did not verify.
+    WrongResult,
 }
 
 impl Complaint {
@@ -34,6 +37,7 @@ impl Complaint {
             Self::Fault => "protocol",
             Self::Gateway => "gateway",
             Self::WrongAnswer => "wrong-answer",
+            Self::WrongResult => "wrong-result",
         }
     }
 }
@@ -128,6 +132,16 @@ impl Listener {
         let Some((uid, pid)) = self.connections.get(&key).map(|connection| connection.client) else { return };
         if let Some(suppressed) = self.complains(Complaint::Fault, uid) {
             events::client_fault(uid, pid, why, suppressed);
+        }
+    }
+
+    /// A result of a batch did not verify: whose it was.
+    pub(super) fn tell_blame(&mut self, device: &str, Blame { owner, key }: Blame) {
+        let uid = owner.map_or(u32::MAX, |(uid, _)| uid);
+        if let Some(suppressed) = self.complains(Complaint::WrongResult, uid) {
+            let key =
+                key.and_then(|place| self.setup.store.places().find(|(at, _)| *at == place)).map(|(_, name)| name);
+            events::wrong_result(device, owner, key, suppressed);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::attach::Attached;
 use super::{Listener, Reply, then};
+use crate::config::DeviceKind;
 use crate::control::Refused;
 use crate::engine::crypto::Session;
 use crate::keys::Ready;
@@ -14,11 +15,17 @@ impl Listener {
     pub(super) fn open_session(&mut self, key: LaneKey, spec: SessionSpec) -> Result<Option<Reply>, Refused> {
         self.has_room(key)?;
         let (user, scheme) = (self.user(key), spec.scheme.clone());
+        let client = self.connections.get(&key).ok_or("not connected")?.client;
+        // A key is tried here, in the turn of its user, and not where others wait.
+        let gathers = self.setup.config.devices.iter().any(|device| device.kind == DeviceKind::Batch);
         match spec.key {
             KeyMaterial::Stored(name) => match self.setup.store.ready(&name, &scheme, &self.asker(key)?)? {
                 Ready::Session(session) => return self.enter(key, session).map(Some),
                 Ready::Material(material) => self.opener.order(user, key, move || {
                     let session = material.open(&scheme, &name).map_err(|why| format!("key {name:?}: {why}"))?;
+                    if gathers {
+                        session.make_ready();
+                    }
                     // If it is still that key and still permitted.
                     Ok(then(move |listener| {
                         let asker = listener.asker(key)?;
@@ -30,12 +37,20 @@ impl Listener {
             KeyMaterial::Made(token) => {
                 let material = self.made_key(token)?;
                 self.opener.order(user, key, move || {
-                    let session = Arc::new(material.open(&scheme, "")?);
+                    let session = material.open(&scheme, "")?.of_client(client);
+                    if gathers {
+                        session.make_ready();
+                    }
+                    let session = Arc::new(session);
                     Ok(then(move |listener| listener.enter(key, session)))
                 });
             }
             _ => self.opener.order(user, key, move || {
-                let session = Arc::new(Session::open(&spec)?);
+                let session = Session::open(&spec)?.of_client(client);
+                if gathers {
+                    session.make_ready();
+                }
+                let session = Arc::new(session);
                 Ok(then(move |listener| listener.enter(key, session)))
             }),
         }

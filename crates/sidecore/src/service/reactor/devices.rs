@@ -3,7 +3,7 @@
 use super::Reactor;
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind, Place};
 use crate::counters::{DeviceBlock, DeviceCounter, SidecoreCounter};
-use crate::device::{Emulated, Port, Remote, Worker, WorkerOptions};
+use crate::device::{Blame, Emulated, Port, Remote, Worker, WorkerOptions};
 use crate::events::Loss;
 use crate::service::ParkTimes;
 use crate::service::calibrate::{Calibration, rates_by_size};
@@ -45,6 +45,11 @@ impl Device {
     pub(super) fn lost(&self, sidecore: usize, loss: Loss) -> Option<Event> {
         let told = self.gateway.is_none() || loss == Loss::Removed;
         told.then(|| Event::DeviceLost { device: self.config.name.clone(), sidecore, loss })
+    }
+
+    /// A result of one of its batches did not verify.
+    pub(super) fn wrong(&self, blame: Blame) -> Event {
+        Event::WrongResult { device: self.config.name.clone(), blame }
     }
 
     /// Brings the device's counters up to date. From time to time: its code is kept out of what each request goes through.

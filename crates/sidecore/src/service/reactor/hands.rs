@@ -93,6 +93,15 @@ impl Hands {
         }
     }
 
+    /// Tells whose results of batches did not verify.
+    fn tell_blamed(&mut self) {
+        for number in 0..self.devices.len() {
+            while let Some(blame) = self.port(number).and_then(Port::blamed) {
+                self.tell(self.devices[number].wrong(blame));
+            }
+        }
+    }
+
     #[inline]
     fn count(&mut self, class: Class, count: u32, bytes: u64) {
         let (requests, total) = &mut self.tally[class.index()];
@@ -412,6 +421,7 @@ impl Host for Hands {
         for (number, (device, loss)) in self.devices.iter().zip(&self.losses).enumerate() {
             device.publish(house.dispatch, number, *loss);
         }
+        self.tell_blamed();
         self.publish_tally();
     }
 }
