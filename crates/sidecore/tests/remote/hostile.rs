@@ -118,7 +118,7 @@ fn a_gateway_whose_answers_are_all_wrong_loses_its_device() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                assert!(signer.sign().is_err())
+                assert!(signer.sign().is_err());
             }
         });
         let most = usize::from(TRIES) * line.welcome.depth as usize;
