@@ -204,7 +204,7 @@ mod tests {
         assert!(two.is_reached(300, 140) && !two.is_reached(300, 160));
         assert!(two.is_reached(33, 0), "nothing was moved so far");
         let one = BreakEven::new(3_000, 0, 0);
-        assert!(!one.is_reached(32, 32) && one.is_reached(32, 28), "one message for each call is moved, not saved");
+        assert!(!one.is_reached(63, 32) && one.is_reached(64, 32), "little is saved, and messages wait for it");
         assert!(BreakEven::NONE.is_reached(32, 64));
     }
 

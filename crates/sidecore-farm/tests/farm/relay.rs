@@ -41,7 +41,7 @@ impl Relay {
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 if let Ok(server) = TcpStream::connect(("127.0.0.1", server)) {
-                    relay(client, server, &shared);
+                    relay(&client, &server, &shared);
                 }
             }
         });
@@ -89,9 +89,9 @@ impl Relay {
 }
 
 /// Relays one connection, in threads that end with it.
-fn relay(client: TcpStream, server: TcpStream, rules: &Arc<(Mutex<Rules>, Condvar)>) {
+fn relay(client: &TcpStream, server: &TcpStream, rules: &Arc<(Mutex<Rules>, Condvar)>) {
     let cuts = rules.0.lock().unwrap_or_else(PoisonError::into_inner).cuts;
-    for (from, to, to_server) in [(&client, &server, true), (&server, &client, false)] {
+    for (from, to, to_server) in [(client, server, true), (server, client, false)] {
         let (from, to, rules) = (from.try_clone().unwrap(), to.try_clone().unwrap(), rules.clone());
         let (frames, late) = mpsc::channel();
         thread::spawn(move || {
