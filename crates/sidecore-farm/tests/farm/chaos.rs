@@ -280,7 +280,9 @@ async fn run(seed: u64) -> Option<Vec<(Duration, Victim, Fault)>> {
     // A question to a server that was killed is lost.
     context.set_timeout(Duration::from_millis(300));
     // As the guide has it: one command makes the farm, once the servers have a leader.
-    until("the farm", || make(&urls[0], &["feed", "--farm", "c", "--replicas", "3"]).status.success());
+    until("the farm", || {
+        make(&urls[0], &["feed", "--farm", "c", "--replicas", "3", "--max-bytes", "64MiB"]).status.success()
+    });
     for number in 0..2 {
         // A node that is killed thrice with an event says nothing against the event.
         chaos.add(&format!("dispatcher-{number}"), "dispatch --farm c --tries 100");
