@@ -120,8 +120,11 @@ fn free() -> [u16; SERVERS] {
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
-fn signal(process: &Child, signal: Signal) {
-    kill_process(Pid::from_raw(i32::try_from(process.id()).unwrap()).unwrap(), signal).unwrap();
+/// A feeder may have fed all by now.
+fn signal(process: &mut Child, signal: Signal) {
+    if process.try_wait().unwrap().is_none() {
+        kill_process(Pid::from_raw(i32::try_from(process.id()).unwrap()).unwrap(), signal).unwrap();
+    }
 }
 
 /// Below `bound`.
@@ -198,8 +201,8 @@ impl Chaos {
                 self.servers[index] = again.expect("it was there before");
             }
             (Fault::Kill, Victim::Part(index)) => self.parts[index].start_again(self.scratch.path()),
-            (Fault::Stop, Victim::Server(index)) => signal(&self.servers[index], Signal::CONT),
-            (Fault::Stop, Victim::Part(index)) => signal(&self.parts[index].process, Signal::CONT),
+            (Fault::Stop, Victim::Server(index)) => signal(&mut self.servers[index], Signal::CONT),
+            (Fault::Stop, Victim::Part(index)) => signal(&mut self.parts[index].process, Signal::CONT),
             (_, Victim::Part(index)) => self.parts[index].ways.iter().for_each(Relay::release),
             (_, Victim::Server(_)) => {}
         }
