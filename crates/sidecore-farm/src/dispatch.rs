@@ -17,6 +17,7 @@ mod queue;
 use crate::args::{self, Keep};
 use crate::connect;
 use crate::handout::{End, Ended, HandOut, Offered, Room, Settings};
+use crate::output;
 use crate::quiet::Quiet;
 use crate::signals::Signals;
 use crate::status::Status;
@@ -52,6 +53,9 @@ const BEAT: Nanos = 10_000_000;
 const LATE: Nanos = 30_000_000;
 /// Nodes that were cut off with this process have so long to come back, ns.
 const RETURN: Nanos = 1_000_000_000;
+/// An active dispatcher that has nothing takes the queue over again, where it has had events for so long, ns: longer than a
+/// message that is lost on its way needs to come again.
+const STRANDED: Nanos = 40_000_000_000;
 /// Each message that is held is looked at once in so many beats, whether it is to be reported in progress.
 const PARTS: u64 = PROGRESS / BEAT;
 /// Left of the largest message for what stands around the octets.
@@ -85,6 +89,7 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, String> {
         connected: true,
         beats: 0,
         last_beat: 0,
+        busy: 0,
         quiet: Quiet::default(),
         counts: Counts::default(),
         depth: Depth::watch(context.clone(), farm),
@@ -115,6 +120,8 @@ struct Dispatcher<'a> {
     connected: bool,
     beats: u64,
     last_beat: Nanos,
+    /// When it last had an event, or the queue had none.
+    busy: Nanos,
     quiet: Quiet,
     counts: Counts,
     depth: Depth,
@@ -405,6 +412,7 @@ impl Dispatcher<'_> {
         status.connected = self.connected;
         status.committing = self.commits.len() as u64;
         let queued = self.depth.now();
+        self.look_for_stranded(now, queued.map_or(0, |queued| queued.events));
         status.queued = queued.map(|queued| queued.events);
         status.unacknowledged = queued.map(|queued| queued.unacknowledged);
         self.commits.why().clone_into(&mut status.holds);
@@ -416,6 +424,18 @@ impl Dispatcher<'_> {
         self.counts.tell(now, &status.totals);
         let body = serde_json::to_vec(&status).unwrap_or_default();
         self.outbox.send(self.status_subject.clone(), body.into());
+    }
+
+    /// Servers that were killed may have lost the state of a consumer: events that it neither hands out nor has out.
+    fn look_for_stranded(&mut self, now: Nanos, events: u64) {
+        let has_nothing = self.commits.len() == 0 && self.hand_out.as_ref().is_some_and(HandOut::is_empty);
+        if events == 0 || !has_nothing || self.leadership.active().is_none() {
+            self.busy = now;
+        } else if now.saturating_sub(self.busy) >= STRANDED {
+            self.busy = now;
+            output::tell(format_args!("{events} events wait, and the work queue hands out none: taking it over again"));
+            self.leadership.cut_off(now);
+        }
     }
 
     /// Tells nodes, gives back what is held, and lets what was said leave.

@@ -169,6 +169,11 @@ impl<T> HandOut<T> {
         Room { events: self.free.len(), bytes: self.settings.hold_bytes.saturating_sub(self.bytes) }
     }
 
+    /// True if it holds no event.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.held.len()
+    }
+
     /// Takes an event, where there is room.
     pub(crate) fn offer(&mut self, now: Nanos, id: Box<str>, kind: &str, body: Bytes, origin: T) -> Offered {
         let (kind, class) = self.kinds.number(kind);

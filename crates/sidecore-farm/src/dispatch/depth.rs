@@ -1,4 +1,4 @@
-//! How much is in the work queue, as its server says once a second: shown, and no part of any decision.
+//! How much is in the work queue, as its servers say once a second.
 
 use crate::streams::names;
 use async_nats::jetstream::Context;
@@ -44,10 +44,10 @@ async fn ask(context: Context, events: String, tell: watch::Sender<Option<Queued
     }
 }
 
-/// By the stream's one consumer, that of the active dispatcher's term. `None`: there is none, or no answer.
+/// By the stream, and by its one consumer, that of the active dispatcher's term. `None`: there is no answer.
 async fn queued(context: &Context, events: &str) -> Option<Queued> {
-    let consumers = context.get_stream_no_info(events).await.ok()?.consumers();
-    let info = pin!(consumers).try_next().await.ok()??;
-    let unacknowledged = info.num_ack_pending as u64;
-    Some(Queued { events: info.num_pending.saturating_add(unacknowledged), unacknowledged })
+    let stream = context.get_stream(events).await.ok()?;
+    let info = pin!(stream.consumers()).try_next().await.ok()?;
+    let unacknowledged = info.map_or(0, |info| info.num_ack_pending as u64);
+    Some(Queued { events: stream.cached_info().state.messages, unacknowledged })
 }
