@@ -381,7 +381,9 @@ fn each_metric_of_the_dashboard_and_of_the_alerts_is_exported() {
     let text = with_sockets(&mut service.exporter(), &[made_up::row("feed", 31, 0)]);
     let exported: std::collections::HashSet<&str> =
         text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| metrics(line).next()).collect();
-    let used: Vec<&str> = expressions.iter().flat_map(|expression| metrics(expression)).collect();
+    // Those of a farm are `farm export`'s, and tested there.
+    let own = |name: &&str| !name.starts_with("sidecore_farm_");
+    let used: Vec<&str> = expressions.iter().flat_map(|expression| metrics(expression)).filter(own).collect();
     assert!(used.len() > 50);
     for name in used {
         assert!(exported.contains(name), "{name} is not exported");

@@ -66,6 +66,17 @@ fn everything_has_its_name_unit_and_labels() {
 }
 
 #[test]
+fn each_metric_of_the_alerts_is_exported() {
+    let (text, alerts) = (page(&view()), include_str!("../../../../packaging/prometheus/sidecore.rules.yml"));
+    let words = |text: &'static str| text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+    let used: Vec<&str> = words(alerts).filter(|word| word.starts_with("sidecore_farm_")).collect();
+    assert!(!used.is_empty());
+    for name in used {
+        assert!(text.lines().any(|line| line.split(['{', ' ']).next() == Some(name)), "{name} is not exported");
+    }
+}
+
+#[test]
 fn a_queue_of_which_its_server_says_nothing_has_no_number() {
     let mut silent = view();
     silent.active.as_mut().unwrap().queued = None;
