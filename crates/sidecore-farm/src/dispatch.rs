@@ -221,12 +221,12 @@ impl Dispatcher<'_> {
             *former = origin;
             return;
         }
-        let kind = subject.rsplit('.').next().unwrap_or_default();
-        match hand_out.offer(now, id, kind, body, origin.clone()) {
-            Offered::Held(tag) => self.known.put(origin.place, At::Held(tag)),
+        let (kind, place) = (subject.rsplit('.').next().unwrap_or_default(), origin.place);
+        match hand_out.offer(now, id, kind, body, origin) {
+            Offered::Held(tag) => self.known.put(place, At::Held(tag)),
             Offered::Ended => {}
             // A request that was given up is alive at the server: more came than was asked for last.
-            Offered::NoRoom => queue::give_back_for_later(&self.outbox, &origin),
+            Offered::NoRoom(origin) => queue::give_back_for_later(&self.outbox, &origin),
         }
     }
 

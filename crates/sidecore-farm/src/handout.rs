@@ -95,13 +95,13 @@ pub(crate) struct Ended<T> {
 /// What became of an event that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Offered {
+pub(crate) enum Offered<T> {
     /// It is held under this tag.
     Held(u32),
     /// It is larger than a message to a node, and has ended.
     Ended,
-    /// There is no room for it now.
-    NoRoom,
+    /// There is no room for it now: its origin.
+    NoRoom(T),
 }
 
 /// What may be offered.
@@ -175,7 +175,7 @@ impl<T> HandOut<T> {
     }
 
     /// Takes an event, where there is room.
-    pub(crate) fn offer(&mut self, now: Nanos, id: Box<str>, kind: &str, body: Bytes, origin: T) -> Offered {
+    pub(crate) fn offer(&mut self, now: Nanos, id: Box<str>, kind: &str, body: Bytes, origin: T) -> Offered<T> {
         let (kind, class) = self.kinds.number(kind);
         let event = Event { id, kind, body, origin };
         let (size, most) = (size_of(&event), self.settings.message);
@@ -186,7 +186,7 @@ impl<T> HandOut<T> {
             return Offered::Ended;
         }
         let Some(tag) = self.free.pop_if(|_| size <= self.settings.hold_bytes.saturating_sub(self.bytes)) else {
-            return Offered::NoRoom;
+            return Offered::NoRoom(event.origin);
         };
         self.totals.seen += 1;
         self.bytes += size;

@@ -45,7 +45,7 @@ fn answer(hand_out: &mut HandOut<u32>, now: Nanos, incarnation: u64, ticket: u64
 fn offer(hand_out: &mut HandOut<u32>, number: u32) -> Option<u32> {
     match hand_out.offer(0, format!("e-{number}").into(), "k", Bytes::from(vec![number as u8; 100]), number) {
         Offered::Held(tag) => Some(tag),
-        Offered::Ended | Offered::NoRoom => None,
+        Offered::Ended | Offered::NoRoom(_) => None,
     }
 }
 
@@ -236,7 +236,7 @@ fn an_event_has_no_room_where_its_octets_have_none() {
     let mut hand_out = hand_out();
     let large = Bytes::from(vec![0; 900]);
     let offered = [0, 1, 2, 3, 4].map(|number| hand_out.offer(0, "large".into(), "k", large.clone(), number));
-    assert_eq!(offered[4], Offered::NoRoom, "of 4096 octets");
+    assert_eq!(offered[4], Offered::NoRoom(4), "of 4096 octets");
     assert!(offered[..4].iter().all(|offered| matches!(offered, Offered::Held(_))));
     assert!(hand_out.next_ended().is_none());
     assert_eq!(hand_out.origins(0, 2).chain(hand_out.origins(1, 2)).count(), 4);

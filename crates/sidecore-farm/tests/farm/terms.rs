@@ -4,6 +4,7 @@ use crate::crew::ids;
 use crate::luck::{on_a_server, signal};
 use crate::relay::Relay;
 use rustix::process::Signal;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -81,8 +82,23 @@ fn dispatchers_whose_servers_answer_late_agree_on_one() {
             [("one", &ways[0]), ("two", &ways[1])].map(|(name, way)| crew.start_by(&way.url(), name, &dispatch));
         let _nodes = [crew.node("n1", "4"), crew.node("n2", "4")];
         crew.until("the farm", async |crew| crew.has_farm().await).await;
-        crew.feed(0..600, 1).await;
-        crew.done(600).await;
+        let feeding = async {
+            crew.feed(0..600, 1).await;
+            crew.done(600).await;
+        };
+        let mut terms = BTreeSet::new();
+        let counting = async {
+            loop {
+                terms.extend(crew.consumers().await);
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            () = feeding => {}
+            () = counting => {}
+        }
+        // The second heard the first's announcement while that took the queue over.
+        assert_eq!(terms.len(), 1, "{terms:?}");
         assert_eq!(crew.ids("f-results").await, (ids(0..600), 600));
     });
 }

@@ -377,7 +377,7 @@ impl Program {
             let ([_, messages, calls], gathered) = (self.banks[0].gathered(), stream.gathered(at));
             words::add(messages, gathered);
             words::add(calls, 1);
-            if self.recent.is_in_vain(gathered) {
+            if self.recent.is_in_vain(gathered) && !desk.spins {
                 self.banks[0].doorbell().arm();
             }
         }
