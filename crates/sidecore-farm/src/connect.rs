@@ -64,10 +64,15 @@ pub(crate) async fn connect_and_hear<F: Fn(&Event) + Send + Sync + 'static>(
 
 /// Waits until a server says that this process may not do something: what it said.
 pub(crate) async fn denied() -> String {
-    let mut said = DENIED.subscribe();
+    let mut said = denials();
     // The sender is never dropped.
     drop(said.changed().await);
     said.borrow().clone()
+}
+
+/// What NATS refuses this process from now on.
+pub(crate) fn denials() -> watch::Receiver<String> {
+    DENIED.subscribe()
 }
 
 async fn options(farm: &Farm, role: Role) -> Result<ConnectOptions, String> {

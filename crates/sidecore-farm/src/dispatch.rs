@@ -29,7 +29,7 @@ use async_nats::{Client, Message, Subject};
 use bytes::Bytes;
 use commits::{Commits, Stored};
 use counts::Counts;
-use depth::Depth;
+use depth::{Depth, Queued};
 use inputs::{Begun, Input, Inputs};
 use known::{At, Known, Origin};
 use lead::{Leadership, Turn};
@@ -38,8 +38,9 @@ use queue::{NotTaken, PROGRESS, Queue, Taken};
 use sidecore_core::time::Nanos;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::oneshot;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 
 /// Inputs that are taken one after the other before anything is sent.
 const AT_ONCE: usize = 512;
@@ -53,11 +54,13 @@ const BEAT: Nanos = 10_000_000;
 const LATE: Nanos = 30_000_000;
 /// Nodes that were cut off with this process have so long to come back, ns.
 const RETURN: Nanos = 1_000_000_000;
-/// An active dispatcher that has nothing takes the queue over again, where it has had events for so long, ns: longer than a
-/// message that is lost on its way needs to come again.
+/// An active dispatcher takes the queue over again where events have stood still in it for so long, ns: longer than a message
+/// that is lost on its way needs to come again.
 const STRANDED: Nanos = 40_000_000_000;
 /// Each message that is held is looked at once in so many beats, whether it is to be reported in progress.
 const PARTS: u64 = PROGRESS / BEAT;
+/// At the end messages have so long to leave.
+const LAST: Duration = Duration::from_secs(2);
 /// Left of the largest message for what stands around the octets.
 const MARGIN: usize = 1024;
 
@@ -89,7 +92,8 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, String> {
         connected: true,
         beats: 0,
         last_beat: 0,
-        busy: 0,
+        moving: 0,
+        denied: connect::denials(),
         quiet: Quiet::default(),
         counts: Counts::default(),
         depth: Depth::watch(context.clone(), farm),
@@ -120,8 +124,9 @@ struct Dispatcher<'a> {
     connected: bool,
     beats: u64,
     last_beat: Nanos,
-    /// When it last had an event, or the queue had none.
-    busy: Nanos,
+    /// When the queue last had no events that stand still.
+    moving: Nanos,
+    denied: watch::Receiver<String>,
     quiet: Quiet,
     counts: Counts,
     depth: Depth,
@@ -158,14 +163,19 @@ impl Dispatcher<'_> {
             Input::Confirmed(message) => self.confirm(now, &message),
             Input::Begun(term, begun) => self.has_begun(now, term, begun),
         }
+        self.finish_ended(now);
+    }
+
+    /// Before the next input: an event that has ended is not held any more, and its tag may be another's.
+    fn finish_ended(&mut self, now: Nanos) {
+        while let Some(ended) = self.hand_out.as_mut().and_then(HandOut::next_ended) {
+            self.finish(now, ended);
+        }
     }
 
     /// Everything that follows from what was taken.
     fn advance(&mut self) {
         let now = self.now();
-        while let Some(ended) = self.hand_out.as_mut().and_then(HandOut::next_ended) {
-            self.finish(now, ended);
-        }
         let Some(hand_out) = &mut self.hand_out else { return };
         if self.outbox.is_crowded() {
             return;
@@ -175,6 +185,7 @@ impl Dispatcher<'_> {
             // What does not arrive is missed by the node's count.
             self.outbox.send(subject, message);
         }
+        self.finish_ended(now);
         if self.leadership.active().is_some() && self.connected {
             let (room, least) = (self.room(), self.args.hold as usize / 8);
             self.queue.ask(now, room, least, self.client.max_payload(), &self.outbox);
@@ -201,6 +212,8 @@ impl Dispatcher<'_> {
                 }
             }
             Taken::Said => {}
+            // While this dispatcher takes the queue over it deletes its former consumer itself.
+            Taken::Gone if self.leadership.active().is_none() => {}
             Taken::Gone => self.step_down(now, "the work queue's consumer is gone; making it again"),
         }
     }
@@ -217,7 +230,7 @@ impl Dispatcher<'_> {
             Some(At::Done) => return self.outbox.send(origin.acknowledge, Bytes::new()),
             None => None,
         };
-        if let Some(former) = former {
+        if let Some(former) = former.filter(|former| former.place == origin.place) {
             *former = origin;
             return;
         }
@@ -327,10 +340,16 @@ impl Dispatcher<'_> {
         let (mut done, begun) = oneshot::channel();
         let (client, context) = (self.client.clone(), self.context.clone());
         let (farm, durability) = (self.args.farm.farm.clone(), self.args.durability.clone());
+        // What is heard twice would count as answers of nodes that they never sent.
+        let hears_nodes = self.inputs.hears_nodes();
         tokio::spawn(async move {
             let taken = async {
                 let streams = streams::ensure(&context, &farm, &durability).await.map_err(NotTaken::Failed)?;
-                let nodes = inputs::subscribe(&client, format!("farm.{farm}.up")).await.map_err(NotTaken::Failed)?;
+                let nodes = if hears_nodes {
+                    None
+                } else {
+                    Some(inputs::subscribe(&client, format!("farm.{farm}.up")).await.map_err(NotTaken::Failed)?)
+                };
                 let consumer = queue::take_over(&client, &farm, &streams, term, random()).await?;
                 Ok(Begun { consumer, nodes })
             };
@@ -348,16 +367,24 @@ impl Dispatcher<'_> {
         let Begun { consumer, nodes } = match begun {
             Ok(begun) => begun,
             Err(NotTaken::Later(later)) => return self.hear_term(now, later),
-            Err(NotTaken::Failed(why)) => return self.step_down(now, &why),
+            // What is held stays here, unless another dispatcher takes over meanwhile.
+            Err(NotTaken::Failed(why)) => {
+                self.quiet.waits(now, &format!("stands by: {why}"));
+                return self.leadership.cut_off(now);
+            }
         };
         if !self.leadership.has_begun(term) {
             return;
         }
         self.queue.begin(&consumer.name, consumer.inbox);
         self.inputs.listen(nodes, consumer.messages);
-        if self.hand_out.is_none() {
-            self.known = Known::default();
-            self.hand_out = Some(HandOut::new(self.settings(term)));
+        let settings = self.settings(term);
+        match &mut self.hand_out {
+            Some(hand_out) => hand_out.resize(settings.hold_bytes, settings.message),
+            None => {
+                self.known = Known::default();
+                self.hand_out = Some(HandOut::new(settings));
+            }
         }
         self.commits.send_all(now, &self.outbox);
     }
@@ -412,10 +439,15 @@ impl Dispatcher<'_> {
         status.connected = self.connected;
         status.committing = self.commits.len() as u64;
         let queued = self.depth.now();
-        self.look_for_stranded(now, queued.map_or(0, |queued| queued.events));
+        self.look_for_stranded(now, queued.unwrap_or_default());
         status.queued = queued.map(|queued| queued.events);
         status.unacknowledged = queued.map(|queued| queued.unacknowledged);
         self.commits.why().clone_into(&mut status.holds);
+        if self.denied.has_changed().unwrap_or(false) {
+            let said = self.denied.borrow_and_update();
+            status.holds =
+                format!("NATS refuses this account something: {}; allow it in the servers' configuration", *said);
+        }
         match (status.active, status.holds.as_str()) {
             (true, "") => self.quiet.goes_on(now, "going on"),
             (true, holds) => self.quiet.waits(now, holds),
@@ -427,13 +459,17 @@ impl Dispatcher<'_> {
     }
 
     /// Servers that were killed may have lost the state of a consumer: events that it neither hands out nor has out.
-    fn look_for_stranded(&mut self, now: Nanos, events: u64) {
+    fn look_for_stranded(&mut self, now: Nanos, queued: Queued) {
         let has_nothing = self.commits.len() == 0 && self.hand_out.as_ref().is_some_and(HandOut::is_empty);
-        if events == 0 || !has_nothing || self.leadership.active().is_none() {
-            self.busy = now;
-        } else if now.saturating_sub(self.busy) >= STRANDED {
-            self.busy = now;
-            output::tell(format_args!("{events} events wait, and the work queue hands out none: taking it over again"));
+        let stands_still = queued.stranded > 0 || queued.events > 0 && has_nothing;
+        if !stands_still || self.leadership.active().is_none() {
+            self.moving = now;
+        } else if now.saturating_sub(self.moving) >= STRANDED {
+            self.moving = now;
+            let stranded = queued.stranded.max(u64::from(has_nothing) * queued.events);
+            output::tell(format_args!(
+                "the work queue hands out {stranded} of its events to nobody: taking it over again"
+            ));
             self.leadership.cut_off(now);
         }
     }
@@ -445,7 +481,8 @@ impl Dispatcher<'_> {
         }
         self.advance();
         self.give_all_back();
-        self.outbox.close().await;
+        // Without a connection it would wait for one.
+        let _ = timeout(LAST, self.outbox.close()).await;
     }
 
     fn now(&self) -> Nanos {

@@ -169,6 +169,11 @@ impl<T> HandOut<T> {
         Room { events: self.free.len(), bytes: self.settings.hold_bytes.saturating_sub(self.bytes) }
     }
 
+    /// Most octets held, and most of one message, are others now. Events that are held already stay.
+    pub(crate) fn resize(&mut self, hold_bytes: usize, message: usize) {
+        (self.settings.hold_bytes, self.settings.message) = (hold_bytes, message);
+    }
+
     /// True if it holds no event.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.held.len()
@@ -295,7 +300,7 @@ impl<T> HandOut<T> {
     fn again(&mut self, tag: u32) {
         if let Some(held) = &self.held[tag as usize] {
             self.totals.redone += 1;
-            self.waiting.first(held.class, tag);
+            self.waiting.again(held.class, tag);
         }
     }
 

@@ -21,6 +21,8 @@ const REFUSED: u64 = 10_077;
 const COMMITTED: &str = "maximum messages per subject exceeded";
 const SILENT: &str = "the server does not answer to results; sending them again";
 const TOO_LARGE: u64 = 10_054;
+const TOO_SMALL: &str =
+    "the stream of dead letters takes no message that is large enough for a reason: raise its maximum message size";
 
 /// A result under way.
 struct Commit {
@@ -130,16 +132,21 @@ impl Commits {
                 self.again(now, 2, outbox);
                 return Some(Stored { ended, already });
             }
-            Err(Why::TooLarge) => self.give_up(now, index, outbox),
-            Err(Why::Refused(why)) => {
-                self.why = why;
-                let commit = self.under_way[index as usize].as_mut()?;
-                if !std::mem::replace(&mut commit.refused, true) {
-                    self.refused.push_back((index, serial));
-                }
-            }
+            Err(Why::TooLarge) if self.bury(index) => self.send(now, index, outbox),
+            Err(Why::TooLarge) => self.refuse(index, serial, TOO_SMALL.to_owned()),
+            Err(Why::Refused(why)) => self.refuse(index, serial, why),
         }
         None
+    }
+
+    /// It is tried again after a while.
+    fn refuse(&mut self, index: u32, serial: u64, why: String) {
+        self.why = why;
+        if let Some(commit) = &mut self.under_way[index as usize]
+            && !std::mem::replace(&mut commit.refused, true)
+        {
+            self.refused.push_back((index, serial));
+        }
     }
 
     /// Leaves all of it to the next dispatcher.
@@ -210,19 +217,16 @@ impl Commits {
         let most = self.client.max_payload();
         let too_large = |commit: &Commit| matches!(&commit.ended.end, End::Done(result) if result.len() > most);
         if self.under_way[index as usize].as_ref().is_some_and(too_large) {
-            self.bury(index);
+            let _ = self.bury(index);
         }
     }
 
-    /// The stream refuses it for its size.
-    fn give_up(&mut self, now: Nanos, index: u32, outbox: &Outbox) {
-        self.bury(index);
-        self.send(now, index, outbox);
-    }
-
-    /// The event is a dead letter; where it is one already its octets are left out, and its size is said.
-    fn bury(&mut self, index: u32) {
-        let Some(commit) = &mut self.under_way[index as usize] else { return };
+    /// Makes a smaller dead letter of it: of a result the event, of a letter its reason alone. `false`: there is nothing smaller.
+    fn bury(&mut self, index: u32) -> bool {
+        let Some(commit) = &mut self.under_way[index as usize] else { return false };
+        if matches!(commit.ended.end, End::Dead { .. }) && commit.ended.event.body.is_empty() {
+            return false;
+        }
         let before = size_of(&commit.ended);
         commit.ended.end = match &commit.ended.end {
             End::Done(result) => {
@@ -235,6 +239,7 @@ impl Commits {
             }
         };
         self.bytes = self.bytes + size_of(&commit.ended) - before;
+        true
     }
 
     /// Number and serial of the commit that is meant, where it is still under way.

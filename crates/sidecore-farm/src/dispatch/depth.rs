@@ -16,6 +16,8 @@ pub(super) struct Queued {
     pub(super) events: u64,
     /// Those of them that a dispatcher has and has not acknowledged.
     pub(super) unacknowledged: u64,
+    /// Those that its consumer neither has out nor will hand out.
+    pub(super) stranded: u64,
 }
 
 /// The newest answer; `None`: there was none to the last question.
@@ -44,10 +46,30 @@ async fn ask(context: Context, events: String, tell: watch::Sender<Option<Queued
     }
 }
 
-/// By the stream, and by its one consumer, that of the active dispatcher's term. `None`: there is no answer.
+/// `None`: there is no answer.
 async fn queued(context: &Context, events: &str) -> Option<Queued> {
-    let stream = context.get_stream(events).await.ok()?;
-    let info = pin!(stream.consumers()).try_next().await.ok()?;
-    let unacknowledged = info.map_or(0, |info| info.num_ack_pending as u64);
-    Some(Queued { events: stream.cached_info().state.messages, unacknowledged })
+    let before = handed_out(context, events).await?;
+    let messages = context.get_stream(events).await.ok()?.cached_info().state.messages;
+    let after = handed_out(context, events).await?;
+    // What comes and goes between two questions is not stranded.
+    let accounted = before.known.max(after.known);
+    Some(Queued {
+        events: messages,
+        unacknowledged: after.unacknowledged,
+        stranded: messages.saturating_sub(accounted),
+    })
+}
+
+struct HandedOut {
+    unacknowledged: u64,
+    /// With those that are still to come.
+    known: u64,
+}
+
+/// By the stream's one consumer, that of the active dispatcher's term.
+async fn handed_out(context: &Context, events: &str) -> Option<HandedOut> {
+    let consumers = context.get_stream_no_info(events).await.ok()?.consumers();
+    let info = pin!(consumers).try_next().await.ok()??;
+    let unacknowledged = info.num_ack_pending as u64;
+    Some(HandedOut { unacknowledged, known: info.num_pending.saturating_add(unacknowledged) })
 }

@@ -29,7 +29,8 @@ pub(super) enum Input {
 /// What an active dispatcher hears in addition.
 pub(super) struct Begun {
     pub(super) consumer: Consumer,
-    pub(super) nodes: Subscriber,
+    /// `None`: they are heard already.
+    pub(super) nodes: Option<Subscriber>,
 }
 
 pub(super) struct Inputs {
@@ -56,9 +57,14 @@ impl Inputs {
         self.beginning = Some((term, queue));
     }
 
-    /// Hears nodes, and this queue, instead of those before.
-    pub(super) fn listen(&mut self, nodes: Subscriber, queue: Subscriber) {
-        (self.nodes, self.queue) = (Some(nodes), Some(queue));
+    pub(super) fn hears_nodes(&self) -> bool {
+        self.nodes.is_some()
+    }
+
+    /// Hears nodes, and this queue instead of the one before.
+    pub(super) fn listen(&mut self, nodes: Option<Subscriber>, queue: Subscriber) {
+        self.nodes = self.nodes.take().or(nodes);
+        self.queue = Some(queue);
     }
 
     /// Hears only dispatchers any more.

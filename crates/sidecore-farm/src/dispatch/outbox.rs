@@ -57,7 +57,7 @@ impl Outbox {
 
 async fn send_all(client: Client, mut waiting: mpsc::Receiver<Message>) {
     while let Some(Message { subject, reply, headers, body }) = waiting.recv().await {
-        // Where the client has ended, so does the dispatcher.
+        // One that is too large, or finds no client, is lost as on the network.
         let _ = match (reply, headers) {
             (None, _) => client.publish(subject, body).await,
             (Some(reply), None) => client.publish_with_reply(subject, reply, body).await,

@@ -119,7 +119,9 @@ pub(super) async fn take_over(
             Err(error) => return Err(NotTaken::Failed(format!("cannot take events: {error}"))),
         }
     }
-    Err(NotTaken::Failed("cannot take events: the queue has a consumer that is no dispatcher's".to_owned()))
+    Err(NotTaken::Failed(
+        "cannot take events: the queue has a consumer that is no dispatcher's, or several dispatchers begin".to_owned(),
+    ))
 }
 
 async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> Result<(), NotTaken> {
@@ -206,7 +208,11 @@ impl Queue {
 
     fn told(&mut self, now: Nanos, status: StatusCode, message: &Message) -> Taken {
         let request = message.subject.rsplit('.').next().and_then(|number| number.parse().ok());
-        if request != Some(self.request) || status == StatusCode::IDLE_HEARTBEAT {
+        if request != Some(self.request) {
+            return Taken::Said;
+        }
+        self.lost = 0;
+        if status == StatusCode::IDLE_HEARTBEAT {
             return Taken::Said;
         }
         self.left = 0;

@@ -82,7 +82,12 @@ impl Outbox {
 
     /// The next that is to be published; it counts as published now.
     pub(super) fn publish(&mut self, now: Instant) -> Option<(Attempt, &Found)> {
-        let event = self.ready.pop_front()?;
+        let is_ready = |number: u64| {
+            let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+            self.pending.get(at).filter(|pending| pending.state == State::Ready).map(|_| number)
+        };
+        // One that an earlier attempt stored after all is over.
+        let event = std::iter::from_fn(|| self.ready.pop_front()).find_map(is_ready)?;
         let pending = self.pending.get_mut(usize::try_from(event - self.first).ok()?)?;
         pending.state = State::Sent(now);
         pending.tries += 1;
@@ -91,7 +96,9 @@ impl Outbox {
 
     /// Stored by any attempt, or recognised as stored: by this feeder where it has published it before.
     pub(super) fn stored(&mut self, attempt: Attempt, duplicate: bool) {
-        let Some(pending) = self.sent(attempt.event) else { return };
+        let is_open =
+            |pending: &&mut Pending| !matches!(pending.state, State::Over(_)) && attempt.number <= pending.tries;
+        let Some(pending) = self.pending(attempt.event).filter(is_open) else { return };
         let outcome = if duplicate && attempt.number == 1 { Outcome::Already } else { Outcome::Stored };
         pending.state = State::Over(outcome);
     }
@@ -148,8 +155,12 @@ impl Outbox {
     }
 
     fn sent(&mut self, number: u64) -> Option<&mut Pending> {
+        self.pending(number).filter(|pending| matches!(pending.state, State::Sent(_)))
+    }
+
+    fn pending(&mut self, number: u64) -> Option<&mut Pending> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        self.pending.get_mut(at).filter(|pending| matches!(pending.state, State::Sent(_)))
+        self.pending.get_mut(at)
     }
 }
 
@@ -258,6 +269,17 @@ mod tests {
         assert!(outbox.give_up(attempt(0, 2), Outcome::Shed).is_none());
         let outcomes: Vec<_> = over(&mut outbox).into_iter().map(|(_, outcome)| outcome).collect();
         assert_eq!(outcomes, [Outcome::Stored, Outcome::Already]);
+    }
+
+    #[test]
+    fn an_attempt_that_stored_it_after_all_counts_before_the_next_one() {
+        let mut outbox = filled(2);
+        published(&mut outbox);
+        outbox.again_since(Instant::now(), Duration::ZERO);
+        outbox.stored(attempt(0, 1), false);
+        assert_eq!(published(&mut outbox), [1]);
+        outbox.stored(attempt(1, 2), false);
+        assert!(over(&mut outbox).iter().all(|(_, outcome)| *outcome == Outcome::Stored));
     }
 
     #[test]

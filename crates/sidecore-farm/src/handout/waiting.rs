@@ -47,8 +47,8 @@ impl Waiting {
     }
 
     /// Of an event that a node had.
-    pub(super) fn first(&mut self, class: Class, tag: u32) {
-        self.queue(class).again.push_front(tag);
+    pub(super) fn again(&mut self, class: Class, tag: u32) {
+        self.queue(class).again.push_back(tag);
     }
 
     /// Asks for the first of each class in turn until each class waits.
@@ -139,7 +139,7 @@ mod tests {
             Place::Given
         });
         assert_eq!((order, waiting.len()), (vec![0, 10, 11, 12], 2));
-        waiting.first(one, 9);
+        waiting.again(one, 9);
         let mut order = Vec::new();
         waiting.place(|_, tag| {
             order.push(tag);
@@ -152,8 +152,8 @@ mod tests {
     fn those_behind_one_that_is_passed_over_go_in_their_order_and_it_stays_first() {
         let mut waiting = Waiting::default();
         (0..3).for_each(|tag| waiting.last(class(0), tag));
-        for tag in [8, 7] {
-            waiting.first(class(0), tag);
+        for tag in [7, 8] {
+            waiting.again(class(0), tag);
         }
         let mut order = Vec::new();
         waiting.place(|_, tag| match tag {
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn however_many_are_passed_over_a_search_ends_and_reaches_what_is_new() {
         let mut waiting = Waiting::default();
-        (0..1_000).for_each(|tag| waiting.first(class(0), tag));
+        (0..1_000).for_each(|tag| waiting.again(class(0), tag));
         (1_000..1_003).for_each(|tag| waiting.last(class(0), tag));
         let (mut asked, mut given) = (0, Vec::new());
         waiting.place(|_, tag| {

@@ -232,8 +232,7 @@ impl Desk {
             let entry = self.entries[tag as usize].as_ref();
             let Some(class) = entry.map(|entry| entry.class) else { continue };
             if self.kinds.key(class).is_some_and(|(name, _)| *name == *key) {
-                self.waiting[class.index()].retain(|waits| *waits != tag);
-                self.end(tag, DENIED);
+                self.give_up(tag, DENIED);
             }
         }
     }
@@ -506,14 +505,20 @@ impl Desk {
 
     /// The time of a request is over: the service is answered. Whoever has it is heard or lost some time.
     fn too_late(&mut self, tag: u32, ticket: u64) {
-        let entry = self.entries[tag as usize].as_mut().filter(|entry| entry.ticket == ticket && entry.open);
-        let Some(entry) = entry else { return };
+        if self.entries[tag as usize].as_ref().is_some_and(|entry| entry.ticket == ticket) {
+            self.give_up(tag, Ended::Elsewhere);
+        }
+    }
+
+    /// Answers the service. A key server that has the request keeps its place until it is heard or lost.
+    fn give_up(&mut self, tag: u32, ended: Ended) {
+        let Some(entry) = self.entries[tag as usize].as_mut().filter(|entry| entry.open) else { return };
         if entry.with.is_some() {
             entry.open = false;
-            return self.said.push_back(Said::Answer { ticket, ended: Ended::Elsewhere });
+            return self.said.push_back(Said::Answer { ticket: entry.ticket, ended });
         }
         self.waiting[entry.class.index()].retain(|waits| *waits != tag);
-        self.end(tag, Ended::Elsewhere);
+        self.end(tag, ended);
     }
 
     fn end(&mut self, tag: u32, ended: Ended) {

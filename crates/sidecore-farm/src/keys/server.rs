@@ -143,6 +143,9 @@ impl Server {
                 }
                 _ = beats.tick() => self.links.beat(clock::now()),
             }
+            for gateway in self.links.take_renewed() {
+                self.open -= self.workers.withdraw(&gateway);
+            }
             self.post().await;
         }
     }

@@ -32,7 +32,7 @@ const HEARS: [(&str, [bool; 4]); 17] = [
 ];
 
 /// The same of subjects that it publishes to.
-const SAYS: [(&str, [bool; 4]); 20] = [
+const SAYS: [(&str, [bool; 4]); 25] = [
     ("farm.farm.events.default", [true, true, false, false]),
     ("farm.farm.places.one", [true, true, false, false]),
     ("farm.farm.results.default", [true, false, true, false]),
@@ -49,9 +49,14 @@ const SAYS: [(&str, [bool; 4]); 20] = [
     ("$JS.API.STREAM.MSG.GET.farm-events", [true, false, false, false]),
     ("$JS.API.STREAM.MSG.GET.farm-results", [true, false, false, false]),
     ("$JS.API.STREAM.MSG.GET.farm-places", [true, true, false, false]),
-    ("$JS.API.CONSUMER.DURABLE.CREATE.farm-events.farm-dispatch", [true, false, true, false]),
+    ("$JS.ACK.farm-events.farm-dispatch-7-0.1.1.1.1.0", [true, false, true, false]),
+    ("$JS.ACK.farm-results.mine.1.1.1.1.0", [true, false, false, false]),
+    ("$JS.API.CONSUMER.CREATE.farm-events.farm-dispatch-7-0", [true, false, true, false]),
+    ("$JS.API.CONSUMER.DELETE.farm-events.farm-dispatch-7-0", [true, false, true, false]),
+    ("$JS.API.CONSUMER.NAMES.farm-events", [true, false, true, false]),
     ("$JS.API.CONSUMER.DURABLE.CREATE.farm-results.mine", [true, false, false, false]),
-    ("$JS.API.CONSUMER.MSG.NEXT.farm-events.farm-dispatch", [true, false, true, false]),
+    ("$JS.API.CONSUMER.MSG.NEXT.farm-events.farm-dispatch-7-0", [true, false, true, false]),
+    ("$JS.API.CONSUMER.MSG.NEXT.farm-places.mine", [true, false, false, false]),
     ("$JS.API.CONSUMER.MSG.NEXT.farm-results.mine", [true, false, false, false]),
 ];
 

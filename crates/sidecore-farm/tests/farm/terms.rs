@@ -104,6 +104,32 @@ fn dispatchers_whose_servers_answer_late_agree_on_one() {
 }
 
 #[test]
+fn a_dispatcher_that_was_cut_off_goes_on_with_what_it_holds() {
+    on_a_server(async |server, crew| {
+        let way = Relay::to(server.port());
+        let _dispatcher = crew.start_by(&way.url(), "dispatch", &["dispatch"]);
+        crew.until("the farm", async |crew| crew.has_farm().await).await;
+        let _node = crew.node("n", "4");
+        let first = crew.shown("it is active", |status| status["active"] == true).await;
+        crew.feed(0..40, 300).await;
+        for _ in 0..3 {
+            let before = crew.consumers().await;
+            way.cut();
+            crew.until("another consumer", async |crew| {
+                let now = crew.consumers().await;
+                now != before && now.len() == 1
+            })
+            .await;
+        }
+        crew.done(40).await;
+        let last = crew.shown("all is committed", |status| status["totals"]["committed"] == 40).await;
+        let totals = &last["totals"];
+        assert_eq!(last["dispatcher"], first["dispatcher"], "the same term");
+        assert_eq!((&totals["seen"], &totals["redone"]), (&40.into(), &0.into()), "{last}");
+    });
+}
+
+#[test]
 fn a_standby_that_was_paused_does_not_take_over() {
     on_a_server(async |_, crew| {
         let _first = crew.dispatcher(&[]).await;

@@ -235,6 +235,24 @@ fn a_key_that_nats_forbids_is_not_taken_again_and_its_requests_hear_why() {
 }
 
 #[test]
+fn a_request_on_a_denied_key_keeps_its_place_while_a_key_server_has_it() {
+    let mut desk = desk();
+    join(&mut desk, 0, "one", 11, &["a", "b"]);
+    ask(&mut desk, 0, 1, "b");
+    let [(_, _, before)] = asked(&mut desk).try_into().unwrap();
+    desk.heard(0, "one", &letter(11, Up::Leave));
+    desk.denied(0, "b");
+    assert_eq!(answers(&mut desk), [(1, DENIED)]);
+    join(&mut desk, 0, "two", 21, &["a"]);
+    ask(&mut desk, 0, 2, "a");
+    let [(server, _, ticket)] = asked(&mut desk).try_into().unwrap();
+    answer(&mut desk, MS, "one", 11, before, Outcome::Done(&[1]));
+    assert_eq!(answers(&mut desk), [], "a result of another key");
+    answer(&mut desk, MS, &server, 21, ticket, Outcome::Done(&[2]));
+    assert_eq!(answers(&mut desk), [(2, Ended::Done(vec![2]))]);
+}
+
+#[test]
 fn a_key_server_cannot_say_that_nats_forbids_a_key() {
     let mut desk = desk();
     join(&mut desk, 0, "one", 11, &["a"]);

@@ -39,6 +39,7 @@ pub(super) struct Links {
     slots: u16,
     leaving: bool,
     by_name: BTreeMap<Arc<str>, Link>,
+    renewed: Vec<Arc<str>>,
 }
 
 struct Link {
@@ -75,7 +76,7 @@ struct Said {
 
 impl Links {
     pub(super) fn new(slots: u16) -> Self {
-        Self { slots, leaving: false, by_name: BTreeMap::new() }
+        Self { slots, leaving: false, by_name: BTreeMap::new(), renewed: Vec::new() }
     }
 
     /// A gateway says that it is there.
@@ -84,20 +85,24 @@ impl Links {
             return;
         }
         let new = || Link::new(presence.gateway, now);
-        let link = self.by_name.entry(gateway.into()).or_insert_with(new);
+        let (link, renewed) = (self.by_name.entry(gateway.into()).or_insert_with(new), &mut self.renewed);
         // Two gateways of one name: the one that is known stays, as long as it is heard.
         if link.number != presence.gateway {
             if now.saturating_sub(link.heard) < PATIENCE || self.leaving {
                 return;
             }
             link.renew(presence.gateway, now);
+            renewed.push(gateway.into());
         }
         link.heard = now;
         let known = presence.members.contains(&link.incarnation);
         match link.state {
             State::Asked(_) if known => link.state = State::Joined,
             State::Asked(at) if now.saturating_sub(at) > PATIENCE => link.state = State::New,
-            State::Joined | State::Left if !known => link.renew(presence.gateway, now),
+            State::Joined | State::Left if !known => {
+                link.renew(presence.gateway, now);
+                renewed.push(gateway.into());
+            }
             _ => {}
         }
     }
@@ -155,13 +160,21 @@ impl Links {
     /// The keys are others. Gateways that know this key server are told that it leaves where there are none, so that what it
     /// has is still answered; else it joins anew.
     pub(super) fn keys_changed(&mut self, any: bool) {
-        for link in self.by_name.values_mut().filter(|_| !self.leaving) {
+        for (gateway, link) in self.by_name.iter_mut().filter(|_| !self.leaving) {
             match link.state {
                 State::Asked(_) | State::Joined if !any => link.state = State::Leaving,
-                _ if any => link.renew(link.number, link.heard),
+                _ if any => {
+                    link.renew(link.number, link.heard);
+                    self.renewed.push(gateway.clone());
+                }
                 _ => {}
             }
         }
+    }
+
+    /// Gateways that began anew since the last call: none hears the answers to what it asked before.
+    pub(super) fn take_renewed(&mut self) -> Vec<Arc<str>> {
+        std::mem::take(&mut self.renewed)
     }
 
     /// No more requests.
@@ -275,6 +288,7 @@ mod tests {
         let (good, bad) = (asks(&links, "good", 1), asks(&links, "bad", 1));
         assert!(links.receive(0, "bad", &bad, "another").is_none());
         links.keys_changed(true);
+        assert_eq!(links.take_renewed().len(), 2, "what they asked before is done for nothing");
         let bad_again = asks(&links, "bad", 1);
         assert!(links.receive(MUTE - 1, "bad", &bad_again, "www").is_none(), "nor after it joined again");
         assert!(links.receive(MUTE, "bad", &bad_again, "www").is_some());

@@ -122,6 +122,11 @@ impl Workers {
         self.shared.ready.notify_one();
         shed
     }
+
+    /// Forgets what waits of a gateway. Returns the number.
+    pub(super) fn withdraw(&self, gateway: &Arc<str>) -> usize {
+        self.shared.queue().jobs.withdraw(gateway, |_| true).len()
+    }
 }
 
 impl Drop for Workers {

@@ -38,7 +38,7 @@ impl Directory {
                 done => return done,
             }
         }
-        Err(io::Error::other(format!("another process makes and removes {part} there")))
+        Err(io::Error::other(format!("the directory is gone, or another process makes and removes {part} there")))
     }
 
     fn try_put(&self, part: &str, whole: &str, result: &[u8]) -> io::Result<()> {
