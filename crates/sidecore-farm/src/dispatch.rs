@@ -54,10 +54,10 @@ const BEAT: Nanos = 10_000_000;
 const LATE: Nanos = 30_000_000;
 /// Nodes that were cut off with this process have so long to come back, ns.
 const RETURN: Nanos = 1_000_000_000;
-/// An active dispatcher takes the queue over again where events have stood still in it for so long, ns: longer than a message
-/// that is lost on its way needs to come again.
+/// An active dispatcher takes the queue over again if events stand still in it for so long, ns. A lost message comes again
+/// sooner.
 const STRANDED: Nanos = 40_000_000_000;
-/// Each message that is held is looked at once in so many beats, whether it is to be reported in progress.
+/// Beats for one pass over all held messages, which reports them in progress.
 const PARTS: u64 = PROGRESS / BEAT;
 /// At the end messages have so long to leave.
 const LAST: Duration = Duration::from_secs(2);
@@ -314,7 +314,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Tells the server of some messages that they are held: each is reported in time.
+    /// Reports a part of the held messages in progress: each in time.
     fn report_progress(&self, now: Nanos) {
         let (part, parts) = ((self.beats % PARTS) as usize, PARTS as usize);
         let held = self.hand_out.iter().flat_map(|hand_out| hand_out.origins(part, parts));
@@ -335,7 +335,7 @@ impl Dispatcher<'_> {
         (self.connects, self.connected) = (connects, connected);
     }
 
-    /// Takes the queue over for that term, in a task of its own: the term is announced meanwhile.
+    /// Takes the queue over for this term, in a task: announcements go on meanwhile.
     fn begin(&mut self, term: u64) {
         let (mut done, begun) = oneshot::channel();
         let (client, context) = (self.client.clone(), self.context.clone());
@@ -362,7 +362,7 @@ impl Dispatcher<'_> {
         self.inputs.wait_for(term, begun);
     }
 
-    /// It is active now, or active again.
+    /// The takeover has ended.
     fn has_begun(&mut self, now: Nanos, term: u64, begun: Result<Begun, NotTaken>) {
         let Begun { consumer, nodes } = match begun {
             Ok(begun) => begun,
@@ -420,7 +420,7 @@ impl Dispatcher<'_> {
         self.commits.forget();
     }
 
-    /// The server may hand out again what is held here.
+    /// Returns held messages to the server, which may hand them out again.
     fn give_all_back(&self) {
         let held = self.hand_out.iter().flat_map(|hand_out| hand_out.origins(0, 1));
         held.chain(self.commits.origins(0, 1)).for_each(|origin| queue::give_back(&self.outbox, origin));
@@ -458,7 +458,7 @@ impl Dispatcher<'_> {
         self.outbox.send(self.status_subject.clone(), body.into());
     }
 
-    /// Servers that were killed may have lost the state of a consumer: events that it neither hands out nor has out.
+    /// Killed servers may lose a consumer's state: it neither hands out some events nor has them in flight.
     fn look_for_stranded(&mut self, now: Nanos, queued: Queued) {
         let has_nothing = self.commits.len() == 0 && self.hand_out.as_ref().is_some_and(HandOut::is_empty);
         let stands_still = queued.stranded > 0 || queued.events > 0 && has_nothing;
@@ -474,7 +474,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Tells nodes, gives back what is held, and lets what was said leave.
+    /// Says goodbye to nodes, gives held messages back, and sends the outbox.
     async fn end(mut self) {
         if let Some(hand_out) = &mut self.hand_out {
             hand_out.goodbye();
@@ -495,7 +495,7 @@ fn since_1970() -> Nanos {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as Nanos)
 }
 
-/// A number that differs between processes and calls.
+/// Differs between processes and calls.
 fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }

@@ -31,7 +31,7 @@ struct Commit {
     whole: usize,
     sent: Nanos,
     serial: u64,
-    /// Stands among those that are tried again.
+    /// Stands in the queue of refused ones.
     refused: bool,
 }
 
@@ -166,7 +166,7 @@ impl Commits {
         }
     }
 
-    /// The messages of what is under way, in `parts` parts; of them this one.
+    /// Messages of commits under way: part `part` of `parts`.
     pub(super) fn origins(&self, part: usize, parts: usize) -> impl Iterator<Item = &Origin> {
         let commits = self.under_way.iter().skip(part).step_by(parts).flatten();
         commits.map(|commit| &commit.ended.event.origin)

@@ -1,4 +1,4 @@
-//! What others send that no part of the farm sends, told at most once a second.
+//! Counts of foreign messages and of nodes without a place, logged at most once a second.
 
 use crate::output;
 use crate::status::Totals;
@@ -8,13 +8,13 @@ const PAUSE: Nanos = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Nothing is told before.
+    /// No line before then.
     until: Nanos,
     told: (u64, u64),
 }
 
 impl Counts {
-    /// Tells of foreign messages and of nodes without a place, where there are more of them.
+    /// Logs the counts if they have grown.
     pub(super) fn tell(&mut self, now: Nanos, totals: &Totals) {
         let (garbage, turned_away) = (totals.garbage, totals.turned_away);
         if self.until > now || self.told == (garbage, turned_away) {

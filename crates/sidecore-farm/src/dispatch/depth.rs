@@ -1,4 +1,4 @@
-//! How much is in the work queue, as its servers say once a second.
+//! Size of the work queue, by its servers' answers, once a second.
 
 use crate::streams::names;
 use async_nats::jetstream::Context;
@@ -14,7 +14,7 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Queued {
     /// Messages of the events stream.
     pub(super) events: u64,
-    /// Those of them that a dispatcher has and has not acknowledged.
+    /// How many of them a dispatcher took and has not acknowledged.
     pub(super) unacknowledged: u64,
     /// Those that its consumer neither has out nor will hand out.
     pub(super) stranded: u64,

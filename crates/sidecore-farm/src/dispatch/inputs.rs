@@ -26,7 +26,7 @@ pub(super) enum Input {
     Begun(u64, Result<Begun, NotTaken>),
 }
 
-/// What an active dispatcher hears in addition.
+/// Inputs of an active dispatcher only.
 pub(super) struct Begun {
     pub(super) consumer: Consumer,
     /// `None`: they are heard already.
@@ -37,7 +37,7 @@ pub(super) struct Inputs {
     beats: Interval,
     leads: Subscriber,
     confirmed: Subscriber,
-    /// Only while the queue is taken over: for this term.
+    /// Takeover under way, with its term.
     beginning: Option<(u64, oneshot::Receiver<Result<Begun, NotTaken>>)>,
     /// Only while it is active.
     nodes: Option<Subscriber>,
@@ -52,7 +52,7 @@ impl Inputs {
         Ok(Self { beats, leads, confirmed, beginning: None, nodes: None, queue: None })
     }
 
-    /// Waits for the queue that is taken over, instead of the one before.
+    /// Waits for this takeover, instead of an earlier one.
     pub(super) fn wait_for(&mut self, term: u64, queue: oneshot::Receiver<Result<Begun, NotTaken>>) {
         self.beginning = Some((term, queue));
     }
@@ -91,7 +91,7 @@ impl Inputs {
     }
 }
 
-/// What came of taking the queue over; never where none is taken over.
+/// Waits for the result of the takeover; forever without one.
 async fn begun(
     beginning: &mut Option<(u64, oneshot::Receiver<Result<Begun, NotTaken>>)>,
 ) -> (u64, Result<Begun, NotTaken>) {

@@ -1,14 +1,14 @@
 //! Which of several dispatchers hands out events: a lease without NATS and without a clock.
 //!
-//! The active dispatcher announces its term every 10 ms. A dispatcher that hears no announcement for a while begins a term
-//! above all that it has heard; of two that lead, the one with the smaller term steps down. Safety depends on none of this:
+//! The active dispatcher announces its term every 10 ms. Without announcements for a while a dispatcher begins a term
+//! above all it has heard. Of two leaders, the one with the smaller term steps down. Safety depends on none of this:
 //! the queue's consumer belongs to one term, and the server commits each result once.
 
 use sidecore_core::time::Nanos;
 
-/// A dispatcher that hears no announcement for so long begins a term, ns.
+/// A dispatcher begins a term after so long without an announcement, ns.
 const SILENCE: Nanos = 100_000_000;
-/// It waits up to so much longer, ns, so that several do not begin together.
+/// Most extra wait, ns: dispatchers begin at different times.
 const SPREAD: Nanos = 100_000_000;
 /// A beat that is so late may have cost the lead, ns: others wait for [`SILENCE`].
 const LATE: Nanos = 60_000_000;
@@ -30,14 +30,14 @@ pub(super) enum Turn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Begins a term then, unless an announcement is heard before.
+    /// Begins a term then, unless an announcement arrives first.
     Waits(Nanos),
     /// Takes the queue over for this term, which is announced already.
     Begins(u64),
     Active(u64),
-    /// Did not run for a while: active again then, unless a later term is heard before.
+    /// Did not run for a while: active again then, unless a later term is announced first.
     Late(u64, Nanos),
-    /// Was cut off from the servers: begins the same term again then, unless a later one is heard before.
+    /// Was cut off from the servers: begins the same term again then, unless a later one is announced first.
     Returns(u64, Nanos),
 }
 
@@ -59,7 +59,7 @@ impl Leadership {
         Self { state: State::Waits(now + SILENCE + apart), heard: 0, apart, random }
     }
 
-    /// Its term, where it hands out.
+    /// Its term, if it is active.
     pub(super) fn active(&self) -> Option<u64> {
         match self.state {
             State::Active(term) => Some(term),
@@ -75,7 +75,7 @@ impl Leadership {
         }
     }
 
-    /// A dispatcher announces its term, or has left a consumer of it.
+    /// A dispatcher announced this term, or left a consumer of it.
     pub(super) fn hear(&mut self, now: Nanos, term: u64) -> Turn {
         self.heard = self.heard.max(term);
         match self.state {
@@ -93,7 +93,7 @@ impl Leadership {
         }
     }
 
-    /// The time, by two clocks: since the start, and since 1970, ns. Of the second only the order of terms depends.
+    /// The time by two clocks, ns: since the start, and since 1970. The second decides only the order of terms.
     pub(super) fn tick(&mut self, now: Nanos, since_1970: Nanos) -> Turn {
         let term = match self.state {
             State::Waits(until) if until <= now => self.next_term(since_1970),
@@ -118,7 +118,7 @@ impl Leadership {
         begins
     }
 
-    /// This process did not run for so long, ns. It cannot have heard what others announced meanwhile.
+    /// This process did not run for `away` ns, and cannot have heard announcements meanwhile.
     pub(super) fn was_away(&mut self, now: Nanos, away: Nanos) {
         self.state = match self.state {
             State::Waits(until) => State::Waits(until.saturating_add(away)),
@@ -142,7 +142,7 @@ impl Leadership {
         self.wait(now);
     }
 
-    /// Above all that were heard, and above those of the past where clocks agree.
+    /// Above all terms heard; where clocks agree, above all earlier terms.
     fn next_term(&self, since_1970: Nanos) -> u64 {
         let above = (self.heard >> RANDOM_BITS).saturating_add(1);
         let time = (since_1970 >> RANDOM_BITS).max(above).min(MOST_TIME);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Most messages that wait for the network. What finds no room is lost as on the network: each kind of message is repeated.
+/// Most messages that wait for the network. Messages beyond it are lost as on the network: each kind is repeated.
 const MOST: usize = 65_536;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Outbox {
         self.put(Message { subject, reply: Some(reply), headers, body });
     }
 
-    /// True while the network is behind: nothing is to be begun that takes more messages.
+    /// True while the network is behind: begin nothing that sends more messages.
     pub(super) fn is_crowded(&self) -> bool {
         self.messages.capacity() < MOST / 2
     }

@@ -1,7 +1,7 @@
 //! The work queue, as one term's consumer has it: one request for messages at a time, as large as there is room.
 //!
-//! Each time that a dispatcher takes the queue over it makes a consumer of a new name, and deletes those of earlier terms. A
-//! request of an earlier term, however late, names a consumer that is gone, and takes nothing.
+//! On each takeover a dispatcher makes a consumer of a new name, and deletes consumers of earlier terms. A late request
+//! of an earlier term names a deleted consumer, and takes nothing.
 
 use super::known::{Origin, Place};
 use super::outbox::Outbox;
@@ -17,33 +17,33 @@ use serde::Serialize;
 use sidecore_core::time::Nanos;
 use std::time::Duration;
 
-/// The server hands a message out again that is neither acknowledged nor reported in progress for so long.
+/// The server redelivers a message without acknowledgement or progress report for so long.
 const ACK_WAIT: Duration = Duration::from_secs(30);
-/// A message that is held is reported in progress after so long, and again, ns.
+/// Interval of progress reports for a held message, ns.
 pub(super) const PROGRESS: Nanos = 10_000_000_000;
-/// What the server is told of a message that is held, and of one that is given back.
+/// Acknowledgements: the message is held, or given back.
 const IN_PROGRESS: &[u8] = b"+WPI";
 const GIVEN_BACK: &[u8] = b"-NAK";
-/// A message without room here comes again after this.
+/// Redeliver later, for lack of room: delay in ns.
 const LATER: &[u8] = br#"-NAK {"delay": 100000000}"#;
 /// How long a request for messages waits for them at the server, and how often the server says that it has it.
 const EXPIRES: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_millis(500);
-/// A request that brings no word for so long is lost, ns.
+/// A request without message or heartbeat for so long is lost, ns.
 const SILENCE: Nanos = 2_000_000_000;
 /// Requests that are lost one after the other until the consumer is taken for gone.
 const MOST_LOST: u32 = 2;
-/// After one that ended otherwise than by messages or time, ns.
+/// Pause after a request that failed, ns.
 const PAUSE: Nanos = 50_000_000;
 /// Largest request.
 const MOST: usize = 8192;
-/// How often a consumer is made anew that another dispatcher's came before.
+/// Attempts at making a consumer while other dispatchers make theirs.
 const ROUNDS: u32 = 8;
 
 /// What a message of the queue's inbox is.
 pub(super) enum Taken {
     Event(Message, Place),
-    /// A word of the queue itself; it is dealt with.
+    /// A status message of the queue, already handled.
     Said,
     /// The consumer does not exist any more: a later term took the queue over, or an operator removed it.
     Gone,
@@ -68,7 +68,7 @@ pub(super) enum NotTaken {
 pub(super) struct Queue {
     /// Name of the events' stream.
     events: String,
-    /// Where this term's consumer is asked.
+    /// Subject of requests to this term's consumer.
     ask: Subject,
     inbox: String,
     /// Number of the request, messages that it may still bring, and when it was heard of.
@@ -88,9 +88,9 @@ struct Request {
     idle_heartbeat: u128,
 }
 
-/// Makes a consumer of that term, and deletes those of earlier terms: all that is not acknowledged comes again.
+/// Makes a consumer of this term, and deletes consumers of earlier terms: unacknowledged messages come again.
 ///
-/// `unique` is of no other attempt. Deleting goes by names that were listed, so that a late deletion meets no later consumer.
+/// `unique` differs between attempts. Only listed names are deleted: a late deletion meets no later consumer.
 pub(super) async fn take_over(
     client: &Client,
     farm: &str,
@@ -226,12 +226,12 @@ impl Queue {
     }
 }
 
-/// Tells the server that the message is held.
+/// Reports the message in progress.
 pub(super) fn report(outbox: &Outbox, message: &Origin) {
     outbox.send(message.acknowledge.clone(), Bytes::from_static(IN_PROGRESS));
 }
 
-/// Gives a message back: it comes to this dispatcher or to the next.
+/// Gives a message back, for this dispatcher or the next.
 pub(super) fn give_back(outbox: &Outbox, message: &Origin) {
     outbox.send(message.acknowledge.clone(), Bytes::from_static(GIVEN_BACK));
 }
