@@ -28,7 +28,7 @@ const TRIES: u8 = 3;
 const STALL: Nanos = 2_000_000_000;
 /// A message to a key server may be under way for so long before it counts as lost, ns.
 const GRACE: Nanos = 200_000_000;
-/// Most pairs of a key server and a key that it is not asked for: each server's keys, over and over.
+/// Most pairs of an expelled key server and its key.
 const MOST_EXPELLED: usize = 4096;
 
 /// What a desk is made with.
@@ -132,12 +132,12 @@ pub(super) struct Desk {
     /// Attempts that are to be published.
     asks: Vec<(u32, Member, Ticket)>,
     notes: Notes,
-    /// Keys that NATS does not let this gateway ask for. The service goes on to take them for offered, so that it hears why nobody
-    /// is asked.
+    /// Keys that NATS does not let this gateway ask for. The service still counts them as offered, so requests fail
+    /// with the reason.
     denied: BTreeSet<String>,
-    /// Requests that were done last, by whom and with which key, until the service has looked at their results.
+    /// Latest completed requests: ticket, key server, key. Kept until the service has checked the results.
     done: VecDeque<(u64, Rc<str>, Rc<str>)>,
-    /// Key servers that gave wrong results, each with the key of them. They are asked for their other keys.
+    /// Key servers and the key with wrong results. Their other keys stay in use.
     expelled: BTreeSet<(Rc<str>, Rc<str>)>,
 }
 
@@ -237,8 +237,7 @@ impl Desk {
         }
     }
 
-    /// The service says that the result of this request is not what the key makes: the key server that gave it is not asked for this
-    /// key any more.
+    /// The service reports a wrong result. Its key server gets no more requests on this key.
     pub(super) fn wrong(&mut self, now: Nanos, ticket: u64) {
         let Some(at) = self.done.iter().position(|(done, ..)| *done == ticket) else { return };
         let Some((_, server, key)) = self.done.remove(at) else { return };
@@ -275,22 +274,22 @@ impl Desk {
         self.settle(now);
     }
 
-    /// No key server could be heard for so long before now, ns: this process did not run.
+    /// As [`Farm::was_away`].
     pub(super) fn was_away(&mut self, now: Nanos, away: Nanos) {
         self.farm.was_away(now, away);
     }
 
-    /// What the service is to be told next.
+    /// Messages for the service.
     pub(super) fn said(&mut self) -> &mut VecDeque<Said> {
         &mut self.said
     }
 
-    /// What people are to be told.
+    /// Lines for the log.
     pub(super) fn notes(&mut self) -> &mut Notes {
         &mut self.notes
     }
 
-    /// Whom it knows.
+    /// The key servers that it knows.
     pub(super) fn presence(&self) -> Presence {
         let members = self.servers.iter().map(|server| server.incarnation).collect();
         Presence { gateway: self.settings.number, members }
@@ -430,7 +429,7 @@ impl Desk {
         }
     }
 
-    /// Who did a request. The service has not looked at more results than it may have requests here.
+    /// Notes who did a request. There are no more unchecked results than requests in flight.
     fn remember(&mut self, tag: u32, member: Member) {
         let server = self.servers.iter().find(|server| server.member == member).map(|server| server.name.clone());
         let entry = self.entries[tag as usize].as_ref();

@@ -1,25 +1,23 @@
-//! What people are told of the other side, at a bounded rate: of each peer and each reason a few lines, then one a minute with
-//! the number of those between. Who fills the log so hides lines of his own and nobody else's.
+//! Log lines about the other side, at a bounded rate. Each peer and reason has a few, then one a minute with the number
+//! left out. A peer that floods the log hides only its own lines.
 
 use crate::args::LONGEST_NAME;
 use sidecore_core::policy::rate::{Origin, Owner, Pace, RateLimit};
 use sidecore_core::time::Nanos;
 
-/// Of one peer and reason five lines at once. Core's rule bounds what many names can say together.
+/// Five lines at once of one peer and reason. Core's rule bounds the lines of many names together.
 const PACE: Pace = Pace { burst: 5, every: 60_000_000_000, origins: 256, of_group: REASONS, reserved: 0 };
 /// How many [`Reason`]s there are.
 const REASONS: usize = 5;
-/// Most lines that wait to be told.
+/// Most lines that wait for the log.
 const MOST: usize = 256;
 
-/// What a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// It joined.
     Joined,
     /// It is gone, or was.
     Lost,
-    /// It offers what is not taken.
+    /// Its offer is not taken.
     Offer,
     /// It gave a wrong result.
     Wrong,
@@ -80,7 +78,7 @@ impl Origin for Source {
     }
 }
 
-/// Lines that wait to be told.
+/// Lines that wait for the log.
 #[derive(Debug)]
 pub(super) struct Notes {
     limit: RateLimit<Source>,
@@ -92,7 +90,7 @@ impl Notes {
         Self { limit: RateLimit::new(PACE), lines: Vec::new() }
     }
 
-    /// Something happened that this line says. `peer`: the name of the other side; empty for a NATS server.
+    /// Adds a line, if the rate allows. `peer`: the name of the other side; empty for a NATS server.
     pub(super) fn note(&mut self, now: Nanos, peer: &str, reason: Reason, line: String) {
         if self.lines.len() >= MOST {
             return;
@@ -104,7 +102,7 @@ impl Notes {
         }
     }
 
-    /// The lines, with the number of those that were left out a while ago.
+    /// The lines, with overdue counts of lines left out.
     pub(super) fn take(&mut self, now: Nanos) -> Vec<String> {
         while let Some(quiet) = self.limit.overdue(now) {
             let count = quiet.count;

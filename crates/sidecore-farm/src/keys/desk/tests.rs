@@ -49,7 +49,6 @@ fn asked(desk: &mut Desk) -> Vec<(String, String, u64)> {
     all
 }
 
-/// What people were told.
 fn notes(desk: &mut Desk) -> String {
     desk.notes().take(0).join("\n")
 }

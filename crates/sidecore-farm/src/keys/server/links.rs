@@ -16,7 +16,7 @@ use std::sync::Arc;
 const MOST: usize = 64;
 /// A gateway that is silent for so long is forgotten, ns.
 const SILENCE: Nanos = 2_000_000_000;
-/// A gateway that sent what is no message is not heard for so long, ns: to read one takes time that others need.
+/// A gateway that sent a malformed message is ignored for so long, ns: reading them takes time from others.
 const MUTE: Nanos = 1_000_000_000;
 /// Joining is tried again after so long, ns.
 const PATIENCE: Nanos = 10 * BEAT;
@@ -47,7 +47,7 @@ struct Link {
     incarnation: u64,
     state: State,
     heard: Nanos,
-    /// What it asks is dropped unread until then.
+    /// Its requests are dropped unread until then.
     mute_until: Nanos,
     received: u64,
     answered: u64,
@@ -107,8 +107,8 @@ impl Links {
         }
     }
 
-    /// Reads requests of a gateway for a key, and counts them. `None`: they are for nobody, or more than a gateway may have
-    /// here. Those are dropped, the larger part of them unread: a flood is cheap for the others.
+    /// Reads and counts a gateway's requests on a key. `None`: not for this key server, or beyond the gateway's limit.
+    /// Most of these are dropped unread: a flood is cheap for others.
     pub(super) fn receive<'a>(
         &mut self,
         now: Nanos,
@@ -230,7 +230,7 @@ impl Link {
         Self { number, incarnation, state, heard: now, mute_until: 0, received: 0, answered: 0, answers, beat: false }
     }
 
-    /// Begins anew with a gateway of this name, which is heard no earlier for it.
+    /// Begins anew with a gateway of this name. A muted one stays muted.
     fn renew(&mut self, number: u64, heard: Nanos) {
         *self = Self { mute_until: self.mute_until, ..Self::new(number, heard) };
     }

@@ -52,7 +52,7 @@ impl Offered {
         !self.keys.is_empty()
     }
 
-    /// What this gateway is told.
+    /// Offers to this gateway.
     pub(super) fn offers(&self, gateway: &str) -> Vec<Offer<'_>> {
         let offers = self.keys.iter().filter(|(key, _)| self.permits(gateway, key));
         offers.map(|(key, held)| Offer { key, public: &held.public }).collect()

@@ -116,7 +116,7 @@ impl Workers {
         Ok((workers, receiver))
     }
 
-    /// Has a job done in its gateway's turn. Returns one that will not be done: there are too many.
+    /// Queues a job for its gateway's turn. Returns a job dropped from a full queue.
     pub(super) fn give(&self, job: Job) -> Option<Job> {
         let shed = self.shared.queue().give(job);
         self.shared.ready.notify_one();
