@@ -92,7 +92,6 @@ pub(crate) struct Ended<T> {
     pub(crate) at: Nanos,
 }
 
-/// What became of an event that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Offered<T> {
@@ -200,12 +199,12 @@ impl<T> HandOut<T> {
         Offered::Held(tag)
     }
 
-    /// What is kept with the events that have not ended, in `parts` parts; of them this one.
+    /// `T` of events that have not ended: part `part` of `parts`.
     pub(crate) fn origins(&self, part: usize, parts: usize) -> impl Iterator<Item = &T> {
         self.held.iter().skip(part).step_by(parts).flatten().map(|held| &held.event.origin)
     }
 
-    /// What is kept with an event that has not ended: to change it.
+    /// `T` of an event that has not ended.
     pub(crate) fn origin_mut(&mut self, tag: u32) -> Option<&mut T> {
         Some(&mut self.held.get_mut(tag as usize)?.as_mut()?.event.origin)
     }
@@ -218,7 +217,7 @@ impl<T> HandOut<T> {
         self.farm.reprice(now);
     }
 
-    /// No node could be heard for so long, up to `now`, ns.
+    /// As [`Farm::was_away`].
     pub(crate) fn was_away(&mut self, now: Nanos, away: Nanos) {
         self.farm.was_away(now, away);
     }

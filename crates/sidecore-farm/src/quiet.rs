@@ -1,34 +1,34 @@
-//! What a part that waits tells people: each change of what it waits for, and no repetition.
+//! Log lines of a part that waits: each new reason, without repetition.
 
 use crate::output;
 use sidecore_core::time::Nanos;
 
-/// So many changes are told at once; after them one in this time, ns, and of those between only the last.
+/// Lines logged at once. After them one each `PAUSE`, ns, which is the latest.
 const BURST: Nanos = 4;
 const PAUSE: Nanos = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
-    /// What it waits for; `None`: it goes on.
+    /// The reason for waiting; `None`: it goes on.
     state: Option<String>,
-    /// A change that is not told yet.
+    /// A line not logged yet.
     due: Option<String>,
     /// The rate is kept to until then.
     until: Nanos,
 }
 
 impl Quiet {
-    /// It waits for this. Told unless it is what was told last.
+    /// Logs the reason unless it is the same as before.
     pub(crate) fn waits(&mut self, now: Nanos, text: &str) {
         tell(self.changed(now, Some(text), text));
     }
 
-    /// It goes on. Told where it waited.
+    /// Logs it only after a wait.
     pub(crate) fn goes_on(&mut self, now: Nanos, text: &str) {
         tell(self.changed(now, None, text));
     }
 
-    /// The time: tells of a change that had no turn.
+    /// Logs a line that is due.
     pub(crate) fn tick(&mut self, now: Nanos) {
         tell(self.turn(now));
     }

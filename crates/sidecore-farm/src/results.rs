@@ -21,7 +21,7 @@ use source::Source;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Results that are asked for at a time.
+/// Most results of one request.
 const BATCH: usize = 256;
 /// How long servers that do not answer are asked again.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -91,7 +91,7 @@ impl Taker {
         }
     }
 
-    /// The servers do not give what was asked for: says why, and looks for it again.
+    /// After a failed request: logs the reason, and looks for stream and consumer again.
     async fn look_again(&mut self, error: String) -> Result<(), String> {
         if self.answered.elapsed() > PATIENCE && !self.follow {
             return Err(format!("the servers do not answer: {error}"));

@@ -15,7 +15,7 @@ pub(crate) struct Status {
     pub(crate) connected: bool,
     /// Why it does not go on, in words; empty: it does.
     pub(crate) holds: String,
-    /// Events in the events stream, and those that a dispatcher has of them; `null`: the server does not say.
+    /// Events in the events stream, and how many of them a dispatcher has; `null`: the server does not say.
     pub(crate) queued: Option<u64>,
     pub(crate) unacknowledged: Option<u64>,
     /// Events that wait for a node or are with one, and their octets.

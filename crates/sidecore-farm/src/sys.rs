@@ -45,8 +45,8 @@ pub(crate) fn keep_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-/// Other processes of this user, and with them the programs that it starts, can read neither its memory nor its environment from
-/// now on. Programs are as readable as ever, and no process is kept from root.
+/// From now on other processes of this user, its programs included, can read neither its memory nor its environment.
+/// Programs stay readable, and root reads all.
 ///
 /// # Errors
 /// The kernel's.

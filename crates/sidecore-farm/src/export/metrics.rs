@@ -47,7 +47,7 @@ const FARM: [Row<Status>; 14] = [
     ("rubbish", "Messages that nobody of the farm sends.", Count, |farm| farm.totals.garbage as f64),
 ];
 
-/// What is known of the work queue: without an answer of its server there is no such number.
+/// A number of the work queue; `None` without an answer of its server.
 type Known = (&'static str, &'static str, fn(&Status) -> Option<u64>);
 
 const QUEUE: [Known; 2] = [

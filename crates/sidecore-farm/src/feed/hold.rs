@@ -1,4 +1,4 @@
-//! While nothing can be stored: one attempt at a time, and why, in words.
+//! While nothing can be stored: one attempt at a time, and log lines with the reason.
 
 use crate::quiet::Quiet;
 use crate::streams;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// While nothing can be stored, one event is tried so often.
 const PROBE: Duration = Duration::from_millis(50);
-/// How often the farm's streams are looked at meanwhile.
+/// Interval of looks at the farm's streams meanwhile.
 const LOOK: Duration = Duration::from_secs(5);
 
 pub(super) struct Hold {
@@ -20,9 +20,9 @@ pub(super) struct Hold {
     begun: Instant,
     /// When the next event may be tried; `None`: all may.
     probe: Option<Instant>,
-    /// What answers say, or that there are none; `None`: the farm is full, or nothing is wrong.
+    /// The servers' answer, or their silence; `None`: the farm is full, or nothing is wrong.
     said: Option<String>,
-    /// What is wrong with the farm's streams.
+    /// Fault of the farm's streams.
     found: Option<String>,
     look: Option<JoinHandle<Result<(), String>>>,
     looked: Option<Instant>,
@@ -45,7 +45,6 @@ impl Hold {
         self.probe = Some(now + PROBE);
     }
 
-    /// The farm has as much as it may.
     pub(super) fn full(&mut self) {
         self.said = None;
         self.holds();
@@ -53,14 +52,13 @@ impl Hold {
         self.quiet.waits(self.now(), text);
     }
 
-    /// A server says why it stores nothing.
+    /// A server refused an event.
     pub(super) fn not_now(&mut self, said: String) {
         self.said = Some(said);
         self.holds();
         self.explain();
     }
 
-    /// No server says anything.
     pub(super) fn silent(&mut self) {
         self.said = Some("no answer to what is published".to_owned());
         self.explain();
@@ -72,12 +70,11 @@ impl Hold {
         self.quiet.goes_on(self.now(), "going on");
     }
 
-    /// Whether it says anything that is not over.
     pub(super) fn is_waiting(&self) -> bool {
         self.quiet.is_waiting()
     }
 
-    /// The time: looks at the farm's streams while there is something to explain.
+    /// Looks at the farm's streams while there is something to explain.
     pub(super) async fn tick(&mut self, now: Instant) {
         self.quiet.tick(self.now());
         if let Some(look) = self.look.take_if(|look| look.is_finished()) {

@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 const MOST_LINES: usize = 1_024;
 /// Longest time that a client may take to read a line.
 const LINE_TIME: Duration = Duration::from_secs(10);
-/// A peer that is silent for so long is asked by the kernel whether it lives, again after each interval, so often.
+/// Keepalive of the kernel: silence before the first probe, time between probes, and their count.
 const IDLE: Duration = Duration::from_secs(30);
 const INTERVAL: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
@@ -123,7 +123,7 @@ impl Listen {
     }
 }
 
-/// The kernel ends the connection of a peer that is gone without a word, so that it gives its place back.
+/// Has the kernel end connections of dead peers, which frees their places.
 fn find_dead(stream: &impl AsFd) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, IDLE)?;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A place that had no answer for so long is sent again.
+/// A place without an answer for so long is sent again.
 const OVERDUE: Duration = Duration::from_secs(5);
 
 /// How far a source is done.
@@ -42,9 +42,9 @@ pub(super) struct Keeper {
     source: String,
     mark: Mark,
     saved: Option<Mark>,
-    /// What is on its way, and since when.
+    /// The place on its way, and since when.
     sent: Option<(Mark, Instant)>,
-    /// Of what was sent last: an answer to what was sent before says nothing of it.
+    /// Of the last place sent. Answers to earlier ones do not count.
     serial: u64,
 }
 
@@ -84,32 +84,32 @@ impl Keeper {
         self.mark = mark;
     }
 
-    /// What is to be stored now, if anything is: nothing while an earlier place is on its way.
+    /// The place to store now. `None`: it is stored, or an earlier one is on its way.
     pub(super) fn due(&mut self, now: Instant) -> Option<Bytes> {
         let waits = self.sent.as_ref().is_some_and(|(_, at)| now.duration_since(*at) < OVERDUE);
         (!waits && !self.is_saved()).then(|| self.place_at(now))
     }
 
-    /// Of what was given out last.
+    /// Of the last place given out.
     pub(super) fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// What was given out with this serial number is stored.
+    /// The place with this serial number is stored.
     pub(super) fn arrived(&mut self, serial: u64) {
         if serial == self.serial {
             self.saved = self.sent.take().map(|(mark, _)| mark).or(self.saved.take());
         }
     }
 
-    /// What was given out with this serial number is not stored.
+    /// The place with this serial number is not stored.
     pub(super) fn failed(&mut self, serial: u64) {
         if serial == self.serial {
             self.sent = None;
         }
     }
 
-    /// The connection on which the last one left was lost.
+    /// The connection was lost, with any place on its way.
     pub(super) fn cut_off(&mut self) {
         self.sent = None;
     }

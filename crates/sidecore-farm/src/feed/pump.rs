@@ -21,18 +21,18 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-/// How often a place is stored and what had no answer is looked for.
+/// Interval of storing the place, and of looking for unanswered events.
 const TICK: Duration = Duration::from_millis(250);
-/// What had no answer for so long is published again.
+/// An event without an answer for so long is published again.
 const OVERDUE: Duration = Duration::from_secs(5);
-/// How long what was read has at the end.
+/// At the end: time to store all events read, and then the place.
 const LAST: Duration = Duration::from_secs(10);
 /// Answers, or events, that are taken at one go.
 const AT_ONCE: usize = 256;
 /// The exit code where not all was stored.
 const NO: u8 = 1;
 
-/// Where answers to a place come, in the place of an event's number; behind it the place's serial number.
+/// Token in the reply subject of a place, instead of an event's number; the place's serial number follows.
 const PLACE: &str = "place";
 
 pub(super) struct Pump {
@@ -198,7 +198,7 @@ impl Pump {
         self.hold.goes_on();
     }
 
-    /// What was under way is lost with the connection on which it was.
+    /// Sends again: messages under way were lost with the connection.
     fn connected(&mut self) {
         self.outbox.again_since(Instant::now(), Duration::ZERO);
         self.keeper.iter_mut().for_each(Keeper::cut_off);

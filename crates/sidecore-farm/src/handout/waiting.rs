@@ -3,7 +3,7 @@
 use sidecore_core::session::Class;
 use std::collections::VecDeque;
 
-/// Events of one class that are passed over in one search: it is bounded, whatever failed before.
+/// Most events of one class that one search passes over.
 const MOST_PASSED: usize = 64;
 
 /// What became of an event that was to be placed.

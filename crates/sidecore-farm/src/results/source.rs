@@ -9,11 +9,11 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
 use async_nats::jetstream::stream::Stream;
 use std::time::Duration;
 
-/// How long a question for results stands.
+/// How long a request for results stands.
 const EXPIRES: Duration = Duration::from_secs(1);
-/// What is not acknowledged so long comes again: its taker was killed.
+/// A result without an acknowledgement for so long comes again: its taker was killed.
 const ACK_WAIT: Duration = Duration::from_secs(5);
-/// Results that are remembered before the server is asked how far its acknowledgements are.
+/// Results remembered before a query of the server's acknowledgements.
 const MOST_REMEMBERED: usize = 16_384;
 
 pub(super) struct Source {
@@ -33,7 +33,7 @@ impl Source {
         Ok(Self { js, farm: farm.to_owned(), name: name.to_owned(), consumer, made, progress })
     }
 
-    /// Looks for stream and consumer again. Makes the consumer where it is gone, behind what was taken.
+    /// Looks for stream and consumer again. Makes a missing consumer, which begins behind the results taken.
     pub(super) async fn look_up(&mut self) -> Result<(), String> {
         let (consumer, made) = find(&self.js, &self.farm, &self.name, &self.progress, Some(self.made)).await?;
         if made != self.made {
@@ -48,7 +48,7 @@ impl Source {
         batch.map_err(|error| error.to_string())
     }
 
-    /// Whether everything was taken and acknowledged. What a taker that was killed had comes again.
+    /// Whether all results were taken and acknowledged. Results of a killed taker come again.
     pub(super) async fn is_empty(&mut self) -> Result<bool, String> {
         let info = self.consumer.get_info().await.map_err(|error| error.to_string())?;
         self.progress.raise(info.ack_floor.stream_sequence);

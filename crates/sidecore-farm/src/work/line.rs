@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Variables that each program gets of the node's: the ones that say where and for whom it runs. The node's own hold
-/// passwords, as `NATS_URL` does.
+/// Variables of the node that each program gets: its place and user. The node's other ones may hold passwords, as
+/// `NATS_URL` does.
 const PASSED: [&str; 9] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"];
 /// And all that begin with this.
 const LOCALE: &str = "LC_";
@@ -48,7 +48,7 @@ impl Line {
         Self { environment: of_node.filter(|(name, _)| is_passed(name)).collect(), ..self }
     }
 
-    /// It is to be started with pipes for all three streams, and these variables beside its environment.
+    /// With pipes for all three streams, and with `variables` added to its environment.
     pub(super) fn command(&self, variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(&self.path);
         command.arg0(&self.name).args(&self.arguments);

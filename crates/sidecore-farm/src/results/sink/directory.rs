@@ -1,4 +1,4 @@
-//! Results as files of one directory, in which others may make files and links too: no link is followed.
+//! Results as files of one directory. Others may make files and links there: no link is followed.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, open, openat, renameat, unlinkat};
@@ -27,7 +27,7 @@ impl Directory {
         &self.path
     }
 
-    /// Writes a result. Its file is there as a whole or not at all.
+    /// Writes a result. Its file appears whole or not at all.
     pub(super) fn put(&self, id: &str, result: &[u8]) -> io::Result<()> {
         let (part, whole) = (format!(".{id}.part"), file_name(id));
         for _ in 0..TRIES {
