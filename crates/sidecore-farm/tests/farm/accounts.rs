@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const ROLES: [&str; 4] = ["operator", "feeder", "dispatcher", "node"];
 
-/// Subjects that a role listens to, and the roles that may, as in [`ROLES`].
+/// Subjects, and whether each of [`ROLES`] may listen to them.
 const HEARS: [(&str, [bool; 4]); 17] = [
     ("_INBOX.>", [true, false, false, false]),
     ("_INBOX.*.>", [true, false, false, false]),
@@ -31,7 +31,7 @@ const HEARS: [(&str, [bool; 4]); 17] = [
     ("$JS.ACK.farm-events.>", [false; 4]),
 ];
 
-/// The same of subjects that it publishes to.
+/// The same for publishing.
 const SAYS: [(&str, [bool; 4]); 25] = [
     ("farm.farm.events.default", [true, true, false, false]),
     ("farm.farm.places.one", [true, true, false, false]),
@@ -78,7 +78,7 @@ fn url(server: &Server, role: &str) -> String {
     server.url().replace("//", &format!("//{role}:{role}@"))
 }
 
-/// A connection in NATS's own words: the server says what it refuses before it answers the PING behind it.
+/// A connection in NATS's own protocol: the server reports a refusal before it answers the next PING.
 struct Wire(BufReader<TcpStream>);
 
 impl Wire {

@@ -1,5 +1,5 @@
-//! Two dispatchers, three servers, four nodes and a feeder, of which one after the other is killed, stopped, cut off or
-//! delayed: each event has one result.
+//! Two dispatchers, three servers, four nodes and a feeder. They are killed, stopped, cut off or delayed, one after the
+//! other: each event has one result.
 //!
 //! The faults follow from a seed. `FARM_CHAOS_SEEDS=1-50` runs fifty; without it one is run.
 
@@ -34,7 +34,6 @@ const WORK: &str = "10";
 /// A farm that is not disturbed goes on within this; counted, and told at the end.
 const SOON: Duration = Duration::from_secs(2);
 
-/// What happens to a process until it is repaired.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Kill,
@@ -134,7 +133,7 @@ fn below(random: &mut Xoshiro256PlusPlus, bound: usize) -> usize {
 }
 
 impl Chaos {
-    /// `None` where there is no server: that is said.
+    /// `None`: NATS's server is not installed, and the test is skipped.
     fn start(seed: u64) -> Option<Self> {
         let scratch = tempfile::tempdir().unwrap();
         let (ports, peers) = (free(), free());
@@ -209,7 +208,7 @@ impl Chaos {
         }
     }
 
-    /// Starts those again that ended because they found no server, as a service manager would. A feeder that has fed all rests.
+    /// Restarts processes that ended for lack of a server, as a service manager would. A feeder that has fed all rests.
     fn revive(&mut self) {
         for index in 0..self.parts.len() {
             let ended = self.parts[index].process.try_wait().unwrap();
@@ -258,7 +257,7 @@ impl Chaos {
         }
     }
 
-    /// What the processes said, and what happened to them.
+    /// Output of the processes, and their faults.
     fn said(&self) -> String {
         let said = self.parts.iter().map(|part| {
             let said = fs::read_to_string(self.scratch.path().join(&part.name)).unwrap_or_default();
@@ -274,7 +273,7 @@ async fn count(context: &Context, stream: &str) -> Option<usize> {
     usize::try_from(stream.cached_info().state.messages).ok()
 }
 
-/// What the queue's consumers say of themselves.
+/// State of the queue's consumers, a line each.
 async fn consumers(context: &Context) -> Vec<String> {
     let Ok(events) = context.get_stream_no_info("c-events").await else { return Vec::new() };
     let told = events.consumers().filter_map(async |info| {

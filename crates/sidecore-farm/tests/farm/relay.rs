@@ -1,4 +1,4 @@
-//! A way to a NATS server on which a test drops, delays and stops messages.
+//! A relay to a NATS server: a test drops, delays and stops messages there.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 /// Longest line of the protocol that is relayed, bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// What is done to messages.
 #[derive(Debug, Default)]
 struct Rules {
     /// Messages of this subject do not reach the client.
@@ -57,7 +56,7 @@ impl Relay {
         self.set(|rules| rules.unheard = Some(subject.to_owned()));
     }
 
-    /// The client's message on a subject that begins so is the last that reaches the server.
+    /// Holds all messages to the server after one on a subject that begins so.
     pub(crate) fn hold_after(&self, subject: &str) {
         self.set(|rules| rules.last = Some(subject.to_owned()));
     }
@@ -77,7 +76,7 @@ impl Relay {
         self.set(|rules| rules.cuts += 1);
     }
 
-    /// Everything passes again, also what was held.
+    /// Lets all messages pass again, held ones too.
     pub(crate) fn release(&self) {
         self.set(|rules| *rules = Rules { cuts: rules.cuts, ..Rules::default() });
     }
@@ -146,7 +145,7 @@ fn write_late(mut to: &TcpStream, frames: &mpsc::Receiver<(Instant, Vec<u8>)>) -
     Ok(())
 }
 
-/// One message of the protocol, whole, and its subject; none for what has none. `None`: the connection has ended.
+/// Reads a whole message of the protocol. Returns its subject, empty if it has none. `None`: the connection has ended.
 fn read(
     from: &mut BufReader<&TcpStream>,
     frame: &mut Vec<u8>,

@@ -79,7 +79,7 @@ impl Server {
         assert!(self.begin(&port), "the server was there before");
     }
 
-    /// Starts it again with these settings and what it had stored.
+    /// Restarts it with these settings. Its store stays.
     pub(crate) fn reconfigure(&mut self, settings: &str) {
         self.configure(settings);
         // The configuration says so: what only arguments say ends with a reload.
@@ -109,7 +109,7 @@ impl Server {
         kill_process(Pid::from_child(process), signal).unwrap();
     }
 
-    /// The same, with JetStream or without: what it had stored stays.
+    /// The same, with JetStream or without. Its store stays.
     pub(crate) fn start_again_with(&mut self, jetstream: bool) {
         self.jetstream = jetstream;
         self.start_again();

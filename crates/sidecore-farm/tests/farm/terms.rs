@@ -1,4 +1,4 @@
-//! Two dispatchers, of which one hears or speaks late: each event is handed out by the later term, and none stands still.
+//! Two dispatchers; one receives or sends late. The later term hands out each event, and none stands still.
 
 use crate::crew::ids;
 use crate::luck::{on_a_server, signal};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// What dispatchers announce, and how they ask for their queue.
+/// Subjects: announcements of dispatchers, and their requests for the queue.
 const ANNOUNCED: &str = "farm.f.dispatcher";
 const CREATE: &str = "$JS.API.CONSUMER.CREATE.f-events";
 const NAMES: &str = "$JS.API.CONSUMER.NAMES.f-events";

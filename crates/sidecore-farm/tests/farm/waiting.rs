@@ -1,4 +1,4 @@
-//! Parts that wait say what for, once and again when it changes, and go on when it is there.
+//! Waiting parts log the reason once, and again when it changes. They go on by themselves.
 
 use crate::program::{Running, farm, fine, refused, run, until};
 use crate::queue::{count, publish, with};

@@ -197,10 +197,10 @@ fn a_program_gets_none_of_the_nodes_descriptors() {
     assert!(listed.split(' ').count() <= 4, "{listed}");
 }
 
-/// The address with a password that a node has in its environment, and that its programs look for.
+/// Password in a node's environment, as part of an address. Its programs look for it.
 const SECRET: &str = "pa55w0rd";
 
-/// What a program that looks for the password finds: of its own, of the node by its environment, of the node by its memory.
+/// Looks for the password in its own environment, in the node's, and in the node's memory.
 const THIEF: &str = "echo $MODEL $(env | grep -c pa55w0rd; cat /proc/$PPID/environ | grep -ac pa55w0rd; \
                      head -c 0 /proc/$PPID/mem && echo memory)";
 

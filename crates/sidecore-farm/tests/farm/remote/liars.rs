@@ -1,4 +1,4 @@
-//! A key server that offers a key which it does not have, and answers with what comes to its mind.
+//! A key server that offers a key it does not have, and makes its answers up.
 
 use super::losses::{Load, MESSAGE, RSA};
 use super::site::{Site, User, pkcs1};
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// Requests that are done while the liar is there.
+/// Requests done while the liar runs.
 const DONE: usize = 300;
 
-/// The key server that lies. It ends with this.
+/// The lying key server. Dropping this ends it.
 struct Liar {
     lies: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! Two tenants of one key server, of which one breaks every rule: it asks as fast as it can, for more than it may.
+//! Two tenants of one key server. One breaks every rule: it sends as fast as it can, more requests than its limit.
 
 use super::losses::{Load, MESSAGE};
 use super::site::{PATIENCE, Site, User, pkcs1};
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 /// Slow, so that the key server is what both wait for.
 const RSA: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-rsa-4096.pkcs8.der");
-/// Its number, as gateways have one.
+/// Its number as a gateway.
 const NUMBER: u64 = 7;
-/// How often it asks, for so many requests in so many messages.
+/// Its flood: time between bursts, messages of a burst, requests of a message.
 const PACE: Duration = Duration::from_millis(1);
 const MESSAGES: usize = 4;
 const REQUESTS: usize = wire::MOST;
