@@ -9,11 +9,11 @@
 //! - The service asks for operations, each under a ticket that it gives out once. The gateway answers each ticket once,
 //!   in any order, and soon enough: [`Welcome::timeout_ms`]. There are never more than [`Welcome::depth`] without an answer.
 //! - Each side says something every [`BEAT`] at least. A gateway that is silent for [`SILENCE`] has lost its device: the
-//!   service closes the connection and asks elsewhere for what it had. An answer to a ticket that is not open and a packet that
-//!   is no message end the connection as well, and the service's log says why. A gateway that lost its connection connects
-//!   again, as a new one.
-//! - A signature that does not verify is that of one machine among others: the gateway is told ([`Ask::Wrong`]) and asked
-//!   again, [`TRIES`] times in all. One whose answers are all wrong has lost its device.
+//!   service closes the connection and gives its requests to other devices. An answer without an open ticket or a
+//!   malformed packet ends the connection as well, and the service logs the reason. A gateway that lost its connection
+//!   connects again, as a new one.
+//! - A signature that does not verify is one machine's fault. The service reports it ([`Ask::Wrong`]) and asks the
+//!   gateway again, [`TRIES`] times in all. A gateway that answers only wrongly has lost its device.
 
 mod connection;
 
@@ -36,7 +36,7 @@ pub const SILENCE: Nanos = 25 * BEAT;
 pub const MAX_INPUT: usize = 8 * 1024;
 /// Longest result of a request, bytes.
 pub const MAX_RESULT: usize = 8 * 1024;
-/// How often a request is asked for whose answers are wrong.
+/// Most attempts of a request with wrong answers.
 pub const TRIES: u8 = 3;
 /// Most keys that one gateway offers at a time.
 pub const MAX_OFFERS: usize = 4096;
@@ -71,8 +71,7 @@ pub enum Ask<'a> {
     Request(Request<'a>),
     /// The service is there.
     Beat,
-    /// What this ticket was answered is not what the key makes. The request may follow under another ticket: to be done by
-    /// another machine.
+    /// The answer to this ticket was wrong. The request may follow under another ticket, for another machine.
     Wrong(u64),
 }
 

@@ -41,7 +41,7 @@ pub const MAX_NODES: usize = MAX_DEVICES;
 /// answered.
 const PRIOR: Nanos = 1_000_000_000;
 
-/// An event that failed at the only node with room goes there again after so long, ns, unless that would be its last try.
+/// Delay, ns, before an event returns to the node where it failed, as no other has room. Never for its last try.
 const RETURN: Nanos = 10_000_000_000;
 /// A node that misses so many of its own beats is lost.
 const BEATS: Nanos = 4;
@@ -284,8 +284,8 @@ impl Farm {
         self.nodes.iter().filter(|node| node.present).map(next).min()
     }
 
-    /// No node could be heard for so long before `now`, ns: the caller did not run, or had no connection. That time counts for no
-    /// node's silence, and no more than that time: a caller that is late again and again still loses nodes that are gone.
+    /// The caller did not run, or had no connection, for `away` ns before `now`. Only that time does not count as
+    /// silence: a caller that is late again and again still loses dead nodes.
     pub fn was_away(&mut self, now: Nanos, away: Nanos) {
         for node in &mut self.nodes {
             node.was_away(now, away);

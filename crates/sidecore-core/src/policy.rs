@@ -2,8 +2,7 @@
 //!
 //! [`notify`] says how a hop waits and is woken, [`balance`] which device gets a request, [`order`] in which order it does
 //! them, [`gather`] when one that does several at once begins, [`admission`] whose request is next, [`intake`] how many
-//! connections the kernel keeps, [`rate`] the rate at which frequent events are logged, [`turns`] whose waiting work is done
-//! next.
+//! connections the kernel keeps, [`rate`] how often frequent events are logged, [`turns`] whose waiting work is next.
 
 pub mod admission;
 pub mod balance;

@@ -213,7 +213,7 @@ impl Attachment {
         !sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// The program closes the socket whose last ring was there.
+    /// The program closes the socket with its last ring at `seat`.
     pub(super) fn closed(&self, seat: Seated) {
         let word = why_word(seat.stream, Why::Closed);
         let _ = self.row_of(seat, |row| {

@@ -201,7 +201,7 @@ pub fn retire(stream: &'static Stream) {
     }
 }
 
-/// The program closes the socket whose last ring was there.
+/// The program closes the socket with its last ring at `seat`.
 pub fn closed(seat: Seated) {
     let Some(program) = PROGRAM.peek() else { return };
     let attachment = Undisturbed::new().lock(&program.current).attachment.clone();

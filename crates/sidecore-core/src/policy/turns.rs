@@ -87,7 +87,7 @@ impl<K: Clone + Ord, T> Turns<K, T> {
         taken
     }
 
-    /// Takes out the last item of the user with most, so that a full queue costs those that fill it.
+    /// Takes out the last item of the user with most: a full queue costs the user who fills it.
     pub fn shed(&mut self) -> Option<T> {
         let most = self.users.values_mut().max_by_key(|waiting| waiting.items.len())?;
         let item = most.items.pop_back()?;

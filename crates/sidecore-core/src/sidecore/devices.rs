@@ -173,8 +173,7 @@ impl<L, R> Sidecore<L, R> {
         self.lanes.iter_mut().flatten().for_each(|lane| lane.waits_for_device = false);
     }
 
-    /// A device says that it has not done a request and nobody behind it will: others may. Without any it is refused for the reason
-    /// of that device.
+    /// A device returns a request undone. Another device gets it; without one it is refused for `why`.
     pub(super) fn take_back<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, why: Refusal) {
         self.now = host.now();
         let Some(device) = self.dispatch.device_of(ticket) else { return };

@@ -84,7 +84,7 @@ pub const LINGER: usize = 6;
 
 /// Of [`ROW`]: number of the program's descriptor.
 pub const SOCKET: usize = 0;
-/// Of [`ROW`]: on which path it is and why, see [`why_word`].
+/// Of [`ROW`]: its path and the reason, see [`why_word`].
 pub const WHY: usize = 1;
 
 /// The word of [`WHY`]: the reason, behind the number of its stream.

@@ -31,8 +31,9 @@ const PART: u64 = 4;
 const SHORTEST: Nanos = 500;
 /// Most time of a send, ns: one that took longer was interrupted.
 const LONGEST: Nanos = 20_000;
-/// Calls after which a sidecore that stays awake judges them, and messages that each must have moved by then.
+/// A sidecore that stays awake judges its calls in groups of this size, by the mean of messages moved.
 const CALLS: u64 = 256;
+/// Least mean.
 const MOVED: u64 = 2;
 /// Nothing is to be learnt.
 const NOTHING: u64 = u64::MAX;
@@ -46,12 +47,12 @@ pub struct Count {
     pub calls: u64,
 }
 
-/// Recent calls of a sidecore for a program. One that is always behind never sleeps, so that no message asks whether to wake it.
+/// Recent calls of a sidecore for a program. A sidecore always behind never sleeps: no message asks whether to wake it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recent(Count);
 
 impl Recent {
-    /// A call moved so many messages. True where recent calls moved few: the program is to ask again, as if the sidecore slept.
+    /// A call moved `messages`. True if recent calls moved few: the program is to ask again, as if the sidecore slept.
     pub fn is_in_vain(&mut self, messages: u64) -> bool {
         let Self(count) = self;
         *count = Count { messages: count.messages.saturating_add(messages), calls: count.calls + 1 };

@@ -118,7 +118,7 @@ pub struct Rule {
     caution: u8,
     /// Of the last datagram: a few bits of to whom it went, and how long it was.
     kind: u16,
-    /// Datagrams unlike the one before, without as many that were like it, in a ring or not.
+    /// Datagrams unlike the one before, less datagrams like it, in a ring or not.
     unlike: u8,
 }
 
