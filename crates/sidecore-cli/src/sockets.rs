@@ -64,7 +64,7 @@ fn printable(row: &mut Row) {
     row.peer.iter_mut().for_each(clean);
 }
 
-/// The table, of at most so many rows. `others`: sockets that are not among them, as programs report no more.
+/// The table, of `most` rows at most. `others`: sockets beyond the limit of programs' reports.
 fn text(rows: &[Row], most: usize, others: u64) -> String {
     if rows.is_empty() {
         return "no sockets: programs that `sidecore run --sockets` starts have some once they send small messages\n"

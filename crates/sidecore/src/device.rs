@@ -50,7 +50,7 @@ pub(crate) struct Batches {
     pub(crate) wrong: u64,
 }
 
-/// Whose result of a batch did not verify.
+/// Key of a batch's result that did not verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blame {
     /// The user and process that brought the key; `None`: a stored one.
@@ -103,7 +103,7 @@ pub(crate) trait Port: Debug {
         None
     }
 
-    /// A result of a batch that did not verify: each is told once, as far as there is room for it.
+    /// The next result of a batch that did not verify. Results beyond the queue's room are lost.
     fn blamed(&mut self) -> Option<Blame> {
         None
     }

@@ -376,7 +376,7 @@ pub(crate) fn gateway_lost(device: &str, (uid, pid): (u32, u32), why: &str, supp
     );
 }
 
-/// A machine behind a gateway answered a request on this key with what the key has not made.
+/// A machine behind a gateway gave a wrong answer to a request on this key.
 pub(crate) fn gateway_wrong(device: &str, (uid, pid): (u32, u32), key: &str, suppressed: u64) {
     say!(Warning "gateway-wrong",
         device, uid, pid, key, suppressed = some(suppressed),

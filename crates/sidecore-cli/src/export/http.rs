@@ -1,5 +1,5 @@
-//! Just enough HTTP to be scraped: one request a connection, with limits on size, time and number. Where there are too many
-//! connections the oldest ends: a scraper asks at once, and one that asks nothing keeps nobody out.
+//! Just enough HTTP to be scraped: one request a connection, with limits on size, time and number. A connection
+//! beyond the limit ends the oldest: a scraper asks at once, so an idle client keeps no scraper out.
 
 use super::format::Format;
 use nix::errno::Errno;

@@ -1,4 +1,4 @@
-//! `sidecore sockets` lists what the library looked at: in rings, never in one, closed lately, and of a program that is gone.
+//! `sidecore sockets` lists sockets in rings, never in one, closed lately, and of a program that has ended.
 
 use super::{Place, library, out};
 use serde_json::{Value, json};

@@ -33,7 +33,7 @@ use std::time::Duration;
 /// Polls of the queue between two looks at the clock.
 const POLLS: u32 = 32;
 
-/// Results that did not verify and were not told yet, at most.
+/// Most unreported results that did not verify.
 const MOST_BLAMED: usize = 64;
 
 /// What a worker is started with.

@@ -70,12 +70,12 @@ const ENTRIES: u64 = 256;
 /// The session itself with its entries.
 const SESSION: u64 = 512;
 
-/// After so many results of batches that did not verify a session's requests are done by themselves.
+/// Wrong results of batches after which a session joins no more batches.
 const MOST_WRONG: u32 = 3;
 
 /// A key and what is done with it. Threads share it.
 pub struct Session {
-    /// Who brought the key: user and process. `None` where it is a stored one, or of no client.
+    /// User and process that brought the key. `None`: it is a stored one, or of no client.
     owner: Option<(u32, u32)>,
     /// Results of batches that did not verify.
     wrong: AtomicU32,
@@ -116,12 +116,11 @@ impl Session {
         Self { owner: Some(owner), ..self }
     }
 
-    /// Who brought its key.
     pub(crate) fn owner(&self) -> Option<(u32, u32)> {
         self.owner
     }
 
-    /// A result of a batch did not verify. By itself a key that is none is the fault of whoever brought it.
+    /// Counts a result of a batch that did not verify. A bad key is its owner's fault.
     pub(crate) fn blame(&self) {
         self.wrong.fetch_add(1, Ordering::Relaxed);
     }

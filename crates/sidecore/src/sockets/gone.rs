@@ -54,7 +54,7 @@ impl Gone {
         }
     }
 
-    /// Programs of this user, of all users for root, from that number on, at most so many, in order.
+    /// At most `most` programs of this user, for root of all users, in order of number, from `first` on.
     pub(super) fn programs_from(&self, first: u32, uid: u32, most: usize, now: Nanos) -> Vec<Arc<Past>> {
         let own = self.0.iter().filter(|(of, _)| uid == 0 || **of == uid).flat_map(|(_, programs)| programs);
         let fresh = |past: &&Arc<Past>| past.serial >= first && past.since.saturating_add(KEPT) > now;

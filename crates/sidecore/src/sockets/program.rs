@@ -351,7 +351,7 @@ impl Program {
         asks
     }
 
-    /// The program is not heard any more.
+    /// The program hung up.
     fn silence(&mut self) {
         self.hung_up = true;
         if let Role::Sending(Sending { listed, .. }) = &self.role {

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Wakes a user's thread, and says that some of its programs are to be asked.
+/// Wakes a user's thread, for example to ask its programs for reports.
 #[derive(Debug)]
 pub(super) struct Bell {
     wake: OwnedFd,
@@ -55,7 +55,7 @@ enum Stage {
     /// Its user's thread is to ask it.
     Wanted,
     Asked,
-    /// It is not heard any more.
+    /// It hung up.
     Silent,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// False: the program is not heard any more, and may have no sockets.
+    /// False: the program hung up, and may have no sockets.
     pub(super) fn is_current(&self) -> bool {
         self.stage != Stage::Silent
     }
@@ -101,7 +101,6 @@ impl Reports {
         self.lock().stage == Stage::Wanted
     }
 
-    /// The program was asked.
     pub(super) fn asked(&self) {
         self.lock().stage = Stage::Asked;
     }
@@ -112,7 +111,7 @@ impl Reports {
         (matches!(known.stage, Stage::Wanted | Stage::Asked), if known.is_current() { known.beyond } else { 0 })
     }
 
-    /// The program is not heard any more.
+    /// The program hung up.
     pub(super) fn end(&self) {
         self.lock().stage = Stage::Silent;
     }

@@ -1,5 +1,5 @@
-//! What is told of programs and their sockets: read from the words that service and program share, and from programs' reports,
-//! by any user's thread.
+//! Rows about programs and their sockets, from words that service and program share, and from programs' reports. Any
+//! user's thread reads them.
 
 use super::gone::{Gone, Past, ROWS};
 use super::meter::Price;
@@ -147,7 +147,7 @@ impl Listed {
         rows.map(|row| Row { serial, open: false, ..row }).collect()
     }
 
-    /// Of the place of that number among all banks, which is in this one; and what the program says of its socket.
+    /// Row of place `number` among all banks, which lies in `memory`. `reported`: the program's report on its socket.
     fn row(&self, memory: &BankMemory, number: u32, peer: Peer, reported: Option<&Reported>) -> Option<Row> {
         let word = |line, word| memory.word(number % PLACES, line, word).load(Ordering::Relaxed);
         let (messages, kernel_messages) = (word(WRITER, MESSAGES), word(WRITER, KERNEL_MESSAGES));
@@ -227,7 +227,7 @@ impl Page {
         self.rows.len() == MAX_ROWS || self.places == MOST_PLACES
     }
 
-    /// Adds rows of a program that is gone, from that one on. As [`Listed::add_rows`].
+    /// Adds rows of a program that has ended, beginning at `from`. As [`Listed::add_rows`].
     fn add_past(&mut self, past: &Past, from: u32, now: Nanos) -> Option<u32> {
         for (number, row) in (0..).zip(past.rows(now)).skip(from as usize) {
             if self.is_full() {
@@ -266,8 +266,8 @@ impl Registry {
         }
     }
 
-    /// Programs of this user, of all users for root, that owe a report, and sockets beyond the limit of one; `fresh`: all of them
-    /// are asked for a new one first, by their users' threads.
+    /// Counts programs of this user, for root of all users, that owe a report, and sockets beyond its limit. `fresh`:
+    /// their users' threads ask all of them for a new one first.
     pub(super) fn reports(&self, uid: u32, fresh: bool) -> (u32, u64) {
         let known = lock(&self.known);
         known.programs.values().filter(|program| uid == 0 || program.uid == uid).fold(

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Programs that are asked for a report at once.
+/// Most requests for a report at once.
 const ASKED_AT_ONCE: usize = 64;
 /// Streams that are served before the programs are looked at again.
 const SERVED_AT_ONCE: usize = 8;

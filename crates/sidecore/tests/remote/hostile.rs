@@ -46,8 +46,8 @@ fn answer(line: &Line, ticket: u64, result: &[u8]) {
     let _ = line.tell(&Tell::Answer(Answer { ticket, outcome: Outcome::Done(result) }));
 }
 
-/// A service with a key in both places. Its gateway answers each request like this as often as it is asked for it: the request is
-/// done in the end all the same, and the gateway serves again as soon as it answers well.
+/// A service with a key in both places. Its gateway answers each attempt of a request by `does`. The request is done in
+/// the end all the same, and the gateway serves again as soon as it answers well.
 fn wrong(service: &Service, does: impl Fn(&mut Line, u64, &[u8])) {
     import(service, "www", RSA);
     share(service, "www", true);

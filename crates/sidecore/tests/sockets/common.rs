@@ -225,7 +225,7 @@ pub(crate) fn readable(fd: impl AsFd) -> bool {
     poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 2_000_000 })) == Ok(1)
 }
 
-/// The rows that this user may see, without those of programs that are gone.
+/// The rows that this user may see, without rows of ended programs.
 pub(crate) fn rows(socket: &Path) -> Vec<Row> {
     let mut rows = rows_by(&connect(socket));
     rows.retain(|row| row.gone_ns.is_none());
@@ -241,7 +241,7 @@ pub(crate) fn reports(control: &OwnedFd, fresh: bool) -> (u32, u64) {
     }
 }
 
-/// The rows that whoever made this connection may see, also of programs that are gone.
+/// The rows that this connection's user may see, ended programs included.
 pub(crate) fn rows_by(control: &OwnedFd) -> Vec<Row> {
     rows_from(control, 0)
 }

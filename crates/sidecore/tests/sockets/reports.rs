@@ -1,4 +1,4 @@
-//! What programs say of their sockets in no ring, when they are asked and when they are not.
+//! Programs' reports on their sockets in no ring, with and without a request.
 
 use crate::common::{
     Lender, OTHER, Program, answer, config, connect, connection, hung_up, open_to_all, own_user, readable, reports,
@@ -25,7 +25,7 @@ fn report(descriptors: std::ops::Range<u32>) -> Report {
     Report { sockets: descriptors.map(socket).collect(), others: 0 }
 }
 
-/// Waits until the program is asked.
+/// Waits for the request to the program.
 fn is_asked(program: &Program) {
     assert!(matches!(answer(&program.control), Some((Reply::Describe, _))));
 }

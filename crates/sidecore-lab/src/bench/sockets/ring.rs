@@ -59,8 +59,7 @@ impl<'l> Ring<'l> {
         Ok(rows.iter().filter(|row| row.open && row.why == Why::Row as u8 && row.waiting == 0).count())
     }
 
-    /// Messages that went through rings so far, of the connections that are in one, and the system calls that moved them, of both
-    /// sides.
+    /// Messages so far of connections in a ring, and the system calls of both sides that moved them.
     pub(super) fn counted(&self) -> Result<[u64; 2], BenchError> {
         let rows = sidecore::sockets::ask::rows(self.service.socket())?;
         Ok(rows

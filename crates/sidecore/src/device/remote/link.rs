@@ -51,14 +51,14 @@ pub(crate) struct LinkOptions {
 /// As long as the news is not dealt with, somebody has one of these.
 pub(crate) type Token = Arc<()>;
 
-/// What the control thread is told.
+/// News for the control thread.
 #[derive(Debug)]
 pub(crate) enum Said {
     /// Other machines have a key of this name and public part.
     Offered(String, Vec<u8>, Token),
     /// They have it no more.
     Withdrawn(String, Token),
-    /// A request on this key was answered with what the key has not made.
+    /// A wrong answer to a request on this key.
     Wrong(String, Token),
     /// The link has ended, for this reason. Whether the gateway has answered what was wrong.
     Ended(String, Fault),
@@ -94,9 +94,9 @@ pub(super) struct Link {
     token: Token,
     /// The end whose requests are taken next.
     turn: usize,
-    /// Tickets whose answers were wrong, which the gateway is to be told.
+    /// Tickets of wrong answers, not reported to the gateway yet.
     wrong: VecDeque<u64>,
-    /// Their requests, as far as they are asked for again.
+    /// Their requests with tries left.
     again: VecDeque<Open>,
     /// Wrong answers since the last right one.
     wrong_in_a_row: usize,
@@ -192,7 +192,7 @@ impl Link {
         Ok(moved)
     }
 
-    /// Says which answers were wrong, and asks again. Whether there was one.
+    /// Reports wrong answers, and asks again. True if there was one.
     fn take_back(&mut self) -> Result<bool, Stop> {
         let mut moved = false;
         while self.stuck.is_empty()
@@ -319,7 +319,7 @@ impl Link {
         Ok(())
     }
 
-    /// What became of the request of this ticket; and what the control thread is told of it.
+    /// Answers this ticket's request. Returns news for the control thread.
     fn outcome(&mut self, ticket: u64, mut open: Open, outcome: Outcome<'_>) -> Result<Option<Said>, Stop> {
         let outcome = match outcome {
             Outcome::Done(result) => {
@@ -351,7 +351,7 @@ impl Link {
         Ok(None)
     }
 
-    /// The answer is one machine's, and the gateway has others: it is told, and asked again.
+    /// The wrong answer is one machine's, and the gateway has others: it gets a report, and the request again.
     fn wrong(&mut self, ticket: u64, open: Open) -> Result<Said, Stop> {
         let key = open.request.session.elsewhere().map_or(String::new(), |elsewhere| elsewhere.key.clone());
         self.wrong_in_a_row += 1;

@@ -18,10 +18,9 @@ pub(super) struct Open {
     pub(super) sent_at: Nanos,
     /// For its result.
     pub(super) buffer: Vec<u8>,
-    /// What was sent.
     pub(super) input: Vec<u8>,
     pub(super) operation: Operation,
-    /// How often it was answered with what the key has not made.
+    /// Count of wrong answers to it.
     pub(super) wrong: u8,
 }
 

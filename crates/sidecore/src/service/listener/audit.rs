@@ -21,7 +21,7 @@ pub(super) enum Complaint {
     Fault,
     /// A gateway came or went.
     Gateway,
-    /// A machine behind a gateway answered what is not true.
+    /// A machine behind a gateway gave a wrong answer.
     WrongAnswer,
     /// A result of a batch did not verify.
     WrongResult,

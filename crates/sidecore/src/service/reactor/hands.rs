@@ -93,7 +93,7 @@ impl Hands {
         }
     }
 
-    /// Tells whose results of batches did not verify.
+    /// Reports the owners of results of batches that did not verify.
     fn tell_blamed(&mut self) {
         for number in 0..self.devices.len() {
             while let Some(blame) = self.port(number).and_then(Port::blamed) {
