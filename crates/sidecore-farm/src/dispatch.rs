@@ -379,12 +379,11 @@ impl Dispatcher<'_> {
         self.queue.begin(&consumer.name, consumer.inbox);
         self.inputs.listen(nodes, consumer.messages);
         let settings = self.settings(term);
-        match &mut self.hand_out {
-            Some(hand_out) => hand_out.resize(settings.hold_bytes, settings.message),
-            None => {
-                self.known = Known::default();
-                self.hand_out = Some(HandOut::new(settings));
-            }
+        if let Some(hand_out) = &mut self.hand_out {
+            hand_out.resize(settings.hold_bytes, settings.message);
+        } else {
+            self.known = Known::default();
+            self.hand_out = Some(HandOut::new(settings));
         }
         self.commits.send_all(now, &self.outbox);
     }

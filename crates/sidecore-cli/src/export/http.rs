@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Most connections at a time; with one more, the oldest is closed.
 const CONNECTIONS: usize = 16;
+/// Threads, with those whose connection was ended: one that makes a page cannot be stopped.
+const THREADS: usize = 2 * CONNECTIONS;
 /// Longest request, bytes.
 const REQUEST: usize = 8 * 1024;
 /// Most header lines.
@@ -52,32 +54,44 @@ pub(super) struct Wanted {
     head_only: bool,
 }
 
-/// The connections that are open, the oldest first, each with a number of its own.
+/// The connections that are served, the oldest first.
 #[derive(Debug, Default)]
-struct Open(Mutex<(u64, VecDeque<(u64, TcpStream)>)>);
+struct Open(Mutex<(u64, VecDeque<Served>)>);
+
+#[derive(Debug)]
+struct Served {
+    /// Of no other connection.
+    number: u64,
+    stream: TcpStream,
+    /// It was told to end. Its thread may still make a page.
+    is_over: bool,
+}
 
 impl Open {
-    /// One more; its number. The oldest makes room.
-    fn enter(&self, stream: &TcpStream) -> io::Result<u64> {
+    /// One more; its number. The oldest makes room. `None`: too many threads have not ended yet.
+    fn enter(&self, stream: &TcpStream) -> io::Result<Option<u64>> {
         let stream = stream.try_clone()?;
         let mut open = self.lock();
-        let (last, streams) = &mut *open;
-        if streams.len() >= CONNECTIONS
-            && let Some((_, oldest)) = streams.pop_front()
-        {
+        let (last, served) = &mut *open;
+        if served.len() >= THREADS {
+            return Ok(None);
+        }
+        let count = served.iter().filter(|one| !one.is_over).count();
+        if let Some(oldest) = served.iter_mut().find(|one| !one.is_over).filter(|_| count >= CONNECTIONS) {
+            oldest.is_over = true;
             // Its other end may have closed it.
-            let _ = oldest.shutdown(Shutdown::Both);
+            let _ = oldest.stream.shutdown(Shutdown::Both);
         }
         *last += 1;
-        streams.push_back((*last, stream));
-        Ok(*last)
+        served.push_back(Served { number: *last, stream, is_over: false });
+        Ok(Some(*last))
     }
 
     fn leave(&self, number: u64) {
-        self.lock().1.retain(|(other, _)| *other != number);
+        self.lock().1.retain(|other| other.number != number);
     }
 
-    fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<(u64, TcpStream)>)> {
+    fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<Served>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -116,7 +130,7 @@ impl Server {
                     Ok((stream, _)) => {
                         let (open, until) = (&open, Instant::now() + self.patience);
                         // Without a descriptor for it there is none for more of them either.
-                        let Ok(number) = open.enter(&stream) else { continue };
+                        let Ok(Some(number)) = open.enter(&stream) else { continue };
                         scope.spawn(move || {
                             // Whoever does not take the answer goes without.
                             let _ = Connection { stream, until }.serve(page);

@@ -146,7 +146,7 @@ impl Sockets {
             let reasons = account.on_kernel.iter();
             reasons.map(|(why, count)| (Some(("why", (*why).to_owned())), Value::Number(*count))).collect()
         });
-        let help = "Sockets on the kernel, and why, as programs say.";
+        let help = "Sockets on the kernel, and why, as programs say, 256 of each program at most.";
         [
             self.number("in_rings", "Connections in rings.", Kind::Level, |account| account.in_rings),
             Family::new("sockets_on_kernel", help, Kind::Level, on_kernel),

@@ -80,8 +80,9 @@ impl Seen {
         let before = std::mem::take(&mut self.0);
         let since = |row: &Row| {
             let (key, now) = ((row.serial, row.place, row.stream), Counts::of(row));
-            self.0.insert(key, now);
-            before.get(&key).map_or(now, |earlier| now.since(earlier))
+            // A program that ended between two pages may have a row on both.
+            let earlier = self.0.insert(key, now).or_else(|| before.get(&key).copied());
+            earlier.map_or(now, |earlier| now.since(&earlier))
         };
         rows.iter().map(since).collect()
     }

@@ -1,4 +1,4 @@
-// Takes orders from standard input, one a line: a letter and the digit of a connection. Prints the descriptor's number.
+// Takes orders from standard input, one a line: a letter and the digit of a connection, ':' for the tenth. Prints the descriptor's number.
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 
 static char bytes[32768];
 
-static int opened(int port) {
+static int opened(int kind, int port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int made = socket(AF_INET, SOCK_STREAM, 0);
+    int made = socket(AF_INET, kind, 0);
     if (connect(made, (struct sockaddr *)&address, sizeof address)) exit(1);
     return made;
 }
@@ -26,7 +26,7 @@ static int inherited(void) {
     if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1)) exit(2);
     if (setsockopt(listener, SOL_SOCKET, SO_LINGER, &linger, sizeof linger)) exit(3);
     getsockname(listener, (struct sockaddr *)&address, &size);
-    opened(ntohs(address.sin_port));
+    opened(SOCK_STREAM, ntohs(address.sin_port));
     return accept(listener, NULL, NULL);
 }
 
@@ -57,11 +57,12 @@ static void act(char what, int fd) {
 }
 
 int main(int count, char **arguments) {
-    int sockets[10];
+    int sockets[11];
     char line[16];
     memset(bytes, 'x', sizeof bytes);
-    for (int i = 0; i < 9; i++) sockets[i] = opened(atoi(arguments[1]));
+    for (int i = 0; i < 9; i++) sockets[i] = opened(SOCK_STREAM, atoi(arguments[1]));
     sockets[9] = inherited();
+    sockets[10] = opened(SOCK_DGRAM, atoi(arguments[1]));
     while (fgets(line, sizeof line, stdin)) {
         int fd = sockets[line[1] - '0'];
         act(line[0], fd);

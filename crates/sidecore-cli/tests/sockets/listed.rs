@@ -82,7 +82,7 @@ fn each_socket_is_listed_with_its_reason_wherever_it_is() {
     let demoted = program.does("l5");
     let [_, left] = ["l6", "c6"].map(|order| program.does(order));
     let (closed, copied, quiet) = (program.does("c1"), program.does("d7"), program.does("x8"));
-    let inherited = program.does("x9");
+    let (inherited, datagrams) = (program.does("x9"), program.does("x:"));
     let special = "on the kernel: options or calls of its own";
     // What the program says, and the service.
     let expected = [
@@ -96,6 +96,7 @@ fn each_socket_is_listed_with_its_reason_wherever_it_is() {
         (copied, "on the kernel: several descriptors", true, true),
         (quiet, "on the kernel: few small sends in a row", true, true),
         (inherited, special, true, true),
+        (datagrams, "on the kernel: few small sends in a row", true, true),
     ];
     let rows = place.rows();
     for (descriptor, why, reported, counted) in expected {
@@ -107,13 +108,14 @@ fn each_socket_is_listed_with_its_reason_wherever_it_is() {
     }
     assert_eq!(of(&rows, large).unwrap()["kernel_bytes"], 8 * 32_768);
     assert_eq!(of(&rows, answers).unwrap()["kernel_bytes"], 40);
+    assert_eq!(of(&rows, datagrams).unwrap()["kernel_bytes"], 0);
     assert_eq!(rows.len(), expected.len() + 1, "and the other end of the last: {rows:?}");
     let top = Command::new(env!("CARGO_BIN_EXE_sidecore"))
         .args(["top", "--once", "--sockets"])
         .arg(place.file("socket"))
         .output();
     let top = out(&top.unwrap());
-    assert!(top.contains("programs: 1; connections in rings: 1, on the kernel: 8"), "{top}");
+    assert!(top.contains("programs: 1; connections in rings: 1, on the kernel: 9"), "{top}");
     drop(program.orders);
     assert!(program.child.wait().unwrap().success());
     let are_gone = |rows: &Vec<Value>| rows.iter().all(|row| row["gone_s"].is_number());

@@ -77,7 +77,7 @@ pub fn list(socket: &Path) -> Result<List, String> {
     let (mut pending, mut others) = reports(socket, true)?;
     let mut pause = PAUSE;
     while pending > 0 && clock::now() < until {
-        thread::sleep(pause);
+        thread::sleep(pause.min(Duration::from_nanos(until.saturating_sub(clock::now()))));
         pause *= 2;
         (pending, others) = reports(socket, false)?;
     }

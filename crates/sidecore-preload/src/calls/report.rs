@@ -18,11 +18,11 @@ pub(crate) fn report() -> Report {
     if promote::is_never() {
         return report;
     }
-    for (gate, why) in gate::known().filter_map(|gate| Some((gate, why(gate)?))) {
+    for socket in gate::known().filter_map(|gate| reported(gate, why(gate)?)) {
         if report.sockets.len() == MAX_REPORTED {
             report.others = report.others.saturating_add(1);
         } else {
-            report.sockets.extend(reported(gate, why));
+            report.sockets.push(socket);
         }
     }
     report
@@ -31,7 +31,12 @@ pub(crate) fn report() -> Report {
 /// `None`: it has a ring, or is about to have one.
 fn why(gate: Gate) -> Option<Why> {
     match gate.state() {
-        State::Unknown | State::Entering | State::Ring | State::Leaving => None,
+        State::Unknown | State::Entering => None,
+        // The ring may be one of a service that has ended.
+        State::Ring | State::Leaving => {
+            let seat = gate.in_ring().and_then(|ring| ring.stream.seated(ring.key));
+            seat.is_none().then_some(Why::NoService)
+        }
         State::Kernel | State::Shut => Some(gate.slot().why()),
         State::Behind => Some(Why::Forked),
         State::Made => Some(gate.ask(|rule: &mut Rule| rule.reason()).unwrap_or(gate.slot().why())),
@@ -50,7 +55,7 @@ fn reported(gate: Gate, why: Why) -> Option<Reported> {
     let bytes = if !is_of_datagrams {
         accepted()
     } else if gate.state() == State::Made {
-        slot.sent()
+        slot.sent().map(|sent| sent.saturating_sub(slot.handshake()))
     } else {
         // Calls on a pinned socket are not counted.
         None

@@ -283,7 +283,9 @@ fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(In
             }
             Some((_, Sent::Full)) => {}
             Some((ring, Sent::Left)) => {
-                left(gate, ring);
+                if left(gate, ring) {
+                    gate.slot().note(Why::NoService);
+                }
                 return Next::Rest(sent);
             }
             Some((ring, Sent::Failed(error))) => {
@@ -293,6 +295,7 @@ fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(In
             Some((_, Sent::Within)) => {
                 // A handler's message goes around the ring, which does not know of it: so the ring is left.
                 gate.leave();
+                gate.slot().note(Why::Special);
                 return if sent == 0 { Next::Kernel } else { Next::Accepted(sent) };
             }
             None => match settle(gate, Why::Special) {

@@ -42,13 +42,15 @@ pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
         Path::Behind(remains) => return behind(gate, remains),
         _ => return Settled::Kernel,
     };
+    // The first reason counts: later calls find the ring on its way out.
+    if is_first {
+        gate.slot().note(why);
+    }
     if ring.stream.is_within() {
         return Settled::Within;
     }
-    // The first reason counts: later calls find the ring on its way out.
     if is_first {
         ring.stream.note(ring.key, why);
-        gate.slot().note(why);
     }
     let (drained, sent) = ring.stream.settle(ring.key);
     let settled = match drained {

@@ -249,7 +249,10 @@ impl Gathering {
             sessions.push(&waiting.request.session);
         }
         batch::run(&mut jobs);
-        let wrong = || jobs.iter().zip(&sessions).filter(|(job, _)| job.outcome == Outcome::Wrong);
+        let with =
+            |outcome: fn(&Outcome) -> bool| jobs.iter().zip(&sessions).filter(move |(job, _)| outcome(&job.outcome));
+        with(|outcome| matches!(outcome, Outcome::Done(_))).for_each(|(_, session)| session.acquit());
+        let wrong = || with(|outcome| *outcome == Outcome::Wrong);
         for (_, session) in wrong() {
             session.blame();
             // Where there is no room, others are told already.

@@ -70,14 +70,14 @@ const ENTRIES: u64 = 256;
 /// The session itself with its entries.
 const SESSION: u64 = 512;
 
-/// Wrong results of batches after which a session joins no more batches.
+/// Wrong results of batches, one after the other, after which a session joins no more batches.
 const MOST_WRONG: u32 = 3;
 
 /// A key and what is done with it. Threads share it.
 pub struct Session {
     /// User and process that brought the key. `None`: it is a stored one, or of no client.
     owner: Option<(u32, u32)>,
-    /// Results of batches that did not verify.
+    /// Results of batches that did not verify, since one did.
     wrong: AtomicU32,
     algorithm: Algorithm,
     classes: [Option<Class>; Op::COUNT],
@@ -123,6 +123,13 @@ impl Session {
     /// Counts a result of a batch that did not verify. A bad key is its owner's fault.
     pub(crate) fn blame(&self) {
         self.wrong.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A result of a batch verified.
+    pub(crate) fn acquit(&self) {
+        if self.wrong.load(Ordering::Relaxed) != 0 {
+            self.wrong.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Makes its key ready for batches and tries it, which takes about as long as two signatures.

@@ -160,9 +160,10 @@ impl Listed {
         let of_this = |socket: &&Reported| !peer.is_open && socket.seat.is_some_and(|seat| seat.stream == stream);
         let reported = reported.filter(of_this);
         let why = match (word(ROW, WHY) as u8, reported) {
-            // It ended in the ring: by a call that the library did not see, or by an error that the program does not know yet.
-            (why, _) if why == Why::Row as u8 && !peer.is_open && peer.address.is_some() => Why::Closed as u8,
+            // The program has it open still.
             (why, Some(socket)) if why != Why::Closed as u8 => socket.why,
+            // It ended in the ring: by a call that the library did not see, or by an error that the program does not know yet.
+            (why, None) if why == Why::Row as u8 && !peer.is_open && peer.address.is_some() => Why::Closed as u8,
             (why, _) => why,
         };
         Some(Row {

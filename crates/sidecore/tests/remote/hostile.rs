@@ -122,12 +122,10 @@ fn a_gateway_whose_answers_are_all_wrong_loses_its_device() {
             }
         });
         let most = usize::from(TRIES) * line.welcome.depth as usize;
-        let answered = (0..=most).filter(|_| {
+        for _ in 0..=most {
             let (ticket, _) = line.request();
             answer(&line, ticket, &[7]);
-            true
-        });
-        assert_eq!(answered.count(), most + 1);
+        }
         let is_ended = line.is_ended();
         stop.store(true, Ordering::Relaxed);
         assert!(is_ended);

@@ -147,9 +147,9 @@ impl Link {
                 break stop;
             }
         };
-        let Self { ends, control, options: LinkOptions { socket, tell, .. }, table, .. } = self;
+        let Self { ends, control, options: LinkOptions { socket, tell, .. }, table, again, .. } = self;
         // What it had is taken over by others only when nothing of it is here any more.
-        drop((table, socket));
+        drop((table, again, socket));
         control.ended.store(true, Ordering::Release);
         for end in &ends {
             wake::ring(&*end.sidecore);

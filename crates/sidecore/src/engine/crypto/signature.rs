@@ -25,6 +25,8 @@ use crate::spec::{Hash, KeyMaterial, SaltLength, Scheme, SignaturePadding};
 const DIGEST_LEN: RangeInclusive<usize> = 20..=66;
 /// What PKCS#1 v1.5 puts around a signature's payload, in bytes.
 const PADDING_LEN: usize = 11;
+/// Numbers with which an RSA key is tried: some bad keys are right on half of all numbers.
+const TRIED: usize = 8;
 
 /// What is signed.
 enum Signs {
@@ -75,14 +77,19 @@ impl Signatures {
     }
 }
 
-/// Whether a private operation of this key, of a number by chance, is undone by the public exponent. The library does not look
+/// Whether private operations of this key, of numbers by chance, are undone by the public exponent. The library does not look
 /// whether the factors of a modulus are primes; with others results are wrong, and each wrong one is made again alone.
 fn is_key(key: &rsa::Key) -> Option<bool> {
-    let (mut input, mut output) = (vec![0; key.modulus_len()], vec![0; key.modulus_len()]);
-    // Below the modulus, whose first byte is not zero.
-    rand::fill(input.get_mut(1..)?).ok()?;
-    let mut jobs = [rsa::Job { key, input: &input, output: &mut output, good: false, disturb: false }];
-    Some(rsa::private(&mut jobs) && jobs[0].good)
+    let (mut inputs, mut outputs) = ([const { Vec::new() }; TRIED], [const { Vec::new() }; TRIED]);
+    for (input, output) in inputs.iter_mut().zip(&mut outputs) {
+        (*input, *output) = (vec![0; key.modulus_len()], vec![0; key.modulus_len()]);
+        // Below the modulus, whose first byte is not zero.
+        rand::fill(input.get_mut(1..)?).ok()?;
+    }
+    let jobs = inputs.iter().zip(&mut outputs);
+    let mut jobs: Vec<_> =
+        jobs.map(|(input, output)| rsa::Job { key, input, output, good: false, disturb: false }).collect();
+    Some(rsa::private(&mut jobs) && jobs.iter().all(|job| job.good))
 }
 
 pub(super) fn rsa(padding: SignaturePadding, hash: Hash, key: &KeyMaterial) -> Result<Opened, String> {
