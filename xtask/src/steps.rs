@@ -31,6 +31,9 @@ const FAULT_SEEDS: &str = "10000";
 /// Crates whose tests only compute. Those of others start services and programs, and wait for them.
 const BESIDE: [&str; 6] = ["sidecore-core", "sidecore-client", "sidecore-sim", "sidecore-libcrypto", "xtask", "fuzz"];
 
+/// Tells tests that all programs and libraries are built.
+const BUILT: &str = "SIDECORE_TESTS_BUILT";
+
 /// Where tests say what they left out, and where output goes meanwhile, below the workspace.
 const SKIPPED: &str = "target/skipped";
 const OUTPUT: &str = "target/output";
@@ -174,7 +177,7 @@ fn test(root: &Path, artifact: &Artifact, path: &OsStr) -> Option<(bool, Program
     let program = artifact.executable.as_ref().filter(|_| artifact.profile.test)?;
     let directory = artifact.manifest_path.parent()?;
     let mut command = Command::new(program);
-    command.current_dir(directory).env("PATH", path).env(skips::VARIABLE, root.join(SKIPPED));
+    command.current_dir(directory).env("PATH", path).env(skips::VARIABLE, root.join(SKIPPED)).env(BUILT, "1");
     let source = artifact.target.src_path.as_std_path();
     let title = source.strip_prefix(root).unwrap_or(source).display().to_string();
     let alone = !directory.file_name().is_some_and(|name| BESIDE.contains(&name));

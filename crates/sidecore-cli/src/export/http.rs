@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Most connections at a time; with one more, the oldest is closed.
@@ -54,9 +54,9 @@ pub(super) struct Wanted {
     head_only: bool,
 }
 
-/// The connections that are served, the oldest first.
+/// The connections that are served, the oldest first, and what tells that one ended.
 #[derive(Debug, Default)]
-struct Open(Mutex<(u64, VecDeque<Served>)>);
+struct Open(Mutex<(u64, VecDeque<Served>)>, Condvar);
 
 #[derive(Debug)]
 struct Served {
@@ -68,14 +68,12 @@ struct Served {
 }
 
 impl Open {
-    /// One more; its number. The oldest makes room. `None`: too many threads have not ended yet.
-    fn enter(&self, stream: &TcpStream) -> io::Result<Option<u64>> {
+    /// One more; its number. The oldest makes room. This waits for a thread to end where there are too many.
+    fn enter(&self, stream: &TcpStream) -> io::Result<u64> {
         let stream = stream.try_clone()?;
-        let mut open = self.lock();
+        let is_full = |open: &mut (u64, VecDeque<Served>)| open.1.len() >= THREADS;
+        let mut open = self.1.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
         let (last, served) = &mut *open;
-        if served.len() >= THREADS {
-            return Ok(None);
-        }
         let count = served.iter().filter(|one| !one.is_over).count();
         if let Some(oldest) = served.iter_mut().find(|one| !one.is_over).filter(|_| count >= CONNECTIONS) {
             oldest.is_over = true;
@@ -84,11 +82,12 @@ impl Open {
         }
         *last += 1;
         served.push_back(Served { number: *last, stream, is_over: false });
-        Ok(Some(*last))
+        Ok(*last)
     }
 
     fn leave(&self, number: u64) {
         self.lock().1.retain(|other| other.number != number);
+        self.1.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<Served>)> {
@@ -130,7 +129,7 @@ impl Server {
                     Ok((stream, _)) => {
                         let (open, until) = (&open, Instant::now() + self.patience);
                         // Without a descriptor for it there is none for more of them either.
-                        let Ok(Some(number)) = open.enter(&stream) else { continue };
+                        let Ok(number) = open.enter(&stream) else { continue };
                         scope.spawn(move || {
                             // Whoever does not take the answer goes without.
                             let _ = Connection { stream, until }.serve(page);

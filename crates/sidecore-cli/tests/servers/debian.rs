@@ -5,6 +5,7 @@ use crate::guides::project;
 use crate::library;
 use crate::module;
 use crate::programs::{Daemon, is_root, program, run, wait_for};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -27,11 +28,14 @@ fn pasted(words: &str) -> &'static str {
     behind.split("```sh\n").nth(1).and_then(|block| block.split("```").next()).unwrap()
 }
 
-/// A package of what cargo built, as that version. Its programs are those of the tests, which were not built for release.
-fn package(version: &str, to: &Path) {
+/// A package of what cargo built, as that version, made once. Its programs are those of the tests, which were not built for release.
+fn package(version: &'static str, to: &Path) {
     // It is put together in one directory of the project.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    static MADE: Mutex<BTreeMap<&str, Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(package) = made.get(version) {
+        return std::fs::write(to, package).unwrap();
+    }
     for name in ["sidecore-lab", "sidecore-farm"] {
         if !module::path().with_file_name(name).is_file() {
             library::file(name, name);
@@ -42,6 +46,7 @@ fn package(version: &str, to: &Path) {
     let mut command = program("sh");
     command.arg(project().join("packaging/deb")).arg(built.parent().unwrap()).args(["--fast", "--quiet"]);
     finished("packaging/deb", command.args(["--deb-version", version, "--output"]).arg(to), &to.with_extension("log"));
+    made.insert(version, std::fs::read(to).unwrap());
 }
 
 /// Runs it to its end, however long that takes.
@@ -81,7 +86,7 @@ impl Debian {
     }
 
     /// The package in its `/mnt`, as that version.
-    pub(crate) fn package(&self, name: &str, version: &str) {
+    pub(crate) fn package(&self, name: &str, version: &'static str) {
         package(version, &self.shared(name));
     }
 
