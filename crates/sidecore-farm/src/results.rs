@@ -13,6 +13,7 @@ use crate::ids;
 use crate::output::tell;
 use crate::quiet::Quiet;
 use crate::signals::Signals;
+use crate::streams::names;
 use async_nats::jetstream::{self, AckKind, Message};
 use futures_util::StreamExt;
 use sidecore_core::time::Nanos;
@@ -49,7 +50,7 @@ struct Taker {
     source: Source,
     sink: Sink,
     taken: u64,
-    /// Results under names that are no ids.
+    /// Results under names that are no ids, and those that are no dispatcher's.
     odd: u64,
     follow: bool,
     count: Option<u64>,
@@ -130,9 +131,11 @@ impl Taker {
             Err(error) => return Ok(Err(error.to_string())),
         };
         let id = message.subject.rsplit('.').next().unwrap_or_default();
-        let kind = if !ids::is_one(id) {
+        let is_committed = message.headers.as_ref().is_some_and(|headers| headers.get(names::KIND).is_some());
+        let kind = if !ids::is_one(id) || !is_committed {
+            let why = if is_committed { "whose name is no id" } else { "that no dispatcher committed" };
             self.odd += 1;
-            tell(format_args!("left out a result whose name is no id: {}", id.escape_debug()));
+            tell(format_args!("left out a result {why}: {}", id.escape_debug()));
             AckKind::Term
         } else if self.source.progress.has(number) {
             // The consumer was made again behind an earlier one.

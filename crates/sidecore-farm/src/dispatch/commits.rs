@@ -1,14 +1,17 @@
 //! Results and dead letters on their way to their streams: an event is acknowledged when the server says that it has them.
 
 mod letter;
+mod said;
 
 use super::known::Origin;
 use super::outbox::Outbox;
 use crate::handout::{End, Ended};
+use crate::output::tell;
 use crate::streams::names;
-use async_nats::{Client, Message, StatusCode, Subject, Subscriber};
+use async_nats::{Client, Message, Subject, Subscriber};
 use bytes::Bytes;
-use serde::Deserialize;
+use said::{Asked, Said, said};
+use serde_json::json;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -16,11 +19,7 @@ use std::collections::VecDeque;
 const PATIENCE: Nanos = 5_000_000_000;
 /// Refused ones that are tried again at a time.
 const AT_ONCE: usize = 16;
-/// Error of a stream that refuses a message for its limits; the text says which.
-const REFUSED: u64 = 10_077;
-const COMMITTED: &str = "maximum messages per subject exceeded";
 const SILENT: &str = "the server does not answer to results; sending them again";
-const TOO_LARGE: u64 = 10_054;
 const TOO_SMALL: &str =
     "the stream of dead letters takes no message that is large enough for a reason: raise its maximum message size";
 
@@ -53,26 +52,15 @@ pub(super) struct Commits {
     /// Refused ones, each once, and why the last was.
     refused: VecDeque<(u32, u64)>,
     why: String,
-}
-
-#[derive(Deserialize)]
-struct Said {
-    error: Option<Refusal>,
-}
-
-#[derive(Deserialize)]
-struct Refusal {
-    #[serde(default)]
-    err_code: u64,
-    #[serde(default)]
-    description: String,
+    /// Messages that stood in the place of results and were no dispatcher's.
+    foreign: u64,
 }
 
 impl Commits {
     /// And where the server's words arrive.
     pub(super) async fn new(client: &Client, farm: &str) -> Result<(Self, Subscriber), String> {
         let inbox = client.new_inbox();
-        let confirmed = client.subscribe(format!("{inbox}.*.*")).await;
+        let confirmed = client.subscribe(format!("{inbox}.*.*.*")).await;
         let confirmed = confirmed.map_err(|error| format!("cannot receive confirmations: {error}"))?;
         let commits = Self {
             client: client.clone(),
@@ -84,6 +72,7 @@ impl Commits {
             bytes: 0,
             refused: VecDeque::new(),
             why: String::new(),
+            foreign: 0,
         };
         Ok((commits, confirmed))
     }
@@ -122,21 +111,56 @@ impl Commits {
 
     /// What the server says of one, where it has it.
     pub(super) fn hear(&mut self, now: Nanos, message: &Message, outbox: &Outbox) -> Option<Stored> {
-        let (index, serial) = self.name_of(&message.subject)?;
-        match judge(message) {
-            Ok(already) => {
-                let Commit { ended, .. } = self.under_way[index as usize].take()?;
-                self.free.push(index);
-                self.bytes -= size_of(&ended);
-                self.why.clear();
-                self.again(now, 2, outbox);
-                return Some(Stored { ended, already });
-            }
-            Err(Why::TooLarge) if self.bury(index) => self.send(now, index, outbox),
-            Err(Why::TooLarge) => self.refuse(index, serial, TOO_SMALL.to_owned()),
-            Err(Why::Refused(why)) => self.refuse(index, serial, why),
+        let (index, serial, asked) = self.name_of(&message.subject)?;
+        match said(asked, message) {
+            Said::Stored => return self.stored(now, index, false, outbox),
+            Said::Before => return self.stored(now, index, true, outbox),
+            Said::Taken => self.ask(now, index, None, outbox),
+            Said::Foreign(number) => self.remove(now, index, number, outbox),
+            Said::Removed => self.send(now, index, outbox),
+            Said::TooLarge if self.bury(index) => self.send(now, index, outbox),
+            Said::TooLarge => self.refuse(index, serial, TOO_SMALL.to_owned()),
+            Said::Refused(why) => self.refuse(index, serial, why),
         }
         None
+    }
+
+    fn stored(&mut self, now: Nanos, index: u32, already: bool, outbox: &Outbox) -> Option<Stored> {
+        let Commit { ended, .. } = self.under_way[index as usize].take()?;
+        self.free.push(index);
+        self.bytes -= size_of(&ended);
+        self.why.clear();
+        self.again(now, 2, outbox);
+        Some(Stored { ended, already })
+    }
+
+    /// Takes what stands in its place away, and is sent again after that.
+    fn remove(&mut self, now: Nanos, index: u32, number: u64, outbox: &Outbox) {
+        self.foreign += 1;
+        if self.foreign.is_power_of_two() {
+            tell(format_args!("results that no dispatcher committed, taken away: {} so far", self.foreign));
+        }
+        self.ask(now, index, Some(number), outbox);
+    }
+
+    /// Asks what stands in its place, or has it taken away by its number. With the reply subject of an event, its feeder can have the
+    /// server put something there.
+    fn ask(&mut self, now: Nanos, index: u32, foreign: Option<u64>, outbox: &Outbox) {
+        let Some(commit) = &mut self.under_way[index as usize] else { return };
+        commit.sent = now;
+        let [_, results, dead, _] = names::streams(&self.farm);
+        let stream = if matches!(commit.ended.end, End::Done(_)) { results } else { dead };
+        let (asked, api, body) = match foreign {
+            None => (Asked::Look, "GET", json!({ "last_by_subj": commit.subject(&self.farm) })),
+            Some(number) => (Asked::Remove, "DELETE", json!({ "seq": number, "no_erase": true })),
+        };
+        let subject = format!("$JS.API.STREAM.MSG.{api}.{stream}");
+        let serial = commit.serial;
+        outbox.ask(subject.into(), self.reply(index, serial, asked), None, body.to_string().into());
+    }
+
+    fn reply(&self, index: u32, serial: u64, asked: Asked) -> Subject {
+        format!("{}.{index}.{serial}.{}", self.inbox, asked.token()).into()
     }
 
     /// It is tried again after a while.
@@ -197,25 +221,21 @@ impl Commits {
         self.refit(index);
         let Some(commit) = &mut self.under_way[index as usize] else { return };
         (commit.sent, commit.refused) = (now, false);
-        let reply = format!("{}.{index}.{}", self.inbox, commit.serial).into();
-        let id = &commit.ended.event.id;
-        match &commit.ended.end {
-            End::Done(result) => {
-                outbox.ask(names::result(&self.farm, id).into(), reply, None, result.clone());
-            }
+        let event = &commit.ended.event;
+        let (headers, body) = match &commit.ended.end {
+            End::Done(result) => (letter::of_result(&event.kind), result.clone()),
             End::Dead { reason, tries } => {
-                let (body, kind) = (&commit.ended.event.body, &commit.ended.event.kind);
-                let (headers, body) =
-                    letter::letter(reason, *tries, kind, body, commit.whole, self.client.max_payload());
-                outbox.ask(names::dead(&self.farm, id).into(), reply, Some(headers), body);
+                letter::letter(reason, *tries, &event.kind, &event.body, commit.whole, self.client.max_payload())
             }
-        }
+        };
+        let (serial, subject) = (commit.serial, commit.subject(&self.farm));
+        outbox.ask(subject.into(), self.reply(index, serial, Asked::Store), Some(headers), body);
     }
 
     /// A result that the server has no message for any more is a dead letter.
     fn refit(&mut self, index: u32) {
         let most = self.client.max_payload();
-        let too_large = |commit: &Commit| matches!(&commit.ended.end, End::Done(result) if result.len() > most);
+        let too_large = |Commit { ended, .. }: &Commit| matches!(&ended.end, End::Done(result) if letter::size_of_result(&ended.event.kind, result.len()) > most);
         if self.under_way[index as usize].as_ref().is_some_and(too_large) {
             let _ = self.bury(index);
         }
@@ -242,34 +262,24 @@ impl Commits {
         true
     }
 
-    /// Number and serial of the commit that is meant, where it is still under way.
-    fn name_of(&self, subject: &Subject) -> Option<(u32, u64)> {
-        let (index, serial) = subject.strip_prefix(self.inbox.as_str())?.strip_prefix('.')?.split_once('.')?;
-        let (index, serial) = (index.parse().ok()?, serial.parse().ok()?);
+    /// Number and serial of the commit that is meant, where it is still under way, and what was asked.
+    fn name_of(&self, subject: &Subject) -> Option<(u32, u64, Asked)> {
+        let mut tokens = subject.strip_prefix(self.inbox.as_str())?.strip_prefix('.')?.split('.');
+        let (index, serial): (u32, u64) = (tokens.next()?.parse().ok()?, tokens.next()?.parse().ok()?);
+        let asked = Asked::of(tokens.next()?)?;
         let commit = self.under_way.get(index as usize)?.as_ref()?;
-        (commit.serial == serial).then_some((index, serial))
+        (commit.serial == serial).then_some((index, serial, asked))
     }
 }
 
-enum Why {
-    TooLarge,
-    Refused(String),
-}
-
-/// Whether it was there before, or why it is not there now.
-fn judge(message: &Message) -> Result<bool, Why> {
-    if message.status == Some(StatusCode::NO_RESPONDERS) {
-        return Err(Why::Refused("nobody keeps results: the stream is gone, or its servers are away".to_owned()));
-    }
-    match serde_json::from_slice::<Said>(&message.payload) {
-        Ok(Said { error: None }) => Ok(false),
-        Ok(Said { error: Some(refusal) }) if refusal.description.contains(COMMITTED) => Ok(true),
-        Ok(Said { error: Some(Refusal { err_code: TOO_LARGE, .. }) }) => Err(Why::TooLarge),
-        Ok(Said { error: Some(Refusal { err_code: REFUSED, description }) }) => Err(Why::Refused(format!(
-            "the stream of results is full ({description}): take results out, or raise its limits"
-        ))),
-        Ok(Said { error: Some(refusal) }) => Err(Why::Refused(format!("results are refused: {}", refusal.description))),
-        Err(_) => Err(Why::Refused("the server's answer to a result cannot be read".to_owned())),
+impl Commit {
+    /// Where it is kept.
+    fn subject(&self, farm: &str) -> String {
+        let id = &self.ended.event.id;
+        match self.ended.end {
+            End::Done(_) => names::result(farm, id),
+            End::Dead { .. } => names::dead(farm, id),
+        }
     }
 }
 

@@ -39,6 +39,10 @@ const PAUSE: Nanos = 50_000_000;
 const MOST: usize = 8192;
 /// Attempts at making a consumer while other dispatchers make theirs.
 const ROUNDS: u32 = 8;
+const OTHERS: &str = "the queue has a consumer that is no dispatcher's, or several dispatchers begin";
+/// Seen with NATS 2.9.10 after its servers were killed in turn.
+const UNLISTED: &str =
+    "the servers have a consumer of the queue that they do not list: restart them one after the other";
 
 /// What a message of the queue's inbox is.
 pub(super) enum Taken {
@@ -102,8 +106,9 @@ pub(super) async fn take_over(
     let inbox = client.new_inbox();
     let messages = client.subscribe(format!("{inbox}.*")).await;
     let messages = messages.map_err(|error| NotTaken::Failed(format!("cannot receive events: {error}")))?;
+    let mut listed = 0;
     for _ in 0..ROUNDS {
-        delete_earlier(farm, streams, term, &name).await?;
+        listed = listed.max(delete_earlier(farm, streams, term, &name).await?);
         let config = pull::Config {
             durable_name: Some(name.clone()),
             ack_policy: AckPolicy::Explicit,
@@ -119,12 +124,12 @@ pub(super) async fn take_over(
             Err(error) => return Err(NotTaken::Failed(format!("cannot take events: {error}"))),
         }
     }
-    Err(NotTaken::Failed(
-        "cannot take events: the queue has a consumer that is no dispatcher's, or several dispatchers begin".to_owned(),
-    ))
+    let why = if listed == 0 { UNLISTED } else { OTHERS };
+    Err(NotTaken::Failed(format!("cannot take events: {why}")))
 }
 
-async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> Result<(), NotTaken> {
+/// Deletes consumers of earlier terms: how many consumers there were.
+async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> Result<usize, NotTaken> {
     let failed = |error: &dyn std::fmt::Display| NotTaken::Failed(format!("cannot take the queue over: {error}"));
     let listed: Result<Vec<String>, _> = streams.events.consumer_names().try_collect().await;
     let listed = listed.map_err(|error| failed(&error))?;
@@ -140,7 +145,7 @@ async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> 
             Err(error) => return Err(failed(&error)),
         }
     }
-    Ok(())
+    Ok(listed.len())
 }
 
 impl Queue {

@@ -1,7 +1,9 @@
 //! The accounts of `packaging/farm`: the subjects that each role may use, and the roles at work.
 
 use crate::program::{PATIENCE, Running, farm, fine, run, run_with, until};
+use crate::queue::count;
 use crate::server::Server;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -32,7 +34,7 @@ const HEARS: [(&str, [bool; 4]); 17] = [
 ];
 
 /// The same for publishing.
-const SAYS: [(&str, [bool; 4]); 25] = [
+const SAYS: [(&str, [bool; 4]); 29] = [
     ("farm.farm.events.default", [true, true, false, false]),
     ("farm.farm.places.one", [true, true, false, false]),
     ("farm.farm.results.default", [true, false, true, false]),
@@ -47,7 +49,11 @@ const SAYS: [(&str, [bool; 4]); 25] = [
     ("$JS.API.STREAM.CREATE.farm-events", [true, false, false, false]),
     ("$JS.API.STREAM.PURGE.farm-events", [true, false, false, false]),
     ("$JS.API.STREAM.MSG.GET.farm-events", [true, false, false, false]),
-    ("$JS.API.STREAM.MSG.GET.farm-results", [true, false, false, false]),
+    ("$JS.API.STREAM.MSG.GET.farm-results", [true, false, true, false]),
+    ("$JS.API.STREAM.MSG.GET.farm-dead", [true, false, true, false]),
+    ("$JS.API.STREAM.MSG.DELETE.farm-events", [true, false, false, false]),
+    ("$JS.API.STREAM.MSG.DELETE.farm-results", [true, false, true, false]),
+    ("$JS.API.STREAM.MSG.DELETE.farm-dead", [true, false, true, false]),
     ("$JS.API.STREAM.MSG.GET.farm-places", [true, true, false, false]),
     ("$JS.ACK.farm-events.farm-dispatch-7-0.1.1.1.1.0", [true, false, true, false]),
     ("$JS.ACK.farm-results.mine.1.1.1.1.0", [true, false, false, false]),
@@ -146,4 +152,38 @@ fn each_command_does_its_work_with_the_account_of_its_role() {
     taken.sort_unstable();
     assert_eq!(taken, ["ONE", "TWO"]);
     fine(&run(&of("operator"), &["dead"]));
+}
+
+#[test]
+fn what_a_feeder_has_the_server_put_in_the_place_of_results_is_no_result() {
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(server) = server(&scratch) else { return };
+    let of = |role| url(&server, role);
+    fine(&run(&of("operator"), &["feed", "--max-bytes", "10MiB"]));
+    // The server's answer to each of these events goes where its feeder says.
+    let mut hostile = Wire::of(&server, "feeder");
+    for place in ["results.f-1", "results.f-2", "results.none", "dead.bad-1"] {
+        assert!(hostile.allows(&format!("PUB farm.farm.events.default farm.farm.{place} 5\r\nother")));
+    }
+    until("the answers", || count(&of("operator"), "farm-results") == 3 && count(&of("operator"), "farm-dead") == 1);
+    let before = fine(&run(&of("operator"), &["dead", "--json"]));
+    assert!(before.contains("\"reason\":\"\""), "{before}");
+
+    let mut dispatcher = Running::start(&mut farm(&of("dispatcher"), &["dispatch"]));
+    until("a dispatcher", || run(&of("operator"), &["status"]).status.success());
+    let work = ["work", "--", "sh", "-c", "read line; test \"$line\" != fail && echo \"$line\" done"];
+    let _node = Running::start(&mut farm(&of("node"), &work));
+    fine(&run_with(&of("feeder"), &["feed", "--lines", "--name", "f"], b"one\ntwo\n"));
+    fine(&run_with(&of("feeder"), &["feed", "--lines", "--name", "bad"], b"fail\n"));
+    until("all events", || count(&of("operator"), "farm-events") == 0);
+    dispatcher.says("results that no dispatcher committed, taken away: 2 so far");
+
+    let done = run(&of("operator"), &["results", "--stdout", "--lines", "--ids"]);
+    let (said, taken) = (String::from_utf8_lossy(&done.stderr), String::from_utf8_lossy(&done.stdout));
+    let taken: BTreeSet<&str> = taken.lines().filter(|line| line.starts_with("f-")).collect();
+    assert_eq!(taken, BTreeSet::from(["f-1\tone done", "f-2\ttwo done"]), "{said}");
+    assert!(said.contains("left out a result that no dispatcher committed: none"), "{said}");
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    let after = fine(&run(&of("operator"), &["dead", "--json"]));
+    assert!(after.contains("\"id\":\"bad-1\"") && after.contains("exit code 1"), "{after}");
 }

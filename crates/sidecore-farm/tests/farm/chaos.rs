@@ -26,6 +26,9 @@ const EVENTS: usize = 10_000;
 const NODES: usize = 4;
 /// Nothing is done for so long: the farm stands still.
 const STUCK: Duration = Duration::from_secs(150);
+/// An operator reads the dispatchers' advice when nothing is done for so long.
+const HEEDED: Duration = Duration::from_secs(40);
+const ADVICE: &str = "restart them one after the other";
 /// The faults of a run, at most: the servers need seconds for each.
 const FAULTS: usize = 12;
 
@@ -66,6 +69,8 @@ struct Chaos {
     random: Xoshiro256PlusPlus,
     /// From repairs to the next result, with the fault.
     returns: Vec<(Duration, Victim, Fault)>,
+    /// How often a dispatcher advised to restart the servers, and that was done.
+    heeded: usize,
 }
 
 impl Part {
@@ -151,7 +156,7 @@ impl Chaos {
             thread::sleep(Duration::from_millis(20));
         }
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        Some(Self { scratch, ports, peers, servers, parts: Vec::new(), random, returns: Vec::new() })
+        Some(Self { scratch, ports, peers, servers, parts: Vec::new(), random, returns: Vec::new(), heeded: 0 })
     }
 
     fn add(&mut self, name: &str, command: &str) {
@@ -218,6 +223,23 @@ impl Chaos {
         }
     }
 
+    /// Restarts the servers one after the other, where a dispatcher advises that.
+    async fn heed(&mut self) {
+        let said = |part: &Part| fs::read_to_string(self.scratch.path().join(&part.name)).unwrap_or_default();
+        let advised = self.parts.iter().map(|part| said(part).matches(ADVICE).count()).sum();
+        if advised <= self.heeded {
+            return;
+        }
+        self.heeded = advised;
+        for index in 0..SERVERS {
+            signal(&mut self.servers[index], Signal::TERM);
+            drop(self.servers[index].wait());
+            self.repair(Victim::Server(index), Fault::Kill);
+            // The others learn of it.
+            sleep(Duration::from_secs(2)).await;
+        }
+    }
+
     async fn play(&mut self, context: &Context) {
         for _ in 0..FAULTS {
             let (victim, fault) = self.choose();
@@ -231,6 +253,9 @@ impl Chaos {
                 let now = count(context, "c-results").await;
                 if now > before || now == Some(EVENTS) {
                     break;
+                }
+                if repaired.elapsed() > HEEDED {
+                    self.heed().await;
                 }
                 assert!(repaired.elapsed() < STUCK, "nothing is done after {fault:?} of {victim:?}: {}", self.said());
                 sleep(Duration::from_millis(10)).await;
@@ -250,6 +275,9 @@ impl Chaos {
             }
             if results > before {
                 (before, since) = (results, Instant::now());
+            }
+            if since.elapsed() > HEEDED {
+                self.heed().await;
             }
             let state = (results, left, count(context, "c-dead").await, consumers(context).await);
             assert!(since.elapsed() < STUCK, "results, events, dead letters: {state:?}; {}", self.said());
@@ -286,7 +314,8 @@ async fn consumers(context: &Context) -> Vec<String> {
     told.collect().await
 }
 
-async fn run(seed: u64) -> Option<Vec<(Duration, Victim, Fault)>> {
+/// The faults with what followed, and how often the servers were restarted by an operator.
+async fn run(seed: u64) -> Option<(Vec<(Duration, Victim, Fault)>, usize)> {
     let mut chaos = Chaos::start(seed)?;
     let events = chaos.scratch.path().join("events");
     fs::write(&events, format!("{WORK}\n").repeat(EVENTS)).unwrap();
@@ -316,7 +345,7 @@ async fn run(seed: u64) -> Option<Vec<(Duration, Victim, Fault)>> {
         }
     };
     assert_eq!(dead, 0, "{}", chaos.said());
-    Some(std::mem::take(&mut chaos.returns))
+    Some((std::mem::take(&mut chaos.returns), chaos.heeded))
 }
 
 #[test]
@@ -326,9 +355,14 @@ fn each_event_has_one_result_whatever_happens_to_processes_and_connections() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for seed in first.parse().unwrap()..=last.parse().unwrap() {
         let begun = Instant::now();
-        let Some(mut returns) = runtime.block_on(run(seed)) else { return };
+        let Some((mut returns, heeded)) = runtime.block_on(run(seed)) else { return };
         returns.sort_by_key(|(took, ..)| *took);
         let soon = returns.iter().filter(|(took, ..)| *took <= SOON).count();
-        println!("seed {seed}: {:?}, {soon} of {} within {SOON:?}: {returns:?}", begun.elapsed(), returns.len());
+        println!(
+            "seed {seed}: {:?}, {soon} of {} within {SOON:?}, servers restarted on advice: {}; {returns:?}",
+            begun.elapsed(),
+            returns.len(),
+            heeded > 0
+        );
     }
 }

@@ -40,6 +40,9 @@ pub(crate) fn make(url: &str, config: Config) {
     with(url, async |js| js.create_stream(config).await.map(drop).unwrap());
 }
 
+/// Headers of a result.
+pub(crate) const COMMITTED: [(&str, &str); 1] = [("Farm-Kind", "default")];
+
 pub(crate) fn publish(url: &str, subject: &str, headers: &[(&str, &str)], body: &str) {
     let mut map = HeaderMap::new();
     for (name, value) in headers {

@@ -1,7 +1,7 @@
 //! Taking results: each once for each taker, as a file, a frame or a line.
 
 use crate::program::{Running, farm, fine, refused, run, until};
-use crate::queue::publish;
+use crate::queue::{COMMITTED, publish};
 use crate::server::Server;
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ fn farm_with(server: &Server, results: &[(&str, &str)]) {
 
 fn add(server: &Server, results: &[(&str, &str)]) {
     for (id, body) in results {
-        publish(&server.url(), &format!("farm.farm.results.{id}"), &[], body);
+        publish(&server.url(), &format!("farm.farm.results.{id}"), &COMMITTED, body);
     }
 }
 

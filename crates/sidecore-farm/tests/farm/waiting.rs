@@ -1,7 +1,7 @@
 //! Waiting parts log the reason once, and again when it changes. They go on by themselves.
 
 use crate::program::{Running, farm, fine, refused, run, until};
-use crate::queue::{count, publish, with};
+use crate::queue::{COMMITTED, count, publish, with};
 use crate::server::Server;
 use async_nats::jetstream::consumer::pull::Config as Pull;
 use rustix::process::Signal;
@@ -20,7 +20,7 @@ fn feeder(server: &Server, args: &[&str]) -> (Running, ChildStdin) {
 
 fn add(server: &Server, numbers: std::ops::Range<u32>) {
     for number in numbers {
-        publish(&server.url(), &format!("farm.farm.results.f-{number}"), &[], "result");
+        publish(&server.url(), &format!("farm.farm.results.f-{number}"), &COMMITTED, "result");
     }
 }
 

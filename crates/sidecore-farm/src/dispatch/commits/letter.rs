@@ -1,4 +1,4 @@
-//! A dead letter as its stream takes it: the event whole where it fits, else marked as cut.
+//! Results and dead letters as their streams take them: of a letter the event whole where it fits, else marked as cut.
 
 use crate::streams::names;
 use async_nats::{HeaderMap, HeaderValue};
@@ -26,12 +26,23 @@ pub(super) fn letter(
     (headers, body.slice(..kept))
 }
 
+/// Headers of a result. The kind tells it from what the server puts there for others.
+pub(super) fn of_result(kind: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(names::KIND, kind.parse::<HeaderValue>().unwrap_or_default());
+    headers
+}
+
+/// Bytes of a result with its headers.
+pub(super) fn size_of_result(kind: &str, result: usize) -> usize {
+    FRAME + names::KIND.len() + kind.len() + EACH + result
+}
+
 fn headers(reason: &str, tries: u8, kind: &str) -> HeaderMap {
     let plain: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let mut headers = HeaderMap::new();
+    let mut headers = of_result(kind);
     headers.insert(names::REASON, plain.parse::<HeaderValue>().unwrap_or_default());
     headers.insert(names::TRIES, HeaderValue::from(u64::from(tries)));
-    headers.insert(names::KIND, kind.parse::<HeaderValue>().unwrap_or_default());
     headers
 }
 

@@ -1,0 +1,180 @@
+//! What servers say of a commit.
+
+use crate::streams::names;
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::RawMessage;
+use async_nats::jetstream::{self, ErrorCode};
+use async_nats::{Message, StatusCode};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+/// The text of a refusal for a stream's limits says which.
+const ONE_EACH: &str = "maximum messages per subject exceeded";
+
+/// What the servers are asked of a commit.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    /// To store it.
+    Store,
+    /// What stands in its place.
+    Look,
+    /// To take that away.
+    Remove,
+}
+
+impl Asked {
+    const ALL: [Self; 3] = [Self::Store, Self::Look, Self::Remove];
+
+    /// The last token of a reply subject.
+    pub(super) fn token(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Look => "look",
+            Self::Remove => "remove",
+        }
+    }
+
+    pub(super) fn of(token: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|asked| asked.token() == token)
+    }
+}
+
+/// The answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// It is stored.
+    Stored,
+    /// A dispatcher stored it before.
+    Before,
+    /// A message stands in its place.
+    Taken,
+    /// That message has this number, and no dispatcher stored it.
+    Foreign(u64),
+    /// That message is away.
+    Removed,
+    TooLarge,
+    /// It is not there now, and why.
+    Refused(String),
+}
+
+#[derive(Deserialize)]
+struct Got {
+    message: RawMessage,
+}
+
+pub(super) fn said(asked: Asked, message: &Message) -> Said {
+    if message.status == Some(StatusCode::NO_RESPONDERS) {
+        return Said::Refused("nobody keeps results: the stream is gone, or its servers are away".to_owned());
+    }
+    let said = match asked {
+        Asked::Store => {
+            read::<IgnoredAny>(message).map(|said| said.map_or_else(|error| refusal(&error), |_| Said::Stored))
+        }
+        Asked::Look => {
+            read::<Got>(message).map(|said| said.map_or_else(|error| not_there(&error), |got| whose(got.message)))
+        }
+        Asked::Remove => {
+            read::<IgnoredAny>(message).map(|said| said.map_or_else(|error| other(&error), |_| Said::Removed))
+        }
+    };
+    said.unwrap_or_else(|| Said::Refused("the server's answer to a result cannot be read".to_owned()))
+}
+
+fn read<T: DeserializeOwned>(message: &Message) -> Option<Result<T, jetstream::Error>> {
+    match serde_json::from_slice(&message.payload).ok()? {
+        Response::Ok(answer) => Some(Ok(answer)),
+        Response::Err { error } => Some(Err(error)),
+    }
+}
+
+fn refusal(error: &jetstream::Error) -> Said {
+    let description = words(error);
+    match error.error_code() {
+        _ if description.contains(ONE_EACH) => Said::Taken,
+        ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM => Said::TooLarge,
+        ErrorCode::STREAM_STORE_FAILED => Said::Refused(format!(
+            "the stream of results is full ({description}): take results out, or raise its limits"
+        )),
+        _ => other(error),
+    }
+}
+
+fn not_there(error: &jetstream::Error) -> Said {
+    match error.error_code() {
+        // It was taken out meanwhile.
+        ErrorCode::NO_MESSAGE_FOUND => Said::Before,
+        _ => other(error),
+    }
+}
+
+fn other(error: &jetstream::Error) -> Said {
+    Said::Refused(format!("results are refused: {}", words(error)))
+}
+
+/// An error's description, without its numbers.
+fn words(error: &jetstream::Error) -> String {
+    let text = error.to_string();
+    text.split(" (code ").next().unwrap_or(&text).to_owned()
+}
+
+fn whose(message: RawMessage) -> Said {
+    let number = message.sequence;
+    match StreamMessage::try_from(message) {
+        Ok(message) if message.headers.get(names::KIND).is_some() => Said::Before,
+        _ => Said::Foreign(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_nats::Subject;
+
+    fn heard(asked: Asked, body: &str, status: Option<StatusCode>) -> Said {
+        let payload = body.to_owned().into();
+        let subject = Subject::from_static("x");
+        said(asked, &Message { subject, reply: None, payload, headers: None, status, description: None, length: 0 })
+    }
+
+    fn error(code: u32, description: &str) -> String {
+        format!(r#"{{"type":"t","error":{{"code":503,"err_code":{code},"description":"{description}"}}}}"#)
+    }
+
+    #[test]
+    fn what_is_stored_is_told_from_what_is_refused() {
+        let refused = |words: &str| Said::Refused(words.to_owned());
+        let full = "the stream of results is full (maximum bytes exceeded): take results out, or raise its limits";
+        for (body, expected) in [
+            (r#"{"stream":"f-results","seq":7}"#.to_owned(), Said::Stored),
+            (error(10_077, ONE_EACH), Said::Taken),
+            (error(10_077, "maximum bytes exceeded"), refused(full)),
+            (error(10_054, "message size exceeds maximum allowed"), Said::TooLarge),
+            (error(10_008, "away"), refused("results are refused: away")),
+            ("nonsense".to_owned(), refused("the server's answer to a result cannot be read")),
+        ] {
+            assert_eq!(heard(Asked::Store, &body, None), expected, "{body}");
+        }
+        assert!(matches!(heard(Asked::Store, "", Some(StatusCode::NO_RESPONDERS)), Said::Refused(_)));
+    }
+
+    #[test]
+    fn what_stands_there_is_a_dispatchers_if_it_has_a_kind() {
+        let got = |headers: &str| {
+            format!(
+                r#"{{"message":{{"subject":"farm.f.results.a","seq":7,{headers}"data":"e30=","time":"2026-11-26T12:00:00Z"}}}}"#
+            )
+        };
+        // `NATS/1.0`, `Farm-Kind: k`, and `NATS/1.0`, `Other: k`.
+        let ours = got(r#""hdrs":"TkFUUy8xLjANCkZhcm0tS2luZDogaw0KDQo=","#);
+        let other = got(r#""hdrs":"TkFUUy8xLjANCk90aGVyOiBrDQoNCg==","#);
+        assert_eq!(heard(Asked::Look, &ours, None), Said::Before);
+        for foreign in [got(""), other, got(r#""hdrs":"x","#)] {
+            assert_eq!(heard(Asked::Look, &foreign, None), Said::Foreign(7), "{foreign}");
+        }
+        assert_eq!(heard(Asked::Look, &error(10_037, "no message found"), None), Said::Before, "taken out");
+        assert_eq!(heard(Asked::Look, &error(1, "x"), None), Said::Refused("results are refused: x".to_owned()));
+        assert_eq!(heard(Asked::Remove, r#"{"success":true}"#, None), Said::Removed);
+        assert_eq!(heard(Asked::Remove, &error(1, "x"), None), Said::Refused("results are refused: x".to_owned()));
+    }
+}
