@@ -440,6 +440,11 @@ impl Dispatch {
         self.inflight.get(ticket).map(|entry| entry.work.tag)
     }
 
+    /// A request's class. `None`: the ticket is void.
+    pub fn class_of(&self, ticket: Ticket) -> Option<Class> {
+        self.inflight.get(ticket).map(|entry| entry.work.class)
+    }
+
     /// Whether the device can do a request of that class, and gets requests or will again.
     pub fn may_do(&self, device: usize, class: Class) -> bool {
         self.devices[device].state == DeviceState::Active && self.devices[device].can(class, Reach::HERE)

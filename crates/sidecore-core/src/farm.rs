@@ -158,7 +158,7 @@ impl Farm {
         let lane = dispatch.add_client(1, u32::MAX).and_then(|client| dispatch.add_lane(client, Notify::Spin));
         let tried = vec![Tried::default(); settings.in_flight as usize];
         let lane = lane.expect("the tables have room for one");
-        Self { settings, dispatch, lane, nodes: Vec::with_capacity(MAX_NODES), tried, moves: Moves::default() }
+        Self { settings, dispatch, lane, nodes: Vec::with_capacity(MAX_NODES), tried, moves: Moves::new() }
     }
 
     /// A node joins that does `slots` events at a time (at least 1), of those kinds, and is heard every `beat` ns. It is lost after

@@ -4,6 +4,7 @@ use super::Member;
 use super::member::Node;
 use crate::dispatch::{Dispatch, Replaced};
 use crate::inflight::Ticket;
+use crate::session::Class;
 use crate::time::Nanos;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -37,15 +38,21 @@ pub enum Moved {
 }
 
 /// Events that found another node, and those that wait for one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Moves {
     moved: VecDeque<Moved>,
-    /// Their old node is gone, and no other has room.
-    waiting: VecDeque<Ticket>,
+    /// By class: their old node is gone, and no other that does this class has room.
+    waiting: [VecDeque<Ticket>; Class::COUNT],
+    /// In all.
+    waits: usize,
     lost: Vec<u32>,
 }
 
 impl Moves {
+    pub(super) fn new() -> Self {
+        Self { moved: VecDeque::new(), waiting: [const { VecDeque::new() }; Class::COUNT], waits: 0, lost: Vec::new() }
+    }
+
     pub(super) fn next(&mut self) -> Option<Moved> {
         self.moved.pop_front()
     }
@@ -61,18 +68,26 @@ impl Moves {
         while let Some(ticket) = dispatch.next_orphan(number, from) {
             from = ticket.index() + 1;
             self.lost.extend(dispatch.tag_of(ticket));
-            if let Some(waits) = self.replace(dispatch, nodes, ticket, now) {
-                self.waiting.push_back(waits);
+            let class = dispatch.class_of(ticket);
+            if let Some((class, waits)) = class.zip(self.replace(dispatch, nodes, ticket, now)) {
+                self.waiting[class.index()].push_back(waits);
+                self.waits += 1;
             }
         }
     }
 
-    /// Tries once more for those that wait.
+    /// Tries once more for those that wait. One that waits on holds up its own class only.
     pub(super) fn retry(&mut self, dispatch: &mut Dispatch, nodes: &[Node], now: Nanos) {
-        while let Some(ticket) = self.waiting.pop_front() {
-            if let Some(waits) = self.replace(dispatch, nodes, ticket, now) {
-                self.waiting.push_front(waits);
-                return;
+        if self.waits == 0 {
+            return;
+        }
+        for class in 0..Class::COUNT {
+            while let Some(ticket) = self.waiting[class].pop_front() {
+                if let Some(waits) = self.replace(dispatch, nodes, ticket, now) {
+                    self.waiting[class].push_front(waits);
+                    break;
+                }
+                self.waits -= 1;
             }
         }
     }

@@ -372,6 +372,28 @@ fn kinds_go_to_nodes_that_offer_them() {
 }
 
 #[test]
+fn an_event_that_waits_for_a_node_of_its_kind_holds_up_no_other_kind() {
+    let mut farm = farm(Balance::Tokens);
+    let [one, other] = [0, 1].map(|kind| Class::from_index(kind).unwrap());
+    let kinds = |kinds: &[Class]| kinds.iter().copied().collect();
+    // Of each node nothing is known yet: it gets one event.
+    let [first, second] = [kinds(&[one]), kinds(&[other])].map(|kinds| farm.join(0, 1, kinds, 0).unwrap());
+    let busy = [one, other].map(|kind| given(farm.place(0, kind.index() as u32, kind, 100)));
+    assert_eq!(busy.map(|(member, _)| member), [first, second]);
+    let [third, fourth] = [kinds(&[one]), kinds(&[other])].map(|kinds| farm.join(0, 1, kinds, 0).unwrap());
+    for (kind, member) in [(one, third), (other, fourth)] {
+        assert_eq!(given(farm.place(0, 2 + kind.index() as u32, kind, 100)).0, member);
+    }
+    farm.lose(MS, third);
+    farm.lose(MS, fourth);
+    assert_eq!(farm.next_moved(MS), None, "all are busy");
+    farm.answered(2 * MS, second, busy[1].1, MS, MS).unwrap();
+    let moved = farm.next_moved(2 * MS);
+    assert!(matches!(moved, Some(Moved::Given { tag: 3, member, .. }) if member == second), "{moved:?}");
+    assert_eq!(farm.next_moved(2 * MS), None);
+}
+
+#[test]
 fn a_farm_has_so_many_nodes_and_their_numbers_come_back() {
     let mut farm = farm(Balance::Eft);
     let members: Vec<_> = (0..MAX_NODES).map(|_| join(&mut farm, 0)).collect();
