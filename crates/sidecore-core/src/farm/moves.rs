@@ -42,7 +42,7 @@ pub enum Moved {
 pub(super) struct Moves {
     moved: VecDeque<Moved>,
     /// By class: their old node is gone, and no other that does this class has room.
-    waiting: [VecDeque<Ticket>; Class::COUNT],
+    waiting: Vec<VecDeque<Ticket>>,
     /// In all.
     waits: usize,
     lost: Vec<u32>,
@@ -50,7 +50,8 @@ pub(super) struct Moves {
 
 impl Moves {
     pub(super) fn new() -> Self {
-        Self { moved: VecDeque::new(), waiting: [const { VecDeque::new() }; Class::COUNT], waits: 0, lost: Vec::new() }
+        let waiting = (0..Class::COUNT).map(|_| VecDeque::new()).collect();
+        Self { moved: VecDeque::new(), waiting, waits: 0, lost: Vec::new() }
     }
 
     pub(super) fn next(&mut self) -> Option<Moved> {
