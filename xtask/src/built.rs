@@ -1,6 +1,7 @@
 //! What cargo built. All is built as the tests are, with the same features: so nothing is built twice.
 
-use std::io::BufReader;
+use std::fs;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,9 +16,25 @@ pub(crate) fn cargo(root: &Path) -> Command {
     command
 }
 
-/// Builds all tests and programs, with cargo's own messages on standard error.
+/// Builds all tests, programs and libraries, with cargo's own messages on standard error.
 pub(crate) fn everything(root: &Path) -> Result<Vec<Artifact>> {
-    tests(&mut cargo(root), &[])
+    let built = tests(&mut cargo(root), &[])?;
+    built.iter().try_for_each(put_beside_programs)?;
+    Ok(built)
+}
+
+/// Libraries that programs load stand beside the programs, as after `cargo build`: cargo leaves those that tests need among its own files.
+fn put_beside_programs(artifact: &Artifact) -> io::Result<()> {
+    let is_library = artifact.target.is_cdylib() && !artifact.profile.test;
+    for file in artifact.filenames.iter().filter(|file| is_library && file.extension() == Some("so")) {
+        let (Some(deps), Some(name)) = (file.parent(), file.file_name()) else { continue };
+        if let Some(programs) = deps.parent().filter(|_| deps.file_name() == Some("deps")) {
+            // The file there may be a second name of one of cargo's own.
+            let _ = fs::remove_file(programs.join(name));
+            fs::copy(file, programs.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Builds the tests that these arguments choose, of all crates, and what they need.

@@ -1,10 +1,10 @@
 //! What is in a farm's streams.
 
 use crate::program::PATIENCE;
-use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::stream::{Config, Info};
 use async_nats::jetstream::{self, Context};
+use async_nats::{ConnectOptions, HeaderMap, ServerAddr};
 use futures_util::StreamExt;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -21,7 +21,12 @@ pub(crate) struct Event {
 /// Does something with the server.
 pub(crate) fn with<T, F: Future<Output = T>>(url: &str, task: impl FnOnce(Context) -> F) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { task(jetstream::new(async_nats::connect(url).await.unwrap())).await })
+    let server: ServerAddr = url.parse().unwrap();
+    let options = match (server.username(), server.password()) {
+        (Some(user), Some(password)) => ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned()),
+        _ => ConnectOptions::new(),
+    };
+    runtime.block_on(async { task(jetstream::new(options.connect(server).await.unwrap())).await })
 }
 
 pub(crate) fn info(url: &str, stream: &str) -> Info {

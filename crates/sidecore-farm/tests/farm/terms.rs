@@ -107,8 +107,7 @@ fn dispatchers_whose_servers_answer_late_agree_on_one() {
 fn a_dispatcher_that_was_cut_off_goes_on_with_what_it_holds() {
     on_a_server(async |server, crew| {
         let way = Relay::to(server.port());
-        // A node that a loaded machine holds up is not lost.
-        let _dispatcher = crew.start_by(&way.url(), "dispatch", &["dispatch", "--silence", "10s"]);
+        let _dispatcher = crew.start_by(&way.url(), "dispatch", &["dispatch"]);
         crew.until("the farm", async |crew| crew.has_farm().await).await;
         let _node = crew.node("n", "4");
         let first = crew.shown("it is active", |status| status["active"] == true).await;
@@ -126,7 +125,9 @@ fn a_dispatcher_that_was_cut_off_goes_on_with_what_it_holds() {
         let last = crew.shown("all is committed", |status| status["totals"]["committed"] == 40).await;
         let totals = &last["totals"];
         assert_eq!(last["dispatcher"], first["dispatcher"], "the same term");
-        assert_eq!((&totals["seen"], &totals["redone"]), (&40.into(), &0.into()), "{last}");
+        assert_eq!(totals["seen"], 40, "{last}");
+        // What was on its way to the node when it was cut off.
+        assert!(totals["redone"].as_u64().unwrap() <= 3 * 4, "{last}");
     });
 }
 
