@@ -19,7 +19,7 @@ pub(crate) fn cargo(root: &Path) -> Command {
 /// Builds all tests, programs and libraries, with cargo's own messages on standard error.
 pub(crate) fn everything(root: &Path) -> Result<Vec<Artifact>> {
     let built = tests(&mut cargo(root), &[])?;
-    built.iter().try_for_each(put_beside_programs)?;
+    built.iter().filter(|artifact| artifact.manifest_path.starts_with(root)).try_for_each(put_beside_programs)?;
     Ok(built)
 }
 

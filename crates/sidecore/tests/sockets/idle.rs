@@ -56,7 +56,7 @@ fn programs_that_were_killed_leave_nothing() {
         let (mut process, control) = Lender::start(service.socket(), own_user());
         let mut program = Program::hello(control);
         silent(&mut program, 200);
-        assert!(service.descriptors() >= before + 200);
+        until("all are open", || service.descriptors() >= before + 200);
         process.kill();
         until("all is closed", || service.descriptors() == before);
     }
