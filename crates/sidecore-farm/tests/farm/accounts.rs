@@ -162,7 +162,7 @@ fn what_a_feeder_has_the_server_put_in_the_place_of_results_is_no_result() {
     fine(&run(&of("operator"), &["feed", "--max-bytes", "10MiB"]));
     // The server's answer to each of these events goes where its feeder says.
     let mut hostile = Wire::of(&server, "feeder");
-    for place in ["results.f-1", "results.f-2", "results.none", "dead.bad-1"] {
+    for place in ["results.f-0", "results.f-1", "results.none", "dead.bad-0"] {
         assert!(hostile.allows(&format!("PUB farm.farm.events.default farm.farm.{place} 5\r\nother")));
     }
     until("the answers", || count(&of("operator"), "farm-results") == 3 && count(&of("operator"), "farm-dead") == 1);
@@ -181,9 +181,9 @@ fn what_a_feeder_has_the_server_put_in_the_place_of_results_is_no_result() {
     let done = run(&of("operator"), &["results", "--stdout", "--lines", "--ids"]);
     let (said, taken) = (String::from_utf8_lossy(&done.stderr), String::from_utf8_lossy(&done.stdout));
     let taken: BTreeSet<&str> = taken.lines().filter(|line| line.starts_with("f-")).collect();
-    assert_eq!(taken, BTreeSet::from(["f-1\tone done", "f-2\ttwo done"]), "{said}");
+    assert_eq!(taken, BTreeSet::from(["f-0\tone done", "f-1\ttwo done"]), "{said}");
     assert!(said.contains("left out a result that no dispatcher committed: none"), "{said}");
     assert_eq!(done.status.code(), Some(1), "{said}");
     let after = fine(&run(&of("operator"), &["dead", "--json"]));
-    assert!(after.contains("\"id\":\"bad-1\"") && after.contains("exit code 1"), "{after}");
+    assert!(after.contains("\"id\":\"bad-0\"") && after.contains("exit code 1"), "{after}");
 }
