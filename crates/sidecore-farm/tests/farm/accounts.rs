@@ -171,8 +171,8 @@ fn what_a_feeder_has_the_server_put_in_the_place_of_results_is_no_result() {
 
     let mut dispatcher = Running::start(&mut farm(&of("dispatcher"), &["dispatch"]));
     until("a dispatcher", || run(&of("operator"), &["status"]).status.success());
-    let work = ["work", "--", "sh", "-c", "read line; test \"$line\" != fail && echo \"$line\" done"];
-    let _node = Running::start(&mut farm(&of("node"), &work));
+    let work = ["--", "sh", "-c", "read line; test \"$line\" != fail && echo \"$line\" done"];
+    let _node = Running::start(farm(&of("node"), &["work"]).args(work));
     fine(&run_with(&of("feeder"), &["feed", "--lines", "--name", "f"], b"one\ntwo\n"));
     fine(&run_with(&of("feeder"), &["feed", "--lines", "--name", "bad"], b"fail\n"));
     until("all events", || count(&of("operator"), "farm-events") == 0);
