@@ -108,7 +108,7 @@ pub(crate) fn by_id(events: Vec<Event>) -> BTreeMap<String, Vec<u8>> {
 pub(crate) fn number(urls: &str, ca: &str, stream: &str) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let options = async_nats::ConnectOptions::with_user_and_password("operator".into(), "oper".into());
+        let options = ConnectOptions::with_user_and_password("operator".into(), "oper".into());
         let urls: Vec<&str> = urls.split(',').collect();
         let client = options.add_root_certificates(ca.into()).connect(urls).await.unwrap();
         let asked = jetstream::new(client).get_stream(stream).await;
