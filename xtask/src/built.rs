@@ -23,7 +23,7 @@ pub(crate) fn everything(root: &Path) -> Result<Vec<Artifact>> {
     Ok(built)
 }
 
-/// Libraries that programs load stand beside the programs, as after `cargo build`: cargo leaves those that tests need among its own files.
+/// Copies a library that programs load to the directory of programs, as `cargo build` does. `cargo test` leaves it in `deps`.
 fn put_beside_programs(artifact: &Artifact) -> io::Result<()> {
     let is_library = artifact.target.is_cdylib() && !artifact.profile.test;
     for file in artifact.filenames.iter().filter(|file| is_library && file.extension() == Some("so")) {

@@ -50,7 +50,7 @@ struct Taker {
     source: Source,
     sink: Sink,
     taken: u64,
-    /// Results under names that are no ids, and those that are no dispatcher's.
+    /// Results left out: their name is no id, or no dispatcher committed them.
     odd: u64,
     follow: bool,
     count: Option<u64>,

@@ -54,7 +54,7 @@ pub(super) struct Wanted {
     head_only: bool,
 }
 
-/// The connections that are served, the oldest first, and what tells that one ended.
+/// Served connections, the oldest first. The condition variable is notified when one ends.
 #[derive(Debug, Default)]
 struct Open(Mutex<(u64, VecDeque<Served>)>, Condvar);
 
@@ -68,7 +68,7 @@ struct Served {
 }
 
 impl Open {
-    /// One more; its number. The oldest makes room. This waits for a thread to end where there are too many.
+    /// Adds a connection and returns its number. The oldest makes room. With [`THREADS`] threads this waits until one ends.
     fn enter(&self, stream: &TcpStream) -> io::Result<u64> {
         let stream = stream.try_clone()?;
         let is_full = |open: &mut (u64, VecDeque<Served>)| open.1.len() >= THREADS;

@@ -41,9 +41,9 @@ pub enum Moved {
 #[derive(Debug)]
 pub(super) struct Moves {
     moved: VecDeque<Moved>,
-    /// By class: their old node is gone, and no other that does this class has room.
+    /// Orphans by class: no node that does the class has room.
     waiting: Vec<VecDeque<Ticket>>,
-    /// In all.
+    /// Number of orphans.
     waits: usize,
     lost: Vec<u32>,
 }
@@ -77,7 +77,7 @@ impl Moves {
         }
     }
 
-    /// Tries once more for those that wait. One that waits on holds up its own class only.
+    /// Tries to place the orphans. One without a node holds up its own class only.
     pub(super) fn retry(&mut self, dispatch: &mut Dispatch, nodes: &[Node], now: Nanos) {
         if self.waits == 0 {
             return;

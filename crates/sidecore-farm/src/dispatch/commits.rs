@@ -52,7 +52,7 @@ pub(super) struct Commits {
     /// Refused ones, each once, and why the last was.
     refused: VecDeque<(u32, u64)>,
     why: String,
-    /// Messages that stood in the place of results and were no dispatcher's.
+    /// Messages without a kind that had the subject of a commit.
     foreign: u64,
 }
 
@@ -134,7 +134,7 @@ impl Commits {
         Some(Stored { ended, already })
     }
 
-    /// Takes what stands in its place away, and is sent again after that.
+    /// Deletes a message without a kind from the commit's subject. The commit is sent again after that.
     fn remove(&mut self, now: Nanos, index: u32, number: u64, outbox: &Outbox) {
         self.foreign += 1;
         if self.foreign.is_power_of_two() {
@@ -143,8 +143,8 @@ impl Commits {
         self.ask(now, index, Some(number), outbox);
     }
 
-    /// Asks what stands in its place, or has it taken away by its number. With the reply subject of an event, its feeder can have the
-    /// server put something there.
+    /// Reads the message that has the commit's subject, or deletes it by its number. A feeder can have the server put one there, by the
+    /// reply subject of an event.
     fn ask(&mut self, now: Nanos, index: u32, foreign: Option<u64>, outbox: &Outbox) {
         let Some(commit) = &mut self.under_way[index as usize] else { return };
         commit.sent = now;
@@ -262,7 +262,7 @@ impl Commits {
         true
     }
 
-    /// Number and serial of the commit that is meant, where it is still under way, and what was asked.
+    /// Number and serial of a commit under way, and the request that is answered. `None`: the commit has ended.
     fn name_of(&self, subject: &Subject) -> Option<(u32, u64, Asked)> {
         let mut tokens = subject.strip_prefix(self.inbox.as_str())?.strip_prefix('.')?.split('.');
         let (index, serial): (u32, u64) = (tokens.next()?.parse().ok()?, tokens.next()?.parse().ok()?);
@@ -273,7 +273,7 @@ impl Commits {
 }
 
 impl Commit {
-    /// Where it is kept.
+    /// Subject of its result or dead letter.
     fn subject(&self, farm: &str) -> String {
         let id = &self.ended.event.id;
         match self.ended.end {

@@ -40,9 +40,7 @@ const MOST: usize = 8192;
 /// Attempts at making a consumer while other dispatchers make theirs.
 const ROUNDS: u32 = 8;
 const OTHERS: &str = "the queue has a consumer that is no dispatcher's, or several dispatchers begin";
-/// Seen with NATS 2.9.10 after its servers were killed in turn.
-const UNLISTED: &str =
-    "the servers have a consumer of the queue that they do not list: restart them one after the other";
+const UNLISTED: &str = "the servers refuse a consumer of the queue and list none: their logs say why";
 
 /// What a message of the queue's inbox is.
 pub(super) enum Taken {

@@ -84,6 +84,13 @@ fn url(server: &Server, role: &str) -> String {
     server.url().replace("//", &format!("//{role}:{role}@"))
 }
 
+/// A dispatcher that has the queue.
+fn dispatcher(server: &Server) -> Running {
+    let dispatcher = Running::start(&mut farm(&url(server, "dispatcher"), &["dispatch"]));
+    until("a dispatcher", || run(&url(server, "operator"), &["status"]).status.success());
+    dispatcher
+}
+
 /// A connection in NATS's own protocol: the server reports a refusal before it answers the next PING.
 struct Wire(BufReader<TcpStream>);
 
@@ -142,8 +149,7 @@ fn each_command_does_its_work_with_the_account_of_its_role() {
     let Some(server) = server(&scratch) else { return };
     let of = |role| url(&server, role);
     fine(&run(&of("operator"), &["feed", "--max-bytes", "10MiB"]));
-    let _dispatcher = Running::start(&mut farm(&of("dispatcher"), &["dispatch"]));
-    until("a dispatcher", || run(&of("operator"), &["status"]).status.success());
+    let _dispatcher = dispatcher(&server);
     let _node = Running::start(farm(&of("node"), &["work"]).args(["--", "tr", "a-z", "A-Z"]));
     fine(&run_with(&of("feeder"), &["feed", "--lines", "--name", "f"], b"one\ntwo\n"));
     let taken = ["results", "--stdout", "--lines", "--count", "2"];
@@ -169,8 +175,7 @@ fn what_a_feeder_has_the_server_put_in_the_place_of_results_is_no_result() {
     let before = fine(&run(&of("operator"), &["dead", "--json"]));
     assert!(before.contains("\"reason\":\"\""), "{before}");
 
-    let mut dispatcher = Running::start(&mut farm(&of("dispatcher"), &["dispatch"]));
-    until("a dispatcher", || run(&of("operator"), &["status"]).status.success());
+    let mut dispatcher = dispatcher(&server);
     let work = ["--", "sh", "-c", "read line; test \"$line\" != fail && echo \"$line\" done"];
     let _node = Running::start(farm(&of("node"), &["work"]).args(work));
     fine(&run_with(&of("feeder"), &["feed", "--lines", "--name", "f"], b"one\ntwo\n"));

@@ -26,9 +26,8 @@ const EVENTS: usize = 10_000;
 const NODES: usize = 4;
 /// Nothing is done for so long: the farm stands still.
 const STUCK: Duration = Duration::from_secs(150);
-/// An operator reads the dispatchers' advice when nothing is done for so long.
-const HEEDED: Duration = Duration::from_secs(40);
-const ADVICE: &str = "restart them one after the other";
+/// Lines of a server's log that a failure shows.
+const SERVER_LINES: usize = 20;
 /// The faults of a run, at most: the servers need seconds for each.
 const FAULTS: usize = 12;
 
@@ -69,8 +68,6 @@ struct Chaos {
     random: Xoshiro256PlusPlus,
     /// From repairs to the next result, with the fault.
     returns: Vec<(Duration, Victim, Fault)>,
-    /// How often a dispatcher advised to restart the servers, and that was done.
-    heeded: usize,
 }
 
 impl Part {
@@ -156,7 +153,7 @@ impl Chaos {
             thread::sleep(Duration::from_millis(20));
         }
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        Some(Self { scratch, ports, peers, servers, parts: Vec::new(), random, returns: Vec::new(), heeded: 0 })
+        Some(Self { scratch, ports, peers, servers, parts: Vec::new(), random, returns: Vec::new() })
     }
 
     fn add(&mut self, name: &str, command: &str) {
@@ -223,23 +220,6 @@ impl Chaos {
         }
     }
 
-    /// Restarts the servers one after the other, where a dispatcher advises that.
-    async fn heed(&mut self) {
-        let said = |part: &Part| fs::read_to_string(self.scratch.path().join(&part.name)).unwrap_or_default();
-        let advised = self.parts.iter().map(|part| said(part).matches(ADVICE).count()).sum();
-        if advised <= self.heeded {
-            return;
-        }
-        self.heeded = advised;
-        for index in 0..SERVERS {
-            signal(&mut self.servers[index], Signal::TERM);
-            drop(self.servers[index].wait());
-            self.repair(Victim::Server(index), Fault::Kill);
-            // The others learn of it.
-            sleep(Duration::from_secs(2)).await;
-        }
-    }
-
     async fn play(&mut self, context: &Context) {
         for _ in 0..FAULTS {
             let (victim, fault) = self.choose();
@@ -253,9 +233,6 @@ impl Chaos {
                 let now = count(context, "c-results").await;
                 if now > before || now == Some(EVENTS) {
                     break;
-                }
-                if repaired.elapsed() > HEEDED {
-                    self.heed().await;
                 }
                 assert!(repaired.elapsed() < STUCK, "nothing is done after {fault:?} of {victim:?}: {}", self.said());
                 sleep(Duration::from_millis(10)).await;
@@ -276,22 +253,22 @@ impl Chaos {
             if results > before {
                 (before, since) = (results, Instant::now());
             }
-            if since.elapsed() > HEEDED {
-                self.heed().await;
-            }
             let state = (results, left, count(context, "c-dead").await, consumers(context).await);
             assert!(since.elapsed() < STUCK, "results, events, dead letters: {state:?}; {}", self.said());
             sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Output of the processes, and their faults.
+    /// Output of the processes, the servers' last, and their faults.
     fn said(&self) -> String {
-        let said = self.parts.iter().map(|part| {
-            let said = fs::read_to_string(self.scratch.path().join(&part.name)).unwrap_or_default();
-            format!("\n--- {}\n{said}", part.name)
+        let log = |name: &str| fs::read_to_string(self.scratch.path().join(name)).unwrap_or_default();
+        let parts = self.parts.iter().map(|part| format!("\n--- {}\n{}", part.name, log(&part.name)));
+        let servers = (0..SERVERS).map(|index| {
+            let log = log(&format!("server-{index}"));
+            let lines: Vec<&str> = log.lines().rev().take(SERVER_LINES).collect();
+            format!("\n--- server {index}, the last line first\n{}", lines.join("\n"))
         });
-        format!("{:?}{}", self.returns, said.collect::<String>())
+        format!("{:?}{}", self.returns, parts.chain(servers).collect::<String>())
     }
 }
 
@@ -304,18 +281,17 @@ async fn count(context: &Context, stream: &str) -> Option<usize> {
 /// State of the queue's consumers, a line each.
 async fn consumers(context: &Context) -> Vec<String> {
     let Ok(events) = context.get_stream_no_info("c-events").await else { return Vec::new() };
-    let told = events.consumers().filter_map(async |info| {
-        let info = info.ok()?;
-        Some(format!(
+    let told = events.consumers().map(|info| match info {
+        Ok(info) => format!(
             "{}: {} to come, {} handed out, acknowledged to {}",
             info.name, info.num_pending, info.num_ack_pending, info.ack_floor.stream_sequence
-        ))
+        ),
+        Err(error) => error.to_string(),
     });
     told.collect().await
 }
 
-/// The faults with what followed, and how often the servers were restarted by an operator.
-async fn run(seed: u64) -> Option<(Vec<(Duration, Victim, Fault)>, usize)> {
+async fn run(seed: u64) -> Option<Vec<(Duration, Victim, Fault)>> {
     let mut chaos = Chaos::start(seed)?;
     let events = chaos.scratch.path().join("events");
     fs::write(&events, format!("{WORK}\n").repeat(EVENTS)).unwrap();
@@ -345,7 +321,7 @@ async fn run(seed: u64) -> Option<(Vec<(Duration, Victim, Fault)>, usize)> {
         }
     };
     assert_eq!(dead, 0, "{}", chaos.said());
-    Some((std::mem::take(&mut chaos.returns), chaos.heeded))
+    Some(std::mem::take(&mut chaos.returns))
 }
 
 #[test]
@@ -355,14 +331,9 @@ fn each_event_has_one_result_whatever_happens_to_processes_and_connections() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for seed in first.parse().unwrap()..=last.parse().unwrap() {
         let begun = Instant::now();
-        let Some((mut returns, heeded)) = runtime.block_on(run(seed)) else { return };
+        let Some(mut returns) = runtime.block_on(run(seed)) else { return };
         returns.sort_by_key(|(took, ..)| *took);
         let soon = returns.iter().filter(|(took, ..)| *took <= SOON).count();
-        println!(
-            "seed {seed}: {:?}, {soon} of {} within {SOON:?}, servers restarted on advice: {}; {returns:?}",
-            begun.elapsed(),
-            returns.len(),
-            heeded > 0
-        );
+        println!("seed {seed}: {:?}, {soon} of {} within {SOON:?}: {returns:?}", begun.elapsed(), returns.len());
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn letter(
     (headers, body.slice(..kept))
 }
 
-/// Headers of a result. The kind tells it from what the server puts there for others.
+/// Headers of a result: its event's kind, which an answer of the server lacks.
 pub(super) fn of_result(kind: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(names::KIND, kind.parse::<HeaderValue>().unwrap_or_default());

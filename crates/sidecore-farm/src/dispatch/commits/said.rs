@@ -1,4 +1,4 @@
-//! What servers say of a commit.
+//! Answers of the servers to requests about commits.
 
 use crate::streams::names;
 use async_nats::jetstream::message::StreamMessage;
@@ -12,14 +12,14 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 /// The text of a refusal for a stream's limits says which.
 const ONE_EACH: &str = "maximum messages per subject exceeded";
 
-/// What the servers are asked of a commit.
+/// A request about a commit.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
-    /// To store it.
+    /// Store it.
     Store,
-    /// What stands in its place.
+    /// Read the message that has its subject.
     Look,
-    /// To take that away.
+    /// Delete that message.
     Remove,
 }
 
@@ -40,21 +40,21 @@ impl Asked {
     }
 }
 
-/// The answer.
+/// An answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// It is stored.
+    /// The commit is stored.
     Stored,
-    /// A dispatcher stored it before.
+    /// A dispatcher stored it before, or its result was taken out meanwhile.
     Before,
-    /// A message stands in its place.
+    /// Another message has its subject.
     Taken,
-    /// That message has this number, and no dispatcher stored it.
+    /// That message has this number and no kind: no dispatcher stored it.
     Foreign(u64),
-    /// That message is away.
+    /// That message is deleted.
     Removed,
     TooLarge,
-    /// It is not there now, and why.
+    /// The request failed, and why.
     Refused(String),
 }
 
