@@ -31,6 +31,9 @@ const FAULT_SEEDS: &str = "10000";
 /// Crates whose tests only compute. Those of others start services and programs, and wait for them.
 const BESIDE: [&str; 6] = ["sidecore-core", "sidecore-client", "sidecore-sim", "sidecore-libcrypto", "xtask", "fuzz"];
 
+/// A program that has not ended by then hangs: the longest takes six minutes on two quiet cores.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
 /// Tells tests that all programs and libraries are built.
 const BUILT: &str = "SIDECORE_TESTS_BUILT";
 
@@ -56,7 +59,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
             let (alone, beside) = tests(root, &built, &machine.path);
             let beside = computations(root, &built, count.as_deref())?.into_iter().chain(beside).collect();
             for (programs, at_a_time) in [(beside, 2), (alone, 1)] {
-                pool::run(programs, at_a_time, &output, |ended| tell(&ended, &mut counts));
+                pool::run(programs, at_a_time, LIMIT, &output, |ended| tell(&ended, &mut counts));
             }
         }
         None => counts.failed = 1,

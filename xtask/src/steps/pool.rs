@@ -1,12 +1,16 @@
-//! Programs that are run, some of them beside each other. Of each only its output and its verdict count, never how long it
-//! took.
+//! Programs that are run, some of them beside each other. Of each its output and its verdict count. Its time does not, but one
+//! that hangs is ended.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// How often is looked whether a program has ended.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A program to run.
 pub(super) struct Program {
@@ -23,16 +27,22 @@ pub(super) struct Ended {
     pub(super) took: Duration,
 }
 
-/// Runs all, so many at a time. Each that has ended is told. Output goes to files of this directory meanwhile, each named as
-/// its program, so that nobody waits for a program that was left running.
-pub(super) fn run(programs: Vec<Program>, at_a_time: usize, directory: &Path, tell: impl FnMut(Ended) + Send) {
+/// Runs all, so many at a time, each for `limit` at most. Each that has ended is told. Output goes to files of this directory
+/// meanwhile, each named as its program, so that nobody waits for a program that was left running.
+pub(super) fn run(
+    programs: Vec<Program>,
+    at_a_time: usize,
+    limit: Duration,
+    directory: &Path,
+    tell: impl FnMut(Ended) + Send,
+) {
     let (programs, tell) = (Mutex::new(programs.into_iter()), Mutex::new(tell));
     let work = || {
         loop {
             let next = programs.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(program) = next else { return };
             let file = directory.join(program.title.replace('/', "-"));
-            let ended = program.run(&file);
+            let ended = program.run(&file, limit);
             tell.lock().unwrap_or_else(PoisonError::into_inner)(ended);
         }
     };
@@ -40,15 +50,17 @@ pub(super) fn run(programs: Vec<Program>, at_a_time: usize, directory: &Path, te
 }
 
 impl Program {
-    fn run(mut self, file: &Path) -> Ended {
+    fn run(mut self, file: &Path, limit: Duration) -> Ended {
         let start = Instant::now();
         let ran = File::create(file).and_then(|output| {
             let errors = output.try_clone()?;
-            self.command.stdin(Stdio::null()).stdout(output).stderr(errors).status()
+            let child = self.command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn()?;
+            ended(child, start + limit)
         });
         let (passed, wrong) = match ran {
-            Ok(status) if status.success() => (true, String::new()),
-            Ok(status) => (false, format!("{status}\n")),
+            Ok(Some(status)) if status.success() => (true, String::new()),
+            Ok(Some(status)) => (false, format!("{status}\n")),
+            Ok(None) => (false, format!("killed: it had not ended after {} s\n", limit.as_secs())),
             Err(error) => (false, format!("{error}\n")),
         };
         let output = String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned() + &wrong;
@@ -56,25 +68,47 @@ impl Program {
     }
 }
 
+/// How it ended by itself, if it did until then. Otherwise it is killed.
+fn ended(mut child: Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= until {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(LOOK);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Result;
+    use std::path::PathBuf;
+
+    fn directory(name: &str) -> Result<PathBuf> {
+        let directory = std::env::temp_dir().join(format!("sidecore-pool-{name}-{}", std::process::id()));
+        fs::create_dir_all(&directory)?;
+        Ok(directory)
+    }
 
     #[test]
     fn each_is_run_once_and_told_with_both_outputs() -> Result<()> {
-        let directory = std::env::temp_dir().join(format!("sidecore-pool-{}", std::process::id()));
+        let directory = directory("each")?;
         let program = |script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
             Program { title: script.to_owned(), command }
         };
         let none = Program { title: "none".to_owned(), command: Command::new("/no such program") };
-        fs::create_dir_all(&directory)?;
         let mut told = Vec::new();
         run(
             vec![program("echo a; echo b >&2"), program("exit 3"), program("/bin/true"), none],
             2,
+            Duration::from_secs(60),
             &directory,
             |ended| {
                 told.push((ended.title, ended.passed, ended.output));
@@ -88,6 +122,19 @@ mod tests {
         assert!(told[3].0 == "none" && !told[3].1 && told[3].2.contains("No such file"));
         assert_eq!(fs::read_to_string(directory.join("echo a; echo b >&2"))?, "a\nb\n");
         assert!(directory.join("-bin-true").exists());
+        fs::remove_dir_all(&directory)?;
+        Ok(())
+    }
+
+    #[test]
+    fn what_hangs_is_ended_and_what_it_wrote_is_told() -> Result<()> {
+        let directory = directory("hangs")?;
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo begun; exec sleep 1000"]);
+        let mut told = Vec::new();
+        let program = Program { title: "hangs".to_owned(), command };
+        run(vec![program], 1, Duration::from_millis(300), &directory, |ended| told.push((ended.passed, ended.output)));
+        assert_eq!(told, [(false, "begun\nkilled: it had not ended after 0 s\n".to_owned())]);
         fs::remove_dir_all(&directory)?;
         Ok(())
     }

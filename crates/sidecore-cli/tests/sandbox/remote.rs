@@ -3,6 +3,7 @@
 use crate::service::{Place, USER};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::geteuid;
+use scopeguard::defer;
 use sidecore::core::session::Op;
 use sidecore::engine::crypto::{Hash, KeyMaterial, Scheme, Secret, Session, SessionSpec, SignaturePadding};
 use sidecore::gateway::{Answer, Ask, Gateway, MAX_PACKET, Offer, Outcome, Request, Tell};
@@ -82,6 +83,7 @@ fn a_service_that_is_shut_in_signs_with_keys_of_other_machines() {
     assert!(refused.contains("no gateway"), "{refused}");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        defer!(stop.store(true, Ordering::SeqCst));
         scope.spawn(|| serve(&place, &stop));
         let mut signed = None;
         for _ in 0..3000 {
@@ -91,7 +93,6 @@ fn a_service_that_is_shut_in_signs_with_keys_of_other_machines() {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        stop.store(true, Ordering::SeqCst);
         let log = || fs::read_to_string(place.file("log")).unwrap();
         let signature = signed.unwrap_or_else(|| panic!("nobody signs: {}", log()));
         client.call(session, Op::Verify, 256, &[&signature[..], b"m"].concat(), 0).unwrap();

@@ -8,6 +8,7 @@ use crate::server::Program;
 use crate::service::Service;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use scopeguard::defer;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -39,6 +40,7 @@ fn no_handshake_fails_while_a_service_manager_holds_the_socket() {
     let server = configured.start(service.told(&mut configured.command()));
     let (stop, done, failed) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
     thread::scope(|scope| {
+        defer!(stop.store(true, Ordering::Relaxed));
         for _ in 0..asked.map_or(0, |_| LOAD) {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
@@ -71,7 +73,6 @@ fn no_handshake_fails_while_a_service_manager_holds_the_socket() {
             let some = || done.load(Ordering::Relaxed) >= before + BETWEEN;
             assert!(wait_for(BOUND, some), "no {BETWEEN} handshakes after a restart");
         }
-        stop.store(true, Ordering::Relaxed);
     });
     let (done, failed) = (done.into_inner(), failed.into_inner());
     println!("{} restarts, {done} handshakes, {failed} failed", asked.unwrap_or(RESTARTS));

@@ -7,6 +7,7 @@ mod program;
 mod skipped;
 
 use crate::generate::Wish;
+use scopeguard::defer;
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, LimitsConfig};
 use sidecore::core::session::{Op, Refusal};
@@ -94,11 +95,13 @@ fn children_of_a_busy_process_have_lanes_of_their_own() {
                 })
             })
             .collect();
-        for _ in 0..25 {
-            let children: Vec<_> = (0..4).map(|_| in_child(|| (0..3).all(|_| site.works()))).collect();
-            assert!(children.into_iter().all(succeeded));
+        {
+            defer!(stop.store(true, Ordering::Relaxed));
+            for _ in 0..25 {
+                let children: Vec<_> = (0..4).map(|_| in_child(|| (0..3).all(|_| site.works()))).collect();
+                assert!(children.into_iter().all(succeeded));
+            }
         }
-        stop.store(true, Ordering::Relaxed);
         for thread in busy {
             thread.join().unwrap();
         }

@@ -6,6 +6,7 @@ use crate::common::{
 use crate::far::{Far, Line, Manner};
 use crate::serves::WWW;
 use rustix::net::{SendFlags, send};
+use scopeguard::defer;
 use sidecore::counters::{SidecoreCounter, Snapshot};
 use sidecore::gateway::{Answer, MAX_OFFERS, MAX_PACKET, Offer, Outcome, TRIES, Tell};
 use sidecore::service::Service;
@@ -116,6 +117,7 @@ fn a_gateway_whose_answers_are_all_wrong_loses_its_device() {
     let mut signer = Signer::new(&service, "www");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        defer!(stop.store(true, Ordering::Relaxed));
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 assert!(signer.sign().is_err());
@@ -126,9 +128,7 @@ fn a_gateway_whose_answers_are_all_wrong_loses_its_device() {
             let (ticket, _) = line.request();
             answer(&line, ticket, &[7]);
         }
-        let is_ended = line.is_ended();
-        stop.store(true, Ordering::Relaxed);
-        assert!(is_ended);
+        assert!(line.is_ended());
     });
 }
 

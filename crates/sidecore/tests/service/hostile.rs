@@ -3,6 +3,7 @@
 use crate::checked::Load;
 use crate::common::{connect, options, start};
 use crate::peer::{Held, Peer, until};
+use scopeguard::defer;
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, DeviceConfig};
 use sidecore::core::session::{Class, Op};
@@ -32,15 +33,6 @@ fn socket(service: &Service) -> &str {
     service.socket().to_str().unwrap()
 }
 
-/// Says that it is over, also when the test fails.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Does `work` beside a client that checks each of its results, and has done so when this returns.
 fn check_while<T>(service: &Service, work: impl FnOnce() -> T) -> (T, Load) {
     let done = AtomicBool::new(false);
@@ -53,7 +45,7 @@ fn check_while<T>(service: &Service, work: impl FnOnce() -> T) -> (T, Load) {
             load.drain().unwrap();
         });
         let result = {
-            let _over = Over(&done);
+            defer!(done.store(true, Ordering::Relaxed));
             work()
         };
         neighbour.join().unwrap();

@@ -2,6 +2,7 @@
 
 use crate::checked::{Counts, Load, Random};
 use crate::peer::{Held, Peer, until};
+use scopeguard::defer;
 use sidecore::client::{Admin, Options};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,8 +63,10 @@ impl World {
                 load.counts
             };
             let survivors: Vec<_> = (1..=SURVIVORS).map(|seed| scope.spawn(move || survive(seed))).collect();
-            disturb(&self.socket);
-            done.store(true, Ordering::Relaxed);
+            {
+                defer!(done.store(true, Ordering::Relaxed));
+                disturb(&self.socket);
+            }
             survivors.into_iter().map(|survivor| survivor.join().unwrap()).collect()
         })
     }

@@ -3,6 +3,7 @@
 use crate::common::{Running, administer, connect, options, start};
 use crate::devices::worker;
 use crate::load::{Load, Tally};
+use scopeguard::defer;
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::{Audit, Notify};
@@ -99,12 +100,14 @@ fn policies_change_under_load_and_nothing_is_lost() {
                 (load.tally, total)
             })
         });
-        let mut control = administer(&service);
-        for policy in POLICIES.into_iter().cycle().take(100) {
-            control.set(&format!("notify={policy}")).unwrap();
-            thread::sleep(Duration::from_millis(3));
+        {
+            defer!(ended.store(true, Ordering::Relaxed));
+            let mut control = administer(&service);
+            for policy in POLICIES.into_iter().cycle().take(100) {
+                control.set(&format!("notify={policy}")).unwrap();
+                thread::sleep(Duration::from_millis(3));
+            }
         }
-        ended.store(true, Ordering::Relaxed);
         loads.map(|load| load.join().unwrap())
     });
     for (tally, total) in tallies {
