@@ -2,9 +2,9 @@
 
 pub(crate) mod keys;
 
-use crate::arguments::Manuals;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sidecore::sockets::protocol;
+use sidecore_terminal::arguments::Manuals;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;

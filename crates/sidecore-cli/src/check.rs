@@ -16,9 +16,9 @@ mod topology;
 mod waiting;
 
 use crate::args::Check;
-use crate::output;
 use finding::Finding;
 use sidecore::config::{Config, default_socket};
+use sidecore_terminal::output;
 use std::path::PathBuf;
 
 /// Where `packaging/install` puts the service's configuration.

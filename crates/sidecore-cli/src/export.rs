@@ -4,12 +4,12 @@
 //! service, and the exporter stays when the service goes. The service of sockets has no such file, and is asked now and then.
 
 use crate::args::Export;
-use crate::output;
 use crate::users::Users;
 use account::Accounts;
 use family::{Family, Labels, encode};
-use http::{Answer, Server, Wanted};
 use sidecore::counters::{KeyCounter, LaneCounter, LaneStats, Snapshot};
+use sidecore_terminal::metrics::{Answer, Server, Wanted};
+use sidecore_terminal::output;
 use sockets::Sockets;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -18,10 +18,6 @@ use std::time::Instant;
 mod account;
 mod families;
 mod family;
-mod format;
-mod http;
-#[cfg(test)]
-mod scraped;
 mod sockets;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,11 @@
 //! `sidecore get`: what is in force in a running service, in the words of `sidecore set` and of its configuration.
 
 use crate::args::Get;
-use crate::output;
 use crate::set::connect;
 use sidecore::config::{DeviceKind, counters_beside};
 use sidecore::core::dispatch::DeviceState;
 use sidecore::counters::Snapshot;
+use sidecore_terminal::output;
 use std::fmt::Write;
 use std::path::Path;
 

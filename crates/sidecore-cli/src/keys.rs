@@ -7,7 +7,6 @@ mod renew;
 mod trial;
 
 use crate::args::keys::{Keys, KeysCommand};
-use crate::output;
 use sidecore::client::{Admin, Options};
 use sidecore::config::counters_beside;
 use sidecore::counters::{KeyCounter, Snapshot};
@@ -17,6 +16,7 @@ use sidecore::keys::{
     Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, check_name, public_of_private, read_passphrase, read_private_key,
     read_public_key, unknown_kind,
 };
+use sidecore_terminal::output;
 use std::error::Error;
 use std::fmt::Display;
 use std::fs::File;

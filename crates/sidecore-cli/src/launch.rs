@@ -5,8 +5,8 @@ mod program;
 mod sockets;
 
 use crate::args::Run;
-use crate::{beside, output};
 use rustix::process::{Pid, Signal, kill_process};
+use sidecore_terminal::{output, programs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 use std::fs;
@@ -82,7 +82,7 @@ fn module(args: &Run) -> Result<Option<PathBuf>, String> {
             format!("{}: {error}; name the provider, libsidecore_openssl.so or sidecore.so", module.display())
         });
     }
-    let found = beside::find(&NAMES, &PLACES);
+    let found = programs::find(&NAMES, &PLACES);
     if found.is_none() {
         if !args.sockets {
             return Err(no_module());
@@ -103,7 +103,7 @@ fn provide(command: &mut Command, module: &Path) -> Result<TempDir, String> {
 
 /// Writes a configuration of OpenSSL with the provider into that directory.
 pub(crate) fn configure(directory: &Path) -> Result<PathBuf, String> {
-    write(directory, &beside::find(&NAMES, &PLACES).ok_or_else(no_module)?)
+    write(directory, &programs::find(&NAMES, &PLACES).ok_or_else(no_module)?)
 }
 
 fn write(directory: &Path, module: &Path) -> Result<PathBuf, String> {

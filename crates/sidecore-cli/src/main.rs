@@ -4,8 +4,6 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
-mod arguments;
-mod beside;
 mod check;
 mod export;
 mod get;
@@ -13,7 +11,6 @@ mod keys;
 mod launch;
 mod log;
 mod manuals;
-mod output;
 mod reload;
 mod serve;
 mod set;
@@ -23,6 +20,7 @@ mod users;
 
 use args::{Cli, Command};
 use clap::CommandFactory;
+use sidecore_terminal::{arguments, output, programs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -86,7 +84,7 @@ fn answer(yes: bool) -> u8 {
 
 /// Goes on as the program that measures and draws, which is kept out of what root runs. Returns only where it cannot.
 fn laboratory() -> String {
-    beside::go_on_as("sidecore-lab", &BESIDE, std::env::args_os().skip(1))
+    programs::go_on_as("sidecore-lab", &BESIDE, std::env::args_os().skip(1))
 }
 
 /// Goes on as the program that speaks with NATS, whose libraries are kept out of what root runs. Returns only where it cannot.
@@ -97,7 +95,7 @@ fn farm() -> String {
 }
 
 fn go_on_as_farm(arguments: impl IntoIterator<Item = OsString>) -> String {
-    beside::go_on_as("sidecore-farm", &BESIDE, arguments)
+    programs::go_on_as("sidecore-farm", &BESIDE, arguments)
 }
 
 /// Whether this is `sidecore help bench` or the like: the program that does it has the words for it.

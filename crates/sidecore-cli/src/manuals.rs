@@ -1,11 +1,12 @@
 //! `sidecore manuals DIRECTORY`: the pages of the manual, and what has shells ask this program for completions.
 
 use crate::args::Cli;
-use crate::arguments::{self, NAME, VARIABLE};
-use crate::{BESIDE, OF_FARM, OF_LABORATORY, beside};
+use crate::{BESIDE, OF_FARM, OF_LABORATORY};
 use clap::CommandFactory;
 use clap_complete::env::Shells;
 use clap_mangen::roff::{Roff, bold, roman};
+use sidecore_terminal::arguments::{self, NAME, VARIABLE};
+use sidecore_terminal::programs;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -75,7 +76,7 @@ pub(crate) fn write(directory: &Path) -> Result<(), String> {
     }
     OTHERS
         .iter()
-        .filter_map(|name| beside::find(&[name], &BESIDE))
+        .filter_map(|name| programs::find(&[name], &BESIDE))
         .try_for_each(|other| have_written(&other, directory))
 }
 

@@ -5,9 +5,9 @@
 
 use crate::args::Reload;
 use crate::get::{self, Device, InForce};
-use crate::output;
 use crate::set::{apply, connect};
 use sidecore::config::{Config, DeviceConfig, DeviceKind, Setting, socket_of_environment};
+use sidecore_terminal::output;
 
 /// What differs between file and service.
 #[derive(Debug, Default, PartialEq, Eq)]

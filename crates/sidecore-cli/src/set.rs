@@ -1,11 +1,11 @@
 //! `sidecore set`: changes a running service, all of it or nothing, and says what is in force afterwards.
 
 use crate::args::Set;
-use crate::output;
 use crate::top::in_force;
 use sidecore::client::{Admin, Options};
 use sidecore::config::{Setting, counters_beside};
 use sidecore::counters::Snapshot;
+use sidecore_terminal::output;
 use std::path::Path;
 
 /// Applies the settings.

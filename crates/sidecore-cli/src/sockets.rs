@@ -1,7 +1,6 @@
 //! `sidecore sockets`: the sockets of programs whose small messages go through rings, on which path each is, and why.
 
 use crate::args::Sockets;
-use crate::output;
 use crate::top::units::{NONE, amount, count, signed_time};
 use crate::top::{Rows, table};
 use crate::users::Users;
@@ -11,6 +10,7 @@ use sidecore::core::streams::rule::Why;
 use sidecore::sockets::ask::{self, List};
 use sidecore::sockets::protocol::{MAX_REPORTED, REPORTED, Row};
 use sidecore::text::shown;
+use sidecore_terminal::output;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -4,11 +4,9 @@
 mod library;
 #[path = "keys/renew.rs"]
 mod renew;
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
 
 use rustix::process::{Pid, Signal, kill_process};
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

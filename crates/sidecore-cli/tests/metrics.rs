@@ -1,14 +1,11 @@
 //! `sidecore export` beside a service with something to do: Prometheus's own checker finds nothing to say about what it gives.
 
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
-
 use sidecore::client::{Client, Options};
 use sidecore::config::Config;
 use sidecore::core::session::Op;
 use sidecore::service::Service;
 use sidecore::spec::{Hash, KeyMaterial, Scheme, SessionSpec};
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;

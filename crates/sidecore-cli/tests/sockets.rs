@@ -7,12 +7,10 @@ mod erlang;
 mod library;
 #[path = "sockets/listed.rs"]
 mod listed;
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

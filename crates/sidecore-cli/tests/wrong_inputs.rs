@@ -3,11 +3,9 @@
 
 #[path = "servers/library.rs"]
 mod library;
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
 
 use rustix::process::{Pid, Signal, kill_process};
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

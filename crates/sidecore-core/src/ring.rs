@@ -1,23 +1,24 @@
 //! A queue between one producer and one consumer that do not trust each other, in shared memory.
 //!
-//! A slot is one cache line: seven words of message and a sequence word. Message `n` (counted from 0) goes to slot
-//! `n mod capacity`, and is published by storing `n + 1` in the slot's sequence word. The consumer knows which number
-//! it waits for, so one cache-line transfer carries message and publication together, and no cursor is shared.
+//! A slot is one cache line: seven words of message and a sequence word. Message `n` (counted from 0) goes to slot `n
+//! mod capacity`, and is published by storing `n + 1` in the slot's sequence word. The consumer knows the number of
+//! its next message, so one cache-line transfer carries message and publication together, and no cursor is shared.
 //!
-//! Nothing here tells the producer that a slot is free. The protocol does: at most `capacity` requests are in flight,
-//! and a completion is what frees a submission slot. A peer that breaks this rule only overwrites its own messages.
+//! The ring does not report free slots to the producer; the protocol does. At most `capacity` requests are in flight,
+//! and a completion frees a submission slot. A peer that breaks this rule only overwrites its own messages.
 //!
-//! Indices and capacity are private to each side. What the peer writes can delay or garble messages, never make an
+//! Indices and capacity are private to each side. A peer's writes can delay or garble messages, but never make an
 //! access leave the slots.
 //!
-//! Source of the idea: sequence numbers in slots as in D. Vyukov's bounded queue, reduced to one producer and consumer.
+//! Source of the idea: sequence numbers in slots as in D. Vyukov's bounded queue, reduced to one producer and
+//! consumer.
 
 use crate::sync::{Ordering, Reliance};
 use crate::words::{LINE_WORDS, Line};
 
 /// Words of one message.
 pub const MESSAGE_WORDS: usize = LINE_WORDS - 1;
-/// What one slot carries.
+/// Content of one slot.
 pub type Message = [u64; MESSAGE_WORDS];
 
 const SEQUENCE: usize = MESSAGE_WORDS;
@@ -74,14 +75,14 @@ impl Producer {
         });
     }
 
-    /// As [`Producer::push`], for a message that is written straight into the slot: a core keeps few stores waiting for
-    /// the line of a slot, and with each copy of a message elsewhere fewer slots are among them.
+    /// As [`Producer::push`], for a message written directly into the slot. A core keeps few stores waiting for a
+    /// slot's line, and a copy of the message would take some of them.
     #[inline]
     pub fn push_words(&mut self, slots: &[Line], write: impl FnOnce(Words<'_>)) {
         let line = slot(slots, self.next);
         write(Words(line));
         self.next += 1;
-        // Release: who sees the sequence number sees its message.
+        // Release: a consumer that sees the sequence number sees its message.
         line.0[SEQUENCE].store(self.next, Reliance::RingPublish.ordering(Ordering::Release));
     }
 
@@ -98,13 +99,13 @@ impl Consumer {
         Self { next: 0 }
     }
 
-    /// Whether the next message is there. Reads one word.
+    /// Whether the next message has arrived. Reads one word.
     #[inline]
     pub fn ready(&self, slots: &[Line]) -> bool {
         self.look(slots).is_some()
     }
 
-    /// The slot of the next message, if that is there.
+    /// The slot of the next message, if it has arrived.
     #[inline]
     fn look<'s>(&self, slots: &'s [Line]) -> Option<&'s Line> {
         let line = slot(slots, self.next);
@@ -113,13 +114,13 @@ impl Consumer {
         (line.0[SEQUENCE].load(look) == self.next + 1).then_some(line)
     }
 
-    /// Takes the next message, if it is there. Each word is read once, into private memory.
+    /// Takes the next message, if it has arrived. Each word is read once, into private memory.
     #[inline]
     pub fn pop(&mut self, slots: &[Line]) -> Option<Message> {
         self.pop_words(slots, |words| core::array::from_fn(|number| words.at(number)))
     }
 
-    /// As [`Consumer::pop`], for a message of which only some words are read, each once.
+    /// As [`Consumer::pop`], for a message with only some words of interest, each read once.
     #[inline]
     pub fn pop_words<T>(&mut self, slots: &[Line], read: impl FnOnce(Words<'_>) -> T) -> Option<T> {
         let read = read(Words(self.look(slots)?));
@@ -176,8 +177,8 @@ mod tests {
             prop_assert_eq!(producer.pushed() - consumer.popped(), oracle.len() as u64);
         }
 
-        /// A peer that writes anything anywhere yields a message just where it writes the next sequence number, and never
-        /// moves the consumer by itself.
+        /// For any writes of a peer, a message appears exactly where it writes the next sequence number, and the
+        /// consumer never moves alone.
         #[test]
         fn hostile_words_do_no_harm(writes in proptest::collection::vec((0usize..4, word(), value()), 0..300)) {
             let slots = slots(4);

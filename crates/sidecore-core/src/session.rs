@@ -1,7 +1,7 @@
-//! What a session can do: algorithms, operations, and the classes that policies and counters know them by.
+//! Abilities of a session: algorithms, operations, and their classes in policies and counters.
 //!
-//! A [`Class`] is a pair of algorithm and operation: a row of one table. Its number is its place there, so that rates and
-//! counters are plain arrays, and a device says by [`Classes`] what it can do.
+//! A [`Class`] is a pair of algorithm and operation: a row of one table. Its number is its place in the table, so
+//! that rates and counters are plain arrays, and [`Classes`] describe a device's abilities.
 
 mod classes;
 
@@ -73,12 +73,12 @@ pub enum Algorithm {
     MlKem768,
     /// ML-DSA-65 of FIPS 204.
     MlDsa65,
-    /// What no algorithm of today is: nothing of it may be done again.
+    /// An algorithm for tests only, whose operations may not be done again.
     #[cfg(test)]
     Once,
 }
 
-/// What a request asks of its session.
+/// The operation that a request asks of its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Op {
@@ -104,7 +104,7 @@ pub enum Op {
     Decapsulate,
 }
 
-/// Every operation in order of their numbers, with what it is called whatever the algorithm: a digest is signed as a
+/// Every operation in order of their numbers, with its family name, common to all algorithms: a digest is signed as a
 /// message is.
 const OPS: &[(Op, &str)] = &[
     (Op::Noop, "noop"),
@@ -138,13 +138,13 @@ impl Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Class(u8);
 
-/// What the system knows of a class.
+/// Properties of a class.
 struct Row {
     algorithm: Algorithm,
     op: Op,
-    /// What command line and rows call it.
+    /// Name on the command line and in rows.
     name: &'static str,
-    /// It comes to the same if it is done twice: another device may do it after the one that had it died.
+    /// A second attempt has the same result: another device may do it after its first one died.
     again: bool,
 }
 
@@ -250,7 +250,7 @@ const CLASSES: &[Row] = &[
 
 const ALGORITHMS: usize = CLASSES[CLASSES.len() - 1].algorithm as usize + 1;
 
-/// `CLASSES` turned round: the class for each algorithm and operation.
+/// `CLASSES` inverted: the class for each algorithm and operation.
 const BY_PAIR: [[Option<Class>; Op::COUNT]; ALGORITHMS] = {
     let mut table = [[None; Op::COUNT]; ALGORITHMS];
     let mut i = 0;
@@ -287,13 +287,13 @@ impl Class {
         Self::all().find(|class| class.name() == name)
     }
 
-    /// Whether it is one of those that a name of several means: the beginning of its own name in whole words, as `rsa`,
-    /// `rsa-2048` and `rsa-2048-sign` of `rsa-2048-sign-digest`, or the kind of its operation, as `sign`.
+    /// Whether a family name includes it: the beginning of its own name in whole words, as `rsa`, `rsa-2048` and
+    /// `rsa-2048-sign` for `rsa-2048-sign-digest`, or the kind of its operation, as `sign`.
     pub fn belongs_to(self, family: &str) -> bool {
         self.families().any(|name| name == family)
     }
 
-    /// All names that it belongs to, its own among them.
+    /// All names that include it, with its own.
     pub fn families(self) -> impl Iterator<Item = &'static str> {
         let name = self.name();
         name.match_indices('-').map(move |(end, _)| &name[..end]).chain([name, self.op().kind()])
@@ -325,7 +325,7 @@ impl Class {
         CLASSES[self.index()].op
     }
 
-    /// Whether another device may do it after the one that had it died, however far that one had come.
+    /// Whether another device may do it after its first one died, at any progress.
     pub fn may_be_replayed(self) -> bool {
         CLASSES[self.index()].again
     }
@@ -358,9 +358,9 @@ pub enum Refusal {
     Shutdown,
     /// The library failed for a reason that is not in the request.
     Internal,
-    /// The key is on other machines, and none of them can be asked.
+    /// The key is remote, and no machine with it can be reached.
     KeyElsewhere,
-    /// The key is on other machines, which this one is not permitted to ask for it.
+    /// The key is remote, and its machines do not permit this one to use it.
     KeyDenied,
 }
 
@@ -384,7 +384,7 @@ impl Refusal {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 
-    /// One line for people: what was wrong and what to do.
+    /// One line for display: the error and the remedy.
     pub fn message(self) -> &'static str {
         match self {
             Self::NoSession => "no session of this handle on this lane: open one first",

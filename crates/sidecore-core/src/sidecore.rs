@@ -1,11 +1,11 @@
-//! One sidecore: what it looks at, whose request it takes, when it waits and how.
+//! One sidecore: its rounds over devices and lanes, and its waits.
 //!
-//! [`Sidecore`] decides, a [`Host`] carries out: the service's thread in real time, a simulated one under `sim faults`.
-//! The caller asks for one [`Sidecore::step`] after the other and does what [`Next`] says. In between it may add and close
-//! lanes and devices. Each call is statically dispatched, so the service's compiler sees one loop.
+//! [`Sidecore`] decides, a [`Host`] carries out: the service's thread in real time, a simulated one under `sim
+//! faults`. The caller asks for one [`Sidecore::step`] after the other and does as [`Next`] says. In between it may
+//! add and close lanes and devices. Each call is statically dispatched, so the service's compiler sees one loop.
 //!
-//! A round looks once at all devices and at all lanes that are watched. Lanes that were quiet for a while go dormant: they
-//! are armed and not looked at, and their doorbell brings them back, so a thousand idle lanes cost a busy one nothing.
+//! A round looks once at all devices and at all watched lanes. Lanes that were quiet for a while go dormant: they are
+//! armed and not looked at, and their doorbell brings them back, so a thousand idle lanes cost a busy one nothing.
 
 mod devices;
 mod host;
@@ -38,48 +38,48 @@ use watched::Watched;
 /// Rounds over empty lanes between two looks at the clock; what the caller does on [`Next::Spin`].
 pub const SPIN_ROUNDS: u32 = 16;
 
-/// What a sidecore is made with. Times in ns.
+/// Parameters of a sidecore. Times in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Sizes of its tables.
     pub limits: Limits,
     /// How devices are chosen.
     pub balance: Balance,
-    /// In which order a device does what it has.
+    /// The order of the requests on each device.
     pub order: Order,
     /// How each side of its hops waits.
     pub notify: Hops,
-    /// What a sleep and a wake cost it.
+    /// Cost of a sleep and a wake.
     pub park_cost: Nanos,
-    /// How long it may take until it runs when it was rung for.
+    /// Longest usual time from a ring until it runs.
     pub wake_time: Nanos,
     /// It owns its core.
     pub may_spin: bool,
-    /// A device with work that shows no progress for so long is taken away.
+    /// A device with work and without progress for this time is removed.
     pub device_timeout: Nanos,
-    /// What depends on how fast the machine is.
+    /// Intervals and limits that depend on the machine's speed.
     pub pace: Pace,
 }
 
-/// How often a sidecore does what is not the hot path.
+/// Intervals and limits of a sidecore's duties outside the hot path.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Requests that one lane may have served before the others are looked at, however small they are.
+    /// Most requests of one lane in a row before the other lanes are looked at.
     pub turn: u32,
-    /// So many lanes are looked at without end; of more, the quiet ones go dormant.
+    /// Number of lanes that are watched permanently. If there are more, quiet ones go dormant.
     pub watched_lanes: usize,
-    /// A lane without traffic for so long is quiet, ns.
+    /// A lane without traffic for this time is quiet, ns.
     pub quiet: Nanos,
-    /// How often a busy sidecore looks whether dormant lanes rang, ns.
+    /// Interval at which a busy sidecore looks for rings of dormant lanes, ns.
     pub listen: Nanos,
-    /// How often counters are brought up to date and devices are looked after, ns.
+    /// Interval of housekeeping, ns: counters are updated and devices are checked.
     pub housekeeping: Nanos,
-    /// How long a busy sidecore may work, as far as it knows the time, before it looks around, ns.
+    /// Longest work of a busy sidecore between two looks around, ns, by its known times.
     pub look: Nanos,
 }
 
 impl Pace {
-    /// That of a service.
+    /// Values of the service.
     pub const SERVICE: Self =
         Self { turn: 128, watched_lanes: 8, quiet: 1_000_000, listen: 20_000, housekeeping: 10_000_000, look: 20_000 };
 }
@@ -97,20 +97,20 @@ pub struct Hops {
     pub from_device: Notify,
 }
 
-/// What the caller does before the next step.
+/// The caller's duty before the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing: the host wanted to be asked again.
+    /// None: the host wanted a pause.
     Step,
-    /// Obeys what it was told.
+    /// Obeys the waiting commands.
     Obey,
-    /// Looks, without waiting, which lanes rang, and tells by [`Sidecore::rang`].
+    /// Looks without waiting for lanes that rang, and reports them by [`Sidecore::rang`].
     Listen,
     /// Stays on its core for up to [`SPIN_ROUNDS`] looks at [`Sidecore::is_something_ready`].
     Spin,
-    /// Waits until something rings, or until that instant, and tells by [`Sidecore::rang`] which lanes did.
+    /// Waits for a ring or until that instant, and reports the lanes that rang by [`Sidecore::rang`].
     Sleep {
-        /// When to wake by itself, ns.
+        /// Time to wake without a ring, ns.
         until: Option<Nanos>,
     },
 }
@@ -124,33 +124,32 @@ pub struct Sidecore<L, R> {
     device_timeout: Nanos,
     /// By lane number.
     lanes: Vec<Option<Box<Lane<L>>>>,
-    /// By the host's name: number, and how many lanes it has.
+    /// By the host's name: number, and count of lanes.
     clients: BTreeMap<u64, (ClientId, u32)>,
-    /// Lanes that are looked at.
     watched: Watched,
     open_lanes: usize,
     devices: Vec<Device>,
     /// Devices that answer later, by number.
     remote: Vec<usize>,
-    /// What remote devices have, by ticket number.
+    /// Requests on such devices, by ticket number.
     requests: Vec<Option<R>>,
     /// Requests of dead devices that no other has room for yet.
     orphans: VecDeque<Ticket>,
-    /// Counts rounds.
+    /// Number of rounds.
     round: u64,
-    /// Numbers the shares that are handed out, one to each client; by client, which one it had last.
+    /// Serial number of the round of shares, and by client the last one that it got.
     share: u64,
     refilled: Vec<u64>,
     /// A client within its share found no room on any device that can do its request.
     blocked: bool,
-    /// No new shares are handed out in this round.
+    /// No new shares are assigned in this round.
     withheld: bool,
     /// This round found work.
     busy: bool,
-    /// Lanes from this place among the watched ones on had their turn in this round, or came after it began.
+    /// Watched lanes from this place on had their turn in this round, or joined after its start.
     round_end: usize,
     at: At,
-    /// What the lane's turn under way came to.
+    /// Counters of the lane's turn under way.
     turn: Option<Turn>,
     waits: WaitLoop,
     now: Nanos,
@@ -158,8 +157,8 @@ pub struct Sidecore<L, R> {
 }
 
 impl<L, R> Sidecore<L, R> {
-    /// One without lanes and devices. Nothing is allocated later except for added ones. With so many words of `tape`, its
-    /// decisions are recorded.
+    /// A sidecore without lanes and devices. Memory is allocated later only for added ones. Its decisions are
+    /// recorded if `tape` gives a length in words.
     pub fn new(settings: &Settings, tape: Option<usize>, now: Nanos) -> Self {
         let Settings { limits, balance, notify, .. } = *settings;
         let mut dispatch = Recorded::new(limits, balance, tape);
@@ -203,7 +202,7 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// What it decides by. It is not to be changed past the sidecore.
+    /// Its dispatch, read-only: changes go through the sidecore.
     pub fn dispatch(&self) -> &Dispatch {
         &self.dispatch
     }
@@ -213,7 +212,7 @@ impl<L, R> Sidecore<L, R> {
         self.notify
     }
 
-    /// When it last knew the time, ns.
+    /// The last known time, ns.
     pub fn now(&self) -> Nanos {
         self.now
     }

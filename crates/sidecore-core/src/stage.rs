@@ -1,7 +1,7 @@
-//! Where the time of a request goes, stage by stage.
+//! Stage times of a request.
 //!
 //! The stages are those that z/VM accounts for its crypto adapters. A clock read costs some 20 ns, so a [`Sampler`]
-//! picks the requests that are stamped.
+//! picks the requests with time stamps.
 
 use crate::time::Nanos;
 
@@ -32,7 +32,7 @@ impl Stage {
         ["queue", "device", "host", "deliver", "total"][self as usize]
     }
 
-    /// What z/VM calls it.
+    /// Name in z/VM.
     pub fn zvm_name(self) -> &'static str {
         ["NSERV", "RSERV", "HSERV", "DSERV", "VSERV"][self as usize]
     }
@@ -92,7 +92,7 @@ fn between(from: Nanos, to: Nanos) -> Nanos {
     to.saturating_sub(from).min(Stamps::LIMIT)
 }
 
-/// Picks the requests that are stamped: one in so many, the first among them.
+/// Picks the requests with time stamps: one in a given number, beginning with the first.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     every: u32,
@@ -106,7 +106,7 @@ impl Sampler {
         Self { every, left: 0 }
     }
 
-    /// Whether this request is stamped. Called once for each.
+    /// Whether this request gets time stamps. Called once for each.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "it answers for each request and never ends")]
     pub fn next(&mut self) -> bool {

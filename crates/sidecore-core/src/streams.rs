@@ -1,15 +1,15 @@
 //! Byte streams: sending on a connection through a ring in shared memory, and back to the kernel at any time.
 //!
-//! A program's socket stays the kernel's. While many small messages follow each other ([`rule`] says when), its program
-//! writes them into a ring of bytes, and a sidecore that has a duplicate of the socket moves what has gathered there by one
-//! system call. The ring has two [`cursor`]s that only grow: of what was written, and of what the kernel has. Whoever has the
-//! [`hold`] of a stream may move bytes to the kernel, so that the program can take its stream back at any time, and goes on
-//! where the other stopped. What the kernel had accepted when a holder died is known from the kernel's own count.
+//! A program's socket stays the kernel's. While many small messages follow each other ([`rule`] says when), its
+//! program writes them into a ring of bytes. A sidecore with a duplicate of the socket moves the gathered bytes by
+//! one system call. The ring has two [`cursor`]s that only grow: bytes written, and bytes moved to the kernel. The
+//! side with the [`hold`] of a stream may move bytes to the kernel, so that the program can take its stream back at
+//! any time and continue from the other's position. After the death of a holder the kernel's own count tells how much
+//! it had accepted.
 //!
-//! A stream is announced when its ring stops being empty, by the [`bell`] at its place, unless the program sends that message
-//! by its [`own`] call; [`sweep`] decides which stream is
-//! served next, and [`saving`] says what it was good for. [`layout`] says where all this lies in memory. Of a socket that sends
-//! [`datagrams`] the ring holds those, whole.
+//! A stream is announced when its ring stops being empty, by the [`bell`] at its place, unless the program sends that
+//! message by its [`own`] call. [`sweep`] decides which stream is served next, and [`saving`] computes the CPU time
+//! saved. [`layout`] defines the places in memory. For a socket that sends [`datagrams`] the ring holds those, whole.
 
 pub mod bell;
 pub mod cursor;

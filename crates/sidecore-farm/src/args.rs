@@ -17,8 +17,8 @@ pub(crate) use feed::{Feed, WhenFull};
 pub(crate) use keys::{Gateway, KeyServer, Permit};
 pub(crate) use results::Results;
 
-use crate::arguments::Manuals;
 use clap::{Args, Parser, Subcommand};
+use sidecore_terminal::arguments::Manuals;
 use std::path::PathBuf;
 
 /// Hands out events and requests by credit, on NATS.

@@ -22,10 +22,10 @@ mod watch;
 pub(crate) use share::{UNIT, devices};
 
 use crate::args::bench::{Bench, Scenario};
-use crate::output::print;
 use crate::signals::Signals;
 use crate::trial::STOPPED;
 use rows::Row;
+use sidecore_terminal::output::print;
 use stand::Stand;
 
 /// In their order, where none is named. `kills` takes ten minutes: it is named.

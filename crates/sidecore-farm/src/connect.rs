@@ -4,8 +4,8 @@ mod login;
 mod words;
 
 use crate::args::Farm;
-use crate::output::tell;
 use async_nats::{Client, ConnectOptions, Event, ServerError};
+use sidecore_terminal::output::tell;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,7 +5,6 @@ mod again;
 use crate::args;
 use crate::connect;
 use crate::ids;
-use crate::output::{print, tell};
 use crate::streams::{self, names};
 use async_nats::HeaderMap;
 use async_nats::jetstream::message::StreamMessage;
@@ -15,6 +14,7 @@ use bytes::Bytes;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
+use sidecore_terminal::output::{print, tell};
 
 /// Longest reason in the table.
 const LONGEST_REASON: usize = 120;

@@ -3,22 +3,14 @@
 //! It only listens to what the farm's dispatcher publishes: nothing that a scraper does reaches the farm, and the exporter
 //! stays when the dispatcher goes.
 
-// Shared with `sidecore export`.
-#[path = "../../sidecore-cli/src/export/format.rs"]
-mod format;
-#[path = "../../sidecore-cli/src/export/http.rs"]
-mod http;
 mod metrics;
-#[cfg(test)]
-#[path = "../../sidecore-cli/src/export/scraped.rs"]
-mod scraped;
 #[cfg(test)]
 mod tests;
 
 use crate::args::watch::Export;
 use crate::heard::{Heard, View, Words};
-use crate::output;
-use http::{Answer, Server, Wanted};
+use sidecore_terminal::metrics::{Answer, Server, Wanted};
+use sidecore_terminal::output;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::task::spawn_blocking;

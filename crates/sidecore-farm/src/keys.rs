@@ -15,10 +15,10 @@ pub(crate) mod server;
 mod subjects;
 mod wire;
 
-use crate::output::tell;
 use notes::{Notes, Reason};
 use sidecore_client::sys::clock;
 use sidecore_core::time::Nanos;
+use sidecore_terminal::output::tell;
 
 /// Gateways and key servers say that they are there so often, ns.
 const BEAT: Nanos = 10_000_000;

@@ -5,8 +5,6 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
-#[path = "../../sidecore-cli/src/arguments.rs"]
-mod arguments;
 mod bench;
 mod connect;
 mod crew;
@@ -18,21 +16,12 @@ mod handout;
 mod heard;
 mod ids;
 mod keys;
-#[path = "../../sidecore-lab/src/machine.rs"]
-mod machine;
 mod measures;
 mod node;
-#[path = "../../sidecore-cli/src/output.rs"]
-mod output;
-#[path = "../../sidecore-lab/src/paths.rs"]
-mod paths;
 mod quiet;
 mod results;
 mod server;
 mod signals;
-#[cfg(test)]
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
 mod status;
 mod streams;
 mod sys;
@@ -43,6 +32,8 @@ mod work;
 
 use args::{Cli, Command};
 use clap::CommandFactory;
+use sidecore_report::paths;
+use sidecore_terminal::{arguments, output};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -2,13 +2,13 @@
 
 mod link;
 
-use crate::output;
 use crate::work::{Outcome, Task, Work};
 use async_nats::{Client, Message, Subscriber};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use link::{Act, Begun, Link};
 use sidecore_core::time::Nanos;
+use sidecore_terminal::output;
 use std::future::{Future, pending};
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};

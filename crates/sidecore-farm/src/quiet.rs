@@ -1,7 +1,7 @@
 //! Log lines of a part that waits: each new reason, without repetition.
 
-use crate::output;
 use sidecore_core::time::Nanos;
+use sidecore_terminal::output;
 
 /// Lines logged at once. After them one each `PAUSE`, ns, which is the latest.
 const BURST: Nanos = 4;

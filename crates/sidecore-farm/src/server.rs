@@ -175,7 +175,7 @@ fn version(program: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::skipped::skipped;
+    use sidecore_testing::skipped;
 
     #[test]
     fn where_there_is_none_it_is_said_how_to_get_one() {

@@ -3,22 +3,15 @@
 
 mod live;
 mod rows;
-// Shared with `sidecore top`.
-#[path = "../../sidecore-cli/src/top/live/shown.rs"]
-mod shown;
-#[path = "../../sidecore-cli/src/top/live/table.rs"]
-mod table;
 #[cfg(test)]
 mod tests;
-#[path = "../../sidecore-cli/src/top/units/numbers.rs"]
-mod units;
 
 use crate::args::watch::{Status, Top};
 use crate::heard::{View, Words};
-use crate::output;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use rows::Rows;
+use sidecore_terminal::output;
+use sidecore_terminal::table::Rows;
 use std::io::{self, IsTerminal};
 use std::time::Instant;
 

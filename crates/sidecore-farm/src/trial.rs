@@ -5,9 +5,9 @@ use crate::bench::drill::{self, Drill, Drilled};
 use crate::bench::rows::{self, Row, Times, count, time};
 use crate::bench::stand::Stand;
 use crate::bench::{UNIT, devices};
-use crate::output::{print, tell};
 use crate::signals::Signals;
 use comfy_table::Table;
+use sidecore_terminal::output::{print, tell};
 use std::time::Duration;
 
 /// Exit codes: all is well, and it is not.

@@ -1,10 +1,7 @@
 //! `sidecore farm try`, as people run it.
 
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
-
 use serde_json::Value;
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};

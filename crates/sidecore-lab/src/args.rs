@@ -5,8 +5,8 @@ mod written;
 
 pub(crate) use sim::{Choose, Faults, Fit, Gathering, Output, Plans, Replay, Sim, SimCommand};
 
-use crate::arguments::Manuals;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use sidecore_terminal::arguments::Manuals;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -5,28 +5,19 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
-#[path = "../../sidecore-cli/src/arguments.rs"]
-mod arguments;
 mod baseline;
 mod bench;
-#[path = "../../sidecore-cli/src/beside.rs"]
-mod beside;
 mod ffi;
 mod interrupt;
-mod machine;
 mod net;
-#[path = "../../sidecore-cli/src/output.rs"]
-mod output;
-mod paths;
 mod progress;
 mod report;
 mod sim;
-#[cfg(test)]
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
 
 use args::{Cli, Command};
 use clap::CommandFactory;
+use sidecore_report::paths;
+use sidecore_terminal::{arguments, output, programs};
 use std::process::ExitCode;
 
 /// Where `sidecore` is: cargo builds both into one directory, `packaging/install` puts this program in `lib/sidecore`.
@@ -52,6 +43,6 @@ fn run(command: Command) -> Result<u8, String> {
             let all = arguments::shown(Cli::command());
             arguments::write_pages(arguments::visible(&all), &args.directory).map(|()| 0)
         }
-        Command::Other(arguments) => Err(beside::go_on_as("sidecore", &COMMAND, arguments)),
+        Command::Other(arguments) => Err(programs::go_on_as("sidecore", &COMMAND, arguments)),
     }
 }

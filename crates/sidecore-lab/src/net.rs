@@ -22,10 +22,10 @@ mod tools;
 mod tune;
 
 use crate::args::{Net, NetCommand, NetPeer};
-use crate::output;
 pub(crate) use end::run as run_end;
 pub(crate) use link::check as check_link;
 pub(crate) use protocol::PORT;
+use sidecore_terminal::output;
 use std::net::TcpListener;
 pub(crate) use tools::{PATHS as COMPARED_PATHS, measure as compare_tools};
 pub(crate) use tune::{Goal, Plant};

@@ -16,11 +16,11 @@ mod tables;
 mod waiting;
 
 use crate::args::{Sim, SimCommand};
-use crate::output::print;
 use crate::report::Grid;
 pub(crate) use paper_rows::{Predictions, value};
 use sidecore_sim::bakeoff::Setup;
 use sidecore_sim::speed::timers;
+use sidecore_terminal::output::print;
 use std::time::Instant;
 
 /// `false`: the answer is no.

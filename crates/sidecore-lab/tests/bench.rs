@@ -1,11 +1,8 @@
 //! The command `sidecore bench` as a user runs it: which rows come out, not how fast.
 
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
-
 use nix::unistd::Uid;
 use serde_json::Value;
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;

@@ -1,12 +1,9 @@
 //! What `sidecore bench` promises beside its rows: where it writes, how it ends early, what it doubts, and whose service it uses.
 
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
-
 use serde_json::Value;
 use sidecore::config::Config;
 use sidecore::service::Service;
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;

@@ -1,14 +1,11 @@
 //! `sidecore net link`: what goes through such a link, and what is left of it.
 
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
-
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use serde_json::Value;
 use sidecore_sim::engine::Random;
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

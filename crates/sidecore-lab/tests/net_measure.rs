@@ -1,14 +1,11 @@
 //! `sidecore net measure` with bad luck: whoever is lost, the rows until then are given, and nothing stays behind.
 
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
-
 use futures_util::TryStreamExt;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use serde_json::Value;
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};

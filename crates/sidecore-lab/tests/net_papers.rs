@@ -1,10 +1,7 @@
 //! `sidecore net papers`: what the links counted, rows that a simulation reads, and an end before its time.
 
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
-
 use serde_json::Value;
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

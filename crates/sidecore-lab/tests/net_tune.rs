@@ -1,11 +1,8 @@
 //! `sidecore net tune` on an interface that is there already, in namespaces that the test makes.
 
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
-
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

@@ -1,10 +1,7 @@
 //! `sidecore net where` as people use it: a command's packets, wrong input, and an end before its time.
 
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
-
 use serde_json::Value;
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -1,9 +1,6 @@
 //! `sidecore sim` as it is typed.
 
-#[path = "../../sidecore/tests/service/skipped.rs"]
-mod skipped;
-
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -7,13 +7,13 @@ use super::openssl::{OpenSsl, module_directory};
 use super::service::{Owned, Service};
 use super::topology;
 use super::waiting::{self, Waiting};
-use crate::beside;
 use rustix::process::{Resource, geteuid, getrlimit};
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, Waiters};
 use sidecore::counters::Snapshot;
 use sidecore::sockets::ask;
 use sidecore::sys::{cpu, features};
+use sidecore_terminal::programs;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -100,7 +100,7 @@ pub(super) fn openssl() -> OpenSsl {
 /// Among OpenSSL's modules, or beside this command.
 fn module(version: &str) -> Option<PathBuf> {
     let installed = module_directory(version).map(|directory| Path::new(directory).join(MODULE));
-    installed.filter(|path| path.exists()).or_else(|| beside::find(&[MODULE], &["."]))
+    installed.filter(|path| path.exists()).or_else(|| programs::find(&[MODULE], &["."]))
 }
 
 /// Has OpenSSL load it, in a process of its own.

@@ -1,8 +1,6 @@
 //! Pages of counter files that are made up, and a server on loopback.
 
 use super::Exporter;
-use super::http::{Answer, Server};
-use super::scraped::{number, parsed};
 use super::sockets::{List, Sockets};
 use crate::args::SocketsService;
 use crate::sockets::programs::made_up;
@@ -17,6 +15,8 @@ use sidecore::core::stage::Stage;
 use sidecore::counters::{Counters, DeviceCounter, KeyCounter, LaneCounter, Shape, SidecoreCounter, Start};
 use sidecore::sockets::protocol::Row;
 use sidecore::sys::clock;
+use sidecore_terminal::metrics::{Answer, Server};
+use sidecore_testing::scraped::{number, parsed};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;

@@ -2,10 +2,10 @@
 
 use super::place::{Access, Place};
 use crate::args::keys::number;
-use crate::output;
 use nix::unistd::{Group, User};
 use sidecore::client::Admin;
 use sidecore::keys::uri::Uri;
+use sidecore_terminal::output;
 use std::error::Error;
 use std::path::Path;
 

@@ -6,12 +6,12 @@
 use super::place::{Access, Id, Place};
 use super::{all, called, key_of, list, new_key, pem, read, requests};
 use crate::args::keys::Renewal;
-use crate::output;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use sidecore::client::{Admin, Options};
 use sidecore::keys::{Acl, KeyCommand, KeyEntry, Site, check_name, read_public_key};
+use sidecore_terminal::output;
 use std::error::Error;
 use std::fs::File;
 use std::io;

@@ -3,7 +3,6 @@
 use super::requests;
 use crate::args::keys::Trial;
 use crate::launch;
-use crate::output;
 use nix::unistd::{User, getgrouplist};
 use rustix::process::geteuid;
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
@@ -11,6 +10,7 @@ use sidecore::client::{Admin, Options};
 use sidecore::keys::pem::first_block;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{KeyInfo, Kind, read_public_key};
+use sidecore_terminal::output;
 use std::ffi::CString;
 use std::fmt::Write;
 use std::fs;

@@ -2,9 +2,9 @@
 
 use super::{PLACES, program};
 use crate::args::Run;
-use crate::{beside, output};
 use sidecore::sockets::ask;
 use sidecore::sockets::protocol::{SOCKET_VARIABLE, USERS_VARIABLE};
+use sidecore_terminal::{output, programs};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -48,7 +48,7 @@ pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result
 }
 
 fn find() -> Result<PathBuf, String> {
-    beside::find(&NAMES, &PLACES).ok_or_else(|| {
+    programs::find(&NAMES, &PLACES).ok_or_else(|| {
         let remedy = "build it with `cargo build --release -p sidecore-preload`, or name it with --preload";
         format!("no library for sockets beside this program or in ../lib/sidecore: {remedy}")
     })

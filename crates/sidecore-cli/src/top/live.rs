@@ -1,8 +1,5 @@
 //! The counters as they change, on the whole terminal.
 
-pub(super) mod shown;
-mod table;
-
 use super::rows::{ALLEGED, Rows, SORTS, View, classes, clients, devices, header, keys, short_header, sidecores};
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
@@ -14,8 +11,8 @@ use sidecore::counters::Snapshot;
 use std::path::Path;
 use std::time::Duration;
 
-pub(super) use shown::{Shown, areas, leaves, pass_over, pause, show, warning, wrapped};
-pub(super) use table::draw_table;
+pub(super) use sidecore_terminal::screen::{Shown, areas, leaves, pass_over, pause, show, warning, wrapped};
+pub(super) use sidecore_terminal::table::draw_table;
 
 /// Lines of a table that has little room: its heading, a row, how many more there are, and the empty line below it.
 const SMALL_TABLE: u16 = 4;

@@ -13,7 +13,7 @@ mod clients;
 mod table;
 
 pub(super) use clients::{SORTS, clients};
-pub(crate) use table::Rows;
+pub(crate) use sidecore_terminal::table::Rows;
 
 /// Under the clients: what the star in their headings means.
 pub(super) const ALLEGED: &str = "* as the client itself says";

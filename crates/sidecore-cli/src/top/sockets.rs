@@ -4,7 +4,6 @@ use super::live::{Shown, areas, draw_table, leaves, pass_over, pause, show, warn
 use super::rows::Rows;
 use super::table;
 use super::units::{NONE, amount, count, signed_time};
-use crate::output;
 use crate::sockets::listed;
 use crate::sockets::programs::{Counts, Seen, Way};
 use crate::users::Users;
@@ -14,6 +13,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Wrap};
 use sidecore::sockets::protocol::Row;
+use sidecore_terminal::output;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! The views on a counter file that is made up.
 
-use super::live::shown::unusable;
 use super::live::{Screen, Shown, latest};
 use super::rows::{SORTS, View, clients, header};
 use super::{print, render};
@@ -17,6 +16,7 @@ use sidecore::core::stage::Stage;
 use sidecore::core::wire::Fault;
 use sidecore::counters::{Counters, DeviceCounter, KeyCounter, LaneCounter, Shape, SidecoreCounter, Snapshot, Start};
 use sidecore::sys::clock;
+use sidecore_terminal::screen::unusable;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,8 +1,8 @@
 //! Who changed what: the audit trail.
 
 use crate::serving::{Home, field, number};
-use crate::skipped::skipped;
 use rustix::process::{getegid, geteuid};
+use sidecore_testing::skipped;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

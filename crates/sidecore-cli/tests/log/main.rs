@@ -4,8 +4,6 @@ mod attack;
 mod audit;
 mod secrets;
 mod serving;
-#[path = "../../../sidecore/tests/service/skipped.rs"]
-mod skipped;
 
 use rustix::fs::fstat;
 use serving::{Home, field, number};

@@ -2,12 +2,12 @@
 
 use crate::root_or_skipped;
 use crate::service::{Place, Running, USER, USER_ID};
-use crate::skipped::skipped;
 use nix::sys::ptrace;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::fs::{Gid, Uid};
 use rustix::process::{Pid, Signal, geteuid};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
+use sidecore_testing::skipped;
 use std::fs::{self, File};
 use std::io::IoSliceMut;
 use std::os::unix::process::{CommandExt, ExitStatusExt};

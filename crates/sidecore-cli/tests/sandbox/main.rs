@@ -5,14 +5,12 @@ mod check;
 mod example;
 mod remote;
 mod service;
-#[path = "../../../sidecore/tests/service/skipped.rs"]
-mod skipped;
 mod sockets;
 mod start;
 mod unit;
 mod work;
 
-use skipped::skipped;
+use sidecore_testing::skipped;
 
 /// Whether this is root. Where it is not, what takes that is skipped.
 fn root_or_skipped(what: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The units for systemd.
 
 use crate::service::sidecore;
-use crate::skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs;
 use std::io;
 use std::path::PathBuf;

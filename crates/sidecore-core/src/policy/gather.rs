@@ -1,33 +1,35 @@
-//! When a device that does several requests side by side begins with those that it has.
+//! The start of a batch on a device that does several requests side by side.
 //!
-//! A batch takes little longer than one request until the device's lanes are full. So a device that is free begins with as
-//! many of the waiting requests as are answered no later together, on average, than in smaller batches one after another, or with
-//! more if its rate is much higher then. If fewer wait than it takes at most, it waits for another only as long as that can save time, and only if the recent gaps between
-//! arrivals say that one will come in time:
+//! A batch takes little longer than one request until the device's lanes are full. A free device begins with the
+//! largest fill that is answered no later, on average, than smaller batches one after another. A larger fill is also
+//! taken if its rate is much higher. With fewer requests waiting than a full batch, the device waits for another one
+//! only as long as that can save time, and only if the recent gaps between arrivals predict one in time. It begins in
+//! these cases:
 //!
-//! - full: as many wait as the device takes at most;
-//! - urgent: one of them was marked so by its client;
-//! - due: the oldest waited for as long as another request would save, or for [`PATIENCE`] of what one alone takes;
+//! - full: a full batch waits;
+//! - urgent: a client marked one of them as urgent;
+//! - due: the oldest waited for as long as another request would save, or for [`PATIENCE`] of a single request's
+//!   time;
 //! - alone: the next arrival is expected after that.
 //!
-//! While a batch is computed, the next one gathers by itself, so nothing is gained by waiting longer. The wait that this
-//! policy adds to a request is therefore at most one twentieth of what the request takes alone.
+//! While a batch is computed, the next one gathers, so nothing is gained by waiting longer. The wait that this policy
+//! adds to a request is therefore at most one twentieth of a single request's time.
 
 use crate::time::Nanos;
 
 /// Requests that are done side by side, at most.
 pub const MOST: usize = 8;
-/// A request waits at most for one part in so many of what it takes alone.
+/// A request waits at most for 1 part in this number of a single request's time.
 pub const PATIENCE: Nanos = 20;
-/// A batch that answers later than smaller ones has to have a rate that is higher by one part in so many.
+/// A batch that answers later than smaller ones needs a rate that is higher by 1 part in this number.
 const WORTH: Nanos = 4;
-/// Weight of a new gap between arrivals is one in so many.
+/// Weight of a new gap between arrivals: 1 in this number.
 const WINDOW: Nanos = 8;
 
-/// What is done with the requests that wait.
+/// Decision for the waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// So many of them are begun with, the oldest first.
+    /// This number of them begins, the oldest first.
     Now(usize),
     /// They wait for others until then, ns.
     At(Nanos),
@@ -36,18 +38,19 @@ pub enum Begin {
 /// Requests of one class: how long batches of them take, and how they arrive.
 #[derive(Clone, Debug)]
 pub struct Gather {
-    /// Of a batch of so many and one.
+    /// By fill less one, ns.
     times: [Nanos; MOST],
-    /// Whether a batch of so many and one is done side by side; one after another otherwise.
+    /// By fill less one: whether a batch of that fill is done side by side, not one after another.
     together: [bool; MOST],
-    /// How many of so many and one that wait are begun with.
+    /// By number of waiting requests less one: fill of the batch that begins.
     takes: [usize; MOST],
     last: Option<Nanos>,
     gap: Nanos,
 }
 
 impl Gather {
-    /// Batches of 1, 2, … requests took so long side by side, and a request by itself on an ordinary device `single`, ns.
+    /// `measured` holds the times of batches of 1, 2, … requests side by side, and `single` that of one request on an
+    /// ordinary device, ns.
     pub fn new(measured: [Nanos; MOST], single: Nanos) -> Self {
         let single = single.max(1);
         let after_another = |fill: usize| single.saturating_mul(fill as Nanos + 1);
@@ -62,17 +65,17 @@ impl Gather {
         self.together.contains(&true)
     }
 
-    /// Whether so many are done side by side rather than one after another.
+    /// Whether a batch of that fill is done side by side, not one after another.
     pub fn is_together(&self, fill: usize) -> bool {
         fill.checked_sub(1).and_then(|at| self.together.get(at)).is_some_and(|together| *together)
     }
 
-    /// What a batch of so many takes, ns.
+    /// Time of a batch of that fill, ns.
     pub fn time(&self, fill: usize) -> Nanos {
         self.times[fill.clamp(1, MOST) - 1]
     }
 
-    /// The most that are begun with at once.
+    /// Fill of a full batch.
     pub fn full(&self) -> usize {
         self.takes[MOST - 1]
     }
@@ -82,16 +85,16 @@ impl Gather {
         (self.time(self.full()) / self.full() as Nanos).max(1)
     }
 
-    /// What a request took that was done with `fill` in all within `took`, ns, if that had been a full batch.
+    /// Scales the time of a batch with `fill` requests to a request's part of a full batch, ns.
     pub fn part_of(&self, fill: usize, took: Nanos) -> Nanos {
         (took as f64 * self.part() as f64 / self.time(fill) as f64) as Nanos
     }
 
-    /// How long it takes to answer 1, 2, … requests that wait, ns.
+    /// Time to answer 1, 2, … waiting requests, ns.
     pub fn ends(&self) -> [Nanos; MOST] {
         let mut ends = [0; MOST];
         for (at, takes) in self.takes.into_iter().enumerate() {
-            // What is not begun with at first is done as if it waited alone.
+            // Requests that do not begin in the first batch are done as if they waited alone.
             let rest = (at + 1 - takes).checked_sub(1).map_or(0, |rest| ends[rest]);
             ends[at] = self.time(takes).saturating_add(rest);
         }
@@ -108,12 +111,12 @@ impl Gather {
         if let Some(last) = self.last.replace(now) {
             let gap = now.saturating_sub(last);
             self.gap = if self.gap == Nanos::MAX { gap } else { (self.gap * (WINDOW - 1) + gap) / WINDOW };
-            // A long silence says that the last gap was long, not how many centuries to come it weighs.
+            // Limits the weight of a long silence.
             self.gap = self.gap.min(self.times[0].saturating_mul(WINDOW));
         }
     }
 
-    /// What is done at `now` with so many that wait, of which the oldest arrived at `oldest`, ns. The device is free.
+    /// Decision at `now` for `waiting` requests, of which the oldest arrived at `oldest`, ns. The device is free.
     pub fn decide(&self, now: Nanos, waiting: usize, oldest: Nanos, urgent: bool) -> Begin {
         let begin = Begin::Now(self.takes[waiting.clamp(1, MOST) - 1]);
         let full = self.full();
@@ -125,15 +128,15 @@ impl Gather {
         if now >= until || next > until { begin } else { Begin::At(until) }
     }
 
-    /// What the device saves if another request is done with so many rather than by itself, ns.
+    /// Device time saved if another request joins `waiting` others instead of running alone, ns.
     fn saved(&self, waiting: usize) -> Nanos {
         (self.time(waiting) + self.times[0]).saturating_sub(self.time(waiting + 1))
     }
 }
 
-/// The fill that answers soonest on average if `waiting` and one are there: a batch answers all at its end, smaller ones after
-/// another answer the first of them earlier. So a larger one is worth it only if it takes no longer than the mean of their ends,
-/// or if its rate is higher by one part in [`WORTH`]: that shortens the queue behind it.
+/// The fill with the soonest mean answer for `waiting` and one more requests. A batch answers all at its end; smaller
+/// ones in sequence answer the first earlier. So a larger fill must take no longer than the mean of their ends, or
+/// have a rate higher by one part in [`WORTH`], which shortens the queue behind it.
 fn best_of(times: &[Nanos; MOST], waiting: usize) -> usize {
     let mut best = 1;
     for fill in 2..=waiting + 1 {
@@ -210,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_batch_that_answers_later_than_smaller_ones_is_begun_only_for_a_much_higher_rate() {
-        // Eight lanes that take as long for one as for eight, two and a half times what one takes by itself.
+        // Eight lanes that take the same time for one as for eight: two and a half times that of a single request.
         let eights = Gather::new([39_000; MOST], 15_400);
         let begun: [Begin; MOST] = core::array::from_fn(|at| eights.decide(0, at + 1, 0, true));
         assert_eq!(begun, [1, 1, 1, 4, 5, 6, 7, 8].map(Begin::Now));
@@ -226,8 +229,8 @@ mod tests {
         assert!(gather.pays());
     }
 
-    /// Open arrivals at several shares of the capacity, by a clock of its own: the policy drives a device, and what it adds is
-    /// audited request by request.
+    /// Open arrivals at several shares of the capacity, with a simulated clock: the policy drives a device, and the
+    /// added wait of each request is audited.
     #[test]
     fn a_device_that_is_free_holds_no_request_back_beyond_the_bound_under_any_load() {
         for percent in [5, 20, 50, 80, 95] {

@@ -1,48 +1,49 @@
 //! How many connections the kernel may keep for a service before it accepts them.
 //!
-//! The kernel serves that queue first come, first served, for all users alike. One user fills it with connections that it drops,
-//! and another waits until all are accepted. So each *wasted* connection is counted: one that nothing was done with. Above a
-//! rate the queue is narrow, and further connections wait in `connect`. The system wakes them in turn, by process. Below it the
-//! queue is wide: programs that start together fit in.
+//! The kernel serves that queue first come, first served, for all users alike. One user could fill it with
+//! connections that it drops, and another would wait until all are accepted. So each *wasted* connection, one without
+//! any use, is counted. Above a rate the queue is narrow, and further connections wait in `connect`. The system wakes
+//! them in turn, by process. Below it the queue is wide: programs that start together fit in.
 //!
-//! The count is kept as the time of its next zero: the virtual scheduling of the generic cell rate algorithm (ITU-T I.371).
+//! The count is kept as the time of its next zero: the virtual scheduling of the generic cell rate algorithm (ITU-T
+//! I.371).
 
 use crate::time::Nanos;
 
-/// Connections that the kernel keeps, as a rule.
+/// Length of the kernel's queue, as a rule.
 pub const WIDE: u32 = 1024;
-/// The same where most are wasted.
+/// Length of the kernel's queue while most connections are wasted.
 pub const NARROW: u32 = 1;
 /// Mean time between two wasted connections that leaves the queue wide, ns.
 const EVERY: Nanos = 1_000_000;
-/// Further wasted connections at once: the most that one process may have waiting.
+/// Further wasted connections in a burst: the most that one process may have waiting.
 const BURST: u64 = 64;
-/// How long the queue stays narrow after the last of them at most, ns.
+/// Longest time that the queue stays narrow after the last of them, ns.
 const MEMORY: Nanos = 500_000_000;
 
 /// Wasted connections.
 #[derive(Debug, Default)]
 pub struct Intake {
-    /// When they are forgotten, ns.
+    /// The time when they are forgotten, ns.
     forgotten_at: Nanos,
     narrow: bool,
 }
 
 impl Intake {
-    /// That number more were wasted.
+    /// Counts `connections` wasted ones.
     pub fn wasted(&mut self, now: Nanos, connections: u32) {
         let weight = EVERY.saturating_mul(connections.into());
         self.forgotten_at = self.forgotten_at.max(now).saturating_add(weight).min(now.saturating_add(MEMORY));
         self.narrow |= self.forgotten_at > now.saturating_add(EVERY * BURST);
     }
 
-    /// How many connections the kernel may keep from now on.
+    /// Length of the kernel's queue from now on.
     pub fn backlog(&mut self, now: Nanos) -> u32 {
         self.narrow &= now < self.forgotten_at;
         if self.narrow { NARROW } else { WIDE }
     }
 
-    /// When the queue is wide again, unless more are wasted; `None`: it is.
+    /// The time when the queue is wide again, unless more are wasted; `None`: it is wide.
     pub fn wide_at(&self) -> Option<Nanos> {
         self.narrow.then_some(self.forgotten_at)
     }

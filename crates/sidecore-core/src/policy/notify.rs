@@ -25,18 +25,18 @@ use core::fmt::{self, Display, Formatter};
 /// How a hop waits and is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
-    /// Poll without end: the yardstick for latency.
+    /// Poll permanently: the baseline for latency.
     Spin,
-    /// Sleep at once and be woken: the yardstick for CPU time.
+    /// Sleep immediately and be woken: the baseline for CPU time.
     Park,
-    /// Look again after every period, with the doorbell unarmed: nobody wakes.
+    /// Look again after every period, with the doorbell unarmed: there are no wake-ups.
     Timer {
         /// From one look to the next, ns.
         period: Nanos,
     },
-    /// Sleep at once and be woken after so many completions, after so long, or at once if one is urgent.
+    /// Sleep immediately and be woken after `count` completions, after `delay`, or by an urgent one.
     Coalesce {
-        /// Completions that ring at once.
+        /// Completions that ring.
         count: u32,
         /// Longest that a completion waits to be announced, ns.
         delay: Nanos,
@@ -52,7 +52,7 @@ pub enum Notify {
 const ACCEPTED: &str = "spin, park, timer(PERIOD), coalesce(COUNT,DELAY), break-even, learn, predict; PERIOD and DELAY 1us to 1s, COUNT 1 to 4096";
 const NAMES: [&str; 7] = ["spin", "park", "timer", "coalesce", "break-even", "learn", "predict"];
 
-/// Kinds in a control word. Zero is none, so that untouched memory is no policy.
+/// Kinds in a control word. Zero is no kind, so that untouched memory is no policy.
 const SPIN: u64 = 1;
 const PARK: u64 = 2;
 const TIMER: u64 = 3;
@@ -101,7 +101,7 @@ impl Notify {
         }
     }
 
-    /// The policy as one word, never 0, for shared memory. What exceeds a limit is brought to it.
+    /// The policy as one word, never 0, for shared memory. Numbers beyond a limit are brought to it.
     pub fn to_word(self) -> u64 {
         match self.within_limits() {
             Self::Spin => SPIN,

@@ -1,13 +1,13 @@
-//! In which order a device does what it has.
+//! The order of the requests on a device.
 //!
-//! [`Order::Shortest`] ranks requests by `AGEING × time + arrival`, least first: the rank of a request never changes, so
-//! a heap holds them, and none is passed by a request that arrives later than `AGEING` times its own time after it.
-//! A request of time C thus waits no longer than for what was there when it came and what arrives within `AGEING × C`.
-//! Shortest first is best for mean response (Schrage, "A proof of the optimality of the shortest remaining processing
-//! time discipline", 1968); ageing by arrival is that of Unix schedulers, with the bound made explicit.
+//! [`Order::Shortest`] ranks requests by `AGEING × time + arrival`, least first. A rank never changes, so a heap
+//! holds them. A request can be overtaken only by requests that arrive within `AGEING` times its own time. A request
+//! of time C thus waits for the requests present at its arrival, and for arrivals within `AGEING × C`. Shortest first
+//! is best for mean response (Schrage, "A proof of the optimality of the shortest remaining processing time
+//! discipline", 1968). Ageing by arrival is that of Unix schedulers, with the bound made explicit.
 //!
-//! Where sizes have a heavy tail, the one long request that is being served is what the short ones wait for. Requests
-//! over [`CHUNK`] are therefore served in chunks; between two of them the device goes on with the least rank it has.
+//! Where sizes have a heavy tail, short requests wait for the one long request in service. Requests over [`CHUNK`]
+//! are therefore served in chunks; between two of them the device continues with the least rank.
 
 use crate::policy::ParseError;
 use crate::time::Nanos;
@@ -15,10 +15,10 @@ use core::fmt::{self, Display, Formatter};
 
 /// Largest part of a request that is done in one piece under [`Order::Shortest`], bytes.
 pub const CHUNK: u32 = 32 * 1024;
-/// So many times its own time after it, nothing that arrives passes a request any more.
+/// Multiple of a request's own time after which no arrival overtakes it.
 pub const AGEING: Nanos = 16;
 
-/// Rule by which a device's requests are ordered.
+/// Rule for the order of a device's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// As they come.
@@ -32,9 +32,9 @@ const NAMES: [&str; 2] = ["fifo", "shortest"];
 /// How a device serves one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// The device goes on with the least rank that it has; of equals with the one that came first.
+    /// The device continues with the least rank; on a tie with the earliest request.
     pub rank: Nanos,
-    /// In so many equal pieces, at least 1.
+    /// Number of equal pieces, at least 1.
     pub chunks: u32,
 }
 
@@ -63,7 +63,7 @@ impl Order {
         NAMES[self as usize]
     }
 
-    /// The schedule of a request of that size (bytes) that is expected to take `cost` (ns).
+    /// The schedule of a request of that size (bytes) and expected time `cost` (ns).
     #[inline]
     pub fn schedule(self, arrived: Nanos, cost: Nanos, size: u32) -> Schedule {
         match self {
@@ -75,7 +75,7 @@ impl Order {
     }
 }
 
-/// Pieces in which a request of that size (bytes) is served under [`Order::Shortest`].
+/// Pieces of a request of that size (bytes) under [`Order::Shortest`].
 #[inline]
 pub fn chunks(size: u32) -> u32 {
     size.div_ceil(CHUNK).max(1)

@@ -1,32 +1,32 @@
-//! How often something is told: a token bucket for each origin, in a table of fixed size.
+//! A limit on the rate of reports: a token bucket for each origin, in a table of fixed size.
 //!
-//! An origin (a reason and a user, say) may be told [`Pace::burst`] times at once and once each [`Pace::every`] from then on; what
-//! is told less often than it happens is counted, and the count is told. Origins that one party can make many of are of one
-//! [group](Origin::group): beyond [`Pace::of_group`] they share one bucket, which bears the group's name, so that a party hides
-//! its own refusals and no other's. Where the table is full and nothing in it is idle, further origins share one bucket without a
-//! name; the last [`Pace::reserved`] places are for [trusted](Origin::is_trusted) origins. So however many origins there are, and
-//! whatever they do, no more than `(origins + 1) * (burst + time / every)` are told. The buckets are kept as the time at which each
-//! would be full again: the virtual scheduling of the generic cell rate algorithm (ITU-T I.371).
+//! An origin (a reason and a user, say) may be reported [`Pace::burst`] times in a row and once each [`Pace::every`]
+//! from then on. Further occurrences are counted, and the count is reported. Origins that one party can make in large
+//! numbers form one [group](Origin::group). Beyond [`Pace::of_group`] they share one bucket under the group's name,
+//! so that a party hides its own refusals only. Where the table is full and nothing in it is idle, further origins
+//! share one bucket without a name. The last [`Pace::reserved`] places are for [trusted](Origin::is_trusted) origins.
+//! So for any origins at most `(origins + 1) * (burst + time / every)` reports are made. The buckets are kept as the
+//! time at which each would be full again: the virtual scheduling of the generic cell rate algorithm (ITU-T I.371).
 
 use crate::time::Nanos;
 use alloc::vec::Vec;
 
-/// How much is told.
+/// Limits of the rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Of one origin at once; at least 1.
+    /// Reports of one origin in a row; at least 1.
     pub burst: u32,
-    /// One more of it each, ns.
+    /// Time for one more report of it, ns.
     pub every: Nanos,
     /// Buckets in the table.
     pub origins: usize,
-    /// How many of them origins of one group may have, beside the one that the group's others share.
+    /// Buckets of one group's origins, without the group's shared bucket.
     pub of_group: usize,
-    /// How many of them only trusted origins may have.
+    /// Buckets that only trusted origins may have.
     pub reserved: usize,
 }
 
-/// Where something comes from.
+/// The origin of a report.
 pub trait Origin: Copy + Eq {
     /// All origins that one party can make.
     type Group: Copy + Eq + core::fmt::Debug;
@@ -45,20 +45,20 @@ pub enum Owner<K, G> {
     One(K),
     /// Further origins of this group share it.
     Group(G),
-    /// Origins share it that had no place in the table.
+    /// All origins without a place in the table share it.
     Others,
 }
 
-/// Something was told, or is to be told, with what was kept quiet before it.
+/// Number of reports that a bucket suppressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quiet<K, G> {
     /// The owner of its bucket.
     pub of: Owner<K, G>,
-    /// How many were not told.
+    /// Suppressed reports.
     pub count: u64,
 }
 
-/// Decides what is told. `K` is an origin.
+/// Decides which occurrences are reported. `K` is an origin.
 #[derive(Debug)]
 pub struct RateLimit<K: Origin> {
     pace: Pace,
@@ -71,19 +71,19 @@ struct Bucket<K: Origin> {
     of: Owner<K, K::Group>,
     /// When it would be full again, ns.
     full_at: Nanos,
-    /// Not told since the last that was.
+    /// Suppressed reports since the last one that was made.
     quiet: u64,
 }
 
 impl<K: Origin> RateLimit<K> {
-    /// Nothing was told yet. All memory is taken here.
+    /// An empty table. All memory is taken here.
     pub fn new(pace: Pace) -> Self {
         let shared = Bucket { of: Owner::Others, full_at: 0, quiet: 0 };
         Self { pace, own: Vec::with_capacity(pace.origins), shared }
     }
 
-    /// Something of this origin happens. `Some`: it is to be told, and with it that so many before it were not. `None`: it is
-    /// counted.
+    /// Something of this origin happens. `Some`: report it, and the number of suppressed reports before it. `None`:
+    /// it is counted.
     pub fn tell(&mut self, now: Nanos, of: K) -> Option<u64> {
         let pace = self.pace;
         let bucket = self.bucket(now, of);
@@ -94,18 +94,18 @@ impl<K: Origin> RateLimit<K> {
         None
     }
 
-    /// What was counted and may be told by now: called from time to time, until it has nothing more to say.
+    /// A suppressed count that may be reported by now. Call it from time to time, until `None`.
     pub fn overdue(&mut self, now: Nanos) -> Option<Quiet<K, K::Group>> {
         let pace = self.pace;
         self.buckets().find_map(|bucket| (bucket.quiet > 0 && bucket.take(now, pace)).then(|| bucket.empty()))
     }
 
-    /// What was counted, whether or not it may be told by now: for the end, until it has nothing more to say.
+    /// Any suppressed count, also one that may not be reported yet. Call it at the end, until `None`.
     pub fn rest(&mut self) -> Option<Quiet<K, K::Group>> {
         self.buckets().find_map(|bucket| (bucket.quiet > 0).then(|| bucket.empty()))
     }
 
-    /// Whether something was counted and not told.
+    /// Whether some count was not reported.
     pub fn is_behind(&self) -> bool {
         self.own.iter().chain(core::iter::once(&self.shared)).any(|bucket| bucket.quiet > 0)
     }
@@ -119,7 +119,7 @@ impl<K: Origin> RateLimit<K> {
         if !self.own.iter().any(|bucket| bucket.of == owner) {
             let is_of = |bucket: &Bucket<K>| matches!(bucket.of, Owner::One(one) if one.group() == of.group());
             if self.own.iter().filter(|bucket| is_of(bucket)).count() >= self.pace.of_group {
-                // A group has no more places than that, however long it takes for them.
+                // A group never gets more places, even if it takes them slowly.
                 match self.own.iter().position(|bucket| is_of(bucket) && bucket.is_idle(now)) {
                     Some(idle) => self.own[idle].of = owner,
                     None => owner = Owner::Group(of.group()),
@@ -150,7 +150,7 @@ impl<K: Origin> RateLimit<K> {
 }
 
 impl<K: Origin> Bucket<K> {
-    /// It is full and has nothing to say: as good as new.
+    /// Full and without a suppressed count: equal to a new one.
     fn is_idle(&self, now: Nanos) -> bool {
         self.full_at <= now && self.quiet == 0
     }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever asks how often: what is told is bounded by time, and nothing is lost.
+        /// For any sequence of calls the reports are bounded by time, and each occurrence is reported or counted.
         #[test]
         fn never_more_than_its_rate_is_told_and_each_is_told_or_counted(
             steps in proptest::collection::vec((0_u64..700, 97_u32..104), 0..400),

@@ -1,4 +1,4 @@
-//! What is wrong with the spelling of a policy.
+//! Errors in the spelling of a policy.
 
 use core::error::Error;
 use core::fmt::{self, Display, Formatter};
@@ -6,7 +6,7 @@ use core::fmt::{self, Display, Formatter};
 /// Longest name of a policy, in bytes.
 const LONGEST: usize = 16;
 
-/// Why a text names no policy. Displayed, it says what is wrong and what is accepted.
+/// Why a text names no policy. Displayed, it states the error and the accepted names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseError {
     reason: Reason,
@@ -17,7 +17,7 @@ pub struct ParseError {
 enum Reason {
     /// No such name; perhaps this one was meant.
     Unknown(Option<&'static str>),
-    /// The name is right and what follows it is not.
+    /// The name is known; its arguments are wrong.
     Arguments(&'static str),
 }
 
@@ -27,7 +27,6 @@ impl ParseError {
         Self { reason: Reason::Unknown(nearest(name, names)), accepted }
     }
 
-    /// The name is known and its arguments are wrong in this way.
     pub(super) fn arguments(wrong: &'static str, accepted: &'static str) -> Self {
         Self { reason: Reason::Arguments(wrong), accepted }
     }

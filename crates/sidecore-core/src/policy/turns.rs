@@ -1,21 +1,21 @@
-//! Whose turn it is: work that waits, shared by user and by time.
+//! Turns of users: waiting work, shared by user and by time.
 //!
-//! Users with waiting work take turns. A turn ends when what was done in it took a quantum, so a user whose items are
-//! expensive gets fewer of them, and one that brings a thousand waits a thousand times as long as another with one. That is
-//! deficit round robin (Shreedhar and Varghese, 1995) with time in the place of bytes. An item takes what it takes:
-//! nobody waits longer than one item and one quantum of each other user.
+//! Users with waiting work take turns. A turn ends when its work took a quantum, so a user with expensive items gets
+//! fewer of them, and a user that brings a thousand waits a thousand times as long as another with one. That is
+//! deficit round robin (Shreedhar and Varghese, 1995) with time in the place of bytes. Items are not interrupted: a
+//! user waits at most for one item and one quantum of each other user.
 
 use crate::time::Nanos;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-/// How long one user's work is done before that of the next, ns.
+/// Time of one user's turn, ns.
 const QUANTUM: i64 = 50_000;
 
 #[derive(Debug)]
 struct Waiting<T> {
     items: VecDeque<T>,
-    /// What is left of its turn, ns; below zero: what was taken in advance.
+    /// Rest of its turn, ns; negative if overdrawn.
     left: i64,
 }
 
@@ -23,7 +23,7 @@ struct Waiting<T> {
 #[derive(Debug)]
 pub struct Turns<K, T> {
     users: BTreeMap<K, Waiting<T>>,
-    /// Users with items, and some that have none any more; the one whose turn it is first.
+    /// Users with items, and some without any more; the current user is first.
     order: VecDeque<K>,
     /// Items of all users.
     len: usize,
@@ -57,7 +57,7 @@ impl<K: Clone + Ord, T> Turns<K, T> {
         self.len += 1;
     }
 
-    /// The next item and its user, who is to be charged for it.
+    /// The next item and its user; charge that user for it.
     #[expect(clippy::should_implement_trait, reason = "it is no iterator: items come in between")]
     pub fn next(&mut self) -> Option<(K, T)> {
         loop {
@@ -87,7 +87,7 @@ impl<K: Clone + Ord, T> Turns<K, T> {
         taken
     }
 
-    /// Takes out the last item of the user with most: a full queue costs the user who fills it.
+    /// Takes out the last item of the user with most items: a full queue costs its largest user.
     pub fn shed(&mut self) -> Option<T> {
         let most = self.users.values_mut().max_by_key(|waiting| waiting.items.len())?;
         let item = most.items.pop_back()?;
@@ -95,7 +95,7 @@ impl<K: Clone + Ord, T> Turns<K, T> {
         Some(item)
     }
 
-    /// What was done for the user took so long.
+    /// Charges the user for work that took this time.
     pub fn charge(&mut self, user: &K, took: Nanos) {
         if let Some(waiting) = self.users.get_mut(user) {
             waiting.left -= took.min(1_000_000_000).cast_signed();
@@ -107,7 +107,7 @@ impl<K: Clone + Ord, T> Turns<K, T> {
 mod tests {
     use super::*;
 
-    /// Serves everything, each item of a user taking as long as `cost` says; in which order users were served.
+    /// Serves everything, with `cost` as the time of each item. Returns the users in order of service.
     fn serve(turns: &mut Turns<u32, u32>, cost: impl Fn(u32) -> Nanos) -> Vec<u32> {
         let mut served = Vec::new();
         while let Some((user, _)) = turns.next() {

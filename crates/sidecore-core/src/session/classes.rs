@@ -1,4 +1,4 @@
-//! Sets of classes, as large as the table of classes is long.
+//! Sets of classes: one bit for each class of the table.
 
 use super::Class;
 
@@ -17,13 +17,13 @@ impl Classes {
         Class::all().collect()
     }
 
-    /// Whether the class is one of them.
+    /// Whether the class is in the set.
     #[inline]
     pub fn contains(&self, class: Class) -> bool {
         self.0[class.index() / BITS] >> (class.index() % BITS) & 1 != 0
     }
 
-    /// Those that are in it, in order of their numbers.
+    /// Its classes in order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = Class> {
         Class::all().filter(|class| self.contains(*class))
     }

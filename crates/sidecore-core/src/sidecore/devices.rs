@@ -1,4 +1,4 @@
-//! Devices as their sidecore knows them: joining, leaving, dying, and what becomes of their requests.
+//! Devices of a sidecore: joining, leaving, dying, and the transfer of their requests.
 
 use super::{Defect, Host, Sidecore};
 use crate::dispatch::record::Call;
@@ -10,7 +10,7 @@ use crate::session::Refusal;
 use crate::time::Nanos;
 use crate::wire::Status;
 
-/// What a device answers.
+/// A device's answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply {
     /// The request.
@@ -19,38 +19,37 @@ pub struct Reply {
     pub outcome: Result<u32, Refusal>,
     /// Time on the device itself, queueing left out, ns.
     pub took: Nanos,
-    /// What it takes of the device, ns: that time, or where several are done side by side, its part of it if there are enough of them.
+    /// Its part of the device's time, ns: `took`, or where several are done side by side, its part of a full batch.
     pub part: Nanos,
 }
 
-/// What has become of a device.
+/// State of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// It answers.
     Alive,
     /// It will never answer again.
     Dead,
-    /// It died while it wrote this request's result: that one can be neither replayed nor counted as done.
+    /// It died while it wrote this request's result, which can be neither replayed nor counted as done.
     DeadWriting(Ticket),
 }
 
-/// One device.
 #[derive(Debug)]
 pub(super) struct Device {
     /// When it last answered, or was given work while it had none, ns.
     pub(super) progress_at: Nanos,
-    /// Taken away as soon as it is empty.
+    /// Removed as soon as it is empty.
     removing: bool,
 }
 
 impl<L, R> Sidecore<L, R> {
-    /// A device joins under the number that `Dispatch::next_device` tells. `None`: there is no room for it.
+    /// A device joins under the number that `Dispatch::next_device` returns. `None`: there is no room for it.
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
         let immediate = capability.immediate;
         let number = self.dispatch.make(&Call::AddDevice(capability))? as usize;
         let device = Device { progress_at: self.now, removing: false };
         match self.devices.get_mut(number) {
-            // That one is gone, and none of its requests is left.
+            // The earlier device of this number is gone, and none of its requests is left.
             Some(gone) => *gone = device,
             None => self.devices.push(device),
         }
@@ -70,32 +69,32 @@ impl<L, R> Sidecore<L, R> {
         self.dispatch.make(&Call::Drain(device));
     }
 
-    /// A device that drains gets requests again, unless it is about to be taken away.
+    /// A device that drains gets requests again, unless it is about to be removed.
     pub fn activate(&mut self, device: usize) {
         if !self.is_removing(device) {
             self.dispatch.make(&Call::Activate(device));
         }
     }
 
-    /// Whether the device is about to be taken away.
+    /// Whether the device is about to be removed.
     pub fn is_removing(&self, device: usize) -> bool {
         self.devices[device].removing
     }
 
-    /// The device is taken away as soon as it is empty.
+    /// The device is removed as soon as it is empty.
     pub fn remove<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, device: usize) {
         self.dispatch.make(&Call::Drain(device));
         self.devices[device].removing = true;
         self.look_after_devices(host);
     }
 
-    /// The device is taken away at once; what it had goes to others.
+    /// The device is removed immediately; its requests go to others.
     pub fn kill<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, device: usize) {
         let health = host.revoke(device);
         self.bury(host, device, health);
     }
 
-    /// Finds devices that died, that do not answer, and that are to be taken away.
+    /// Finds devices that are dead, do not answer, or are to be removed.
     pub(super) fn look_after_devices<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         // While the sidecore itself was away, no device could show its progress.
         let since = self.now.saturating_sub(core::mem::replace(&mut self.timers.looked_after, self.now));
@@ -123,15 +122,15 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Gives the requests of a dead device to others.
+    /// Moves the requests of a dead device to others.
     fn bury<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, number: usize, health: Health) {
-        // What it still answered before it died counts.
+        // Answers from before its death count.
         while let Some(reply) = host.poll(number, Nanos::MAX) {
             self.finish(host, &reply);
         }
         self.dispatch.make(&Call::Lose(number));
         self.remote.retain(|remote| *remote != number);
-        // Lanes that waited for an answer of this device have none to wait for: before a sleep they are looked at again.
+        // Lanes that wait for this device's answer are looked at again before a sleep.
         self.lanes.iter_mut().flatten().for_each(|lane| lane.waits_for_device = false);
         host.buried(number);
         if let Health::DeadWriting(ticket) = health {
@@ -148,7 +147,7 @@ impl<L, R> Sidecore<L, R> {
         self.ring_devices(host);
     }
 
-    /// A request that can be neither replayed nor called done.
+    /// Fails a request that can be neither replayed nor counted as done.
     fn fail<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket) {
         if let Some(done) = self.dispatch.complete(ticket, None) {
             self.give_up(host, ticket, &done, Status::DeviceFailed { device: done.device });
@@ -166,10 +165,10 @@ impl<L, R> Sidecore<L, R> {
         self.answer(host, done, status, None, request);
     }
 
-    /// The device can work with a key that is on other machines from now on, or no more.
+    /// The device gains or loses a remote key.
     pub fn hold(&mut self, device: usize, key: u16, holds: bool) {
         self.dispatch.make(&Call::Hold { device, key, holds });
-        // What waited for another device need not any more.
+        // Requests that waited for another device may go to this one.
         self.lanes.iter_mut().flatten().for_each(|lane| lane.waits_for_device = false);
     }
 
@@ -190,7 +189,7 @@ impl<L, R> Sidecore<L, R> {
         self.moved(host, (lost, ticket), replaced, Status::DeviceFailed { device: lost as u8 });
     }
 
-    /// A request has another device, or none: then its client is told so.
+    /// A request moved to another device, or has none and is answered with a failure.
     fn moved<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
@@ -203,13 +202,13 @@ impl<L, R> Sidecore<L, R> {
             Replaced::Wait(ticket) => self.orphans.push_back(ticket),
             Replaced::GivenUp(done) => self.give_up(host, ticket, &done, otherwise),
             Replaced::Now(done) => self.redo(host, ticket, &done),
-            // Its place, and with it its request, is the same as before.
+            // Its place in the table, and with it its request, is the same as before.
             Replaced::Given(given) if given.begins => self.submit(host, given.device, given.ticket),
             Replaced::Given(_) => {}
         }
     }
 
-    /// Requests of dead devices for which there was no room try again. `false`: there were none.
+    /// Requests of dead devices that found no room try again. `false`: there were none.
     pub(super) fn retry_orphans<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> bool {
         let waiting = self.orphans.len();
         for _ in 0..waiting {
@@ -228,7 +227,7 @@ impl<L, R> Sidecore<L, R> {
         self.ring_devices(host);
     }
 
-    /// Wakes the devices that sleep and were given work.
+    /// Wakes sleeping devices that were given work.
     pub(super) fn ring_devices<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         for device in &self.remote {
             host.ring_device(*device);

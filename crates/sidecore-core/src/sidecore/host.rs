@@ -1,4 +1,4 @@
-//! What a sidecore needs done.
+//! The interface through which a sidecore acts.
 
 use super::{Health, Reply};
 use crate::dispatch::{Dispatch, Done, Given, Replaced};
@@ -12,37 +12,37 @@ use crate::time::Nanos;
 use crate::wire::{Fault, Status, Submission};
 use crate::work::{Reach, Work};
 
-/// How a request is to be done, found once.
+/// How a request is to be done, computed once.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Algorithm and operation.
     pub class: Class,
     /// Bytes of input.
     pub size: u32,
-    /// Where its key is.
+    /// The place of its key.
     pub reach: Reach,
-    /// The most bytes that it writes, or why it cannot be done.
+    /// The most bytes that it writes, or the reason of its refusal.
     pub room: Result<u32, Refusal>,
-    /// The host's way to the session.
+    /// The host's reference to the session.
     pub token: u32,
 }
 
-/// What a lane's turn came to.
+/// Counters of one turn of a lane.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turn {
     /// Requests taken from the lane.
     pub taken: u32,
-    /// Of them, done at once.
+    /// Of them, done immediately.
     pub done: u32,
     /// Of them, refused.
     pub refused: u32,
-    /// Input bytes of what was done or tried at once.
+    /// Input bytes of the requests done or tried immediately.
     pub bytes_in: u64,
-    /// Output bytes of it.
+    /// Output bytes of those requests.
     pub bytes_out: u64,
 }
 
-/// What a sidecore tells of itself now and then.
+/// Gauges, published every `housekeeping` interval.
 #[derive(Debug)]
 pub struct House<'s> {
     /// Rounds made.
@@ -51,16 +51,16 @@ pub struct House<'s> {
     pub lanes: usize,
     /// Of them, dormant.
     pub dormant: usize,
-    /// What its waits came to.
+    /// Totals of its waits.
     pub audit: &'s Audit,
-    /// What it decides by: loads and states of devices.
+    /// Loads and states of its devices.
     pub dispatch: &'s Dispatch,
 }
 
-/// A deliberate defect: a check that never fails proves nothing.
+/// A deliberate defect, so that tests show a failing check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// Completions are announced to nobody where that was put off.
+    /// Deferred completions are never announced.
     ForgetAnnouncement,
     /// The sidecore looks before it arms, and not again after it.
     ArmAfterLook,
@@ -68,7 +68,7 @@ pub enum Defect {
     LoseCompletion,
     /// A completion is written twice.
     DuplicateCompletion,
-    /// An answer is taken for whatever request has the place in the table now.
+    /// An answer is taken for the request that has its place in the table now.
     ReuseTicket,
     /// A request counts as completed when it is handed over.
     CompleteEarly,
@@ -76,9 +76,9 @@ pub enum Defect {
     IgnoreCredit,
     /// A share is refilled before each request of the first client.
     IgnoreShare,
-    /// What a dead device had is not given to others.
+    /// Requests of a dead device are not moved to others.
     ForgetOrphans,
-    /// A device that does not answer is waited for without end.
+    /// A device that does not answer is awaited forever.
     NoTimeout,
     /// A failed request is blamed on another device.
     BlameOther,
@@ -90,25 +90,25 @@ pub enum Defect {
     RestBlindly,
 }
 
-/// Carries out what a [`Sidecore`](super::Sidecore) decides: clock, lanes, engine, devices, counters.
+/// Carries out the decisions of a [`Sidecore`](super::Sidecore): clock, lanes, engine, devices, counters.
 ///
-/// What a lane's memory says is the client's allegation: [`Host::receive`] reads each word once.
+/// A lane's memory holds the client's allegations: [`Host::receive`] reads each word once.
 pub trait Host {
     /// One lane.
     type Lane;
-    /// What is needed to do a request, now or again.
+    /// Everything needed to do a request, now or again.
     type Request;
 
     /// The time, ns.
     fn now(&mut self) -> Nanos;
 
-    /// Whether somebody else may act between the last step and the next. A thread never asks to pause.
+    /// True if the simulator may run another actor between two steps. Always false in the service.
     #[inline]
     fn pauses(&mut self) -> bool {
         false
     }
 
-    /// Whether this defect is to be shown. There is none but in tests.
+    /// Whether this defect is active. Only tests have defects.
     #[inline]
     fn has(&mut self, _: Defect) -> bool {
         false
@@ -120,7 +120,8 @@ pub trait Host {
     /// Whether a submission is in the ring.
     fn is_ready(&self, lane: &Self::Lane) -> bool;
 
-    /// Takes the next submission to this place, if one is there; `ahead` others were taken before it and are not answered.
+    /// Takes the next submission to this place, if there is one. `ahead` is the number of submissions taken before it
+    /// and not answered.
     ///
     /// # Errors
     /// The client broke the protocol.
@@ -130,37 +131,37 @@ pub trait Host {
     #[inline]
     fn expect(&mut self, _: &Self::Lane) {}
 
-    /// Writes the next completion, of which these are the words.
+    /// Writes the next completion from its words.
     fn write<const N: usize>(&mut self, lane: &mut Self::Lane, completion: &[u64; N]);
 
     /// Arms the lane's doorbell: from now on its client rings.
     fn arm(&mut self, lane: &Self::Lane);
 
-    /// The client need not ring any more.
+    /// Disarms the lane's doorbell: its client need not ring.
     fn disarm(&mut self, lane: &Self::Lane);
 
-    /// The client is told of its completions now, if it must be woken; on [`Ring::At`] and [`Ring::Nothing`] it is not.
+    /// Notifies the client of its completions if `ring` is [`Ring::Now`] and it must be woken.
     fn announce(&mut self, lane: &mut Self::Lane, ring: Ring);
 
-    /// How this request is to be done.
+    /// The plan for this request.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason of its refusal.
     fn plan(&self, lane: &Self::Lane, submission: &Submission) -> Result<Plan, Refusal>;
 
-    /// Does the request here and now. Returns bytes written to its output extents.
+    /// Does the request on this thread. Returns bytes written to its output extents.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason of its refusal.
     fn run(&mut self, lane: &mut Self::Lane, submission: &Submission, plan: Plan) -> Result<u32, Refusal>;
 
-    /// So many requests like this one were done.
+    /// `count` requests like this one were done.
     fn ran(&mut self, lane: &Self::Lane, device: usize, work: &Work, count: u32);
 
     /// The request that was just done was sampled.
     fn sampled(&mut self, lane: &Self::Lane, device: usize, work: &Work, plan: Plan, stamps: &Stamps);
 
-    /// What a device needs for this request.
+    /// The device's data for this request.
     fn request(&mut self, lane: &Self::Lane, submission: &Submission, plan: Plan) -> Self::Request;
 
     /// The request is in flight from now on.
@@ -169,13 +170,13 @@ pub trait Host {
     /// The request is refused before any device has it.
     fn refused(&mut self, lane: &Self::Lane, submission: &Submission, refusal: Refusal);
 
-    /// Does the request of a dead device here and now. Returns bytes written.
+    /// Does the request of a dead device on this thread. Returns bytes written.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason of its refusal.
     fn redo(&mut self, device: usize, request: &Self::Request) -> Result<u32, Refusal>;
 
-    /// A request in flight is answered so; `lane` is where it came from and what it has in flight, if it is open still.
+    /// A request in flight was answered. `lane` is its lane and the lane's requests in flight, if it is still open.
     fn answered(
         &mut self,
         lane: Option<(&Self::Lane, u32)>,
@@ -194,7 +195,7 @@ pub trait Host {
     /// Gives a request to a device that answers later. It has room: dispatch counts.
     fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, request: &Self::Request);
 
-    /// The device's next answer, if it is there at that time, ns.
+    /// The device's next answer, if it has arrived by that time, ns.
     fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply>;
 
     /// Requests were given to the device: it is woken if it sleeps.
@@ -203,30 +204,30 @@ pub trait Host {
     /// Arms the device's doorbell: from now on it rings.
     fn arm_device(&mut self, device: usize);
 
-    /// Whether an answer of a device that rings is there.
+    /// Whether an answer of a device that rings has arrived.
     fn is_device_ready(&self, device: usize) -> bool;
 
-    /// The device need not ring any more.
+    /// Disarms the device's doorbell.
     fn disarm_device(&mut self, device: usize);
 
-    /// When the device's next answer will be there, if that is known, ns.
+    /// The time of the device's next answer, if known, ns.
     fn due(&self, device: usize) -> Option<Nanos>;
 
-    /// What has become of the device.
+    /// The device's state.
     fn health(&mut self, device: usize) -> Health;
 
-    /// What a device has measured that does several requests side by side: each class once.
+    /// Measured times of a batch device: each class once.
     fn measured(&mut self, _device: usize) -> Option<Measured> {
         None
     }
 
-    /// Takes away a device that does not answer: from now on it writes to no lane.
+    /// Removes a device that does not answer: from now on it writes to no lane.
     fn revoke(&mut self, device: usize) -> Health;
 
-    /// The device has nothing to do any more and ends.
+    /// The device has no more work and ends.
     fn retire(&mut self, device: usize);
 
-    /// The device is dead; what it had is elsewhere.
+    /// Called once the dead device's requests have been reassigned.
     fn buried(&mut self, device: usize);
 
     /// A request of a dead device has a new place, or a new name while it waits for one.

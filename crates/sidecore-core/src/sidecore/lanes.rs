@@ -1,4 +1,4 @@
-//! Lanes as their sidecore knows them: joining, leaving, resting, announcing.
+//! Lanes of a sidecore: joining, leaving, resting, announcing.
 
 use super::{Defect, Host, Sidecore, rounds::Timers};
 use crate::dispatch::record::Call;
@@ -9,11 +9,11 @@ use crate::wire::{Completion, Fault, Status, Submission};
 use crate::work::{ClientId, LaneId};
 use alloc::boxed::Box;
 
-/// Submissions taken from a ring ahead of their turn, so that their payload is on its way.
+/// Submissions taken from a ring ahead of their turn, so that their payload is prefetched.
 const AHEAD: usize = 16;
 /// Completions that are written together.
 const BATCH: usize = 16;
-/// No completion waits for more work than this to be done, ns; nor is more of it done in one run.
+/// Most work for which a completion waits, and most work of one run, ns.
 pub(super) const HOLD: Nanos = 2_000;
 
 /// A lane to serve from now on.
@@ -31,13 +31,13 @@ pub struct NewLane<L> {
     pub end: L,
 }
 
-/// What was taken from the ring and checked, and waits for its turn. Filled only when empty.
+/// Submissions taken from the ring, checked, and waiting for their turn. Filled only when empty.
 #[derive(Debug)]
 pub(super) struct Pending {
     places: [Submission; AHEAD],
     first: usize,
     end: usize,
-    /// How many from the first on differ in their tags only; 0: not counted yet.
+    /// Number of first ones that differ in their tags only; 0: not counted yet.
     run: u32,
 }
 
@@ -57,7 +57,8 @@ impl Pending {
         self.places.get(self.first).unwrap_or(&Submission::EMPTY)
     }
 
-    /// How many from the first on differ in their tags only. Counted once for all of them: a device takes them one by one.
+    /// Number of first ones that differ in their tags only. Counted once for all of them, since a device takes them
+    /// one by one.
     #[inline]
     pub(super) fn run(&mut self) -> u32 {
         if self.run == 0
@@ -78,18 +79,16 @@ impl Pending {
     }
 }
 
-/// Completions that wait to be written. The transfers of their slots overlap when they are written one after the other;
-/// between two requests each would stop the core until its slot has come from the client's.
+/// Completions that wait to be written. Written one after the other, the transfers of their slots overlap. Written
+/// between two requests, each would stop the core until its slot has arrived from the client's core.
 #[derive(Debug)]
 struct Outbox {
-    /// Their words.
     answers: [[u64; 2]; BATCH],
     len: usize,
-    /// Work that was done meanwhile, ns.
+    /// Work done meanwhile, ns.
     work: Nanos,
 }
 
-/// One lane.
 #[derive(Debug)]
 pub(super) struct Lane<L> {
     pub(super) end: L,
@@ -99,12 +98,12 @@ pub(super) struct Lane<L> {
     /// Taken from the ring, parsed, not yet placed.
     pub(super) pending: Pending,
     outbox: Outbox,
-    /// Its next request waits until a device has answered: there is no use in looking before.
+    /// Its next request waits for a device's answer: a look before that is useless.
     pub(super) waits_for_device: bool,
-    /// When traffic was last seen.
+    /// Time of the last traffic.
     pub(super) active_at: Nanos,
     dormant: bool,
-    /// An announcement that was put off to this time.
+    /// Time of a deferred announcement.
     announce_at: Option<Nanos>,
 }
 
@@ -124,13 +123,12 @@ impl<L> Lane<L> {
         }
     }
 
-    /// Whether a submission waits.
     #[inline]
     pub(super) fn is_ready<H: Host<Lane = L>>(&self, host: &H) -> bool {
         !self.pending.is_empty() || host.is_ready(&self.end)
     }
 
-    /// Moves what is in the ring, up to a limit, to the private queue, which is empty.
+    /// Moves submissions from the ring, up to a limit, to the private queue, which is empty.
     #[inline]
     pub(super) fn take_ahead<H: Host<Lane = L>>(&mut self, host: &mut H, in_flight: u32) -> Result<(), Fault> {
         let Self { pending, end, slots, outbox, .. } = self;
@@ -144,7 +142,7 @@ impl<L> Lane<L> {
             }
             pending.end = number + 1;
         }
-        // There was more than one fill: the next one is likely there as well.
+        // There was more than one fill: the next one has probably arrived as well.
         host.expect(end);
         Ok(())
     }
@@ -159,13 +157,13 @@ impl<L> Lane<L> {
         }
     }
 
-    /// Writes a completion with its stage times, after those that wait.
+    /// Writes a completion with its stage times, after the waiting ones.
     pub(super) fn push_sampled<H: Host<Lane = L>>(&mut self, host: &mut H, tag: u32, status: Status, stamps: &Stamps) {
         self.flush(host);
         host.write(&mut self.end, &Completion::sampled_words(tag, status, stamps));
     }
 
-    /// So much work comes next: completions that would wait for too much are written now.
+    /// Work of this length comes next: writes completions that would wait for too long.
     #[inline]
     pub(super) fn hold<H: Host<Lane = L>>(&mut self, host: &mut H, work: Nanos) {
         if self.outbox.work + work > HOLD {
@@ -174,7 +172,7 @@ impl<L> Lane<L> {
         self.outbox.work += work;
     }
 
-    /// Writes the completions that wait.
+    /// Writes the waiting completions.
     #[inline]
     pub(super) fn flush<H: Host<Lane = L>>(&mut self, host: &mut H) {
         for answer in &self.outbox.answers[..self.outbox.len] {
@@ -190,7 +188,7 @@ impl<L> Lane<L> {
 }
 
 impl Timers {
-    /// Has a lane's client woken now, later, or not at all.
+    /// Wakes a lane's client now, later, or not, as `ring` says.
     #[inline]
     pub(super) fn announce<H: Host>(&mut self, host: &mut H, lane: &mut Lane<H::Lane>, ring: Ring) {
         lane.announce_at = None;
@@ -221,7 +219,7 @@ impl<L, R> Sidecore<L, R> {
         Ok(id)
     }
 
-    /// Serves the lane no more, and returns it.
+    /// Ends service of the lane, and returns it.
     pub fn close_lane(&mut self, id: LaneId) -> Option<L> {
         let lane = self.lanes.get_mut(id.0 as usize)?.take()?;
         self.open_lanes -= 1;
@@ -242,7 +240,7 @@ impl<L, R> Sidecore<L, R> {
         lanes.filter_map(|(id, lane)| Some((LaneId(id as u32), &lane.as_ref()?.end)))
     }
 
-    /// When the client of this lane is told, if that was put off, ns.
+    /// Time of the lane's deferred announcement, if there is one, ns.
     pub fn announces_at(&self, id: LaneId) -> Option<Nanos> {
         self.lanes.get(id.0 as usize)?.as_ref()?.announce_at
     }
@@ -252,7 +250,7 @@ impl<L, R> Sidecore<L, R> {
         self.clients.get(&name).copied()
     }
 
-    /// The client broke the protocol: its lane ends, nobody else notices.
+    /// The client broke the protocol: its lane ends, and all others are unaffected.
     pub(super) fn fault<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, id: LaneId, fault: Fault) {
         let mut victim = id;
         if host.has(Defect::PunishNeighbour) {
@@ -263,7 +261,7 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// The doorbell of this lane rang: if it is dormant, it is looked at again.
+    /// The doorbell of this lane rang: a dormant lane is watched again.
     pub fn rang<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, id: LaneId) {
         let Some(lane) = self.lanes.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         lane.active_at = self.now;
@@ -273,7 +271,7 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Changes how each side of its hops waits. The host has told devices and clients already.
+    /// Changes how each side of its hops waits. The host has informed devices and clients already.
     pub fn set_notify<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, notify: super::Hops) {
         self.notify = notify;
         self.waits.waiter.set_policy(notify.service);
@@ -286,7 +284,7 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// The time of a put-off announcement has come.
+    /// Makes the deferred announcements whose time has come.
     pub(super) fn announce_due<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         if self.timers.announce.is_none_or(|due| self.now < due) {
             return;
@@ -300,7 +298,7 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Stops looking at lanes without traffic, if there are more than can be watched for nothing.
+    /// Stops watching lanes without traffic, if there are more than the limit.
     pub(super) fn rest_quiet_lanes<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         let Self { lanes, dispatch, watched, pace, now, .. } = self;
         if watched.len() <= pace.watched_lanes {
@@ -336,7 +334,7 @@ impl<L, R> Sidecore<L, R> {
         lane.map(|lane| (LaneId(lane), client))
     }
 
-    /// One lane less of this client.
+    /// Removes one lane of this client.
     fn leave(&mut self, name: u64) {
         let Some((client, lanes)) = self.clients.get_mut(&name) else { return };
         *lanes -= 1;

@@ -14,7 +14,6 @@ use crate::wire::{Fault, Status};
 use crate::work::{LaneId, Work};
 use alloc::boxed::Box;
 
-/// Why a lane's turn is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// Nothing waits, or its client's share of this round is used.
@@ -25,14 +24,14 @@ enum End {
     Mail,
     /// The client broke the protocol.
     Fault(Fault),
-    /// The host wants to be asked again in the midst of it.
+    /// The host wants a pause within the turn.
     Pause,
 }
 
 impl<L, R> Sidecore<L, R> {
-    /// Whether a device has room for what clients want that have used their shares. As long as it has not, no new
-    /// shares are handed out while a client with some left waits for a device: else the client whose lane comes first
-    /// would take each place that gets free there.
+    /// Whether a device has room for requests of clients that have used their shares. If none has, no new shares are
+    /// assigned while a client with a share waits for a device. Otherwise the client with the first lane would take
+    /// every place that gets free.
     pub(super) fn is_room_wasted<H: Host<Lane = L, Request = R>>(&mut self, host: &H) -> bool {
         let Self { lanes, watched, dispatch, .. } = self;
         watched.iter().filter_map(|id| lanes[id.0 as usize].as_ref()).any(|lane| {
@@ -47,9 +46,9 @@ impl<L, R> Sidecore<L, R> {
         })
     }
 
-    /// Serves the lane at this place among those that are watched, or the next one that has something.
+    /// Serves the watched lane at this place, or the next one with a submission.
     pub(super) fn serve_lanes<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, from: usize) -> Next {
-        // A gap of the list is the number of no lane.
+        // A gap of the list is not the number of a lane.
         let lane = |id: &LaneId| self.lanes.get(id.0 as usize)?.as_ref();
         let ready = |id: &LaneId| lane(id).is_some_and(|lane| lane.is_ready(host));
         // Within a turn the lane's place is known; else lanes without traffic cost one look.
@@ -63,7 +62,7 @@ impl<L, R> Sidecore<L, R> {
             return Next::Step;
         };
         let id = self.watched[index];
-        // Taken out of the table for its turn, so that it can be used beside everything else.
+        // Taken out of the table for its turn, so that other parts of the sidecore can be borrowed.
         let Some(mut lane) = self.lanes[id.0 as usize].take() else { return Next::Step };
         let mut turn = self.turn.take().unwrap_or_default();
         match self.serve_turn(host, id, &mut lane, &mut turn) {
@@ -98,7 +97,7 @@ impl<L, R> Sidecore<L, R> {
             if lane.pending.is_empty() {
                 return End::Yield;
             }
-            // A client that was told that a session is open or closed finds it so.
+            // Once a command is answered, its effect must show: commands come before the next request.
             if host.has_mail() {
                 return End::Mail;
             }
@@ -121,7 +120,7 @@ impl<L, R> Sidecore<L, R> {
             || (host.has(Defect::IgnoreCredit) && self.dispatch.waits_for_device(lane.client))
     }
 
-    /// Writes what a turn completed, and says what comes next.
+    /// Writes the completions of a turn, and sets the next step.
     fn end_turn<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
@@ -137,7 +136,7 @@ impl<L, R> Sidecore<L, R> {
             host.turned(&lane.end, turn, self.dispatch.in_flight(id));
         }
         let cut_off = served && !self.dispatch.may_take(lane.client);
-        // With nothing served, only a device can let the client go on: then there is no use in looking before.
+        // If nothing was served, only a device's answer can help: a look before that is useless.
         lane.waits_for_device = !served
             && end != End::Mail
             && (end == End::Blocked || self.withheld || self.dispatch.waits_for_device(lane.client));
@@ -145,7 +144,7 @@ impl<L, R> Sidecore<L, R> {
         self.blocked |= end == End::Blocked;
         self.lanes[id.0 as usize] = Some(lane);
         if let End::Fault(fault) = end {
-            // The lane that follows comes to its place.
+            // The lane that follows moves to its place.
             self.fault(host, id, fault);
             self.round_end -= 1;
             self.at = At::Lane(index);
@@ -153,14 +152,14 @@ impl<L, R> Sidecore<L, R> {
         }
         let mut next = index + 1;
         if cut_off {
-            // The other lanes of its client come first next time, also if it has nothing more now: a client that asks
-            // again at once would have its first lanes served for ever. In this round they follow still.
+            // The lane moves to the end, even if it is empty now. Otherwise a client that submits again immediately
+            // would have its first lanes served forever. Its other lanes still have their turn in this round.
             let moved = self.watched.put_last(index);
             self.round_end -= moved;
             next -= moved;
         }
         if served {
-            // What was done is announced before any command is obeyed; then this lane finds the mail again.
+            // Completions are announced before any command is obeyed; then this lane finds the commands again.
             let again = end == End::Mail && !cut_off;
             self.at = At::Announce(id, if again { index } else { next });
             return Next::Step;
@@ -169,7 +168,7 @@ impl<L, R> Sidecore<L, R> {
         if end == End::Mail { Next::Obey } else { Next::Step }
     }
 
-    /// The first pending request, and those behind it that differ in their tags only, as far as they may follow at once.
+    /// Serves the first pending request, and the following ones that differ in their tags only and may run with it.
     /// `false`: no device has room, and none was taken.
     #[inline]
     fn serve<H: Host<Lane = L, Request = R>>(
@@ -187,7 +186,7 @@ impl<L, R> Sidecore<L, R> {
         let (tag, urgent, submitted) = (submission.tag(), submission.is_urgent(), submission.submitted());
         let mut run = 1;
         if submitted.is_some() {
-            // The time of handing over is told.
+            // A sampled completion carries the time of handover.
             self.now = host.now();
         } else if !host.pauses() {
             run = lane.pending.run().min(self.pace.turn - turn.taken);
@@ -218,7 +217,7 @@ impl<L, R> Sidecore<L, R> {
         true
     }
 
-    /// Does so many requests here and now.
+    /// Does `count` requests on this thread.
     #[inline]
     fn run<H: Host<Lane = L, Request = R>>(
         &mut self,
@@ -256,7 +255,6 @@ impl<L, R> Sidecore<L, R> {
         turn.bytes_in += u64::from(count) * u64::from(work.size);
     }
 
-    /// The stage times of a request that was just done.
     fn ran_sampled<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
@@ -268,7 +266,7 @@ impl<L, R> Sidecore<L, R> {
     ) -> Stamps {
         let handed = core::mem::replace(&mut self.now, host.now());
         let stamps = Stamps { submitted, handed, taken: self.now };
-        // A request that is refused in no time says nothing of one that is not.
+        // A refused request takes no time, which is no measure of others.
         if outcome.is_ok() {
             self.dispatch.observe(device, work.class, work.size, stamps.device());
         }
@@ -311,7 +309,7 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Gives a device what was kept back for it and what it may begin with now.
+    /// Submits the deferred requests that the device may begin with now.
     #[inline]
     pub(super) fn release<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, device: usize) {
         while let Some(ticket) = self.dispatch.release(self.now, device) {
@@ -319,7 +317,7 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Takes an answer of the devices from this one on, if there is one.
+    /// Takes one answer, of the devices from this one on.
     pub(super) fn collect<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, from: usize) -> Next {
         for place in from..self.remote.len() {
             let device = self.remote[place];
@@ -335,7 +333,7 @@ impl<L, R> Sidecore<L, R> {
         Next::Step
     }
 
-    /// A device is done with a request. The answer of a device that was taken away, which comes late, has a void ticket.
+    /// A device is done with a request. A late answer of a removed device has a void ticket.
     pub fn finish<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, reply: &Reply) {
         let mut ticket = reply.ticket;
         if host.has(Defect::ReuseTicket) {
@@ -344,7 +342,8 @@ impl<L, R> Sidecore<L, R> {
         if let Err(why @ (Refusal::KeyElsewhere | Refusal::KeyDenied)) = reply.outcome {
             return self.take_back(host, ticket, why);
         }
-        // A void ticket: the request was taken from this device before, and its place may be another's now.
+        // With a void ticket the request was taken from this device before, and its place may be another request's
+        // now.
         let done = self.dispatch.complete(ticket, reply.outcome.is_ok().then_some(reply.part));
         host.finished(reply, done.as_ref());
         let Some(done) = done else { return };
@@ -353,7 +352,7 @@ impl<L, R> Sidecore<L, R> {
         self.answer_now(host, &done, status(reply.outcome), request);
     }
 
-    /// Does a request of a dead device here and now.
+    /// Does a request of a dead device on this thread.
     pub(super) fn redo<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
         if let Some(request) = self.requests[ticket.index()].take() {
             let outcome = host.redo(usize::from(done.device), &request);
@@ -361,7 +360,7 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Answers a request whose result is there now, with its stage times if it is sampled.
+    /// Answers a request with its result, and with its stage times if it is sampled.
     fn answer_now<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
@@ -400,7 +399,7 @@ impl<L, R> Sidecore<L, R> {
         self.timers.announce(host, lane, ring);
     }
 
-    /// Completions of a lane were written in its turn: its client is told when it is time.
+    /// Completions of a lane were written in its turn: notifies its client when due.
     pub(super) fn announce<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, id: LaneId) {
         if let Some(lane) = self.lanes[id.0 as usize].as_mut() {
             let ring = self.dispatch.announce(self.now, id);

@@ -1,11 +1,11 @@
-//! One round after the other, and how a sidecore waits when one found nothing.
+//! Rounds of a sidecore, and its wait after a round without work.
 
 use super::{Defect, Host, Next, Sidecore};
 use crate::policy::notify::{Forecast, Notify, Wait};
 use crate::time::Nanos;
 use crate::work::LaneId;
 
-/// What the next step is.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
     Round,
@@ -18,33 +18,32 @@ pub(super) enum At {
     /// Wakes the devices that were given work.
     Bells,
     RoundOver,
-    /// Rings were asked for; what the sidecore was told comes next.
+    /// The caller obeys commands next.
     Told,
-    /// Everything else that must not wait for long.
+    /// Duties that must not wait for long.
     Timers,
-    /// Finds out how to wait.
+    /// Decides how to wait.
     Idle,
-    /// Arms what is at this place, lanes first and devices behind them.
+    /// Arms the doorbell of this place, lanes first and then devices.
     Arm(usize),
-    /// Looks once more at all that is armed.
+    /// Looks once more at everything that is armed.
     LookAgain,
     Asleep,
 }
 
-/// The times at which something is to be looked at again, ns.
+/// Times of the next looks, ns.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     housekeeping: Nanos,
     listen: Nanos,
     look: Nanos,
-    /// When devices were last looked after.
+    /// Time of the last check of devices.
     pub(super) looked_after: Nanos,
-    /// The earliest announcement that was put off.
+    /// The earliest deferred announcement.
     pub(super) announce: Option<Nanos>,
 }
 
 impl<L, R> Sidecore<L, R> {
-    /// One step.
     #[inline]
     pub(super) fn advance<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Next {
         match self.at {
@@ -61,7 +60,7 @@ impl<L, R> Sidecore<L, R> {
             }
             At::RoundOver => return self.end_round(host),
             At::Told => {
-                // After the rings: what was rung for is not rung for again.
+                // After the rings: a lane just reported is not reported again.
                 self.at = At::Timers;
                 if host.has_mail() {
                     return Next::Obey;
@@ -96,7 +95,8 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// The clock is read after the work was announced, off its path; long operations are sampled and bring the time along.
+    /// The clock is read after the announcements, off the path of requests. Sampled long operations provide the time
+    /// as well.
     #[inline]
     fn end_round<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Next {
         self.watched.close_gaps();
@@ -118,7 +118,7 @@ impl<L, R> Sidecore<L, R> {
         Next::Step
     }
 
-    /// Everything that is not the hot path but must not wait for long.
+    /// Duties outside the hot path that must not wait for long.
     fn look_around<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         self.announce_due(host);
         self.dispatch.reprice(self.now);
@@ -143,7 +143,7 @@ impl<L, R> Sidecore<L, R> {
         self.wait(host, false)
     }
 
-    /// Waits one step further. `found`: something is there after all.
+    /// One more step of the wait. `found`: something has arrived.
     fn wait<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, found: bool) -> Next {
         self.at = At::Round;
         match self.waits.next(self.now, found) {
@@ -151,7 +151,8 @@ impl<L, R> Sidecore<L, R> {
             Wait::Spin => return Next::Spin,
             Wait::Arm => {
                 if self.wake_at(host, None).is_none() {
-                    // Nothing is going on: the counters are true until something does. Before arming, for this disarms.
+                    // Before a long sleep the counters are updated, and stay valid until work arrives. Before arming,
+                    // since this disarms.
                     self.keep_house(host);
                 }
                 self.at = At::Arm(0);
@@ -165,7 +166,7 @@ impl<L, R> Sidecore<L, R> {
         Next::Step
     }
 
-    /// Arms what is at this place, if it may ring.
+    /// Arms the doorbell of this place, if it may ring.
     fn arm<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, place: usize) {
         self.at = At::Arm(place + 1);
         if let Some(id) = self.watched.get(place) {
@@ -179,7 +180,7 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Whether something is there that would ring from now on.
+    /// Whether work has arrived that would ring from now on.
     fn rings_for_something<H: Host<Lane = L, Request = R>>(&self, host: &H) -> bool {
         let lanes = self.watched.iter().filter_map(|id| self.lanes[id.0 as usize].as_ref());
         lanes.filter(|lane| !lane.waits_for_device).any(|lane| lane.is_ready(host))
@@ -195,19 +196,19 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Whether the next round would find work. Reads one word for each lane that is looked at.
+    /// Whether the next round would find work. Reads one word for each watched lane.
     #[inline]
     pub fn is_something_ready<H: Host<Lane = L, Request = R>>(&self, host: &H) -> bool {
         let ready = |id: &LaneId| self.lanes[id.0 as usize].as_ref().is_some_and(|lane| lane.is_ready(host));
         self.watched.iter().any(ready) || !self.remote.is_empty()
     }
 
-    /// Devices that ring. Under a timer none does: it is the sidecore that looks at them.
+    /// Devices that ring. Under a timer none does: the sidecore polls them.
     fn ringing_devices(&self) -> &[usize] {
         if self.device_period().is_some() { &[] } else { &self.remote }
     }
 
-    /// How often devices are looked at that do not wake their sidecore.
+    /// Interval of looks at devices that do not wake their sidecore.
     fn device_period(&self) -> Option<Nanos> {
         match self.notify.from_device {
             Notify::Timer { period } => Some(period),
@@ -215,7 +216,7 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// The next instant at which there is something to do, whether something rings or not.
+    /// The next instant with work due, with or without a ring.
     fn wake_at<H: Host<Lane = L, Request = R>>(&self, host: &H, until: Option<Nanos>) -> Option<Nanos> {
         let busy = self.dispatch.total_in_flight() > 0;
         let housekeeping = busy.then_some(self.timers.housekeeping);
@@ -223,7 +224,8 @@ impl<L, R> Sidecore<L, R> {
         [until, housekeeping, look, self.device_due(host), self.timers.announce].into_iter().flatten().min()
     }
 
-    /// When the next answer of a device is due, as far as that is known and wakes: under a timer nobody wakes.
+    /// The time of a device's next answer, if it is known and wakes the sidecore. Under a timer there are no
+    /// wake-ups.
     fn device_due<H: Host<Lane = L, Request = R>>(&self, host: &H) -> Option<Nanos> {
         if self.device_period().is_some() {
             return None;

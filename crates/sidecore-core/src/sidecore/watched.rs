@@ -1,15 +1,16 @@
-//! The lanes that a sidecore looks at, in the order of their turns.
+//! The lanes that a sidecore watches, in the order of their turns.
 
 use crate::work::LaneId;
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-/// Stands in a place that a lane has left.
+/// Marks the place of a lane that left.
 const GAP: LaneId = LaneId(u32::MAX);
-/// Behind a place with so many others a lane leaves a gap: to move them would cost each turn the length of the list.
+/// Most lanes that move up by one place. Before more of them a gap is left: moving would cost each turn the list's
+/// length.
 const MAX_MOVED: usize = 32;
 
-/// The list. It has gaps at most until [`Watched::close_gaps`].
+/// The list. Gaps exist at most until [`Watched::close_gaps`].
 #[derive(Debug)]
 pub(super) struct Watched {
     places: Vec<LaneId>,
@@ -17,7 +18,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Takes the memory for so many lanes, each of which may leave a gap.
+    /// Reserves memory for `lanes` lanes, each of which may leave a gap.
     pub(super) fn new(lanes: usize) -> Self {
         Self { places: Vec::with_capacity(2 * lanes), gaps: 0 }
     }
@@ -30,7 +31,8 @@ impl Watched {
         self.places.retain(keep);
     }
 
-    /// The lane at this place comes last. Returns by how many places those behind it have moved up.
+    /// Moves the lane at this place to the end. Returns the number of places by which the following ones have moved
+    /// up.
     #[inline]
     pub(super) fn put_last(&mut self, place: usize) -> usize {
         if self.places.len() - place <= MAX_MOVED {
@@ -43,7 +45,7 @@ impl Watched {
         0
     }
 
-    /// Between two rounds: each of them looks at all places anyway.
+    /// For use between two rounds, which visit all places anyway.
     #[inline]
     pub(super) fn close_gaps(&mut self) {
         if self.gaps > 0 {
@@ -83,7 +85,7 @@ mod tests {
             let same = before.iter().zip(watched.iter()).filter(|(before, now)| before == now).count();
             assert!(before.len() - same <= MAX_MOVED, "{} places", before.len() - same);
         }
-        // A round in which each turn is cut off.
+        // A round with every turn cut off.
         for place in (3..LANES as usize - MAX_MOVED).filter(|place| *place != 40_000) {
             watched.put_last(place);
         }
@@ -98,7 +100,7 @@ mod tests {
             let mut model = watched.to_vec();
             for round in 0..20_usize {
                 let (mut place, mut end, mut left) = (0, model.len(), 0);
-                // Every so manyth lane is cut off.
+                // Cuts off every nth lane.
                 for number in 0..model.len() {
                     if (number + round).is_multiple_of(1 + round % 5) {
                         let moved = watched.put_last(place);

@@ -1,7 +1,7 @@
-//! Whether a stream's sidecore looks at its ring by itself, wants to be told, or is gone.
+//! State of a stream's sidecore: it looks at the ring, wants an announcement, or is gone.
 //!
-//! The handshake is that of [`crate::doorbell`], with a third state: who writes to a ring that nobody empties any more must
-//! learn of it at that write. So the one fence that finds out whether to ring finds that out as well.
+//! The handshake is that of [`crate::doorbell`] with a third state: a writer to an abandoned ring must learn of it at
+//! that write. So the one fence that decides whether to ring serves this as well.
 
 use crate::sync::{AtomicU64, Ordering, Reliance};
 
@@ -13,14 +13,14 @@ const SHUT: u64 = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct Bell<'a>(pub &'a AtomicU64);
 
-/// What a writer has to do.
+/// A writer's duty after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rung {
-    /// Nothing: the sidecore looks at the ring by itself.
+    /// None: the sidecore looks at the ring.
     Watched,
     /// Announce the stream.
     Announce,
-    /// Go on without the sidecore: it does not look at this ring any more.
+    /// Continue without the sidecore: it does not look at this ring any more.
     Shut,
 }
 
@@ -31,14 +31,14 @@ impl Bell<'_> {
         Reliance::BellArm.fence(Ordering::SeqCst);
     }
 
-    /// Sidecore: it looks by itself. Writer, before the stream begins: it will.
+    /// Sidecore: it looks at the ring. Writer, before the stream begins: the sidecore will look.
     pub fn disarm(self) {
         self.0.store(WATCHED, Ordering::Relaxed);
     }
 
-    /// Sidecore: it will not look any more. It must look once more after this: what is not found then, its writer knows of.
+    /// Sidecore: it will not look any more. It must look once more after this: the writer knows of any later message.
     pub fn shut(self) {
-        // Release: who sees the bell shut sees why.
+        // Release: a writer that sees the bell shut sees the reason.
         self.0.store(SHUT, Reliance::BellShut.ordering(Ordering::Release));
         Reliance::BellArm.fence(Ordering::SeqCst);
     }
@@ -49,7 +49,7 @@ impl Bell<'_> {
         Reliance::BellRing.fence(Ordering::SeqCst);
         match self.0.load(Ordering::Relaxed) {
             WATCHED => Rung::Watched,
-            // Not a swap: the bell may be shut meanwhile, and stays so.
+            // Not a swap, since a bell that is shut meanwhile must stay shut.
             ARMED => match self.0.compare_exchange(ARMED, WATCHED, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => Rung::Announce,
                 Err(WATCHED) => Rung::Watched,
@@ -65,7 +65,7 @@ impl Bell<'_> {
         self.0.load(Ordering::Relaxed) == ARMED
     }
 
-    /// Whether the bell is shut, without having written anything.
+    /// Whether the bell is shut, for a writer that wrote nothing.
     pub fn is_shut(self) -> bool {
         self.0.load(Ordering::Relaxed) == SHUT
     }

@@ -1,11 +1,11 @@
-//! How far a ring was written and how far it was moved, and what follows from it.
+//! Cursors of a ring: bytes written and bytes moved, and the values derived from them.
 //!
-//! Both cursors count bytes since the stream began and only grow. The writer's word has its cursor doubled, and in the lowest
-//! bit whether more follows at once (`MSG_MORE`).
+//! Both cursors count bytes since the stream began and only grow. The writer's word has its cursor doubled, and in
+//! the lowest bit whether more follows immediately (`MSG_MORE`).
 
 use crate::wire::Extent;
 
-/// What a stream's shared words say cannot be.
+/// A stream's shared words are inconsistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 
@@ -25,7 +25,7 @@ pub fn word(tail: u64, more: bool) -> u64 {
 }
 
 impl Cursors {
-    /// Those of a ring of `size` bytes, a power of two: so much was moved, and this is the writer's word.
+    /// The cursors of a ring of `size` bytes, a power of two, from the moved count and the writer's word.
     ///
     /// # Errors
     /// More would be in the ring than fits, or less than nothing.
@@ -63,7 +63,7 @@ impl Cursors {
         self.size - self.waiting
     }
 
-    /// Whether the writer said that more follows at once.
+    /// Whether the writer said that more follows immediately.
     pub fn more(&self) -> bool {
         self.more
     }
@@ -74,7 +74,7 @@ impl Cursors {
         pieces(self.head, self.waiting.min(most), self.size)
     }
 
-    /// So much of what was read as waiting is the kernel's. The new head.
+    /// The new head, after `bytes` of the waiting ones were moved to the kernel.
     #[inline]
     pub fn moved(&self, bytes: u32) -> u64 {
         self.head.wrapping_add(u64::from(bytes.min(self.waiting)))
@@ -89,11 +89,11 @@ pub fn pieces(cursor: u64, len: u32, size: u32) -> [Extent; 2] {
     [Extent::new(start, first), Extent::new(0, len - first)]
 }
 
-/// How far a holder came that ended between moving bytes and saying so. `base`: what the kernel had counted on this
-/// connection when the ring's cursor was 0; `count`: what it has counted by now.
+/// Position of a holder that ended between moving bytes and recording it. `base` is the kernel's count on this
+/// connection when the ring's cursor was 0, and `count` is its count now.
 ///
 /// # Errors
-/// The count is not between what was moved surely and what was written: the words or the connection are not what they were.
+/// The count is not between the recorded position and the written one: the words or the connection have changed.
 pub fn recovered(cursors: &Cursors, base: u64, count: u64) -> Result<u64, Fault> {
     let head = count.wrapping_sub(base);
     let moved = head.wrapping_sub(cursors.head);

@@ -4,7 +4,7 @@ use super::found::{Found, apart};
 use super::rows::{Reach, Row, median};
 use super::running::Variant;
 use super::stand::Stand;
-use crate::output::tell;
+use sidecore_terminal::output::tell;
 
 /// Numbers of messages that a node that pulls has at a time.
 pub(crate) const IN_FLIGHT: [usize; 6] = [1, 2, 4, 8, 16, 32];

@@ -5,8 +5,8 @@ use super::rows::{Reach, Row};
 use super::share::UNIT;
 use super::stand::Stand;
 use crate::args::bench::{Bench, Victim};
-use crate::output::tell;
 use crate::trial;
+use sidecore_terminal::output::tell;
 use std::time::Duration;
 
 const BURST: Duration = Duration::from_secs(2);

@@ -1,8 +1,8 @@
 //! What was found, as rows: tables for people, JSON for programs.
 
-use crate::machine;
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 use serde::Serialize;
+use sidecore_report::machine;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;

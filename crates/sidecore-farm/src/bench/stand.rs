@@ -1,10 +1,10 @@
 //! What all scenarios stand on: a server of their own, a connection to it, a seed.
 
 use crate::args::bench::Common;
-use crate::output::tell;
 use crate::server::Server;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions};
+use sidecore_terminal::output::tell;
 use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -8,7 +8,7 @@ use super::rows::{Reach, Row, Times};
 use super::running::{Running, Variant, sixteen};
 use super::share::{UNIT, devices};
 use super::stand::Stand;
-use crate::output::tell;
+use sidecore_terminal::output::tell;
 use std::time::Duration;
 
 /// Policies that a pool of unequal nodes can be at this load with; `round-robin` cannot.

@@ -6,12 +6,12 @@
 
 use super::Letter;
 use crate::feed::HEADROOM;
-use crate::output::tell;
 use crate::streams::{REMEMBERED, names};
 use async_nats::HeaderMap;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::stream::Stream;
+use sidecore_terminal::output::tell;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 

@@ -6,13 +6,13 @@ mod said;
 use super::known::Origin;
 use super::outbox::Outbox;
 use crate::handout::{End, Ended};
-use crate::output::tell;
 use crate::streams::names;
 use async_nats::{Client, Message, Subject, Subscriber};
 use bytes::Bytes;
 use said::{Asked, Said, said};
 use serde_json::json;
 use sidecore_core::time::Nanos;
+use sidecore_terminal::output::tell;
 use std::collections::VecDeque;
 
 /// A result of which nothing is heard for so long is sent again. The server takes one of each id.

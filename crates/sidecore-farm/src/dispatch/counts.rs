@@ -1,8 +1,8 @@
 //! Counts of foreign messages and of nodes without a place, logged at most once a second.
 
-use crate::output;
 use crate::status::Totals;
 use sidecore_core::time::Nanos;
+use sidecore_terminal::output;
 
 const PAUSE: Nanos = 1_000_000_000;
 

@@ -1,11 +1,11 @@
 //! Pages of a farm that is made up, and a server on loopback.
 
 use super::answer;
-use super::http::Server;
 use super::metrics::page;
-use super::scraped::{number, parsed};
 use crate::heard::View;
 use crate::status::{Node, Quantiles, Stages, Status, Totals};
+use sidecore_terminal::metrics::Server;
+use sidecore_testing::scraped::{number, parsed};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

@@ -93,7 +93,7 @@ impl Source {
     /// Begins behind what is done.
     pub(super) async fn go_on_from(self, mark: Option<&Mark>) -> Result<Self, String> {
         let Some(mark) = mark.filter(|mark| **mark != Mark::default()) else { return Ok(self) };
-        crate::output::tell(format_args!("going on behind event {}", mark.number));
+        sidecore_terminal::output::tell(format_args!("going on behind event {}", mark.number));
         match self {
             Self::Stream(stream) => stream.go_on_from(mark.clone()).await.map(Self::Stream),
             Self::Directory(directory) => Ok(Self::Directory(directory.go_on_from(mark))),

@@ -1,7 +1,7 @@
 //! What a feeder did, in numbers.
 
 use super::outbox::Outcome;
-use crate::output::tell;
+use sidecore_terminal::output::tell;
 use std::io::{self, IsTerminal, Write};
 
 /// After so many lines about single events the rest is only counted.

@@ -1,8 +1,6 @@
 //! The farm as it changes, on the whole terminal.
 
 use super::rows::{header, nodes, trouble};
-use super::shown::{Shown, areas, leaves, pass_over, pause, show, warning, wrapped};
-use super::table::draw_table;
 use crate::args::Farm;
 use crate::heard::{Heard, View, Words};
 use ratatui::Frame;
@@ -10,6 +8,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Wrap};
+use sidecore_terminal::screen::{Shown, areas, leaves, pass_over, pause, show, warning, wrapped};
+use sidecore_terminal::table::draw_table;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};

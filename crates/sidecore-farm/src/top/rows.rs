@@ -1,15 +1,9 @@
 //! How a farm is, as lines and a table.
 
-use super::units::{NONE, amount, count, signed_time, time};
 use crate::heard::View;
 use crate::status::{Node, Quantiles, State, Status, Totals};
-
-/// A table as text: headings, and whether numbers stand below, which stand at the right.
-#[derive(Debug, Default)]
-pub(crate) struct Rows {
-    pub(crate) columns: Vec<(String, bool)>,
-    pub(crate) cells: Vec<Vec<String>>,
-}
+use sidecore_terminal::table::Rows;
+use sidecore_terminal::units::{NONE, amount, count, signed_time, time};
 
 /// A column: its heading, whether it has numbers, and what stands there.
 type Column = (&'static str, bool, fn(&Node) -> String);

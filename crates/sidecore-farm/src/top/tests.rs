@@ -2,12 +2,12 @@
 
 use super::live::Screen;
 use super::render;
-use super::shown::Shown;
 use crate::heard::View;
 use crate::status::{Node, Quantiles, Stages, State, Status, Totals};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use sidecore_terminal::screen::Shown;
 
 fn node(name: &str) -> Node {
     Node {

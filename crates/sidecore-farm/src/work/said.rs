@@ -1,6 +1,6 @@
 //! What programs say on standard error: passed on, a few lines a second, with the last line kept as a reason.
 
-use crate::output;
+use sidecore_terminal::output;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 

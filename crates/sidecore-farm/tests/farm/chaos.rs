@@ -5,12 +5,12 @@
 
 use crate::program::{farm, run as make, until};
 use crate::relay::Relay;
-use crate::skipped::skipped;
 use async_nats::jetstream::{self, Context};
 use futures_util::StreamExt;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::process::{Pid, Signal, kill_process};
+use sidecore_testing::skipped;
 use std::env;
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};

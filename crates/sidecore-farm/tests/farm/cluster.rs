@@ -3,7 +3,7 @@
 
 use crate::program::{MOMENT, PATIENCE, Running, farm, fine, refused, run, run_with, until};
 use crate::queue::number;
-use crate::skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};

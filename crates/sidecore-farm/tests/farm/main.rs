@@ -16,8 +16,6 @@ mod relay;
 mod remote;
 mod results;
 mod server;
-#[path = "../../../sidecore/tests/service/skipped.rs"]
-mod skipped;
 mod streams;
 mod terms;
 mod waiting;

@@ -2,8 +2,8 @@
 
 use crate::program::{Running, farm, fine, run, until};
 use crate::server::Server;
-use crate::skipped::skipped;
 use nix::sched::{CloneFlags, unshare};
+use sidecore_testing::skipped;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write};

@@ -1,8 +1,8 @@
 //! A NATS server with JetStream for one test: a port and a directory of its own, ended with it.
 
-use crate::skipped::skipped;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use sidecore_testing::skipped;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;

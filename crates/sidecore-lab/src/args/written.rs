@@ -1,7 +1,7 @@
 //! The files that a command is asked to write.
 
 use super::{Bench, Command, Files, Net, NetCommand, Output, Scenario, Sim, SimCommand};
-use crate::paths::Named;
+use sidecore_report::paths::Named;
 use std::path::PathBuf;
 
 impl Command {

@@ -21,7 +21,6 @@ use super::path::Path;
 use crate::args::{NetJoint, NetTune};
 use crate::bench::{self, Outcome, median};
 use crate::interrupt::{Interrupt, STOPPED};
-use crate::output;
 use crate::progress::Progress;
 use crate::report::Row;
 use apply::State;
@@ -33,6 +32,7 @@ pub(crate) use plant::Plant;
 use rig::{Ends, Manner, Rig, Tuned};
 use search::{Change, Found, Limits, exhaust, point, search};
 pub(super) use setting::by_name;
+use sidecore_terminal::output;
 use std::time::{Duration, Instant};
 
 /// The interfaces of a pair.

@@ -1,9 +1,9 @@
 //! What was run, by which program, when and on what: without it nobody can judge rows, or make them again.
 
-use crate::machine;
 use procfs::{CpuInfo, Current};
 use serde::Serialize;
 use sidecore::sys::cpu;
+use sidecore_report::machine;
 use std::env::{self, consts::ARCH};
 use std::fs;
 use time::OffsetDateTime;

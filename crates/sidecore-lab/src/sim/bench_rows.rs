@@ -5,12 +5,12 @@ use super::compare::percent;
 use super::output::{self, progress};
 use super::{farm_rows, paper_rows};
 use crate::args::Plans;
-use crate::output::print;
 use crate::report::{Grid, Key, Row, digits};
 use sidecore_sim::compare::Cell;
 use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::{Changes, Plan};
 use sidecore_sim::settings::Parameter;
+use sidecore_terminal::output::print;
 use std::fs;
 use std::path::Path;
 

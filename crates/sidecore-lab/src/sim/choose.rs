@@ -3,12 +3,12 @@
 use super::output::{self, Members, STOPPED, progress};
 use super::{plots, tables};
 use crate::args;
-use crate::output::print;
 use crate::report::plot::{Axis, Line, Scale, lines, on_white};
 use crate::report::{Grid, digits};
 use serde_json::Value;
 use sidecore_sim::choose::{Answer, Candidate, Question, Verdict, choose};
 use sidecore_sim::plan::{Choice, Plan};
+use sidecore_terminal::output::print;
 
 /// So many times the bound, and a way is not drawn.
 const NEAR: f64 = 3.0;

@@ -3,11 +3,11 @@
 use super::compare::percent;
 use super::output::{self, progress};
 use crate::args::Plans;
-use crate::output::print;
 use crate::report::{Grid, digits};
 use serde::Deserialize;
 use sidecore_sim::compare::Cell;
 use sidecore_sim::plan::{Changes, MAX_CELLS, Plan, PlanError};
+use sidecore_terminal::output::print;
 use std::path::Path;
 
 /// What each scenario measures, and how the plan runs it: for the bench's own times, and with room for all its events at a node.

@@ -2,10 +2,10 @@
 
 use super::output::progress;
 use crate::args::Faults;
-use crate::machine;
-use crate::output::print;
 use crate::report::{Grid, count};
+use sidecore_report::machine;
 use sidecore_sim::faults::{self, FAULTS, Failure, Report, Sabotage};
+use sidecore_terminal::output::print;
 
 /// `false`: an invariant was broken.
 pub(super) fn run(args: &Faults) -> Result<bool, String> {

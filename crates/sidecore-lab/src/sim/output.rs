@@ -3,11 +3,11 @@
 use crate::args::Output;
 use crate::interrupt::Interrupt;
 pub(super) use crate::interrupt::STOPPED;
-use crate::output::print;
 use crate::progress::Progress;
 use crate::report::Grid;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use sidecore_terminal::output::print;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -4,11 +4,11 @@
 use super::compare::percent;
 use super::output::{self, progress};
 use crate::args::Plans;
-use crate::output::print;
 use crate::report::{Grid, Key, Row, bytes, digits};
 use serde_json::Value;
 use sidecore_sim::compare::Cell;
 use sidecore_sim::plan::{Changes, MAX_CELLS, Plan};
+use sidecore_terminal::output::print;
 use std::collections::BTreeMap;
 use std::path::Path;
 

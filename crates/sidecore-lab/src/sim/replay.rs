@@ -2,11 +2,11 @@
 
 use super::output::{self, Members};
 use crate::args::{Output, Replay};
-use crate::output::print;
 use crate::report::{Grid, count, digits};
 use sidecore::core::policy::balance::Balance;
 use sidecore::core::policy::order::Order;
 use sidecore_sim::replay::{Again, Pool, Replayed, Traffic, again, replay, traffic};
+use sidecore_terminal::output::print;
 use std::path::Path;
 
 /// `false`: a decision came out otherwise.

@@ -4,15 +4,15 @@ use super::output::{self, STOPPED, progress};
 use super::plots::{self, Plot, Sheet};
 use super::{bench_rows, compare, fit};
 use crate::args::Plans;
-use crate::machine;
-use crate::output::print;
 use crate::report::{Grid, Key, Row, digits};
 use serde_json::{Map, Value};
+use sidecore_report::machine;
 use sidecore_sim::estimate::{Effort, Estimate};
 use sidecore_sim::plan::{Plan, PlanError};
 use sidecore_sim::settings::{Settings, Source};
 use sidecore_sim::system::Metric;
 use sidecore_sim::table::{self, Table};
+use sidecore_terminal::output::print;
 use std::path::PathBuf;
 
 /// Name of a plan's own table beside its variants.

@@ -3,8 +3,6 @@
 mod authority;
 mod patience;
 mod program;
-#[path = "../../../sidecore/tests/service/skipped.rs"]
-mod skipped;
 
 use crate::generate::Wish;
 use scopeguard::defer;

@@ -6,9 +6,9 @@
 
 use crate::common::Site;
 use crate::newer;
-use crate::skipped::skipped;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand, read_private_key};
+use sidecore_testing::skipped;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;

@@ -14,8 +14,6 @@ mod settings;
 mod shared;
 mod sight;
 mod sign;
-#[path = "../../../sidecore/tests/service/skipped.rs"]
-mod skipped;
 mod speed;
 mod tls;
 mod tree;

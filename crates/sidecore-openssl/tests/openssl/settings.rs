@@ -2,7 +2,7 @@
 
 use crate::common::{KEYS, Site};
 use crate::newer;
-use crate::skipped::skipped;
+use sidecore_testing::skipped;
 use std::process::Command;
 
 /// Compiles the program that tries them.

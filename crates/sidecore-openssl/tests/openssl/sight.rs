@@ -2,8 +2,8 @@
 
 use crate::common::Site;
 use crate::programs::made;
-use crate::skipped::skipped;
 use sidecore::keys::KeyCommand;
+use sidecore_testing::skipped;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;

@@ -3,15 +3,13 @@
 
 mod loading;
 mod ring;
-#[path = "../../../sidecore/tests/service/skipped.rs"]
-mod skipped;
 
 mod program;
 
 use program::{command, compiled, started};
 use sidecore_client::sockets::ask;
 use sidecore_client::sockets::protocol::Row;
-use skipped::skipped;
+use sidecore_testing::skipped;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;

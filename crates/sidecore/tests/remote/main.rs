@@ -8,5 +8,3 @@ mod serves;
 
 #[path = "../service/common.rs"]
 mod served;
-#[path = "../service/skipped.rs"]
-mod skipped;

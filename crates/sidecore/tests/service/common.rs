@@ -1,9 +1,9 @@
 //! A service for one test, in a directory of its own.
 
-use crate::skipped::skipped;
 use sidecore::client::{Admin, Client, Options};
 use sidecore::config::Config;
 use sidecore::service::Service;
+use sidecore_testing::skipped;
 use std::ops::Deref;
 use tempfile::TempDir;
 

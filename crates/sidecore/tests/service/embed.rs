@@ -1,13 +1,13 @@
 //! What a program that embeds the service is told when it does not start.
 
 use crate::common::{administer, connect, start};
-use crate::skipped::skipped;
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore::engine::crypto::sample::sample;
 use sidecore::service::{Service, StartError};
 use sidecore::sys::cpu;
+use sidecore_testing::skipped;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;

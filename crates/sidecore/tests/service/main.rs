@@ -28,7 +28,6 @@ mod place;
 mod policies;
 mod sandbox;
 mod secrets;
-mod skipped;
 mod stages;
 mod stopped;
 mod trust;

@@ -1,9 +1,9 @@
 //! Someone who broke into a service: a process that is shut in as `sidecore serve` is tries what an intruder would.
 //! Each attempt is made without the sandbox first, where it must succeed, so that a refusal means something.
 
-use crate::skipped::skipped;
 use rustix::io::Errno;
 use sidecore::core::policy::intake;
+use sidecore_testing::skipped;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

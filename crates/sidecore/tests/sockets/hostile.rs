@@ -4,7 +4,6 @@ use crate::common::{
     Lender, OTHER, Program, all, answer, config, connect, connection, got, hung_up, limited, open_to_all, own_user,
     pattern, rows, say, start, until,
 };
-use crate::skipped::skipped;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::pipe::pipe;
 use sidecore::config::SocketsConfig;
@@ -15,6 +14,7 @@ use sidecore::core::streams::place::{State, Wish};
 use sidecore_client::shm::BankMemory;
 use sidecore_client::sockets::protocol::{Ask, Reply};
 use sidecore_client::sys::packet::{self, MAX_PACKET};
+use sidecore_testing::skipped;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

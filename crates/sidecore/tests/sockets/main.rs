@@ -9,6 +9,4 @@ mod path;
 mod reports;
 mod rows;
 mod shares;
-#[path = "../service/skipped.rs"]
-mod skipped;
 mod users;

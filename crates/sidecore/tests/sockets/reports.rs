@@ -4,12 +4,12 @@ use crate::common::{
     Lender, OTHER, Program, answer, config, connect, connection, hung_up, open_to_all, own_user, readable, reports,
     rows, rows_by, say, start, until,
 };
-use crate::skipped::skipped;
 use sidecore::core::streams::layout::{ROW, WHY};
 use sidecore::core::streams::place::{State, Wish};
 use sidecore::core::streams::rule::Why;
 use sidecore::sockets::ask;
 use sidecore_client::sockets::protocol::{Ask, MAX_REPORTED, NUMBERS, REPORTED, Reply, Report, Reported, Row, Seated};
+use sidecore_testing::skipped;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 

@@ -4,13 +4,13 @@ use crate::common::{
     Lender, OTHER, Program, config, connect, connection, got, limited, open_to_all, own_user, page, rows, rows_by,
     rows_from, start, until,
 };
-use crate::skipped::skipped;
 use sidecore::config::SocketsConfig;
 use sidecore::core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, ROW, SOCKET, WHY, WRITER};
 use sidecore::core::streams::place::{State, Wish};
 use sidecore::core::streams::rule::Why;
 use sidecore::core::streams::saving::WRITE_NS;
 use sidecore_client::sockets::protocol::Row;
+use sidecore_testing::skipped;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 

@@ -4,11 +4,11 @@ use crate::common::{
     Apart, Churner, OTHER, Program, config, connect, connection, got, held_up, open_to_all, own_user, rows, start,
     until,
 };
-use crate::skipped::skipped;
 use sidecore::config::Config;
 use sidecore::core::streams::place::State;
 use sidecore::service::StartError;
 use sidecore::sockets::Sockets;
+use sidecore_testing::skipped;
 use std::fs;
 
 #[test]

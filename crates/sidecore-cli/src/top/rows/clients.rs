@@ -1,9 +1,10 @@
 //! The clients: all lanes of a process are one row.
 
-use super::table::{Rows, Seen, Table};
+use super::table::{Seen, Table};
 use super::{View, ratio};
 use sidecore::core::stage::Stage;
 use sidecore::counters::{LaneCounter as L, LaneStats, Snapshot};
+use sidecore_terminal::table::Rows;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

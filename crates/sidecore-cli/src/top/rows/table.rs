@@ -4,16 +4,7 @@ use super::View;
 use crate::top::units::{amount, count, percent, quantiles, time};
 use sidecore::core::stage::Stage;
 use sidecore::counters::{Counter, Kind, Snapshot, Stats};
-
-/// A heading, and whether its column holds numbers, which stand at the right.
-pub(crate) type Column = (String, bool);
-
-/// A table as text.
-#[derive(Debug, Default)]
-pub(crate) struct Rows {
-    pub(crate) columns: Vec<Column>,
-    pub(crate) cells: Vec<Vec<String>>,
-}
+use sidecore_terminal::table::Rows;
 
 /// What one row is about, in the three ways of a view.
 pub(in crate::top) struct Seen<'a, C: Counter> {

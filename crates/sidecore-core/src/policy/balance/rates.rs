@@ -66,8 +66,8 @@ impl Rates {
         self.rows[class.index()].estimate(size, self.prior) as Nanos
     }
 
-    /// A device that does requests side by side takes their part of a full batch for each. What is known of sizes that it does so
-    /// stays in proportion.
+    /// Sets rates of a device that does requests side by side: each takes its part of a full batch. Known times of
+    /// the measured sizes are scaled in proportion.
     pub(crate) fn scale(&mut self, measured: &Measured) {
         let Measured { class, size, from, part, .. } = *measured;
         let row = &mut self.rows[class.index()];
@@ -87,7 +87,7 @@ impl Rates {
         }
     }
 
-    /// What was observed, as words that [`Rates::from_words`] reads: two for each cell that knows something.
+    /// Its observations as words for [`Rates::from_words`]: two for each observed cell.
     pub fn words(&self, mut put: impl FnMut(u64)) {
         for (class, row) in self.rows.iter().enumerate() {
             for (bucket, cell) in row.cells.iter().enumerate().filter(|(_, cell)| cell.seen > 0) {
@@ -173,7 +173,7 @@ impl Row {
         }
     }
 
-    /// A cell that knows nothing yet gets what it knew. `None`: there is no such cell, or no cell knows that.
+    /// Restores an empty cell. `None`: there is no such cell, or no cell can have these values.
     fn restore(&mut self, index: usize, seen: u8, time: f32, size: f32) -> Option<()> {
         let cell = self.cells.get_mut(index).filter(|cell| cell.seen == 0)?;
         let possible = (1..=WINDOW).contains(&seen) && (0.0..=LONGEST).contains(&time) && bucket(size as u32) == index;
@@ -183,7 +183,7 @@ impl Row {
         possible.then_some(())
     }
 
-    /// Tells the other cells of a cell that is observed for the first time.
+    /// Links a cell observed for the first time with its neighbours.
     fn link(&mut self, index: usize) {
         let number = index as u8;
         for cell in &mut self.cells[..index] {
@@ -238,8 +238,8 @@ fn between(below: &Cell, above: &Cell, size: f32) -> f32 {
     below.time + (above.time - below.time) * part
 }
 
-/// Outside of what was observed: from the outermost cell on with the slope towards the one next to it. No time per byte
-/// is negative and none exceeds what the cell's whole time allows, which keeps noise between near sizes from growing.
+/// An estimate beyond the outermost cell, with the slope towards its inner neighbour. The time per byte is at least 0
+/// and at most the cell's whole time by its size, so that noise between near sizes does not grow.
 #[inline]
 fn beyond(edge: &Cell, inner: Option<&Cell>, size: f32) -> f32 {
     let steepest = edge.time / edge.size.max(SMALLEST as f32);

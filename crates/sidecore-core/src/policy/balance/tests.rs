@@ -1,4 +1,4 @@
-//! Each rule by itself.
+//! Tests of each rule alone.
 
 use super::*;
 use alloc::string::ToString;

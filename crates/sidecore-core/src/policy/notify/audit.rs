@@ -1,18 +1,18 @@
-//! What waiting costs, against the offline optimum.
+//! Costs of waiting, compared with the offline optimum.
 
 use crate::time::Nanos;
 
 /// Totals over the finished waits of one waiter. They stop at their maximum.
 ///
-/// A wait costs the time it spun and one park cost for each park and each nap: a nap is a sleep and a wake as well. Who
-/// had known the length of the gap would have spun through it or parked at once, whichever is less: that is the
-/// optimum. The length is the one observed, from begin to end of the wait, so it includes the latency of a wake-up. A
-/// gap shorter than a park that was parked through is therefore held against an optimum that is a little too large.
+/// A wait costs the time it spun, and one park cost for each park and each nap: a nap is a sleep and a wake as well.
+/// The optimum knows the length of each gap, and spins through it or parks immediately, whichever is less. The length
+/// is the observed one, from begin to end of the wait, so it includes the latency of a wake-up. For a short gap spent
+/// in a park the optimum is therefore a little too large.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
     /// Finished waits.
     pub waits: u64,
-    /// Looks that found nothing and were answered with spin.
+    /// Looks that found nothing and led to spinning.
     pub empty_polls: u64,
     /// Sleeps to a given time.
     pub naps: u64,
@@ -22,9 +22,9 @@ pub struct Audit {
     pub spun_ns: Nanos,
     /// Time spent asleep, in parks and naps, ns.
     pub slept_ns: Nanos,
-    /// What the waits cost, ns of CPU time.
+    /// Cost of the waits, ns of CPU time.
     pub cost_ns: Nanos,
-    /// What they would have cost had their lengths been known, ns of CPU time.
+    /// Least cost of the waits with known lengths, ns of CPU time.
     pub optimum_ns: Nanos,
 }
 
@@ -46,7 +46,7 @@ impl Audit {
         self.optimum_ns = self.optimum_ns.saturating_add(other.optimum_ns);
     }
 
-    /// The numbers in the order in which counters keep them: parks stand before naps.
+    /// The numbers in the counters' order: parks stand before naps.
     #[inline]
     pub fn words(&self) -> [u64; 8] {
         let Self { waits, empty_polls, naps, parks, spun_ns, slept_ns, cost_ns, optimum_ns } = *self;

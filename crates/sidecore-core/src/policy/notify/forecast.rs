@@ -1,7 +1,7 @@
-//! When something awaited will come, and how sure that is.
+//! Forecasts of completion times, with their uncertainty.
 //!
-//! A [`Forecast`] is what a waiter is told under `predict`. A [`Forecaster`] makes it from the times that requests of
-//! this class and size took: [`Rates`] for the mean, and beside it the mean absolute deviation, as TCP does for its
+//! A waiter gets a [`Forecast`] under `predict`. A [`Forecaster`] makes it from the observed times of requests of
+//! this class and size. It uses [`Rates`] for the mean and keeps the mean absolute deviation, as TCP does for its
 //! round-trip time. Source: Jacobson, "Congestion avoidance and control", SIGCOMM 1988.
 
 use crate::policy::balance::Rates;
@@ -12,15 +12,15 @@ use alloc::vec;
 
 /// Standard deviation over mean absolute deviation of normally distributed values.
 const SIGMA: f32 = 1.253;
-/// A new observation weighs one in so many, once there were as many.
+/// Weight of a new observation: 1 in this number, once there were as many.
 const WINDOW: u8 = 8;
-/// Observations without which nothing is said.
+/// Observations needed for a forecast.
 const ENOUGH: u8 = 4;
-/// Further from its estimate than so many standard deviations and this part of the estimate no observation counts: one
-/// request that was interrupted must not spoil the forecasts of the next ten.
+/// Limit of an observation's distance from its estimate: this number of standard deviations, and this part of the
+/// estimate. One interrupted request must not spoil the forecasts of the next ten.
 const CREDIBLE: (f32, f32) = (4.0, 1.0 / 32.0);
 
-/// When something is expected.
+/// An expected instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
     /// The instant, ns.
@@ -98,7 +98,7 @@ impl Deviation {
     }
 }
 
-/// By how much a sleep to a given time lasts longer.
+/// Mean excess of a sleep beyond its given time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Overshoot {
     /// In ns.
@@ -111,7 +111,7 @@ impl Overshoot {
         Self { mean: 0.0, deviation: Deviation { mean: 0.0, seen: 0 } }
     }
 
-    /// A sleep lasted so much longer, ns. Outliers count as far as they are credible, as in [`Forecaster`].
+    /// A sleep lasted this much longer, ns. Outliers are limited as in [`Forecaster`].
     pub(super) fn observe(&mut self, late: Nanos) {
         let late = late as f32;
         if self.deviation.seen == 0 {
@@ -126,7 +126,7 @@ impl Overshoot {
         self.deviation.observe(off.abs().min(limit));
     }
 
-    /// A sleep was not even tried. With time it is again: it may not last so long any more.
+    /// No sleep was tried: the mean decays, so that one is tried again some time.
     pub(super) fn fade(&mut self) {
         self.mean -= self.mean / 256.0;
     }

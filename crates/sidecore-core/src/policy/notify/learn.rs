@@ -1,21 +1,22 @@
-//! The threshold that the gaps themselves suggest, within a bound that holds whatever they do next.
+//! A threshold learnt from recent gaps, with a bound on its cost that holds for any gaps.
 //!
-//! Spinning for as long as the recent gaps make cheapest is right while the future is like the past. Source of the idea:
-//! Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP
-//! 1991. What makes it safe is a balance of savings: three times the offline optimum less what was spent. A wait may
-//! only choose a threshold `t` whose worst gap, one just longer, is covered by them: with savings `s` and park cost `c`,
-//! `(c - s) / 2 <= t <= 2c + s`. Without savings that is c/2 to 2c; each wait that goes well widens it, so that at a
-//! steady load the threshold can be 0 (park at once) or far above (spin). The cost of a run so never exceeds three times
-//! the offline optimum by more than one poll, if no poll takes longer than a park and no wake-up is false. A gap that was
-//! parked through is known up to the wake-up only. Savings count on what it lasted less a park cost, or the time of a wake-up where that
-//! is longer, so the bound holds for true lengths as well, but for one poll in each wait, if no wake-up takes longer than it was
-//! said to.
+//! Spinning for as long as the recent gaps make cheapest is right while the future is like the past. Source of the
+//! idea: Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a shared-memory
+//! multiprocessor", SOSP 1991. A balance of savings makes it safe: three times the offline optimum less the cost so
+//! far. A wait may only choose a threshold `t` whose worst gap, one just longer, is covered by the savings `s`. With
+//! park cost `c` this means `(c - s) / 2 <= t <= 2c + s`. Without savings that is c/2 to 2c. Each wait that goes well
+//! widens it, so that at a steady load the threshold can be 0 (park immediately) or far above (spin). The cost of a
+//! run so never exceeds three times the offline optimum by more than one poll, if no poll takes longer than a park
+//! and no wake-up is false. The end of a gap during a park is known from the wake-up only. Savings count such a gap's
+//! length less a park cost, or less the time of a wake-up where that is longer. So the bound also holds for true
+//! lengths, but for one poll in each wait, if no wake-up takes longer than stated.
 //!
-//! Who parks at once never learns that gaps have become short: what it observes ends with a wake-up. And two who wait for
-//! each other, both parking at once, see only each other's wake-ups. So of 256 waits in the mean eight in a row are probes,
-//! which spin for two and a half parks: long enough for a partner who has to be woken. From one row to the next is a
-//! matter of chance, which the lengths of gaps provide, so that the rows of two partners overlap sooner or later. Probes go on while they find gaps no longer than a park for which the learnt threshold is too
-//! short. Gaps count if the threshold was at least the park cost, and are true then.
+//! A waiter that parks immediately cannot observe short gaps: its observations end with a wake-up. Two waiters that
+//! wait for each other and both park see only each other's wake-ups. So of 256 waits in the mean eight in a row are
+//! probes, which spin for two and a half parks: long enough for a partner that has to be woken. The distance between
+//! rows is random, drawn from the lengths of gaps, so that the rows of two partners overlap sooner or later. Probes
+//! go on while they find gaps no longer than a park for which the learnt threshold is too short. Gaps count if the
+//! threshold was at least the park cost, and are true then.
 
 mod gaps;
 
@@ -23,24 +24,23 @@ use super::Audit;
 use crate::time::Nanos;
 use gaps::Gaps;
 
-/// Waits from the beginning of one row of probes to the next: so many at least, and so many more in the mean.
+/// Least distance between the beginnings of two rows of probes, in waits. A random part with the same mean is added.
 const PROBE_PAUSE: u32 = 128;
 /// Probes in a row.
 const PROBES: u32 = 8;
-/// A probe spins for so many halves of a park.
+/// A probe spins for this number of half parks.
 const PROBE_HALVES: i64 = 5;
 /// Gaps between two looks for the best threshold.
 const REVISE_EVERY: u32 = 8;
-/// Savings are at most so many park costs, which bounds what any stretch of a run costs above three times its optimum.
+/// Limit of the savings, in park costs. It bounds the excess of any stretch of a run above three times its optimum.
 const MOST_SAVED: i64 = 8;
-/// Longest park cost and longest gap that are reckoned with, ns: sums cannot overflow.
+/// Limit of park costs and gaps, ns: sums cannot overflow.
 const LONGEST: Nanos = 1 << 40;
 
-/// What one waiter has learnt.
 #[derive(Clone, Debug)]
 pub(super) struct Learner {
     gaps: Gaps,
-    /// The best threshold for the gaps, once there was one, ns.
+    /// The best threshold for the gaps, if it was computed, ns.
     learnt: Option<Nanos>,
     /// Gaps since the threshold was revised.
     unrevised: u32,
@@ -50,9 +50,9 @@ pub(super) struct Learner {
     until_probes: u32,
     /// Probes still to come in this row.
     probes: u32,
-    /// Made of the lengths of gaps.
+    /// A pseudo-random number, hashed from the lengths of gaps.
     chance: u64,
-    /// The wait under way spins so long, ns.
+    /// Threshold of the wait under way, ns.
     threshold: Nanos,
 }
 
@@ -70,7 +70,6 @@ impl Learner {
         }
     }
 
-    /// A wait begins.
     pub(super) fn begin(&mut self, park_cost: Nanos) {
         let cost = park_cost.min(LONGEST).cast_signed();
         self.savings = self.savings.clamp(-cost, MOST_SAVED * cost);
@@ -86,13 +85,12 @@ impl Learner {
         self.threshold = wanted.clamp(least, most).cast_unsigned();
     }
 
-    /// How long the wait under way spins, ns.
     #[inline]
     pub(super) fn threshold(&self) -> Nanos {
         self.threshold
     }
 
-    /// The wait ended after `gap` ns; `wait` says what it cost. A wake-up takes up to `wake_time`, ns.
+    /// The wait ended after `gap` ns at the cost in `wait`. A wake-up takes up to `wake_time`, ns.
     pub(super) fn end(&mut self, gap: Nanos, wait: &Audit, park_cost: Nanos, wake_time: Nanos) {
         let cost = wait.cost_ns.min(LONGEST).cast_signed();
         // Fibonacci hashing, the source: Knuth, The Art of Computer Programming, 6.4.

@@ -16,9 +16,9 @@ pub enum Ring {
 
 /// Decides when completions are announced.
 ///
-/// No policy stalls: a completion is announced within its delay if [`due`](Self::due) is called at the instant last
-/// answered, however completions follow each other. Under `timer` it rings as under `park`: a waiter that looks by itself
-/// never arms its doorbell, so nobody is woken; one that did arm follows another policy, its own or the one before.
+/// No policy stalls: a completion is announced within its delay if [`due`](Self::due) is called at the last returned
+/// instant, for any sequence of completions. Under `timer` it rings as under `park`. A waiter under `timer` never
+/// arms its doorbell, so it is not woken; a waiter that did arm follows another policy, its own or the one before.
 #[derive(Clone, Debug)]
 pub struct Moderator {
     policy: Notify,
@@ -39,7 +39,7 @@ impl Moderator {
         self.policy = policy.within_limits();
     }
 
-    /// So many completions were published; `urgent` if one of them does not want to wait.
+    /// `count` completions were published; `urgent` if one of them does not want to wait.
     #[inline]
     pub fn completed(&mut self, now: Nanos, count: u32, urgent: bool) -> Ring {
         if count > 0 {
@@ -52,7 +52,7 @@ impl Moderator {
         self.due(now)
     }
 
-    /// What is to be done now. May be called at any time, and must be when the instant of [`Ring::At`] has come.
+    /// The decision now. May be called at any time, and must be when the instant of [`Ring::At`] has come.
     #[inline]
     pub fn due(&mut self, now: Nanos) -> Ring {
         if self.pending == 0 {

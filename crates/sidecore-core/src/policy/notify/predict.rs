@@ -1,22 +1,22 @@
-//! Sleeping until shortly before the instant at which a completion is expected.
+//! Sleep until shortly before the instant at which a completion is expected.
 //!
-//! A nap and the spinning after it cost little more than a park, and no wake-up is waited for. How long before the
-//! expected instant the spinning starts is therefore a matter of CPU time, and limited to a quarter of a park. It need
-//! not be earlier for the sake of latency: a completion that comes before its time is found at the end of the nap, still
-//! before its time. What is late is spun for to three standard deviations, but for a quarter of a park at least.
+//! A nap and the spinning after it cost little more than a park, without the latency of a wake-up. The lead of the
+//! spinning before the expected instant therefore costs CPU time, and is limited to a quarter of a park. A longer
+//! lead would not help latency: a completion that is early is found at the end of the nap, still before its time. A
+//! late completion is awaited by spinning for three standard deviations, but for a quarter of a park at least.
 //!
-//! Where no nap is possible (it would last too long, or the instant is too uncertain) it waits as break-even, unless what
-//! is awaited is so far away that spinning cannot help. Near, it can: two who wait for each other may be slow only
-//! because each has to be woken.
+//! A nap may be impossible: it would last too long, or the instant is too uncertain. Then it waits as break-even, or
+//! parks if the completion is so far away that spinning cannot help. For a near one it can: two sides that wait for
+//! each other may be slow only because each has to be woken.
 
 use super::Step;
 use super::forecast::{Forecast, Overshoot};
 use crate::time::Nanos;
 
-/// So many park costs away nothing is near.
+/// An instant beyond this number of park costs is far.
 const FAR: Nanos = 8;
 
-/// A wait for which something is forecast.
+/// A wait with a forecast.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expectant<'o> {
     pub(super) forecast: Forecast,
@@ -24,13 +24,13 @@ pub(super) struct Expectant<'o> {
     pub(super) overshoot: &'o Overshoot,
     /// When the wait began.
     pub(super) begun: Nanos,
-    /// It napped already: nobody naps twice.
+    /// Whether it napped already: a second nap is not permitted.
     pub(super) napped: bool,
 }
 
 impl Expectant<'_> {
-    /// What to do at this instant. A wait costs at most five parks and a poll, however wrong its forecast is: a nap or
-    /// break-even's spinning, twice the park cost before the expected instant, once after it, and a park.
+    /// The step at this instant. With any forecast a wait costs at most five parks and a poll: a nap or break-even's
+    /// spinning, twice the park cost before the expected instant, once after it, and a park.
     pub(super) fn step(&self, now: Nanos) -> Step {
         if self.is_vague() {
             return self.park_or_break_even(now);
@@ -57,7 +57,7 @@ impl Expectant<'_> {
         }
     }
 
-    /// Whether a sleep lasts too long for a nap to be of use. Asked of a wait that has ended.
+    /// Whether a sleep lasts too long for a nap to be of use. For a wait that has ended.
     pub(super) fn too_late_to_nap(&self) -> bool {
         let Forecast { at, .. } = self.forecast;
         let opens = at.saturating_sub(self.lead()).saturating_sub(self.overshoot.mean());
@@ -69,7 +69,7 @@ impl Expectant<'_> {
         self.forecast.sigma > self.park_cost / 2
     }
 
-    /// Break-even's spinning lasts until twice the park cost before the instant, whatever a poll takes.
+    /// Whether break-even's spinning lasts until twice the park cost before the instant, for any duration of a poll.
     fn is_near(&self) -> bool {
         self.forecast.at <= self.begun.saturating_add(self.park_cost.saturating_mul(3))
     }
@@ -85,9 +85,9 @@ impl Expectant<'_> {
         if now.saturating_sub(self.begun) < self.park_cost { Step::Spin } else { Step::Park }
     }
 
-    /// How long before the expected instant the nap should be over: three standard deviations of what is uncertain, but
-    /// the spinning to be expected is at most a quarter of a park. That is the lead and at most 0.4 standard deviations
-    /// more, for a normal distribution.
+    /// Lead of the nap's end before the expected instant: three standard deviations of the uncertainty. The expected
+    /// spinning is at most a quarter of a park: the lead and at most 0.4 standard deviations more, for a normal
+    /// distribution.
     fn lead(&self) -> Nanos {
         let sigma = self.forecast.sigma;
         let wanted = sigma.saturating_add(self.overshoot.sigma()).saturating_mul(3);

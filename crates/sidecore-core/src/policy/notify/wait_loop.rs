@@ -1,13 +1,13 @@
-//! The protocol by which whoever waits goes to sleep, written once: look, arm, look again, sleep, disarm.
+//! The protocol of going to sleep, written once: look, arm, look again, sleep, disarm.
 //!
-//! [`WaitLoop`] says what comes next, and whoever drives it does that: a client, a sidecore, a worker, each in real time or
-//! in a simulated one. What came before the arming was not rung for, hence the second look; what comes after it rings.
+//! [`WaitLoop`] decides the next step, and its driver carries it out: a client, a sidecore or a worker, each in real
+//! or in simulated time. Messages from before the arming do not ring, hence the second look. Messages after it do.
 
 use super::{Notify, Step, Waiter};
 use crate::time::Nanos;
 use core::mem;
 
-/// What whoever waits does now.
+/// The waiter's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Looks. The next call is for a look that found nothing.
@@ -16,14 +16,14 @@ pub enum Wait {
     Spin,
     /// Arms all that can ring, looks at it once more and calls again.
     Arm,
-    /// Sleeps and calls again when it is awake, for whatever reason.
+    /// Sleeps and calls again when it is awake, for any reason.
     Sleep {
         /// When to wake by itself at the latest, an instant in ns.
         until: Option<Nanos>,
         /// The doorbells are armed: it may be woken before.
         armed: bool,
     },
-    /// Disarms what it armed, then looks.
+    /// Disarms everything that it armed, then looks.
     Disarm,
 }
 
@@ -32,7 +32,7 @@ pub enum Wait {
 pub struct WaitLoop {
     /// How it waits, and what that costs.
     pub waiter: Waiter,
-    /// What is forecast is not all that may come: naps of `predict` are armed too.
+    /// Other events than the forecast one may come: naps of `predict` are armed too.
     arms_naps: bool,
     at: At,
 }
@@ -55,15 +55,15 @@ impl WaitLoop {
         Self { arms_naps: true, ..Self::new(waiter) }
     }
 
-    /// A wait begins: its first look is done and found nothing. One that was given up before is over, wherever it was; what
-    /// it armed may still ring.
+    /// A wait begins: its first look is done and found nothing. An abandoned earlier wait is over in any phase; its
+    /// armed doorbells may still ring.
     pub fn begin(&mut self, now: Nanos) {
         self.at = At::Awake;
         self.waiter.begin(now);
     }
 
-    /// What to do now. `found`: something is there; after [`Wait::Arm`] this is what the second look says. Whoever takes
-    /// what it found tells the waiter by [`Waiter::end`].
+    /// The next action. `found` is the result of the last look; after [`Wait::Arm`] that of the second look. The
+    /// caller that takes the found item calls [`Waiter::end`].
     #[inline]
     pub fn next(&mut self, now: Nanos, found: bool) -> Wait {
         match mem::replace(&mut self.at, At::Awake) {

@@ -1,10 +1,9 @@
 //! The waiting side of a hop.
 //!
-//! `break-even` is ski rental: spin for as long as a park costs, then park. A wait then costs at most twice what it
-//! would have cost had its length been known, and no rule without chance or a guess at the length promises less.
-//! Source: Karlin and others, "Competitive randomized algorithms for nonuniform problems", Algorithmica 11 (1994). Two
-//! things add to the bound: the last poll ends after the threshold, and a false wake-up is a second park within one
-//! wait.
+//! `break-even` is ski rental: spin for as long as a park costs, then park. A wait then costs at most twice its least
+//! cost for a known length. No rule without chance or a guess at the length promises less. Source: Karlin and others,
+//! "Competitive randomized algorithms for nonuniform problems", Algorithmica 11 (1994). Two things add to the bound:
+//! the last poll ends after the threshold, and a false wake-up is a second park within one wait.
 
 use super::forecast::{Forecast, Overshoot};
 use super::learn::Learner;
@@ -12,7 +11,7 @@ use super::predict::Expectant;
 use super::{Audit, Notify};
 use crate::time::Nanos;
 
-/// What a waiter does next, having found nothing.
+/// The waiter's next step after a look that found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Look again.
@@ -26,7 +25,7 @@ pub enum Step {
     Park,
 }
 
-/// Decides how one side of a hop waits, and accounts what that costs.
+/// Decides how one side of a hop waits, and accounts the cost.
 #[derive(Clone, Debug)]
 pub struct Waiter {
     policy: Notify,
@@ -34,13 +33,13 @@ pub struct Waiter {
     /// How long a wake-up may take, ns.
     wake_time: Nanos,
     may_spin: bool,
-    /// When the wait under way began.
+    /// Begin of the wait under way.
     begun: Option<Nanos>,
-    /// When the last step was answered with spin, until the time from there is accounted.
+    /// Time of the last spin step, if its spinning is not accounted yet.
     spinning_since: Option<Nanos>,
-    /// If the last step was answered with nap, until when.
+    /// End of the nap, if the last step was one.
     nap: Option<Nanos>,
-    /// What is waited for, if that is known.
+    /// Forecast for this wait, if there is one.
     forecast: Option<Forecast>,
     overshoot: Overshoot,
     learner: Learner,
@@ -50,8 +49,8 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter to which a sleep and a wake cost `park_cost` ns of CPU time. Where it does not own its core it may not
-    /// spin: what spins then waits as park. Numbers of the policy are brought to their limits.
+    /// A waiter with `park_cost` ns of CPU time for a sleep and a wake. Without its own core it may not spin:
+    /// policies that spin then wait as park. Numbers of the policy are brought to their limits.
     pub fn new(policy: Notify, park_cost: Nanos, may_spin: bool) -> Self {
         Self {
             policy: policy.within_limits(),
@@ -88,8 +87,8 @@ impl Waiter {
         self.park_cost = park_cost;
     }
 
-    /// How long it takes from a ring until the sleeper runs, ns: as long as it does now and then. Until it is told it is what a park
-    /// costs. `learn` reckons with it.
+    /// Time from a ring until the sleeper runs, ns: a length that occurs occasionally. The default is the park cost.
+    /// `learn` uses it.
     pub fn set_wake_time(&mut self, wake_time: Nanos) {
         self.wake_time = wake_time;
     }
@@ -99,20 +98,20 @@ impl Waiter {
         self.may_spin = may_spin;
     }
 
-    /// What is waited for is expected then. Holds to the end of the wait under way, or of the next one. Without it,
-    /// `predict` waits as break-even; no other policy heeds it.
+    /// Sets the forecast for the wait under way, or for the next one. Without it, `predict` waits as break-even; no
+    /// other policy uses it.
     #[inline]
     pub fn expect(&mut self, forecast: Forecast) {
         self.forecast = Some(forecast);
     }
 
-    /// A wait begins: nothing was there. Without effect within a wait.
+    /// A wait begins after a look that found nothing. Without effect within a wait.
     #[inline]
     pub fn begin(&mut self, now: Nanos) {
         self.begun_at(now);
     }
 
-    /// What to do next. Called again and again while nothing is there; the first call begins the wait if
+    /// The next step. Called repeatedly while nothing is found; the first call begins the wait if
     /// [`begin`](Self::begin) did not.
     #[inline]
     pub fn step(&mut self, now: Nanos) -> Step {
@@ -127,7 +126,7 @@ impl Waiter {
         step
     }
 
-    /// The park or nap last answered was really slept, between these instants. Without effect outside a wait.
+    /// The park or nap of the last step was really slept, between these instants. Without effect outside a wait.
     pub fn parked(&mut self, now_before: Nanos, now_after: Nanos) {
         if self.begun.is_none() {
             return;
@@ -167,7 +166,7 @@ impl Waiter {
         self.begun.is_some()
     }
 
-    /// What the finished waits cost.
+    /// Totals of the finished waits.
     pub fn audit(&self) -> &Audit {
         &self.audit
     }

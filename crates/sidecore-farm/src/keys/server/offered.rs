@@ -1,12 +1,12 @@
 //! The keys that this key server may use, looked at again and again: the service is asked, as this process's user.
 
 use crate::args::Permit;
-use crate::output::tell;
 use sidecore_client::client::{Admin, Error, Options};
 use sidecore_client::face::key::{Key, Private, Public};
 use sidecore_client::gateway::{MAX_PUBLIC, Offer};
 use sidecore_client::keys::KeyCommand;
 use sidecore_core::session::Class;
+use sidecore_terminal::output::tell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

@@ -2,10 +2,10 @@
 
 use super::site::{STRANGER, Site, User, named, pkcs1};
 use crate::server::Server;
-use crate::skipped::skipped;
 use sidecore::client::Error;
 use sidecore::core::session::Op;
 use sidecore::keys::{Acl, KeyCommand, Kind};
+use sidecore_testing::skipped;
 use std::fs;
 
 /// The one near machine may ask for one key; all else that the roles need they may.

@@ -6,10 +6,10 @@ use crate::bench::crew::{Crew, Plan};
 use crate::bench::experiment::{Counted, Run};
 use crate::bench::programs::service_cpu;
 use crate::bench::task::{Measured, Signatures, Task};
-use crate::beside;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand};
+use sidecore_terminal::programs;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -24,7 +24,7 @@ const REPORTED: Duration = Duration::from_millis(270);
 
 /// The provider module that was built or installed with this program.
 pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
-    beside::find(&MODULE, &PLACES).ok_or_else(|| {
+    programs::find(&MODULE, &PLACES).ok_or_else(|| {
         let profile = if cfg!(debug_assertions) { "" } else { " --release" };
         let remedy = format!("build it with cargo build{profile} -p sidecore-openssl");
         format!("no provider module beside this program: {remedy}").into()

@@ -1,11 +1,11 @@
 //! What a program needs to send through rings: a service of sockets in this process, and the library that is loaded into it.
 
 use crate::bench::BenchError;
-use crate::beside;
 use sidecore::config::{Config, NotifyConfig, Sidecores, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::streams::rule::Why;
 use sidecore::sockets::Sockets;
+use sidecore_terminal::programs;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -17,7 +17,7 @@ const PLACES: [&str; 2] = ["deps", "."];
 
 /// The library that was built or installed with this program, or why there are no rings.
 pub(super) fn library() -> Result<PathBuf, String> {
-    beside::find(&LIBRARY, &PLACES).ok_or_else(|| {
+    programs::find(&LIBRARY, &PLACES).ok_or_else(|| {
         let profile = if cfg!(debug_assertions) { "" } else { " --release" };
         format!("no {} beside this program: build it with cargo build{profile} -p sidecore-preload", LIBRARY[0])
     })

@@ -3,12 +3,12 @@
 use super::super::pair::{FAR, NEAR};
 use super::{Counters, ENDS, Link, Settings};
 use crate::args::NetLink;
-use crate::output::{print, tell};
 use crate::report::{Grid, count};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use procfs::process::Process;
 use serde::Serialize;
+use sidecore_terminal::output::{print, tell};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;

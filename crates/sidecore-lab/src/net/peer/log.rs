@@ -1,6 +1,6 @@
 //! What a peer says of near ends: so many lines a second, however many strangers there are.
 
-use crate::output;
+use sidecore_terminal::output;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -3,8 +3,8 @@
 use super::events::{Clock, Events, Reach};
 use super::rules::Place;
 use super::*;
-use crate::skipped::skipped;
 use sidecore::sys::clock;
+use sidecore_testing::skipped;
 use std::collections::BTreeMap;
 use std::path::Path;
 

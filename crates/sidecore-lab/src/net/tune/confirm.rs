@@ -3,9 +3,9 @@
 use crate::interrupt::Interrupt;
 use crate::net::measure::find_peer;
 use crate::net::protocol::{Direction, Load, Serving, Transport};
-use crate::output;
 use nix::unistd::getpgrp;
 use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
+use sidecore_terminal::output;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::sync::mpsc::{self, RecvTimeoutError};

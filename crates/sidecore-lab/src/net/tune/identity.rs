@@ -96,9 +96,9 @@ mod tests {
     use super::*;
     use crate::net::space;
     use crate::net::tune::Here;
-    use crate::skipped::skipped;
     use nix::unistd::Uid;
     use rtnetlink::{LinkMessageBuilder, LinkUnspec, new_connection};
+    use sidecore_testing::skipped;
     use std::thread;
     use tokio::runtime::Builder;
 

@@ -2,7 +2,6 @@
 //!
 //! Only root can become another user; elsewhere these tests say so and show nothing.
 
-use super::skipped::skipped;
 use super::{in_child, succeeded};
 use sidecore::client::{Admin, Options};
 use sidecore::config::Config;
@@ -14,6 +13,7 @@ use sidecore_client::face::key::Key;
 use sidecore_client::face::lanes::{Take, pool};
 use sidecore_client::face::pause::Caller;
 use sidecore_client::face::sign::Settings;
+use sidecore_testing::skipped;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,14 +1,14 @@
-//! How long waits were: a histogram that forgets.
+//! Lengths of waits: a histogram that forgets.
 
 use crate::time::Nanos;
 
-/// Halves of octaves from 64 ns to 47 ms; the last bin has no upper end.
+/// Half-octaves from 64 ns to 47 ms; the last bin has no upper end.
 const BINS: usize = 40;
 /// Upper end of the first bin, ns.
 const SHORTEST: Nanos = 64;
-/// After so many gaps all weights are halved.
+/// Gaps after which all weights are halved.
 const HALVED_AFTER: u32 = 128;
-/// A threshold below the park cost is clearly better if it costs this much of what the park cost does.
+/// A threshold below the park cost is clearly better if it costs at most this part of the park cost's cost.
 const CLEARLY: f32 = 0.9;
 
 /// Gaps by length, the recent ones with more weight. The sum in each bin is kept, so a mean is not off by a bin's width.
@@ -45,8 +45,8 @@ impl Gaps {
         bin.time += gap as f32;
     }
 
-    /// The time of spinning before a park that costs least over the gaps: 0, or the upper end of a bin. The first one
-    /// from the park cost up stands if none is better; a shorter one, under which less is learnt, must be clearly better.
+    /// The threshold with the least cost over the gaps: 0, or the upper end of a bin. On a tie the first bin from the
+    /// park cost up wins. A shorter one, under which less is learnt, must be clearly better.
     pub(super) fn best_threshold(&self, park_cost: Nanos) -> Nanos {
         let usual = bin_of(park_cost);
         let all: f32 = self.bins.iter().map(|bin| bin.weight).sum();
@@ -69,7 +69,7 @@ impl Gaps {
         best.1
     }
 
-    /// What all gaps cost with the upper end of this bin for a threshold.
+    /// Cost of all gaps with the upper end of this bin as threshold.
     fn cost(&self, last: usize, all: f32, park_cost: Nanos) -> f32 {
         let within = &self.bins[..=last];
         let (weight, time) = within.iter().fold((0.0, 0.0), |sum, bin| (sum.0 + bin.weight, sum.1 + bin.time));

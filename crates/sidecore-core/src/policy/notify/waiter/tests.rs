@@ -1,4 +1,4 @@
-//! The waiter step by step.
+//! Tests of the waiter, step by step.
 
 use super::*;
 

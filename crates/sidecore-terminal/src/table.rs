@@ -1,6 +1,5 @@
-//! One table in the room that there is.
+//! A table of text, and its drawing in limited room.
 
-use crate::top::rows::Rows;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Rect};
 use ratatui::style::{Modifier, Style};
@@ -12,9 +11,18 @@ const GAP: u16 = 2;
 /// The name of a row is not cut shorter than that.
 const NAME: u16 = 12;
 
-/// Draws the columns and rows that have room, and says how many rows have not. The last line stays empty. Passes over
-/// so many columns after the first and so many rows; returns how many of them there were to pass over.
-pub(in crate::top) fn draw_table(
+/// A table as text.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// Headings, and whether the column holds numbers.
+    pub columns: Vec<(String, bool)>,
+    /// One cell for each column.
+    pub cells: Vec<Vec<String>>,
+}
+
+/// Draws the columns and rows that have room, and a line with the number of the others. The last line stays empty. `skipped`
+/// columns after the first and rows are left out; returns how many could be.
+pub fn draw_table(
     frame: &mut Frame<'_>,
     area: Rect,
     rows: &Rows,
@@ -57,19 +65,19 @@ fn cell(text: &str, number: bool) -> Cell<'static> {
     Cell::from(Line::raw(text.to_owned()).alignment(alignment))
 }
 
-/// The first column, which others name, leaves them two thirds of the room.
+/// The first column holds clients' names and gets at most a third of the room.
 fn width(rows: &Rows, column: usize, room: u16) -> u16 {
     let cells = rows.cells.iter().map(|cells| cells[column].chars().count());
     let most = if column == 0 { room.div_ceil(3).max(NAME) } else { u16::MAX };
     (cells.chain([rows.columns[column].0.len()]).max().unwrap_or(0) as u16).min(most)
 }
 
-/// How many columns say what a row is, and stay where others are passed over: its name, and the number of its process beside that.
+/// Columns that stay when others are skipped: the name, and a process number after it.
 fn frozen(rows: &Rows) -> usize {
     if rows.columns.get(1).is_some_and(|(heading, _)| heading == "PID") { 2 } else { 1 }
 }
 
-/// The columns that have room: those that say what a row is, and those after the ones passed over. At least one.
+/// The columns that have room: frozen ones, then those after the skipped. At least one.
 fn fitting(rows: &Rows, room: u16, skipped: usize) -> Vec<usize> {
     let (mut used, frozen) = (0_u16, frozen(rows));
     let fits = |column: &usize| {
@@ -79,7 +87,7 @@ fn fitting(rows: &Rows, room: u16, skipped: usize) -> Vec<usize> {
     (0..frozen).chain(frozen + skipped..rows.columns.len()).take_while(fits).collect()
 }
 
-/// How many columns can be passed over before the last one is in sight.
+/// Columns to skip until the last one is in sight.
 fn last_shift(rows: &Rows, room: u16) -> usize {
     let last = rows.columns.len() - 1;
     let most = last.saturating_sub(frozen(rows));

@@ -1,21 +1,21 @@
-//! In which of Prometheus's two formats metrics are given, by what whoever asks accepts.
+//! Prometheus's two text formats, and the choice between them.
 
 use std::collections::HashSet;
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    /// Prometheus's own, which every scraper and `promtool` read.
+pub enum Format {
+    /// Prometheus's own: every scraper and `promtool` read it.
     Prometheus,
-    /// `OpenMetrics`, which has units as well.
+    /// `OpenMetrics`: it has units, too.
     OpenMetrics,
 }
 
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
 impl Format {
-    /// The one that this header `Accept` prefers; without a preference the one that everything reads.
-    pub(super) fn accepted(accept: &str) -> Self {
+    /// The format that the header `Accept` prefers, else Prometheus's own.
+    pub fn accepted(accept: &str) -> Self {
         let weight = |kinds: &[&str]| {
             let ranges = accept.split(',').filter_map(range);
             ranges.filter(|(kind, _)| kinds.contains(kind)).map(|(_, weight)| weight).fold(0.0, f64::max)
@@ -25,15 +25,15 @@ impl Format {
     }
 
     /// Content type.
-    pub(super) fn kind(self) -> &'static str {
+    pub fn kind(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         }
     }
 
-    /// The same metrics in this format, from text of `OpenMetrics`.
-    pub(super) fn of(self, text: String) -> String {
+    /// Converts text of `OpenMetrics` to this format.
+    pub fn of(self, text: String) -> String {
         match self {
             Self::Prometheus => prometheus(&text),
             Self::OpenMetrics => text,
@@ -49,7 +49,7 @@ fn range(text: &str) -> Option<(&str, f64)> {
     Some((kind, weight))
 }
 
-/// There a counter is described under the name of its samples, with the ending `_total`, and there are no units and no end.
+/// Prometheus describes a counter under the name of its samples, with `_total`, and has neither units nor an end mark.
 fn prometheus(text: &str) -> String {
     let described = |line: &str, what: &str| -> Option<(String, String)> {
         let (name, rest) = line.strip_prefix(what)?.split_once(' ')?;

@@ -1,5 +1,5 @@
-//! Just enough HTTP to be scraped: one request a connection, with limits on size, time and number. A connection
-//! beyond the limit ends the oldest: a scraper asks at once, so an idle client keeps no scraper out.
+//! A minimal HTTP server for scrapers: one request a connection, with limits on size, time and number. A connection
+//! beyond the limit ends the oldest, so idle clients keep no scraper out.
 
 use super::format::Format;
 use nix::errno::Errno;
@@ -11,45 +11,47 @@ use std::time::{Duration, Instant};
 
 /// Most connections at a time; with one more, the oldest is closed.
 const CONNECTIONS: usize = 16;
-/// Threads, with those whose connection was ended: one that makes a page cannot be stopped.
+/// Threads, also of ended connections: a thread that makes a page cannot be stopped.
 const THREADS: usize = 2 * CONNECTIONS;
-/// Longest request, bytes.
+/// Bytes.
 const REQUEST: usize = 8 * 1024;
 /// Most header lines.
 const HEADERS: usize = 64;
-/// A connection ends after so long, whatever its other end does.
+/// Lifetime of a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is sent back.
+/// A response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub struct Answer {
     /// Code and reason.
-    pub(super) status: &'static str,
+    pub status: &'static str,
     /// Content type.
-    pub(super) kind: &'static str,
-    pub(super) body: String,
+    pub kind: &'static str,
+    /// The page.
+    pub body: String,
 }
 
 impl Answer {
     /// One line of text.
-    pub(super) fn text(status: &'static str, body: &str) -> Self {
+    pub fn text(status: &'static str, body: &str) -> Self {
         Self { status, kind: "text/plain; charset=utf-8", body: body.to_owned() }
     }
 }
 
 /// A listening socket.
 #[derive(Debug)]
-pub(super) struct Server {
+pub struct Server {
     listener: TcpListener,
     patience: Duration,
 }
 
-/// What a request asks for.
+/// A request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub(super) path: String,
+pub struct Wanted {
+    /// Without its query.
+    pub path: String,
     /// The format of metrics.
-    pub(super) format: Format,
+    pub format: Format,
     /// Without the body.
     head_only: bool,
 }
@@ -63,7 +65,7 @@ struct Served {
     /// Of no other connection.
     number: u64,
     stream: TcpStream,
-    /// It was told to end. Its thread may still make a page.
+    /// It was shut down. Its thread may still make a page.
     is_over: bool,
 }
 
@@ -102,26 +104,30 @@ struct Connection {
 }
 
 impl Server {
-    pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
+    /// Listens at this address.
+    ///
+    /// # Errors
+    /// The address is in use, or not of this machine.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind(address)?, patience: PATIENCE })
     }
 
-    /// The same with less patience.
-    #[cfg(test)]
-    pub(super) fn patience(self, patience: Duration) -> Self {
+    /// Limits the lifetime of connections; 5 s by default.
+    #[must_use]
+    pub fn patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// Where it listens.
-    pub(super) fn address(&self) -> SocketAddr {
+    /// The bound address.
+    pub fn address(&self) -> SocketAddr {
         self.listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([0; 4], 0)))
     }
 
-    /// Answers for ever. `page` makes the answer.
+    /// Serves forever. `page` makes the answers.
     ///
     /// # Errors
-    /// The socket can take no connections any more.
-    pub(super) fn run(&self, page: &(impl Fn(&Wanted) -> Answer + Sync)) -> Result<(), String> {
+    /// The socket takes no connections any more.
+    pub fn run(&self, page: &(impl Fn(&Wanted) -> Answer + Sync)) -> Result<(), String> {
         let open = Open::default();
         std::thread::scope(|scope| {
             loop {
@@ -144,7 +150,7 @@ impl Server {
     }
 }
 
-/// The connection was given up, or descriptors or memory are short: another one may work.
+/// True if a later connection may work: this one was aborted, or descriptors or memory are short.
 fn is_passing(error: &io::Error) -> bool {
     use Errno::{ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM, EPROTO};
     let passing = [ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM, EPROTO];

@@ -1,5 +1,4 @@
-//! What lies beside this program, where cargo builds it or where it is installed: the provider, and the other one of the
-//! two programs that people know as one command. Both have this module.
+//! The command's other programs and libraries, found from the directory of this program: as cargo builds them, or installed.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,16 +6,16 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The first file of one of those names, in those directories as seen from the one that this program is in.
-pub(crate) fn find(names: &[&str], places: &[&str]) -> Option<PathBuf> {
+/// The first file of one of these names. Places are relative to this program's directory.
+pub fn find(names: &[&str], places: &[&str]) -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     let own = own.parent()?;
     let files = places.iter().flat_map(|place| names.iter().map(move |name| own.join(place).join(name)));
     files.into_iter().find_map(|path| path.canonicalize().ok())
 }
 
-/// Goes on as the program of that name. Returns only where it cannot: says why, and what to do.
-pub(crate) fn go_on_as(name: &str, places: &[&str], arguments: impl IntoIterator<Item = OsString>) -> String {
+/// Replaces this process by the program of that name. Returns only on failure: the reason and a remedy.
+pub fn go_on_as(name: &str, places: &[&str], arguments: impl IntoIterator<Item = OsString>) -> String {
     let Some(program) = find(&[name], places) else {
         let places = places.join(" or ");
         return format!("no {name} in {places}, seen from this program: `cargo build --release` builds both");

@@ -1,19 +1,19 @@
-//! Files that a run is to write. Whether they can be written is found out before it begins: a long measurement is not lost to
-//! a directory that does not exist. Both programs that measure have this module. Nothing that stands in a file is touched until there is something to put in its place.
+//! Files of results. They are checked before a run begins, so that a long measurement is not lost to a missing directory. A
+//! file's content stays until there is something to replace it.
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// A file that is to be written, and the argument that names it.
-pub(crate) type Named<'p> = (&'static str, &'p Path);
+/// A file to be written, and the argument that names it.
+pub type Named<'p> = (&'static str, &'p Path);
 
-/// Whether each of them can be written, and none in another's place.
+/// Checks that each file can be written, and that no two are the same.
 ///
 /// # Errors
-/// One cannot: says which, why, and what to do.
-pub(crate) fn check<'p>(named: impl IntoIterator<Item = Named<'p>>) -> Result<(), String> {
+/// Names the file, the reason and a remedy.
+pub fn check<'p>(named: impl IntoIterator<Item = Named<'p>>) -> Result<(), String> {
     let mut known: Vec<(&str, PathBuf)> = Vec::new();
     for (argument, path) in named {
         writable(path).map_err(|why| format!("{argument} {}: {why}", path.display()))?;

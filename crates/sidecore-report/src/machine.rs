@@ -1,19 +1,18 @@
-//! What a measurement was taken on, and by what: the machine, without its name, and the commit of this program.
+//! The machine that a figure was measured on, without its name, and the commit of the program.
 
 use std::collections::BTreeSet;
 use std::fs;
 
-/// What a field says that could not be found out.
 const UNKNOWN: &str = "unknown";
 
-/// The machine in words, e.g. `Intel Xeon Processor, 2 cores, Linux 6.18`. It does not say which machine of its kind.
-pub(crate) fn describe() -> String {
+/// The machine in words, e.g. `Intel Xeon Processor, 2 cores, Linux 6.18`.
+pub fn describe() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     in_words(&read("/proc/cpuinfo"), std::env::consts::ARCH, &read("/proc/sys/kernel/osrelease"))
 }
 
-/// The commit that this program was built from, with `-dirty` where its sources were changed; else `unknown`.
-pub(crate) fn commit() -> String {
+/// The commit that this program was built from, with `-dirty` if its sources were changed, or `unknown`.
+pub fn commit() -> String {
     env!("SIDECORE_COMMIT").to_owned()
 }
 

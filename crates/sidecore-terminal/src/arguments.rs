@@ -1,5 +1,4 @@
-//! What is made of the arguments that a program takes: pages of the manual, and what may follow what is typed at a shell.
-//! Each of the three programs that people know as one command has this module, and answers for its own commands.
+//! What was typed, pages of the manual, and completions of a shell. Each of the three programs answers for its own commands.
 
 use crate::output;
 use clap::{Args, Command, Parser};
@@ -10,21 +9,22 @@ use std::process::ExitCode;
 use std::{env, fs, io};
 
 /// The variable by which a shell asks; it holds the shell's name.
-pub(crate) const VARIABLE: &str = "SIDECORE_COMPLETE";
-/// What people type.
-pub(crate) const NAME: &str = "sidecore";
+pub const VARIABLE: &str = "SIDECORE_COMPLETE";
+/// The command's name.
+pub const NAME: &str = "sidecore";
 /// Where pages are, below a directory like `/usr/share`.
 const PAGES: &str = "man/man1";
 
+/// Where pages of the manual are to be written.
 #[derive(Debug, Args)]
-pub(crate) struct Manuals {
+pub struct Manuals {
     /// A directory like /usr/share or ~/.local/share
-    pub(crate) directory: PathBuf,
+    pub directory: PathBuf,
 }
 
-/// How a program ends that answers a shell which asks about this command, and else runs what was typed. Help, version, and what is
-/// wrong with the arguments are for `usage`.
-pub(crate) fn run<C: Parser>(
+/// Answers a shell's question about this command, or runs what was typed. `usage` handles help, version and wrong arguments.
+/// Returns the exit code.
+pub fn run<C: Parser>(
     command: impl Fn() -> Command,
     run: impl FnOnce(C) -> Result<u8, String>,
     usage: impl FnOnce(&clap::Error) -> Result<u8, String>,
@@ -45,8 +45,8 @@ fn completed(command: impl Fn() -> Command) -> clap::error::Result<bool> {
     CompleteEnv::with_factory(command).var(VARIABLE).bin(NAME).try_complete(env::args_os(), directory.as_deref())
 }
 
-/// This command as pages show it: with all that is below it, and without `help`, which a page needs no page for.
-pub(crate) fn shown(command: Command) -> Command {
+/// The command as pages show it: complete, and without `help`.
+pub fn shown(command: Command) -> Command {
     let mut shown = without_help(command);
     shown.build();
     shown
@@ -56,11 +56,11 @@ fn without_help(command: Command) -> Command {
     command.disable_help_subcommand(true).mut_subcommands(without_help)
 }
 
-/// Writes the page of a command that is [`shown`], and those of the commands below it, where a manual in that directory has them.
+/// Writes the pages of commands from [`shown`], and of the commands below them, to `man/man1` of that directory.
 ///
 /// # Errors
-/// They could not be written: says where.
-pub(crate) fn write_pages<'a>(commands: impl IntoIterator<Item = &'a Command>, directory: &Path) -> Result<(), String> {
+/// The files could not be written.
+pub fn write_pages<'a>(commands: impl IntoIterator<Item = &'a Command>, directory: &Path) -> Result<(), String> {
     let pages = directory.join(PAGES);
     let written = fs::create_dir_all(&pages).and_then(|()| {
         let mut commands = commands.into_iter();
@@ -74,13 +74,13 @@ fn write(command: &Command, pages: &Path) -> io::Result<()> {
     visible(command).try_for_each(|below| write(below, pages))
 }
 
-/// The page of a command that is [`shown`].
-pub(crate) fn page(command: &Command) -> Man {
+/// The page of a command from [`shown`].
+pub fn page(command: &Command) -> Man {
     let source = concat!("sidecore ", env!("CARGO_PKG_VERSION"));
     Man::new(command.clone()).source(source).manual(NAME)
 }
 
-/// The commands directly below one that are not only for other programs.
-pub(crate) fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+/// The commands directly below, without hidden ones.
+pub fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|below| !below.is_hide_set())
 }

@@ -1,10 +1,10 @@
-//! Which commit a program is made of, so that it says so wherever it runs. Programs that write it down share this.
+//! The commit that a program is made of.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What these programs are made of, from the workspace's root: a change there builds them again in any case.
-const SOURCES: [&str; 11] = [
+/// Sources of the programs, from the workspace's root.
+const SOURCES: [&str; 13] = [
     "Cargo.lock",
     "crates/sidecore-cli/src",
     "crates/sidecore-client/src",
@@ -14,14 +14,16 @@ const SOURCES: [&str; 11] = [
     "crates/sidecore-libcrypto/src",
     "crates/sidecore-openssl/src",
     "crates/sidecore-preload/src",
+    "crates/sidecore-report/src",
     "crates/sidecore-sim/src",
+    "crates/sidecore-terminal/src",
     "crates/sidecore/src",
 ];
 
 /// Of git's own files those that change with a commit, beside the branch's, and where another one is checked out.
 const GIT: [&str; 3] = ["HEAD", "logs/HEAD", "packed-refs"];
 
-pub(crate) fn main() {
+fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let branch = git(&root, &["symbolic-ref", "--quiet", "HEAD"]);
     let names = GIT.iter().copied().chain(branch.as_deref());

@@ -1,5 +1,4 @@
-//! A live view on the whole terminal, whatever it shows: its keys, its refreshing, and the terminal's return. Both programs with
-//! such a view have this module.
+//! A live view of the whole terminal: keys, refreshing, and the terminal's return.
 
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
@@ -13,29 +12,32 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Shortest interval: rates over less say nothing.
+/// Rates over shorter intervals are noise.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a whole terminal shows.
-pub(crate) trait Shown {
-    /// What it shows changes with these.
+/// A view.
+pub trait Shown {
+    /// Its input.
     type Numbers;
 
     /// Draws everything.
     fn draw(&mut self, frame: &mut Frame<'_>);
 
-    /// A key was pressed.
+    /// Handles a pressed key.
     fn key(&mut self, key: KeyEvent);
 
-    /// Takes newer numbers, unless it is paused. Where there are none, it goes on showing the last ones.
+    /// Reads newer numbers unless paused. Without newer ones it shows the last.
     fn refresh(&mut self, read: impl FnOnce() -> Result<Self::Numbers, String>);
 
-    /// Whether the user wants to leave.
+    /// True once the user has quit.
     fn quit(&self) -> bool;
 }
 
-/// Shows it until the user quits, with new numbers in each interval.
-pub(crate) fn show<S: Shown>(
+/// Shows a view until the user quits, with new numbers at each interval.
+///
+/// # Errors
+/// The terminal cannot be used.
+pub fn show<S: Shown>(
     screen: &mut S,
     read: impl Fn() -> Result<S::Numbers, String>,
     interval: Duration,
@@ -43,12 +45,13 @@ pub(crate) fn show<S: Shown>(
     go_on(screen, read, interval.max(MIN_INTERVAL)).map_err(|error| unusable(&error))
 }
 
-pub(crate) fn unusable(error: &io::Error) -> String {
+/// The message for a terminal that cannot show a view.
+pub fn unusable(error: &io::Error) -> String {
     format!("the terminal cannot show the live view: {error}; use --once")
 }
 
-/// From now on a signal gives the terminal back and ends the program, on a thread of its own: once the terminal is gone,
-/// waiting for a key does not return.
+/// Makes signals give the terminal back and end the program. A thread does so: without a terminal, waiting for a key never
+/// returns.
 fn end_on_signals() -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGHUP])?;
     let wait = move || {
@@ -56,7 +59,7 @@ fn end_on_signals() -> io::Result<()> {
             // Nothing is drawn any more.
             let _quiet = io::stdout().lock();
             ratatui::restore();
-            // Whoever asked sees that the signal ended it.
+            // The parent sees the signal in the exit status.
             let _ = emulate_default_handler(signal);
         }
     };
@@ -87,7 +90,7 @@ fn go_on<S: Shown>(
     Ok(())
 }
 
-/// Gives the terminal back, whatever else ended the view.
+/// Gives the terminal back.
 struct Restore;
 
 impl Drop for Restore {
@@ -99,14 +102,14 @@ impl Drop for Restore {
     }
 }
 
-/// Whether that key ends the view.
-pub(crate) fn leaves(key: KeyEvent) -> bool {
+/// True for keys that end a view.
+pub fn leaves(key: KeyEvent) -> bool {
     let interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
 }
 
-/// Arrows change how many columns and rows are passed over.
-pub(crate) fn pass_over(skipped: &mut (usize, usize), key: KeyEvent) {
+/// Changes with arrow keys how many columns and rows are skipped.
+pub fn pass_over(skipped: &mut (usize, usize), key: KeyEvent) {
     match key.code {
         KeyCode::Right => skipped.0 += 1,
         KeyCode::Left => skipped.0 = skipped.0.saturating_sub(1),
@@ -116,24 +119,24 @@ pub(crate) fn pass_over(skipped: &mut (usize, usize), key: KeyEvent) {
     }
 }
 
-/// What the key for a pause does.
-pub(crate) fn pause(paused: bool) -> String {
+/// The legend of the key for a pause.
+pub fn pause(paused: bool) -> String {
     if paused { "p go on (paused)" } else { "p pause" }.to_owned()
 }
 
-/// Of lines that say what is wrong.
-pub(crate) fn warning() -> Style {
+/// The style of warnings.
+pub fn warning() -> Style {
     Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
 }
 
-/// Areas below each other: for lines above, as many as they take, for tables, and for text below.
-pub(crate) fn areas(frame: &Frame<'_>, head: &[Line<'_>], foot: &str) -> [Rect; 3] {
+/// Areas from top to bottom: for the head's lines, for tables, for the foot.
+pub fn areas(frame: &Frame<'_>, head: &[Line<'_>], foot: &str) -> [Rect; 3] {
     let heights = [wrapped_height(head, frame.area().width), foot.lines().count() as u16].map(Constraint::Length);
     Layout::vertical([heights[0], Constraint::Fill(1), heights[1]]).areas(frame.area())
 }
 
-/// One after the other with a gap, on a new line where there is no room.
-pub(crate) fn wrapped(parts: &[String], columns: usize) -> String {
+/// Joins parts with a gap, and begins a new line where one has no room.
+pub fn wrapped(parts: &[String], columns: usize) -> String {
     const GAP: &str = "   ";
     let (mut text, mut used) = (String::new(), 0);
     for part in parts {
@@ -152,7 +155,7 @@ pub(crate) fn wrapped(parts: &[String], columns: usize) -> String {
     text
 }
 
-/// Lines that these take in so many columns.
+/// Height of these lines at this width.
 fn wrapped_height(lines: &[Line<'_>], columns: u16) -> u16 {
     let columns = usize::from(columns).max(1);
     lines.iter().map(|line| line.width().div_ceil(columns).max(1) as u16).sum()

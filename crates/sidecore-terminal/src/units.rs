@@ -1,10 +1,10 @@
-//! Amounts and times as people read them: few digits and a unit. Both programs with a live view have this module.
+//! Amounts and times with few digits and a unit.
 
-/// What stands where there is no number.
-pub(crate) const NONE: &str = "-";
+/// Stands where there is no number.
+pub const NONE: &str = "-";
 
 /// Three digits and a decimal prefix: `12.3k`.
-pub(crate) fn amount(value: f64) -> String {
+pub fn amount(value: f64) -> String {
     let (scaled, prefix) = match value {
         v if v < 999.5 => (v, ""),
         v if v < 999.5e3 => (v / 1e3, "k"),
@@ -21,12 +21,12 @@ pub(crate) fn amount(value: f64) -> String {
 }
 
 /// A count: exact up to five digits, else as [`amount`].
-pub(crate) fn count(value: u64) -> String {
+pub fn count(value: u64) -> String {
     if value < 100_000 { value.to_string() } else { amount(value as f64) }
 }
 
-/// Two to three digits, as good as the histograms are: `1.2us`.
-pub(crate) fn time(nanos: f64) -> String {
+/// Two to three digits, the histograms' precision: `1.2us`.
+pub fn time(nanos: f64) -> String {
     let (scaled, unit) = match nanos {
         v if v < 999.5 => return format!("{v:.0}ns"),
         v if v < 999.5e3 => (v / 1e3, "us"),
@@ -37,8 +37,8 @@ pub(crate) fn time(nanos: f64) -> String {
     format!("{scaled:.places$}{unit}")
 }
 
-/// The same of what may be less than nothing: `-60us`.
-pub(crate) fn signed_time(nanos: i64) -> String {
+/// [`time`] with a sign: `-60us`.
+pub fn signed_time(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     sign.to_owned() + &time(nanos.unsigned_abs() as f64)
 }

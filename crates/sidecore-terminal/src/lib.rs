@@ -1,0 +1,18 @@
+//! What the command's three programs have in common.
+//!
+//! | Module | Contents |
+//! |---|---|
+//! | `arguments` | what was typed, pages of the manual, completions |
+//! | `output` | standard output and error, exit codes |
+//! | `programs` | programs and libraries in the directories around this program |
+//! | `screen`, `table` | a live view of the whole terminal, a table in it |
+//! | `units` | amounts and times with few digits |
+//! | `metrics` | metrics over HTTP |
+
+pub mod arguments;
+pub mod metrics;
+pub mod output;
+pub mod programs;
+pub mod screen;
+pub mod table;
+pub mod units;
