@@ -6,7 +6,7 @@
 use crate::programs::{is_root, program, run};
 use crate::service::signatures;
 use crate::{library, module};
-use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
 use sidecore::core::session::Class;
 use sidecore::counters::{ClassCounter, Snapshot};
 use std::fmt::Write as _;
@@ -100,11 +100,38 @@ pub(crate) fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
+/// A page of `docs`, or that section of it: `guide/web.md#haproxy`.
 pub(crate) fn page(name: &str) -> String {
-    std::fs::read_to_string(project().join("docs").join(name)).unwrap()
+    let (file, anchor) = name.split_once('#').unwrap_or((name, ""));
+    let text = std::fs::read_to_string(project().join("docs").join(file)).unwrap();
+    if anchor.is_empty() {
+        return text;
+    }
+    section(&text, anchor).unwrap_or_else(|| panic!("docs/{file} has no heading #{anchor}")).to_owned()
 }
 
-/// Does what the pages say, one after the other.
+/// The section with that anchor, up to the next heading of its level or a higher one.
+fn section<'a>(page: &'a str, anchor: &str) -> Option<&'a str> {
+    let mut begin: Option<(usize, HeadingLevel)> = None;
+    for (event, range) in Parser::new(page).into_offset_iter() {
+        let Event::Start(Tag::Heading { level, .. }) = event else { continue };
+        match begin {
+            Some((start, outer)) if level <= outer => return Some(&page[start..range.start]),
+            None if anchor_of(&page[range.clone()]) == anchor => begin = Some((range.start, level)),
+            _ => {}
+        }
+    }
+    begin.map(|(start, _)| &page[start..])
+}
+
+/// GitHub's anchor of a heading.
+fn anchor_of(heading: &str) -> String {
+    let words = heading.trim_start_matches('#').trim().to_lowercase();
+    let is_kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
+    words.chars().filter(is_kept).map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+}
+
+/// Does what the pages or sections say, one after the other.
 fn follow(pages: &[&str]) -> Followed {
     follow_steps(&pages.iter().flat_map(|name| steps(&page(name))).collect::<Vec<_>>())
 }
@@ -140,6 +167,17 @@ fn blocks_become_steps() {
 }
 
 #[test]
+fn an_anchor_names_a_section_up_to_the_next_heading_of_its_level() {
+    let page = "# A\n\na\n\n## Of `redis`, 1.2\n\n```sh\n## no heading\n```\n\n### Within\n\nb\n\n## Next\n\nc\n";
+    let redis = "## Of `redis`, 1.2\n\n```sh\n## no heading\n```\n\n### Within\n\nb\n\n";
+    assert_eq!(section(page, "of-redis-12"), Some(redis));
+    assert_eq!(section(page, "within"), Some("### Within\n\nb\n\n"));
+    assert_eq!(section(page, "next"), Some("## Next\n\nc\n"));
+    assert_eq!(section(page, "a"), Some(page));
+    assert_eq!(section(page, "no-heading"), None);
+}
+
+#[test]
 fn a_step_that_fails_ends_the_script() {
     let script = script(&[Step::Do("false\n".to_owned()), Step::Do("echo no\n".to_owned())]);
     let done = run(program("bash").args(["-c", &script]));
@@ -154,12 +192,12 @@ fn the_guide_for_nginx_works_word_for_word() {
 
 #[test]
 fn the_guide_for_haproxy_works_word_for_word() {
-    let followed = follow(&["install.md", "guide/haproxy.md"]);
+    let followed = follow(&["install.md", "guide/web.md#haproxy"]);
     assert_eq!(followed.said.matches("it works").count(), 1 + 2, "once in the page itself\n{}", followed.said);
     assert!(signatures(&followed.counted, "lb") >= 2, "a handshake before and after the restart\n{}", followed.said);
 }
 
-/// Follows a page in which a server with the key of that name shakes hands that often. Real programs make more signatures.
+/// Follows a guide in which a server with the key of that name shakes hands that often. Real programs make more signatures.
 fn serves(guide: &str, key: &str, handshakes: u64, needs: &[&str]) {
     for name in needs {
         program(name);
@@ -171,53 +209,53 @@ fn serves(guide: &str, key: &str, handshakes: u64, needs: &[&str]) {
 
 #[test]
 fn the_guide_for_apache_works_word_for_word() {
-    serves("guide/apache.md", "web", 2, &["apache2"]);
+    serves("guide/web.md#apache", "web", 2, &["apache2"]);
 }
 
 #[test]
 fn the_guide_for_postgresql_works_word_for_word() {
-    serves("guide/postgresql.md", "db", 2, &["postgres"]);
+    serves("guide/mail-databases.md#postgresql", "db", 2, &["postgres"]);
 }
 
 #[test]
 fn the_guide_for_postfix_works_word_for_word() {
-    serves("guide/postfix.md", "mail", 2, &["postfix"]);
+    serves("guide/mail-databases.md#postfix", "mail", 2, &["postfix"]);
 }
 
 #[test]
 fn the_guide_for_dovecot_works_word_for_word() {
-    serves("guide/dovecot.md", "imap", 2, &["dovecot"]);
+    serves("guide/mail-databases.md#dovecot", "imap", 2, &["dovecot"]);
 }
 
 #[test]
 fn the_guide_for_stunnel_works_word_for_word() {
-    serves("guide/stunnel.md", "tunnel", 2, &["stunnel4", "/usr/bin/python3"]);
+    serves("guide/web.md#stunnel", "tunnel", 2, &["stunnel4", "/usr/bin/python3"]);
 }
 
 #[test]
 fn the_guide_for_redis_with_tls_works_word_for_word() {
-    serves("guide/redis-tls.md", "cache", 2, &["redis-server", "redis-cli"]);
+    serves("guide/mail-databases.md#redis", "cache", 2, &["redis-server", "redis-cli"]);
 }
 
 #[test]
 fn the_guide_for_node_works_word_for_word() {
-    serves("guide/node.md", "app", 1, &["node"]);
+    serves("guide/clients.md#node", "app", 1, &["node"]);
 }
 
 #[test]
 fn the_guide_for_python_works_word_for_word() {
-    serves("guide/python.md", "app", 1, &["/usr/bin/python3"]);
+    serves("guide/clients.md#python", "app", 1, &["/usr/bin/python3"]);
 }
 
 #[test]
 fn the_guide_for_curl_works_word_for_word() {
-    let followed = follow(&["install.md", "guide/curl.md"]);
+    let followed = follow(&["install.md", "guide/clients.md#curl"]);
     assert!(signatures(&followed.counted, "client") >= 2, "a handshake by each of the two ways\n{}", followed.said);
 }
 
 #[test]
 fn the_guide_for_the_openssl_command_works_word_for_word() {
-    let followed = follow(&["install.md", "guide/openssl.md"]);
+    let followed = follow(&["install.md", "guide/clients.md#openssl"]);
     let said = &followed.said;
     assert!(said.lines().any(|line| line == "Verified OK"), "{said}");
     assert!(signatures(&followed.counted, "signer") >= 3, "req, dgst and cms\n{said}");
@@ -228,7 +266,7 @@ fn the_guide_for_the_openssl_command_works_word_for_word() {
     assert!(signed >= eight + one, "the service made {signed} of {speeds:?}\n{said}");
 }
 
-/// Follows a page about sockets. What it says at last of the sockets of that program was served.
+/// Follows a guide about sockets. What it says at last of the sockets of that program was served.
 fn rings(guide: &str, name: &str, needs: &[&str]) {
     for name in needs {
         program(name);
@@ -240,25 +278,25 @@ fn rings(guide: &str, name: &str, needs: &[&str]) {
 
 #[test]
 fn the_guide_for_redis_works_word_for_word() {
-    rings("guide/redis.md", "redis-server", &["redis-server", "redis-cli"]);
+    rings("guide/sockets.md#redis", "redis-server", &["redis-server", "redis-cli"]);
 }
 
 #[test]
 fn the_guide_for_mosquitto_works_word_for_word() {
-    rings("guide/mosquitto.md", "mosquitto", &["mosquitto", "mosquitto_sub"]);
+    rings("guide/sockets.md#mosquitto", "mosquitto", &["mosquitto", "mosquitto_sub"]);
 }
 
 #[test]
 fn the_guide_for_pythons_sockets_works_word_for_word() {
-    rings("guide/python-sockets.md", "python3", &["python3"]);
+    rings("guide/sockets.md#python", "python3", &["python3"]);
 }
 
 #[test]
 fn the_guide_for_nodes_sockets_works_word_for_word() {
-    rings("guide/node-sockets.md", "node", &["node"]);
+    rings("guide/sockets.md#node", "node", &["node"]);
 }
 
 #[test]
 fn the_guide_for_a_log_shipper_works_word_for_word() {
-    rings("guide/log-shipper.md", "logger", &["python3"]);
+    rings("guide/sockets.md#log-shipper", "logger", &["python3"]);
 }
