@@ -72,7 +72,7 @@ impl Debian {
         std::fs::create_dir(debian.shared("")).unwrap();
         debian.write("words", include_str!("debian-words.sh"));
         // These two say what to do in the place of systemctl.
-        debian.write("restart", &block("docs/install.md", "What the guides do by a drop-in").join("\n"));
+        debian.write("restart", &block("docs/install.md", "needs no drop-in of the guides").join("\n"));
         debian
     }
 
