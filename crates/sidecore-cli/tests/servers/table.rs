@@ -1,11 +1,11 @@
 //! The page of programs: what stands in each cell of its tables is seen with the real program, which runs with the lines of
-//! the page. On Debian 13 the page's table for it says what differs; `debian13.rs` runs these tests there.
+//! the page. On Debian 13 programs have the page's versions and lines for it; `debian13.rs` runs these tests there.
 
 mod house;
 mod programs;
 
 use crate::programs::{package_of, run};
-use house::{House, Seen};
+use house::{House, NO_KEY, NO_SERVICE, NOTHING, Seen};
 pub(crate) use programs::PROGRAMS;
 use programs::{DEBIAN_13_FILES, Program};
 use std::path::Path;
@@ -17,28 +17,35 @@ struct Row {
     /// What stands there instead where certificate and key are in one file.
     together: Vec<String>,
     expected: Seen,
+    /// On Debian 13.
+    version: String,
 }
 
-/// The cells of the rows of a table of the page, by its second heading.
-fn table(second_heading: &str) -> Vec<Vec<String>> {
+/// The cells of the rows of the page's table whose first line begins so.
+fn table(heading: &str) -> Vec<Vec<String>> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/programs.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let heading = format!("| Program | {second_heading} |");
-    let rows = page.lines().skip_while(|line| !line.starts_with(&heading)).skip(2);
+    let rows = page.lines().skip_while(|line| !line.starts_with(heading)).skip(2);
     let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
     rows.take_while(|line| line.starts_with('|')).map(cells).collect()
 }
 
 fn first_table() -> Vec<Vec<String>> {
-    table("Works")
+    table("| Program | On Debian 13 |")
 }
 
 fn second_table() -> Vec<Vec<String>> {
-    table("Certificate first")
+    table("| Program | Certificate first |")
 }
 
+/// Lines that differ on Debian 13.
 fn debian_13_table() -> Vec<Vec<String>> {
-    table("Version")
+    table("| Program | Its lines on Debian 13 |")
+}
+
+/// The second cells of the table of what all programs do.
+fn of_all_programs() -> Vec<String> {
+    table("| When | Each program |").into_iter().map(|mut row| row.remove(1)).collect()
 }
 
 fn row_of(name: &str, rows: Vec<Vec<String>>) -> Vec<String> {
@@ -46,26 +53,28 @@ fn row_of(name: &str, rows: Vec<Vec<String>>) -> Vec<String> {
 }
 
 fn row(name: &str) -> Row {
-    let (first, second) = (row_of(name, first_table()), row_of(name, second_table()));
-    let [_, works, restart, deleted, said_deleted, away, said_away, lines] = &first[..] else { panic!("{first:?}") };
+    let (first, second, all) = (row_of(name, first_table()), row_of(name, second_table()), of_all_programs());
+    let [_, version, says_why, lines] = &first[..] else { panic!("{first:?}") };
     let [_, certificate_first, key_first, together] = &second[..] else { panic!("{second:?}") };
+    let [works, restart, deleted, away] = &all[..] else { panic!("{all:?}") };
+    let [said_deleted, said_away] = &match says_why.as_str() {
+        "yes" => [NO_KEY, NO_SERVICE].map(|words| format!("`{words}`")),
+        "no" => [NOTHING, NOTHING].map(str::to_owned),
+        _ => panic!("{first:?}"),
+    };
     let expected = Seen { works, restart, deleted, said_deleted, away, said_away, certificate_first, key_first }
         .map(String::clone);
-    Row { lines: code(lines), together: code(together), expected }
+    Row { lines: code(lines), together: code(together), expected, version: version.clone() }
 }
 
 impl Row {
-    /// As the table for Debian 13 has it; the other cells are the same there.
-    fn with_debian_13(mut self, row: &[String]) -> Self {
-        let [_, _, works, restart, said_away, certificate_first, lines] = row else { panic!("{row:?}") };
-        let expected = Seen { works, restart, said_away, certificate_first, ..self.expected.each_ref() };
-        self.expected = expected.map(String::clone);
-        let lines = code(lines);
-        if !lines.is_empty() {
+    /// With the lines of Debian 13 where they differ.
+    fn on_debian_13(mut self, name: &str) -> Self {
+        if let Some(other) = debian_13_table().into_iter().find(|row| row[0] == name) {
             let names_files = |line: &&String| line.contains("CERTIFICATE") || line.contains("KEY");
-            let together = lines.iter().filter(names_files);
+            self.lines = code(&other[1]);
+            let together = self.lines.iter().filter(names_files);
             self.together = together.map(|line| line.replace("CERTIFICATE", "FILE").replace("KEY", "FILE")).collect();
-            self.lines = lines;
         }
         self
     }
@@ -77,12 +86,12 @@ fn is_debian_13() -> bool {
 }
 
 /// The program with its files for Debian 13, once it is known to be of the version that the page names.
-fn on_debian_13(mut program: Program, row: &[String]) -> Program {
+fn on_debian_13(mut program: Program, expected: &str) -> Program {
     let package = package_of(program.command[0]).split(' ').next().unwrap();
     let installed =
         run(crate::programs::program("dpkg-query").args(["-W", "-f", "${Version}", package])).expect(package);
     let version = installed.split_once(':').map_or(&*installed, |(_epoch, version)| version);
-    assert!(version.starts_with(&row[1]), "{package} is {installed}; the page says {}", row[1]);
+    assert!(version.starts_with(expected), "{package} is {installed}; the page says {expected}");
     if let Some((_, files)) = DEBIAN_13_FILES.iter().find(|(name, _)| *name == program.name) {
         program.files = files;
     }
@@ -99,9 +108,8 @@ fn prove(name: &str) {
     let mut row = row(name);
     let mut program = *PROGRAMS.iter().find(|program| program.name == name).unwrap();
     if is_debian_13() {
-        let there = row_of(name, debian_13_table());
-        program = on_debian_13(program, &there);
-        row = row.with_debian_13(&there);
+        program = on_debian_13(program, &row.version);
+        row = row.on_debian_13(name);
     }
     let (seen, log) = House::new(&program, &row).see();
     assert_eq!(seen, row.expected, "left what was seen of {name}, right what the page says\n{log}");
@@ -109,10 +117,12 @@ fn prove(name: &str) {
 
 #[test]
 fn each_program_of_the_page_has_its_test() {
-    for rows in [first_table(), second_table(), debian_13_table()] {
+    let names = PROGRAMS.map(|program| program.name);
+    for rows in [first_table(), second_table()] {
         let named: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
-        assert_eq!(named, PROGRAMS.map(|program| program.name));
+        assert_eq!(named, names);
     }
+    assert!(debian_13_table().iter().all(|row| names.contains(&row[0].as_str())));
 }
 
 #[test]

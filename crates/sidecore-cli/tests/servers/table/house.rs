@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-const NO_KEY: &str = "the sidecore service has no key of this name";
-const NO_SERVICE: &str = "no sidecore service answers at its socket";
-const NOTHING: &str = "nothing";
+pub(super) const NO_KEY: &str = "the sidecore service has no key of this name";
+pub(super) const NO_SERVICE: &str = "no sidecore service answers at its socket";
+pub(super) const NOTHING: &str = "nothing";
 /// How long operations wait for a service, and for its answers: longer than it needs to start on any machine. For a service that is away
 /// also not at all.
 const PATIENT_MS: u32 = 60_000;
@@ -44,19 +44,6 @@ pub(super) struct Seen<T = String> {
 }
 
 impl<T> Seen<T> {
-    pub(super) fn each_ref(&self) -> Seen<&T> {
-        Seen {
-            works: &self.works,
-            restart: &self.restart,
-            deleted: &self.deleted,
-            said_deleted: &self.said_deleted,
-            away: &self.away,
-            said_away: &self.said_away,
-            certificate_first: &self.certificate_first,
-            key_first: &self.key_first,
-        }
-    }
-
     pub(super) fn map<U>(self, of: impl Fn(T) -> U) -> Seen<U> {
         Seen {
             works: of(self.works),
@@ -271,7 +258,7 @@ impl<'a> House<'a> {
     fn works(&self, running: &Running) -> String {
         let done = self.shake(running);
         let signed = self.service.signatures(&self.key);
-        if done.ok() && signed > 0 { "yes".to_owned() } else { format!("no: {signed} signatures, {done:?}") }
+        if done.ok() && signed > 0 { "it succeeds".to_owned() } else { format!("no: {signed} signatures, {done:?}") }
     }
 
     /// The service is killed, and comes back while a handshake goes on.
