@@ -28,7 +28,7 @@ usage: cargo xtask COMMAND
   count PROGRAM    the same of a program that was built for it before
   lines            count the lines of each crate, without tests and of tests
   golden           make the simulator's pages again and name those that differ from the committed ones
-  golden --write   replace the committed ones, and write docs/wrong-inputs.md anew
+  golden --write   replace the committed ones, and write crates/sidecore-cli/tests/wrong_inputs.md anew
   evp DIRECTORY    take over OpenSSL's test vectors for what the provider does, from test/recipes/30-test_evp_data";
 
 fn main() -> ExitCode {

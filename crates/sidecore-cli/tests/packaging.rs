@@ -74,7 +74,7 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
         "usr/share/bash-completion/completions/sidecore",
         "usr/share/zsh/vendor-completions/_sidecore",
         "usr/share/fish/vendor_completions.d/sidecore.fish",
-        "usr/share/doc/sidecore/sandbox.md",
+        "usr/share/doc/sidecore/security.md",
         "usr/share/sidecore/grafana/sidecore.json",
         "usr/share/sidecore/prometheus/sidecore.rules.yml",
         "etc/ssl/openssl-sidecore.cnf",

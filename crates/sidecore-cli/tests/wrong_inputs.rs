@@ -1,5 +1,5 @@
-//! `docs/wrong-inputs.md`: its command lines are typed again, and message and exit code are what the page says. With
-//! `SIDECORE_WRITE_PAGES` set, as `cargo xtask golden --write` does, the page is written anew instead.
+//! The command lines of `wrong_inputs.md` run again; message and exit code must be the ones in its rows. With
+//! `SIDECORE_WRITE_PAGES` set, as `cargo xtask golden --write` does, the file is written anew instead.
 
 #[path = "servers/library.rs"]
 mod library;
@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wrong-inputs.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wrong_inputs.md");
 /// Asks for a new page.
 const WRITE: &str = "SIDECORE_WRITE_PAGES";
 /// How long a command may take that should fail at once, for `timeout`: what hangs is ended, and its exit code is another.

@@ -1,6 +1,6 @@
 //! What a service says of itself as it happens, as events of the crate `tracing` under the target [`TARGET`].
 //!
-//! `sidecore serve` writes them as lines of its log (docs/log.md). A program that embeds a service installs a subscriber of its
+//! `sidecore serve` writes them as lines of its log (docs/watching.md). A program that embeds a service installs a subscriber of its
 //! own, or none. Each event has the field `event`, its name in [`EVENTS`]. They come from the threads that control a service,
 //! never from one between a request and its answer. A subscriber that blocks holds these threads up.
 //!

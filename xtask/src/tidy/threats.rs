@@ -8,7 +8,7 @@ use super::{Finding, line_at};
 use crate::source::Source;
 use crate::tree::{Tree, is_kind};
 
-const MODEL: &str = "docs/threat-model.md";
+const MODEL: &str = "docs/security.md";
 const COLUMN: &str = "Test";
 
 /// Finds tests that the threat model names and the tree does not have.

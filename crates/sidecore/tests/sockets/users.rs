@@ -74,7 +74,7 @@ fn connections_that_are_dropped_without_end_keep_no_other_user_waiting() {
     }
 }
 
-/// What `docs/threat-model.md` says that people can do about it.
+/// The remedy that `docs/security.md` names.
 #[test]
 fn a_killed_service_that_a_user_holds_up_gives_its_place_back_by_hand() {
     if own_user() != 0 {
