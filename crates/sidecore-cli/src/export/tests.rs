@@ -399,7 +399,7 @@ fn each_metric_is_explained_with_its_type_in_its_own_words() {
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     for (name, kind) in types.map(|line| line.split_once(' ').unwrap()) {
         let full = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
-        let row = page.lines().find(|line| line.starts_with(&format!("| `{full}` | {kind} |")));
+        let row = page.lines().find(|line| line.starts_with(&format!("|`{full}`|{kind}|")));
         let row = row.unwrap_or_else(|| panic!("{full} is not in docs/watching.md as a {kind}"));
         let help = after(&format!("# HELP {name} "));
         assert!(row.to_lowercase().contains(help.trim_end_matches('.')), "{row}\ndoes not say: {help}");

@@ -113,8 +113,8 @@ fn a_device_that_does_not_answer_and_one_that_is_removed_are_told() {
 fn the_page_of_the_log_has_each_event_with_its_level_and_no_other() {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/watching.md")).unwrap();
     let (_, log) = page.split_once("\n## The log\n").unwrap();
-    let rows = log.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
-    let level_of = |rest: &str| Level::ALL.into_iter().find(|level| rest.starts_with(&format!("{} | ", level.name())));
+    let rows = log.lines().filter_map(|line| line.strip_prefix("|`")?.split_once("`|"));
+    let level_of = |rest: &str| Level::ALL.into_iter().find(|level| rest.starts_with(&format!("{}|", level.name())));
     let told: Vec<(Level, &str)> = rows.filter_map(|(name, rest)| Some((level_of(rest)?, name))).collect();
     // The writer of lines has one of its own.
     let all: Vec<(Level, &str)> = EVENTS.into_iter().chain([(Level::Warning, "lines-lost")]).collect();
