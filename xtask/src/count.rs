@@ -10,7 +10,7 @@ use cargo_metadata::MetadataCommand;
 use crate::{Result, built};
 
 /// The page that names the limits.
-const LIMITS: &str = "docs/instructions.md";
+const LIMITS: &str = "docs/results/lane.md";
 /// Rounds that are counted.
 const ROUNDS: u64 = 50;
 /// Requests in a round: a figure is the difference, by request.

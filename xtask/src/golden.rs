@@ -9,7 +9,7 @@ use cargo_metadata::Artifact;
 use crate::{Result, built};
 
 /// Where the pages stand.
-const DOCS: &str = "docs";
+const DOCS: &str = "docs/results/simulated";
 
 /// A page, and the arguments with which `sidecore sim` makes it.
 type Page = (&'static str, &'static [&'static str]);
@@ -17,24 +17,24 @@ type Page = (&'static str, &'static [&'static str]);
 const PAGES: [Page; 17] = [
     (
         "what-would-have-helped.md",
-        &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, INIC, "--seeds", "1", "--title", "What would have helped"],
+        &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, "--seeds", "1", "--title", "What would have helped"],
     ),
-    ("simulated/bakeoff.md", &["bakeoff", "--seeds", "60"]),
-    ("simulated/waiting.md", &["waiting"]),
-    ("simulated/gather.md", &["gather"]),
-    ("simulated/queue.md", &["plans/queue.toml", "--seeds", "1", "--title", "Queues with known answers"]),
-    ("simulated/ocf-hifn7751x4.md", &[OCF_HIFN, "--compare", "docs/published/ocf_hifn7751x4.csv"]),
-    ("simulated/ocf-bcm5820x4.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4.csv"]),
-    ("simulated/ocf-bcm5820x4-many.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4_many.csv"]),
-    ("simulated/zvm-ten-threads.md", &[ZVM, "--compare", "docs/published/zvm_table1.csv"]),
-    ("simulated/zvm-one-thread.md", &[ZVM, "--compare", "docs/published/zvm_table3.csv"]),
-    ("simulated/zvm-one-thread-50us.md", &[ZVM, "--compare", "docs/published/zvm_table4.csv"]),
-    ("simulated/inic.md", &[INIC, "--seeds", "1", "--compare", "docs/published/inic.csv"]),
-    ("simulated/lhcb.md", &[LHCB, "--seeds", "1", "--compare", "docs/published/lhcb.csv"]),
-    ("simulated/lhcb-latency.md", &[LHCB, "--seeds", "1", "--title", "Two PCs: what the slides leave out"]),
-    ("simulated/streams.md", &[STREAMS, "--seeds", "1", "--title", "Many small sends"]),
-    ("simulated/farm.md", &[FARM, "--seeds", "1", "--title", "A farm: credit, policies and pull consumers"]),
-    ("simulated/streams-measured.md", &[STREAMS, "--seeds", "1", "--compare", "docs/simulated/streams.csv"]),
+    ("bakeoff.md", &["bakeoff", "--seeds", "60"]),
+    ("waiting.md", &["waiting"]),
+    ("gather.md", &["gather"]),
+    ("queue.md", &["plans/queue.toml", "--seeds", "1", "--title", "Queues with known answers"]),
+    ("ocf-hifn7751x4.md", &[OCF_HIFN, "--compare", "docs/published/ocf_hifn7751x4.csv"]),
+    ("ocf-bcm5820x4.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4.csv"]),
+    ("ocf-bcm5820x4-many.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4_many.csv"]),
+    ("zvm-ten-threads.md", &[ZVM, "--compare", "docs/published/zvm_table1.csv"]),
+    ("zvm-one-thread.md", &[ZVM, "--compare", "docs/published/zvm_table3.csv"]),
+    ("zvm-one-thread-50us.md", &[ZVM, "--compare", "docs/published/zvm_table4.csv"]),
+    ("inic.md", &[INIC, "--seeds", "1", "--compare", "docs/published/inic.csv"]),
+    ("lhcb.md", &[LHCB, "--seeds", "1", "--compare", "docs/published/lhcb.csv"]),
+    ("lhcb-latency.md", &[LHCB, "--seeds", "1", "--title", "Two PCs: what the slides leave out"]),
+    ("streams.md", &[STREAMS, "--seeds", "1", "--title", "Many small sends"]),
+    ("farm.md", &[FARM, "--seeds", "1", "--title", "A farm: credit, policies and pull consumers"]),
+    ("streams-measured.md", &[STREAMS, "--seeds", "1", "--compare", "docs/results/simulated/streams.csv"]),
 ];
 
 const OCF_HIFN: &str = "plans/ocf-hifn7751x4.toml";

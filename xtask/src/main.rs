@@ -24,7 +24,7 @@ usage: cargo xtask COMMAND
 
   tidy             check that the source keeps its own rules
   test             format, lints, tidy, tests, golden pages, faults, instructions, models: all that a change must pass
-  count            count the instructions of an operation, and compare with the limits in docs/instructions.md
+  count            count the instructions of an operation, and compare with the limits in docs/results/lane.md
   count PROGRAM    the same of a program that was built for it before
   lines            count the lines of each crate, without tests and of tests
   golden           make the simulator's pages again and name those that differ from the committed ones

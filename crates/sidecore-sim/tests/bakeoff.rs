@@ -1,4 +1,4 @@
-//! Which balance policy carries what: the judge's verdicts. Its table is docs/simulated/bakeoff.md.
+//! Which balance policy carries what: the judge's verdicts. Its table is docs/results/simulated/bakeoff.md.
 
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;

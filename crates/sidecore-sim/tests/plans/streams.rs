@@ -20,7 +20,7 @@ fn value(settings: &[&str], metric: &str) -> f64 {
 }
 
 fn measured(settings: &[&str], keep: &[&str], seed: u64) -> Comparison {
-    let published = Published::read(&root().join("docs/simulated/streams.csv")).unwrap();
+    let published = Published::read(&root().join("docs/results/simulated/streams.csv")).unwrap();
     compare(&plan(settings), &published, keep, &Effort::once(seed), &mut |_, _| ControlFlow::Continue(())).unwrap()
 }
 
