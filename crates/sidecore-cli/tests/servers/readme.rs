@@ -1,5 +1,5 @@
-//! The README's commands. Most are done on a machine as the guides' is, where what cargo built here is installed. What takes long to
-//! measure is done by a test of its own, with less to measure; it is named here, and must have what it is named for.
+//! The README's commands, and an operator's daily ones. Most are done on a machine as the guides' is, where cargo's build is installed.
+//! Long measurements are done by tests of their own, with less to measure. A test is named here with a text of its source.
 
 use crate::guides::{Step, blocks, follow_steps, page, project, steps};
 use crate::library;
@@ -7,7 +7,7 @@ use crate::programs::program;
 use std::fs;
 use std::path::Path;
 
-/// How a line of the README is done.
+/// How a command is done.
 #[derive(Debug)]
 enum How {
     /// On the machine, word for word.
@@ -20,18 +20,15 @@ enum How {
     Here(&'static str, &'static str),
     /// By the test in that file, which has this text.
     By(&'static str, &'static str),
-    /// Not at all: why.
-    Not(&'static str),
 }
 
-use How::{After, AsIs, By, Here, Instead, Not};
+use How::{After, AsIs, By, Here, Instead};
 
 const BENCH: &str = "crates/sidecore-lab/tests/bench.rs";
 
-/// Every command of the README's blocks, in order, without its comment.
-const COMMANDS: [(&str, How); 34] = [
+/// Every command of the README's blocks for a shell, in order, without its comment.
+const COMMANDS: [(&str, How); 15] = [
     ("cargo run --release -- try", By("crates/sidecore-lab/tests/trial.rs", r#".arg("try")"#)),
-    ("cargo xtask test", Not("it is what runs this test")),
     ("sidecore keys import www /etc/ssl/private/www.pem --gid www-data", AsIs),
     ("sidecore keys pem www --output /etc/nginx/www.sidecore.pem", AsIs),
     (r"sed -i 's#/etc/ssl/private/www.pem#/etc/nginx/www.sidecore.pem#' /etc/nginx/conf.d/www.conf", AsIs),
@@ -46,6 +43,22 @@ const COMMANDS: [(&str, How); 34] = [
     ("rm /etc/systemd/system/nginx.service.d/sidecore.conf", AsIs),
     ("systemctl daemon-reload && systemctl restart nginx", AsIs),
     ("sidecore keys delete www && rm /etc/nginx/www.sidecore.pem", AsIs),
+    ("sidecore bench keys nginx haproxy", By(BENCH, r#"rows(&["nginx", "#)),
+    (
+        "sidecore net measure --pair --quick",
+        By("crates/sidecore-lab/tests/net_measure.rs", r#"["net", "measure", "--pair"]"#),
+    ),
+    (
+        "sidecore sim plans/zvm.toml --set threads=4",
+        Here(
+            "sidecore sim plans/zvm.toml --set threads=4 --seeds 1",
+            "a debug build is slow, and each case is run once",
+        ),
+    ),
+];
+
+/// Daily commands of an operator, done after the README's.
+const DAILY: [(&str, How); 12] = [
     ("sidecore serve", Instead("until_it_answers sidecore serve", "it serves until it is ended")),
     (
         "sidecore serve --config examples/sidecore.toml",
@@ -64,30 +77,6 @@ const COMMANDS: [(&str, How); 34] = [
     ("sidecore export", Instead(EXPORT, "it answers until it is ended")),
     ("sidecore run --sockets -- mosquitto -v", Instead(MOSQUITTO, "it serves until it is ended")),
     ("sidecore sockets", AsIs),
-    ("sidecore bench lane crypto --json rows.json --html page.html", By(BENCH, r#"rows(&["lane"])"#)),
-    (
-        "sidecore bench lane crypto --socket /run/sidecore/sidecore.sock",
-        By("crates/sidecore-lab/tests/bench_run.rs", r#""--socket""#),
-    ),
-    ("sidecore bench keys nginx haproxy", By(BENCH, r#"rows(&["nginx", "#)),
-    ("sidecore bench net link", By(BENCH, r#"rows(&["net"])"#)),
-    (
-        "sidecore net measure --pair --quick",
-        By("crates/sidecore-lab/tests/net_measure.rs", r#"["net", "measure", "--pair"]"#),
-    ),
-    (
-        "sidecore farm try",
-        By("crates/sidecore-farm/tests/trial.rs", "each_event_is_committed_once_while_processes_are_killed"),
-    ),
-    ("sidecore farm work -- convert - png:-", By("crates/sidecore-farm/tests/farm/luck.rs", r#"&["work", "#)),
-    (
-        "sidecore sim plans/zvm.toml --set threads=4",
-        Here(
-            "sidecore sim plans/zvm.toml --set threads=4 --seeds 1",
-            "a debug build is slow, and each case is run once",
-        ),
-    ),
-    ("sidecore sim faults --seeds 1000", By("xtask/src/steps.rs", r#"FAULT_SEEDS: &str = "10000""#)),
 ];
 
 const BEFORE_IMPORT: &str = "systemctl start sidecore
@@ -117,11 +106,12 @@ fn laboratory() {
     }
 }
 
-/// The commands of the README's blocks, without the comments behind them.
+/// The commands of the README's blocks for a shell, without the comments behind them. Blocks of text only show something.
 fn commands() -> Vec<String> {
     let readme = fs::read_to_string(project().join("README.md")).unwrap();
     let lines = blocks(&readme).into_iter().flat_map(|(mark, text)| {
         assert!(matches!(mark.as_str(), "sh" | "text"), "{mark}: what is done with such a block?");
+        let text = if mark == "sh" { text } else { String::new() };
         text.lines().map(|line| line.split(" #").next().unwrap().trim().to_owned()).collect::<Vec<_>>()
     });
     lines.filter(|line| !line.is_empty()).collect()
@@ -131,13 +121,13 @@ fn commands() -> Vec<String> {
 fn each_command_of_the_readme_is_done_by_a_test_or_has_a_reason() {
     let expected: Vec<&str> = COMMANDS.iter().map(|(command, _)| *command).collect();
     assert_eq!(commands(), expected, "what does a test make of the new one?");
-    for (command, how) in &COMMANDS {
+    for (command, how) in COMMANDS.iter().chain(&DAILY) {
         match how {
             By(file, text) => {
                 let file = fs::read_to_string(project().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
                 assert!(file.contains(text), "{command}: no {text} there");
             }
-            Instead(_, why) | Here(_, why) | Not(why) => assert!(!why.is_empty(), "{command}"),
+            Instead(_, why) | Here(_, why) => assert!(!why.is_empty(), "{command}"),
             AsIs | After(_) => {}
         }
     }
@@ -153,12 +143,12 @@ fn the_commands_of_the_readme_work_on_a_machine() {
     let mut all = steps(&page("install.md"));
     all.extend(steps(&page("guide/nginx.md")).into_iter().take(2));
     all.push(Step::Do(PREAMBLE.to_owned()));
-    for (command, how) in &COMMANDS {
+    for (command, how) in COMMANDS.iter().chain(&DAILY) {
         match how {
             AsIs => all.push(Step::Do(format!("{command}\n"))),
             After(before) => all.push(Step::Do(format!("{before}\n{command}\n"))),
             Instead(instead, _) => all.push(Step::Do(format!("{instead}\n"))),
-            Here(..) | By(..) | Not(_) => {}
+            Here(..) | By(..) => {}
         }
     }
     all.push(Step::Do("kill $mosquitto\n".to_owned()));
