@@ -75,7 +75,7 @@ fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
         let checks = [size::check, safety::check, safety::core_attributes, words::check, docs::module_doc];
         checks.into_iter().flat_map(move |check| check(source))
     });
-    let whole = [docs::architecture, links::check, words::machine_paths];
+    let whole = [docs::architecture, docs::modules, links::check, words::machine_paths];
     let whole = whole.into_iter().flat_map(|check| check(tree));
     each.chain(whole).chain(threats::check(tree, sources)).collect()
 }

@@ -1,4 +1,4 @@
-//! Documents that keep up with the code: module docs, and a map on which every crate and module stands.
+//! Documents that keep up with the code: module docs, a map of all crates, and crate docs with all modules.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::source::Source;
 use crate::tree::{Tree, is_kind};
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
-const ARCHITECTURE_LINES: usize = 250;
-/// Crates whose modules stand on the map one by one.
+const ARCHITECTURE_LINES: usize = 120;
+/// Sources of crates whose doc names each top-level module.
 const MAPPED: [&str; 3] = ["crates/sidecore-core/src/", "crates/sidecore-client/src/", "crates/sidecore/src/"];
 
 /// Finds a module whose file does not begin with what it is.
@@ -22,13 +22,13 @@ pub(super) fn module_doc(source: &Source<'_>) -> Vec<Finding> {
     (is_module && !begins).then(finding).into_iter().collect()
 }
 
-/// Finds crates and modules that are not on the map, and a map too long to be one.
+/// Finds crates that are not on the map, and a map above its limit of lines.
 pub(super) fn architecture(tree: &Tree) -> Vec<Finding> {
     let Some(text) = tree.text(ARCHITECTURE) else {
-        return vec![Finding::new(ARCHITECTURE, 1, "there is no such file", "write the map of crates and modules")];
+        return vec![Finding::new(ARCHITECTURE, 1, "there is no such file", "write the map of crates")];
     };
     let named = named(text);
-    let missing = places(tree).into_iter().filter(|(_, name)| !named.contains(*name));
+    let missing = crates(tree).filter(|(_, name)| !named.contains(*name));
     let remedy = "say in ARCHITECTURE.md, in backticks, what it is for";
     let mut findings: Vec<Finding> =
         missing.map(|(path, name)| Finding::new(path, 1, format!("`{name}` is not on the map"), remedy)).collect();
@@ -38,6 +38,26 @@ pub(super) fn architecture(tree: &Tree) -> Vec<Finding> {
         findings.push(Finding::new(ARCHITECTURE, ARCHITECTURE_LINES + 1, wrong, "move detail to docs/"));
     }
     findings
+}
+
+/// Finds top-level modules of mapped crates that the crate's doc does not name.
+pub(super) fn modules(tree: &Tree) -> Vec<Finding> {
+    MAPPED.iter().flat_map(|source| unnamed(tree, source)).collect()
+}
+
+fn unnamed(tree: &Tree, source: &str) -> Vec<Finding> {
+    let root = format!("{source}lib.rs");
+    let named = named(&crate_doc(tree.text(&root).unwrap_or_default()));
+    let modules: BTreeSet<&str> = tree.paths().filter_map(|path| module(path.strip_prefix(source)?)).collect();
+    let missing = modules.into_iter().filter(|name| !named.contains(*name));
+    let remedy = "say there, in backticks, what it is for";
+    missing.map(|name| Finding::new(&root, 1, format!("module `{name}` is not in the crate's doc"), remedy)).collect()
+}
+
+/// The Markdown of the crate's `//!` lines.
+fn crate_doc(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("//!")).collect();
+    lines.join("\n")
 }
 
 /// Every word that stands in a code span or code block.
@@ -60,22 +80,15 @@ fn split(code: &str) -> impl Iterator<Item = String> + '_ {
     code.split(is_break).map(str::to_owned)
 }
 
-/// What the map must name, and a file that shows it is there: crates, and modules of the mapped ones.
-fn places(tree: &Tree) -> BTreeSet<(&str, &str)> {
-    let crates = tree.paths().filter_map(|path| Some((path, path.strip_suffix("/Cargo.toml")?.rsplit('/').next()?)));
-    let modules = tree.paths().filter_map(|path| Some((path, module(path)?)));
-    let mut seen = BTreeSet::new();
-    crates
-        .chain(modules)
-        .filter(|(path, name)| seen.insert((path.split("/src/").next().unwrap_or(path), *name)))
-        .collect()
+/// Manifest and directory name of each crate.
+fn crates(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
+    tree.paths().filter_map(|path| Some((path, path.strip_suffix("/Cargo.toml")?.rsplit('/').next()?)))
 }
 
-/// The top-level module that a file of a mapped crate belongs to.
-fn module(path: &str) -> Option<&str> {
-    let inside = MAPPED.iter().find_map(|source| path.strip_prefix(source))?;
+/// The top-level module of a file below a crate's source directory.
+fn module(inside: &str) -> Option<&str> {
     let name = inside.split('/').next()?.trim_end_matches(".rs");
-    let is_module = is_kind(path, "rs") && !["lib", "main"].contains(&name);
+    let is_module = is_kind(inside, "rs") && !["lib", "main"].contains(&name);
     is_module.then_some(name)
 }
 
@@ -83,32 +96,45 @@ fn module(path: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const TREE: [(&str, &str); 5] = [
-        ("crates/sidecore-core/Cargo.toml", ""),
-        ("crates/sidecore-core/src/lib.rs", ""),
-        ("crates/sidecore-core/src/ring.rs", ""),
-        ("crates/sidecore/src/policy/notify.rs", ""),
-        ("crates/sidecore-cli/src/table.rs", ""),
-    ];
+    const MANIFEST: (&str, &str) = ("crates/sidecore-core/Cargo.toml", "");
 
     fn missing(map: &str) -> Vec<String> {
-        let files: Vec<_> = TREE.into_iter().chain([(ARCHITECTURE, map)]).collect();
+        let files = [MANIFEST, ("xtask/Cargo.toml", ""), (ARCHITECTURE, map)];
         architecture(&Tree::of(&files)).into_iter().map(|finding| finding.wrong).collect()
     }
 
+    fn undocumented(doc: &str) -> Vec<String> {
+        let files = [
+            ("crates/sidecore-core/src/lib.rs", doc),
+            ("crates/sidecore-core/src/ring.rs", ""),
+            ("crates/sidecore-core/src/policy.rs", ""),
+            ("crates/sidecore-core/src/policy/notify.rs", ""),
+            ("crates/sidecore-core/tests/loom.rs", ""),
+            ("crates/sidecore-cli/src/table.rs", ""),
+        ];
+        modules(&Tree::of(&files)).into_iter().map(|finding| finding.wrong).collect()
+    }
+
     #[test]
-    fn crates_and_modules_stand_on_the_map() {
-        assert_eq!(missing("`sidecore-core` has `ring.rs` and `policy/{notify}`."), [""; 0]);
-        assert_eq!(missing("```text\nsidecore-core: ring, policy\n```"), [""; 0]);
-        assert_eq!(missing("`sidecore-core`, ring, `policy_x`").len(), 2);
+    fn crates_stand_on_the_map() {
+        assert_eq!(missing("`sidecore-core` and `xtask`."), [""; 0]);
+        assert_eq!(missing("```text\nsidecore-core: decides\nxtask\n```"), [""; 0]);
+        assert_eq!(missing("`sidecore-core-x`, xtask").len(), 2);
+    }
+
+    #[test]
+    fn modules_stand_in_the_doc_of_their_crate() {
+        assert_eq!(undocumented("//! Decisions: [`ring`].\n//!\n//! |`policy`|policies|\npub mod ring;"), [""; 0]);
+        assert_eq!(undocumented("//! `ring`, `notify`").len(), 1);
+        assert_eq!(undocumented("/// `ring`, `policy`\npub mod ring;").len(), 2);
     }
 
     #[test]
     fn the_map_must_be_there_and_short() {
-        assert_eq!(architecture(&Tree::of(&TREE)).len(), 1);
-        let head = "`sidecore-core ring policy`\n";
-        assert_eq!(missing(&(head.to_owned() + &"\n".repeat(249))), [""; 0]);
-        assert_eq!(missing(&(head.to_owned() + &"\n".repeat(250))).len(), 1);
+        assert_eq!(architecture(&Tree::of(&[MANIFEST])).len(), 1);
+        let head = "`sidecore-core xtask`\n";
+        assert_eq!(missing(&(head.to_owned() + &"\n".repeat(119))), [""; 0]);
+        assert_eq!(missing(&(head.to_owned() + &"\n".repeat(120))).len(), 1);
     }
 
     #[test]
