@@ -6,6 +6,13 @@
 //!
 //! This crate computes and decides nothing: it knows no queue, no clock and no client. No branch and no address depends on a
 //! secret.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`rsa`, `p256`, `x25519`|private-key operations of several keys side by side|
+//! |`cbc`, `hmac`, `sha256`|chains of blocks of several keys side by side|
+//! |`lanes`, `number`|arithmetic on all lanes by one instruction; long numbers|
+//! |`stack`, `sys`|stack that is wiped; instructions and registers|
 
 pub mod cbc;
 pub mod hmac;

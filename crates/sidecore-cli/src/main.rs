@@ -1,4 +1,14 @@
 //! The command `sidecore`.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`args`, `manuals`|the command line; its manual and completions|
+//! |`serve`, `log`, `users`|runs the service; its log; names of users and groups|
+//! |`keys`|stored keys: import, generate, list, test, back up|
+//! |`set`, `get`, `reload`|settings of a running service|
+//! |`top`, `export`, `sockets`|live view; metrics for Prometheus; paths of sockets|
+//! |`check`|missing properties of this machine, and errors of a configuration|
+//! |`launch`|`sidecore run`: a command with the provider or the sockets' library|
 
 // The macros panic where nothing can be written: `output` says so instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

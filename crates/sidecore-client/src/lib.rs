@@ -1,7 +1,19 @@
-//! What a client of sidecore needs: a lane in shared memory, the messages that open sessions on it, and the names of keys.
+//! The client of sidecore: a lane in shared memory, the messages that open sessions on it, and the names of keys.
 //!
-//! It holds no cryptography: a program that uses it hands requests to a service, and what it says is in [`spec`]. The
-//! service speaks the same messages and maps the same memory, so it is built on this crate.
+//! It holds no cryptography. Programs submit requests to a service, described by [`spec`]. The service speaks the same
+//! messages and maps the same memory, so it is built on this crate.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`client`|one lane: submit, ring, poll, wait; arena, fork, new keys (`made`), trust in the service (`trust`), administration (`admin`)|
+//! |`face`|stored keys for programs: keys, lanes, calls with one retry, waiting, credentials, failures|
+//! |`sockets`|connections whose sending goes through rings: `stream`, `datagrams`, `program`; messages to the service of sockets|
+//! |`spec`|operation and key of a session; secrets that are wiped|
+//! |`keys`|kinds, names and users of stored keys; `uri` and `pem` stand in for a key in files|
+//! |`control`, `gateway`|messages with the service: lanes, sessions, settings, keys; messages between service and gateway|
+//! |`report`, `environment`, `text`|the client's report in its lane; the service of an unconfigured program; text for terminals|
+//! |`shm`|mapped memory: lanes, banks of streams, spans of payload, fork guard; no `&[u8]` on shared memory|
+//! |`sys`|system calls of both sides: clock, packets, waiting, wake-ups; verified descriptors, stacks, locks, signals|
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

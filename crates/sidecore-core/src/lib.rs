@@ -8,6 +8,23 @@
 //! [`doorbell`] wakes the sidecore if it sleeps, [`wire`] parses it against the limits of its [`session`], [`dispatch`]
 //! admits it, gives it to a device and keeps it [`inflight`], [`stage`] accounts its time, and a notify [`policy`]
 //! decides when its client is woken.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`time`, `sync`|nanoseconds and their spelling; atomics, of the language or of loom|
+//! |`words`, `layout`|a cache line of shared words; the places in a lane's memory, from agreed numbers|
+//! |`ring`, `doorbell`|queue of one producer and one consumer; wake-up of a peer only if it sleeps|
+//! |`gate`, `flag`|a written-off worker writes no late result; whether a queue of commands has any|
+//! |`generation`, `per_process`|counter blocks that change owners while read; state of each process, forked ones too|
+//! |`wire`|meaning of the seven words of a slot; total parsing of hostile ones|
+//! |`session`|the table of operations: algorithms, classes, refusals|
+//! |`work`, `inflight`|a request as decisions see it; requests at devices, and their tickets|
+//! |`stage`, `histogram`|stages of a request and their sampling; buckets of quarter octaves|
+//! |`dispatch`|state machine from arrival to announcement; it drives the policies|
+//! |`sidecore`|rounds, turns, waiting, death of devices; `sidecore/host` is its interface to the runtime|
+//! |`policy`|families: `notify`, `balance`, `order`, `gather`, `admission`, `intake`, `rate`, `turns`|
+//! |`streams`|sending of a connection through a ring: time, length, mover, turn; `streams/datagrams` for whole messages|
+//! |`farm`|nodes over `dispatch`: next node, lost nodes and their events; `farm/member` is a node's window of credit|
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,18 @@
 //! The farm: events for programs and requests for keys, handed to nodes on other machines by credit, on NATS. People start it
 //! as `sidecore farm`.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`handout`, `wire`|engine over core's `farm`: events, nodes, messages, without NATS and clock; their encoding|
+//! |`dispatch`|the dispatcher: `queue`, `commits` (each result once), `lead` (one is active), `known` (after a reconnection)|
+//! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
+//! |`feed`, `results`, `dead`, `streams`|into the queue and out of it; dead letters; the streams|
+//! |`keys`|remote keys: `gateway` and its decisions (`desk`), `server`, `subjects`|
+//! |`connect`, `ids`, `quiet`|connections to NATS; ids of events; log lines without repetition|
+//! |`signals`, `sys`|signals and system calls|
+//! |`status`, `heard`, `top`, `export`, `measures`|state of a dispatcher for users and Prometheus|
+//! |`trial`, `bench`, `server`, `crew`|`try`; measurement against NATS alone; a nats-server and processes of a run|
+//! |`args`|the command line|
 
 // The macros panic where nothing can be written: `output` says so instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

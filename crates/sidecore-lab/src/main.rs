@@ -1,5 +1,14 @@
 //! The laboratory: what measures and draws, apart from what root runs. People start it as `sidecore bench` and
 //! `sidecore sim`.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`bench`|scenarios; `experiment` alternates variants; `crew` is a service with clients; `trial` is `sidecore try`|
+//! |`net`|a network path: `measure`, `link`, `breakdown`, `tune`, `papers`, `tools`|
+//! |`sim`|front of the simulator|
+//! |`report`|rows and their exporters: text, Markdown, JSON, HTML, plots; `column` describes each figure|
+//! |`baseline`, `ffi`|OpenSSL in the calling process; PKCS#11 modules|
+//! |`args`, `interrupt`, `progress`|the command line, the stop of a run, its progress|
 
 // The macros panic where nothing can be written: `output` says so instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -2,6 +2,18 @@
 //!
 //! The crate sees [`sidecore_core`] and nothing else of the project: what decides in a run is the code that decides in
 //! the service, and it cannot tell the difference. Times are whole nanoseconds; a run follows from its plan and its seed.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`engine`|events in order of time, one seed, a hash of the run|
+//! |`part`, `settings`|processors and shared capacities; parameters with unit, limits and origin|
+//! |`plan`, `names`|TOML plans: settings, axes, variants, errors with file and line|
+//! |`system`|parts with their software: a file for each system|
+//! |`table`, `estimate`|cells of a plan, each run until it is sure|
+//! |`compare`, `rule`, `speed`|published cells; the simplest rule for them; events a second|
+//! |`fit`, `choose`|parameters from published tables; the cheapest variant under a bound|
+//! |`bakeoff`, `gathering`, `waiting`|policies judged: balance on random pools, gathering, waiting on gaps of every kind|
+//! |`faults`, `replay`|random schedules with faults and invariants; records of the service, decided again|
 #![forbid(unsafe_code)]
 
 pub mod bakeoff;

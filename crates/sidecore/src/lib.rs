@@ -1,8 +1,21 @@
 //! The runtime of sidecore: lanes in shared memory, the client, the service, the crypto engine and its devices.
 //!
 //! A [`service::Service`] owns one or several sidecores. A [`client::Client`] in another process (or in the same one)
-//! attaches over a Unix socket, gets a lane, opens sessions and submits requests. What is decided is decided in
+//! attaches over a Unix socket, gets a lane, opens sessions and submits requests. All decisions are in
 //! `sidecore_core`; this crate reads clocks, makes system calls and touches shared memory.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`service`|threads: control (`listener`), slow jobs (`opener`), closing (`closer`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`, `place` of the socket|
+//! |`engine`|`crypto`: sessions over AWS-LC, `batch` for several side by side; `execute`: one request, extents to extents|
+//! |`keys`|`store`: permissions and sessions of keys; `material`: one key; `vault`: sealed files; `file`, `public`: import|
+//! |`device`|workers, batch, emulated and remote devices behind `Port`; `inline` has no port|
+//! |`config`|the TOML file, and changes by `sidecore set`|
+//! |`counters`, `events`|the counter file and its table `kinds`; changes, refusals and deaths for subscribers of `tracing`|
+//! |`sockets`|service of sockets, a process of its own: `listener` accepts, `user` serves with one thread for each user|
+//! |`sandbox`|restrictions of a service process: user, capabilities, files, system calls|
+//! |`sys`, `ffi`|system calls of the service: cores, peers, epoll, eventfds; owners of AWS-LC objects|
+//! |`bare`|exchanges without a protocol, as baselines|
 
 // The macros panic where standard output or error is closed: a service ends for that as little as its client.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
