@@ -6,6 +6,7 @@ use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 use super::Finding;
 use crate::Result;
+use crate::source::Source;
 use crate::tree::Tree;
 
 /// Each crate of ours, and those of ours it may depend on.
@@ -60,6 +61,28 @@ pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Finding>> {
     let arrows: Vec<Arrow> = metadata.packages.iter().flat_map(|package| arrows(package, root)).collect();
     let members = metadata.packages.iter().filter_map(|package| unknown(&package.name, &manifest(package, root)));
     Ok(members.chain(arrows.iter().filter_map(|arrow| judge(arrow, tree))).collect())
+}
+
+/// Finds modules whose file is in another crate: cargo does not see such an arrow.
+pub(super) fn paths(source: &Source<'_>) -> Vec<Finding> {
+    let lines = (1..).zip(&source.lines);
+    let foreign = lines.filter(|(_, line)| path_of(line).is_some_and(|path| leaves(source.path, path)));
+    let remedy = "make it a module of a crate that both may use";
+    foreign.map(|(line, _)| Finding::new(source.path, line, "a module in another crate", remedy)).collect()
+}
+
+fn path_of(line: &str) -> Option<&str> {
+    line.trim_start().strip_prefix("#[path = \"")?.split('"').next()
+}
+
+/// Whether this path, seen from the source's directory, is outside of the source's crate.
+fn leaves(source: &str, path: &str) -> bool {
+    let root = if source.starts_with("crates/") { 2 } else { 1 };
+    let mut depth = source.split('/').count() - 1;
+    path.split('/').any(|part| {
+        depth = if part == ".." { depth.saturating_sub(1) } else { depth + 1 };
+        depth < root
+    })
 }
 
 /// One dependency of a member of the workspace.
@@ -167,6 +190,17 @@ mod tests {
         assert!(!is_wrong(&Arrow { development: true, ..arrow("sidecore-core", "proptest") }));
         assert!(is_wrong(&arrow("sidecore-core", "loom")));
         assert!(!is_wrong(&Arrow { target: Some("cfg(loom)".to_owned()), ..arrow("sidecore-core", "loom") }));
+    }
+
+    #[test]
+    fn a_module_in_another_crate_is_found() {
+        let found = |path: &str, text: &str| paths(&Source::of(path, text)).len();
+        let shared = "#[path = \"../../b/src/x.rs\"]\nmod x;\n";
+        assert_eq!(found("crates/a/src/main.rs", shared), 1);
+        assert_eq!(found("crates/a/src/c/main.rs", "#[path = \"../../src/x.rs\"]\nmod x;\n"), 0);
+        assert_eq!(found("crates/a/tests/x/main.rs", "#[path = \"../y.rs\"]\nmod y;\n"), 0);
+        assert_eq!(found("crates/a/build.rs", "#[path = \"../b/build.rs\"]\nmod y;\n"), 1);
+        assert_eq!(found("xtask/src/main.rs", "#[path = \"../../fuzz/x.rs\"]\nmod y;\n"), 1);
     }
 
     #[test]
