@@ -17,8 +17,9 @@
 //! For throughput, keep many requests in flight: [`Client::alloc`] buffers in the arena once, then [`Client::write`],
 //! [`Client::submit`] many, [`Client::ring`] once, and [`Client::poll`] or [`Client::wait`] for completions.
 //!
-//! After a `fork` the child's first call opens a lane of its own, with the sessions of the parent's; the parent's lane
-//! is never touched. Buffers and requests of before the fork belong to the parent: the child's use of them is an error.
+//! After a `fork`, the child's first call opens a lane of its own, with the sessions of the parent's lane. The
+//! parent's lane is never touched. Buffers and requests made before the fork belong to the parent: using them in the
+//! child is an error.
 
 mod admin;
 mod arena;
@@ -57,8 +58,8 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// The service's socket.
     pub socket: PathBuf,
-    /// Users, by name or number, whose service is trusted beside root's and that of this program's own user. Another gets no
-    /// message.
+    /// Users, by name or number, whose service is trusted, in addition to root and this program's own user. A service
+    /// of another user receives no message.
     pub service_users: Vec<String>,
     /// Most requests in flight: a power of two.
     pub slots: u32,
@@ -66,17 +67,18 @@ pub struct Options {
     pub arena_bytes: u32,
     /// Name in the service's tables; default: the program's.
     pub name: String,
-    /// How to wait, whatever the service advises.
+    /// Wait policy; takes precedence over the service's advice.
     pub notify: Option<Notify>,
-    /// The service may end the lane while it is idle, where its user has as many lanes or processes as it may have and another
-    /// process of it needs one. A [face](crate::face)'s lanes are so: its operations go on with another lane.
+    /// Allows the service to end the lane while it is idle: it does so when its user has reached the limit of lanes or
+    /// processes and another process of this user needs one. The lanes of a [face](crate::face) are reclaimable: its
+    /// operations continue on another lane.
     pub reclaimable: bool,
-    /// How long the service may take to accept the connection and give a lane, and to answer each question over the socket;
-    /// changes of the service and its keys may take longer. It does not limit how long [`Client::wait`] waits for completions.
+    /// Time limit for connecting and attaching, and for each question over the socket; changes of the service and its
+    /// keys may take longer. It does not limit how long [`Client::wait`] waits for completions.
     pub patience: Duration,
-    /// How long a [face](crate::face)'s operations wait for a service while none is there, all of a process together, before they
-    /// fail; then they fail at once until one is. Five times as long where a service manager holds the socket of one that starts. A
-    /// [`Client`] itself does not wait for one.
+    /// How long the operations of a [face](crate::face) wait for a missing service before they fail. All threads of a
+    /// process share this wait; after it, operations fail immediately until a service is available. Five times as long
+    /// where a service manager holds the socket of a service that is starting. A [`Client`] itself does not wait.
     pub restart_wait: Duration,
 }
 
@@ -104,8 +106,8 @@ impl Options {
     /// [`Options::restart_wait`] unless set otherwise.
     pub const RESTART_WAIT: Duration = Duration::from_secs(2);
 
-    /// Makes numbers of the names among the service's users: for programs that will not find the system's files later,
-    /// e.g. behind a `chroot`. A name that is not known stays one.
+    /// Replaces user names by numbers, for programs that will not find the system's files later, e.g. after a
+    /// `chroot`. An unknown name stays as it is.
     pub fn look_up_users(&mut self) {
         for user in &mut self.service_users {
             if let Some(number) = number_of(user) {
@@ -119,29 +121,29 @@ impl Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Session {
     handle: u32,
-    /// A long operation: each request carries stage times.
+    /// Asymmetric: each request carries stage times.
     long: bool,
     algorithm: Algorithm,
 }
 
-/// What to do with which bytes of the arena.
+/// One operation: its session, and the extents of the arena to read and write.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'e> {
     /// The session.
     pub session: Session,
     /// The operation.
     pub op: Op,
-    /// Bytes of the input that are head: additional data, or a signature to verify.
+    /// Leading bytes of the input that are additional data, or the signature to verify.
     pub head_len: u32,
-    /// What to read, in order.
+    /// Extents to read, in order.
     pub inputs: &'e [Extent],
-    /// Where to write, in order.
+    /// Extents to write, in order.
     pub outputs: &'e [Extent],
-    /// Announce the completion at once, whatever the notify policy.
+    /// Announce the completion immediately, under any notify policy.
     pub urgent: bool,
 }
 
-/// A connection to a service. It can move between threads but is used by one at a time.
+/// A connection to a service. It can move between threads, but only one thread uses it at a time.
 #[derive(Debug)]
 pub struct Client {
     options: Options,
@@ -154,19 +156,19 @@ impl Client {
     /// Attaches to a service.
     ///
     /// # Errors
-    /// No service, no permission, another version, or a lane that the service refuses; each says what to do.
+    /// No service, no permission, another version, or a lane that the service refuses. Each message names a remedy.
     pub fn connect(options: &Options) -> Result<Self, ConnectError> {
         let (lane, token) = Self::attach(options, None)?;
         Ok(Self { options: options.clone(), guard: ForkGuard::new()?, lane, token })
     }
 
-    /// Opens a session. The key goes to the service, which keeps its schedule; it cannot be read back.
+    /// Opens a session. The key goes to the service, which keeps its key schedule; no request reads it back.
     ///
     /// # Errors
-    /// The service's reason, or that it is gone.
+    /// The service refused, with its reason, or is gone.
     pub fn open_session(&mut self, spec: &SessionSpec) -> Result<Session, Error> {
         self.own_lane()?;
-        // The service decides whether the spec is valid; here only its cost class is of interest.
+        // The service validates the spec; only the cost class matters here.
         let long = spec.scheme.is_asymmetric();
         match self.lane.ask(&control::Request::OpenSession(spec.clone()))? {
             Reply::Session { handle, algorithm } => {
@@ -189,10 +191,10 @@ impl Client {
         }
     }
 
-    /// What is known of a stored key.
+    /// Kind and public part of a stored key.
     ///
     /// # Errors
-    /// There is none of this name, this user may not use it, or the service is gone.
+    /// No key has this name, this user may not use it, or the service is gone.
     pub fn key_info(&mut self, name: &str) -> Result<KeyInfo, Error> {
         self.own_lane()?;
         match self.lane.ask(&control::Request::KeyInfo { name: name.to_owned() })? {
@@ -201,7 +203,7 @@ impl Client {
         }
     }
 
-    /// No question is waited for beyond this moment, whatever [`Options::patience`] says.
+    /// Latest time to wait for an answer over the socket; [`Options::patience`] applies before it.
     pub fn set_deadline(&mut self, deadline: Option<Instant>) {
         self.lane.set_deadline(deadline);
     }
@@ -211,28 +213,30 @@ impl Client {
         self.guard.forked()
     }
 
-    /// The lane's descriptor that becomes readable when the service wakes the client. For programs with an event loop
-    /// of their own: [`Client::arm`] before it sleeps, [`Client::poll`] after it woke. It lives as long as the client.
+    /// The lane's descriptor; it becomes readable when the service wakes the client. For programs with an event loop
+    /// of their own: call [`Client::arm`] before sleeping and [`Client::poll`] after waking. It lives as long as the
+    /// client.
     ///
     /// # Errors
-    /// A forked child gets no lane of its own.
+    /// A forked child could not attach a lane of its own.
     pub fn wake_fd(&mut self) -> Result<BorrowedFd<'_>, Error> {
         self.own_lane()?;
         self.lane.wake_fd()
     }
 
-    /// The socket that the lane came over, if it is of use. The service answers nobody on it but the process that made it.
+    /// The socket over which the lane was attached, if it is still usable. The service answers only the process that
+    /// connected it.
     pub fn connection(&self) -> Option<BorrowedFd<'_>> {
         self.lane.connection()
     }
 
-    /// True if the connection waited in a socket held by a service manager until a service started. Ask right after connecting.
+    /// True if a service manager held the connection until a service started. Call right after connecting.
     pub fn took_a_start(&self) -> bool {
         self.lane.took_a_start()
     }
 
-    /// Asks to be woken by the next completion, through [`Client::wake_fd`]. `false`: one is there already, poll it.
-    /// Takes wake-ups of before out of the descriptor, and rings for what was submitted.
+    /// Arms the wake-up for the next completion, through [`Client::wake_fd`]. `false`: a completion is ready, poll it.
+    /// Also drains earlier wake-ups from the descriptor, and rings for pending submissions.
     ///
     /// # Errors
     /// The service is gone: nothing in flight will come back.
@@ -241,16 +245,16 @@ impl Client {
         self.lane.arm()
     }
 
-    /// The policy that this client's waits follow: its own choice, else the service's advice of this moment.
+    /// The wait policy in force: this client's own choice, else the service's current advice.
     ///
     /// # Errors
-    /// A forked child gets no lane of its own.
+    /// A forked child could not attach a lane of its own.
     pub fn notify(&mut self) -> Result<Notify, Error> {
         self.own_lane()?;
         Ok(self.lane.notify())
     }
 
-    /// Looks whether the service still holds the lane. For programs that poll and never wait.
+    /// Checks whether the service still holds the lane. For programs that poll and never wait.
     ///
     /// # Errors
     /// The service is gone: nothing in flight will come back.
@@ -259,16 +263,16 @@ impl Client {
         self.lane.check()
     }
 
-    /// A buffer of `len` bytes in the arena.
+    /// Allocates a buffer of `len` bytes in the arena.
     ///
     /// # Errors
-    /// The arena has no such room.
+    /// The arena has no room for it.
     pub fn alloc(&mut self, len: u32) -> Result<Buffer, Error> {
         self.own_lane()?;
         self.lane.arena.alloc(len)
     }
 
-    /// Gives a buffer back. One of before a fork is let go of only.
+    /// Frees a buffer. In a forked child, a buffer made before the fork is only forgotten.
     pub fn free(&mut self, buffer: Buffer) {
         if !self.guard.forked() {
             self.lane.arena.free(buffer);
@@ -278,7 +282,7 @@ impl Client {
     /// Copies bytes into a buffer.
     ///
     /// # Errors
-    /// They do not fit, or the buffer is of before a fork.
+    /// The bytes do not fit, or the buffer was made before a fork.
     #[inline]
     pub fn write(&mut self, buffer: &Buffer, offset: u32, bytes: &[u8]) -> Result<(), Error> {
         self.own_lane()?;
@@ -289,7 +293,7 @@ impl Client {
     /// Copies bytes out of a buffer.
     ///
     /// # Errors
-    /// The buffer is shorter, or of before a fork.
+    /// The buffer is shorter, or was made before a fork.
     #[inline]
     pub fn read(&mut self, buffer: &Buffer, offset: u32, bytes: &mut [u8]) -> Result<(), Error> {
         self.own_lane()?;
@@ -297,18 +301,18 @@ impl Client {
         Ok(())
     }
 
-    /// Overwrites a buffer with zeros: the service sees it for as long as the lane lasts.
+    /// Overwrites a buffer with zeros: the service can read it until the lane ends.
     pub fn wipe(&mut self, buffer: &Buffer) {
         let zeros = [0; 1024];
         for offset in (0..buffer.extent().len).step_by(zeros.len()) {
             let left = zeros.len().min((buffer.extent().len - offset) as usize);
-            // It fits; in a forked child the memory is the parent's.
+            // The bytes fit; in a forked child the memory is the parent's.
             let _ = self.write(buffer, offset, &zeros[..left]);
         }
     }
 
-    /// Starts the transfer of a buffer's first lines to this core, for reading and writing. After taking many completions
-    /// and before looking at their results, so that the transfers overlap.
+    /// Starts the transfer of a buffer's first lines to this core, for reading and writing. Call it after taking many
+    /// completions and before reading their results, so that the transfers overlap.
     #[inline]
     pub fn prefetch(&self, buffer: &Buffer) {
         if !self.guard.forked() {
@@ -316,10 +320,10 @@ impl Client {
         }
     }
 
-    /// Queues a request under a tag of the caller's choice. The service sees it at the latest after [`Client::ring`].
+    /// Queues a request with a tag chosen by the caller. The service sees it at the latest after [`Client::ring`].
     ///
     /// # Errors
-    /// [`Error::Full`] with as many requests in flight as the lane has slots: take completions first.
+    /// [`Error::Full`] if every slot of the lane is in use: take completions first.
     #[inline]
     pub fn submit(&mut self, tag: u32, request: &Request<'_>) -> Result<(), Error> {
         self.own_lane()?;
@@ -329,7 +333,7 @@ impl Client {
         self.lane.submit(request, session)
     }
 
-    /// Wakes the service if it sleeps. Once after a batch of [`Client::submit`].
+    /// Wakes the service if it sleeps. Call once after a batch of [`Client::submit`].
     #[inline]
     pub fn ring(&mut self) {
         if !self.guard.forked() {
@@ -337,23 +341,23 @@ impl Client {
         }
     }
 
-    /// The next completion, if one is there. Never blocks.
+    /// The next completion, if it is ready. Never blocks.
     #[inline]
     pub fn poll(&mut self) -> Option<Received> {
         if self.guard.forked() { None } else { self.lane.poll() }
     }
 
-    /// The next completion; waits for it as the notify policy says. Rings first if something was submitted since.
+    /// Waits for the next completion by the notify policy. Rings first if there are submissions without a ring.
     ///
     /// # Errors
-    /// Nothing is in flight, or the service is gone: then nothing in flight will come back.
+    /// Nothing is in flight, or the service is gone: then nothing in flight will complete.
     #[inline]
     pub fn wait(&mut self) -> Result<Received, Error> {
         self.own_lane()?;
         self.lane.wait(None)
     }
 
-    /// As [`Client::wait`], but for at most `timeout` ns: then `None`.
+    /// As [`Client::wait`], for at most `timeout` ns; `None` after that.
     ///
     /// # Errors
     /// As for [`Client::wait`].
@@ -365,8 +369,8 @@ impl Client {
         }
     }
 
-    /// One request from private memory to private memory, waited for. `max_output`: room for the result.
-    /// For single requests; it must not be mixed with requests in flight.
+    /// Runs one request on private memory and waits for it. `max_output`: room for the result. Fails with
+    /// [`Error::Busy`] while other requests are in flight.
     ///
     /// # Errors
     /// Refused, failed, or the service is gone.
@@ -413,7 +417,7 @@ impl Client {
         self.lane.arena_bytes()
     }
 
-    /// What this client's waits cost so far.
+    /// Cost of this client's waits so far.
     pub fn wait_report(&self) -> WaitReport {
         self.lane.wait_report()
     }
@@ -443,7 +447,6 @@ impl Client {
         }
     }
 
-    /// In a forked child, opens a lane of its own first.
     #[inline]
     fn own_lane(&mut self) -> Result<(), Error> {
         if self.guard.forked() { self.attach_child() } else { Ok(()) }

@@ -1,4 +1,5 @@
-//! What client and service say over the socket, outside the hot path: one packet each, `postcard` inside.
+//! Messages between client and service over the socket, outside the hot path: one packet each, encoded with
+//! `postcard`.
 //!
 //! Decoding is total: any packet is a message or an error. Key bytes in a packet's buffer are wiped after use.
 
@@ -13,7 +14,7 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use zeroize::Zeroizing;
 
-/// Proof that a process inherited a lane's client by `fork`: lets the child take over the sessions.
+/// Proof that a process inherited a lane's client by `fork`: allows the child to take over the sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Token(pub [u8; 16]);
 
@@ -23,7 +24,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The lane that a client wants.
+/// The lane for which a client asks.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attach {
     /// Layout number of the client, see [`sidecore_core::layout::ABI`].
@@ -32,58 +33,59 @@ pub struct Attach {
     pub slots: u32,
     /// Bytes of arena.
     pub arena_bytes: u32,
-    /// Name for people, e.g. of the program; cut at 31 bytes.
+    /// Name shown to operators, e.g. of the program; cut at 31 bytes.
     pub name: String,
     /// Take over the sessions of the lane with this token.
     pub adopt: Option<Token>,
-    /// The service may end the lane while it is idle, where another process of the same user needs one.
+    /// The service may end the lane while it is idle and another process of the same user needs one.
     pub reclaimable: bool,
 }
 
-/// What a client asks.
+/// Messages from client to service.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// A lane, please. The connection gives up administration with it.
+    /// Attach a lane. The connection loses the right to administer.
     Attach(Attach),
-    /// A session with this key.
+    /// Open a session with this key.
     OpenSession(SessionSpec),
-    /// The session is not needed any more.
+    /// Close the session.
     CloseSession {
         /// Its handle.
         handle: u32,
     },
-    /// Change the running service, all of it or nothing: `key=value` each. Only for the service's own user and root, and not on a
-    /// lane's connection.
+    /// Change the running service: `key=value` each, all of them or none. Only for the service's own user and root,
+    /// and not on a lane's connection.
     Set(Vec<String>),
-    /// What is in force of what a configuration sets.
+    /// List the settings in force.
     Settings,
-    /// What is known of a stored key.
+    /// Ask for kind and public part of a stored key.
     KeyInfo {
         /// Its name.
         name: String,
     },
     /// Change or list the stored keys. Only for the service's own user and root, and not on a lane's connection.
     Keys(KeyCommand),
-    /// A new key for this program, which lives as long as the connection. Not on one that has a lane or a key.
+    /// Make a key for this program, which lives as long as the connection. Refused on a connection that has a lane or
+    /// a key.
     MakeKey(Kind),
-    /// The public part of a private key that is raw: Ed25519, X25519, ML-DSA-65.
+    /// Compute the public part of a raw private key: Ed25519, X25519, ML-DSA-65.
     PublicPart {
-        /// What the key is.
+        /// Kind of the key.
         kind: Kind,
         /// The private part.
         raw: Secret,
     },
-    /// Serve a remote device: from its answer on the connection speaks [`crate::gateway`]. Only for root, the service's own
-    /// user and the one that the device's configuration names.
+    /// Serve a remote device: after the answer, the connection carries [`crate::gateway`]. Only for root, the
+    /// service's own user and the user named in the device's configuration.
     Gateway(Hello),
 }
 
-/// Of what kind a refusal is, as far as programs tell their users apart.
+/// Kind of a refusal, as far as programs report it to their users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ground {
-    /// Another one than those below: its text says it.
+    /// Any other; the text has the reason.
     Other,
-    /// There is no key of this name.
+    /// No key has this name.
     NoKey,
     /// The user may not use the key.
     NotAllowed,
@@ -91,12 +93,12 @@ pub enum Ground {
     Limit,
 }
 
-/// Why the service did not do something. A text becomes one on [other](Ground::Other) grounds.
+/// A refusal by the service. A plain text becomes one with [`Ground::Other`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     /// Its kind.
     pub ground: Ground,
-    /// What is wrong and what to do.
+    /// The error and its remedy.
     pub text: String,
 }
 
@@ -106,7 +108,7 @@ impl Refused {
         Self { ground, text: text.into() }
     }
 
-    /// A limit is reached, which the text names.
+    /// A refusal for a limit, which the text names.
     pub fn limit(text: impl Into<String>) -> Self {
         Self::new(Ground::Limit, text)
     }
@@ -132,10 +134,11 @@ impl fmt::Display for Refused {
     }
 }
 
-/// What the service answers.
+/// Messages from service to client.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
-    /// A lane; with the packet come its memory, the doorbell to ring, the pipe to wait on, and the doorbell's other end.
+    /// A lane. The packet carries four descriptors: its memory, the doorbell to ring, the pipe to wait on, and the
+    /// doorbell's other end.
     Attached {
         /// Slots of each ring.
         slots: u32,
@@ -143,40 +146,40 @@ pub enum Reply {
         arena_bytes: u32,
         /// Largest input or output of one request.
         max_request_bytes: u32,
-        /// For a forked child.
+        /// Lets a forked child take over the sessions.
         token: Token,
     },
     /// The session is open.
     Session {
-        /// Names the session in requests on this lane.
+        /// Handle of the session in requests on this lane.
         handle: u32,
-        /// Number of its algorithm, by which the client tells its requests apart when it predicts their time.
+        /// Number of its algorithm; the client needs it to predict durations.
         algorithm: u8,
     },
-    /// Done.
+    /// The request was carried out.
     Done,
-    /// Not done.
+    /// The request was refused.
     Refused(Refused),
-    /// The lane is ended, because its client broke the protocol in this way.
+    /// The lane was ended because its client broke the protocol in this way.
     Ended(String),
-    /// What is known of the key.
+    /// Kind and public part of the key.
     KeyInfo(KeyInfo),
-    /// Keys, in the order of their names; none: there are no more.
+    /// Keys, in the order of their names; an empty list is the end.
     Keys(Vec<KeyEntry>),
-    /// No such lane will be given, however long its client waits: what is wrong and what to do.
+    /// The service never gives a lane of this shape: error and remedy.
     TooLarge(Refused),
     /// The keys at rest are sealed anew.
     PassphraseChanged {
-        /// The file in which the service looks for the passphrase when it starts, where it knows one.
+        /// The passphrase file that the service reads at its start, if it knows one.
         file: Option<String>,
     },
-    /// Done, but not all of it does what it says: what does not, and why.
+    /// The change was made, but part of it has no effect: which part, and the reason.
     Noted(String),
-    /// What is in force: key and value of each setting, as a configuration writes them.
+    /// Settings in force: key and value, as in a configuration.
     Settings(Vec<(String, String)>),
-    /// The key is made; its private part stays where it is.
+    /// The key was made; its private part stays in the service.
     KeyMade {
-        /// For sessions on it.
+        /// Token for opening sessions on it.
         token: KeyToken,
         /// Its public part: a `SubjectPublicKeyInfo` in DER.
         public: Vec<u8>,
@@ -190,7 +193,7 @@ pub enum Reply {
 /// Encodes a message and sends it.
 ///
 /// # Errors
-/// Those of the socket, or a message beyond [`MAX_PACKET`] bytes.
+/// Errors of the socket, or a message above [`MAX_PACKET`] bytes.
 pub fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut buffer = room();
     let packet = encode(message, &mut buffer).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -200,22 +203,23 @@ pub fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>])
 /// Receives a message and the descriptors that came with it. `UnexpectedEof`: the peer is gone.
 ///
 /// # Errors
-/// Those of the socket, or `InvalidData`.
+/// Errors of the socket, or `InvalidData`.
 pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<(M, Vec<OwnedFd>)> {
     let mut buffer = room();
     let (len, fds) = packet::receive(socket, &mut buffer)?;
     Ok((read(&buffer[..len])?, fds))
 }
 
-/// Room for a packet, wiped after use. Not on the stack: that of a caller's coroutine can be as small as two packets.
+/// A buffer for one packet, wiped after use. Not on the stack: a caller's coroutine can have a stack as small as two
+/// packets.
 pub fn room() -> Zeroizing<Vec<u8>> {
     Zeroizing::new(vec![0; MAX_PACKET])
 }
 
-/// Reads a packet as it was received.
+/// Decodes a packet as received.
 ///
 /// # Errors
-/// `UnexpectedEof`: it is empty, so the peer is gone. `InvalidData`: it is no such message.
+/// `UnexpectedEof`: the packet is empty, so the peer is gone. `InvalidData`: it is no message of this type.
 pub fn read<M: DeserializeOwned>(packet: &[u8]) -> io::Result<M> {
     if packet.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -223,7 +227,7 @@ pub fn read<M: DeserializeOwned>(packet: &[u8]) -> io::Result<M> {
     decode(packet).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Encodes a message into `buffer`. Returns the part that was used.
+/// Encodes a message into `buffer`. Returns the used part.
 ///
 /// # Errors
 /// The buffer is too small.
@@ -234,7 +238,7 @@ pub fn encode<'b>(message: &impl Serialize, buffer: &'b mut [u8]) -> Result<&'b 
 /// Decodes a message that fills the packet.
 ///
 /// # Errors
-/// The bytes are no such message.
+/// The bytes are no message of this type.
 pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, postcard::Error> {
     match postcard::take_from_bytes(packet)? {
         (message, []) => Ok(message),

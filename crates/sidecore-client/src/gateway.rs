@@ -1,19 +1,22 @@
-//! What a service and a gateway say to each other: requests on keys that services on other machines hold.
+//! Messages between a service and a gateway: requests on keys that services on other machines hold.
 //!
-//! A gateway is a process beside a service. It connects to the service's socket ([`Gateway::connect`]), names the remote
-//! device that it serves, and from then on the connection carries [`Ask`] one way and [`Tell`] the other: one packet each,
-//! `postcard` inside, at most [`MAX_PACKET`] bytes. Decoding is total: any packet is a message or an error.
+//! A gateway is a separate process on the service's machine. It connects to the service's socket
+//! ([`Gateway::connect`]) and names the remote device that it serves. From then on the connection carries [`Ask`] one
+//! way and [`Tell`] the other: one packet each, encoded with `postcard`, at most [`MAX_PACKET`] bytes. Decoding is
+//! total: any packet is a message or an error.
 //!
-//! - The gateway tells which keys the other machines hold now, one at a time ([`Tell::Offer`], [`Tell::Withdraw`]). At first
-//!   there are none. Only a key with the public part that the service knows is used.
-//! - The service asks for operations, each under a ticket that it gives out once. The gateway answers each ticket once,
-//!   in any order, and soon enough: [`Welcome::timeout_ms`]. There are never more than [`Welcome::depth`] without an answer.
-//! - Each side says something every [`BEAT`] at least. A gateway that is silent for [`SILENCE`] has lost its device: the
-//!   service closes the connection and gives its requests to other devices. An answer without an open ticket or a
-//!   malformed packet ends the connection as well, and the service logs the reason. A gateway that lost its connection
-//!   connects again, as a new one.
+//! - The gateway offers and withdraws keys of the other machines, one at a time ([`Tell::Offer`], [`Tell::Withdraw`]).
+//! It
+//! starts with none. The service uses a key only if the offer has the public part it knows.
+//! - The service sends requests, each with a ticket that is never reused. The gateway answers each ticket once, in any
+//! order, within [`Welcome::timeout_ms`]. At most [`Welcome::depth`] requests are unanswered at a time.
+//! - Each side sends at least one message per [`BEAT`]. A gateway that is silent for [`SILENCE`] has lost its device:
+//! the
+//! service closes the connection and gives its requests to other devices. An answer without an open ticket or a
+//! malformed packet ends the connection as well, and the service logs the reason. A gateway that lost its connection
+//! connects again, as a new one.
 //! - A signature that does not verify is one machine's fault. The service reports it ([`Ask::Wrong`]) and asks the
-//!   gateway again, [`TRIES`] times in all. A gateway that answers only wrongly has lost its device.
+//! gateway again, up to [`TRIES`] times in all. If every answer is wrong, the gateway has lost its device.
 
 mod connection;
 
@@ -26,79 +29,79 @@ use serde::{Deserialize, Serialize};
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
 
-/// Number of this protocol.
+/// Version of this protocol.
 pub const VERSION: u32 = 2;
-/// Each side says something at least so often, ns.
+/// Longest interval between two messages of a side, ns.
 pub const BEAT: Nanos = 20_000_000;
-/// A side that says nothing for so long is taken for dead, ns.
+/// A side that is silent for this time counts as dead, ns.
 pub const SILENCE: Nanos = 25 * BEAT;
 /// Longest input of a request, bytes: digests, ciphertexts, and messages of algorithms that sign them whole.
 pub const MAX_INPUT: usize = 8 * 1024;
 /// Longest result of a request, bytes.
 pub const MAX_RESULT: usize = 8 * 1024;
-/// Most attempts of a request with wrong answers.
+/// Attempts of a request, counting those with wrong answers.
 pub const TRIES: u8 = 3;
 /// Most keys that one gateway offers at a time.
 pub const MAX_OFFERS: usize = 4096;
 /// Longest public part of an offer, bytes.
 pub const MAX_PUBLIC: usize = 4 * 1024;
 
-/// What a gateway says first, in a control message.
+/// The gateway's first message, inside a control message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Its protocol: [`VERSION`].
+    /// Its version of the protocol: [`VERSION`].
     pub version: u32,
     /// The remote device of the service's configuration that it serves.
     pub device: String,
 }
 
-/// What it is answered, in a control message.
+/// The service's answer to [`Hello`], inside a control message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     /// The farm of the device, as the service's configuration names it.
     pub farm: String,
-    /// Most requests without an answer at a time.
+    /// Limit of unanswered requests at a time.
     pub depth: u32,
-    /// A gateway that leaves one request without an answer for so long is taken for dead, ms.
+    /// A gateway that leaves one request unanswered for this time counts as dead, ms.
     pub timeout_ms: u32,
 }
 
-/// What the service says to a gateway.
+/// Messages from service to gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask<'a> {
-    /// Do this.
+    /// A request to carry out.
     #[serde(borrow)]
     Request(Request<'a>),
-    /// The service is there.
+    /// A sign of life.
     Beat,
-    /// The answer to this ticket was wrong. The request may follow under another ticket, for another machine.
+    /// The answer with this ticket was wrong. The request may follow with another ticket, for another machine.
     Wrong(u64),
 }
 
-/// What a gateway says to the service.
+/// Messages from gateway to service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tell<'a> {
     /// The other machines hold this key from now on.
     #[serde(borrow)]
     Offer(Offer<'a>),
-    /// They hold the key of this name no more.
+    /// The other machines no longer hold the key of this name.
     Withdraw(&'a str),
-    /// What became of a request.
+    /// The answer to a request.
     Answer(Answer<'a>),
-    /// The gateway is there.
+    /// A sign of life.
     Beat,
 }
 
 /// An operation with a private key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request<'a> {
-    /// Names the request; not given out again on this connection.
+    /// Names the request; never reused on this connection.
     pub ticket: u64,
-    /// The key, by the name that was offered.
+    /// Name of the key, as offered.
     pub key: &'a str,
-    /// What a session on the key does.
+    /// Scheme of a session on the key.
     pub scheme: Scheme,
-    /// What is asked of it.
+    /// Operation to carry out.
     pub operation: Operation,
     /// Digest, message, ciphertext or a peer's public key, at most [`MAX_INPUT`] bytes.
     pub input: &'a [u8],
@@ -107,7 +110,7 @@ pub struct Request<'a> {
 /// The operations that take a private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Operation {
-    /// Signature of a message: of algorithms that take it whole.
+    /// Signature of a message, for algorithms that take the whole message.
     Sign,
     /// Signature of a digest.
     SignDigest,
@@ -133,7 +136,7 @@ impl Operation {
         }
     }
 
-    /// The operation of a lane's request. `None`: it takes no private key.
+    /// The operation of a lane's request. `None`: it needs no private key.
     pub fn of(op: Op) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| operation.op() == op)
     }
@@ -142,48 +145,49 @@ impl Operation {
 /// A key that other machines hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer<'a> {
-    /// Its name, there and here.
+    /// Its name, the same on all machines.
     pub key: &'a str,
     /// Its public part: a `SubjectPublicKeyInfo` in DER.
     pub public: &'a [u8],
 }
 
 impl Offer<'_> {
-    /// Whether name and public part have lengths that are allowed.
+    /// Whether name and public part are within their limits.
     pub fn is_bounded(&self) -> bool {
         self.key.len() <= MAX_NAME && self.public.len() <= MAX_PUBLIC
     }
 }
 
-/// What became of a request.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer<'a> {
-    /// Which one.
+    /// Ticket of the request.
     pub ticket: u64,
-    /// What became of it.
+    /// Result of the request.
     #[serde(borrow)]
     pub outcome: Outcome<'a>,
 }
 
-/// What became of a request.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome<'a> {
     /// Done: the result, at most [`MAX_RESULT`] bytes.
     Done(&'a [u8]),
-    /// Whoever holds the key refuses it, for the reason of this number: see [`Outcome::refused`]. Another would refuse it as
-    /// well.
+    /// The machine that holds the key refuses, for the reason with this number: see [`Outcome::refused`]. Another
+    /// machine would refuse as well.
     Refused(u8),
-    /// Nobody does it: no machine has the key now, or the ones that had the request are lost. Others may do it.
+    /// No machine of this gateway carried it out: none has the key now, or the machines that had the request are lost.
+    /// Other devices may do it.
     Elsewhere,
 }
 
 impl Outcome<'_> {
-    /// Refused for this reason.
+    /// A refusal with this reason.
     pub fn refused(reason: Refusal) -> Self {
         Self::Refused(reason as u8)
     }
 
-    /// Why it was refused, if it was for a known reason.
+    /// The reason of a refusal, if this version knows it.
     pub fn refusal(&self) -> Option<Refusal> {
         match self {
             Self::Refused(reason) => Refusal::from_u8(*reason),
@@ -192,7 +196,7 @@ impl Outcome<'_> {
     }
 }
 
-/// Encodes a message into `buffer`. Returns the part that was used.
+/// Encodes a message into `buffer`. Returns the used part.
 ///
 /// # Errors
 /// The buffer is too small: see [`MAX_PACKET`].
@@ -200,10 +204,10 @@ pub fn encode<'b>(message: &impl Serialize, buffer: &'b mut [u8]) -> Result<&'b 
     crate::control::encode(message, buffer)
 }
 
-/// Decodes what the service says: borrowed from the packet, which it must fill.
+/// Decodes a service's message. It borrows from the packet, and must fill it.
 ///
 /// # Errors
-/// The bytes are no such message, or beyond the limits.
+/// The bytes are no such message, or exceed the limits.
 pub fn decode_ask(packet: &[u8]) -> Result<Ask<'_>, postcard::Error> {
     match postcard::take_from_bytes(packet)? {
         (Ask::Request(Request { key, input, .. }), _) if key.len() > MAX_NAME || input.len() > MAX_INPUT => {
@@ -214,10 +218,10 @@ pub fn decode_ask(packet: &[u8]) -> Result<Ask<'_>, postcard::Error> {
     }
 }
 
-/// Decodes what a gateway says: borrowed from the packet, which it must fill.
+/// Decodes a gateway's message. It borrows from the packet, and must fill it.
 ///
 /// # Errors
-/// The bytes are no such message, or beyond the limits.
+/// The bytes are no such message, or exceed the limits.
 pub fn decode_tell(packet: &[u8]) -> Result<Tell<'_>, postcard::Error> {
     let (tell, rest) = postcard::take_from_bytes(packet)?;
     let bounded = match &tell {

@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 
 /// Longest name of a key, bytes.
 pub const MAX_NAME: usize = 64;
-/// Most users, and most groups, that may use one key.
+/// Limit of users, and of groups, that may use one key.
 pub const MAX_ACL: usize = 64;
 
-/// What a key is.
+/// Algorithm and size of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// RSA with a modulus of 2048 bits.
@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is one of RSA.
+    /// Whether it is an RSA kind.
     pub fn is_rsa(self) -> bool {
         matches!(self, Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096 | Self::Rsa6144 | Self::Rsa8192)
     }
@@ -100,20 +100,20 @@ impl Kind {
     }
 }
 
-/// Where the private part of a key is.
+/// Location of a key's private part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Site {
     /// In this service.
     #[default]
     Here,
-    /// In services on other machines, which a gateway asks: see [`crate::gateway`].
+    /// In services on other machines, reached through a gateway: see [`crate::gateway`].
     Elsewhere,
     /// In both.
     Both,
 }
 
 impl Site {
-    /// In tables and in JSON.
+    /// Name in tables and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Here => "here",
@@ -123,86 +123,86 @@ impl Site {
     }
 }
 
-/// Who may use a key, beside root and the service's own user: whoever is of one of these users or groups.
+/// Users and groups that may use a key, in addition to root and the service's own user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acl {
-    /// Users.
+    /// Numbers of users.
     pub uids: Vec<u32>,
-    /// Groups.
+    /// Numbers of groups.
     pub gids: Vec<u32>,
 }
 
 impl Acl {
-    /// Whether a process of this user and these groups may use the key.
+    /// Whether a process with this user and these groups may use the key.
     pub fn permits(&self, uid: u32, gids: &[u32]) -> bool {
         self.uids.contains(&uid) || gids.iter().any(|gid| self.gids.contains(gid))
     }
 
-    /// These and those of `add`, without those of `remove`; each once, in order.
+    /// The union with `add`, without `remove`; each number once, in order.
     #[must_use]
     pub fn changed(&self, add: &Self, remove: &Self) -> Self {
         Self { uids: changed(&self.uids, &add.uids, &remove.uids), gids: changed(&self.gids, &add.gids, &remove.gids) }
     }
 }
 
-/// What everybody who may use a key may know of it.
+/// Information on a key for its users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyInfo {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its public part: a `SubjectPublicKeyInfo` in DER.
     pub public: Vec<u8>,
 }
 
-/// A line of the list of keys.
+/// One entry of the list of keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyEntry {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Who may use it.
+    /// Users and groups that may use it.
     pub acl: Acl,
-    /// It is in the service's directory, too. `false`: it is gone when the service ends.
+    /// It is also stored in the service's directory. `false`: it is lost when the service ends.
     pub at_rest: bool,
-    /// Where its private part is.
+    /// Location of its private part.
     pub site: Site,
-    /// For how long no request for it was seen: since the last one, since the service started, or since the key is there.
+    /// Seconds without a request for it: since the last request, the service's start, or the key's creation.
     pub idle_seconds: u64,
 }
 
-/// What `sidecore keys` asks. Only for the service's own user and root.
+/// Commands of `sidecore keys`. Only for the service's own user and root.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum KeyCommand {
     /// Store this key. The answer is its entry.
     Import {
-        /// Under this name, which is free.
+        /// Its name, which must be free.
         name: String,
         /// Private key: PKCS#8 in DER.
         pkcs8: Secret,
-        /// Who may use it.
+        /// Users and groups that may use it.
         acl: Acl,
     },
     /// Make a key and store it. The answer is its entry.
     Generate {
-        /// Under this name, which is free.
+        /// Its name, which must be free.
         name: String,
-        /// Of this kind.
+        /// Its kind.
         kind: Kind,
-        /// Who may use it.
+        /// Users and groups that may use it.
         acl: Acl,
     },
-    /// The keys with names after this one, as many as a message holds.
+    /// List keys in the order of names, up to the size of a message.
     List {
-        /// Empty: from the first on.
+        /// List only names after this one; empty: from the first.
         after: String,
     },
-    /// Put this key in the place of another, in one step; who may use it stays. Requests that were begun are finished with the old
-    /// one, its sessions are closed.
+    /// Replace this key by another in one step; its access list stays. Requests that have begun finish with the old
+    /// key; its sessions are closed.
     Replace {
-        /// Under this name, which the old one has.
+        /// Name of the old key.
         name: String,
         /// Private key: PKCS#8 in DER.
         pkcs8: Secret,
@@ -212,42 +212,42 @@ pub enum KeyCommand {
         /// Its name.
         name: String,
     },
-    /// These may use the key from now on, and nobody else. Sessions of those who no longer may are closed.
+    /// Set the access list. Sessions of users who lose access are closed.
     SetAcl {
         /// Its name.
         name: String,
-        /// Who may use it.
+        /// Users and groups that may use it.
         acl: Acl,
     },
-    /// Some may use the key as well from now on, or no longer; all others as before. Sessions of those who no longer may
-    /// are closed.
+    /// Change the access list by these entries. Sessions of users who lose access are closed.
     ChangeAcl {
         /// Its name.
         name: String,
-        /// Who may use it as well.
+        /// Users and groups to add.
         add: Acl,
-        /// Who may no longer use it, also if named in `add`.
+        /// Users and groups to remove, also if named in `add`.
         remove: Acl,
     },
-    /// Seal the keys at rest anew, under this passphrase. The answer says where the service reads it at its next start.
+    /// Seal the keys at rest under this passphrase. The answer names the file that the service reads at its next
+    /// start.
     ChangePassphrase {
-        /// The new one.
+        /// The new passphrase.
         passphrase: Secret,
     },
-    /// Store the public part of a key that only services on other machines have. The answer is its entry.
+    /// Store the public part of a key that only services on other machines hold. The answer is its entry.
     ImportPublic {
-        /// Under this name, which is free here, and which it has there.
+        /// Its name: free here, and the same on the other machines.
         name: String,
         /// Its public part: a `SubjectPublicKeyInfo` in DER.
         public: Vec<u8>,
-        /// Who may use it.
+        /// Users and groups that may use it.
         acl: Acl,
     },
-    /// Services on other machines have the key as well, under its name, and may be asked; or no longer.
+    /// State whether services on other machines also hold the key, under the same name, and may be asked.
     Share {
         /// Its name.
         name: String,
-        /// They have it as well.
+        /// They hold it.
         also: bool,
     },
 }
@@ -257,7 +257,7 @@ fn changed(ids: &[u32], add: &[u32], remove: &[u32]) -> Vec<u32> {
     all.into_iter().collect()
 }
 
-/// What names no key: says why.
+/// Reason why a text names no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NameError(String);
@@ -265,7 +265,7 @@ pub struct NameError(String);
 /// Checks a key's name: it is also a file's name and part of a URI.
 ///
 /// # Errors
-/// Says what a name may be.
+/// A text that states the rules for names.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
     let rest = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));

@@ -1,17 +1,17 @@
-//! What a client says of itself: words in its lane that it writes and the service copies.
+//! A client's report on itself: words in its lane that the client writes and the service copies.
 //!
 //! | word | meaning |
 //! |---|---|
 //! | 0 | completions received |
-//! | 1..9 | what its waiter counted: waits, empty polls, parks, naps, spun, slept, cost, optimum, ns |
+//! | 1..9 | counts of its waiter: waits, empty polls, parks, naps, spun, slept, cost, optimum, ns |
 //! | 9 | its CPU time, ns |
 //! | 10..118 | `deliver`: sum, ns, then 107 buckets |
 //! | 118..226 | `total`: the same |
 //!
-//! The buckets are those of [`sidecore_core::histogram`] from 32 ns to 3.6 s; what is shorter or longer falls in the
+//! The buckets are those of [`sidecore_core::histogram`] from 32 ns to 3.6 s; shorter and longer times fall in the
 //! first or the last one.
 //!
-//! It is an allegation: the service takes over no more of it than can be true.
+//! The report is not trusted: the service accepts no more of it than can be true.
 
 use sidecore_core::histogram::{BUCKETS, bucket};
 use sidecore_core::policy::notify::Audit;
@@ -20,15 +20,15 @@ use sidecore_core::sync::{AtomicU64, Ordering};
 use sidecore_core::time::Nanos;
 use sidecore_core::words::{LINE_WORDS, Line, add};
 
-/// Words before the stages: each is a number.
+/// Words before the stages: plain numbers.
 pub const NUMBERS: usize = 10;
-/// Where each stage begins: its sum, then its buckets.
+/// First word of each stage: its sum, then its buckets.
 pub const STAGES: [(Stage, usize); 2] = [(Stage::Deliver, NUMBERS), (Stage::Total, NUMBERS + 1 + KEPT)];
 /// Words of a report.
 pub const WORDS: usize = NUMBERS + STAGES.len() * (1 + KEPT);
-/// Buckets that are kept of each stage.
+/// Buckets of each stage in the report.
 pub const KEPT: usize = 107;
-/// The first of them: 32 ns.
+/// Histogram index of the first bucket in the report: 32 ns.
 pub const FIRST: usize = 20;
 
 const RECEIVED: usize = 0;
@@ -37,28 +37,28 @@ const CPU: usize = 9;
 
 const _: () = assert!(FIRST + KEPT <= BUCKETS);
 
-/// Writes a report. Made anew for each use, from the lines that the lane has for it.
+/// Writes a report. Made for each use, from the lane's report lines.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportWriter<'a>(&'a [Line]);
 
 impl<'a> ReportWriter<'a> {
-    /// Writes to these lines.
+    /// A writer to these lines.
     ///
     /// # Panics
-    /// They are too few.
+    /// There are too few lines.
     #[inline]
     pub fn new(report: &'a [Line]) -> Self {
         assert!(report.len() * LINE_WORDS >= WORDS, "a report has {WORDS} words");
         Self(report)
     }
 
-    /// So many more completions were received.
+    /// Adds `count` to the completions received.
     #[inline]
     pub fn received(&self, count: u64) {
         add(self.word(RECEIVED), count);
     }
 
-    /// Times of a sampled completion, ns.
+    /// Adds the times of a sampled completion, ns.
     #[inline]
     pub fn record(&self, deliver: Nanos, total: Nanos) {
         for ((_, start), time) in STAGES.into_iter().zip([deliver, total]) {
@@ -67,7 +67,7 @@ impl<'a> ReportWriter<'a> {
         }
     }
 
-    /// Stores all that the client's waiter counted.
+    /// Stores the counts of the client's waiter.
     pub fn store_audit(&self, audit: &Audit) {
         let words = audit.words().into_iter().enumerate();
         words.for_each(|(i, value)| self.word(AUDIT + i).store(value, Ordering::Relaxed));
@@ -78,7 +78,7 @@ impl<'a> ReportWriter<'a> {
         self.word(CPU).store(time, Ordering::Relaxed);
     }
 
-    /// All of it; each word is read once.
+    /// A copy of all words; each is read once.
     pub fn copy(&self) -> [u64; WORDS] {
         std::array::from_fn(|word| self.word(word).load(Ordering::Relaxed))
     }

@@ -1,8 +1,8 @@
-//! Sending on a program's connections through rings, beside the kernel's own path.
+//! Sending on a program's connections through rings, as an alternative to the kernel's own path.
 //!
-//! [`program`] is what a process has: its connection to the service of sockets, its banks of places, and a thread that goes on
-//! alone when the service ends. A [`stream`] is one connection in a ring. [`protocol`] is what the two sides say to each other,
-//! and [`ask`] what people ask.
+//! [`program`] holds the state of a process: its connection to the service of sockets, its banks of places, and a
+//! thread that continues without the service when the service ends. A [`stream`] is one connection in a ring.
+//! [`protocol`] has the messages between the two sides, and [`ask`] those of operators.
 
 pub mod ask;
 mod attachment;

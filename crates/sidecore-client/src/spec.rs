@@ -1,22 +1,22 @@
-//! What a client says when it opens a session: what to do, and with which key.
+//! Parameters of a session: a scheme and a key.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use zeroize::{Zeroize, Zeroizing};
 
-/// Everything that a session needs: what to do, and with which key.
+/// A scheme and a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionSpec {
-    /// What the session does.
+    /// Algorithm and its parameters.
     pub scheme: Scheme,
-    /// The key it does it with.
+    /// Key for the scheme.
     pub key: KeyMaterial,
 }
 
-/// What a session does. Where the key tells more (RSA's modulus, ECDSA's curve), the key decides.
+/// Algorithm of a session. Where the key determines parameters (RSA's modulus, ECDSA's curve), the key decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scheme {
-    /// Nothing. Key: none.
+    /// No operation. Key: none.
     Noop,
     /// Symmetric encryption. Key: raw.
     Cipher(Cipher),
@@ -26,23 +26,23 @@ pub enum Scheme {
     Hmac(Hash),
     /// RSA signatures. Key: PKCS#8 to sign and verify, SPKI to verify.
     RsaSignature {
-        /// How the digest is padded.
+        /// Padding of the digest.
         padding: SignaturePadding,
         /// Hash of the message, one of SHA-2.
         hash: Hash,
     },
     /// RSA decryption. Key: PKCS#8.
     RsaDecryption {
-        /// How the plaintext was padded.
+        /// Padding of the plaintext.
         padding: DecryptionPadding,
     },
-    /// ECDSA on P-256, P-384 or P-521. Key: PKCS#8 to sign and verify, SPKI to verify. A digest to sign may be of another
-    /// hash: it has 20 to 66 bytes, of which ECDSA takes as many bits as the curve has.
+    /// ECDSA on P-256, P-384 or P-521. Key: PKCS#8 to sign and verify, SPKI to verify. A digest to sign may come from
+    /// another hash: it has 20 to 66 bytes, and ECDSA uses as many leading bits as the curve has.
     Ecdsa {
         /// Hash of the message, one of SHA-2.
         hash: Hash,
     },
-    /// ECDSA over digests that the client made, of 20 to 66 bytes: signs them, and verifies them. Key: as for `Ecdsa`.
+    /// ECDSA over digests that the client made, of 20 to 66 bytes: signs and verifies them. Key: as for `Ecdsa`.
     EcdsaRaw,
     /// Ed25519. Key: PKCS#8 to sign and verify, SPKI or 32 raw bytes to verify.
     Ed25519,
@@ -54,23 +54,23 @@ pub enum Scheme {
     /// ML-DSA-65 with an empty context. Key: 32-byte seed, 4032 raw bytes or PKCS#8 to sign and verify; 1952 raw bytes
     /// or SPKI to verify.
     MlDsa65,
-    /// ECDH on P-256, P-384 or P-521: from the peer's point, uncompressed or compressed, the shared point's first coordinate.
-    /// Key: PKCS#8.
+    /// ECDH on P-256, P-384 or P-521. Input: the peer's point, uncompressed or compressed. Result: the first
+    /// coordinate of the shared point. Key: PKCS#8.
     Ecdh,
     /// RSA encryption: the public operation. Key: PKCS#8 or SPKI.
     RsaEncryption {
-        /// How the plaintext is padded.
+        /// Padding of the plaintext.
         padding: EncryptionPadding,
     },
 }
 
 impl Scheme {
-    /// Whether its operations take tens of microseconds or more, whatever the size.
+    /// Whether its operations take tens of microseconds or more, for any input size.
     pub fn is_asymmetric(&self) -> bool {
         !matches!(self, Self::Noop | Self::Cipher(_) | Self::Digest(_) | Self::Hmac(_))
     }
 
-    /// What it is, in a few words.
+    /// A short description.
     pub fn what(&self) -> &'static str {
         match self {
             Self::Noop => "nothing",
@@ -170,22 +170,22 @@ impl Hash {
     }
 }
 
-/// How a signature pads its digest.
+/// Padding of a signature's digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SignaturePadding {
     /// PKCS#1 v1.5.
     Pkcs1,
     /// PSS.
     Pss {
-        /// Hash of the mask generation function; mostly that of the message. SHA-1 serves to verify old signatures.
+        /// Hash of the mask generation function, usually that of the message. SHA-1 serves to verify old signatures.
         mgf1: Hash,
         /// Length of the salt.
         salt: SaltLength,
     },
-    /// PKCS#1 v1.5 around what the client gives in the digest's place: a `DigestInfo` of a hash of its own choice, or any
-    /// bytes, 1 to the modulus's length less 11. Signs digests only; verifies them, too. The scheme's hash is not used.
+    /// PKCS#1 v1.5 around bytes from the client in the digest's place: a `DigestInfo` of any hash, or any bytes, from
+    /// 1 to the modulus's length less 11. Signs and verifies digests only. The scheme's hash is not used.
     Pkcs1Raw,
-    /// PSS over digests of the scheme's hash that the client made: signs them, and verifies them.
+    /// PSS over digests of the scheme's hash that the client made: signs and verifies them.
     PssRaw {
         /// As for `Pss`.
         mgf1: Hash,
@@ -197,15 +197,15 @@ pub enum SignaturePadding {
 /// Length of a PSS salt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SaltLength {
-    /// That of the digest.
+    /// The digest's length.
     Digest,
-    /// Signing: the longest that fits. Verifying: whichever it is.
+    /// Signing: the longest that fits. Verifying: any length.
     Any,
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(u16),
 }
 
-/// How an RSA ciphertext was padded.
+/// Padding of an RSA ciphertext.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DecryptionPadding {
     /// PKCS#1 v1.5 with implicit rejection: bad padding gives a plaintext that depends on key and ciphertext only.
@@ -216,21 +216,21 @@ pub enum DecryptionPadding {
         hash: Hash,
         /// Hash of the mask generation function.
         mgf1: Hash,
-        /// Label, mostly empty; up to 1024 bytes.
+        /// Label, usually empty; up to 1024 bytes.
         label: Vec<u8>,
     },
 }
 
-/// How an RSA plaintext is padded.
+/// Padding of an RSA plaintext.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EncryptionPadding {
     /// As for decryption.
     Padded(DecryptionPadding),
-    /// Not at all: a number of the modulus's length and below it. Recovers what was signed, too.
+    /// No padding: the input is a number below the modulus, of the modulus's length. Also recovers signed values.
     None,
 }
 
-/// A key, as it is stored.
+/// A key in its encoding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyMaterial {
     /// The scheme has no key.
@@ -241,13 +241,13 @@ pub enum KeyMaterial {
     Private(Secret),
     /// A public key, in the encoding that [`Scheme`] names.
     Public(Vec<u8>),
-    /// A key of the service's store, by its name: see [`crate::keys`]. The service puts the key in its place.
+    /// A key of the service's store, by its name: see [`crate::keys`]. The service substitutes the key itself.
     Stored(String),
     /// A key that the service made for a program, see [`MadeKey`](crate::client::MadeKey).
     Made(KeyToken),
 }
 
-/// Names a key that the service made for a program, and lets whoever has it use the key.
+/// Names a key that the service made for a program. Every process that has the token can use the key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeyToken(pub [u8; 16]);
 
@@ -257,13 +257,12 @@ impl fmt::Debug for KeyToken {
     }
 }
 
-/// Bytes of a key. Wiped on drop; never printed. They are never moved from one allocation to another, which would leave
-/// a copy behind.
+/// Bytes of a key. Wiped on drop; never printed. They never move between allocations, which would leave a copy behind.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<Box<[u8]>>);
 
 impl Secret {
-    /// Takes over the bytes. Where the vector has room to spare they are copied, and the vector is wiped.
+    /// Takes over the bytes. A vector with spare capacity is copied and then wiped.
     pub fn new(mut bytes: Vec<u8>) -> Self {
         if bytes.len() == bytes.capacity() {
             return Self(Zeroizing::new(bytes.into_boxed_slice()));
@@ -273,7 +272,7 @@ impl Secret {
         exact
     }
 
-    /// The bytes.
+    /// Access to the bytes.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
@@ -285,14 +284,14 @@ impl From<&[u8]> for Secret {
     }
 }
 
-/// As bytes, in one piece: no element of a sequence passes through a vector that grows.
+/// As one run of bytes: a sequence of elements would pass through a growing vector.
 impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(&self.0)
     }
 }
 
-/// From a packet in memory, of which the bytes are borrowed until they are copied here.
+/// From a packet in memory: borrows the bytes until they are copied here.
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         <&[u8]>::deserialize(deserializer).map(Self::from)

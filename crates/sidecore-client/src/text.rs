@@ -1,7 +1,7 @@
-//! Text that others chose, as it may go to a terminal.
+//! Untrusted text, made safe for terminals.
 
-/// The letter, or the mark for one that is none: what drives a terminal, ends a line or turns the direction of what follows.
-/// Those that turn it are the `Bidi_Control` of Unicode's standard annex 9.
+/// Returns the letter, or a replacement mark for control characters, ends of lines and letters that change the
+/// direction of the following text (`Bidi_Control` of Unicode's standard annex 9).
 #[must_use]
 pub fn shown(letter: char) -> char {
     match letter {

@@ -1,7 +1,7 @@
-//! A connection that asks and has no lane: for changing a running service and its keys.
+//! A connection without a lane, for changing a running service and its keys.
 //!
-//! A connection with a lane has given up administration, so a process that inherits one can use what its parent used and
-//! change nothing.
+//! A connection that attaches a lane loses the right to administer. So a process that inherits it can use the parent's
+//! lane, but change nothing.
 
 use super::lane::{after, question};
 use super::{ConnectError, Error, MadeKey, Options, trust};
@@ -11,42 +11,42 @@ use crate::spec::Secret;
 use crate::sys::own::Own;
 use std::time::{Duration, Instant};
 
-/// How long making a key may take: RSA of 4096 bits takes seconds, and keys are made one at a time.
+/// Limit for making a key: RSA of 4096 bits takes seconds, and keys are made one at a time.
 const GENERATION: Duration = Duration::from_secs(120);
-/// How long a change of the service or of its keys may take: sidecores with long requests have their part in it.
+/// Limit for a change of the service or its keys: each sidecore takes part, also one that runs long requests.
 const CHANGE: Duration = Duration::from_secs(10);
 
-/// A connection to a service without a lane. The service asks the kernel who speaks, for each message.
+/// A connection to a service without a lane. The service checks the peer's user with the kernel for each message.
 #[derive(Debug)]
 pub struct Admin {
-    /// `None`: an answer may still come to a question that nobody waits for any more.
+    /// `None` after a timeout: a late answer could be taken for that of the next question.
     socket: Option<Own>,
     patience: Duration,
 }
 
 impl Admin {
-    /// Connects to the service at the options' socket; the shape of a lane is of no interest.
+    /// Connects to the service at the options' socket; the options' lane shape is not used.
     ///
     /// # Errors
-    /// No service, none that is trusted, or no permission to connect to it; each says what to do.
+    /// No service, no trusted service, or no permission to connect. Each message names a remedy.
     pub fn connect(options: &Options) -> Result<Self, ConnectError> {
         let socket = trust::connect(options, after(options.patience))?;
         Ok(Self { socket: Some(socket), patience: options.patience })
     }
 
-    /// Changes the running service, as `sidecore set` does: `key=value`. What was set and does not do what it says comes
-    /// back as a note, in words. For root and the service's own user.
+    /// Changes the running service, as `sidecore set` does: `key=value`. Returns a note if a setting was accepted but
+    /// has no full effect. For root and the service's own user.
     ///
     /// # Errors
-    /// The service's reason, or that it is gone.
+    /// The service refused, with its reason, or is gone.
     pub fn set(&mut self, setting: &str) -> Result<Option<String>, Error> {
         self.set_all(vec![setting.to_owned()])
     }
 
-    /// As [`Admin::set`], with several settings: where one is refused, nothing is changed.
+    /// As [`Admin::set`], with several settings: all of them or none.
     ///
     /// # Errors
-    /// The service's reason, or that it is gone.
+    /// The service refused, with its reason, or is gone.
     pub fn set_all(&mut self, settings: Vec<String>) -> Result<Option<String>, Error> {
         match self.ask(&Request::Set(settings), CHANGE)? {
             Reply::Done => Ok(None),
@@ -55,7 +55,7 @@ impl Admin {
         }
     }
 
-    /// What is in force in the service of what a configuration sets, by key: policies and limits.
+    /// The settings in force, by configuration key: policies and limits.
     ///
     /// # Errors
     /// The service is gone.
@@ -66,11 +66,11 @@ impl Admin {
         }
     }
 
-    /// Changes or lists the stored keys, as `sidecore keys` does. A list returns entries; an import and a generation, which
-    /// is waited for, return that of the new key. For root and the service's own user.
+    /// Changes or lists the stored keys, as `sidecore keys` does. A list returns entries; import and generation wait,
+    /// and return the entry of the new key. For root and the service's own user.
     ///
     /// # Errors
-    /// The service's reason, or that it is gone.
+    /// The service refused, with its reason, or is gone.
     pub fn keys(&mut self, command: KeyCommand) -> Result<Vec<KeyEntry>, Error> {
         let takes = if matches!(command, KeyCommand::Generate { .. }) { GENERATION } else { CHANGE };
         match self.ask(&Request::Keys(command), takes)? {
@@ -80,11 +80,11 @@ impl Admin {
         }
     }
 
-    /// Has the keys at rest sealed anew under this passphrase, as `sidecore keys passphrase` does. Returns the file in which
-    /// the service looks for it when it starts next, where the service knows: whoever asks puts it there.
+    /// Seals the keys at rest under this passphrase, as `sidecore keys passphrase` does. Returns the passphrase file
+    /// that the service reads at its next start, if it knows one; the caller must write that file.
     ///
     /// # Errors
-    /// The service's reason, or that it is gone.
+    /// The service refused, with its reason, or is gone.
     pub fn change_passphrase(&mut self, passphrase: Secret) -> Result<Option<String>, Error> {
         match self.ask(&Request::Keys(KeyCommand::ChangePassphrase { passphrase }), GENERATION)? {
             Reply::PassphraseChanged { file } => Ok(file),
@@ -92,15 +92,15 @@ impl Admin {
         }
     }
 
-    /// What is known of a stored key. For those who may use it.
+    /// Kind and public part of a stored key, for users who may use it.
     ///
     /// # Errors
-    /// There is none of this name, this user may not use it, or the service is gone.
+    /// No key has this name, this user may not use it, or the service is gone.
     pub fn key_info(&mut self, name: &str) -> Result<KeyInfo, Error> {
         self.key_info_by(name, Instant::now() + self.patience)
     }
 
-    /// As [`Admin::key_info`], waited for until then.
+    /// As [`Admin::key_info`], with a deadline for the answer.
     ///
     /// # Errors
     /// As for [`Admin::key_info`].
@@ -112,11 +112,11 @@ impl Admin {
         }
     }
 
-    /// Has the service make a key for this program alone, whose connection becomes the key's. It is waited for: RSA takes
-    /// seconds, and keys are made one at a time.
+    /// Makes a key in the service for this program alone; the connection keeps the key alive. The call waits: RSA
+    /// takes seconds, and keys are made one at a time.
     ///
     /// # Errors
-    /// The service's reason, or that it is gone.
+    /// The service refused, with its reason, or is gone.
     pub fn make_key(mut self, kind: Kind) -> Result<MadeKey, Error> {
         match self.ask(&Request::MakeKey(kind), GENERATION)? {
             Reply::KeyMade { token, public } => Ok(MadeKey::new(token, public, self.socket.ok_or_else(Error::closed)?)),
@@ -124,11 +124,11 @@ impl Admin {
         }
     }
 
-    /// The public part of a raw private key, which the service forgets: Ed25519, X25519 or ML-DSA-65. A
-    /// `SubjectPublicKeyInfo` in DER, waited for until then.
+    /// Computes the public part of a raw private key (Ed25519, X25519 or ML-DSA-65), as a `SubjectPublicKeyInfo` in
+    /// DER. The service does not keep the key.
     ///
     /// # Errors
-    /// The service's reason, or that it is gone.
+    /// The service refused, with its reason, or is gone.
     pub fn public_part(&mut self, kind: Kind, raw: Secret, deadline: Instant) -> Result<Vec<u8>, Error> {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.ask_within(&Request::PublicPart { kind, raw }, left)? {
@@ -137,7 +137,7 @@ impl Admin {
         }
     }
 
-    /// One question, whose answer may take so long where that is longer than the options' patience.
+    /// Waits for `takes` or for the options' patience, the longer one.
     fn ask(&mut self, request: &Request, takes: Duration) -> Result<Reply, Error> {
         self.ask_within(request, self.patience.max(takes))
     }

@@ -1,4 +1,4 @@
-//! Which parts of the payload arena are in use. Private to the client: the service checks extents, not owners.
+//! Allocation in the payload arena. Private to the client: the service checks extents, not owners.
 
 use super::Error;
 use offset_allocator::{Allocation, Allocator};
@@ -8,10 +8,10 @@ use std::fmt;
 
 /// Buffers begin at cache lines, so that two of them never share one.
 const UNIT: u32 = LINE_BYTES as u32;
-/// Most buffers at a time.
+/// Limit of buffers in use at a time.
 const MAX_BUFFERS: u32 = 65_536;
 
-/// A buffer in the arena. Given back with [`super::Client::free`], else when the client is dropped.
+/// A buffer in the arena. Freed by [`super::Client::free`], else when the client is dropped.
 pub struct Buffer {
     lane: u64,
     extent: Extent,
@@ -25,7 +25,7 @@ impl fmt::Debug for Buffer {
 }
 
 impl Buffer {
-    /// Where it is in the arena.
+    /// Its position in the arena.
     #[inline]
     pub fn extent(&self) -> Extent {
         self.extent
@@ -43,10 +43,9 @@ impl Buffer {
     }
 }
 
-/// The allocator of one lane's arena.
 #[derive(Debug)]
 pub(super) struct Arena {
-    /// Which lane the buffers belong to; no two lanes of a process have the same number.
+    /// Number of the lane that owns the buffers; unique within the process.
     lane: u64,
     allocator: Allocator,
 }

@@ -1,4 +1,4 @@
-//! What can go wrong for a client, each with what to do.
+//! Errors of a client; each message names a remedy.
 
 use crate::control::{Refused, Reply};
 use rustix::io::Errno;
@@ -8,10 +8,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Why there is no lane.
+/// Reason for having no lane.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody answers at the socket.
+    /// No process listens at the socket.
     #[error(
         "no service at {socket}: {1}; start one with `systemctl start sidecore` where it is installed, or `sidecore serve`, or name \
          its socket in SIDECORE_SOCKET",
@@ -25,7 +25,7 @@ pub enum ConnectError {
         .0.display()
     )]
     NoPermission(PathBuf),
-    /// The way to the socket ends where this program's root does, before the directory that is missing.
+    /// The path to the socket leaves this program's root directory, as in a chroot: a directory on it is missing here.
     #[error(
         "{socket} is not in this program's sight: its root directory has no {missing}, as in a chroot, a container or a unit with a \
          root of its own; show it the socket's directory there (`mount --bind`, a volume, BindPaths= in the unit), or name the \
@@ -33,14 +33,14 @@ pub enum ConnectError {
         socket = .0.display(), missing = .1.display()
     )]
     OutOfSight(PathBuf, PathBuf),
-    /// This program gets no Unix sockets, or may not connect them.
+    /// This program may not create or connect Unix sockets.
     #[error(
         "this program may not open the service's socket {socket}: {1}; add AF_UNIX to RestrictAddressFamilies= in its unit, or allow \
          socket and connect in its filter of system calls or its security module",
         socket = .0.display()
     )]
     NoSockets(PathBuf, io::Error),
-    /// Somebody listens at the socket whose service is not trusted. Nothing was said to it.
+    /// The service at the socket belongs to a user who is not trusted. It received no message.
     #[error(
         "the service at {} is that of user {user}, who is neither root, nor this program's user, nor named as the service's: if \
          it is the right one, name this user in SIDECORE_SERVICE_USER, or as service_user in the provider's section of \
@@ -50,25 +50,26 @@ pub enum ConnectError {
     ForeignService {
         /// The socket.
         socket: PathBuf,
-        /// Whose it is.
+        /// The user of its service.
         user: u32,
     },
-    /// The service is there and says nothing for so long.
+    /// The service runs, but did not answer within this time.
     #[error("the service at {} {}", .0.display(), silent(*.1))]
     NoAnswer(PathBuf, Duration),
-    /// The service has ended, and a service manager holds its socket for the next one, which said nothing for so long.
+    /// The service has ended. A service manager holds its socket, and the next service did not answer within this
+    /// time.
     #[error(
         "the service has ended, and the next one has not started within {} ms: see `systemctl status sidecore`",
         .0.as_millis()
     )]
     Starting(Duration),
-    /// The service gives no lane, for this reason.
+    /// The service refused a lane, with this reason.
     #[error("the service gives no lane: {0}")]
     Refused(Refused),
-    /// The service will never give a lane of this shape: it is beyond the limit that the reason names.
+    /// The service never gives a lane of this shape: it exceeds the limit in the reason.
     #[error("the service gives no lane: {0}")]
     TooLarge(Refused),
-    /// What the service answered cannot be used.
+    /// The service's answer cannot be used.
     #[error("{0}: client and service must be of one version")]
     Protocol(String),
     /// A system call failed.
@@ -76,10 +77,10 @@ pub enum ConnectError {
     System(#[from] io::Error),
 }
 
-/// Why a call failed.
+/// Reason for a failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// As many requests are in flight as the lane has slots.
+    /// Every slot of the lane is in use by a request in flight.
     #[error("the lane is full: take completions before submitting more")]
     Full,
     /// `wait` with nothing in flight.
@@ -91,34 +92,34 @@ pub enum Error {
     /// The arena has no room for the buffer.
     #[error("no room in the arena: free buffers or ask for more arena bytes")]
     ArenaFull,
-    /// An access beyond the buffer's end.
+    /// An access past the end of the buffer.
     #[error("beyond the end of the buffer")]
     OutOfBounds,
-    /// A buffer of another lane, e.g. of before a fork.
+    /// A buffer of another lane, e.g. one made before a fork.
     #[error("the buffer is of another lane: allocate one after a fork")]
     ForeignBuffer,
     /// More extents than a request holds.
     #[error("more than 4 extents: copy the pieces together")]
     TooManyExtents,
-    /// Nothing came in the given time.
+    /// No completion within the given time.
     #[error("nothing came in the given time")]
     TimedOut,
     /// The service is gone or ended the lane. Connect again.
     #[error("{0}; connect again")]
     Gone(String),
-    /// The service said nothing for so long. Connect again.
+    /// The service did not answer within this time. Connect again.
     #[error("the service {}", silent(*.0))]
     NoAnswer(Duration),
-    /// The service refused what was asked over the socket.
+    /// The service refused a message over the socket.
     #[error("{0}")]
     Service(Refused),
     /// A request was refused.
     #[error("{}", .0.message())]
     Refused(Refusal),
-    /// The device of this number died under the request and no other took it over.
+    /// The device with this number died during the request, and no other device took it over.
     #[error("device {0} died and no other could take the request over")]
     DeviceFailed(u8),
-    /// A forked child got no lane of its own.
+    /// A forked child could not attach a lane of its own.
     #[error(transparent)]
     Connect(ConnectError),
     /// A system call failed.
@@ -127,7 +128,7 @@ pub enum Error {
 }
 
 impl ConnectError {
-    /// A service manager holds the socket for a service that has not started.
+    /// A service manager holds the socket, and the service has not started.
     pub(crate) fn is_starting(&self) -> bool {
         matches!(self, Self::Starting(_))
     }
@@ -152,7 +153,7 @@ impl ConnectError {
 }
 
 impl Error {
-    /// The lane is of no use any more.
+    /// The lane can no longer be used.
     pub(super) fn closed() -> Self {
         Self::Gone("the service did not answer in time, or the program closed the lane's descriptors".to_owned())
     }
@@ -166,7 +167,7 @@ impl Error {
     }
 }
 
-/// The kernel says of a file that is no socket what it says of a socket that nobody listens at.
+/// The kernel gives one error for a file that is no socket and for a socket without a listener. This tells them apart.
 pub(crate) fn refused(socket: &Path, error: io::Error) -> io::Error {
     match socket.metadata() {
         Ok(found) if !found.file_type().is_socket() => io::Error::new(error.kind(), "it is no socket"),
@@ -174,8 +175,8 @@ pub(crate) fn refused(socket: &Path, error: io::Error) -> io::Error {
     }
 }
 
-/// The part of the path that is missing, if that is because this program has another root than the service: then not even
-/// the directory at the top is there, or the kernel's own files.
+/// The missing part of the path, if this program has another root directory than the service. Then not even the top
+/// directory exists here, or the kernel's own file systems.
 fn hidden(socket: &Path) -> Option<PathBuf> {
     let missing =
         socket.parent()?.ancestors().filter(|part| !part.exists()).last().filter(|part| part.is_absolute())?;

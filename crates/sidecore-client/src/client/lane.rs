@@ -25,69 +25,68 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-/// Polls of the ring between two looks at the clock.
+/// Polls of the ring between two readings of the clock.
 const POLLS: u32 = 32;
-/// So many submissions ahead the transfer of a slot is started.
+/// Distance, in submissions, at which the transfer of a slot is started ahead of its use.
 const PREFETCH_AHEAD: u64 = 4;
-/// Polls before a wait that may spin is accounted: well under a microsecond.
+/// Polls before a spinning wait is accounted: well under a microsecond.
 const FIRST_POLLS: u32 = 8;
-/// How often a spinning client makes sure that the service still lives, ns.
+/// Interval at which a spinning client checks that the service lives, ns.
 const HANG_UP_CHECK: Nanos = 1_000_000;
-/// How often the client reports its CPU time, ns.
+/// Interval at which the client reports its CPU time, ns.
 const REPORT_CPU: Nanos = 10_000_000;
 
-/// Numbers lanes within this process, so that a buffer knows its own.
+/// Number of the next lane of this process: a buffer stores its lane's number.
 static NEXT_LANE: AtomicU64 = AtomicU64::new(1);
 
-/// A completion as the client sees it.
+/// A completion as the client receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The tag of the request.
     pub tag: u32,
-    /// How it ended.
+    /// Result of the request.
     pub status: Status,
-    /// If it was sampled: the service's stamps, and when the client had it.
+    /// For sampled requests: the service's stamps, and the time at which the client received the completion.
     pub stages: Option<(Stamps, Nanos)>,
 }
 
-/// What waiting cost a client.
+/// Cost of a client's waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitReport {
     /// Completions received.
     pub received: u64,
-    /// Its waits against the offline optimum.
+    /// Its waits compared with the offline optimum.
     pub audit: Audit,
 }
 
-/// One lane.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) arena: Arena,
     memory: LaneMemory,
-    /// The control connection; its end is the service's end. `None`: the lane is of no use any more, because the program closed
-    /// a descriptor of it, or an answer may still come to a question that nobody waits for any more.
+    /// The control connection; the service closes it when it ends. `None`: the lane can no longer be used, because the
+    /// program closed one of its descriptors, or because an answer timed out and could still arrive.
     socket: Option<Own>,
     ringer: Ringer,
     wake: Own,
-    /// It was woken through the pipe, which has not been emptied since: that is done before the next sleep, when the
-    /// service has something to do.
+    /// A wake-up came through the pipe, which has not been drained since. It is drained before the next sleep, when
+    /// the service has work to do.
     woken: bool,
     patience: Duration,
-    /// Beyond this moment no question is waited for.
+    /// Latest time to wait for an answer over the socket.
     deadline: Nanos,
     producer: Producer,
     consumer: Consumer,
     in_flight: u32,
-    /// Requests were submitted since the doorbell was rung.
+    /// There are submissions since the last ring.
     unrung: bool,
     max_request_bytes: u32,
     sampler: Sampler,
     waits: WaitLoop,
     /// The policy in force polls before it sleeps.
     spins: bool,
-    /// The program's own choice, before the service's advice.
+    /// The program's own choice; it takes precedence over the service's advice.
     notify: Option<Notify>,
-    /// Under `predict`: what is in flight and how long such requests took.
+    /// Only under `predict`: requests in flight and durations of earlier ones.
     watch: Option<Box<Watch>>,
     checked_at: Nanos,
     reported_at: Nanos,
@@ -101,7 +100,7 @@ impl Lane {
         let connection = trust::connect(options, deadline)?;
         let (name, reclaimable) = (options.name.clone(), options.reclaimable);
         let request = Request::Attach(Attach { abi: ABI, slots, arena_bytes, name, adopt, reclaimable });
-        // A service that will not have one more connection says so without being asked.
+        // A service at its limit of connections refuses before it reads a request.
         let sent = send(&connection, &request, deadline);
         let (reply, fds) = answer(&connection, deadline).map_err(|error| match sent.err().unwrap_or(error) {
             error if is_starting(&connection, &error) => ConnectError::Starting(patience),
@@ -145,7 +144,7 @@ impl Lane {
         Ok((lane, token))
     }
 
-    /// True if another process listened when the connection was made.
+    /// True if the process that listened at the time of connecting has ended.
     pub(super) fn took_a_start(&self) -> bool {
         self.connection().is_some_and(listener_has_ended)
     }
@@ -176,7 +175,7 @@ impl Lane {
             deadline.map_or(Nanos::MAX, |deadline| after(deadline.saturating_duration_since(Instant::now())));
     }
 
-    /// One question over the socket.
+    /// Sends one question over the socket and waits for its answer.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
         let socket = self.socket.as_ref().ok_or_else(Error::closed)?;
         let answered = question(socket, request, after(self.patience).min(self.deadline));
@@ -186,12 +185,11 @@ impl Lane {
         answered
     }
 
-    /// The connection. `None`: it is of no use any more.
+    /// `None`: the lane can no longer be used.
     pub(super) fn connection(&self) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().and_then(Own::get)
     }
 
-    /// The bytes from `offset` on of a buffer of this lane.
     #[inline]
     pub(super) fn span(&self, buffer: &Buffer, offset: u32, len: usize) -> Result<Span<'_>, Error> {
         if buffer.lane() != self.arena.lane() {
@@ -230,7 +228,7 @@ impl Lane {
         Ok(())
     }
 
-    /// By value and by itself: the other requests never stand in memory but in their slots.
+    /// Takes the request by value and stays out of line: other requests are then written straight to their slots.
     #[cold]
     fn push_sampled(&mut self, mut request: wire::Request<'_>, session: Session) {
         let now = clock::now();
@@ -245,7 +243,7 @@ impl Lane {
     pub(super) fn ring(&mut self) {
         self.unrung = false;
         if self.memory.submission_doorbell().must_wake() && !self.ringer.ring() {
-            // Told by the next wait.
+            // The next wait reports it.
             self.socket = None;
         }
     }
@@ -254,12 +252,12 @@ impl Lane {
         self.wake.get().ok_or_else(Error::closed)
     }
 
-    /// Arms the completion doorbell and empties the pipe. `false`: a completion is there.
+    /// Arms the completion doorbell and drains the pipe. `false`: a completion is ready.
     pub(super) fn arm(&mut self) -> Result<bool, Error> {
         if self.unrung {
             self.ring();
         }
-        // Whoever waits elsewhere does not say whether it was woken through the pipe.
+        // A program with its own event loop does not report a wake-up through the pipe.
         self.woken = true;
         self.before_sleep()?;
         self.memory.completion_doorbell().arm();
@@ -270,13 +268,12 @@ impl Lane {
         if wait_readable(self.to_poll()?, Some(0))? { Err(self.gone()) } else { Ok(true) }
     }
 
-    /// The service says nothing over the socket unless the lane ended.
+    /// The service sends over the socket only answers, and a reason when the lane ends.
     pub(super) fn check(&self) -> Result<(), Error> {
         let socket = self.socket.as_ref().and_then(Own::get).ok_or_else(Error::closed)?;
         if wait_readable(socket, Some(0))? { Err(self.gone()) } else { Ok(()) }
     }
 
-    /// The policy in force.
     pub(super) fn notify(&mut self) -> Notify {
         self.adopt_advice();
         self.waits.waiter.policy()
@@ -286,7 +283,7 @@ impl Lane {
     pub(super) fn poll(&mut self) -> Option<Received> {
         let completion = Completion::receive(&mut self.consumer, self.memory.completion())?;
         self.in_flight = self.in_flight.saturating_sub(1);
-        // A service of this version writes no other words; one that is ill is treated as if it had failed.
+        // A service of this version writes no other words; a malformed one counts as a failed request.
         let Completion { tag, status, stamps } = completion.ok()?;
         let report = ReportWriter::new(self.memory.report());
         report.received(1);
@@ -306,10 +303,10 @@ impl Lane {
             return Ok(received);
         }
         if self.unrung {
-            // Else it would wait for an answer to what nobody has seen.
+            // Without a ring the service would not see these requests, and the wait would not end.
             self.ring();
         }
-        // What takes less than a look at the clock is not worth accounting.
+        // A wait shorter than one reading of the clock is not accounted.
         if self.spins {
             for _ in 0..FIRST_POLLS {
                 std::hint::spin_loop();
@@ -349,7 +346,7 @@ impl Lane {
         result
     }
 
-    /// Says what the waits cost, and now and then the CPU time, which takes a system call.
+    /// Publishes the costs of waits, and every `REPORT_CPU` the CPU time, which needs a system call.
     fn report(&mut self, now: Nanos) {
         let report = ReportWriter::new(self.memory.report());
         report.store_audit(self.waits.waiter.audit());
@@ -359,7 +356,7 @@ impl Lane {
         }
     }
 
-    /// Does what the policy says until it is time to ask it again.
+    /// Follows the policy until its next decision is due.
     fn wait_step(&mut self, mut now: Nanos, deadline: Option<Nanos>) -> Result<Option<Received>, Error> {
         loop {
             let found = self.consumer.ready(self.memory.completion());
@@ -397,14 +394,14 @@ impl Lane {
         Ok(self.poll())
     }
 
-    /// Tells the watch whether completions are seen as soon as they are there.
+    /// Records in the watch whether the client is polling.
     fn look_out(&mut self, looking: bool) {
         if let Some(watch) = &mut self.watch {
             watch.looking = looking;
         }
     }
 
-    /// Makes sure that what it will wait on is still its own, and takes earlier wake-ups out of it.
+    /// Checks that the wake descriptor is still this lane's, and drains earlier wake-ups.
     fn before_sleep(&mut self) -> Result<(), Error> {
         let wake = self.wake.get().ok_or_else(Error::closed)?;
         if std::mem::take(&mut self.woken) {
@@ -413,7 +410,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Returns when it woke.
+    /// Returns the time of waking.
     fn sleep(&mut self, now: Nanos, until: Option<Nanos>) -> Result<Nanos, Error> {
         self.look_out(false);
         let timeout = until.map(|until| until.saturating_sub(now));
@@ -425,7 +422,7 @@ impl Lane {
         Ok(clock::now())
     }
 
-    /// Now and then while spinning: nobody would publish any more if the service were gone.
+    /// Checks every `HANG_UP_CHECK` while spinning: without a service no completion would ever appear.
     fn check_service(&mut self, now: Nanos) -> Result<(), Error> {
         if now.saturating_sub(self.checked_at) < HANG_UP_CHECK {
             return Ok(());
@@ -439,7 +436,7 @@ impl Lane {
         Ok(())
     }
 
-    /// The connection, ours or not: to poll it.
+    /// The connection's descriptor for polling, without the check that it is still this lane's.
     fn to_poll(&self) -> Result<BorrowedFd<'_>, Error> {
         Ok(self.socket.as_ref().ok_or_else(Error::closed)?.to_poll()?)
     }
@@ -453,7 +450,7 @@ impl Lane {
         let advised = Notify::from_word(load(advice::NOTIFY)).filter(|_| self.notify.is_none());
         let spins = load(advice::MAY_SPIN) != 0;
         let park_cost = load(advice::PARK_COST);
-        // Whoever asks for a policy by name has thought about the core it runs on.
+        // A policy that the program named takes precedence: the program knows the core it runs on.
         let policy = self.notify.or(advised).unwrap_or(Notify::Park);
         let waiter = &mut self.waits.waiter;
         waiter.set_park_cost(park_cost);
@@ -468,7 +465,7 @@ impl Lane {
     }
 }
 
-/// One question over a connection.
+/// Sends one question over a connection and waits for its answer.
 pub(crate) fn question(socket: &Own, request: &Request, deadline: Nanos) -> Result<Reply, Error> {
     let start = clock::now();
     match send(socket, request, deadline).and_then(|()| answer(socket, deadline)) {
@@ -482,12 +479,12 @@ pub(crate) fn question(socket: &Own, request: &Request, deadline: Nanos) -> Resu
     }
 }
 
-/// No answer in time, and the process that listened at the time of the connect has ended.
+/// True if the answer timed out and the process that listened at the time of connecting has ended.
 fn is_starting(socket: &Own, error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::TimedOut && socket.get().is_some_and(listener_has_ended)
 }
 
-/// Why the connection ended, if the service still said so.
+/// The service's last message with the reason, if it sent one.
 fn gone(socket: BorrowedFd<'_>) -> Error {
     match wait_readable(socket, Some(0)) {
         Ok(true) => match control::receive::<Reply>(socket) {
@@ -498,17 +495,17 @@ fn gone(socket: BorrowedFd<'_>) -> Error {
     }
 }
 
-/// A service of sockets ends a connection whose questions are not its own, and says nothing that can be read here.
+/// A service of sockets closes a connection with unknown questions, without a readable message.
 fn gone_without_a_word() -> Error {
     Error::Gone("the service is gone, or what listens there is a service of sockets, or of another version".to_owned())
 }
 
-/// The moment so long after now.
+/// Deadline at this distance from now.
 pub(crate) fn after(patience: Duration) -> Nanos {
     clock::now().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// `TimedOut`: until the deadline the service had no room for it.
+/// `TimedOut`: the service's queue had no room until the deadline.
 fn send(socket: &Own, request: &Request, deadline: Nanos) -> io::Result<()> {
     loop {
         match control::send(ours(socket)?, request, &[]) {
@@ -518,11 +515,11 @@ fn send(socket: &Own, request: &Request, deadline: Nanos) -> io::Result<()> {
     }
 }
 
-/// `TimedOut`: until the deadline the service said nothing.
+/// `TimedOut`: the service did not answer until the deadline.
 fn answer(socket: &Own, deadline: Nanos) -> io::Result<(Reply, Vec<OwnedFd>)> {
     happens(socket, PollFlags::IN, deadline)?;
     match control::receive(ours(socket)?) {
-        // It hung up with something unread; what it said before is still there.
+        // The service closed with unread input; its earlier message can still be read.
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => control::receive(ours(socket)?),
         other => other,
     }

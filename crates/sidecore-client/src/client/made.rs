@@ -1,15 +1,15 @@
-//! A key that the service makes for this program: its private part never leaves the service.
+//! A key that the service makes for this program. Its private part never leaves the service.
 
 use crate::spec::{KeyMaterial, KeyToken};
 use crate::sys::own::{Left, Own};
 
-/// A key of this program, kept by the service until this is dropped; forked children hold it as well, each until it drops
-/// its own or ends. Sessions that were opened on it stay until they are closed.
+/// A key of this program, kept by the service until this value is dropped. Forked children hold it as well, each until
+/// it drops its own or ends. Open sessions on it stay open until they are closed.
 #[derive(Debug)]
 pub struct MadeKey {
     token: KeyToken,
     public: Vec<u8>,
-    /// The key is there as long as a process has this open. `None`: it is kept open by a [`Left`].
+    /// The key exists while a process has this connection open. `None`: a [`Left`] keeps it open.
     connection: Option<Own>,
 }
 
@@ -18,22 +18,22 @@ impl MadeKey {
         Self { token, public, connection: Some(connection) }
     }
 
-    /// The key of this token, which a [`Left`] keeps.
+    /// The key with this token, which a [`Left`] keeps open.
     pub fn of(token: KeyToken, public: Vec<u8>) -> Self {
         Self { token, public, connection: None }
     }
 
-    /// What names it.
+    /// The token that names it.
     pub fn token(&self) -> &KeyToken {
         &self.token
     }
 
-    /// What keeps it in the service, left open: until it is recalled, and dropped.
+    /// Leaves its connection open, and the key in the service, until the [`Left`] is recalled and dropped.
     pub fn leave(self) -> Left {
         self.connection.map_or(Left::NONE, Own::leave)
     }
 
-    /// What sessions on it are opened with, on any lane: also by a process that was forked, or is another user by now.
+    /// Key material for opening sessions on it, on any lane: also from a forked process, or after a change of user.
     pub fn material(&self) -> KeyMaterial {
         KeyMaterial::Made(self.token)
     }

@@ -1,4 +1,4 @@
-//! Whom a client takes for its service: it hands keys over, so not whoever listens at a path.
+//! Decides which service a client trusts: clients send keys, so not every listener will do.
 
 use super::{ConnectError, Options};
 use crate::sys::own::{Own, closed};
@@ -7,14 +7,14 @@ use crate::sys::{packet, peer};
 use rustix::process::{geteuid, getuid};
 use sidecore_core::time::Nanos;
 
-/// A connection to the service, of which nothing was asked yet, made by the deadline.
+/// Connects to the service before the deadline, and sends nothing yet.
 ///
 /// # Errors
-/// Nobody answers, or somebody who is not trusted: nothing was said then.
+/// No service, or one of a user who is not trusted. It received no message.
 pub(crate) fn connect(options: &Options, deadline: Nanos) -> Result<Own, ConnectError> {
     let socket = packet::connect_own(&options.socket, deadline);
     let socket = socket.map_err(|error| ConnectError::from_io(&options.socket, options.patience, error))?;
-    // Of a listening socket the kernel keeps who made it listen.
+    // The kernel stores the credentials of the process that called `listen`.
     let user = peer::credentials(socket.get().ok_or_else(closed)?)?.uid;
     if is_trusted(user, &options.service_users) {
         Ok(socket)
@@ -23,17 +23,17 @@ pub(crate) fn connect(options: &Options, deadline: Nanos) -> Result<Own, Connect
     }
 }
 
-/// Whether a service of that user is taken for one: root's, the program's own user's, and those of the users named.
+/// Trusted are root, the program's own user, and the users named.
 pub(crate) fn is_trusted(user: u32, service_users: &[String]) -> bool {
     user == 0 || is_own(user) || service_users.iter().any(|named| number_of(named) == Some(user))
 }
 
-/// The number of a user by number or name. `None`: there is no such user here.
+/// `None`: this machine has no such user.
 pub(crate) fn number_of(user: &str) -> Option<u32> {
     user.parse().ok().or_else(|| Some(nix::unistd::User::from_name(user).ok()??.uid.as_raw()))
 }
 
-/// Whether it is this program's user, and not one who only started a program that has more rights than he.
+/// True if it is this program's effective user. False for the real user of a privileged (e.g. set-user-ID) program.
 fn is_own(user: u32) -> bool {
     user == geteuid().as_raw() && !(is_privileged() && user == getuid().as_raw())
 }

@@ -1,7 +1,7 @@
-//! What a client has in flight, and when it is expected back: for the policy `predict`.
+//! Requests in flight and their expected completion, for the policy `predict`.
 //!
-//! Each request is stamped, so that the time of one that was slept through is known as well: from its submission until
-//! the service had its reply, and from there as long as delivery takes while the client is looking.
+//! Each request is stamped, so that its duration is known even if the client slept through it: the time until the
+//! service had its reply, plus the delivery time measured while polling.
 
 use sidecore_core::policy::notify::{Forecast, Forecaster};
 use sidecore_core::session::{Algorithm, Class};
@@ -10,14 +10,14 @@ use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Request, Status};
 use std::collections::VecDeque;
 
-/// A new delivery weighs one in so many.
+/// Weight of a new delivery in the average: 1 / `WINDOW`.
 const WINDOW: Nanos = 8;
 
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     tag: u32,
     class: Class,
-    /// Bytes of input.
+    /// Input, bytes.
     size: u32,
     at: Nanos,
 }
@@ -26,30 +26,30 @@ struct Sent {
 #[derive(Debug)]
 pub(super) struct Watch {
     forecaster: Forecaster,
-    /// The oldest first. Those submitted before the policy began are not among them.
+    /// Oldest first. Requests from before the policy began are not included.
     sent: VecDeque<Sent>,
-    /// From the reply until the client has the completion, if it is looking: moving average, ns.
+    /// Delivery time from reply to receipt while polling: moving average, ns.
     delivery: Nanos,
-    /// The client is polling: what it finds was not there a moment ago.
+    /// True while the client polls: then a completion is received as soon as it appears.
     pub(super) looking: bool,
 }
 
 impl Watch {
-    /// For at most so many requests in flight.
+    /// `slots`: limit of requests in flight.
     pub(super) fn new(slots: u32) -> Self {
         let sent = VecDeque::with_capacity(slots as usize);
         Self { forecaster: Forecaster::new(), sent, delivery: 0, looking: false }
     }
 
     pub(super) fn submitted(&mut self, request: &Request<'_>, algorithm: Algorithm, now: Nanos) {
-        // The service refuses what the algorithm cannot do.
+        // The service refuses operations unknown to the algorithm.
         let class = Class::of(algorithm, request.op).unwrap_or(Class::NOOP);
         let size = request.inputs.iter().fold(0, |size: u32, input| size.saturating_add(input.len));
         self.sent.push_back(Sent { tag: request.tag, class, size, at: now });
     }
 
     pub(super) fn completed(&mut self, tag: u32, status: Status, stages: Option<(Stamps, Nanos)>) {
-        // Mostly the first.
+        // Usually the first.
         let place = self.sent.iter().position(|sent| sent.tag == tag);
         let sent = place.and_then(|place| self.sent.remove(place));
         let (Some(Sent { class, size, .. }), Status::Done { .. }) = (sent, status) else { return };
@@ -61,7 +61,7 @@ impl Watch {
         self.forecaster.observe(class, size, took);
     }
 
-    /// When the oldest request in flight is expected, if enough is known.
+    /// Expected time of the oldest request in flight, if enough is known.
     pub(super) fn forecast(&self) -> Option<Forecast> {
         let oldest = self.sent.front()?;
         self.forecaster.forecast(oldest.class, oldest.size, oldest.at)
@@ -84,7 +84,7 @@ mod tests {
         watch.submitted(&request, Algorithm::Aes256Gcm, now);
     }
 
-    /// A request that is replied to after 20 us and received at `received` after its submission.
+    /// Runs a request with its reply after 20 us, received `received` ns after its submission.
     fn serve(watch: &mut Watch, tag: u32, now: Nanos, received: Nanos, status: Status) {
         submit(watch, tag, 1_024, now);
         let stamps = Stamps { submitted: now, handed: now + 1_000, taken: now + 20_000 };

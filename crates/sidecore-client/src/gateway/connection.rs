@@ -7,13 +7,13 @@ use crate::sys::packet::{self, MAX_PACKET};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// Why a gateway has no connection.
+/// Reason for having no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// There is no service that can be asked.
+    /// No service answers.
     #[error(transparent)]
     Service(#[from] client::ConnectError),
-    /// The service takes no gateway for this device from this process: what is wrong and what to do.
+    /// The service does not accept this process as gateway for this device: error and remedy.
     #[error("{0}")]
     Refused(String),
 }
@@ -28,7 +28,7 @@ impl Gateway {
     /// Connects to the service at the options' socket and names the device.
     ///
     /// # Errors
-    /// No service, none that is trusted, or the service's reason.
+    /// No service, no trusted service, or a refusal with its reason.
     pub fn connect(options: &Options, device: &str) -> Result<(Self, Welcome), ConnectError> {
         let deadline = after(options.patience);
         let socket = connect_trusted(options, deadline)?;
@@ -42,10 +42,10 @@ impl Gateway {
         }
     }
 
-    /// Says something to the service.
+    /// Sends a message to the service.
     ///
     /// # Errors
-    /// `WouldBlock`: the service has not read what was said before; else it is gone.
+    /// `WouldBlock`: the service has not read earlier messages; any other error: it is gone.
     pub fn tell(&self, message: &Tell<'_>) -> io::Result<()> {
         let mut buffer = [0; MAX_PACKET];
         let packet =
@@ -53,11 +53,11 @@ impl Gateway {
         packet::send(&self.socket, packet, &[])
     }
 
-    /// What the service says next, borrowed from the buffer, which holds [`MAX_PACKET`] bytes.
+    /// Receives the service's next message, borrowed from the buffer, which holds [`MAX_PACKET`] bytes.
     ///
     /// # Errors
-    /// `WouldBlock`: nothing is there; `UnexpectedEof`: the service is gone or has ended the connection; `InvalidData`: it
-    /// is no message of this protocol.
+    /// `WouldBlock`: no message is ready; `UnexpectedEof`: the service is gone or has ended the connection;
+    /// `InvalidData`: it is no message of this protocol.
     pub fn hear<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Ask<'b>> {
         let (len, _) = packet::receive(&self.socket, buffer)?;
         if len == 0 {
@@ -73,7 +73,7 @@ impl AsFd for Gateway {
     }
 }
 
-/// For event loops that wait for descriptors by number.
+/// For event loops that take descriptors as numbers.
 impl AsRawFd for Gateway {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()

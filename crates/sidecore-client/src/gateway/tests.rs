@@ -1,4 +1,4 @@
-//! Messages there and back, and what is none.
+//! Tests of the codec: messages survive a round trip, other bytes are errors.
 
 use super::*;
 use crate::spec::{Hash, SaltLength, SignaturePadding};

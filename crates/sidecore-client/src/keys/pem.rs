@@ -1,30 +1,31 @@
-//! PEM as OpenSSL reads it: a byte order mark, blanks, ends of lines of either kind and lines of any width do no harm.
+//! PEM as OpenSSL reads it: a byte order mark, blanks, ends of lines of either kind and lines of any width are
+//! accepted.
 //!
-//! What is found is written anew with lines of [`WIDTH`] characters, which strict readers ask for.
+//! Blocks are written anew with lines of [`WIDTH`] characters, as strict readers require.
 
 use der::pem;
 use zeroize::Zeroizing;
 
-/// Most lines without a block that are passed over, and most lines of a block.
+/// Limit of lines skipped before a block, and of lines of a block.
 const MAX_LINES: usize = 100_000;
 /// Longest block that is read line by line, bytes.
 const MAX_BLOCK: usize = 4096;
-/// Characters of a line, as RFC 7468 has it.
+/// Characters of a line, by RFC 7468.
 const WIDTH: usize = 64;
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"-----END ";
 const TAIL: &[u8] = b"-----";
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The contents of the next block, if its label is `label`. `line` gives lines, or pieces of long ones; nothing at
-/// the end. Nothing behind the block is read. A block of another label, perhaps a private key, is not kept.
+/// The contents of the next block, if its label is `label`. `line` yields lines, or pieces of long lines; an empty one
+/// is the end. Nothing after the block is read. A block with another label, perhaps a private key, is not kept.
 pub fn read_block(label: &str, line: impl FnMut() -> Zeroizing<Vec<u8>>) -> Option<Vec<u8>> {
     let mut text = Text::with_room(MAX_BLOCK);
     let found = text.next_block(|found| found == label.as_bytes(), line);
     if found == Found::Wanted { pem::decode_vec(&text.0).ok().map(|(_, contents)| contents) } else { None }
 }
 
-/// The first block of a file whose label is wanted.
+/// The first block of a file with a wanted label.
 pub fn first_block(file: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Option<Zeroizing<Vec<u8>>> {
     let mut line = lines(file);
     let mut text = Text::with_room(file.len());
@@ -37,7 +38,7 @@ pub fn first_block(file: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Option<Zeroiz
     }
 }
 
-/// All blocks of a file, and nothing else.
+/// All blocks of a file, without the text between them.
 pub fn all_blocks(file: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut line = lines(file);
     let mut text = Text::with_room(file.len());
@@ -55,11 +56,12 @@ enum Found {
     Wanted,
     /// A block that is not wanted, is too long or has no end.
     Other,
-    /// The end.
+    /// The end of the input.
     Nothing,
 }
 
-/// What was found, and room for the rest: a vector that grows would leave pieces of a private key behind.
+/// Output, with its full capacity from the start: a growing vector would leave pieces of a private key in freed
+/// memory.
 struct Text(Zeroizing<Vec<u8>>);
 
 impl Text {
@@ -67,7 +69,7 @@ impl Text {
         Self(Zeroizing::new(Vec::with_capacity(bytes + bytes / WIDTH + WIDTH)))
     }
 
-    /// Whether there was room.
+    /// Returns whether there was room.
     fn push(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.0.capacity() - self.0.len();
         if fits {
@@ -76,7 +78,7 @@ impl Text {
         fits
     }
 
-    /// Adds the next block if it is wanted.
+    /// Adds the next block if its label is wanted.
     fn next_block(&mut self, wanted: impl Fn(&[u8]) -> bool, mut line: impl FnMut() -> Zeroizing<Vec<u8>>) -> Found {
         let Some(label) = find_label(&mut line) else { return Found::Nothing };
         let start = self.0.len();
@@ -121,18 +123,18 @@ fn label_of<'l>(line: &'l [u8], head: &[u8]) -> Option<&'l [u8]> {
     line.trim_ascii_end().strip_prefix(head)?.strip_suffix(TAIL)
 }
 
-/// What stands between the two lines: headers, as files have that are encrypted in the old way, and Base64.
+/// State inside a block: headers, as in files encrypted in the old way, then Base64.
 #[derive(Default)]
 struct Body {
     /// Characters in the last line of Base64.
     column: usize,
     in_headers: bool,
-    /// The piece before was no whole line.
+    /// The previous piece did not end its line.
     goes_on: bool,
 }
 
 impl Body {
-    /// Writes a line, or a piece of one. Whether there was room.
+    /// Writes a line, or a piece of one. Returns whether there was room.
     fn put(&mut self, line: &[u8], text: &mut Text) -> bool {
         let is_rest = std::mem::replace(&mut self.goes_on, !line.ends_with(b"\n"));
         self.in_headers |= self.column == 0 && line.contains(&b':');
@@ -149,9 +151,9 @@ impl Body {
     }
 }
 
-/// Whether bytes begin as our files do: so an error in them is worth telling.
+/// Whether bytes begin as our files do, so that an error in them is worth reporting.
 pub fn looks_like_uri(der: &[u8]) -> bool {
-    // Behind the heads of the sequence, of two to four bytes, and of the first string.
+    // Position after the heads of the sequence, of two to four bytes, and of the first string.
     (4..=6).any(|place| der.get(place..).is_some_and(|rest| rest.starts_with(b"sidecore")))
 }
 

@@ -1,9 +1,10 @@
-//! How a stored key is named outside: `sidecore:NAME`, and the PEM file with it that servers take for a private key.
+//! Names of stored keys outside the service: `sidecore:NAME`, and the PEM file that servers load in place of a private
+//! key.
 //!
-//! The file has the label [`PEM_LABEL`]; inside is `SEQUENCE { UTF8String version, UTF8String uri }` in DER, and behind the
-//! URI the key's `SubjectPublicKeyInfo` if the version is [`VERSION_WITH_PUBLIC`]: who has it can load the key without a
-//! service. The file is no secret: it names a key and gives nothing of its private part. Reading is total: any bytes are
-//! a URI or an error in words.
+//! The file has the label [`PEM_LABEL`]. It holds `SEQUENCE { UTF8String version, UTF8String uri }` in DER, followed
+//! by the key's `SubjectPublicKeyInfo` if the version is [`VERSION_WITH_PUBLIC`]; then programs can load the key
+//! without a service. The file is no secret: it reveals nothing of the private part. Reading is total: any bytes are a
+//! URI or an error in words.
 
 use super::pem::first_block;
 use super::{NameError, check_name};
@@ -12,25 +13,24 @@ use der::pem::{self, LineEnding};
 use der::{Decode, Encode, Sequence, Tag, Tagged};
 use std::fmt;
 
-/// What a URI begins with.
+/// Prefix of a URI.
 pub const SCHEME: &str = "sidecore:";
-/// What stands behind `BEGIN` and `END` of the file.
+/// Label in the `BEGIN` and `END` lines of the file.
 pub const PEM_LABEL: &str = "SIDECORE KEY URI";
-/// What a file without the public part says that it is.
+/// Version text of a file without the public part.
 pub const VERSION: &str = "sidecore key uri v1";
-/// What a file with the public part says that it is.
+/// Version text of a file with the public part.
 pub const VERSION_WITH_PUBLIC: &str = "sidecore key uri v2";
 /// Longest public part of a file, bytes; that of ML-DSA-65 has 1974.
 pub const MAX_PUBLIC: usize = 2500;
 
-/// The name of a stored key as a URI, and perhaps the key's public part.
+/// The name of a stored key as a URI, optionally with the key's public part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uri {
     name: String,
     public: Option<Vec<u8>>,
 }
 
-/// The file's body.
 #[derive(Sequence)]
 struct Body<'a> {
     version: Utf8StringRef<'a>,
@@ -65,16 +65,16 @@ impl Uri {
         &self.name
     }
 
-    /// The same with the key's public part, as the service says it: a `SubjectPublicKeyInfo` in DER.
+    /// Adds the key's public part, as the service sends it: a `SubjectPublicKeyInfo` in DER.
     ///
     /// # Errors
-    /// It is none, or beyond [`MAX_PUBLIC`] bytes.
+    /// It is no `SubjectPublicKeyInfo`, or exceeds [`MAX_PUBLIC`] bytes.
     pub fn with_public(self, public: Vec<u8>) -> Result<Self, NameError> {
         check_public(AnyRef::from_der(&public).map_err(unreadable)?)?;
         Ok(Self { public: Some(public), ..self })
     }
 
-    /// The public part, if it is known: a `SubjectPublicKeyInfo`, of which only the outermost structure was checked.
+    /// The public part, if it is known: a `SubjectPublicKeyInfo`; only its outermost structure was checked.
     pub fn public(&self) -> Option<&[u8]> {
         self.public.as_deref()
     }
@@ -87,7 +87,7 @@ impl Uri {
     /// Reads the file's body, which fills `der`.
     ///
     /// # Errors
-    /// Another structure, version or scheme, bytes behind it, or a name that no key can have.
+    /// Another structure, version or scheme, trailing bytes, or a name that no key can have.
     pub fn from_der(der: &[u8]) -> Result<Self, NameError> {
         let Body { version, uri, public } = Body::from_der(der).map_err(unreadable)?;
         let uri = Self::parse(uri.as_str())?;
@@ -109,15 +109,15 @@ impl Uri {
         }
     }
 
-    /// The file.
+    /// The file's text.
     pub fn to_pem(&self) -> String {
         pem::encode_string(PEM_LABEL, LineEnding::LF, &self.to_der()).expect("a short file")
     }
 
-    /// Reads the file, in which other blocks may stand as well.
+    /// Reads the file, which may contain other blocks.
     ///
     /// # Errors
-    /// None of our label, or as for [`Uri::from_der`].
+    /// No block with our label, or as for [`Uri::from_der`].
     pub fn from_pem(file: &[u8]) -> Result<Self, NameError> {
         let block = first_block(file, |label| label == PEM_LABEL.as_bytes()).ok_or_else(|| {
             NameError(
@@ -138,7 +138,7 @@ impl Uri {
     }
 }
 
-/// Whether it may be a `SubjectPublicKeyInfo`.
+/// Checks the outermost structure of a `SubjectPublicKeyInfo`.
 fn check_public(public: AnyRef<'_>) -> Result<(), NameError> {
     if public.tag() != Tag::Sequence {
         return Err(NameError("what stands behind the URI is no public key".to_owned()));
