@@ -1,6 +1,6 @@
-//! What any face needs to work with stored keys: lanes for its operations, keys and the schemes they are used in.
+//! Operations on stored keys, for any programming interface: lanes for the operations, keys, and their schemes.
 //!
-//! A face speaks the language of the programs that it is for; nothing here knows which.
+//! A face implements the interface of a family of programs, e.g. OpenSSL's; this module depends on none.
 //!
 //! ```no_run
 //! use sidecore_client::client::Options;
@@ -14,9 +14,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An operation is done by [`call`] on a lane of the process's [`pool`](lanes::pool), and waits as its
-//! [`Caller`](pause::Caller) says. Whoever calls may fork at any time, close descriptors that it did not open, have little
-//! stack and become another user.
+//! [`call`] runs an operation on a lane of the process's [`pool`](lanes::pool), and waits by its
+//! [`Caller`](pause::Caller). The calling program may fork at any time, close descriptors that it did not open, have a
+//! small stack, and change its user.
 
 pub(crate) mod absence;
 pub mod agree;

@@ -1,9 +1,9 @@
-//! While no service answers: operations wait for one that starts again, and fail at once where it stays away.
+//! Operations while no service answers: they wait for its restart for a limited time, and then fail immediately.
 //!
-//! The wait is counted from when the process first found none, for all of its operations together. So an outage holds up a
-//! program that serves others once and for a bounded time, not at each of its operations. An outage that was not looked at for
-//! a while is over: a service may have come and gone meanwhile. While a service manager holds the socket of one that starts, the
-//! wait is longer.
+//! The wait begins when the process first finds no service, and all of its operations share it. So an outage delays a
+//! server program once and for a bounded time, not in each operation. An outage ends if no operation has looked for a
+//! while: a service may have come and gone in between. The wait is longer while a service manager holds the socket of
+//! a service that is starting.
 
 use super::failure::{Failure, Reason};
 use super::lanes;
@@ -12,15 +12,15 @@ use crate::sys::clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// From one look whether the service is there again to the next.
+/// Interval between two attempts to reach the service.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How many times as long one that starts is waited for.
+/// Factor of the wait for a service that is starting.
 const STARTING: u32 = 5;
-/// An outage that was not looked at for so long is over, ns.
+/// An outage without an attempt for this time is over, ns.
 const UNSEEN: u64 = 60_000_000_000;
 
-/// When a process first found no service, and when it looked last; 0: it is there, as far as is known.
+/// Time at which the process first found no service, and time of its last attempt, ns; 0: no outage is known.
 #[derive(Default)]
 pub(crate) struct Absence {
     since: AtomicU64,
@@ -30,7 +30,7 @@ pub(crate) struct Absence {
 }
 
 impl Absence {
-    /// How long it may still be waited for.
+    /// Time left of the wait.
     fn left(&self, wait: Duration) -> Duration {
         self.left_at(clock::now().max(1), wait)
     }
@@ -47,17 +47,15 @@ impl Absence {
         wait.saturating_sub(Duration::from_nanos(now.saturating_sub(since)))
     }
 
-    /// An operation has waited for the start of a service until now.
     pub(crate) fn waited_for_a_start(&self) {
         self.started.store(clock::now(), Ordering::Relaxed);
     }
 
-    /// Whether an operation has waited for one since `begun`, ns.
+    /// `begun`: ns.
     pub(crate) fn has_waited_since(&self, begun: u64) -> bool {
         self.started.load(Ordering::Relaxed) >= begun
     }
 
-    /// It answers.
     fn is_over(&self) {
         if self.since.load(Ordering::Relaxed) != 0 {
             self.since.store(0, Ordering::Relaxed);
@@ -65,14 +63,14 @@ impl Absence {
     }
 }
 
-/// Does it, and again while no service answers, as long as [`restart_wait`](crate::client::Options::restart_wait) says.
+/// Repeats the attempt while no service answers, up to [`restart_wait`](crate::client::Options::restart_wait).
 ///
 /// # Errors
-/// Those of what is done.
+/// The errors of the attempt.
 pub(crate) fn outlasted<T>(caller: Caller<'_>, mut attempt: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     loop {
         let result = attempt();
-        // The process may be another by now: a job can be resumed in a forked child.
+        // The process may be another one now: a job can be resumed in a forked child.
         let pool = lanes::pool()?;
         let starting = match &result {
             Err(failure) if failure.reason == Reason::Absent => failure.starting,
@@ -86,7 +84,8 @@ pub(crate) fn outlasted<T>(caller: Caller<'_>, mut attempt: impl FnMut() -> Resu
         if left.is_zero() {
             return result;
         }
-        // By time alone: each look that fails is news to those who wait for a lane, and would wake all who wait here at once.
+        // Sleeps, and does not wait for a lane: each failed attempt counts as a lane given back, and would wake all
+        // waiting threads.
         if caller.pause.for_a_while(pool, left.min(LOOK_EVERY)).is_err() {
             return result;
         }
@@ -117,7 +116,7 @@ mod tests {
                 scope.spawn(|| outlasted(Caller::thread(&options), look).unwrap_err());
             }
         });
-        // One at once, and one each 20 ms.
+        // The first immediately, then one each 20 ms.
         let looks = looks.load(Ordering::Relaxed);
         assert!((8..=8 * 12).contains(&looks), "{looks} looks");
     }

@@ -9,15 +9,15 @@ use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Bytes of a secret of X25519 and ML-KEM-768.
+/// Length of a secret of X25519 and ML-KEM-768, bytes.
 pub const SECRET_LEN: usize = 32;
-/// Bytes of an encapsulation.
+/// Length of an encapsulation, bytes.
 pub const CIPHERTEXT_LEN: usize = 1088;
 
-/// The secret that this private key and the peer's public one share.
+/// Computes the shared secret of this private key and the peer's public key.
 ///
 /// # Errors
-/// A key of another type or without private part, a peer's key that gives no secret, or the service does not do it.
+/// A key of another type or without private part, a peer's key that gives no secret, or the service fails or refuses.
 pub fn derive(caller: Caller<'_>, key: &Arc<Key>, peer: &Key) -> Result<Zeroizing<Vec<u8>>, Failure> {
     match (&key.public, &peer.public) {
         (Public::Raw(Raw::X25519, _), Public::Raw(Raw::X25519, point)) => {
@@ -30,7 +30,7 @@ pub fn derive(caller: Caller<'_>, key: &Arc<Key>, peer: &Key) -> Result<Zeroizin
     }
 }
 
-/// Length of the secret that a key shares with a peer, bytes.
+/// Length of the shared secret of a key with a peer, bytes.
 pub fn secret_len(key: &Key) -> usize {
     match &key.public {
         Public::Ec { curve, .. } => curve.size(),
@@ -38,18 +38,18 @@ pub fn secret_len(key: &Key) -> usize {
     }
 }
 
-/// The secret in an encapsulation.
+/// Recovers the secret from an encapsulation.
 ///
 /// # Errors
-/// A key without private part, an encapsulation of another length, or the service does not do it.
+/// A key without private part, an encapsulation of another length, or the service fails or refuses.
 pub fn decapsulate(caller: Caller<'_>, key: &Arc<Key>, ciphertext: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
     request(caller, key, Scheme::MlKem768, Op::Decapsulate, ciphertext, SECRET_LEN)
 }
 
-/// A fresh encapsulation, and after it its secret.
+/// Makes a fresh encapsulation, followed by its secret.
 ///
 /// # Errors
-/// The service does not do it.
+/// The service fails or refuses.
 pub fn encapsulate(caller: Caller<'_>, key: &Arc<Key>) -> Result<Zeroizing<Vec<u8>>, Failure> {
     request(caller, key, Scheme::MlKem768, Op::Encapsulate, &[], CIPHERTEXT_LEN + SECRET_LEN)
 }

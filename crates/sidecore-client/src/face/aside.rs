@@ -1,28 +1,29 @@
-//! Work that a small stack has no room for: a program may give its threads 16 KiB, and its own kind of threads 32 KiB without
-//! a guard page.
+//! Runs work that needs more stack than a program provides: threads may have 16 KiB, and coroutines 32 KiB without a
+//! guard page.
 
 use crate::sys::stack;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Enough for everything that is done here, bytes.
+/// Size of a stack made here, bytes: enough for all work of this crate.
 const STACK_BYTES: usize = 256 << 10;
-/// With less than this left of its stack, a thread goes on on another: enough for all but the work that goes [`aside`].
+/// With less than this left, [`with_room`] switches to another stack. Enough for all work except that of [`aside`],
+/// bytes.
 const LEAST: usize = 48 << 10;
-/// With less than this left, a thread does work with large frames on another stack.
+/// With less than this left, [`aside`] switches to another stack, bytes.
 const LEAST_FOR_LARGE_FRAMES: usize = 128 << 10;
 
 thread_local! {
-    /// The thread is on a stack that [`with_room`] made.
+    /// The thread is on a stack made by [`with_room`].
     static ON_OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does what a program asks for. No panic reaches it: one becomes `failed`. Nor does its stack need much room.
+/// Runs work for a program: a panic becomes `failed`, and a small stack suffices.
 pub fn guard<T>(failed: T, work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(|| with_room(work))).unwrap_or(failed)
 }
 
-/// Does work on a stack with room for it. What is on no thread's own stack stays where it is, for it may pause in the work.
+/// Runs work on a stack with enough room. Work on a coroutine's stack stays there, because it may pause.
 pub fn with_room<T>(work: impl FnOnce() -> T) -> T {
     if stack::left().is_none_or(|left| left >= LEAST) {
         return here(work);
@@ -35,14 +36,15 @@ pub fn with_room<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Does work with large frames that does not pause, such as connecting and opening sessions: where little is left, or nobody
-/// knows how much, on a stack of its own, elsewhere here. Not on a thread, for `HAProxy` lets its workers make none.
+/// Runs work with large frames that does not pause, such as connecting and opening sessions. It switches to a stack of
+/// its own if the present one has little or an unknown amount of room. It makes no thread, because `HAProxy` forbids
+/// them to its workers.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     let has_room = stack::left().map_or_else(|| ON_OWN.get(), |left| left >= LEAST_FOR_LARGE_FRAMES);
     if has_room { here(work) } else { stacker::grow(STACK_BYTES, work) }
 }
 
-/// Keeps the frames of `work` out of the caller's.
+/// A call of its own keeps the frames of `work` out of the caller's frame.
 #[inline(never)]
 fn here<T>(work: impl FnOnce() -> T) -> T {
     work()
@@ -53,7 +55,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// Where the caller is.
+    /// The stack that the caller is on.
     #[inline(never)]
     fn place() -> Option<usize> {
         stack::left()

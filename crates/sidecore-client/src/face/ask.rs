@@ -1,7 +1,7 @@
-//! What the service is asked about keys: for a stored one by its name, for a new one of this program, for a public part.
+//! Questions to the service about keys: a stored key by its name, a new key for this program, a public part.
 //!
-//! On a connection of its own without a lane, which is closed right after: who loads keys is often root, and whoever works
-//! with them later is not.
+//! Each uses a connection of its own without a lane, closed right after: programs often load keys as root and use them
+//! later as another user.
 
 use crate::client::{Admin, ConnectError, Error, Options};
 use crate::face::absence::outlasted;
@@ -13,16 +13,17 @@ use crate::keys::Kind;
 use crate::spec::Secret;
 use std::time::Instant;
 
-/// The key of this name, as far as this process may know it.
+/// The key of this name, as far as this process may see it.
 ///
 /// # Errors
-/// There is none, this user may not use it, or the service does not answer.
+/// No key has this name, this user may not use it, or the service does not answer.
 pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
     let info = ask(options, |mut admin| admin.key_info_by(name, Instant::now() + options.patience))?;
     Ok(Key::new(Public::from_spki(&info.public)?, Private::Stored(name.to_owned())))
 }
 
-/// Whether the service has a stored key still, and this process may use it. Any other key is there as long as it is held.
+/// Checks that a stored key still exists unchanged and that this process may use it. Other keys exist as long as they
+/// are held.
 ///
 /// # Errors
 /// It was deleted or replaced, this user may not use it, or the service does not answer.
@@ -31,25 +32,26 @@ pub fn check(options: &Options, key: &Key) -> Result<(), Failure> {
     if find(options, name)?.public == key.public { Ok(()) } else { Err(Failure::replaced(name)) }
 }
 
-/// A new key of this program, which stays in the service. It is waited for, beyond the options' patience: RSA takes seconds.
+/// Makes a key for this program, which stays in the service. Waits longer than the options' patience: RSA takes
+/// seconds.
 ///
 /// # Errors
-/// The program has as many as it may have, or the service does not answer.
+/// The program has reached its limit of keys, or the service does not answer.
 pub fn make(options: &Options, kind: Kind) -> Result<Key, Failure> {
     let made = ask(options, |admin| admin.make_key(kind))?;
     Ok(Key::new(Public::from_spki(made.public())?, Private::Made(made)))
 }
 
-/// The public part of a raw private key: Ed25519, X25519 or ML-DSA-65.
+/// Computes the public part of a raw private key: Ed25519, X25519 or ML-DSA-65.
 ///
 /// # Errors
-/// It is no such key, or the service does not answer.
+/// The bytes are no such key, or the service does not answer.
 pub fn public_part(options: &Options, kind: Kind, raw: &[u8]) -> Result<Public, Failure> {
     let ask_for = |mut admin: Admin| admin.public_part(kind, Secret::from(raw), Instant::now() + options.patience);
     Public::from_spki(&ask(options, ask_for)?)
 }
 
-/// Connects and asks, and again while no service is there.
+/// Connects and asks; repeats while no service answers.
 fn ask<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) -> Result<T, Failure> {
     outlasted(Caller::thread(options), || aside(|| ask_once(options, &question)))
 }
@@ -62,7 +64,7 @@ fn ask_once<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) 
     })?;
     question(admin).map_err(|error| match error {
         Error::Service(refused) => Failure::refused(Reason::Key, &refused),
-        // Of the patience, connecting took its part.
+        // Connecting used part of the patience.
         Error::NoAnswer(waited) => Failure::late(patience.max(waited)),
         Error::Connect(error) => error.into(),
         other => Failure::new(Reason::Service, other.to_string()),

@@ -1,5 +1,5 @@
-//! Keys of the key objects that this process works with, by the numbers of their contents: a face that keeps flat objects in
-//! memory of the program reads each once.
+//! The keys of flat key objects in this process, by number: a face with flat objects in the program's memory reads
+//! each one once.
 
 use crate::face::failure::Failure;
 use crate::face::key::Key;
@@ -7,17 +7,17 @@ use crate::sys::process::PerProcess;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most keys that are kept. Objects that another process freed are not known to be gone.
+/// Limit of keys in the cache. Objects freed by another process would otherwise stay in it.
 const MAX_KEYS: usize = 4096;
 
 static CACHE: PerProcess<Cache> = PerProcess::new();
 
-/// Keys by the numbers of their objects' contents.
+/// Keys by the numbers of their objects.
 #[derive(Default)]
 struct Cache(Mutex<BTreeMap<u128, Arc<Key>>>);
 
 impl Cache {
-    /// In a child: its parent's are wiped, if no thread was just at work on them.
+    /// In a child: wipes the parent's keys, unless a thread held the lock at the fork.
     fn leave_to_parent(&self) {
         if let Ok(mut keys) = self.0.try_lock() {
             keys.clear();
@@ -30,10 +30,10 @@ fn keys() -> Option<MutexGuard<'static, BTreeMap<u128, Arc<Key>>>> {
     Some(cache.0.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The key of the contents with this number; `read` makes it where this process has none.
+/// The key with this number; `read` makes it on first use in this process.
 ///
 /// # Errors
-/// That of `read`.
+/// The error of `read`.
 pub fn key(number: u128, read: impl FnOnce() -> Result<Key, Failure>) -> Result<Arc<Key>, Failure> {
     if let Some(key) = keys().and_then(|keys| keys.get(&number).cloned()) {
         return Ok(key);
@@ -43,17 +43,17 @@ pub fn key(number: u128, read: impl FnOnce() -> Result<Key, Failure>) -> Result<
     Ok(key)
 }
 
-/// Keeps the key of the contents with this number.
+/// Stores the key under this number.
 pub fn keep(number: u128, key: &Arc<Key>) {
     let Some(mut keys) = keys() else { return };
-    // Numbers are random: any will do.
+    // Numbers are random, so evicting the lowest is as good as any.
     let dropped = if keys.len() < MAX_KEYS { None } else { keys.pop_first() };
     keys.insert(number, Arc::clone(key));
     drop(keys);
     drop(dropped);
 }
 
-/// The contents with this number are no more.
+/// Removes the key with this number.
 pub fn forget(number: u128) {
     let forgotten = keys().and_then(|mut keys| keys.remove(&number));
     drop(forgotten);

@@ -1,5 +1,5 @@
-//! One request to the service, from the operation's memory to the operation's memory: done once again where the session or
-//! the service ended, and again while none is there.
+//! One request to the service, from private memory to private memory. It is repeated once if the session or the
+//! service ended, and further while no service answers.
 
 use crate::client::{self, Buffer, Client, ConnectError, Error, Session};
 use crate::face::absence::outlasted;
@@ -16,17 +16,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// What to do with which bytes.
+/// One operation with its bytes.
 pub struct Request<'r> {
-    /// The key, and so where its private part is.
+    /// The key; it also determines the location of the private part.
     pub key: &'r Arc<Key>,
-    /// How the key is used.
+    /// Scheme of the session on the key.
     pub scheme: Scheme,
-    /// What is done.
+    /// Operation.
     pub op: Op,
-    /// A signature to verify, else nothing.
+    /// The signature to verify, else empty.
     pub head: &'r [u8],
-    /// What it is done to.
+    /// Input of the operation.
     pub input: &'r [u8],
     /// Length of the longest result, bytes.
     pub max_output: usize,
@@ -38,14 +38,14 @@ impl Request<'_> {
     }
 }
 
-/// The result, or why the service refused the request itself.
+/// The result, or the service's refusal of the request itself.
 pub type Outcome = Result<Vec<u8>, Refusal>;
 
-/// Has a request done. The service's refusal of the request itself is an outcome.
+/// Runs a request. A refusal of the request itself by the service is an `Outcome`, not an error.
 ///
 /// # Errors
-/// No service for as long as one is waited for, a public key where the private part is needed, a key that the service does not have or does not give to this
-/// user, a request that is too large, or no answer in time.
+/// No service within the wait, a public key where the private part is needed, a key that is missing or not allowed for
+/// this user, a request that is too large, or no answer in time.
 pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
     if !matches!(request.op, Op::Verify | Op::Encapsulate) && !request.key.has_private() {
         return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
@@ -53,14 +53,14 @@ pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failur
     outlasted(caller, || attempt(caller, request))
 }
 
-/// Asks the service that is there, and once again if session or service ended.
+/// Tries once, and a second time if session or service ended.
 fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
     let patience = caller.options.patience;
     let (begun, deadline) = (clock::now(), Instant::now() + patience);
     let first = once(caller, request, None, deadline);
     let second = match first {
-        // The service may have started again since, or have ended the sessions of a key whose users changed; or this
-        // thread is another user by now.
+        // The service may have restarted, or have ended the sessions of a key whose access list changed; or this
+        // thread has changed its user.
         Err(Trouble::Stale(_)) if Instant::now() < deadline => {
             once(caller, request, Some(&Credentials::present()), deadline)
         }
@@ -71,7 +71,7 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
     {
         return Err(Failure::new(Reason::Service, format!("key {name:?}: {}", refusal.message())));
     }
-    // The start of a service is no part of the operation's own time.
+    // The start of a service does not count towards the operation's own time.
     let took_a_start = || lanes::pool().is_ok_and(|pool| pool.absence.has_waited_since(begun));
     second.map_err(|trouble| match trouble {
         Trouble::Late | Trouble::Stale(_) if took_a_start() => ConnectError::Starting(patience).into(),
@@ -81,8 +81,9 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
     })
 }
 
-/// `under`: on a lane made under these credentials. Without them they are compared before a session is opened; where it is
-/// open, while the service is at work, so that it takes no time: what a lane of others brings is thrown away.
+/// `under`: use a lane made under these credentials. `None`: they are compared before a session is opened. If the
+/// session is open, they are compared while the service works, which costs no time; a result from a lane with other
+/// credentials is discarded.
 fn once(
     caller: Caller<'_>,
     request: &Request<'_>,
@@ -126,7 +127,7 @@ fn once(
         Status::Refused(refusal) => Ok(Err(refusal)),
         Status::DeviceFailed { device } => Err(Error::DeviceFailed(device)),
     };
-    // The program may take the input or the result for a secret.
+    // Input or result may be secret to the program.
     let leaves_secrets =
         matches!(request.op, Op::Encrypt | Op::Decrypt | Op::Derive | Op::Encapsulate | Op::Decapsulate);
     for buffer in [input, output] {
@@ -149,7 +150,7 @@ fn once(
     }
 }
 
-/// Puts the request into the lane and rings. The buffers of its input and of its output.
+/// Writes the request into the lane and rings. Returns the buffers of its input and output.
 fn submit(client: &mut Client, session: Session, request: &Request<'_>) -> Result<(Buffer, Buffer), Error> {
     let input_len = request.input_len();
     let input = client.alloc(len(input_len.max(1)))?;
@@ -167,7 +168,7 @@ fn submit(client: &mut Client, session: Session, request: &Request<'_>) -> Resul
 }
 
 fn len(bytes: usize) -> u32 {
-    // Lanes have smaller arenas: what does not fit in 32 bits is refused there.
+    // Arenas are below 4 GiB: a longer request is refused there.
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
@@ -175,7 +176,7 @@ fn of_another(lane: Taken) -> Trouble {
     lane.gone("user or groups of this process have changed".to_owned())
 }
 
-/// Whether the service takes requests of this size at all.
+/// Checks the size against the service's limit.
 fn check_size(request: &Request<'_>, most: u32) -> Result<(), Failure> {
     let size = request.input_len().max(request.max_output);
     if size <= most as usize {
@@ -197,7 +198,7 @@ fn take_lane(
         Take::Lane(lane) => return Ok(lane),
         Take::Full(seen) => seen,
     };
-    // No lane would be of use.
+    // No lane would accept the request.
     check_size(request, pool.max_request_bytes.load(Ordering::Relaxed))?;
     let mut wait = || {
         while caller.pause.for_lane(pool, seen, deadline)? {

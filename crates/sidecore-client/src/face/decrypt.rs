@@ -1,4 +1,4 @@
-//! RSA decryption, and encryption to the public part: from what programs set to what the service does.
+//! RSA decryption, and encryption to the public part: maps the settings of programs to the service's schemes.
 
 use crate::face::call::{self, Request};
 use crate::face::digest::Digest;
@@ -15,33 +15,33 @@ use zeroize::Zeroizing;
 /// Length of TLS's premaster secret, bytes.
 pub const PREMASTER: usize = 48;
 
-/// How the plaintext was padded.
+/// Padding of the plaintext.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {
-    /// As PKCS#1 v1.5 says.
+    /// PKCS#1 v1.5.
     Pkcs1,
     /// OAEP of PKCS#1 v2.2.
     Oaep,
-    /// A premaster secret in PKCS#1 v1.5: always 48 bytes, random ones if anything is wrong.
+    /// A premaster secret in PKCS#1 v1.5: always 48 bytes, and random ones after any error.
     Tls,
-    /// Not at all: to encrypt only.
+    /// No padding: only to encrypt.
     None,
 }
 
-/// What RSA decrypts or encrypts with, beside the key.
+/// Parameters of RSA decryption and encryption, except the key.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How the plaintext was padded.
+    /// Padding of the plaintext.
     pub padding: Padding,
-    /// Of OAEP.
+    /// Digest of OAEP.
     pub digest: Digest,
-    /// Of the mask generation function, if not as the digest.
+    /// Digest of the mask generation function; `None`: the same.
     pub mgf1: Option<Digest>,
-    /// Of OAEP.
+    /// Label of OAEP.
     pub label: Vec<u8>,
-    /// In premaster secrets: the version that the client offered first.
+    /// For premaster secrets: the highest version offered by the client.
     pub client_version: u16,
-    /// One that is taken instead; 0: none.
+    /// A version that is accepted instead; 0: none.
     pub negotiated_version: u16,
 }
 
@@ -59,15 +59,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Length of the longest plaintext.
+    /// Length of the longest plaintext, bytes.
     pub fn longest(&self, key: &Key) -> usize {
         if self.padding == Padding::Tls { PREMASTER } else { key.public.max_len() }
     }
 
-    /// The plaintext.
+    /// Decrypts the ciphertext.
     ///
     /// # Errors
-    /// A key or settings that do not decrypt, a ciphertext that is not for them, or the service does not do it.
+    /// The key or settings cannot decrypt, the ciphertext does not fit them, or the service fails or refuses.
     pub fn decrypt(
         &self,
         caller: Caller<'_>,
@@ -77,7 +77,7 @@ impl Settings {
         let Public::Rsa { n, .. } = &key.public else {
             return Err(Failure::unsupported("only RSA keys decrypt"));
         };
-        // Some programs leave out zeros at the front, as OpenSSL's own code lets them.
+        // Some programs leave out leading zeros, which OpenSSL's own code accepts.
         let missing = n.len().checked_sub(ciphertext.len()).filter(|missing| *missing < n.len()).ok_or_else(|| {
             let (found, expected) = (ciphertext.len(), n.len());
             Failure::input(format!("a ciphertext of {found} bytes: this key's have {expected}"))
@@ -88,7 +88,7 @@ impl Settings {
         let request = Request { key, scheme, op: Op::Decrypt, head: &[], input: ciphertext, max_output };
         let plaintext = match call::call(caller, &request)? {
             Ok(plaintext) => Zeroizing::new(plaintext),
-            // Of a key with explicit errors. A premaster secret has none.
+            // Only keys with explicit errors end here. For a premaster secret the error stays hidden.
             Err(Refusal::Authentication) if self.padding == Padding::Tls => Zeroizing::default(),
             Err(Refusal::Authentication) => {
                 return Err(Failure::input("the ciphertext is not for this key, padding or label"));
@@ -98,10 +98,10 @@ impl Settings {
         if self.padding == Padding::Tls { self.premaster(&plaintext) } else { Ok(plaintext) }
     }
 
-    /// The ciphertext.
+    /// Encrypts the plaintext.
     ///
     /// # Errors
-    /// A key or settings that do not encrypt, a plaintext of another length, or the service does not do it.
+    /// The key or settings cannot encrypt, the plaintext does not fit, or the service fails or refuses.
     pub fn encrypt(&self, caller: Caller<'_>, key: &Arc<Key>, plaintext: &[u8]) -> Result<Vec<u8>, Failure> {
         let Public::Rsa { n, .. } = &key.public else {
             return Err(Failure::unsupported("only RSA keys encrypt"));
@@ -123,7 +123,7 @@ impl Settings {
         })
     }
 
-    /// In words.
+    /// The limit, in words.
     fn longest_plaintext(&self, modulus_len: usize) -> String {
         let overhead = match self.padding {
             Padding::None => return format!("{modulus_len}"),
@@ -153,8 +153,8 @@ impl Settings {
         Ok(DecryptionPadding::Oaep { hash: hash(self.digest)?, mgf1, label: self.label.clone() })
     }
 
-    /// The premaster secret, or random bytes; which of them cannot be told from the time it takes. Bad padding gives a
-    /// plaintext as well, of a length that says nothing.
+    /// The premaster secret, or random bytes, chosen in constant time. The plaintext of bad padding has an arbitrary
+    /// length, so its length reveals nothing.
     fn premaster(&self, plaintext: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
         let mut random = Zeroizing::new([0; PREMASTER]);
         let got = getrandom(&mut *random, GetRandomFlags::empty());

@@ -1,14 +1,14 @@
-//! Digests that signatures are made over, and that padding uses.
+//! Digests for signatures and paddings.
 
 use crate::spec::Hash;
 use der::Encode;
 use pkcs8::ObjectIdentifier;
 use std::ffi::CStr;
 
-/// A digest that signatures are made over.
+/// A digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Digest {
-    /// MD5 and SHA-1, one after the other: TLS 1.0 and 1.1.
+    /// MD5 and SHA-1, concatenated: for TLS 1.0 and 1.1.
     Md5Sha1,
     /// SHA-1.
     Sha1,
@@ -34,14 +34,13 @@ pub enum Digest {
     Sha3_512,
 }
 
-/// What is known of a digest.
 struct Row {
     digest: Digest,
-    /// The name that programs are told.
+    /// The name reported to programs.
     name: &'static CStr,
     /// Other names.
     aliases: &'static [&'static str],
-    /// Object identifier. MD5-SHA1 has none.
+    /// Object identifier; empty for MD5-SHA1.
     oid: &'static str,
     len: usize,
 }
@@ -73,7 +72,7 @@ const ROWS: [Row; 12] = [
 ];
 
 impl Digest {
-    /// The digest of that name or object identifier.
+    /// The digest with this name or object identifier.
     pub fn from_name(name: &str) -> Option<Self> {
         let known = |row: &&Row| {
             let of_row = |known: &str| !known.is_empty() && known.eq_ignore_ascii_case(name);
@@ -91,7 +90,7 @@ impl Digest {
         &ROWS[self as usize]
     }
 
-    /// The name that programs are told.
+    /// The name reported to programs.
     pub fn name(self) -> &'static CStr {
         self.row().name
     }
@@ -111,12 +110,12 @@ impl Digest {
         self.row().len
     }
 
-    /// As the service knows it, if it signs over it.
+    /// The service's hash, if it signs with this digest.
     pub fn hash(self) -> Option<Hash> {
         self.padding_hash().filter(|hash| *hash != Hash::Sha1)
     }
 
-    /// As the service knows it, if OAEP and mask generation take it.
+    /// The service's hash, if OAEP and mask generation accept it.
     pub fn padding_hash(self) -> Option<Hash> {
         match self {
             Self::Sha1 => Some(Hash::Sha1),

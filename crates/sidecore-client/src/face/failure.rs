@@ -1,4 +1,4 @@
-//! Why an operation failed: what a face tells its programs.
+//! Reasons for a failed operation, as a face reports them to programs.
 
 use crate::client::ConnectError;
 use crate::control::{Ground, Refused};
@@ -8,21 +8,21 @@ use std::ffi::CStr;
 use std::io;
 use std::time::Duration;
 
-/// The kind of failure. The numbers stay what they are: programs see them.
+/// The kind of failure. Programs see the numbers, so they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Reason {
-    /// The service did not do it, for a reason that is none of the others.
+    /// The service failed or refused, for a reason that has no kind of its own.
     Service = 1,
     /// The key cannot be used.
     Key = 2,
-    /// What was asked for is not supported, or does not fit the key.
+    /// The operation is not supported, or does not fit the key.
     Unsupported = 3,
-    /// What was given does not fit the operation.
+    /// The input does not fit the operation.
     Input = 4,
-    /// The private part of a key was asked for.
+    /// The program asked for the private part of a key.
     Private = 5,
-    /// An error of this library, or of what it runs on.
+    /// An error of this library or its environment.
     Internal = 6,
     /// No service answers at the socket.
     Absent = 7,
@@ -30,13 +30,13 @@ pub enum Reason {
     NoKey = 8,
     /// This user may not use the key.
     NotAllowed = 9,
-    /// The key is another than it was when the program loaded it.
+    /// The key differs from the one that the program loaded.
     Replaced = 10,
     /// A limit of the service is reached.
     Limit = 11,
     /// The service did not answer in time.
     Late = 12,
-    /// This program cannot reach the service's socket, wherever the service is.
+    /// This program cannot reach the service's socket, even if a service runs.
     Hidden = 13,
 }
 
@@ -58,7 +58,7 @@ impl Reason {
         Self::Hidden,
     ];
 
-    /// One line for people. Many programs show it alone, without the details: it says what to do as well.
+    /// One line for users. Many programs show it without the details, so it names a remedy.
     pub const fn text(self) -> &'static CStr {
         match self {
             Self::Service => c"the sidecore service did not do it",
@@ -84,7 +84,7 @@ impl Reason {
     }
 }
 
-/// Kind and details: what is wrong and what to do.
+/// Kind and details: the error and its remedy.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}{}{text}", .reason.text().to_string_lossy(), if .text.is_empty() { "" } else { ": " })]
 pub struct Failure {
@@ -92,7 +92,7 @@ pub struct Failure {
     pub reason: Reason,
     /// The details.
     pub text: String,
-    /// No service answers, and one is about to start.
+    /// No service answers, and one is starting.
     pub(super) starting: bool,
 }
 
@@ -102,7 +102,7 @@ impl Failure {
         Self { reason, text: text.into(), starting: false }
     }
 
-    /// The service does not answer, or not in time.
+    /// The service did not answer in time.
     pub fn late(patience: Duration) -> Self {
         let text = format!(
             "no answer within {} ms: see whether the service was stopped or has too much to do (`sidecore top`), or allow more \
@@ -112,7 +112,7 @@ impl Failure {
         Self::new(Reason::Late, text)
     }
 
-    /// The service refused, of which `reason` is the kind unless it said a better one.
+    /// The service refused. `reason` is the kind, unless the refusal has a more exact one.
     pub fn refused(reason: Reason, refused: &Refused) -> Self {
         let reason = match refused.ground {
             Ground::Other => reason,
@@ -123,13 +123,13 @@ impl Failure {
         Self::new(reason, refused.to_string())
     }
 
-    /// A key of this name is not the one that was loaded.
+    /// The key with this name is no longer the one that was loaded.
     pub fn replaced(name: &str) -> Self {
         let text = format!("the key {name} was replaced by another: load it again, e.g. restart the server");
         Self::new(Reason::Replaced, text)
     }
 
-    /// Something that is not supported.
+    /// An operation that is not supported.
     pub fn unsupported(text: impl Into<String>) -> Self {
         Self::new(Reason::Unsupported, text)
     }
@@ -151,7 +151,7 @@ impl From<ConnectError> for Failure {
             ConnectError::Refused(refused) | ConnectError::TooLarge(refused) => {
                 Self { text: error.to_string(), ..Self::refused(Reason::Service, refused) }
             }
-            // It ended while it was asked.
+            // The service ended during the connect.
             ConnectError::System(why)
                 if matches!(why.kind(), Kind::ConnectionReset | Kind::BrokenPipe | Kind::UnexpectedEof) =>
             {
@@ -168,13 +168,13 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// Why a request was not done.
+/// Reason why a request was not carried out.
 pub enum Trouble {
-    /// The session or the lane ended, as the text says: with another it may be done.
+    /// The session or the lane ended, for the reason in the text: another one may work.
     Stale(String),
-    /// It was not done in time.
+    /// No answer in time.
     Late,
-    /// It will not be done.
+    /// A permanent failure.
     Failure(Failure),
 }
 

@@ -1,4 +1,4 @@
-//! A key as programs hold it: its public part, and where the private part is.
+//! A key as programs hold it: its public part, and the location of its private part.
 
 mod curve;
 mod der;
@@ -22,17 +22,17 @@ pub enum Family {
     Rsa,
     /// ECDSA and ECDH on a [`Curve`].
     Ec,
-    /// One whose public part is a number of bytes.
+    /// A type whose public part is a string of bytes.
     Raw(Raw),
 }
 
 impl Family {
-    /// Whether signatures are made over digests, as opposed to whole messages.
+    /// Whether it signs digests, as opposed to whole messages.
     pub fn takes_digest(self) -> bool {
         matches!(self, Self::Rsa | Self::Ec)
     }
 
-    /// Its name, as C programs have it.
+    /// Its name in C programs.
     pub fn name(self) -> &'static CStr {
         match self {
             Self::Rsa => c"RSA",
@@ -57,7 +57,7 @@ impl Curve {
     /// All curves.
     pub const ALL: [Self; 3] = [Self::P256, Self::P384, Self::P521];
 
-    /// Its name, as C programs have it.
+    /// Its name in C programs.
     pub fn name(self) -> &'static CStr {
         match self {
             Self::P256 => c"prime256v1",
@@ -66,7 +66,7 @@ impl Curve {
         }
     }
 
-    /// The curve of that name.
+    /// The curve with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
             "prime256v1" | "p-256" | "secp256r1" => Some(Self::P256),
@@ -76,7 +76,7 @@ impl Curve {
         }
     }
 
-    /// Bits of a coordinate and of a digest that is signed.
+    /// Bits of a coordinate, and of a digest to sign.
     fn bits(self) -> usize {
         match self {
             Self::P256 => 256,
@@ -85,7 +85,7 @@ impl Curve {
         }
     }
 
-    /// Bytes of a coordinate.
+    /// Length of a coordinate, bytes.
     pub fn size(self) -> usize {
         self.bits().div_ceil(8)
     }
@@ -94,7 +94,7 @@ impl Curve {
 /// The public part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Public {
-    /// Modulus and exponent, the most significant byte first, without zeros before it.
+    /// Modulus and exponent, most significant byte first, without leading zeros.
     Rsa {
         /// The modulus.
         n: Vec<u8>,
@@ -105,7 +105,7 @@ pub enum Public {
     Ec {
         /// The curve.
         curve: Curve,
-        /// 4 and two coordinates.
+        /// The byte 4 and two coordinates.
         point: Vec<u8>,
     },
     /// The point or the key.
@@ -149,11 +149,11 @@ impl Public {
         }
     }
 
-    /// Length of the longest signature, plaintext, secret or ciphertext.
+    /// Length of the longest signature, plaintext, secret or ciphertext, bytes.
     pub fn max_len(&self) -> usize {
         match self {
             Self::Rsa { n, .. } => n.len(),
-            // Two integers with tag, length and, where they fill their bytes, a zero before, in a sequence.
+            // A sequence of two integers, each with tag, length and, if its top bit is set, a leading zero.
             Self::Ec { curve: Curve::P521, .. } => 2 * (66 + 2) + 3,
             Self::Ec { curve, .. } => 2 * (curve.size() + 3) + 2,
             Self::Raw(raw, _) => raw.facts().max_len,
@@ -161,9 +161,9 @@ impl Public {
     }
 }
 
-/// Where the private part is.
+/// Location of the private part.
 pub enum Private {
-    /// Nowhere: a public key.
+    /// None: a public key.
     None,
     /// In the service's store, under this name.
     Stored(String),
@@ -174,7 +174,7 @@ pub enum Private {
 }
 
 impl Private {
-    /// What tells it from all others: its kind, and its contents or name.
+    /// Distinguishes it from all others: its kind, and its contents or name.
     fn identity(&self) -> (u8, &[u8]) {
         match self {
             Self::None => (0, &[]),
@@ -185,13 +185,13 @@ impl Private {
     }
 }
 
-/// A key. Not changed once it is made.
+/// A key. Immutable.
 pub struct Key {
-    /// A hash of the private part, or of where it is, under a secret of this process and its children.
+    /// A hash of the private part, or of its location, keyed with a secret of this process and its children.
     number: u64,
     /// The public part.
     pub public: Public,
-    /// Where the private part is.
+    /// Location of the private part.
     pub private: Private,
 }
 
@@ -209,12 +209,12 @@ impl Key {
         Self::new(self.public.clone(), Private::None)
     }
 
-    /// Whether there is a private part, wherever it is.
+    /// Whether there is a private part, in any location.
     pub fn has_private(&self) -> bool {
         !matches!(self.private, Private::None)
     }
 
-    /// What a session on this key is opened with.
+    /// Key material for opening a session.
     pub(crate) fn material(&self) -> Result<KeyMaterial, Failure> {
         Ok(match &self.private {
             Private::None => KeyMaterial::Public(match &self.public {
@@ -227,7 +227,7 @@ impl Key {
         })
     }
 
-    /// The same key, without its private part, to be known again by [`Key::is`].
+    /// A copy without the private part, for comparison by [`Key::is`].
     pub(crate) fn remembered(&self) -> Self {
         let private = match &self.private {
             Private::Stored(name) => Private::Stored(name.clone()),
@@ -236,13 +236,12 @@ impl Key {
         Self { number: self.number, public: self.public.clone(), private }
     }
 
-    /// Whether a session on `other` does for this one.
+    /// Whether a session on `other` also serves this key.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.number == other.number && self.public == other.public
     }
 }
 
-/// What cannot be read as a key.
 fn unreadable(what: &str) -> Failure {
     Failure::new(
         Reason::Key,

@@ -1,9 +1,9 @@
-//! The lanes of this process: an operation takes one, has its request done, and gives it back.
+//! The lanes of this process: an operation takes one, runs its request, and returns it.
 //!
-//! So no lock is held while a request is under way, and each operation that waits has a wake-up of its own. A forked child
-//! makes lanes of its own; of its parent's it closes those that were idle, and lets go of the connections of those that
-//! were in use. A lane has the authority of whoever made it: it is used under the same credentials only, and ends when they
-//! are found to have changed.
+//! So no lock is held during a request, and each waiting operation has a wake-up of its own. A forked child makes
+//! lanes of its own; it closes its parent's idle lanes, and drops the connections of those in use. A lane has the
+//! authority of the thread that made it: it is used under the same credentials only, and ends when they are found to
+//! have changed.
 
 mod sessions;
 
@@ -25,13 +25,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-/// Most lanes of a process. More operations at a time wait for one.
+/// Limit of lanes of a process. Further operations wait for one.
 const MAX_LANES: usize = 64;
-/// One for each lane, and the same number for lanes in closing.
+/// One for each lane, and the same number for lanes being closed.
 const MAX_CONNECTIONS: usize = 2 * MAX_LANES;
-/// One request is in flight on a lane; this is the least that a lane has.
+/// The smallest ring; one request is in flight on a lane.
 const SLOTS: u32 = 2;
-/// Bytes of a lane's arena. Larger requests get a lane made for them.
+/// Arena of a lane, bytes. A larger request gets a lane of its own.
 const ARENA_BYTES: u32 = 32 << 10;
 const PAGE: usize = 4096;
 
@@ -41,39 +41,38 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// The pool of this process.
 ///
 /// # Errors
-/// No memory or descriptors are left.
+/// The process has no memory or descriptors left.
 pub fn pool() -> Result<&'static Pool, Failure> {
     POOL.get(|| Ok(Pool::default()), Pool::leave_to_parent).map_err(|error| {
         Failure::new(Reason::Internal, format!("cannot keep lanes: {error}; raise the limits on files and memory"))
     })
 }
 
-/// Closes the lanes that are idle, if this process has some.
+/// Closes the idle lanes of this process.
 pub fn close_idle() {
     if let Some(pool) = POOL.peek() {
         pool.end_idle(|_| true);
     }
 }
 
-/// Whether the pool is of this process.
+/// Whether the pool belongs to this process.
 pub fn is_current(pool: &Pool) -> bool {
     POOL.peek().is_some_and(|current| current.number == pool.number)
 }
 
-/// A connection to the service with one request in flight at most.
+/// A connection to the service with at most one request in flight.
 pub struct Lane {
-    /// No other lane of this process has it.
+    /// Unique in this process.
     pub number: u64,
-    /// Before the client, which closes the socket.
+    /// Dropped before the client, which closes the socket.
     _listed: Listed,
-    /// What it is used by.
+    /// The lane's client.
     pub client: Client,
-    /// The sessions that are open on it.
     pub(crate) sessions: Sessions,
     /// Becomes readable when the service wakes the client.
     pub wake: Arc<Own>,
     socket: PathBuf,
-    /// Those that it was made under. `None`: they changed meanwhile.
+    /// The credentials that it was made under. `None`: they changed during the connect.
     credentials: Option<Credentials>,
     /// Made for one large request.
     large: bool,
@@ -112,24 +111,21 @@ impl Lane {
         Ok(Box::new(Self { number, _listed: listed, client, sessions, wake, socket, credentials, large }))
     }
 
-    /// Whether it was made under these credentials.
     pub(crate) fn is_of(&self, present: &Credentials) -> bool {
         self.credentials.as_ref() == Some(present)
     }
 
-    /// Whether the calling thread has the user and group that it was made under.
     pub(crate) fn is_of_caller(&self) -> bool {
         self.credentials.as_ref().is_some_and(Credentials::are_present)
     }
 }
 
-/// Lanes that are idle, and who waits for one.
+/// Idle lanes, and the operations that wait for one.
 pub struct Pool {
-    /// Tells it from the pools of parent and children.
+    /// Distinguishes it from the pools of parent and children.
     pub number: u64,
-    /// Most bytes of a request's input and of its output, as the service said last; before that, any number.
+    /// Limit of a request's input and of its output, bytes, as last stated by the service; at first any number.
     pub(crate) max_request_bytes: AtomicU32,
-    /// Since when no service answers.
     pub(crate) absence: Absence,
     connections: Connections<MAX_CONNECTIONS>,
     state: Mutex<State>,
@@ -139,21 +135,21 @@ pub struct Pool {
 #[derive(Default)]
 struct State {
     idle: VecDeque<Box<Lane>>,
-    /// Lanes that there are, idle or not.
+    /// Lanes that exist, idle or in use.
     made: usize,
-    /// How often a lane came back or ended.
+    /// Number of lanes returned or ended so far.
     given: u64,
-    /// Threads that wait: without any, nobody is woken, which would be a system call.
+    /// Waiting threads: a wake-up is a system call, so it is made only if there are any.
     threads: usize,
-    /// Who waits by a bell, the longest first.
+    /// Operations that wait on a bell, the longest-waiting first.
     waiting: VecDeque<Weak<Ringer>>,
 }
 
-/// What became of asking for a lane.
+/// Answer to a request for a lane.
 pub enum Take {
-    /// Here it is.
+    /// A lane.
     Lane(Taken),
-    /// None is free. The number goes into [`Pool::wait`] or [`Pool::ring_when_free`].
+    /// No lane is free. Pass the number to [`Pool::wait`] or [`Pool::ring_when_free`].
     Full(u64),
 }
 
@@ -172,7 +168,8 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// In a child: closes what the parent had idle, if no thread was just at it, and lets go of all other connections.
+    /// In a child: closes the parent's idle lanes, unless a thread held the lock at the fork, and drops all other
+    /// connections.
     fn leave_to_parent(&self) {
         if let Ok(mut state) = self.state.try_lock() {
             state.idle.clear();
@@ -181,11 +178,10 @@ impl Pool {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panicking thread left is whole: nothing in here is done by halves.
+        // The state is consistent even after a panic: no update under the lock can stop halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends idle lanes that are of no use any more.
     fn end_idle(&self, over: impl Fn(&Lane) -> bool) {
         let mut state = self.state();
         if !state.idle.iter().any(|lane| over(lane)) {
@@ -196,15 +192,15 @@ impl Pool {
         state.idle = kept;
         state.made -= ended.len();
         self.news(state);
-        // Closed without the lock.
+        // The lanes are closed without the lock.
         drop(ended);
     }
 
-    /// A lane, `preferred` if it is idle, with room for a request of so many bytes; `under`: made under these credentials.
-    /// One that has to be made is made by the deadline.
+    /// Takes a lane with room for a request of `bytes` bytes, `preferred` if it is idle. `under`: only lanes made
+    /// under these credentials. A new lane is made before the deadline.
     ///
     /// # Errors
-    /// No service, or one that gives this process no lane at all.
+    /// No service, or a service that gives this process no lane at all.
     pub fn take(
         &'static self,
         options: &Options,
@@ -225,7 +221,7 @@ impl Pool {
             }
         }
         if state.made == MAX_LANES {
-            // One of another socket makes room.
+            // An idle lane, of another socket, makes room.
             if state.idle.is_empty() {
                 return Ok(Take::Full(state.given));
             }
@@ -239,10 +235,10 @@ impl Pool {
             Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
             Err(error) => {
                 self.ended();
-                // Limits of the service or of this process: those who have a lane give it back.
+                // A limit of the service or of this process: lanes in use will be returned.
                 let limited = matches!(error, ConnectError::Refused(_) | ConnectError::System(_));
                 if limited && others {
-                    // Its own end is no news to wait for.
+                    // The caller need not be woken by the end of its own attempt.
                     return Ok(Take::Full(given + 1));
                 }
                 Err(match error {
@@ -253,7 +249,7 @@ impl Pool {
         }
     }
 
-    /// Waits until a lane came back since `seen`; `false`: not until the deadline.
+    /// Waits until a lane was returned after `seen`; `false`: not before the deadline.
     pub fn wait(&self, seen: u64, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         let mut state = self.state();
@@ -264,7 +260,8 @@ impl Pool {
         state.given != seen
     }
 
-    /// Rings the bell when a lane came back since `seen`, perhaps now. It keeps its place in the queue if it has one.
+    /// Rings the bell when a lane is returned after `seen`, immediately if that has happened. A bell already in the
+    /// queue keeps its place.
     pub fn ring_when_free(&self, seen: u64, bell: &Arc<Ringer>) {
         let mut state = self.state();
         if state.given != seen {
@@ -274,12 +271,12 @@ impl Pool {
         }
     }
 
-    /// The bell is not to be rung any more: who waits by it has a lane, or gave up.
+    /// Removes the bell: its operation has a lane or has stopped waiting.
     pub fn forget(&self, bell: &Arc<Ringer>) {
         self.state().waiting.retain(|other| other.as_ptr() != Arc::as_ptr(bell));
     }
 
-    /// Somebody did not want the lane that was offered: another may.
+    /// Wakes the next waiting operation, after one did not take the lane it was offered.
     pub fn pass_on(&self) {
         self.news(self.state());
     }
@@ -316,22 +313,22 @@ impl Pool {
     }
 }
 
-/// A lane in use. Dropped without being given back, it ends: something may still be in flight on it.
+/// A lane in use. If it is dropped without being returned it ends, because a request may still be in flight on it.
 pub struct Taken {
     pool: &'static Pool,
-    /// There until given back.
+    /// `None` once returned.
     lane: Option<Box<Lane>>,
 }
 
 impl Taken {
-    /// The request is done: the next may have the lane.
+    /// Returns the lane to the pool after its request.
     pub fn give_back(mut self) {
         if let Some(lane) = self.lane.take() {
             self.pool.give_back(lane);
         }
     }
 
-    /// The lane ended; those that are idle are no better.
+    /// Ends this lane and all idle ones, which belong to the same service that is gone.
     pub(crate) fn gone(self, why: String) -> Trouble {
         let pool = self.pool;
         drop(self);
@@ -339,7 +336,7 @@ impl Taken {
         Trouble::Stale(why)
     }
 
-    /// What an error means for the operation. The lane ends, for something may be in flight on it.
+    /// Converts an error for the operation. The lane ends, because a request may be in flight on it.
     pub fn broken(self, error: &Error) -> Trouble {
         if is_gone(error) {
             return self.gone(error.to_string());
@@ -347,12 +344,12 @@ impl Taken {
         Trouble::Failure(Failure::new(Reason::Service, error.to_string()))
     }
 
-    /// The pool that it was taken from.
+    /// The pool of the lane.
     pub fn pool(&self) -> &'static Pool {
         self.pool
     }
 
-    /// Whether it is of the process that forked this one.
+    /// Whether it belongs to the process that forked this one.
     pub fn is_parents(&self) -> bool {
         self.client.forked()
     }
@@ -375,7 +372,7 @@ impl DerefMut for Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         let Some(lane) = self.lane.take() else { return };
-        // In a child the lock may be held by a thread that is not here, and the numbers are the parent's.
+        // In a child, a thread that does not exist may hold the lock, and the counts are the parent's.
         if !lane.client.forked() {
             self.pool.ended();
         }
@@ -383,13 +380,13 @@ impl Drop for Taken {
     }
 }
 
-/// Bytes of arena for two buffers of so many bytes together: they begin at cache lines, and the allocator's sizes are up
+/// Arena bytes for two buffers of `bytes` bytes in all: buffers begin at cache lines, and the allocator's sizes are up
 /// to an eighth apart.
 fn room(bytes: usize) -> usize {
     bytes + bytes / 4 + 256
 }
 
-/// Whether the lane is of no use any more, as opposed to the request.
+/// Whether the error ends the lane, as opposed to the request only.
 fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Gone(_) | Error::NoAnswer(_) | Error::System(_) | Error::Connect(_) | Error::ForeignBuffer)
 }

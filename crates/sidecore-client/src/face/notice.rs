@@ -1,7 +1,8 @@
-//! What the system's log is told of failures: many programs log that an operation failed, and not why.
+//! Reports failures to the system's log: many programs log a failed operation without its reason.
 //!
-//! One datagram to `/dev/log` for each, by a descriptor of the moment. The C library's `syslog` has state that is the
-//! program's, and so is not used. Where nobody reads at once, nothing is told.
+//! Each report is one datagram to `/dev/log`, over a descriptor opened for it. The C library's `syslog` has state that
+//! belongs to the program, so it is not used. If the log does not accept the datagram immediately, the report is
+//! dropped.
 
 use super::failure::{Failure, Reason};
 use super::key::{Key, Private};
@@ -14,17 +15,17 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
-/// Where the system's log is written to.
+/// The socket of the system's log.
 const LOG: &str = "/dev/log";
 /// `LOG_DAEMON | LOG_ERR`.
 const PRIORITY: u8 = 3 << 3 | 3;
-/// Of one reason, in one process: once a minute.
+/// Per reason and process: once a minute.
 const PACE: Pace =
     Pace { burst: 1, every: 60_000_000_000, origins: Reason::ALL.len(), of_group: Reason::ALL.len(), reserved: 0 };
-/// Longest message, bytes: every log takes so many.
+/// Longest message, bytes: every log accepts this length.
 const MAX_MESSAGE: usize = 1000;
 
-/// All of one process.
+/// Limits are per process, without groups.
 impl Origin for Reason {
     type Group = ();
 
@@ -38,7 +39,7 @@ impl Origin for Reason {
 static LIMIT: PerProcess<Mutex<RateLimit<Reason>>> = PerProcess::new();
 static PROGRAM: OnceLock<String> = OnceLock::new();
 
-/// Learns the program's name, while it may still look at itself.
+/// Stores the program's name while `/proc` can still be read.
 pub fn begin() {
     PROGRAM.get_or_init(|| {
         let file = std::env::current_exe().ok();
@@ -47,13 +48,14 @@ pub fn begin() {
     });
 }
 
-/// Tells the log, unless it was told the same within a minute. Failures that are the program's own affair are left to it.
+/// Logs the failure, unless the same reason was logged within a minute. Errors in the program's own use are not
+/// logged.
 pub fn tell(failure: &Failure, key: Option<&Key>) {
     if matches!(failure.reason, Reason::Unsupported | Reason::Input | Reason::Private) {
         return;
     }
     let Ok(limit) = LIMIT.get(|| Ok(Mutex::new(RateLimit::new(PACE))), |_| ()) else { return };
-    // Another thread tells of something: this one does not wait for it.
+    // If another thread is logging, this one does not wait for it.
     let told = limit.try_lock().ok().and_then(|mut limit| limit.tell(clock::now(), failure.reason));
     if let Some(quiet) = told {
         let _ = send_datagram(Path::new(LOG), message(failure, key, quiet).as_bytes());
@@ -73,7 +75,7 @@ fn message(failure: &Failure, key: Option<&Key>, quiet: u64) -> String {
     }
     let _ = write!(told, ": {failure}");
     for letter in told.chars() {
-        // Names and reasons come from others: no line of theirs may look like one of the log's.
+        // Names and reasons are untrusted: none may imitate a line of the log.
         if letter.is_ascii_graphic() || letter == ' ' {
             text.push(letter);
         } else {

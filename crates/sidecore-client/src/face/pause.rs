@@ -1,4 +1,4 @@
-//! How an operation waits: on its thread, or as the program's own kind of threads does.
+//! How an operation waits: on its thread, or as the program's coroutines do.
 
 use super::failure::Trouble;
 use super::lanes::{Pool, Taken};
@@ -6,58 +6,58 @@ use crate::client::{Options, Received};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Who has something done: how its lanes are made, and how it waits.
+/// Options for an operation's lanes, and its way of waiting.
 #[derive(Clone, Copy)]
 pub struct Caller<'a> {
-    /// How lanes are made, and how long an operation may take.
+    /// Options for lanes, with the time limit of an operation.
     pub options: &'a Options,
-    /// How it waits.
+    /// Way of waiting.
     pub pause: &'a dyn Pause,
 }
 
 impl<'a> Caller<'a> {
-    /// A thread that does nothing else meanwhile.
+    /// A caller that blocks its thread.
     pub fn thread(options: &'a Options) -> Self {
         Self { options, pause: &Threads }
     }
 }
 
-/// What waits for lanes and for what comes over them.
+/// A way of waiting for lanes and for answers on them.
 pub trait Pause: Sync {
-    /// The number of the lane that it can wait on with the least effort.
+    /// Number of the lane on which it can wait with the least effort.
     fn favourite(&self) -> Option<u64> {
         None
     }
 
-    /// Waits until a lane of the pool came back since `seen`. `Ok(false)`: not until the deadline.
+    /// Waits until a lane of the pool was returned after `seen`. `Ok(false)`: not before the deadline.
     ///
     /// # Errors
     /// It cannot wait.
     fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, Trouble>;
 
-    /// Waits for so long, or not quite.
+    /// Waits for this time, or slightly less.
     ///
     /// # Errors
-    /// What it waits by is broken.
+    /// Its means of waiting fails.
     fn for_a_while(&self, pool: &'static Pool, time: Duration) -> Result<(), Trouble>;
 
-    /// It waits for a lane no more, which it did at least once: it got one, or gave up.
+    /// Stops waiting for a lane, after at least one wait: with a lane if `got_one`.
     ///
     /// # Errors
-    /// What it waited by is broken.
+    /// Its means of waiting fails.
     fn leave(&self, pool: &'static Pool, got_one: bool) -> Result<(), Trouble> {
         let _ = (pool, got_one);
         Ok(())
     }
 
-    /// Waits for the request in flight on a lane. What is in the way ends the lane.
+    /// Waits for the request in flight on a lane. An error ends the lane.
     ///
     /// # Errors
-    /// It is not there in time, or the lane ended.
+    /// No answer before the deadline, or the lane ended.
     fn for_answer(&self, lane: Taken, deadline: Instant) -> Result<(Taken, Received), Trouble>;
 }
 
-/// A thread waits itself.
+/// Blocks the calling thread.
 pub struct Threads;
 
 impl Pause for Threads {

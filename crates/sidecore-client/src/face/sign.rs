@@ -1,4 +1,4 @@
-//! Signatures: from what programs set to what the service does.
+//! Signatures: maps the settings of programs to the service's schemes.
 
 use crate::face::call::{self, Request};
 use crate::face::digest::Digest;
@@ -9,42 +9,42 @@ use crate::spec::{EncryptionPadding, Hash, SaltLength, Scheme, SignaturePadding}
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 
-/// How RSA pads.
+/// Padding of an RSA signature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
-    /// As PKCS#1 v1.5 says.
+    /// PKCS#1 v1.5.
     #[default]
     Pkcs1,
     /// PSS of PKCS#1 v2.2.
     Pss,
 }
 
-/// Length of a PSS salt, as programs say it.
+/// Length of a PSS salt, as programs set it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Salt {
     /// As long as the digest.
     Digest,
-    /// Verifying: whichever it is; signing: the longest.
+    /// Verifying: any length; signing: the longest.
     #[default]
     Auto,
     /// As long as the key allows.
     Max,
     /// As `Auto`; signing: no longer than the digest.
     AutoDigestMax,
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(u16),
 }
 
-/// What a signature is made with, beside the key.
+/// Parameters of a signature, except the key.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// That of the message, where there is one.
+    /// Digest of the message, for algorithms that use one.
     pub digest: Option<Digest>,
-    /// Of RSA.
+    /// Padding of RSA.
     pub padding: Padding,
-    /// Of PSS.
+    /// Salt of PSS.
     pub salt: Salt,
-    /// Of the mask generation function, if not as the digest.
+    /// Digest of the mask generation function; `None`: the same.
     pub mgf1: Option<Digest>,
 }
 
@@ -52,20 +52,20 @@ impl Settings {
     /// Signs a digest, or a message where the algorithm takes no digest.
     ///
     /// # Errors
-    /// A key or settings that do not sign, a digest that does not fit them, or the service does not do it.
+    /// The key or settings cannot sign, the digest does not fit them, or the service fails or refuses.
     pub fn sign(&self, caller: Caller<'_>, key: &Arc<Key>, digest: &[u8]) -> Result<Vec<u8>, Failure> {
         let (scheme, payload) = self.scheme(key, digest)?;
         let op = if key.public.family().takes_digest() { Op::SignDigest } else { Op::Sign };
-        // The service's library asks for two bytes more than a signature on P-521 can have.
+        // The service's library requires two bytes more than the longest signature on P-521.
         let max_output = key.public.max_len() + 2;
         let request = Request { key, scheme, op, head: &[], input: &payload, max_output };
         call::call(caller, &request)?.map_err(Failure::from)
     }
 
-    /// Whether a signature of a digest (or of a message) is right.
+    /// Verifies a signature of a digest, or of a message.
     ///
     /// # Errors
-    /// A key or settings that do not verify, a digest that does not fit them, or the service does not do it.
+    /// The key or settings cannot verify, the digest does not fit them, or the service fails or refuses.
     pub fn verify(&self, caller: Caller<'_>, key: &Arc<Key>, signature: &[u8], digest: &[u8]) -> Result<bool, Failure> {
         let (scheme, payload) = self.scheme(key, digest)?;
         let request = Request { key, scheme, op: Op::Verify, head: signature, input: &payload, max_output: 0 };
@@ -76,10 +76,10 @@ impl Settings {
         }
     }
 
-    /// What was signed: the digest in a signature by PKCS#1 v1.5, or all that is padded where no digest is set.
+    /// Recovers the signed digest from a PKCS#1 v1.5 signature, or all padded bytes if no digest is set.
     ///
     /// # Errors
-    /// Another key or padding, a signature that is none of this key and digest, or the service does not do it.
+    /// Another key or padding, a signature that does not match key and digest, or the service fails or refuses.
     pub fn recover(&self, caller: Caller<'_>, key: &Arc<Key>, signature: &[u8]) -> Result<Vec<u8>, Failure> {
         if !matches!(key.public, Public::Rsa { .. }) || self.padding != Padding::Pkcs1 {
             return Err(Failure::unsupported("only RSA signatures by PKCS#1 v1.5 show what was signed"));
@@ -99,7 +99,7 @@ impl Settings {
         if is_whole { Ok(found.to_vec()) } else { Err(no_signature()) }
     }
 
-    /// The session's scheme, and what is signed in it.
+    /// The session's scheme, and the bytes to sign in it.
     fn scheme(&self, key: &Key, digest: &[u8]) -> Result<(Scheme, Vec<u8>), Failure> {
         if let Some(expected) = self.digest
             && expected.size() != digest.len()
@@ -111,7 +111,7 @@ impl Settings {
             Public::Raw(Raw::Ed25519, _) => Ok((Scheme::Ed25519, digest.to_vec())),
             Public::Raw(Raw::MlDsa65, _) => Ok((Scheme::MlDsa65, digest.to_vec())),
             Public::Raw(..) => Err(Failure::unsupported("signatures with this key")),
-            // ECDSA takes as many bits of any digest as the curve has, so that one session does for all.
+            // ECDSA uses the leading bits of any digest, so one session serves all digests.
             Public::Ec { .. } => Ok((Scheme::EcdsaRaw, ecdsa_input(digest))),
             Public::Rsa { .. } => self.rsa(key, digest),
         }
@@ -157,7 +157,7 @@ impl Settings {
         })
     }
 
-    /// Bytes of salt in a signature made with these settings.
+    /// Length of the salt in a signature with these settings, bytes.
     pub fn salt_bytes(&self, key: &Key, digest: Digest) -> Option<u16> {
         let longest = longest_salt(key, digest.size())?;
         Some(match self.salt {
@@ -174,7 +174,8 @@ fn longest_salt(key: &Key, digest_len: usize) -> Option<u16> {
     u16::try_from(encoded.checked_sub(digest_len + 2)?).ok()
 }
 
-/// The service takes digests of 20 to 66 bytes: a shorter one is the same number with zeros before it, and no curve takes more.
+/// The service takes digests of 20 to 66 bytes. Leading zeros do not change the number of a shorter digest, and no
+/// curve uses more bytes.
 fn ecdsa_input(digest: &[u8]) -> Vec<u8> {
     [&vec![0; 20_usize.saturating_sub(digest.len())], &digest[..digest.len().min(66)]].concat()
 }
@@ -183,14 +184,14 @@ fn no_signature() -> Failure {
     Failure::input("this is no signature by this key, or of another digest or padding")
 }
 
-/// What PKCS#1 v1.5 pads: 00 01, at least eight ff, 00 stand before it.
+/// Removes the framing of PKCS#1 v1.5: 00 01, at least eight ff, 00.
 fn unframed(padded: &[u8]) -> Option<&[u8]> {
     let rest = padded.strip_prefix(&[0, 1])?;
     let filled = rest.iter().take_while(|byte| **byte == 0xff).count();
     rest[filled..].strip_prefix(&[0]).filter(|_| filled >= 8)
 }
 
-/// `DigestInfo` in DER: what PKCS#1 v1.5 pads. MD5-SHA1 and what is no digest stand for themselves.
+/// `DigestInfo` in DER, the input of PKCS#1 v1.5. MD5-SHA1 and bytes without a digest stay as they are.
 fn digest_info(digest: Option<Digest>, bytes: &[u8]) -> Vec<u8> {
     let Some(oid) = digest.and_then(Digest::oid_der) else { return bytes.to_vec() };
     let algorithm = [&oid[..], &[0x05, 0x00]].concat();

@@ -1,4 +1,5 @@
-//! Public points: whether they lie on their curve, and what the compressed ones stand for. Nothing here is secret, and nothing takes constant time.
+//! Public points: checks that they lie on their curve, and expands compressed ones. All values are public, so the code
+//! need not run in constant time.
 
 use super::Curve;
 use crypto_bigint::{NonZero, U256, U384, U576, Uint};
@@ -38,7 +39,7 @@ const P521: Weierstrass<{ U576::LIMBS }> = Weierstrass {
 };
 
 impl Curve {
-    /// The point of the curve that these bytes are, uncompressed. They may be compressed.
+    /// The uncompressed form of a point, from either form. `None`: it is not on the curve.
     pub fn point(self, bytes: &[u8]) -> Option<Vec<u8>> {
         match self {
             Self::P256 => P256.point(bytes, self.size()),
@@ -68,15 +69,15 @@ impl<const LIMBS: usize> Weierstrass<LIMBS> {
         x < self.p && y < self.p && y.square_mod_vartime(&p) == self.square_of_y(x, &p)
     }
 
-    /// What `y²` is at `x`.
+    /// `y²` at `x`.
     fn square_of_y(&self, x: Uint<LIMBS>, p: &NonZero<Uint<LIMBS>>) -> Uint<LIMBS> {
         let cube = x.square_mod_vartime(p).mul_mod_vartime(&x, p);
         let triple = x.add_mod(&x, p).add_mod(&x, p);
         cube.sub_mod(&triple, p).add_mod(&self.b, p)
     }
 
-    /// The `y` of this parity at `x`, if the curve has a point there. Each of these primes is 3 modulo 4: a root of a square
-    /// is its power by `(p + 1) / 4`.
+    /// The `y` of this parity at `x`, if the curve has a point there. Each of these primes is 3 modulo 4, so the root
+    /// of a square is its power by `(p + 1) / 4`.
     fn y(&self, x: Uint<LIMBS>, odd: bool) -> Option<Uint<LIMBS>> {
         let p = NonZero::new(self.p).expect("a prime");
         if x >= self.p {
@@ -113,7 +114,7 @@ mod tests {
         (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
     }
 
-    /// The base points of FIPS 186-4.
+    /// Uses the base points of FIPS 186-4.
     #[test]
     fn a_point_beside_the_curve_is_refused() {
         let p256 = concat!(
@@ -138,7 +139,7 @@ mod tests {
             let opposite = curve.point(&compressed).unwrap();
             assert_eq!(opposite[..=curve.size()], point[..=curve.size()]);
             assert_ne!(opposite, point);
-            // At about half of all coordinates there is no point.
+            // About half of all coordinates have no point.
             let found = (0..=255).filter(|last| {
                 compressed[curve.size()] = *last;
                 curve.point(&compressed).is_some()
@@ -154,7 +155,7 @@ mod tests {
             let mut at_infinity = vec![0; point.len()];
             at_infinity[0] = 4;
             assert!(!has(&at_infinity));
-            // A coordinate that is not reduced is no second spelling of a point.
+            // A coordinate above `p` must not be a second spelling of a point.
             let mut not_reduced = vec![0xff; point.len()];
             not_reduced[0] = 4;
             assert!(!has(&not_reduced));

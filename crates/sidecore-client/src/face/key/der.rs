@@ -1,4 +1,4 @@
-//! Keys in DER, as the service says and takes them.
+//! Keys in DER, as the service sends and receives them.
 
 use super::{Curve, Public, Raw, unreadable};
 use crate::face::failure::Failure;
@@ -40,10 +40,10 @@ impl Public {
         read(der).ok_or_else(|| unreadable("the public key"))
     }
 
-    /// As a `SubjectPublicKeyInfo`.
+    /// Encodes a `SubjectPublicKeyInfo`.
     ///
     /// # Errors
-    /// The parts are none of a key.
+    /// The parts do not form a key.
     pub fn to_spki(&self) -> Result<Vec<u8>, Failure> {
         self.write().map_err(|_| unreadable("the public key"))
     }
@@ -91,12 +91,12 @@ fn read(der: &[u8]) -> Option<Public> {
     }
 }
 
-/// An RSA private key as PKCS#8, of its numbers, each with the most significant byte first, in the order of PKCS#1: the
-/// modulus, the exponents, both primes, the private exponent modulo each prime less one, and the inverse of the second
-/// prime modulo the first.
+/// An RSA private key as PKCS#8. The numbers are in the order of PKCS#1, each with the most significant byte first:
+/// the modulus, the exponents, both primes, the private exponent modulo each prime less one, and the inverse of the
+/// second prime modulo the first.
 ///
 /// # Errors
-/// The numbers are none of a key.
+/// The numbers do not form a key.
 pub fn rsa_private(numbers: [&[u8]; 8]) -> Result<Secret, Failure> {
     let encode = || -> der::Result<Secret> {
         let [n, e, d, prime1, prime2, exponent1, exponent2, coefficient] = numbers.map(UintRef::new);
@@ -117,10 +117,10 @@ pub fn rsa_private(numbers: [&[u8]; 8]) -> Result<Secret, Failure> {
     encode().map_err(|_| unreadable("the RSA key"))
 }
 
-/// An EC private key as PKCS#8: `scalar` has the length of a coordinate.
+/// An EC private key as PKCS#8. `scalar` has the length of a coordinate.
 ///
 /// # Errors
-/// The parts are none of a key.
+/// The parts do not form a key.
 pub fn ec_private(curve: Curve, scalar: &[u8], point: &[u8]) -> Result<Secret, Failure> {
     let encode = || -> der::Result<Secret> {
         let key = EcPrivateKey { private_key: scalar, parameters: None, public_key: Some(point) };
@@ -132,7 +132,7 @@ pub fn ec_private(curve: Curve, scalar: &[u8], point: &[u8]) -> Result<Secret, F
 /// An Ed25519 private key as PKCS#8.
 ///
 /// # Errors
-/// The parts are none of a key.
+/// The parts do not form a key.
 pub fn ed25519_private(seed: &[u8]) -> Result<Secret, Failure> {
     let encode = || -> der::Result<Secret> {
         let key = Zeroizing::new(OctetStringRef::new(seed)?.to_der()?);

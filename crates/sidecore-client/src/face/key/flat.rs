@@ -1,5 +1,5 @@
-//! A key in one piece of memory, without pointers: a byte for where its private part is, the length of what says so in four
-//! bytes, that, and the public part.
+//! A key in one block of memory, without pointers: one byte for the location of the private part, the length of its
+//! description in four bytes, the description, and the public part.
 
 use super::{Key, Private, Public, unreadable};
 use crate::client::MadeKey;
@@ -8,15 +8,15 @@ use crate::spec::{KeyToken, Secret};
 use zeroize::Zeroizing;
 
 impl Key {
-    /// The key in one piece. Of a key that the service made it has the token, and nothing that keeps it.
+    /// Encodes the key. A key made by the service is stored as its token; the block does not keep such a key alive.
     ///
     /// # Errors
-    /// The parts are none of a key.
+    /// The parts do not form a key.
     pub fn to_flat(&self) -> Result<Zeroizing<Vec<u8>>, Failure> {
         let (kind, private) = self.private.identity();
         let public = self.public.to_spki()?;
         let len = u32::try_from(private.len()).map_err(|_| unreadable("the key"))?;
-        // A vector that grows would leave pieces of the private part behind.
+        // A growing vector would leave pieces of the private part in freed memory.
         let mut flat = Zeroizing::new(Vec::with_capacity(5 + private.len() + public.len()));
         flat.push(kind);
         flat.extend(len.to_ne_bytes());
@@ -25,10 +25,10 @@ impl Key {
         Ok(flat)
     }
 
-    /// The key that [`Key::to_flat`] wrote.
+    /// Decodes the result of [`Key::to_flat`].
     ///
     /// # Errors
-    /// It wrote something else.
+    /// The bytes are not such a result.
     pub fn from_flat(flat: &[u8]) -> Result<Self, Failure> {
         read(flat).ok_or_else(|| unreadable("the key object"))?
     }

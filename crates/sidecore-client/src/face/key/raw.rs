@@ -1,10 +1,10 @@
-//! Types of keys whose public part is a number of bytes and nothing else: a row each.
+//! Types of keys whose public part is a string of bytes: one row each.
 
 use crate::keys::Kind;
 use pkcs8::ObjectIdentifier;
 use std::ffi::CStr;
 
-/// Such a type.
+/// A type of key whose public part is a string of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Raw {
     /// Ed25519: a point.
@@ -17,16 +17,15 @@ pub enum Raw {
     MlDsa65,
 }
 
-/// What is known of a type.
 pub(super) struct Facts {
     kind: Kind,
     pub(super) name: &'static CStr,
     pub(super) oid: ObjectIdentifier,
-    /// Of the public part.
+    /// Of the public part, bytes.
     len: usize,
     pub(super) bits: usize,
     pub(super) security_bits: i32,
-    /// Of a signature, secret or ciphertext.
+    /// Of a signature, secret or ciphertext, bytes.
     pub(super) max_len: usize,
 }
 
@@ -35,8 +34,8 @@ const fn row(kind: Kind, name: &'static CStr, oid: &str, lens: (usize, usize), b
     Facts { kind, name, oid: ObjectIdentifier::new_unwrap(oid), len, bits, security_bits, max_len }
 }
 
-/// In the order of the enum. Lengths are of the public part and of the longest result; bits are those of the size and of the
-/// strength.
+/// In the order of the enum. Pairs: lengths of the public part and of the longest result, bytes; bits of the size and
+/// of the strength.
 const FACTS: [Facts; 4] = [
     row(Kind::Ed25519, c"ED25519", "1.3.101.112", (32, 64), (256, 128)),
     row(Kind::X25519, c"X25519", "1.3.101.110", (32, 32), (253, 128)),
@@ -57,7 +56,7 @@ impl Raw {
         self.facts().kind
     }
 
-    /// Bytes of the public part.
+    /// Length of the public part, bytes.
     pub fn size(self) -> usize {
         self.facts().len
     }

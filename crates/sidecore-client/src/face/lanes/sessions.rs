@@ -1,4 +1,4 @@
-//! The sessions of one lane: opened when a key is first used on it, the longest unused closed beyond a limit.
+//! The sessions of one lane: opened on the first use of a key; above the limit, the least recently used is closed.
 
 use crate::client::{Client, Error, Session};
 use crate::face::aside::aside;
@@ -7,36 +7,34 @@ use crate::face::key::{Key, Private, Public};
 use crate::spec::{Scheme, SessionSpec};
 use std::sync::{Arc, Weak};
 
-/// Most sessions of a lane.
 const MAX_SESSIONS: usize = 32;
 
-/// Open sessions, the longest unused first.
+/// Open sessions, the least recently used first.
 #[derive(Default)]
 pub(crate) struct Sessions(Vec<Open>);
 
 struct Open {
-    /// The key, without what keeps its private part.
+    /// The key, without the owner of its private part.
     key: Key,
-    /// Still held by the program?
+    /// Whether the program still holds the key.
     alive: Weak<Key>,
     scheme: Scheme,
     session: Session,
 }
 
 impl Open {
-    /// Whether it will not be used again: the key was the program's own, and is freed.
+    /// True if the session will not be used again: the key belonged to the program, which has freed it.
     fn is_over(&self) -> bool {
         !matches!(self.key.private, Private::Stored(_)) && self.alive.strong_count() == 0
     }
 }
 
 impl Sessions {
-    /// Whether there is one of this key and scheme.
     pub(crate) fn has(&self, key: &Key, scheme: &Scheme) -> bool {
         self.place(key, scheme).is_some()
     }
 
-    /// The session of this key and scheme: the one that is open, or a new one. `Stale`: the lane is gone.
+    /// The session of this key and scheme, open or new. `Stale`: the lane is gone.
     pub(crate) fn get(&mut self, client: &mut Client, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, Trouble> {
         if let Some(place) = self.place(key, scheme) {
             let open = self.0.remove(place);
@@ -53,7 +51,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// The service does not know it any more.
+    /// Removes a session that the service no longer knows.
     pub(crate) fn forget(&mut self, key: &Arc<Key>, scheme: &Scheme) {
         if let Some(place) = self.place(key, scheme) {
             self.0.remove(place);
@@ -84,7 +82,7 @@ fn open(client: &mut Client, key: &Key, scheme: &Scheme) -> Result<Session, Trou
     };
     let session = client.open_session(&spec).map_err(told)?;
     if let Private::Stored(name) = &key.private {
-        // After the session was opened: were the key replaced later, the session would be closed.
+        // Checked after the session was opened: if the key is replaced later, the service closes the session.
         let info = client.key_info(name).map_err(told)?;
         if Public::from_spki(&info.public).ok().as_ref() != Some(&key.public) {
             let _ = client.close_session(session);
