@@ -24,7 +24,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The lane for which a client asks.
+/// The lane that a client requests.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attach {
     /// Layout number of the client, see [`sidecore_core::layout::ABI`].

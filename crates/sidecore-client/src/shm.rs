@@ -1,4 +1,4 @@
-//! Memory that other processes can write. With [`crate::sys`] and `ffi` the only place with unsafe code.
+//! Memory that other processes can write. Besides this module, only [`crate::sys`] and `ffi` have unsafe code.
 
 mod bank;
 pub mod fork;

@@ -1,4 +1,4 @@
-//! System calls that clients and services make, each with the types that the rest speaks.
+//! System calls of clients and services, with the types of the other modules.
 
 pub mod clock;
 pub(crate) mod connections;

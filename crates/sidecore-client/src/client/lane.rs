@@ -27,13 +27,13 @@ use std::time::{Duration, Instant};
 
 /// Polls of the ring between two readings of the clock.
 const POLLS: u32 = 32;
-/// Distance, in submissions, at which the transfer of a slot is started ahead of its use.
+/// The transfer of a slot is started this number of submissions ahead of its use.
 const PREFETCH_AHEAD: u64 = 4;
 /// Polls before a spinning wait is accounted: well under a microsecond.
 const FIRST_POLLS: u32 = 8;
-/// Interval at which a spinning client checks that the service lives, ns.
+/// Interval of a spinning client's checks of the service, ns.
 const HANG_UP_CHECK: Nanos = 1_000_000;
-/// Interval at which the client reports its CPU time, ns.
+/// Interval of reports of the client's CPU time, ns.
 const REPORT_CPU: Nanos = 10_000_000;
 
 /// Number of the next lane of this process: a buffer stores its lane's number.
@@ -46,7 +46,7 @@ pub struct Received {
     pub tag: u32,
     /// Result of the request.
     pub status: Status,
-    /// For sampled requests: the service's stamps, and the time at which the client received the completion.
+    /// For sampled requests: the service's stamps, and the time of receipt.
     pub stages: Option<(Stamps, Nanos)>,
 }
 

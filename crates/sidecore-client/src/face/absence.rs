@@ -20,7 +20,7 @@ const STARTING: u32 = 5;
 /// An outage without an attempt for this time is over, ns.
 const UNSEEN: u64 = 60_000_000_000;
 
-/// Time at which the process first found no service, and time of its last attempt, ns; 0: no outage is known.
+/// Start of the outage in this process, and time of the last attempt, ns; 0: no outage is known.
 #[derive(Default)]
 pub(crate) struct Absence {
     since: AtomicU64,

@@ -24,7 +24,7 @@ impl<'a> Caller<'a> {
 
 /// A way of waiting for lanes and for answers on them.
 pub trait Pause: Sync {
-    /// Number of the lane on which it can wait with the least effort.
+    /// Number of the lane that takes the least effort to wait on.
     fn favourite(&self) -> Option<u64> {
         None
     }

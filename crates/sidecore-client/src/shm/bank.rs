@@ -1,6 +1,6 @@
 //! The memory of 64 streams of one program, see [`sidecore_core::streams::layout`].
 //!
-//! The service makes it as a memfd and seals its size, as it does with lanes.
+//! The service creates it as a memfd and seals its size, as with lanes.
 
 use super::mapping::Mapping;
 use super::span::Span;
@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// A mapped bank. Both sides use it; neither trusts what it reads there.
+/// A mapped bank. Both sides use it, and neither trusts its contents.
 #[derive(Debug)]
 pub struct BankMemory {
     bank: Bank,
@@ -26,24 +26,24 @@ pub struct BankMemory {
 }
 
 impl BankMemory {
-    /// Makes and seals the memory of a bank. Returns the descriptor that the program maps.
+    /// Creates and seals the memory of a bank. Returns the descriptor for the program to map.
     ///
     /// # Errors
-    /// No memory, or no descriptor left.
+    /// No memory or no descriptor is left.
     pub fn create(bank: Bank) -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("sidecore-streams", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, bank.total_bytes() as u64)?;
         fcntl_add_seals(&file, SEALS)?;
         let mapping = Mapping::new(&file, bank.total_bytes())?;
-        // Rings are as large as all that may ever wait in them: only what was used is to take memory.
+        // Rings have the size of their largest possible content; only used pages may take memory.
         mapping.not_locked();
         Ok((Self { bank, mapping }, file))
     }
 
-    /// Maps the memory that a service handed over.
+    /// Maps memory received from a service.
     ///
     /// # Errors
-    /// `InvalidData`: it is not sealed, or too short; else those of the system.
+    /// `InvalidData`: the memory is not sealed, or too short; else errors of the system.
     pub fn open(file: impl AsFd, bank: Bank) -> io::Result<Self> {
         if !fcntl_get_seals(&file)?.contains(SEALS) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the memory of the streams is not sealed"));
@@ -53,7 +53,7 @@ impl BankMemory {
         Ok(Self { bank, mapping })
     }
 
-    /// Where things are in it.
+    /// Positions in the bank.
     pub fn layout(&self) -> Bank {
         self.bank
     }
@@ -63,13 +63,13 @@ impl BankMemory {
         self.mapping.lines(self.bank.lines() * LINE_BYTES)
     }
 
-    /// Rung by the program; of its first bank.
+    /// Rung by the program. Only in its first bank.
     #[inline]
     pub fn doorbell(&self) -> Doorbell<'_> {
         Doorbell(&self.lines()[layout::DOORBELL].0[0])
     }
 
-    /// One bit for each bank with announced places; of the program's first bank.
+    /// One bit per bank with announced places. Only in the program's first bank.
     #[inline]
     pub fn announced_banks(&self) -> &Line {
         &self.lines()[layout::BANKS]
@@ -81,32 +81,31 @@ impl BankMemory {
         &self.lines()[layout::ANNOUNCED].0[0]
     }
 
-    /// The service's counts of messages that gather, see [`layout::GATHERED`]; of the program's first bank.
+    /// The service's counts of gathered messages, see [`layout::GATHERED`]. Only in the program's first bank.
     pub fn gathered(&self) -> [&AtomicU64; 3] {
         let words = &self.lines()[layout::GATHERED].0;
         [&words[0], &words[1], &words[2]]
     }
 
-    /// A word of a place: of the lines and words that the layout names.
+    /// A word of a place; lines and words as in the layout.
     #[inline]
     pub fn word(&self, place: u32, line: usize, word: usize) -> &AtomicU64 {
         &self.lines()[self.bank.place(place) + line].0[word]
     }
 
-    /// All lines of a place.
     pub(super) fn place_lines(&self, place: u32) -> &[Line; PLACE_LINES] {
         self.lines()[self.bank.place(place)..].first_chunk().expect("a place has its lines")
     }
 
-    /// Forked children may look at a place's words, which they do not inherit otherwise.
+    /// Lets forked children read the words of a place, which they do not inherit otherwise.
     ///
     /// # Errors
-    /// The kernel has no memory to say so.
+    /// The kernel has no memory left.
     pub fn in_children(&self, place: u32) -> io::Result<()> {
         self.mapping.in_children(self.place_lines(place))
     }
 
-    /// Where the ring of a place begins; it is all inside the mapping.
+    /// Start of a place's ring, which lies inside the mapping.
     pub(super) fn ring(&self, place: u32) -> NonNull<u8> {
         self.mapping.byte(self.bank.ring(place))
     }
@@ -117,7 +116,7 @@ impl BankMemory {
         Bell(self.word(place, layout::BELL, 0))
     }
 
-    /// Who moves the bytes of a place.
+    /// The word that names the side moving the bytes of a place.
     #[inline]
     pub fn hold(&self, place: u32) -> Hold<'_> {
         Hold(self.word(place, layout::SHARED, layout::HOLD))
@@ -126,7 +125,7 @@ impl BankMemory {
     /// Bytes of a place's ring.
     ///
     /// # Panics
-    /// They are not within the ring.
+    /// The extent is not within the ring.
     #[inline]
     pub fn span(&self, place: u32, extent: Extent) -> Span<'_> {
         let (offset, len) = (extent.offset as usize, extent.len as usize);

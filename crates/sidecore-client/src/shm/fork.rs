@@ -1,11 +1,11 @@
-//! Knowing that one is a forked child, for the price of a load.
+//! Detects with one load that this process is a forked child.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of the smallest page.
+/// Smallest page size, bytes.
 pub(super) const PAGE: usize = 4096;
 
 /// A page that the kernel wipes in a forked child.
@@ -18,7 +18,7 @@ unsafe impl Send for ForkGuard {}
 unsafe impl Sync for ForkGuard {}
 
 impl ForkGuard {
-    /// This process is the owner.
+    /// A guard with this process as the owner.
     ///
     /// # Errors
     /// No memory, or a kernel that cannot wipe pages on fork.
@@ -39,12 +39,12 @@ impl ForkGuard {
         unsafe { self.0.as_ref() }
     }
 
-    /// This process is the owner from now on.
+    /// Makes this process the owner.
     pub fn claim(&self) {
         self.word().store(1, Ordering::Relaxed);
     }
 
-    /// Whether this process is a forked child of the one that claimed.
+    /// Whether this process is a forked child of the owner.
     #[inline]
     pub fn forked(&self) -> bool {
         self.word().load(Ordering::Relaxed) == 0

@@ -1,7 +1,7 @@
 //! The memory of one lane.
 //!
-//! The service makes it as a memfd and seals its size before anyone else sees it, so no client can make the service
-//! fault by shrinking it. The client checks the seals as well, so that neither can a service harm its client that way.
+//! The service creates it as a memfd and seals its size before another process sees it, so no client can cause a fault
+//! in the service by shrinking it. The client checks the seals as well, for the same protection against a service.
 
 use super::mapping::Mapping;
 use super::prefetch;
@@ -20,16 +20,16 @@ use std::slice;
 
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// A mapped lane. Both sides use it; neither trusts what it reads there.
+/// A mapped lane. Both sides use it, and neither trusts its contents.
 #[derive(Debug)]
 pub struct LaneMemory {
     layout: Layout,
-    /// The first line of the mapping, and that of each ring: found once, used with each request.
+    /// Addresses of the first line and of each ring: computed once, used with each request.
     lines: NonNull<Line>,
     submission: NonNull<Line>,
     completion: NonNull<Line>,
     arena: NonNull<u8>,
-    /// Unmapped when dropped.
+    /// Unmaps on drop.
     _mapping: Mapping,
 }
 
@@ -39,24 +39,24 @@ unsafe impl Send for LaneMemory {}
 unsafe impl Sync for LaneMemory {}
 
 impl LaneMemory {
-    /// Makes and seals the memory of a lane. Returns the descriptor that the client maps.
+    /// Creates and seals the memory of a lane. Returns the descriptor for the client to map.
     ///
     /// # Errors
-    /// No memory, or no descriptor left.
+    /// No memory or no descriptor is left.
     pub fn create(layout: Layout) -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("sidecore-lane", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, layout.total_bytes() as u64)?;
         fcntl_add_seals(&file, SEALS)?;
         let mapping = Mapping::new(&file, layout.total_bytes())?;
-        // What it holds passes through the client's memory, which the client may not pin either.
+        // The contents pass through the client's memory, which may be swapped out too.
         mapping.not_locked();
         Ok((Self::new(mapping, layout), file))
     }
 
-    /// Maps the memory that a service handed over.
+    /// Maps memory received from a service.
     ///
     /// # Errors
-    /// `InvalidData`: it is not sealed, or too short; else those of the system.
+    /// `InvalidData`: the memory is not sealed, or too short; else errors of the system.
     pub fn open(file: impl AsFd, layout: Layout) -> io::Result<Self> {
         if !fcntl_get_seals(&file)?.contains(SEALS) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the lane's memory is not sealed"));
@@ -66,7 +66,7 @@ impl LaneMemory {
         Ok(Self::new(mapping, layout))
     }
 
-    /// The mapping is as long as the layout says.
+    /// The mapping must have the layout's length.
     fn new(mapping: Mapping, layout: Layout) -> Self {
         let lines = mapping.lines(layout.lines() * LINE_BYTES);
         let first = |range: Range<usize>| NonNull::from(&lines[range]).cast();
@@ -80,7 +80,7 @@ impl LaneMemory {
         }
     }
 
-    /// Where things are in it.
+    /// Positions in the lane.
     #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -97,7 +97,8 @@ impl LaneMemory {
     /// Slots of the submission ring.
     #[inline]
     pub fn submission(&self) -> &[Line] {
-        // SAFETY: so many lines are mapped from there on for the life of `self`, and any bytes are valid atomics.
+        // SAFETY: that number of lines is mapped from there on for the life of `self`, and any bytes are valid
+        // atomics.
         unsafe { slice::from_raw_parts(self.submission.as_ptr(), self.layout.slots() as usize) }
     }
 
@@ -108,13 +109,13 @@ impl LaneMemory {
         unsafe { slice::from_raw_parts(self.completion.as_ptr(), self.layout.slots() as usize) }
     }
 
-    /// The slot of that submission will be written soon.
+    /// Prefetches the slot of a submission that will be written soon.
     #[inline]
     pub fn prefetch_submission(&self, number: u64) {
         prefetch_slot(self.submission(), number);
     }
 
-    /// The slots of that submission and so many after it will be read soon.
+    /// Prefetches the slots of `count` submissions that will be read soon.
     #[inline]
     pub fn prefetch_submissions(&self, first: u64, count: u64) {
         let slots = self.submission();
@@ -123,7 +124,7 @@ impl LaneMemory {
         }
     }
 
-    /// The slot of that completion will be written soon.
+    /// Prefetches the slot of a completion that will be written soon.
     #[inline]
     pub fn prefetch_completion(&self, number: u64) {
         prefetch_slot(self.completion(), number);
@@ -155,7 +156,7 @@ impl LaneMemory {
         unsafe { slice::from_raw_parts(self.lines.add(layout::REPORT.start).as_ptr(), len) }
     }
 
-    /// The bytes of an extent, or `None` if it leaves the arena.
+    /// The bytes of an extent. `None`: it leaves the arena.
     #[inline]
     pub fn span(&self, extent: Extent) -> Option<Span<'_>> {
         let end = extent.offset.checked_add(extent.len)?;

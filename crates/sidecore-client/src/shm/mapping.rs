@@ -1,4 +1,4 @@
-//! A shared mapping of a file, as long as it lives.
+//! A shared mapping of a file; unmapped on drop.
 
 use super::fork::{ForkGuard, PAGE};
 use rustix::fs::fstat;
@@ -8,15 +8,15 @@ use std::io;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
-/// So much is unmapped in one system call, bytes: other threads that map or unmap something wait for each.
+/// Bytes unmapped in one system call, which blocks other threads that map or unmap memory.
 const UNMAPPED_AT_ONCE: usize = 4 << 20;
 
-/// `len` bytes of a file, shared with whoever else maps it. Unmapped when dropped.
+/// `len` bytes of a file, shared with other processes. Unmapped on drop.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
-    /// Where forked children do not inherit it: knows whether this process is one.
+    /// Set if forked children do not inherit the mapping: detects such a child.
     inherited: Option<ForkGuard>,
 }
 
@@ -26,10 +26,11 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` bytes. The file must be that long: access behind its end would fault. That it stays that long is promised by seals (lanes) or by its only writer (counters).
+    /// Maps the first `len` bytes. The file must keep that length, because an access past its end faults: lanes have
+    /// seals for that, counters have only one writer.
     ///
     /// # Errors
-    /// `InvalidData`: it is shorter; else those of the system.
+    /// `InvalidData`: the file is shorter; else errors of the system.
     pub fn new(file: impl AsFd, len: usize) -> io::Result<Self> {
         let size = usize::try_from(fstat(&file)?.st_size).unwrap_or(0);
         if len == 0 || size < len {
@@ -42,10 +43,10 @@ impl Mapping {
         Ok(Self { start, len, inherited: None })
     }
 
-    /// A forked child does not inherit this mapping.
+    /// Keeps forked children from inheriting this mapping.
     ///
     /// # Errors
-    /// The kernel cannot, or has no memory to say so.
+    /// The kernel does not support it, or has no memory left.
     pub fn not_in_children(&mut self) -> io::Result<()> {
         self.inherited = Some(ForkGuard::new()?);
         // SAFETY: the range is this mapping; the advice changes nothing in this process.
@@ -53,10 +54,10 @@ impl Mapping {
         Ok(())
     }
 
-    /// Forked children inherit the pages of these bytes again, at the same address.
+    /// Lets forked children inherit the pages of these bytes again, at the same address.
     ///
     /// # Errors
-    /// The kernel has no memory to say so.
+    /// The kernel has no memory left.
     pub fn in_children(&self, bytes: &[Line]) -> io::Result<()> {
         let start = bytes.as_ptr().map_addr(|start| start & !(PAGE - 1));
         let end = bytes.as_ptr_range().end.addr().next_multiple_of(PAGE);
@@ -67,7 +68,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// May be swapped out, also where all memory of the process is locked.
+    /// Allows swapping, even if the process locks all of its memory.
     pub fn not_locked(&self) {
         // SAFETY: the range is this mapping; its contents stay. It fails only where nothing is mapped.
         let _ = unsafe { munlock(self.start.as_ptr().cast(), self.len) };
@@ -93,7 +94,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.inherited.as_ref().is_some_and(ForkGuard::forked) {
-            // It is not here, and its addresses may be in use for something else.
+            // The mapping does not exist here, and its addresses may be in use for another one.
             return;
         }
         for offset in (0..self.len).step_by(UNMAPPED_AT_ONCE) {

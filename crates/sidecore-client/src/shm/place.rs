@@ -1,4 +1,4 @@
-//! One place of a bank, as its program uses it with each message.
+//! One place of a bank, as its program uses it for each message.
 
 use super::bank::BankMemory;
 use super::span::Span;
@@ -12,7 +12,7 @@ use sidecore_core::words::Line;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A place whose addresses are computed once. It keeps its bank mapped.
+/// A place with precomputed addresses. It keeps its bank mapped.
 #[derive(Debug)]
 pub struct PlaceMemory {
     lines: NonNull<[Line; PLACE_LINES]>,
@@ -28,22 +28,22 @@ unsafe impl Send for PlaceMemory {}
 unsafe impl Sync for PlaceMemory {}
 
 impl PlaceMemory {
-    /// That place.
+    /// The place with this number.
     ///
     /// # Panics
-    /// A bank has no such place.
+    /// The bank has no such place.
     pub fn new(bank: Arc<BankMemory>, place: u32) -> Self {
         let (lines, ring, size) = (bank.place_lines(place), bank.ring(place), bank.layout().ring_bytes());
         Self { lines: NonNull::from(lines), ring, size, place, bank }
     }
 
-    /// Bytes of its ring.
+    /// Size of its ring, bytes.
     #[inline]
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// One of its words: of the lines and words that the layout names.
+    /// A word of the place; lines and words as in the layout.
     #[inline]
     pub fn word(&self, line: usize, word: usize) -> &AtomicU64 {
         // SAFETY: lines of the mapping, which lives as long as `self`.
@@ -51,13 +51,13 @@ impl PlaceMemory {
         &lines[line].0[word]
     }
 
-    /// Its bell.
+    /// The place's bell.
     #[inline]
     pub fn bell(&self) -> Bell<'_> {
         Bell(self.word(layout::BELL, 0))
     }
 
-    /// Who moves its bytes.
+    /// The word that names the side moving its bytes.
     #[inline]
     pub fn hold(&self) -> Hold<'_> {
         Hold(self.word(layout::SHARED, layout::HOLD))
@@ -66,16 +66,16 @@ impl PlaceMemory {
     /// Bytes of its ring.
     ///
     /// # Panics
-    /// They are not within the ring.
+    /// The extent is not within the ring.
     #[inline]
     pub fn span(&self, extent: Extent) -> Span<'_> {
         self.bank.span(self.place, extent)
     }
 
-    /// Copies what the span has into the ring, from that cursor on.
+    /// Copies the span into the ring, from this cursor on.
     ///
     /// # Panics
-    /// It is longer than the ring.
+    /// The span is longer than the ring.
     #[inline]
     pub fn write(&self, cursor: u64, from: &Span<'_>) {
         let start = (cursor & u64::from(self.size - 1)) as usize;
@@ -87,7 +87,7 @@ impl PlaceMemory {
         unsafe { Span::new(self.ring.add(start), from.len()) }.copy_span(from);
     }
 
-    /// The same where the ring's end is between.
+    /// As `write`, across the end of the ring.
     #[cold]
     fn write_around(&self, cursor: u64, from: &Span<'_>) {
         assert!(from.len() <= self.size as usize, "no more than the ring holds");

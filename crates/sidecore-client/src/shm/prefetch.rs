@@ -1,9 +1,9 @@
-//! Starting the transfer of a cache line from another core before it is needed.
+//! Starts the transfer of a cache line from another core before it is needed.
 //!
-//! A line that is only asked for when it is written makes the store wait, and behind it every later store: a core keeps
-//! few of them waiting. Asked for ahead, the transfers of many lines overlap.
+//! A store to a line that is not present waits for its transfer, and later stores wait behind it: a core has room for
+//! few of them. With prefetches, the transfers of many lines overlap.
 
-/// The line will be read.
+/// Prefetches a line for reading.
 #[inline]
 pub fn read<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -16,7 +16,7 @@ pub fn read<T>(place: *const T) {
     let _ = place;
 }
 
-/// The line will be written.
+/// Prefetches a line for writing.
 #[inline]
 pub fn write<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]

@@ -5,13 +5,13 @@ use sidecore_core::words::LINE_BYTES;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Bytes that are worth fetching ahead; behind them the core's own prefetcher takes over.
+/// Bytes to prefetch; beyond them the core's own prefetcher suffices.
 const PREFETCHED: usize = 256;
 
-/// `len` bytes that a hostile process may write while we look.
+/// `len` bytes that a hostile process may write during our access.
 ///
-/// It never yields a `&[u8]`: bytes go in and out by copies, or a library routine that treats them as data gets the
-/// pointer.
+/// A span never yields a `&[u8]`: bytes are copied in and out, or a library routine that treats them as data receives
+/// the pointer.
 #[derive(Clone, Copy, Debug)]
 pub struct Span<'a> {
     ptr: NonNull<u8>,
@@ -19,15 +19,15 @@ pub struct Span<'a> {
     _memory: PhantomData<&'a ()>,
 }
 
-// SAFETY: a span is an address and a length; whoever made it promised that the memory stays mapped for 'a, on
-// whichever thread it is used.
+// SAFETY: a span is an address and a length; the caller of `new` promised that the memory stays mapped for 'a, on
+// every thread that uses it.
 unsafe impl Send for Span<'_> {}
 
 impl Span<'_> {
     /// The `len` bytes at `ptr`.
     ///
     /// # Safety
-    /// They stay mapped, readable and writable for `'a`, and no Rust reference to them is used meanwhile.
+    /// The bytes stay mapped, readable and writable for `'a`, and no Rust reference to them is used during that time.
     #[inline]
     pub unsafe fn new(ptr: NonNull<u8>, len: usize) -> Self {
         Self { ptr, len, _memory: PhantomData }
@@ -57,7 +57,7 @@ impl Span<'_> {
         self.ptr.as_ptr()
     }
 
-    /// `len` bytes from `offset` on, or `None` where that passes the end.
+    /// `len` bytes from `offset` on. `None`: they pass the end.
     #[inline]
     pub fn slice(&self, offset: usize, len: usize) -> Option<Self> {
         let end = offset.checked_add(len)?;
@@ -69,13 +69,13 @@ impl Span<'_> {
         Some(Self { ptr, len, _memory: PhantomData })
     }
 
-    /// Asks the core to fetch the first lines, up to 256 bytes, before they are read. Never faults, decides nothing.
+    /// Prefetches the first lines, up to 256 bytes, for reading. Never faults, and has no effect on results.
     #[inline]
     pub fn prefetch(&self) {
         self.first_lines(prefetch::read);
     }
 
-    /// As [`Span::prefetch`], before they are written.
+    /// As [`Span::prefetch`], for writing.
     #[inline]
     pub fn prefetch_write(&self) {
         self.first_lines(prefetch::write);
@@ -94,7 +94,7 @@ impl Span<'_> {
     /// Copies the first `private.len()` bytes out of the span.
     ///
     /// # Panics
-    /// Where the span is shorter than `private`.
+    /// The span is shorter than `private`.
     #[inline]
     pub fn copy_to(&self, private: &mut [u8]) {
         assert!(private.len() <= self.len);
@@ -105,28 +105,29 @@ impl Span<'_> {
     /// Copies the whole of another span to the front of this one.
     ///
     /// # Panics
-    /// Where this span is shorter.
+    /// This span is shorter.
     #[inline]
     pub fn copy_span(&self, from: &Span<'_>) {
         assert!(from.len <= self.len);
-        // SAFETY: both are mapped for as many bytes; they may overlap, which `copy` allows.
+        // SAFETY: both spans have at least `from.len` mapped bytes; they may overlap, which `copy` allows.
         unsafe { std::ptr::copy(from.as_ptr(), self.as_mut_ptr(), from.len) };
     }
 
     /// Copies `private` to the front of the span.
     ///
     /// # Panics
-    /// Where the span is shorter than `private`.
+    /// The span is shorter than `private`.
     #[inline]
     pub fn copy_from(&self, private: &[u8]) {
         assert!(private.len() <= self.len);
-        // SAFETY: self.len bytes are writable; no Rust reference to them is in use, so `private` lies elsewhere.
+        // SAFETY: self.len bytes are writable; no Rust reference to them is in use, so `private` does not overlap
+        // them.
         unsafe { std::ptr::copy_nonoverlapping(private.as_ptr(), self.as_mut_ptr(), private.len()) };
     }
 }
 
 impl<'a> Span<'a> {
-    /// Private memory as if it were shared.
+    /// A span over private memory.
     #[inline]
     pub fn of(memory: &'a mut [u8]) -> Self {
         // SAFETY: borrowed exclusively for 'a, so nothing else refers to it.

@@ -1,4 +1,4 @@
-//! What is asked of a service of sockets: whether there is one, of somebody who is trusted, and which sockets it knows.
+//! Questions to a service of sockets: whether a trusted one listens, and which sockets it knows.
 
 use super::protocol::{Ask, DEFAULT_SERVICE_USER, Reply, Row};
 use crate::client::{is_trusted, number_of, refused};
@@ -14,31 +14,31 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// How long a service may take to accept, and to answer.
+/// Time limit for the service to accept, and to answer, ns.
 const PATIENCE: Nanos = 2_000_000_000;
-/// Most answers that are asked for: what never ends is no list.
+/// Limit of answers to one list: guards against an endless one.
 const MOST: usize = 1 << 16;
-/// Time for programs to report, ns, and the first pause between two looks, which doubles.
+/// Time for programs to report, ns, and the first pause between two attempts, which doubles.
 const REPORTS: Nanos = 50_000_000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Users whose service this process trusts, without root and its own user, by number: for a program that looks up no names.
-/// Unknown names are left out.
+/// Users whose service this process trusts, except root and its own user, by number: for a program that cannot look up
+/// names. Unknown names are omitted.
 pub fn trusted_users() -> String {
     let users = service_users_or(DEFAULT_SERVICE_USER);
     let numbers = users.iter().filter_map(|user| number_of(user)).map(|number| number.to_string());
     numbers.collect::<Vec<_>>().join(",")
 }
 
-/// Whether a service accepts programs there.
+/// Checks that a trusted service accepts programs at this socket.
 ///
 /// # Errors
-/// None does, this user may not connect to it, or it is that of somebody who is not trusted.
+/// None does, this user may not connect to it, or its user is not trusted.
 pub fn listens(socket: &Path) -> io::Result<()> {
     connect(socket, &service_users_or(DEFAULT_SERVICE_USER), PATIENCE).map(drop)
 }
 
-/// A connection to the service of root, of the own user or of one of `users`. `timeout`: ns.
+/// Connects to the service of root, of the own user or of one of `users`. `timeout`: ns.
 ///
 /// # Errors
 /// As for [`listens`].
@@ -47,7 +47,7 @@ pub(super) fn connect(socket: &Path, users: &[String], timeout: Nanos) -> io::Re
         io::ErrorKind::ConnectionRefused => refused(socket, error),
         _ => error,
     })?;
-    // It gets programs' sockets: not whoever listens at a path.
+    // The service will receive programs' sockets, so not every listener will do.
     let user = peer::credentials(service.get().ok_or_else(closed)?)?.uid;
     if is_trusted(user, users) {
         return Ok(service);
@@ -58,17 +58,17 @@ pub(super) fn connect(socket: &Path, users: &[String], timeout: Nanos) -> io::Re
     Err(io::Error::new(io::ErrorKind::PermissionDenied, foreign))
 }
 
-/// A list of sockets, with what programs said just now.
+/// A list of sockets, including fresh reports of programs.
 #[derive(Debug)]
 pub struct List {
     /// As for [`rows`].
     pub rows: Vec<Row>,
-    /// Sockets in no ring that are beyond the limit of a program's report.
+    /// Sockets in no ring above the limit of a program's report.
     pub others: u64,
 }
 
-/// As [`rows`], after programs have reported on their sockets in no ring. A program that does not answer in time is listed as it
-/// answered last.
+/// As [`rows`], after programs have reported their sockets in no ring. For a program that does not answer in time, the
+/// list has its previous report.
 ///
 /// # Errors
 /// As for [`rows`].
@@ -84,7 +84,7 @@ pub fn list(socket: &Path) -> Result<List, String> {
     Ok(List { rows: rows(socket)?, others })
 }
 
-/// Count of programs that owe a report, and of sockets beyond the limit of one.
+/// Number of programs that owe a report, and of sockets above the limit of one.
 fn reports(socket: &Path, fresh: bool) -> Result<(u32, u64), String> {
     match answer(socket, &Ask::Reports { fresh })? {
         Reply::Reports { pending, others } => Ok((pending, others)),
@@ -92,8 +92,8 @@ fn reports(socket: &Path, fresh: bool) -> Result<(u32, u64), String> {
     }
 }
 
-/// The sockets of this user's programs; for root those of all users. Each page is a question of its own: a socket that comes
-/// or goes meanwhile may be missing, and one that stays is told once.
+/// The sockets of this user's programs; for root those of all users. Each page is a separate question: a socket opened
+/// or closed in between may be missing, and any other is listed once.
 ///
 /// # Errors
 /// No service answers, or it refuses: in words.
@@ -110,7 +110,7 @@ pub fn rows(socket: &Path) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Rows, and where the next ones begin.
+/// Rows, and the start of the next page.
 fn page(socket: &Path, from: u64) -> Result<(Vec<Row>, Option<u64>), String> {
     match answer(socket, &Ask::List { from })? {
         Reply::Sockets { rows, next } => Ok((rows, next)),
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Answers so many questions.
+    /// Answers this number of questions.
     fn answers(listener: impl AsFd, questions: usize, reply: impl Fn(Ask) -> Reply) {
         for _ in 0..questions {
             let program = accept(&listener).unwrap();

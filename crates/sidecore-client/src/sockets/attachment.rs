@@ -1,4 +1,4 @@
-//! A program's connection to one run of the service of sockets, and the places that it has there.
+//! A program's connection to one run of the service of sockets, and its places there.
 
 use super::protocol::{Ask, Reply, Report, Seated};
 use super::stream::Ring;
@@ -33,21 +33,21 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// How long the service may take for an answer, ns: a program's sending waits for it.
+/// Time limit for the service's answer, ns: the program's sending waits for it.
 const PATIENCE: Nanos = 50_000_000;
-/// How often the thread looks whether the program has taken the connection's number, ns.
+/// Interval of the thread's checks whether the program has reused the connection's number, ns.
 const LOOK_EVERY: Nanos = 1_000_000_000;
-/// Count of fresh places below which the next bank is requested.
+/// Number of fresh places below which the next bank is requested.
 const FEW: usize = PLACES as usize / 4;
-/// Adopted connections. Children close them; a program that closes everything leaves them open.
+/// Adopted connections. Children close them; a program that closes all descriptors leaves them open.
 const ADOPTED_PLACES: usize = 1024;
 pub(super) static ADOPTED: Connections<ADOPTED_PLACES> = Connections::new();
-/// Places that were left and are looked at for one that is free.
+/// Limit of left places checked in one search for a free one.
 const LOOKS: usize = 16;
-/// Attachments of this process.
+/// Number of attachments of this process so far.
 static ATTACHMENTS: AtomicU16 = AtomicU16::new(0);
 
-/// The program's part of what it shares with one run of the service.
+/// The program's part of the state shared with one run of the service.
 #[derive(Debug)]
 pub(super) struct Attachment {
     control: Own,
@@ -56,14 +56,14 @@ pub(super) struct Attachment {
     /// The effective user of the process when it attached.
     user: u32,
     ringer: Ringer,
-    /// Threads, and handlers that interrupted them, that look whether they are to ring, and then do.
+    /// Threads, and handlers that interrupted them, between checking the doorbell and ringing it.
     ringing: AtomicU32,
     layout: Bank,
     first: Arc<BankMemory>,
     wakes: Wakes,
     gone: AtomicBool,
     places: Mutex<Places>,
-    /// What closed connections still had in their rings when the service ended, each with a descriptor of ours.
+    /// Rings of closed connections that still had bytes when the service ended, each with a descriptor of ours.
     adopted: Mutex<Vec<Adopted>>,
 }
 
@@ -80,50 +80,50 @@ struct Adopted {
 #[derive(Debug)]
 struct Places {
     banks: Vec<Arc<BankMemory>>,
-    /// Numbers of places that were never used since the bank came.
+    /// Places that were never used since the bank arrived.
     fresh: Vec<u32>,
-    /// Places that were left, and the numbers of their last streams: free when the service says so.
+    /// Places that were left, with the numbers of their last streams: the service marks them free.
     left: VecDeque<(u32, u32)>,
     more: More,
 }
 
-/// Whether there is another bank.
+/// Availability of another bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum More {
     /// Perhaps: not requested yet.
     Unknown,
     /// Requested.
     Asked,
-    /// None: the limit is reached, or one that the service gave was lost.
+    /// None: the limit is reached, or a bank from the service was lost.
     None,
 }
 
-/// A place that a stream has. Given back when dropped.
+/// A stream's place. Given back on drop.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) of: Arc<Attachment>,
     pub(super) bank: Arc<BankMemory>,
-    /// Its number in the bank.
+    /// Number in its bank.
     pub(super) place: u32,
-    /// Its number among all.
+    /// Number among all places.
     index: u32,
     /// Number of the stream.
     pub(super) number: u32,
-    /// Its ring holds datagrams, and no bytes.
+    /// Set if the ring holds datagrams instead of bytes.
     pub(super) target: Option<Target>,
 }
 
-/// Where a stream's datagrams go.
+/// Receiver of a stream's datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
-    /// To whom; `None`: the socket is connected.
+    /// The address; `None`: the socket is connected.
     pub(super) to: Option<SocketAddr>,
-    /// Bytes of the largest that is sent as one packet.
+    /// Bytes of the largest datagram sent as one packet.
     pub(super) packet: u32,
 }
 
 impl Attachment {
-    /// Says hello on a fresh connection to a service that is trusted.
+    /// Introduces the program on a fresh connection to a trusted service.
     ///
     /// # Errors
     /// The service does not answer in time, or refuses.
@@ -150,13 +150,12 @@ impl Attachment {
         })
     }
 
-    /// Whether the service has ended.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// Takes the banks that come and reports on `sockets`, until the service ends. `places`: called before a bank is used, with
-    /// the number of places there will be.
+    /// Receives banks and reports on `sockets` until the service ends. `places`: called before a bank is used, with
+    /// the new number of places.
     pub(super) fn wait_for_end(&self, places: impl Fn(usize), sockets: fn() -> Report) {
         if let Ok(control) = self.control.to_poll() {
             let _ = self.hear(control, places, sockets);
@@ -168,7 +167,8 @@ impl Attachment {
     fn hear(&self, control: BorrowedFd<'_>, places: impl Fn(usize), sockets: fn() -> Report) -> io::Result<()> {
         let (mut banks, mut owes) = (vec![self.first.clone()], false);
         loop {
-            // A call that waits keeps the connection open, also for the service, when the program has taken its number.
+            // A blocking call would keep the connection open, also for the service, after the program has reused its
+            // number.
             wait_for(control, PollFlags::IN | PollFlags::RDHUP, Some(clock::now().saturating_add(LOOK_EVERY)))?;
             let control = self.control.get().ok_or(io::ErrorKind::NotConnected)?;
             match control::receive(control) {
@@ -178,18 +178,18 @@ impl Attachment {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            // Where the connection has no room for it the next look tries again.
+            // If the connection has no room, the next round tries again.
             owes = owes && !self.report(control, sockets());
         }
     }
 
     /// # Errors
-    /// It was not requested.
+    /// No bank was requested.
     fn take_bank(&self, fds: Vec<OwnedFd>, banks: &mut Vec<Arc<BankMemory>>, places: impl Fn(usize)) -> io::Result<()> {
         if Undisturbed::new().lock(&self.places).more != More::Asked {
             return Err(refused());
         }
-        // Both sides count banks: behind a lost one there is none.
+        // Both sides count banks, so after a lost one there can be no other.
         let memory = fds.into_iter().next().and_then(|memory| Own::new(memory).ok());
         let bank = memory.as_ref().and_then(|memory| BankMemory::open(memory.get()?, self.layout).ok());
         let is_lost = bank.is_none();
@@ -213,19 +213,19 @@ impl Attachment {
         !sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// The program closes the socket with its last ring at `seat`.
+    /// Notes that the program closes the socket with its last ring at `seat`.
     pub(super) fn closed(&self, seat: Seated) {
         let word = why_word(seat.stream, Why::Closed);
         let _ = self.row_of(seat, |row| {
             let before = row.load(Ordering::Relaxed);
-            // The next stream there may note its reason at this moment.
+            // The next stream there may note its reason simultaneously.
             if why_stream(before) == seat.stream {
                 let _ = row.compare_exchange(before, word, Ordering::Relaxed, Ordering::Relaxed);
             }
         });
     }
 
-    /// Calls `act` with the reason's word of that place. `None`: another stream has noted its own there.
+    /// Calls `act` with the reason's word of this place. `None`: another stream has noted its own there.
     fn row_of<T>(&self, seat: Seated, act: impl FnOnce(&AtomicU64) -> T) -> Option<T> {
         let (place, undisturbed) = (u32::from(seat.place), Undisturbed::new());
         let places = undisturbed.lock(&self.places);
@@ -234,8 +234,8 @@ impl Attachment {
         (why_stream(word.load(Ordering::Relaxed)) == seat.stream).then(|| act(word))
     }
 
-    /// One more bank. Memory is taken and given back while no lock is held: a handler may wait for one, within a call of the
-    /// allocator.
+    /// Installs the places of one more bank. Memory is allocated and freed while no lock is held: a handler may wait
+    /// for a lock within a call of the allocator.
     fn have(&self, banks: &[Arc<BankMemory>]) {
         let (mut next, count) = Places::of(banks);
         let mut adopted = Vec::with_capacity(count);
@@ -257,23 +257,23 @@ impl Attachment {
         geteuid().as_raw() == self.user
     }
 
-    /// The program goes on without the service: for both it is as if the other had ended.
+    /// Ends the connection: each side acts as if the other had ended.
     pub(super) fn end(&self) {
         if let Some(control) = self.control.get() {
             let _ = shutdown(control, Shutdown::Both);
         }
     }
 
-    /// A place for a stream, of which the service does not know yet.
+    /// Assigns a place to a stream; the service is not informed yet.
     ///
     /// # Errors
-    /// There is no room, or no service any more. `WouldBlock`: room is on its way.
+    /// There is no room, or no service any more. `WouldBlock`: a bank has been requested.
     pub(super) fn seat(self: &Arc<Self>, target: Option<Target>) -> io::Result<Seat> {
         let control = self.control.get().filter(|_| !self.is_gone()).ok_or(io::ErrorKind::NotConnected)?;
         let undisturbed = Undisturbed::new();
         let mut places = undisturbed.lock(&self.places);
         let next = places.next();
-        // Early: its answer takes as long as some promotions.
+        // Requested early: the answer takes as long as some promotions.
         if places.fresh.len() < FEW && places.more == More::Unknown && say(control, &Ask::Bank, &[]).is_ok() {
             places.more = More::Asked;
         }
@@ -285,24 +285,26 @@ impl Attachment {
         Ok(Seat { of: self.clone(), bank, place: index % PLACES, index, number, target })
     }
 
-    /// Nobody empties a ring any more that had bytes of a connection that the program closes now: they are sent all the same.
+    /// Takes over a closed connection's ring that no service empties any more, so that its bytes are sent
+    /// nevertheless.
     pub(super) fn adopt(&self, ring: Ring, wish: Wish) {
-        // Without a descriptor there is no way to send them.
+        // Without a descriptor they cannot be sent.
         if let Ok(socket) = Own::copy(ring.socket()) {
             let listed = socket.get().and_then(|socket| ADOPTED.list(socket));
             Undisturbed::new().lock(&self.adopted).push(Adopted { ring, wish, _listed: listed, socket });
         }
-        // Only the thread that waits for the end can send them. All streams are given to the kernel then, and come again.
+        // Only the thread that waits for the end can send them. So the attachment ends: all streams go to the kernel,
+        // and enter rings again.
         if !self.is_gone() {
             self.end();
         }
     }
 
-    /// After the end: gives what was adopted to the kernel. Whether nothing is left.
+    /// After the end: gives the adopted rings to the kernel. Returns whether nothing is left.
     pub(super) fn drain_adopted(&self) -> bool {
         let undisturbed = Undisturbed::new();
         let mut adopted = undisturbed.lock(&self.adopted);
-        // Where the program took the descriptor over there is no way to send the rest.
+        // If the program reused the descriptor, the rest cannot be sent.
         adopted.retain_mut(|one| one.socket.get().is_some_and(|socket| one.ring.is_unfinished(socket, one.wish)));
         adopted.is_empty()
     }
@@ -319,26 +321,26 @@ impl Attachment {
         self.first.doorbell().is_armed()
     }
 
-    /// A message finds it asleep. True if that is to wake it, see [`Wakes`].
+    /// Called if a message finds the sidecore asleep. True if it is to wake it, see [`Wakes`].
     pub(super) fn wakes(&self, now: Nanos) -> bool {
         let [break_even, messages, calls] = self.first.gathered().map(|word| word.load(Ordering::Relaxed));
         self.wakes.wakes(now, thread_usage, Count { messages, calls }, BreakEven::from_word(break_even))
     }
 
-    /// The program sent such a message itself.
+    /// Records a message that the program sent itself.
     pub(super) fn sent(&self, began: Nanos, now: Nanos) {
         self.wakes.sent(began, now);
     }
 
-    /// The connection, to be let go of in children.
+    /// The connection, to be dropped in children.
     pub(super) fn connection(&self) -> Option<BorrowedFd<'_>> {
         self.control.get()
     }
 }
 
 impl Places {
-    /// Places of these banks, with those of the last one as fresh; and how many places there are. Leaving one takes no memory:
-    /// a signal handler may do it, within a call of the allocator.
+    /// Places of these banks, those of the last one as fresh; and the number of places. Leaving a place allocates
+    /// nothing: a signal handler may do it within a call of the allocator.
     fn of(banks: &[Arc<BankMemory>]) -> (Self, usize) {
         let end = banks.len() as u32 * PLACES;
         let mut fresh = Vec::with_capacity(end as usize);
@@ -347,9 +349,9 @@ impl Places {
         (Self { banks: banks.to_vec(), fresh, left, more: More::Unknown }, end as usize)
     }
 
-    /// A free place, and the number of the stream that begins there.
+    /// A free place, and the number for its next stream.
     fn next(&mut self) -> Option<(u32, u32)> {
-        // Mostly the first that was left is free. Where a peer takes nothing its place is not, for a long time.
+        // Usually the first left place is free. A place stays in use for long if its peer accepts nothing.
         for _ in 0..self.left.len().min(LOOKS) {
             let (index, number) = self.left.pop_front()?;
             let bank = &self.banks[(index / PLACES) as usize];
@@ -380,7 +382,8 @@ impl Seat {
         bank.bell(place).disarm();
     }
 
-    /// Announces a stream on that socket to the service. `accepted`: bytes of the connection in the kernel, 0 of datagrams.
+    /// Announces a stream on this socket to the service. `accepted`: bytes of the connection in the kernel, 0 for
+    /// datagrams.
     ///
     /// # Errors
     /// The service has ended.
@@ -401,24 +404,25 @@ impl Seat {
         }
     }
 
-    /// Its numbers.
     pub(super) fn seated(&self) -> Seated {
         Seated { attachment: self.of.number, place: self.index as u16, stream: self.number }
     }
 
-    /// The service was never told of it.
+    /// Gives back a place that was never announced to the service.
     pub(super) fn unused(self) {
         let word = sidecore_core::streams::place::state_word(self.number, State::Free);
         self.bank.word(self.place, SHARED, STATE).store(word, Ordering::Relaxed);
     }
 
-    /// Rings for this place. `false`: the program has closed the doorbell; the attachment ends, and the program goes on alone.
+    /// Rings for this place. `false`: the program has closed the doorbell; then the attachment ends, and the program
+    /// continues without the service.
     pub(super) fn announce(&self) -> bool {
         let bank = self.index / PLACES;
-        // Release, and the bank's bit last: who sees it finds the place's.
+        // Release, and the bank's bit last: a reader that sees it also sees the place's bit.
         self.bank.announced().fetch_or(1 << self.place, Ordering::Release);
         self.of.first.announced_banks().0[(bank / 64) as usize].fetch_or(1 << (bank % 64), Ordering::Release);
-        // A handler may have interrupted who is about to ring, and wait for what comes of its own message before that goes on.
+        // A handler may have interrupted a thread that is about to ring, and may wait for an effect of its own message
+        // first.
         let others = self.of.ringing.fetch_add(1, Ordering::Relaxed);
         let must_ring = self.of.first.doorbell().must_wake() || others > 0;
         let is_lost = must_ring && !self.of.ringer.ring();
@@ -429,8 +433,8 @@ impl Seat {
         !is_lost
     }
 
-    /// The holder is dead: writes how far it came, as the kernel knows it. `None`: what the kernel says cannot be. Of datagrams
-    /// it knows nothing: those that the holder was at may be sent again.
+    /// After the death of the holder: stores its progress, by the kernel's count. `None`: the count is impossible. For
+    /// datagrams the kernel has no count, so those in transfer may be sent again.
     pub(super) fn recover(&self, socket: BorrowedFd<'_>, tail: u64) -> Option<()> {
         if self.target.is_some() {
             return Some(());
@@ -457,7 +461,7 @@ fn ask(control: &Own, ask: &Ask) -> io::Result<(Reply, Vec<OwnedFd>)> {
     control::receive(control.get().ok_or_else(closed)?)
 }
 
-/// Sends a question whose answer, if any, the library's thread takes. Does not allocate.
+/// Sends a question; the library's thread receives the answer, if any. Does not allocate.
 fn say(control: BorrowedFd<'_>, ask: &Ask, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut buffer = [0; 64];
     let packet = control::encode(ask, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;

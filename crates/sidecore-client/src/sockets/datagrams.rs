@@ -1,4 +1,4 @@
-//! Moving datagrams of a ring to the kernel, which the service does, or the program for itself.
+//! Moves datagrams from a ring to the kernel, in the service or in the program itself.
 
 use crate::shm::BankMemory;
 use crate::sys::udp::{self, Pieces};
@@ -10,46 +10,46 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
-/// What one system call came to.
+/// Result of one system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// So many bytes of the ring are moved.
+    /// Bytes of the ring that were moved.
     Moved(u32),
-    /// Nothing is moved; the next one does it in another way.
+    /// Nothing was moved; the next call uses another way.
     Again,
-    /// The kernel reported this, which the program is to be told. It is for what was sent before, or for a datagram that is
-    /// dropped; what the ring holds goes on.
+    /// An error from the kernel, to be reported to the program. It belongs to an earlier datagram, or to one that is
+    /// dropped; the rest of the ring remains valid.
     Noted(Errno),
-    /// The kernel takes nothing now.
+    /// The kernel has no room now.
     Blocked,
 }
 
-/// What one who moves a stream's datagrams remembers of it.
+/// State of moving one stream's datagrams.
 #[derive(Debug)]
 pub struct Mover {
-    /// To whom; `None`: the socket is connected.
+    /// Receiver; `None`: the socket is connected.
     to: Option<SocketAddr>,
-    /// The kernel cuts no messages of this socket.
+    /// One datagram per call: the kernel does not segment messages of this socket.
     alone: bool,
-    /// Calls that failed since something was moved.
+    /// Failed calls since the last success.
     failed: u8,
 }
 
 impl Mover {
-    /// Of a fresh stream, on a socket that is connected, or to that address.
+    /// For a fresh stream, on a connected socket, or to this address.
     pub fn new(to: Option<SocketAddr>) -> Self {
         Self { to, alone: false, failed: 0 }
     }
 
-    /// To whom its datagrams go; `None`: to the socket's peer.
+    /// Receiver; `None`: the socket's peer.
     pub fn to(&self) -> Option<&SocketAddr> {
         self.to.as_ref()
     }
 
-    /// Moves the first datagrams of that ring, which is held, by one call; the cursors are those that it has now.
+    /// Moves the first datagrams of this ring by one call. The caller holds the ring, and passes its present cursors.
     ///
     /// # Errors
-    /// What the ring holds cannot be.
+    /// The ring's contents are malformed.
     pub fn step(&mut self, socket: impl AsFd, bank: &BankMemory, place: u32, cursors: &Cursors) -> Result<Step, Fault> {
         let most = if self.alone || self.failed > 1 { 1 } else { MOST };
         let run = Run::first(cursors, most, |extent| {
@@ -68,7 +68,8 @@ impl Mover {
                 Step::Moved(run.ring_bytes())
             }
             Err(Errno::AGAIN) => Step::Blocked,
-            // Without checksums by the device, or on a path with smaller packets. One that is too large is told alone.
+            // No checksums by the device, or a path with smaller packets. A datagram that is too large fails when it
+            // is sent alone.
             Err(Errno::IO | Errno::INVAL | Errno::MSGSIZE) if segment.is_some() => {
                 self.alone = true;
                 Step::Again
@@ -77,7 +78,7 @@ impl Mover {
                 self.failed += 1;
                 match (self.failed, run.count()) {
                     (1, _) => Step::Noted(error),
-                    // Once more, and it is for this datagram.
+                    // A repeated error belongs to this datagram.
                     (_, 1) => {
                         moved();
                         self.failed = 0;

@@ -1,7 +1,7 @@
-//! Which programs can load a library of this process's kind, found out from their files.
+//! Determines from a program's file whether it can load a library of this process's kind.
 //!
-//! A handler of a signal may ask, and a child that goes on in its parent's memory: nothing is allocated, and files are read in
-//! small pieces. A file may change while it is read. Then the kernel may run another program.
+//! Signal handlers use it, and children in their parent's memory. So it allocates nothing, and reads files in small
+//! pieces. A file may change during the read; then the kernel may run another program.
 
 pub use crate::sys::loader::own as own_loader;
 
@@ -18,22 +18,22 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Scripts that are run by scripts: the kernel follows no more.
+/// Limit of nested script interpreters, as in the kernel.
 const SCRIPTS: usize = 5;
 /// Bytes of a script's first line that the kernel reads.
 const FIRST_LINE: usize = 256;
-/// Longest path of a loader, longest name of a file that is searched for, bytes.
+/// Longest path of a loader, and longest name of a file to search for, bytes.
 const LONGEST_LOADER: usize = 256;
 const LONGEST_PATH: usize = 1024;
-/// Most segments of a program, and entries that it has for its loader.
+/// Limit of a program's segments, and of its entries for the loader.
 const SEGMENTS: u16 = 128;
 const ENTRIES: u64 = 1024;
-/// Where programs are searched for where no variable says it.
+/// Search path if the variable is not set.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
-/// The C library has it run files of unknown kind.
+/// The C library runs files of unknown kind with it.
 const SHELL: &CStr = c"/bin/sh";
-/// First letters of libraries that bear no other. `AddressSanitizer`'s ends a program where another one comes first.
-/// `LeakSanitizer`'s ends a forked child that lost memory of its parent's threads.
+/// Prefixes of sanitizer libraries that conflict with a preloaded one. `AddressSanitizer`'s ends a program in which
+/// another library comes first. `LeakSanitizer`'s ends a forked child that lost memory of its parent's threads.
 const SANITIZERS: [&[u8]; 3] = [b"libasan.so", b"libclang_rt.asan", b"liblsan.so"];
 
 const DATA: u8 = if cfg!(target_endian = "little") { ELFDATA2LSB } else { ELFDATA2MSB };
@@ -46,7 +46,7 @@ const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
     EM_NONE
 };
 
-/// Bytes that lie as the values in them want it.
+/// Bytes aligned for the values in them.
 #[repr(align(8))]
 struct Aligned<const LEN: usize>([u8; LEN]);
 
@@ -54,17 +54,17 @@ type Header = FileHeader64<NativeEndian>;
 type Segment = ProgramHeader64<NativeEndian>;
 type Entry = Dyn64<NativeEndian>;
 
-/// Why a program cannot load the library.
+/// Reason why a program cannot load the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "it may have no memory of its own, and there is one at a time")]
 pub enum Obstacle {
-    /// It loads none.
+    /// It is statically linked.
     Static,
-    /// It is of another machine or word size.
+    /// It is for another machine or word size.
     Machine,
-    /// It has another loader than this process, and with it another C library.
+    /// It has another loader than this process, and so another C library.
     Loader(Loader),
-    /// It is built with a sanitizer that bears no other library.
+    /// It has a sanitizer that conflicts with preloaded libraries.
     Sanitizer,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// A loader's path, as a program has it.
+/// A loader's path, as a program names it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Loader {
     path: [u8; LONGEST_LOADER],
@@ -95,7 +95,7 @@ impl Loader {
         Path::new(OsStr::from_bytes(self.as_c_str().to_bytes()))
     }
 
-    /// Links may lead to it.
+    /// Compares the files, because links may lead to the loader.
     fn is(&self, own: &CStr) -> bool {
         let place = |path| stat(path).map(|found| (found.st_dev, found.st_ino));
         self.as_c_str() == own || matches!((place(self.as_c_str()), place(own)), (Ok(one), Ok(other)) if one == other)
@@ -108,30 +108,30 @@ impl fmt::Debug for Loader {
     }
 }
 
-/// A program that was looked at.
+/// The result of examining a program.
 #[derive(Debug)]
 pub struct Looked {
-    /// Its file. Of a script it is that of the program which runs it.
+    /// Its file; for a script, that of its interpreter.
     pub file: OwnedFd,
-    /// The obstacle to the library.
+    /// The obstacle to the library, if any.
     pub obstacle: Option<Obstacle>,
 }
 
 /// Opens a program's file.
 ///
 /// # Errors
-/// It cannot be read, or is none that could be run.
+/// It cannot be read, or is no file that could be run.
 pub fn open(directory: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
-    // Without waiting for whoever writes to a pipe.
+    // Without waiting for the writer of a pipe.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = openat(directory, path, flags, Mode::empty())?;
     if FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile { Ok(file) } else { Err(Errno::ACCESS) }
 }
 
-/// Opens the program of that name as the C library finds it. `path` is the value of the variable `PATH`.
+/// Opens the program with this name as the C library finds it. `path`: the value of the variable `PATH`.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
+/// No file has this name, or it cannot be read.
 pub fn search(name: &CStr, path: Option<&[u8]>) -> Result<OwnedFd, Errno> {
     let bytes = name.to_bytes_with_nul();
     if bytes.contains(&b'/') {
@@ -161,7 +161,7 @@ fn joined<'a>(directory: &[u8], name: &[u8], buffer: &'a mut [u8; LONGEST_PATH])
     CStr::from_bytes_until_nul(buffer).map_err(|_| Errno::NAMETOOLONG)
 }
 
-/// Files that cannot be run are passed over. A file that can be run and not read ends the search.
+/// Opens a file if it can be run. A file that can be run but not read ends the search.
 fn openable(path: &CStr) -> Result<OwnedFd, Errno> {
     accessat(CWD, path, Access::EXEC_OK, AtFlags::empty())?;
     if FileType::from_raw_mode(stat(path)?.st_mode) != FileType::RegularFile {
@@ -170,15 +170,15 @@ fn openable(path: &CStr) -> Result<OwnedFd, Errno> {
     open(CWD, path).map_err(|error| if error == Errno::ACCESS { Errno::PERM } else { error })
 }
 
-/// Whether the program in that file loads the library. `own` is this process's loader. With `shell` a file that the kernel
-/// does not know is the shell's.
+/// Examines the program in this file. `own`: this process's loader. `shell`: treat a file of unknown kind as a shell
+/// script.
 ///
 /// # Errors
 /// The file is of unknown kind, or cannot be read.
 pub fn look(mut file: OwnedFd, shell: bool, own: &CStr) -> Result<Looked, Errno> {
     let mut shell = Some(SHELL).filter(|_| shell);
     for _ in 0..=SCRIPTS {
-        // One byte more, so that it ends.
+        // One byte more, for the terminating zero.
         let Aligned(start) = &mut Aligned([0; FIRST_LINE + 1]);
         let len = read(&file, 0, &mut start[..FIRST_LINE])?;
         let next = if start.starts_with(b"#!") {
@@ -194,14 +194,14 @@ pub fn look(mut file: OwnedFd, shell: bool, own: &CStr) -> Result<Looked, Errno>
     Err(Errno::LOOP)
 }
 
-/// The interpreter of a script with that beginning. A relative path is not followed: the program may start in
-/// another directory.
+/// The interpreter of a script with this beginning. A relative path is not followed: the program may start in another
+/// directory.
 fn interpreter(start: &mut [u8]) -> Result<&CStr, Errno> {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let first = 2 + start[2..].iter().position(|byte| !is_blank(byte)).ok_or(Errno::NOEXEC)?;
     let path = &mut start[first..];
     let end = path.iter().position(|byte| is_blank(byte) || matches!(byte, b'\n' | 0)).ok_or(Errno::NOEXEC)?;
-    // What goes on behind the kernel's limit may be cut.
+    // A path that reaches the kernel's limit may be cut.
     if first + end == FIRST_LINE || path[0] != b'/' {
         return Err(Errno::NOEXEC);
     }
@@ -230,7 +230,7 @@ fn obstacle(file: &OwnedFd, start: &[u8], own: &CStr) -> Result<Option<Obstacle>
     Ok(needs_sanitizer(file, header)?.then_some(Obstacle::Sanitizer))
 }
 
-/// Whether it needs one of those libraries.
+/// Whether it needs one of the sanitizers' libraries.
 fn needs_sanitizer(file: &OwnedFd, header: &Header) -> Result<bool, Errno> {
     let Some(dynamic) = segment(file, header, |segment| segment.p_type.get(NativeEndian) == PT_DYNAMIC)? else {
         return Ok(false);
@@ -262,7 +262,7 @@ fn is_of(entry: &Entry, tag: i64) -> bool {
     entry.d_tag.get(NativeEndian) == tag
 }
 
-/// The first segment that is meant.
+/// The first segment that matches.
 fn segment(file: &OwnedFd, header: &Header, is_it: impl Fn(&Segment) -> bool) -> Result<Option<Segment>, Errno> {
     let count = header.e_phnum.get(NativeEndian);
     if count > SEGMENTS || usize::from(header.e_phentsize.get(NativeEndian)) != size_of::<Segment>() {
@@ -277,7 +277,7 @@ fn segment(file: &OwnedFd, header: &Header, is_it: impl Fn(&Segment) -> bool) ->
     Ok(None)
 }
 
-/// The first entry for the loader that is meant.
+/// The first entry for the loader that matches.
 fn entry(file: &OwnedFd, dynamic: &Segment, mut is_it: impl FnMut(&Entry) -> bool) -> Result<Option<Entry>, Errno> {
     let count = dynamic.p_filesz.get(NativeEndian) / size_of::<Entry>() as u64;
     for number in 0..count.min(ENTRIES) {
@@ -292,7 +292,7 @@ fn entry(file: &OwnedFd, dynamic: &Segment, mut is_it: impl FnMut(&Entry) -> boo
     if count > ENTRIES { Err(Errno::NOEXEC) } else { Ok(None) }
 }
 
-/// The value of that number in an array at that place.
+/// Element `number` of an array at `first`.
 fn at<T: Pod, const SIZE: usize>(file: &OwnedFd, first: u64, number: u64) -> Result<T, Errno> {
     let Aligned(bytes) = &mut Aligned([0; SIZE]);
     if read(file, first.wrapping_add(number * SIZE as u64), bytes)? < SIZE {
@@ -301,7 +301,7 @@ fn at<T: Pod, const SIZE: usize>(file: &OwnedFd, first: u64, number: u64) -> Res
     pod::from_bytes::<T>(bytes).map(|(value, _)| *value).map_err(|()| Errno::NOEXEC)
 }
 
-/// Fills the buffer as far as the file goes.
+/// Fills the buffer, up to the end of the file.
 fn read(file: &OwnedFd, from: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
     let mut len = 0;
     while len < buffer.len() {

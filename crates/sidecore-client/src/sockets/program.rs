@@ -1,8 +1,8 @@
-//! What a process has of the service of sockets: at most one connection to it, and its streams.
+//! A process's state for the service of sockets: at most one connection to it, and its streams.
 //!
-//! The program's calls find all of it prepared, by a thread of this library: a call may be that of a signal handler, which
-//! interrupted the allocator, or may have little stack. Memory is taken and given back while no lock is held that a handler
-//! takes as well. A call starts the thread, where it is not a handler's.
+//! A thread of this library prepares everything for the program's calls: a call may come from a signal handler that
+//! interrupted the allocator, or from a thread with a small stack. Memory is allocated and freed while no lock is held
+//! that a handler also takes. A call starts the thread, unless it comes from a handler.
 
 use super::ask::connect;
 use super::attachment::{ADOPTED, Attachment, Target};
@@ -27,16 +27,16 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// How long a service that is not there is left alone, ns: at first, and at most.
+/// Interval between attempts to reach a missing service, ns: the first, and the longest.
 const FIRST_RETRY: Nanos = 10_000_000;
 const LAST_RETRY: Nanos = 1_000_000_000;
-/// How long a connection may take, ns.
+/// Time limit for connecting, ns.
 const CONNECT_TIMEOUT: Nanos = 50_000_000;
-/// How often what a dead service left is offered to a kernel that is full.
+/// Interval of offers of a dead service's rings to a full kernel.
 const OFFER: Duration = Duration::from_millis(1);
-/// How long a thread may take to end, in naps and their length: it has nothing more to do.
+/// Limit of naps while a thread ends, and length of a nap: the thread has nothing more to do.
 const NAPS: u32 = 20_000;
-/// The same of a fork, for a thread that waits for a service's answer.
+/// Limit of naps of a fork, while the thread waits for a service's answer.
 const FORK_NAPS: u32 = 4_000;
 const NAP: Duration = Duration::from_micros(50);
 /// Stack of the thread that waits for the service's end, bytes.
@@ -51,7 +51,8 @@ static CONNECTIONS: Connections<MAX_CONNECTIONS> = Connections::new();
 struct Program {
     current: Mutex<Current>,
     streams: Mutex<Streams>,
-    /// Numbers of the connection's descriptors, or what they were: others are known without a lock. 0 is never one.
+    /// Present or former numbers of the connection's descriptors: other numbers are ruled out without a lock. 0 is
+    /// never one.
     own: [AtomicI32; 3],
 }
 
@@ -60,34 +61,34 @@ struct Current {
     attachment: Option<Arc<Attachment>>,
     /// It attaches, or waits for the attachment's end.
     thread: Option<Started>,
-    /// Nothing is attached to.
+    /// Forbids attaching.
     let_go: bool,
-    /// Not before that instant, ns.
+    /// Earliest time of the next attempt, ns.
     retry_at: Nanos,
     retry_after: Nanos,
 }
 
-/// As many as the places of all attachments at most. None is ever freed: another thread may still have it in its hands.
+/// At most one per place of all attachments. None is ever freed: another thread may still use it.
 #[derive(Default)]
 struct Streams {
     all: Vec<&'static Stream>,
     free: Vec<&'static Stream>,
 }
 
-/// A socket that is to enter a ring.
+/// A socket that may enter a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     /// The program's descriptor.
     pub socket: BorrowedFd<'a>,
-    /// The ring's key.
+    /// Key for the ring.
     pub key: Key,
     /// Receiver of its datagrams, without flow and scope. `None`: the socket is connected.
     pub to: Option<&'a SocketAddr>,
-    /// Bytes that the program is known to have sent on a TCP connection, and one if it connected. `None`: not known.
+    /// Bytes that the program is known to have sent on a TCP connection, plus one if it connected. `None`: unknown.
     pub sent: Option<u64>,
 }
 
-/// Facts of the process that only the preloaded library knows.
+/// Functions with facts about the process that only the preloaded library knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     /// True if this thread is surely not in a signal handler.
@@ -98,7 +99,7 @@ pub struct Process {
     pub sockets: fn() -> Report,
 }
 
-/// The process's environment, as far as it concerns the service.
+/// The settings from the process's environment.
 struct Given {
     path: PathBuf,
     /// Users whose service is trusted like root's.
@@ -107,7 +108,7 @@ struct Given {
 
 static GIVEN: OnceLock<Given> = OnceLock::new();
 
-/// Reads the environment. At load: some programs clear it later, and no other thread can change it then.
+/// Reads the environment at load time: some programs clear it later, and no other thread can change it yet.
 pub fn prepare() {
     let _ = given();
 }
@@ -122,19 +123,20 @@ fn given() -> &'static Given {
     })
 }
 
-/// This process's sending on that socket goes through a ring from now on. While it is promoted nothing else may be sent on it but
-/// by [`Stream::with_kernel`]. No handler of a signal may come between, as it would find half of it done, and one thread at a
+/// Moves a socket's sending to a ring. During promotion, and afterwards except by [`Stream::with_kernel`], nothing
+/// else may send on it. Signal handlers must be blocked, because they would find a half-made state; one thread
+/// promotes at a time.
 /// time promotes.
 ///
-/// # Errors
-/// It stays on the kernel, and why. `Why::Few`: not yet. `Why::Unseen`: the kernel counts other bytes than the candidate.
+/// The socket stays on the kernel, for this reason. `Why::Few`: not yet. `Why::Unseen`: the kernel's count of bytes
+/// differs from the candidate's.
 pub fn promote(candidate: &Candidate<'_>, process: Process, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
     let target = target(candidate)?;
     let Some((program, attachment)) = attached(undisturbed) else { return Err(attach(process, undisturbed)) };
     let mut accepted = 0;
     if target.is_none() {
         accepted = tcp::accepted(candidate.socket).map_err(|_| Why::Refused)?;
-        // Whether the handshake counts is the kernel's affair.
+        // Kernels differ on whether the handshake counts.
         if candidate.sent.is_some_and(|sent| sent.abs_diff(accepted) > 1) {
             return Err(Why::Unseen);
         }
@@ -143,7 +145,7 @@ pub fn promote(candidate: &Candidate<'_>, process: Process, undisturbed: &Undist
         io::ErrorKind::WouldBlock => Why::Few,
         _ => Why::Refused,
     })?;
-    // The service must not hear of a seat that no stream leaves.
+    // A place without a stream must not be announced to the service.
     let Some(stream) = program.stream(undisturbed) else {
         seat.unused();
         return Err(Why::Few);
@@ -156,12 +158,12 @@ pub fn promote(candidate: &Candidate<'_>, process: Process, undisturbed: &Undist
     Ok(stream)
 }
 
-/// Where datagrams go; `None`: it is a TCP connection.
+/// Receiver of datagrams; `None`: a TCP connection.
 fn target(of: &Candidate<'_>) -> Result<Option<Target>, Why> {
     let packet = match of.to {
         None if tcp::is_connected_tcp(of.socket) => return Ok(None),
         None if !udp::is_connected_udp(of.socket) => None,
-        // It may be connected now, and not for ever.
+        // It may be connected only temporarily.
         Some(to) if !udp::may_send_to(of.socket, to) => return Err(Why::Few),
         to => udp::most_bytes(of.socket, to),
     };
@@ -175,14 +177,15 @@ fn attached(undisturbed: &Undisturbed) -> Option<(&'static Program, Arc<Attachme
     attachment.map(|attachment| (program, attachment.clone()))
 }
 
-/// Starts the library's thread if there is none. Returns why the socket stays on the kernel meanwhile.
+/// Starts the library's thread if there is none. Returns the reason why the socket stays on the kernel until
+/// then.
 #[cold]
 fn attach(process: Process, undisturbed: &Undisturbed) -> Why {
     if let Some(why) = PROGRAM.peek().and_then(|program| program.is_to_wait(undisturbed)) {
         return why;
     }
     if !(process.may_prepare)() {
-        // The search may take a millisecond, so it is not made again at once.
+        // The search may take a millisecond, so it is not repeated immediately.
         return Why::NoService;
     }
     let started = PROGRAM.get(|| Ok(Program::default()), |_| CONNECTIONS.let_go()).and_then(|program| {
@@ -194,14 +197,14 @@ fn attach(process: Process, undisturbed: &Undisturbed) -> Why {
     started.map_or(Why::NoService, |()| Why::Few)
 }
 
-/// That stream is on no descriptor any more.
+/// Releases a stream that has no descriptor any more.
 pub fn retire(stream: &'static Stream) {
     if let Some(program) = PROGRAM.peek() {
         Undisturbed::new().lock(&program.streams).free.push(stream);
     }
 }
 
-/// The program closes the socket with its last ring at `seat`.
+/// Notes that the program closes the socket with its last ring at `seat`.
 pub fn closed(seat: Seated) {
     let Some(program) = PROGRAM.peek() else { return };
     let attachment = Undisturbed::new().lock(&program.current).attachment.clone();
@@ -210,15 +213,15 @@ pub fn closed(seat: Seated) {
     }
 }
 
-/// In a forked child, before anything else: its parent's connection is the parent's alone, and so are connections that the parent
+/// Must come first in a forked child: drops the parent's connection, and the adopted connections that the parent
 /// closed.
 pub fn after_fork_in_child() {
     CONNECTIONS.let_go();
     ADOPTED.let_go();
 }
 
-/// The process may be another user now. A service that serves it as the former user is left; the streams go on alone, and enter
-/// rings as the new user.
+/// After a possible change of the user: leaves a service that serves the former user. Streams continue without it, and
+/// enter rings as the new user.
 pub fn user_changed() {
     let Some(program) = PROGRAM.peek() else { return };
     let undisturbed = Undisturbed::new();
@@ -235,21 +238,21 @@ pub fn before_fork() {
     }
 }
 
-/// Ends this process's connection to the service, and the library's thread. False: a stream is in a ring, or the thread takes
-/// long, so both stay. The caller sees to it that no stream enters one meanwhile.
+/// Ends this process's connection to the service, and the library's thread. False: a stream is in a ring, or the
+/// thread takes too long, so both stay. The caller must keep streams from entering rings during the call.
 #[must_use]
 pub fn let_go() -> bool {
     PROGRAM.peek().is_none_or(Program::let_go)
 }
 
-/// Numbers of this library's descriptors. A program that closes all unknown descriptors is
-/// to leave them alone. A number may have another file by now: see [`is_own`].
+/// Numbers of this library's descriptors, for programs that close all unknown ones. A number may refer to another file
+/// now: see [`is_own`].
 pub fn own_numbers() -> impl Iterator<Item = RawFd> {
     let own = PROGRAM.peek().into_iter().flat_map(|program| &program.own).map(|own| own.load(Ordering::Relaxed));
     own.filter(|fd| *fd > 0).chain(ADOPTED.numbers())
 }
 
-/// Whether that is one of them. No lock is waited for.
+/// Whether this number is one of the library's descriptors. Waits for no lock.
 pub fn is_own(fd: RawFd) -> bool {
     if ADOPTED.is(fd) {
         return true;
@@ -259,7 +262,7 @@ pub fn is_own(fd: RawFd) -> bool {
         return false;
     }
     let undisturbed = Undisturbed::new();
-    // While another thread attaches, the numbers alone say it.
+    // While another thread attaches, the numbers alone decide.
     undisturbed.try_lock(&program.current).is_none_or(|current| current.descriptors().contains(&Some(fd)))
 }
 
@@ -270,7 +273,7 @@ impl Current {
 }
 
 impl Program {
-    /// Why nothing is attached to now; `None`: a thread may be started.
+    /// Reason for not attaching now; `None`: a thread may be started.
     fn is_to_wait(&self, undisturbed: &Undisturbed) -> Option<Why> {
         let current = undisturbed.lock(&self.current);
         if clock::now() < current.retry_at {
@@ -280,7 +283,7 @@ impl Program {
         is_running.then_some(Why::Few)
     }
 
-    /// The library's thread.
+    /// Body of the library's thread.
     fn run(&self, process: Process) {
         let attachment = if (process.sends_unseen)() { Err(Nanos::MAX) } else { fresh().map_err(|_| 0) };
         let attachment = match attachment {
@@ -304,7 +307,7 @@ impl Program {
         current.retry_at = at.max(clock::now().saturating_add(current.retry_after));
     }
 
-    /// False: the process ends its attachment now.
+    /// False: the process is ending its attachment.
     fn publish(&self, attachment: &Arc<Attachment>) -> bool {
         let undisturbed = Undisturbed::new();
         let mut current = undisturbed.lock(&self.current);
@@ -316,7 +319,7 @@ impl Program {
         !current.let_go
     }
 
-    /// The service of that attachment has ended: another may be attached to. Its last user is this thread.
+    /// Removes the attachment of a service that has ended, so that another can be made. This thread is its last user.
     fn withdraw(&self, attachment: &Arc<Attachment>) {
         let undisturbed = Undisturbed::new();
         let mut current = undisturbed.lock(&self.current);
@@ -352,15 +355,15 @@ impl Program {
         has_ended
     }
 
-    /// True while the library's thread opens descriptors that children are not to get.
+    /// True while the library's thread opens descriptors that children must not inherit.
     fn is_attaching(&self) -> bool {
         let undisturbed = Undisturbed::new();
         let current = undisturbed.lock(&self.current);
         current.attachment.is_none() && current.thread.as_ref().is_some_and(|thread| !thread.has_ended())
     }
 
-    /// All that there ever were. A lock of one of them may be waited for by a handler that interrupted who has another's: so
-    /// none is taken while that of all is held.
+    /// All streams ever made. A signal handler may wait for one stream's lock while the interrupted thread holds
+    /// another's, so none is taken while the lock of the list is held.
     fn streams(&self) -> Vec<&'static Stream> {
         let mut streams = Vec::new();
         loop {
@@ -375,8 +378,8 @@ impl Program {
         }
     }
 
-    /// The service has ended: this program's rings go to the kernel, however long it is full. At the end only this thread has
-    /// the attachment.
+    /// After the end of the service: gives this program's rings to the kernel, waiting as long as the kernel is full.
+    /// At the end, this thread is the only owner of the attachment.
     fn go_on_alone(&self, attachment: &Arc<Attachment>) {
         loop {
             let left = self.streams().iter().filter(|stream| stream.abandon(attachment).is_none()).count();
@@ -402,7 +405,7 @@ impl Program {
         }
     }
 
-    /// A free stream. This thread is not at work on it further up its stack.
+    /// A free stream that this thread is not using further up its stack.
     fn stream(&self, undisturbed: &Undisturbed) -> Option<&'static Stream> {
         let free = &mut undisturbed.lock(&self.streams).free;
         let at = free.iter().rposition(|stream| !stream.is_within())?;
@@ -410,7 +413,6 @@ impl Program {
     }
 }
 
-/// A new connection to the service.
 fn fresh() -> io::Result<Arc<Attachment>> {
     let Given { path, users } = given();
     Ok(Arc::new(Attachment::new(connect(path, users, CONNECT_TIMEOUT)?, &name())?))
@@ -427,7 +429,7 @@ fn wait_until(naps: u32, holds: impl Fn() -> bool) -> bool {
     (0..naps).any(waits)
 }
 
-/// The program's, for people.
+/// The program's name, for display.
 fn name() -> String {
     let program = std::env::args_os().next().map(PathBuf::from);
     program.as_ref().and_then(|path| path.file_name()).unwrap_or_default().to_string_lossy().into_owned()

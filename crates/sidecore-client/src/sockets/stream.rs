@@ -1,7 +1,7 @@
 //! One connection whose sending goes through a ring, of bytes or of [`datagrams`].
 //!
-//! Objects of this type are never freed but used again. A ring has a [`Key`], which each call names: a thread that still has
-//! the object after another thread closed the socket, or took it out of its ring, reaches no other ring.
+//! Streams are never freed but reused. Each ring has a [`Key`], and each call passes it: so a thread with an outdated
+//! key, after another thread closed the socket or left the ring, reaches no other ring.
 
 mod datagrams;
 mod leaving;
@@ -34,84 +34,83 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 
-/// What became of a message.
+/// Result of sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// So many of its bytes are accepted. Not all: the ring, and the kernel behind it, hold no more now.
+    /// Number of accepted bytes; fewer than all if the ring, and the kernel behind it, are full.
     Taken(usize),
-    /// The kernel takes nothing now, and says when it does.
+    /// The kernel has no room now; its readiness tells when it has.
     Full,
-    /// The connection is on the kernel's path again, with all that was accepted before.
+    /// The connection is on the kernel's path again, after all bytes accepted before.
     Left,
-    /// The kernel reported this for bytes that were accepted before. The connection is on the kernel's path again.
+    /// An error from the kernel for bytes accepted before. The connection is on the kernel's path again.
     Failed(Errno),
-    /// This thread is within another call on the stream: it is a signal's handler.
+    /// This thread is within another call on the stream: the caller is a signal handler.
     Within,
 }
 
-/// What became of a message of one piece that was offered without waiting. A byte: it stays in a register.
+/// Result of offering a message of one piece without waiting. One byte, so it stays in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
     /// All of it is accepted.
     Taken,
-    /// The same, and nobody empties the ring any more: [`Stream::go_on_alone`] is to be called.
+    /// All of it is accepted, but no service empties the ring: the caller must call [`Stream::go_on_alone`].
     Alone,
-    /// Nothing was done: ask [`Stream::send`].
+    /// Nothing was done: call [`Stream::send`].
     Not,
 }
 
-/// What of a ring is the kernel's by now.
+/// State of a ring after draining it to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drained {
-    /// All.
+    /// The kernel has everything.
     Empty,
-    /// Not all: the kernel takes nothing now.
+    /// Some is left: the kernel has no room now.
     Blocked,
-    /// The kernel reported this, and the rest is of no use any more.
+    /// An error from the kernel; the rest is lost.
     Failed(Errno),
 }
 
-/// A connection in a ring, or one that was.
+/// A connection in a ring, or a former one.
 #[derive(Debug, Default)]
 pub struct Stream {
     ring: ThreadLock<Option<Ring>>,
-    /// What a handler wished that interrupted whoever is at work on it: another than [`Wish::Stay`] when it left.
+    /// Set by a handler that interrupted work on the stream and left it: its wish, other than [`Wish::Stay`].
     left: AtomicU8,
 }
 
-/// What is known of the ring, while there is one.
+/// State of the ring, while there is one.
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) seat: Seat,
-    /// The seat's memory.
     at: PlaceMemory,
     pub(super) key: Key,
-    /// The key where the ring is of bytes, else none: [`Stream::offer`] asks for both by one comparison.
+    /// The key if the ring is of bytes, else none: [`Stream::offer`] checks both by one comparison.
     of_bytes: Key,
     /// Bytes written.
     tail: u64,
     /// Bytes known to be moved.
     head: u64,
-    /// Whether more follows the last message at once.
+    /// Whether more follows the last message immediately.
     more: bool,
-    /// It holds those, and not bytes.
+    /// Set if it holds datagrams instead of bytes.
     datagrams: Option<Datagrams>,
 }
 
-/// A stream that this thread is at work on.
+/// A stream that this thread is using.
 struct Locked<'a> {
     ring: Guard<'a, Option<Ring>>,
     /// Dropped last.
     _after: After<'a>,
 }
 
-/// What comes after a thread's work on a stream, when it has given the lock back.
+/// Runs after a thread's use of a stream, when the lock is free.
 struct After<'a>(&'a Stream);
 
 impl Drop for After<'_> {
     #[inline]
     fn drop(&mut self) {
-        // From now on a handler leaves by itself.
+        // From here on a handler leaves by itself.
         compiler_fence(Ordering::SeqCst);
         if self.0.left.load(Ordering::Relaxed) != Wish::Stay as u8 {
             self.0.leave_as_wished();
@@ -120,13 +119,13 @@ impl Drop for After<'_> {
 }
 
 impl Locked<'_> {
-    /// The ring of that key.
+    /// The ring with this key.
     #[inline]
     fn of(&mut self, key: Key) -> Option<&mut Ring> {
         self.ring.as_mut().filter(|ring| ring.key == key)
     }
 
-    /// Nobody empties the ring any more, and `taken` bytes were just written.
+    /// No service empties the ring any more, and `taken` bytes were just written.
     #[cold]
     fn go_on_alone(&mut self, key: Key, taken: usize) -> Sent {
         let Some(ring) = self.of(key) else { return Sent::Left };
@@ -157,12 +156,12 @@ impl Stream {
         self.ring.try_lock().map(|ring| Locked { ring, _after: After(self) })
     }
 
-    /// Whether this thread is at work on it, further up its stack: then this is a handler, and nothing can be done with it.
+    /// Whether this thread is using it further up its stack. Then the caller is a handler, and must not use it.
     pub fn is_within(&self) -> bool {
         self.ring.is_here()
     }
 
-    /// A handler left while its thread was at work on the stream.
+    /// Carries out the leave of a handler that interrupted this thread.
     #[cold]
     fn leave_as_wished(&self) {
         if let Some(mut locked) = self.lock() {
@@ -180,7 +179,7 @@ impl Stream {
         }
     }
 
-    /// A ring begins here, of a stream that this thread is not at work on.
+    /// Begins a ring on a stream that this thread is not using.
     pub(super) fn begin(&self, seat: Seat, key: Key) {
         if let Some(mut locked) = self.lock() {
             self.take_as_wished(&mut locked.ring);
@@ -192,12 +191,12 @@ impl Stream {
         }
     }
 
-    /// Calls `act` with the ring of that key. `None`: the ring is gone, or this thread is within another call.
+    /// Calls `act` with the ring of this key. `None`: the ring is gone, or this thread is within another call.
     fn with<T>(&self, key: Key, act: impl FnOnce(&mut Ring) -> T) -> Option<T> {
         self.lock()?.of(key).map(act)
     }
 
-    /// Accepts a message of one piece, where there surely is room for it.
+    /// Accepts a message of one piece, if there surely is room for it.
     #[inline]
     pub fn offer(&self, key: Key, piece: Span<'_>, more: bool) -> Offered {
         let Ok(mut locked) = self.try_lock() else { return Offered::Not };
@@ -212,7 +211,7 @@ impl Stream {
         if ring.publish() { Offered::Taken } else { Offered::Alone }
     }
 
-    /// After [`Offered::Alone`] for so many bytes: what becomes of them. Whoever came between has sent them as well.
+    /// Must follow [`Offered::Alone`] for `taken` bytes: sends them, or finds that another thread has sent them.
     #[cold]
     pub fn go_on_alone(&self, key: Key, taken: usize) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Taken(taken) };
@@ -222,7 +221,8 @@ impl Stream {
         locked.go_on_alone(key, taken)
     }
 
-    /// Accepts what there is room for of a message, whose `pieces` have `len` bytes in all; `more`: more follows at once.
+    /// Accepts the part of a message that fits. `pieces` have `len` bytes in all; `more`: further bytes
+    /// follow immediately.
     pub fn send<'m>(&self, key: Key, pieces: impl Iterator<Item = Span<'m>>, len: usize, more: bool) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Within };
         let Some(ring) = locked.of(key) else { return Sent::Left };
@@ -249,7 +249,7 @@ impl Stream {
         }
     }
 
-    /// Accepts a datagram to that address, on a socket that is connected to nobody.
+    /// Accepts a datagram to this address, on an unconnected socket.
     pub fn send_to<'m>(&self, key: Key, pieces: impl Iterator<Item = Span<'m>>, len: usize, to: &SocketAddr) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Within };
         let Some(ring) = locked.of(key).filter(|ring| ring.datagrams.is_some()) else { return Sent::Left };
@@ -257,9 +257,9 @@ impl Stream {
         send_datagram(&mut locked.ring, socket, pieces, len, Some(to))
     }
 
-    /// Gives to the kernel what waits in the ring, and the connection goes on without one, with nothing between, unless it is
-    /// blocked. A handler that interrupted this thread while it was at it finds it blocked. Returns as well how many bytes
-    /// this process sent, by the kernel's count; `None`: that is another than the ring's, or is not known.
+    /// Gives the ring's content to the kernel, and takes the connection out of the ring unless it is blocked. To a
+    /// handler that interrupted this thread here, it is blocked. Also returns the bytes sent by this process, by the
+    /// kernel's count; `None`: that count differs from the ring's, or is unknown.
     pub fn settle(&self, key: Key) -> (Drained, Option<u64>) {
         let Some(mut locked) = self.lock() else { return (Drained::Blocked, None) };
         let Some(ring) = locked.of(key) else { return (Drained::Empty, None) };
@@ -273,13 +273,13 @@ impl Stream {
         (drained, sent)
     }
 
-    /// Gives to the kernel what waits in the ring, which it stays in.
+    /// Gives the ring's content to the kernel; the connection stays in the ring.
     #[cfg(test)]
     pub(super) fn drain(&self, key: Key) -> Drained {
         self.with(key, |ring| ring.drain(ring.socket())).unwrap_or(Drained::Empty)
     }
 
-    /// Makes room in the kernel for what waits in the ring, where its limit allows that.
+    /// Makes room in the kernel for the ring's content, within the kernel's limit.
     pub fn make_room(&self, key: Key) {
         let _ = self.with(key, |ring| {
             let waiting = ring.cursors().map_or(0, |cursors| cursors.waiting());
@@ -287,11 +287,11 @@ impl Stream {
         });
     }
 
-    /// Gives to the kernel what waits in the ring, and then calls it with nothing between. `call` returns how many bytes
-    /// the kernel accepted beside.
+    /// Gives the ring's content to the kernel, and then runs `call` with no transfer in between. `call` returns the
+    /// number of bytes that the kernel accepted in it.
     ///
     /// # Errors
-    /// Nothing was called: the ring could not be emptied, or is gone ([`Drained::Empty`]).
+    /// `call` did not run: the ring could not be emptied, or is gone ([`Drained::Empty`]).
     pub fn with_kernel<T>(&self, key: Key, call: impl FnOnce() -> (T, usize)) -> Result<T, Drained> {
         let Some(mut locked) = self.lock() else { return Err(Drained::Blocked) };
         let Some(ring) = locked.of(key) else { return Err(Drained::Empty) };
@@ -307,8 +307,8 @@ impl Stream {
         done.unwrap_or(Err(Drained::Blocked))
     }
 
-    /// The descriptor is about to be closed, or to be shut as wished: what still waits in the ring is sent by the service,
-    /// which then does as wished. Where a handler interrupted this thread while it was at it, the stream is left afterwards.
+    /// Before the descriptor is closed or shut: the service sends the rest of the ring, and then carries out the wish.
+    /// If a handler interrupted this thread here, the stream is left afterwards.
     pub fn leave(&self, key: Key, wish: Wish) {
         let Some(mut locked) = self.lock() else { return self.left.store(wish as u8, Ordering::Relaxed) };
         if let Some(left) = locked.ring.take_if(|ring| ring.key == key) {
@@ -317,8 +317,8 @@ impl Stream {
         }
     }
 
-    /// The descriptor was closed by a call that nobody saw, and its number may be another's by now: what still waits in the
-    /// ring is sent by the service.
+    /// After a close that the library did not see; the number may refer to another file now. The service sends the
+    /// rest of the ring.
     pub fn forsake(&self, key: Key) {
         if let Some(mut locked) = self.lock()
             && let Some(left) = locked.ring.take_if(|ring| ring.key == key)
@@ -327,41 +327,41 @@ impl Stream {
         }
     }
 
-    /// Bytes that were accepted and that the kernel does not have yet.
+    /// Accepted bytes that the kernel does not have yet.
     pub fn waiting(&self, key: Key) -> u32 {
         self.with(key, |ring| ring.cursors().map_or(0, |cursors| cursors.waiting())).unwrap_or(0)
     }
 
-    /// What the kernel reported to the service for this connection, once.
+    /// The kernel's error for this connection, as noted by the service; returned once.
     pub fn take_error(&self, key: Key) -> Option<Errno> {
         self.with(key, Ring::take_error).flatten()
     }
 
-    /// Says for people why it is where it is.
+    /// Stores the reason for the socket's present path, for lists.
     pub fn note(&self, key: Key, why: Why) {
         let _ = self.with(key, |ring| {
             ring.word(ROW, WHY).store(why_word(ring.seat.number, why), Ordering::Relaxed);
         });
     }
 
-    /// The place of that ring.
+    /// The place of this ring.
     pub fn seated(&self, key: Key) -> Option<Seated> {
         self.with(key, |ring| ring.seat.seated())
     }
 
-    /// Whether it is in a ring of that attachment, or may be: this thread is at work on it, further up its stack.
+    /// Whether it is in a ring of this attachment, or may be: this thread is using it further up its stack.
     pub(super) fn is_in(&self, attachment: &Arc<Attachment>) -> bool {
         self.lock().is_none_or(|locked| locked.ring.as_ref().is_some_and(|ring| Arc::ptr_eq(&ring.seat.of, attachment)))
     }
 
-    /// The service of that attachment has ended: what it had accepted goes to the kernel. `None`: somebody is at work on
-    /// the stream, or the kernel takes nothing now; ask again.
+    /// After the end of the attachment's service: gives accepted bytes to the kernel. `None`: a thread is using the
+    /// stream, or the kernel has no room now; try again.
     pub(super) fn abandon(&self, of: &Arc<Attachment>) -> Option<()> {
         let mut ring = self.ring.try_lock().ok()?;
         let Some(own) = ring.as_mut().filter(|ring| Arc::ptr_eq(&ring.seat.of, of)) else { return Some(()) };
         match own.drain(own.socket()) {
             Drained::Blocked => return None,
-            // The program's next call is told.
+            // The program's next call reports it.
             Drained::Failed(error) if own.keeps(error) => {}
             Drained::Empty | Drained::Failed(_) => *ring = None,
         }
@@ -385,13 +385,13 @@ impl Ring {
         sidecore_core::words::add(self.word(WRITER, word), 1);
     }
 
-    /// Bytes that surely fit.
+    /// Free bytes, as far as known.
     #[inline]
     fn room(&self) -> u32 {
         self.at.size() - (self.tail - self.head) as u32
     }
 
-    /// How far it was moved by now. `None`: the shared word cannot be, as it went back or past what was written.
+    /// The present cursors. `None`: the shared word is invalid, because it went back or past the written bytes.
     fn cursors(&mut self) -> Option<Cursors> {
         let head = self.word(SHARED, HEAD).load(Ordering::Acquire);
         if !(self.head..=self.tail).contains(&head) {
@@ -402,7 +402,7 @@ impl Ring {
         Some(cursors)
     }
 
-    /// Copies what fits. Returns how much that is.
+    /// Copies the part that fits. Returns its length.
     fn write<'m>(&mut self, message: impl Iterator<Item = Span<'m>>, len: usize, more: bool) -> usize {
         let taken = len.min(self.room() as usize);
         let (mut at, end) = (self.tail, self.tail + taken as u64);
@@ -417,18 +417,18 @@ impl Ring {
         taken
     }
 
-    /// Has the sidecore know of what was written. `false`: there is none any more.
+    /// Announces written bytes to the sidecore. `false`: there is none any more.
     #[inline]
     fn publish(&self) -> bool {
         self.publish_unheard();
         self.ring()
     }
 
-    /// The same without waking the sidecore.
+    /// As `publish`, without waking the sidecore.
     #[inline]
     fn publish_unheard(&self) {
         self.count(MESSAGES);
-        // Release: who sees the cursor sees the bytes.
+        // Release: a reader of the cursor sees the bytes.
         self.word(WRITER, TAIL).store(word(self.tail, self.more), Ordering::Release);
     }
 
@@ -441,10 +441,10 @@ impl Ring {
         }
     }
 
-    /// Makes room for so many bytes, or for some where the kernel takes no more. Err: there is none, or no ring any more.
+    /// Makes room for `len` bytes, or for fewer if the kernel is full. Err: there is no room, or no ring any more.
     #[cold]
     fn make_room(&mut self, socket: BorrowedFd<'_>, len: usize) -> Result<(), Sent> {
-        // While the sidecore is at it there is room soon, and without a system call of ours.
+        // While the sidecore moves bytes there will be room soon, without a system call of ours.
         let mut patience = Patience::default();
         while self.at.hold().holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() && !patience.is_over() {
             if self.cursors().is_some() && self.room() as usize >= len {
@@ -463,20 +463,20 @@ impl Ring {
         Ok(())
     }
 
-    /// The kernel reported this to the program, by way of its ring.
+    /// Leaves the ring after this error from the kernel.
     fn failed(&self, error: Errno) -> Sent {
         self.tell(Wish::Leave);
         Sent::Failed(error)
     }
 
-    /// Of an empty ring: bytes sent, if the kernel's count is the ring's. The kernel does not count datagrams.
+    /// Bytes sent through an empty ring, if the kernel's count agrees. The kernel does not count datagrams.
     fn sent(&self) -> Option<u64> {
         let sent = self.word(SHARED, BASE).load(Ordering::Relaxed).wrapping_add(self.tail);
         let is_counted = || tcp::accepted(self.socket()).is_ok_and(|accepted| accepted == sent);
         (self.datagrams.is_some() || is_counted()).then_some(sent)
     }
 
-    /// Nobody empties the ring any more, and `taken` bytes were just written.
+    /// No service empties the ring any more, and `taken` bytes were just written.
     #[cold]
     fn go_on_alone(&mut self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
         if let Some(error) = self.take_error() {
@@ -488,7 +488,7 @@ impl Ring {
         }
     }
 
-    /// Whether nothing is left of a ring that nobody empties any more.
+    /// Whether a ring without a service is empty.
     fn is_over(&mut self, socket: BorrowedFd<'_>) -> bool {
         self.drain(socket) != Drained::Blocked
     }
@@ -504,7 +504,7 @@ impl Ring {
     }
 
     fn drain(&mut self, socket: BorrowedFd<'_>) -> Drained {
-        // Of datagrams there may be something to tell when all are moved.
+        // A ring of datagrams may still have an error to report.
         let is_empty = self.datagrams.is_none() && self.cursors().is_some_and(|cursors| cursors.waiting() == 0);
         let drained =
             if is_empty { Drained::Empty } else { self.held(socket, Self::drain_held).unwrap_or(Drained::Blocked) };
@@ -518,8 +518,8 @@ impl Ring {
         drained
     }
 
-    /// Calls `act` while the program holds the stream. `None`: its sidecore is stopped in the middle of a transfer. It lives,
-    /// and only it knows which bytes it will still send.
+    /// Calls `act` while the program holds the stream. `None`: its sidecore is stopped in the middle of a transfer. It
+    /// lives, and only it knows the bytes that it will still send.
     fn held<T>(&mut self, socket: BorrowedFd<'_>, act: impl FnOnce(&mut Self, BorrowedFd<'_>) -> T) -> Option<T> {
         if !self.hold(socket) {
             return None;
@@ -529,7 +529,8 @@ impl Ring {
         Some(done)
     }
 
-    /// Takes the stream from its sidecore, also from one that ended in the middle of a transfer. False: it does not give it.
+    /// Takes the stream from its sidecore, also from one that ended during a transfer. False: the sidecore does not
+    /// release it.
     fn hold(&mut self, socket: BorrowedFd<'_>) -> bool {
         let hold = self.at.hold();
         let mut patience = Patience::default();
@@ -540,13 +541,13 @@ impl Ring {
             if !patience.wait() {
                 continue;
             }
-            // Long for one system call.
+            // Too long for one system call.
             if self.seat.of.is_gone() {
                 let recovered = self.seat.recover(socket, word(self.tail, self.more));
-                // Whoever wrote something else there is gone as well.
+                // A writer of any other value there is gone as well.
                 let _ = hold.take_over(Holder::Sidecore, Holder::Program);
                 if recovered.is_none() {
-                    // Neither what was moved nor what was not: the peer must not take one for the other.
+                    // Moved and unmoved bytes are unknown: the peer must not take a part for the whole.
                     tcp::abort(socket);
                 }
                 return true;

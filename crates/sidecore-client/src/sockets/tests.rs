@@ -28,7 +28,7 @@ use std::thread;
 
 const RING: u32 = 4096;
 
-/// The service's side of one program: it does nothing by itself.
+/// The service's side of one program; it acts only on calls.
 struct Service {
     memory: BankMemory,
     control: OwnedFd,
@@ -36,7 +36,7 @@ struct Service {
 }
 
 impl Service {
-    /// A stream was promoted: its socket.
+    /// Receives a promotion, and returns its socket.
     fn promoted(&self) -> OwnedFd {
         let mut buffer = [0; 64];
         let (len, mut fds) = packet::receive(&self.control, &mut buffer).unwrap();
@@ -45,7 +45,7 @@ impl Service {
         fds.pop().unwrap()
     }
 
-    /// One transfer of at most so many bytes, which is not told of.
+    /// One transfer of at most `most` bytes, without updating the shared cursor.
     fn move_silently(&self, socket: &OwnedFd, most: u32) -> u64 {
         let word = |line, word| self.memory.word(0, line, word).load(Ordering::Acquire);
         let cursors = Cursors::read(word(SHARED, HEAD), word(WRITER, TAIL), RING).unwrap();
@@ -54,7 +54,8 @@ impl Service {
     }
 }
 
-/// A program that has just said hello. It is answered before: nobody's turn on the processor decides whether that is in time.
+/// A program that has just introduced itself. The answer is sent in advance, so that the scheduler cannot make it
+/// late.
 fn attached() -> (Arc<Attachment>, Service) {
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     let (memory, file) = BankMemory::create(Bank::new(RING).unwrap()).unwrap();
@@ -82,14 +83,14 @@ fn promote(attachment: &Arc<Attachment>, socket: &TcpStream) -> Stream {
     stream
 }
 
-/// Of the first socket with that number.
+/// Key of the first socket with this number.
 fn key(socket: &impl AsRawFd) -> Key {
     let slot = SlotWord::new();
     slot.make();
     Key::new(socket.as_raw_fd().cast_unsigned(), slot.look().ticket())
 }
 
-/// Sends bytes whose values say where they belong, from that one on: as programs do, first without waiting.
+/// Sends bytes whose values encode their positions, starting at `from`: as programs do, first without waiting.
 fn send(stream: &Stream, socket: &TcpStream, from: u64, len: usize) -> Sent {
     let mut bytes: Vec<u8> = (from..from + len as u64).map(value).collect();
     let piece = Span::of(&mut bytes);
@@ -164,7 +165,7 @@ fn a_stopped_sidecore_holds_a_call_up_for_a_moment_and_doubles_nothing() {
     assert_eq!(send(&stream, &here, sent, 1), Sent::Full);
     assert_eq!(stream.settle(key(&here)).0, Drained::Blocked);
     assert_eq!(stream.with_kernel(key(&here), || ((), 0)), Err(Drained::Blocked));
-    // It goes on where it was.
+    // It continues from there.
     let head = service.move_silently(&theirs, 700);
     service.memory.word(0, SHARED, HEAD).store(head, Ordering::Release);
     service.memory.hold(0).release();
@@ -216,7 +217,7 @@ fn what_a_dead_sidecore_moved_last_is_known_from_the_kernel() {
         if moved > 0 {
             assert_eq!(service.move_silently(&theirs, moved), 500 + u64::from(moved));
         }
-        // It is killed here: it said nothing, and has the stream.
+        // The service dies here, while it holds the stream and has announced nothing.
         drop((service, theirs));
         attachment.wait_for_end(|_| (), Report::default);
         assert_eq!(stream.abandon(&attachment), Some(()));
@@ -345,7 +346,7 @@ fn what_was_closed_unseen_is_not_sent_on_another_connection() {
     assert_eq!(service.move_silently(&theirs, u32::MAX), 100);
 }
 
-/// What the program wants of the first stream.
+/// The program's wish for the first stream.
 fn wish(service: &Service) -> Wish {
     wish_of(service.memory.word(0, WRITER, WISH).load(Ordering::Acquire), 1)
 }

@@ -1,5 +1,5 @@
-//! Connections of this process's lanes and programs. A forked child closes all of them, also connections in use by its parent's
-//! other threads.
+//! A list of the connections of this process's lanes and programs. A forked child closes all of them, also connections
+//! in use by its parent's other threads.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::fstat;
@@ -8,16 +8,16 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
-/// Of a free place.
+/// Marks a free place.
 const NONE: RawFd = -1;
-/// Of a place that is being filled.
+/// Marks a place that is being filled.
 const TAKEN: RawFd = -2;
 
-/// Which sockets are connections of this process, so many at most. A child reads it without a lock: each place is whole at any
-/// time.
+/// Sockets that are connections of this process, at most `PLACES`. A child reads the list without a lock: each place
+/// is consistent at any time.
 pub(crate) struct Connections<const PLACES: usize> {
     places: [Place; PLACES],
-    /// Places from there on were never in use.
+    /// Places from here on were never in use.
     end: AtomicUsize,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Connections<const PLACES: usize> {
 struct Place {
     /// Written last, and cleared first.
     fd: AtomicI32,
-    /// What tells the socket from another that has its number later.
+    /// Device and inode distinguish the socket from a later file with its number.
     device: AtomicU64,
     inode: AtomicU64,
 }
@@ -35,20 +35,20 @@ impl Place {
         Self { fd: AtomicI32::new(NONE), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
     }
 
-    /// The number, and whether it still is the socket's.
+    /// The number, and whether it still refers to the socket.
     fn number(&self) -> Option<(RawFd, bool)> {
         let number = self.fd.load(Ordering::Acquire);
         if number < 0 {
             return None;
         }
-        // SAFETY: not closed here, and only asked what it is; a number that is not open is an error.
+        // SAFETY: the number is not closed here, only queried; a number that is not open is an error.
         let found = fstat(unsafe { BorrowedFd::borrow_raw(number) });
         let known = (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed));
         Some((number, found.is_ok_and(|found| (found.st_dev, found.st_ino) == known)))
     }
 }
 
-/// A socket that children let go of, until this is dropped: before the socket is closed.
+/// A listed socket: children drop it. Must be dropped before the socket is closed.
 #[derive(Debug)]
 pub(crate) struct Listed(&'static Place);
 
@@ -57,7 +57,7 @@ impl<const PLACES: usize> Connections<PLACES> {
         Self { places: [const { Place::free() }; PLACES], end: AtomicUsize::new(0) }
     }
 
-    /// Has children let go of the socket. `None`: there is no place for it, or it is no open descriptor.
+    /// Lists the socket, so that children drop it. `None`: there is no free place, or it is no open descriptor.
     pub(crate) fn list(&'static self, socket: BorrowedFd<'_>) -> Option<Listed> {
         let of = fstat(socket).ok()?;
         let is_free =
@@ -75,31 +75,31 @@ impl<const PLACES: usize> Connections<PLACES> {
         self.places[..self.end.load(Ordering::Relaxed)].iter()
     }
 
-    /// Listed numbers. A number may have another file by now.
+    /// Listed numbers. A number may refer to another file now.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = RawFd> {
         self.used().map(|place| place.fd.load(Ordering::Acquire)).filter(|number| *number >= 0)
     }
 
-    /// True if that is the number of a listed socket.
     pub(crate) fn is(&self, number: RawFd) -> bool {
         // The number first, which takes no system call.
         let has_it = |place: &&Place| place.fd.load(Ordering::Acquire) == number;
         self.used().filter(has_it).any(|place| place.number() == Some((number, true)))
     }
 
-    /// In a child: ends its part in the parent's connections. Each number stays taken, by something that leads nowhere, for
-    /// what the parent's threads had in use may still be closed here.
+    /// In a child: drops the parent's connections. Each number stays in use, for a dead socket, because owners from
+    /// the parent's threads may still close it here.
     pub(crate) fn let_go(&self) {
         let mut nowhere = None;
-        // Where the program closed ours, and has the number for something else, that stays.
+        // If the program closed ours and reused the number, its file stays.
         for (number, _) in self.used().filter_map(Place::number).filter(|(_, is_ours)| *is_ours) {
             if nowhere.is_none() {
                 nowhere = eventfd(0, EventfdFlags::CLOEXEC).ok();
             }
             let Some(nowhere) = &nowhere else { return };
-            // SAFETY: the parent's connection, see above; whoever owns the number in this process still owns it afterwards.
+            // SAFETY: the parent's connection, see above; the owner of the number in this process still owns it
+            // afterwards.
             let mut socket = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
-            // Without a descriptor table entry to replace there is nothing to let go of.
+            // Without an entry in the descriptor table there is nothing to replace.
             let _ = dup3(nowhere, &mut socket, DupFlags::CLOEXEC);
         }
     }

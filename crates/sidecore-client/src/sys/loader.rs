@@ -7,23 +7,23 @@ use std::sync::OnceLock;
 
 static OWN: OnceLock<Option<&'static CStr>> = OnceLock::new();
 
-/// Path of the loader that this process's program names; `None`: it names none. The first call waits for a lock of the loader,
-/// so it is not a handler's.
+/// Path of the loader that this process's program names; `None`: it names none. The first call waits for a lock of the
+/// loader, so signal handlers must not make it.
 pub fn own() -> Option<&'static CStr> {
     *OWN.get_or_init(|| {
         let mut found = None;
-        // SAFETY: `look` is given what it wants: the place of the result, which lives until the call returns.
+        // SAFETY: `look` receives the place of the result, as it requires; that place lives until the call returns.
         unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
         found
     })
 }
 
-/// Looks at the program, which is the first.
+/// Examines the program, which is the first object in the list.
 ///
 /// # Safety
-/// The loader calls it; `found` is the place of an `Option<&CStr>`.
+/// Only the loader may call it; `found` must point to an `Option<&CStr>`.
 unsafe extern "C" fn look(program: *mut dl_phdr_info, _len: size_t, found: *mut c_void) -> c_int {
-    // SAFETY: the loader passes one that it has filled in, with as many headers as it says.
+    // SAFETY: the loader passes a structure that it has filled in, with the number of headers that it states.
     let (base, segments) = unsafe {
         let program = &*program;
         if program.dlpi_phdr.is_null() {

@@ -1,50 +1,50 @@
-//! A lock that knows which thread has it: so a signal's handler finds that the thread which it interrupted does, and taking
-//! the lock is one locked instruction, giving it back none.
+//! A lock that stores its owner's thread: a signal handler can detect that the interrupted thread has it. Taking it is
+//! one locked instruction, returning it none.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Instead of a thread: nobody has it.
+/// Value without an owner.
 const FREE: usize = 0;
 
-/// Who has a lock that could not be taken.
+/// Owner of a lock that could not be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Busy {
     /// This thread, further up its stack.
     Here,
-    /// Another one.
+    /// Another thread.
     Elsewhere,
 }
 
-/// A value that one thread at a time has.
+/// A value for one thread at a time.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadLock<T> {
     owner: AtomicUsize,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through a guard alone, of which there is one at a time.
+// SAFETY: the value is reached through a guard only, and there is one guard at a time.
 unsafe impl<T: Send> Sync for ThreadLock<T> {}
 
-/// That this thread has it, until this is dropped.
+/// Proof that this thread has the lock, until dropped.
 #[derive(Debug)]
 pub(crate) struct Guard<'a, T> {
     lock: &'a ThreadLock<T>,
-    /// It is its thread's.
+    /// Binds the guard to its thread.
     _thread: PhantomData<*const ()>,
 }
 
 impl<T> ThreadLock<T> {
-    /// Takes it.
+    /// Takes the lock.
     ///
     /// # Errors
-    /// Somebody has it.
+    /// Another owner has it.
     #[inline]
     pub(crate) fn try_lock(&self) -> Result<Guard<'_, T>, Busy> {
         let this = this_thread();
-        // Acquire: what the last one did with the value is seen.
+        // Acquire: makes the previous owner's changes of the value visible.
         match self.owner.compare_exchange(FREE, this, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(Guard { lock: self, _thread: PhantomData }),
             Err(owner) if owner == this => Err(Busy::Here),
@@ -52,7 +52,7 @@ impl<T> ThreadLock<T> {
         }
     }
 
-    /// Whether this thread has it, further up its stack.
+    /// Whether this thread has the lock, further up its stack.
     pub(crate) fn is_here(&self) -> bool {
         self.owner.load(Ordering::Relaxed) == this_thread()
     }
@@ -63,7 +63,7 @@ impl<T> Deref for Guard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: whoever has a guard has the value, and it lends it as it is borrowed itself.
+        // SAFETY: the holder of a guard has the value exclusively, and lends it only as long as the guard is borrowed.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -83,7 +83,7 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-/// A number that no other thread of the process has now, and that is not [`FREE`].
+/// A number that no other live thread of the process has, and that is not [`FREE`].
 #[inline]
 fn this_thread() -> usize {
     // SAFETY: it has no requirement, and reads nothing but where the thread keeps its own.

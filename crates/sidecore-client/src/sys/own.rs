@@ -1,11 +1,11 @@
-//! Descriptors in a process that belongs to somebody else.
+//! Descriptors of a library in a program that does not know of them.
 //!
-//! A program may close any number and open something of its own there: daemons close all that they did not open. So a
-//! library remembers what each of its descriptors is, and looks before it uses or closes one. That takes a system call,
-//! which is why it is done where there is one anyway, and not while spinning.
+//! A program may close any number and reuse it: daemons close all descriptors that they did not open. So the library
+//! stores the identity of each of its descriptors, and checks it before use and before closing. The check is a system
+//! call, so it runs only next to another system call, and never while spinning.
 //!
-//! What tells open files apart is device and inode. Sockets and pipes have an inode each; eventfds, timers and epoll sets
-//! share one. Hence lanes are made of the former, and of memory, which has an inode of its own too.
+//! Device and inode identify an open file. Each socket and pipe has an inode of its own; eventfds, timers and epoll
+//! sets share one. So lanes use sockets, pipes, and memory, which also has an inode of its own.
 
 use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -13,22 +13,22 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use syscalls::{Sysno, syscall};
 
-/// `select` takes smaller numbers only.
+/// `select` accepts only smaller numbers.
 pub const SELECT_LIMIT: RawFd = 1024;
-/// The numbers below are standard input, output and errors.
+/// First number after standard input, output and errors.
 const FIRST: RawFd = 3;
 
-/// A descriptor with an inode of its own: a socket, a pipe or memory. Where its number has another file by now it is
+/// A descriptor with an inode of its own: a socket, a pipe or memory. If its number refers to another file, it is
 /// neither used nor closed.
 #[derive(Debug)]
 pub struct Own {
-    /// There until dropped.
+    /// `None` only during drop.
     fd: Option<OwnedFd>,
     device: u64,
     inode: u64,
 }
 
-/// A descriptor that was left open: a record without an owner.
+/// The record of a descriptor that was left open, without ownership.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
@@ -38,25 +38,26 @@ pub struct Left {
 }
 
 impl Left {
-    /// None was left.
+    /// No descriptor.
     pub const NONE: Self = Self { device: 0, inode: 0, number: -1 };
 
-    /// Device, inode and number, for shared memory.
+    /// Device, inode and number, for storage in shared memory.
     pub fn words(self) -> [u64; 3] {
         [self.device, self.inode, self.number.cast_unsigned().into()]
     }
 
-    /// From [`Left::words`]. Any other words are safe: [`Own::recall`] compares device and inode.
+    /// Inverse of [`Left::words`]. Any other words are safe: [`Own::recall`] compares device and inode.
     pub fn from_words([device, inode, number]: [u64; 3]) -> Self {
         Self { device, inode, number: (number as u32).cast_signed() }
     }
 
-    /// The number. It may be another file's by now.
+    /// The number. It may refer to another file now.
     pub fn number(self) -> RawFd {
         self.number
     }
 
-    /// The same open file left under one more number; none, if this process does not have it.
+    /// Duplicates the open file to one more number and leaves that open; no descriptor if this process does not have
+    /// the file.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -69,16 +70,17 @@ impl Left {
 }
 
 impl Own {
-    /// Takes a descriptor, and moves it behind the numbers that `select` takes, where the limit on files allows it: those are
-    /// left to what programs select on.
+    /// Takes a descriptor, and moves it above the numbers that `select` accepts if the limit on files allows it: those
+    /// are left to the program.
     ///
     /// # Errors
-    /// No descriptor left to move it off the numbers 0, 1 and 2: a program that closed them opens its own files there.
+    /// No descriptor is left to move it off the numbers 0, 1 and 2: a program that closed these opens its own files
+    /// there.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         Self::remember(fd)?.moved(SELECT_LIMIT)
     }
 
-    /// Takes a descriptor that the program may wait for by `select`.
+    /// Takes a descriptor that the program may pass to `select`.
     ///
     /// # Errors
     /// As for [`Own::new`].
@@ -86,7 +88,7 @@ impl Own {
         Self::remember(fd)?.moved(FIRST)
     }
 
-    /// The same open file under one more number, which is out of the way.
+    /// Duplicates the open file to a number above those of `select`.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -94,28 +96,28 @@ impl Own {
         Self::remember(copied_out_of_the_way(of)?)
     }
 
-    /// The descriptor, for a process whose numbers no other code takes over.
+    /// The descriptor itself, for a process where no other code reuses its number.
     ///
     /// # Errors
-    /// None: it stays until dropped.
+    /// The descriptor is closed already.
     pub fn into_owned(mut self) -> io::Result<OwnedFd> {
         self.fd.take().ok_or_else(closed)
     }
 
-    /// The descriptor, if it is still ours.
+    /// The descriptor, if it still refers to our file.
     pub fn get(&self) -> Option<BorrowedFd<'_>> {
         let fd = self.fd.as_ref()?;
         let status = fstat(fd).ok()?;
         (status.st_dev == self.device && status.st_ino == self.inode).then(|| fd.as_fd())
     }
 
-    /// Its number and inode, to be found again by [`Own::recall`]. It stays open.
+    /// Leaves it open, and returns its identity for [`Own::recall`].
     pub fn leave(mut self) -> Left {
         let number = self.fd.take().map_or(-1, IntoRawFd::into_raw_fd);
         Left { number, device: self.device, inode: self.inode }
     }
 
-    /// The descriptor that was left, if this process has it, open as it was left.
+    /// Takes ownership again of a descriptor that was left, if it is open in this process and still the same file.
     pub fn recall(left: Left) -> Option<Self> {
         if left.number < FIRST {
             return None;
@@ -123,20 +125,20 @@ impl Own {
         // SAFETY: asked for its inode only, which an arbitrary number survives.
         let status = fstat(unsafe { BorrowedFd::borrow_raw(left.number) }).ok()?;
         let is_left = status.st_dev == left.device && status.st_ino == left.inode;
-        // SAFETY: the file behind the number is the one that was left, and who recalls it is its owner again.
+        // SAFETY: the file with this number is the one that was left, and the caller is its owner again.
         let fd = is_left.then(|| unsafe { OwnedFd::from_raw_fd(left.number) })?;
         Some(Self { fd: Some(fd), device: left.device, inode: left.inode })
     }
 
-    /// The descriptor, ours or not: to poll it, which does nothing to it.
+    /// The descriptor without a check, only for polling, which does not change a file.
     ///
     /// # Errors
-    /// None: it stays until dropped.
+    /// The descriptor is closed already.
     pub fn to_poll(&self) -> io::Result<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd).ok_or_else(closed)
     }
 
-    /// The same from that number on, where the limit on files allows it.
+    /// Moves it to this number or above, if the limit on files allows it.
     fn moved(self, first: RawFd) -> io::Result<Self> {
         let fd = self.get().ok_or_else(closed)?;
         if fd.as_raw_fd() >= first {
@@ -160,14 +162,14 @@ impl Drop for Own {
     fn drop(&mut self) {
         let is_ours = self.get().is_some();
         if let Some(number) = self.fd.take().map(IntoRawFd::into_raw_fd).filter(|_| is_ours) {
-            // The C library's `close` may be the one that keeps this descriptor from being closed by the program.
+            // The C library's `close` may be an interposed one that protects this descriptor.
             // SAFETY: the number is ours, and nothing uses it afterwards.
             let _ = unsafe { syscall!(Sysno::close, number) };
         }
     }
 }
 
-/// Moves a descriptor off the numbers 0, 1 and 2: a program that closed them opens its own files there.
+/// Moves a descriptor off the numbers 0, 1 and 2: a program that closed these opens its own files there.
 ///
 /// # Errors
 /// No descriptor is left.
@@ -175,7 +177,7 @@ pub fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() >= FIRST { Ok(fd) } else { Ok(fcntl_dupfd_cloexec(&fd, FIRST)?) }
 }
 
-/// Moves a descriptor without an inode of its own as [`Own::new`] does.
+/// Moves a descriptor without an inode of its own, as [`Own::new`] does.
 ///
 /// # Errors
 /// No descriptor is left, and it has one of the numbers 0, 1 and 2.
@@ -194,7 +196,7 @@ fn copied_out_of_the_way(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     }
 }
 
-/// What is said of a descriptor that is not ours any more.
+/// The error for a descriptor that is no longer ours.
 pub fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the program closed the descriptors of its connection to the service")
 }

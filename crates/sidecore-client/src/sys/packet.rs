@@ -1,4 +1,4 @@
-//! Unix sockets that carry whole messages, with file descriptors when needed.
+//! Unix sockets for whole messages, with file descriptors if needed.
 
 use super::clock;
 use super::own::{Own, closed};
@@ -17,13 +17,13 @@ use std::time::Duration;
 
 /// Largest control message, bytes.
 pub const MAX_PACKET: usize = 16 * 1024;
-/// Most descriptors beside one message.
+/// Limit of descriptors with one message.
 pub const MAX_FDS: usize = 4;
 
-/// A new socket.
+/// Makes a socket.
 ///
 /// # Errors
-/// No descriptor is left; `Unsupported`: this program gets no such sockets.
+/// No descriptor is left; `Unsupported`: this program may not make such sockets.
 pub fn socket() -> io::Result<OwnedFd> {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(|error| match error {
         Errno::AFNOSUPPORT | Errno::PERM | Errno::ACCESS | Errno::NOSYS => {
@@ -33,10 +33,10 @@ pub fn socket() -> io::Result<OwnedFd> {
     })
 }
 
-/// Sends one datagram to the socket at `path`, if that takes no time, by a descriptor that is gone again afterwards.
+/// Sends one datagram to the socket at `path` without blocking. The descriptor for it is closed afterwards.
 ///
 /// # Errors
-/// Nobody reads there, or not now.
+/// No process reads there, or its queue is full.
 pub fn send_datagram(path: &Path, message: &[u8]) -> io::Result<()> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let own = Own::new(socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)?;
@@ -45,7 +45,7 @@ pub fn send_datagram(path: &Path, message: &[u8]) -> io::Result<()> {
     send(socket, message, &[])
 }
 
-/// As [`connect_own`], for a process whose numbers no other code takes over.
+/// As [`connect_own`], for a process where no other code reuses its number.
 ///
 /// # Errors
 /// As for [`connect_own`].
@@ -53,10 +53,10 @@ pub fn connect_by(path: &Path, deadline: Nanos) -> io::Result<OwnedFd> {
     connect_own(path, deadline)?.into_owned()
 }
 
-/// A connection to the service at `path`, which never blocks afterwards.
+/// Connects to the service at `path`. The socket never blocks afterwards.
 ///
 /// # Errors
-/// `TimedOut`: until the deadline the service had no room for one more, because it accepts none; else those of the socket.
+/// `TimedOut`: the service accepted no connection before the deadline; else errors of the socket.
 pub fn connect_own(path: &Path, deadline: Nanos) -> io::Result<Own> {
     let (own, address) = (Own::new(socket()?)?, SocketAddrUnix::new(path)?);
     loop {
@@ -64,8 +64,8 @@ pub fn connect_own(path: &Path, deadline: Nanos) -> io::Result<Own> {
         if left == 0 {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        // No time at all would mean without end. A signal leaves the socket as it was: unlike others, one of this family is
-        // connected at once or not at all.
+        // A zero timeout would disable it. After a signal the socket is unchanged: sockets of this family connect
+        // immediately or not at all.
         let left = Duration::from_nanos(left).max(Duration::from_micros(1));
         let socket = own.get().ok_or_else(closed)?;
         sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, Some(left))?;
@@ -82,7 +82,7 @@ pub fn connect_own(path: &Path, deadline: Nanos) -> io::Result<Own> {
 /// Sends one message with descriptors.
 ///
 /// # Errors
-/// Those of the socket.
+/// Errors of the socket.
 pub fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -96,8 +96,8 @@ pub fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Re
 /// Receives one message into `buffer`. `Ok((0, …))`: the peer is gone.
 ///
 /// # Errors
-/// Those of the socket, or `InvalidData` for a message or descriptors beyond the limits: descriptors that were received
-/// with it are closed.
+/// Errors of the socket, or `InvalidData` for a message or descriptors above the limits; descriptors received with it
+/// are closed.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,11 +1,11 @@
-//! Something that each process makes for itself: a forked child does not go on with its parent's.
+//! A value that each process makes for itself: a forked child does not use its parent's.
 
 use crate::shm::fork::ForkGuard;
 use sidecore_core::per_process::{self, Got};
 use std::io;
 
-/// A place for one `T` per process. What a parent made stays in memory in its children: a thread that is not there any
-/// more may have been at work on it.
+/// A place for one `T` per process. A parent's value stays in memory in its children, because a thread that does not
+/// exist there may have been changing it.
 pub(crate) struct PerProcess<T: 'static>(per_process::PerProcess<Made<T>>);
 
 struct Made<T> {
@@ -14,19 +14,19 @@ struct Made<T> {
 }
 
 impl<T: Send + Sync> PerProcess<T> {
-    /// Empty until it is asked.
+    /// An empty place.
     pub(crate) const fn new() -> Self {
         Self(per_process::PerProcess::empty())
     }
 
-    /// This process's, if it was made.
+    /// This process's value, if it was made.
     pub(crate) fn peek(&'static self) -> Option<&'static T> {
         // SAFETY: what was put here is never freed.
         self.0.peek(is_own).map(|own| unsafe { &(*own).value })
     }
 
-    /// This process's; made at the first call. Then `inherit` gets the parent's, of which it may take no lock that it
-    /// would have to wait for.
+    /// This process's value, made at the first call. Then `inherit` receives the parent's value; it must not wait for
+    /// any lock in there.
     pub(crate) fn get(&'static self, make: fn() -> io::Result<T>, inherit: fn(&T)) -> io::Result<&'static T> {
         let make = || io::Result::Ok(Box::into_raw(Box::new(Made { guard: ForkGuard::new()?, value: make()? })));
         let own = match self.0.get(is_own, make)? {
@@ -39,7 +39,7 @@ impl<T: Send + Sync> PerProcess<T> {
                 own
             }
             Got::Late { own, spare } => {
-                // SAFETY: made above, and nobody else knows it.
+                // SAFETY: made above, and no other reference to it exists.
                 drop(unsafe { Box::from_raw(spare) });
                 own
             }
@@ -49,8 +49,8 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 }
 
-/// Whether what is in a place is of this process.
+/// Whether a value in a place belongs to this process.
 fn is_own<T>(made: *mut Made<T>) -> bool {
-    // SAFETY: only what was put in a place is asked, which is never freed.
+    // SAFETY: only values that were put in a place are passed, and those are never freed.
     !unsafe { (*made).guard.forked() }
 }

@@ -1,13 +1,14 @@
-//! How much of its stack a thread has left.
+//! Stack space left for a thread.
 
 use std::cell::Cell;
 
 thread_local! {
-    /// Where the stack of this thread begins and ends; looked up once, for that takes reading a file.
+    /// Bounds of this thread's stack; looked up once, because that reads a file.
     static BOUNDS: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
-/// Bytes below the caller's frame. `None`: it is on no stack that the system gave the thread, but on one that the program or this library made.
+/// Bytes below the caller's frame. `None`: the caller is not on the thread's own stack, but on one made by the program
+/// or this library.
 pub(crate) fn left() -> Option<usize> {
     let (lowest, highest) = BOUNDS.get().unwrap_or_else(|| {
         let found = bounds();
@@ -19,7 +20,7 @@ pub(crate) fn left() -> Option<usize> {
     (lowest..highest).contains(&here).then(|| here - lowest)
 }
 
-/// Where the system does not say it, as without `/proc`, any stack is taken for a large one.
+/// If the system gives no bounds, as without `/proc`, the stack counts as large.
 fn bounds() -> (usize, usize) {
     // SAFETY: all zeros are attributes; they are filled in, asked and freed as the manual says.
     unsafe {

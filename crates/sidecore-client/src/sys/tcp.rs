@@ -1,7 +1,7 @@
-//! What is asked of a connected socket, and how bytes of shared memory are sent on it.
+//! Properties of a connected TCP socket, and sending shared memory on it.
 //!
-//! The system calls are made directly. In a program that sends through rings the C library's functions of the same name are
-//! those that decide about the ring.
+//! The system calls are made directly: in a program with rings, the C library's functions of the same names are the
+//! interposed ones.
 
 use crate::shm::span::Span;
 use rustix::io::Errno;
@@ -35,21 +35,22 @@ const _: () = assert!(offset_of!(TcpInfo, bytes_acked) == 120);
 /// Default of `net.core.wmem_max`, bytes: a larger send buffer may be cut.
 const SURELY_ALLOWED: usize = 212_992;
 
-/// Upper bound for seconds of linger that shared memory names.
+/// Limit for a linger time read from shared memory, seconds.
 const MOST_SECONDS: u64 = 20_000_000;
 
-/// A state of `struct tcp_info` in which a connection sends.
+/// States of `struct tcp_info` that allow sending.
 const ESTABLISHED: u8 = 1;
 const CLOSE_WAIT: u8 = 8;
 
-/// Whether it is a TCP connection that can be sent on: of the kernel's own TCP, and nothing between.
+/// Whether it is a TCP connection that can be sent on: of the kernel's own TCP, without a layer on top.
 pub fn is_connected_tcp(socket: impl AsFd) -> bool {
     let is_tcp = socket_type(&socket).ok() == Some(SocketType::STREAM)
         && socket_protocol(&socket).ok().flatten() == Some(rustix::net::ipproto::TCP);
     is_tcp && info(socket.as_fd()).is_ok_and(|info| matches!(info.state, ESTABLISHED | CLOSE_WAIT))
 }
 
-/// Bytes that the kernel has accepted for this connection since it began, up to a constant. Exact while nobody sends on it.
+/// Bytes that the kernel has accepted for this connection since it began, up to a constant. Exact only while no
+/// process sends on it.
 ///
 /// # Errors
 /// It is no TCP socket.
@@ -57,7 +58,7 @@ pub fn accepted(socket: impl AsFd) -> io::Result<u64> {
     let socket = socket.as_fd();
     let mut before = info(socket)?.bytes_acked;
     loop {
-        // What is acknowledged between the two questions would be in neither or in both.
+        // Bytes acknowledged between the two queries would count in neither or in both.
         let queued = waiting(socket)?;
         let after = info(socket)?.bytes_acked;
         if before == after {
@@ -70,7 +71,7 @@ pub fn accepted(socket: impl AsFd) -> io::Result<u64> {
 /// Bytes that the kernel holds for the peer (`SIOCOUTQ`).
 ///
 /// # Errors
-/// It is no socket that can say so.
+/// The socket does not support the query.
 pub fn waiting(socket: impl AsFd) -> io::Result<u32> {
     let mut count: i32 = 0;
     // SAFETY: the call writes an `int` to that address, and the descriptor is borrowed.
@@ -78,10 +79,11 @@ pub fn waiting(socket: impl AsFd) -> io::Result<u32> {
     Ok(count.cast_unsigned())
 }
 
-/// Sends what the two spans hold, without ever blocking or raising a signal; `more`: more follows at once. Bytes sent.
+/// Sends the two spans without blocking and without a signal; `more`: further bytes follow immediately. Returns the
+/// bytes sent.
 ///
 /// # Errors
-/// Those of `sendmsg`; `Errno::AGAIN`: the kernel takes nothing now.
+/// Errors of `sendmsg`; `Errno::AGAIN`: the kernel has no room now.
 pub fn send(socket: impl AsFd, pieces: [Span<'_>; 2], more: bool) -> Result<usize, Errno> {
     let parts = pieces.map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() });
     // SAFETY: all-zero bytes are a valid header without address, data and control messages.
@@ -90,8 +92,8 @@ pub fn send(socket: impl AsFd, pieces: [Span<'_>; 2], more: bool) -> Result<usiz
     header.msg_iovlen = if pieces[1].is_empty() { 1 } else { 2 };
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
     loop {
-        // SAFETY: the header and what it leads to live until the call returns; the kernel only reads the spans' memory, which
-        // stays mapped; the descriptor is borrowed.
+        // SAFETY: the header and the memory it refers to live until the call returns; the kernel only reads the spans'
+        // memory, which stays mapped; the descriptor is borrowed.
         match unsafe { syscall!(Sysno::sendmsg, socket.as_fd().as_raw_fd(), &raw const header, flags) } {
             Ok(sent) => return Ok(sent),
             Err(syscalls::Errno::EINTR) => {}
@@ -100,24 +102,24 @@ pub fn send(socket: impl AsFd, pieces: [Span<'_>; 2], more: bool) -> Result<usiz
     }
 }
 
-/// The program's socket of that number, which the program has open: what closes it leaves its stream before.
+/// The program's socket with this number. It is open: a close first removes its stream.
 pub(crate) fn program_socket(number: RawFd) -> BorrowedFd<'static> {
-    // SAFETY: not closed here. Where a program closed it by a call that nobody sees, a system call fails or concerns what has
-    // the number now, as with the program's own calls.
+    // SAFETY: not closed here. If the program closed it by a call that the library does not see, a system call fails
+    // or concerns the file that has the number now, as with the program's own calls.
     unsafe { BorrowedFd::borrow_raw(number) }
 }
 
-/// Nothing more is sent on the connection (`SHUT_WR`).
+/// Ends sending on the connection (`SHUT_WR`).
 pub(crate) fn shut_sending(socket: BorrowedFd<'_>) {
-    // It may have been closed by its peer meanwhile.
+    // The peer may have closed it already.
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
 }
 
-/// Sets a linger of zero: the last close resets the connection, and the peer sees no clean end. The word keeps the program's own
-/// linger, see [`LINGER`](sidecore_core::streams::layout::LINGER).
+/// Sets a linger of zero: the last close then resets the connection, so the peer sees no clean end. The word stores
+/// the program's own linger, see [`LINGER`](sidecore_core::streams::layout::LINGER).
 pub fn reset_at_close(socket: impl AsFd, word: &AtomicU64) {
     if word.load(Ordering::Relaxed) == 0 {
-        // Both fail only where the connection is no more.
+        // Both fail only if the connection is gone.
         let own = sockopt::socket_linger(&socket).unwrap_or(None).filter(|own| !own.is_zero());
         word.store(own.map_or(1, |own| own.as_secs().saturating_add(2)), Ordering::Relaxed);
         let _ = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
@@ -134,19 +136,19 @@ pub fn end_in_order(socket: impl AsFd, word: &AtomicU64) {
     let _ = sockopt::set_socket_linger(&socket, own);
 }
 
-/// Raises the send buffer by `bytes` before a close, within [`SURELY_ALLOWED`].
+/// Raises the send buffer by `bytes` before a close, up to [`SURELY_ALLOWED`].
 pub(crate) fn make_room(socket: BorrowedFd<'_>, bytes: u32) {
-    // The kernel doubles the value, and cuts it to its limit: a cut could be less than now.
+    // The kernel doubles the value and cuts it to its limit: a cut value could be below the present one.
     let wanted = sockopt::socket_send_buffer_size(socket).unwrap_or(usize::MAX / 2) / 2 + bytes as usize;
     if wanted <= SURELY_ALLOWED {
         let _ = sockopt::set_socket_send_buffer_size(socket, wanted);
     }
 }
 
-/// Breaks a connection off: the peer is told that what it got is not all.
+/// Resets a connection, so that the peer detects the missing bytes.
 pub fn abort(socket: BorrowedFd<'_>) {
     let nowhere: libc::sockaddr = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
-    // SAFETY: the call reads an address of so many bytes, and the descriptor is borrowed.
+    // SAFETY: the call reads an address of the given length, and the descriptor is borrowed.
     let _ = unsafe { syscall!(Sysno::connect, socket.as_raw_fd(), &raw const nowhere, size_of::<libc::sockaddr>()) };
 }
 

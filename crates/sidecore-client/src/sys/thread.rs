@@ -1,4 +1,4 @@
-//! Threads in programs that belong to somebody else.
+//! Threads of a library in a program that does not know of them.
 
 use super::undisturbed::Undisturbed;
 use std::io;
@@ -10,7 +10,7 @@ use std::thread::Builder;
 pub(crate) struct Started(Arc<AtomicI32>);
 
 impl Started {
-    /// Whether the kernel has it no more: from then on the process is as if there had been none.
+    /// Whether the thread is gone from the kernel: only then the process has no trace of it.
     pub(crate) fn has_ended(&self) -> bool {
         match self.0.load(Ordering::Relaxed) {
             // It has not begun yet.
@@ -20,7 +20,7 @@ impl Started {
     }
 }
 
-/// Starts a thread that gets none of the program's signals.
+/// Starts a thread that receives none of the program's signals.
 ///
 /// # Errors
 /// No thread can be made.
@@ -31,7 +31,7 @@ pub(crate) fn spawn_without_signals(
 ) -> io::Result<Started> {
     let number = Arc::new(AtomicI32::new(0));
     let started = Started(number.clone());
-    // A thread begins with the signals of who started it.
+    // A new thread inherits the signal mask of its creator.
     let _undisturbed = Undisturbed::new();
     let builder = Builder::new().name(name.to_owned()).stack_size(stack);
     builder.spawn(move || {
@@ -42,9 +42,9 @@ pub(crate) fn spawn_without_signals(
     Ok(started)
 }
 
-/// Whether this process has a thread of that number.
+/// Whether this process has a thread with this number.
 fn is_there(number: i32) -> bool {
-    // SAFETY: signal 0 is none: it is only asked whether there is somebody to get it.
+    // SAFETY: signal 0 sends nothing: the kernel only checks that the thread exists.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), number, 0) == 0 }
 }
 

@@ -1,5 +1,5 @@
-//! What is asked of a UDP socket, and how datagrams of shared memory are sent on it: several of one length by one call, which
-//! the kernel makes packets of (`UDP_SEGMENT`).
+//! Properties of a UDP socket, and sending datagrams from shared memory on it. Several of one length take one call,
+//! and the kernel makes packets of them (`UDP_SEGMENT`).
 //!
 //! The system calls are made directly, as in [`super::tcp`].
 
@@ -16,23 +16,23 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use syscalls::{Sysno, syscall};
 
-/// Most pieces of one call: each datagram of a run, of which one may wrap.
+/// Limit of pieces of one call: one per datagram of a run, and one more for a datagram that wraps.
 const PIECES: usize = datagrams::MOST as usize + 1;
 /// Options of Linux's `udp.h`.
 const UDP_CORK: i32 = 1;
 const UDP_SEGMENT: i32 = 103;
-/// Bytes of a datagram's headers, with IPv4's or IPv6's.
+/// Headers of a datagram with IPv4 and IPv6, bytes.
 const HEADERS_4: u32 = 28;
 const HEADERS_6: u32 = 48;
-/// Bytes of a packet in most networks.
+/// Packet size of most networks, bytes.
 const ETHERNET: u32 = 1500;
 
-/// Whether it is a UDP socket of the kernel's own that is connected to somebody.
+/// Whether it is a connected UDP socket of the kernel's own.
 pub fn is_connected_udp(socket: impl AsFd) -> bool {
     family(&socket).is_some() && is_connected(socket)
 }
 
-/// Whether it is a UDP socket of the kernel's own that is connected to nobody, and may send to that address.
+/// Whether it is an unconnected UDP socket of the kernel's own that may send to this address.
 pub fn may_send_to(socket: impl AsFd, to: &SocketAddr) -> bool {
     let is_of_family = match family(&socket) {
         Some(AddressFamily::INET) => to.is_ipv4(),
@@ -51,7 +51,7 @@ fn is_connected(socket: impl AsFd) -> bool {
     getpeername(&socket).is_ok_and(|peer| peer.is_some())
 }
 
-/// Of a UDP socket.
+/// `None`: it is no UDP socket.
 fn family(socket: impl AsFd) -> Option<AddressFamily> {
     let is_udp = socket_type(&socket).ok() == Some(SocketType::DGRAM)
         && socket_protocol(&socket).ok().flatten() == Some(rustix::net::ipproto::UDP);
@@ -59,8 +59,8 @@ fn family(socket: impl AsFd) -> Option<AddressFamily> {
     family.filter(|family| matches!(*family, AddressFamily::INET | AddressFamily::INET6))
 }
 
-/// Bytes of the largest datagram that a socket sends as one packet; where it is connected to nobody, of one that most networks
-/// carry. `None`: it is not known, or the socket has an option that makes more of a message than its packet.
+/// Bytes of the largest datagram that the socket sends as one packet; for an unconnected socket, the size that most
+/// networks carry. `None`: unknown, or the socket has an option that adds to a message.
 pub fn most_bytes(socket: impl AsFd, to: Option<&SocketAddr>) -> Option<u32> {
     let socket = socket.as_fd();
     let special = [
@@ -82,7 +82,7 @@ pub fn most_bytes(socket: impl AsFd, to: Option<&SocketAddr>) -> Option<u32> {
     if to.is_some() { Some(ETHERNET) } else { number(socket, level, name) }?.checked_sub(headers)
 }
 
-/// An option that is a number; `None`: the socket has none of that name.
+/// A numeric socket option; `None`: the socket does not have it.
 fn number(socket: BorrowedFd<'_>, level: i32, name: i32) -> Option<u32> {
     let (mut value, mut len) = (0_u32, size_of::<u32>() as libc::socklen_t);
     // SAFETY: the call writes `len` bytes to `value` at most; the descriptor is borrowed.
@@ -90,7 +90,7 @@ fn number(socket: BorrowedFd<'_>, level: i32, name: i32) -> Option<u32> {
     Some(value)
 }
 
-/// What one call sends, where it lies.
+/// The pieces of one call, by address.
 pub struct Pieces<'a> {
     parts: [libc::iovec; PIECES],
     count: usize,
@@ -98,7 +98,7 @@ pub struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Those spans in order, without empty ones. `None`: they are too many.
+    /// These spans in order, without empty ones. `None`: there are too many.
     pub fn new(spans: impl Iterator<Item = Span<'a>>) -> Option<Self> {
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut pieces = Self { parts: [nothing; PIECES], count: 0, _spans: PhantomData };
@@ -111,7 +111,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// A control message that has one number of two bytes, as the kernel wants them to be aligned.
+/// A control message with one number of two bytes, aligned as the kernel requires.
 #[repr(C)]
 struct Control {
     header: libc::cmsghdr,
@@ -119,7 +119,7 @@ struct Control {
     _rest: [u16; 3],
 }
 
-/// An address as system calls want it.
+/// An address in the form of system calls.
 #[repr(C)]
 union Address {
     four: libc::sockaddr_in,
@@ -127,7 +127,7 @@ union Address {
 }
 
 impl Address {
-    /// And how many bytes it has. It has no flow and no scope.
+    /// The address and its length in bytes. Flow and scope are 0.
     fn of(to: &SocketAddr) -> (Self, usize) {
         match to {
             SocketAddr::V4(to) => {
@@ -153,11 +153,11 @@ impl Address {
     }
 }
 
-/// Sends the pieces as one datagram, or as datagrams of `segment` bytes each of which only the last may be shorter, without
-/// ever blocking or raising a signal; `to` somebody, if the socket is connected to nobody. All of them are accepted, or none.
+/// Sends the pieces as one datagram, or as datagrams of `segment` bytes each, except a shorter last one. Never blocks
+/// or raises a signal; `to`: the receiver for an unconnected socket. The kernel accepts all of them or none.
 ///
 /// # Errors
-/// Those of `sendmsg`; `Errno::AGAIN`: the kernel takes nothing now.
+/// Errors of `sendmsg`; `Errno::AGAIN`: the kernel has no room now.
 pub fn send(
     socket: impl AsFd,
     pieces: &Pieces<'_>,
@@ -185,8 +185,8 @@ pub fn send(
     }
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     loop {
-        // SAFETY: the header and what it leads to live until the call returns; the kernel only reads the spans' memory, which
-        // stays mapped; the descriptor is borrowed.
+        // SAFETY: the header and the memory it refers to live until the call returns; the kernel only reads the spans'
+        // memory, which stays mapped; the descriptor is borrowed.
         match unsafe { syscall!(Sysno::sendmsg, socket.as_fd().as_raw_fd(), &raw const header, flags) } {
             Ok(_) => return Ok(()),
             Err(syscalls::Errno::EINTR) => {}
@@ -195,7 +195,7 @@ pub fn send(
     }
 }
 
-/// Whether the kernel takes nothing of that socket now.
+/// Whether the kernel has no room for this socket now.
 pub fn is_full(socket: impl AsFd) -> bool {
     let mut room = [PollFd::new(&socket, PollFlags::OUT)];
     poll(&mut room, Some(&Timespec::default())) == Ok(0)
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
-    /// One that is connected to the other, which is connected to nobody.
+    /// Two sockets: the first is connected to the second, which is unconnected.
     fn pair(address: &str) -> (UdpSocket, UdpSocket) {
         let (here, there) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
         here.connect(there.local_addr().unwrap()).unwrap();

@@ -1,22 +1,21 @@
-//! Sections of a thread that no handler of a signal interrupts.
+//! Sections of a thread without signal handlers.
 //!
-//! A handler in somebody else's program may call what this library does for the program at any moment: what it would wait for must
-//! never be the thread's that it interrupted.
+//! A program's handler may call this library at any moment. It must never wait for the thread that it interrupted.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// While there is one, the thread that made it handles no signals. They come when it is dropped. One within another is without
-/// effect; they are dropped in the reverse order.
+/// Blocks signals on its thread while it exists; they arrive when it is dropped. A nested one has no effect; they are
+/// dropped in reverse order.
 pub struct Undisturbed {
     before: libc::sigset_t,
-    /// It is this thread's alone.
+    /// Binds it to its thread.
     _thread: PhantomData<*const ()>,
 }
 
 impl Undisturbed {
-    /// From now on.
+    /// Blocks signals from now on.
     #[expect(clippy::new_without_default, reason = "it does something")]
     pub fn new() -> Self {
         let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::zeroed());
@@ -30,13 +29,13 @@ impl Undisturbed {
         Self { before, _thread: PhantomData }
     }
 
-    /// Takes a lock that handlers of signals take as well. Nothing of the program is called while it is held.
+    /// Takes a lock that signal handlers take as well. No code of the program runs while it is held.
     #[expect(clippy::unused_self, reason = "what is locked is given back before the signals come again")]
     pub(crate) fn lock<'a, T>(&'a self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same where nobody has it. `None`: somebody has, who may be this thread.
+    /// As `lock`, without waiting. `None`: another owner has it, possibly this thread.
     #[expect(clippy::unused_self, reason = "as above")]
     pub(crate) fn try_lock<'a, T>(&'a self, mutex: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
         match mutex.try_lock() {
@@ -58,7 +57,7 @@ impl Drop for Undisturbed {
 mod tests {
     use super::*;
 
-    /// Whether this thread handles that signal now.
+    /// Whether this thread handles this signal now.
     fn handles(signal: i32) -> bool {
         let mut now = MaybeUninit::zeroed();
         // SAFETY: with no set it asks only, and writes `now`, which `sigismember` reads.

@@ -4,7 +4,7 @@ use libc::{RUSAGE_THREAD, rusage, timeval};
 use sidecore_core::streams::own::Usage;
 use sidecore_core::time::Nanos;
 
-/// Of the calling thread. A handler may ask.
+/// Usage of the calling thread. Safe in a signal handler.
 pub fn thread_usage() -> Usage {
     // SAFETY: all-zero bytes are a valid record, which the call writes.
     let found = unsafe {

@@ -1,12 +1,12 @@
 //! The two wake-up channels of a lane.
 //!
-//! A client rings its sidecore through a pipe, which the sidecore never reads: it is registered edge-triggered, so each
-//! write is an event. A read could block it, because `O_NONBLOCK` belongs to the open file that the client shares. The
-//! client empties the pipe when it is full. An eventfd would do as well, but a client could not tell its own from another
-//! one: see [`super::own`].
+//! A client rings its sidecore through a pipe that the sidecore never reads: it is registered edge-triggered, so each
+//! write is an event. A read could block it, because the client shares the open file and its `O_NONBLOCK` flag. The
+//! client drains the pipe when it is full. An eventfd would work as well, but eventfds cannot be told apart: see
+//! [`super::own`].
 //!
-//! A sidecore must never *write* what a client reads and writes too: a hostile one could fill it and clear `O_NONBLOCK`. So
-//! it wakes its clients through a second pipe, of which it keeps the end that writes.
+//! A sidecore must never *write* to a file that a client both reads and writes: a hostile client could fill it and
+//! clear `O_NONBLOCK`. So it wakes its clients through a second pipe and keeps the writing end.
 
 use super::own::Own;
 use rustix::io::{Errno, read, retry_on_intr, write};
@@ -14,11 +14,11 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// Both ends of a pipe in a program that belongs to somebody else, who may close them: those of a doorbell that the client
-/// rings, or of a bell that it waits on itself.
+/// Both ends of a pipe in a program that may close them: a doorbell that the client rings, or a bell that it waits on
+/// itself.
 #[derive(Debug)]
 pub struct Ringer {
-    /// Held so that there is always a reader: without one a ring would end the program by a signal.
+    /// Keeps a reader open: without one a ring would end the program by a signal.
     reader: Own,
     writer: Own,
 }
@@ -27,12 +27,12 @@ impl Ringer {
     /// Takes both ends of the pipe.
     ///
     /// # Errors
-    /// No descriptor left to move them off the numbers 0, 1 and 2.
+    /// No descriptor is left to move them off the numbers 0, 1 and 2.
     pub fn new(reader: OwnedFd, writer: OwnedFd) -> io::Result<Self> {
         Ok(Self { reader: Own::new(reader)?, writer: Own::new(writer)? })
     }
 
-    /// A bell for this process, which did not ring. A pipe: other than eventfds, pipes can be told apart.
+    /// A bell for this process. It is a pipe, because eventfds cannot be told apart.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -41,7 +41,7 @@ impl Ringer {
         Self::new(reader, writer)
     }
 
-    /// Wakes whoever waits. `false`: the program closed it.
+    /// Wakes the waiting side. `false`: the program closed the descriptor.
     pub fn ring(&self) -> bool {
         let Some(writer) = self.writer.get() else { return false };
         let write = || retry_on_intr(|| write(writer, &[1]));
@@ -53,17 +53,17 @@ impl Ringer {
         true
     }
 
-    /// Numbers of both ends, while they are the ringer's.
+    /// Numbers of both ends, if they are still the ringer's.
     pub(crate) fn descriptors(&self) -> [Option<RawFd>; 2] {
         [&self.reader, &self.writer].map(|end| end.get().map(|fd| fd.as_raw_fd()))
     }
 
-    /// What becomes readable, or `None` if the program closed it.
+    /// The end to wait on. `None`: the program closed it.
     pub fn reader(&self) -> Option<BorrowedFd<'_>> {
         self.reader.get()
     }
 
-    /// Whether it rang since it was asked last.
+    /// Whether it rang since the last call.
     pub fn rang(&self) -> bool {
         self.reader.get().is_some_and(drain_pipe)
     }
@@ -75,17 +75,17 @@ impl Ringer {
 /// No descriptor is left.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    // One page instead of sixteen; where the kernel refuses, the pipe is only larger.
+    // One page instead of sixteen; if the kernel refuses, the pipe is only larger.
     let _ = fcntl_setpipe_size(&writer, 4096);
     Ok((reader, writer))
 }
 
-/// Writes one byte without ever blocking. A full pipe has woken its reader already; a closed one has none.
+/// Writes one byte without blocking. A full pipe has woken its reader already; a closed one has no reader.
 pub fn ring_pipe(writer: impl AsFd) {
     let _ = retry_on_intr(|| write(&writer, &[1]));
 }
 
-/// Empties the pipe, so that the next wait sleeps. Whether something was in it.
+/// Drains the pipe, so that the next wait sleeps. Returns whether it had content.
 pub fn drain_pipe(reader: impl AsFd) -> bool {
     let (mut any, mut buffer) = (false, [0; 64]);
     loop {

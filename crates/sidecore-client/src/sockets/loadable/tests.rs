@@ -1,4 +1,4 @@
-//! How programs, scripts and other files are distinguished.
+//! Tests that distinguish programs, scripts and other files.
 
 use super::*;
 use crate::sys::loader;
@@ -13,7 +13,7 @@ fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap()
 }
 
-/// The obstacle in that file. `None`: there is none.
+/// The obstacle in this file, if any.
 fn found(path: &Path) -> Result<Option<Obstacle>, Errno> {
     look(open(CWD, &c_path(path))?, false, loader::own().unwrap()).map(|looked| looked.obstacle)
 }
@@ -25,12 +25,12 @@ fn made(directory: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// A small program that the same loader loads.
+/// A small program with the same loader.
 fn shell() -> Vec<u8> {
     fs::read(SHELL.to_str().unwrap()).unwrap()
 }
 
-/// Where that stands in these bytes.
+/// Position of `sought` in these bytes.
 fn place(bytes: &[u8], sought: &[u8]) -> usize {
     bytes.windows(sought.len()).position(|window| window == sought).unwrap()
 }
@@ -62,7 +62,7 @@ fn a_loader_is_the_same_through_a_link_and_another_one_is_named() {
         bytes
     };
     assert_eq!(found(&made(&directory, "own", &bytes)), Ok(None));
-    // As long as the loader's path, at most.
+    // Not longer than the loader's path.
     let short = PathBuf::from(format!("/tmp/ld-{}", std::process::id()));
     symlink(named.to_str().unwrap(), &short).unwrap();
     let through = found(&made(&directory, "link", &changed(&short)));
@@ -78,7 +78,7 @@ fn a_loader_is_the_same_through_a_link_and_another_one_is_named() {
 #[test]
 fn what_has_no_loader_or_is_of_another_machine_loads_nothing() {
     let (directory, bytes) = (tempfile::tempdir().unwrap(), shell());
-    // The loader itself has none.
+    // The loader itself has no loader.
     assert_eq!(found(Path::new(loader::own().unwrap().to_str().unwrap())), Ok(Some(Obstacle::Static)));
     for (name, at, to) in [("class", 4, 1), ("order", 5, 3 - DATA), ("machine", 18, 3)] {
         let mut bytes = bytes.clone();
@@ -116,7 +116,7 @@ fn what_is_no_program_cannot_be_told() {
     assert!(look(text, true, loader::own().unwrap()).is_ok(), "the shell has it");
 }
 
-/// Any header may say anything.
+/// Headers with arbitrary contents.
 #[test]
 fn changed_headers_are_told_or_not_and_end_nothing() {
     let (directory, bytes) = (tempfile::tempdir().unwrap(), shell());
@@ -136,7 +136,7 @@ fn a_name_is_searched_for_as_the_c_library_does() {
     for name in ["empty", "data", "directory/tool", "there", "later"] {
         fs::create_dir_all(at(name)).unwrap();
     }
-    // Neither a directory of that name nor a file without the right is meant.
+    // A directory with this name and a file that cannot be run must be skipped.
     fs::write(at("data/tool"), "").unwrap();
     let tools = [at("there/tool"), at("later/tool")];
     for (number, tool) in tools.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Datagrams in a ring: each goes there whole or not at all, and what the kernel reports is told once.
+//! Datagrams in a ring: each enters it whole or not at all, and each error from the kernel is reported once.
 
 use super::{Drained, Ring, Sent};
 use crate::shm::span::Span;
@@ -14,20 +14,20 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-/// What is known of a ring of datagrams.
+/// State of a ring of datagrams.
 #[derive(Debug)]
 pub(super) struct Datagrams {
-    /// Bytes of the largest that goes through the ring.
+    /// Bytes of the largest datagram that goes through the ring.
     most: u32,
     mover: Mover,
-    /// What the kernel reported to this program while it moved some, and nobody was told.
+    /// An error from the kernel during this program's own transfer, not reported yet.
     error: Option<Errno>,
 }
 
 impl Datagrams {
-    /// Of a ring of `size` bytes.
+    /// For a ring of `size` bytes.
     pub(super) fn new(target: Target, size: u32) -> Self {
-        // Several fit: a ring of one would be no faster than the kernel.
+        // At least four fit: a ring with room for one would be no faster than the kernel.
         let most = target.packet.min(MOST_BYTES).min(size / 4);
         Self { most, mover: Mover::new(target.to), error: None }
     }
@@ -37,7 +37,7 @@ impl Datagrams {
     }
 }
 
-/// Accepts a datagram of `len` bytes, or nothing of it. The ring is no more where that was its end.
+/// Accepts a datagram of `len` bytes, or none of it. Removes the ring if it ended in this call.
 pub(super) fn send_datagram<'m>(
     seat: &mut Option<Ring>,
     socket: BorrowedFd<'_>,
@@ -62,8 +62,8 @@ impl Ring {
         to: Option<&SocketAddr>,
     ) -> Sent {
         let Some(datagrams) = &self.datagrams else { return Sent::Left };
-        // To somebody else by the kernel, after all before. What the kernel reported is told instead of a datagram that nobody
-        // takes any more.
+        // A datagram to another receiver goes by the kernel, after all others. An error from the kernel is reported in
+        // place of a datagram that no service would send.
         if datagrams.mover.to() != to || datagrams.error.is_some() || self.at.bell().is_shut() {
             return self.end(socket);
         }
@@ -92,7 +92,7 @@ impl Ring {
         }
     }
 
-    /// Nobody empties the ring any more, and a datagram of `len` bytes was just written from `start` on.
+    /// No service empties the ring any more, and a datagram of `len` bytes was just written from `start` on.
     #[cold]
     fn take_back(&mut self, socket: BorrowedFd<'_>, start: u64, len: usize) -> Sent {
         let is_moved = self.held(socket, |ring, _| {
@@ -106,11 +106,11 @@ impl Ring {
         });
         // A stopped sidecore sends it later.
         let is_moved = is_moved.unwrap_or(true);
-        // Where it is the kernel's already the next call learns of the rest.
+        // If the kernel has it already, the next call handles the rest.
         if is_moved { Sent::Taken(len) } else { self.end(socket) }
     }
 
-    /// The stream ends here, unless the kernel takes nothing now; its socket may enter a ring again.
+    /// Ends the stream, unless the kernel has no room now. Its socket may enter a ring again.
     #[cold]
     fn end(&mut self, socket: BorrowedFd<'_>) -> Sent {
         match self.drain(socket) {
@@ -123,12 +123,12 @@ impl Ring {
         }
     }
 
-    /// Keeps for the next call what the kernel reported. `false`: this ring is of bytes.
+    /// Stores an error from the kernel for the next call. `false`: this ring is of bytes.
     pub(super) fn keeps(&mut self, error: Errno) -> bool {
         self.datagrams.as_mut().map(|datagrams| datagrams.error = Some(error)).is_some()
     }
 
-    /// A datagram that is too large for the ring, after all that is in it.
+    /// Sends a datagram that is too large for the ring, after the ring's content.
     #[cold]
     fn send_around<'m>(&mut self, socket: BorrowedFd<'_>, message: impl Iterator<Item = Span<'m>>, len: usize) -> Sent {
         let Some(pieces) = Pieces::new(message) else { return self.end(socket) };
@@ -150,8 +150,8 @@ impl Ring {
         }
     }
 
-    /// Gives to the kernel what the ring holds, which the program has. What the kernel reports meanwhile is told when that is
-    /// done: nothing that was accepted is lost for it.
+    /// Gives the ring's content to the kernel; the program holds the ring. Errors from the kernel are reported at the
+    /// end, so that no accepted datagram is lost for them.
     pub(super) fn drain_datagrams(&mut self, socket: BorrowedFd<'_>) -> Drained {
         loop {
             let Some(cursors) = self.cursors() else { return Drained::Failed(Errno::PROTO) };

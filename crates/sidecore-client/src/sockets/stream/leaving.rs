@@ -9,37 +9,38 @@ use std::sync::atomic::Ordering;
 
 impl Ring {
     pub(super) fn leave(mut self, socket: BorrowedFd<'_>, wish: Wish) {
-        // Mostly there is nothing, or all of it fits: then whoever waits for the end does not wait for the service.
+        // Usually the ring is empty, or the kernel takes all of it: then the peer's wait for the end does not depend
+        // on the service.
         let mut drained = self.drain(socket);
         if drained == Drained::Blocked && self.datagrams.is_none() {
             let waiting = self.cursors().map_or(0, |cursors| cursors.waiting());
             tcp::make_room(socket, waiting);
             drained = self.drain(socket);
             if drained == Drained::Blocked {
-                // Taken back by the side that sends the last byte.
+                // Undone by the side that sends the last byte.
                 tcp::reset_at_close(socket, self.word(SHARED, LINGER));
             }
         }
         self.tell(wish);
-        // The wish first: the service looks for it after it has shut the bell. So at least one side sends the rest.
+        // The wish is stored first: the service reads it after shutting the bell. So at least one side sends the rest.
         let is_alone = !self.ring() || self.seat.of.is_gone();
         if drained == Drained::Blocked && is_alone {
             self.seat.of.clone().adopt(self, wish);
         }
     }
 
-    /// The service empties the ring no more.
+    /// True if the service no longer empties the ring.
     pub(super) fn is_alone(&self) -> bool {
         self.seat.of.is_gone() || self.at.bell().is_shut()
     }
 
-    /// The program does not write to this ring any more.
+    /// Tells the service that the program writes no more to this ring.
     pub(super) fn tell(&self, wish: Wish) {
         self.word(WRITER, WISH).store(wish_word(self.seat.number, wish), Ordering::Release);
         self.seat.announce();
     }
 
-    /// Of an adopted one: whether the kernel still takes nothing. Else what its program wished is done.
+    /// For an adopted ring: whether the kernel still has no room. Otherwise the program's wish is carried out.
     pub(in crate::sockets) fn is_unfinished(&mut self, socket: BorrowedFd<'_>, wish: Wish) -> bool {
         let drained = self.drain(socket);
         if drained == Drained::Empty && wish == Wish::ShutAndLeave {

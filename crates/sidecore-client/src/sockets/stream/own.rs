@@ -12,8 +12,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 impl Ring {
-    /// Accepts what there is room for of a message of `len` bytes. Returns its accepted bytes, and `false` where there is no
-    /// sidecore any more.
+    /// Accepts the part of a message of `len` bytes that fits. Returns the accepted bytes, and `false`
+    /// if there is no sidecore any more.
     ///
     /// # Errors
     /// As for [`Ring::publish_by`].
@@ -37,7 +37,7 @@ impl Ring {
         Ok((taken, self.publish_by(began, socket)?))
     }
 
-    /// The program is about to write a message. Returns the time if it sends that itself.
+    /// Called before writing a message. Returns the time if the program sends it itself.
     pub(super) fn begins_own(&self) -> Option<Nanos> {
         if !self.at.bell().is_armed() || !self.seat.of.is_asleep() {
             return None;
@@ -46,8 +46,8 @@ impl Ring {
         (!self.seat.of.wakes(now)).then_some(now)
     }
 
-    /// Sends a message around the empty ring, which has room for it. The cursors advance by the bytes that the kernel took. Returns
-    /// that number: 0 where it takes none, or where the sidecore has the stream.
+    /// Sends a message past the empty ring, which has room for it. The cursors advance by the bytes that the kernel
+    /// accepted. Returns that number: 0 if it has no room, or if the sidecore has the stream.
     ///
     /// # Errors
     /// As for [`Ring::publish_by`].
@@ -62,7 +62,7 @@ impl Ring {
         {
             self.tail += sent as u64;
             (self.head, self.more) = (self.tail, false);
-            // The kernel's count says that nothing waits, should the program die between the two.
+            // In this order the kernel's count is right even if the program dies between the two stores.
             self.word(WRITER, TAIL).store(word(self.tail, false), Ordering::Release);
             self.word(SHARED, HEAD).store(self.tail, Ordering::Release);
             self.count(MESSAGES);
@@ -76,11 +76,11 @@ impl Ring {
         }
     }
 
-    /// Gives written bytes to the kernel, or announces them. `began`: see [`Ring::begins_own`]. `false`: there is no sidecore any
-    /// more.
+    /// Gives written bytes to the kernel, or announces them. `began`: see [`Ring::begins_own`]. `false`: there is no
+    /// sidecore any more.
     ///
     /// # Errors
-    /// The kernel reported this for bytes that were accepted before. The ring holds nothing of use any more.
+    /// An error from the kernel for bytes accepted before. The rest of the ring is lost.
     pub(super) fn publish_by(&mut self, began: Option<Nanos>, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
         let Some(began) = began else { return Ok(self.publish()) };
         self.publish_unheard();
@@ -93,9 +93,9 @@ impl Ring {
         };
         self.seat.of.sent(began, clock::now());
         match drained {
-            // A sidecore that found the ring held looks at it when it is announced. An empty one is not.
+            // A sidecore that found the ring held checks it again after an announcement. An empty ring needs none.
             Drained::Empty => Ok(true),
-            // It waits for the kernel's room.
+            // The sidecore waits for the kernel's room.
             Drained::Blocked => Ok(self.ring()),
             Drained::Failed(error) if self.keeps(error) => Ok(true),
             Drained::Failed(error) => Err(error),

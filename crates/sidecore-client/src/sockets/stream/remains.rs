@@ -1,4 +1,4 @@
-//! Bytes that a ring still had when its process forked. The child's messages follow them.
+//! Bytes still in a ring when its process forked. The child's messages must follow them.
 
 use super::Stream;
 use crate::shm::BankMemory;
@@ -10,38 +10,38 @@ use sidecore_core::time::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How long nothing may move while the kernel has room, ns. Both the service and the parent are dead then, or stopped.
+/// Longest time without a move while the kernel has room, ns. After it, service and parent count as dead or stopped.
 const PATIENCE: Nanos = 60_000_000_000;
 
-/// Bytes that the service, or the parent, moves. A child only looks: it inherits the page with the place's words.
+/// Bytes that the service or the parent moves. A child only reads: it inherits the page with the place's words.
 #[derive(Debug)]
 pub struct Remains {
     bank: Arc<BankMemory>,
     place: u32,
     number: u32,
     tail: u64,
-    /// How far the head was at the last change, and when that was seen, ns.
+    /// The head at its last change, and the time of observing that, ns.
     head: AtomicU64,
     since: AtomicU64,
 }
 
-/// How far it is.
+/// Progress of the remaining bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All is the kernel's, or lost with a reset of the connection.
+    /// The kernel has all of them, or a reset of the connection lost them.
     Over,
-    /// Not all.
+    /// Some are left.
     Moving,
-    /// None, for too long.
+    /// No progress for too long.
     Stuck,
 }
 
 impl Stream {
-    /// The ring's bytes, for a child to look at. `None`: the ring is empty.
+    /// The ring's bytes, for a child to observe. `None`: the ring is empty.
     pub fn remains(&self, key: Key) -> Option<Remains> {
         self.with(key, |ring| {
             let is_empty = ring.cursors().is_none_or(|cursors| cursors.waiting() == 0);
-            // It fails where there is no memory for a fork either.
+            // Fails only without memory, as would the fork.
             let is_seen = !is_empty && ring.seat.bank.in_children(ring.seat.place).is_ok();
             is_seen.then(|| Remains::new(&ring.seat, ring.tail))
         })
@@ -63,11 +63,11 @@ impl Remains {
         Self { bank: bank.clone(), place: *place, number: *number, tail: *tail, head, since }
     }
 
-    /// How far it is now. `has_room`: the kernel takes bytes of the connection.
+    /// The present progress. `has_room`: the kernel has room for bytes of the connection.
     pub fn progress(&self, now: Nanos, has_room: bool) -> Progress {
         let word = |word| self.bank.word(self.place, SHARED, word).load(Ordering::Acquire);
         let (state, head) = (word(STATE), word(HEAD));
-        // The service says of the stream before until it has taken this one.
+        // Until the service has accepted this stream, the state is that of the previous one.
         let has_ended = match state_of(state, self.number) {
             Some(state) => state != State::Open,
             None => (stream_of(state).wrapping_sub(self.number)).cast_signed() > 0,

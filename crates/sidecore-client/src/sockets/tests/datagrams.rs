@@ -1,4 +1,4 @@
-//! A program's datagrams, and what becomes of them where nobody else moves them.
+//! A program's datagrams, also when no service moves them.
 
 use super::*;
 use crate::sockets::attachment::Target;
@@ -6,7 +6,7 @@ use sidecore_core::streams::layout::{BELL, MESSAGES};
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// One that is connected to the other.
+/// Two sockets, connected to each other.
 pub(super) fn pair() -> (UdpSocket, UdpSocket) {
     let [here, there] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     here.connect(there.local_addr().unwrap()).unwrap();
@@ -96,7 +96,7 @@ fn one_that_was_written_as_the_service_left_is_taken_back() {
     let stream = promoted(&attachment, &here);
     let _theirs = service.promoted();
     assert_eq!(say(&stream, &here, &[1; 10]), Sent::Taken(10));
-    // Nothing that a bell is: so it is found as one that was shut since the look before the datagram was written.
+    // A value that no bell has: it counts as shut since the check before the datagram was written.
     service.memory.word(0, BELL, 0).store(77, Ordering::Relaxed);
     assert_eq!(say(&stream, &here, &[2; 10]), Sent::Left, "it is the kernel's to take");
     assert_eq!(heard(&there), [1; 10]);
@@ -124,7 +124,7 @@ fn what_the_kernel_reports_to_the_program_costs_no_datagram() {
     let (here, there) = pair();
     let (address, stream) = (there.local_addr().unwrap(), promoted(&attachment, &here));
     drop(there);
-    // The kernel has heard of it when this returns.
+    // The kernel has the refusal when this call returns.
     here.send(b"refused").unwrap();
     let there = UdpSocket::bind(address).unwrap();
     assert_eq!(say(&stream, &here, b"first"), Sent::Taken(5));

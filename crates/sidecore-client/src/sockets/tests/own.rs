@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 impl Service {
-    /// It found the ring of the first place empty, and sleeps.
+    /// The sidecore found the ring of the first place empty, and sleeps.
     fn sleeps(&self) {
         self.memory.bell(0).arm();
         self.memory.doorbell().arm();
@@ -23,7 +23,7 @@ impl Service {
         self.memory.gathered()[0].store(break_even.to_word(), Ordering::Relaxed);
     }
 
-    /// A program rang.
+    /// Whether a program rang.
     fn is_woken(&self) -> bool {
         wait_readable(self.doorbell.as_fd(), Some(0)).unwrap()
     }
@@ -102,7 +102,7 @@ fn what_the_kernel_takes_no_more_of_is_the_sidecores() {
             break;
         }
     }
-    // It may be woken for the sake of its rows as well: what it finds is the rest either way.
+    // A wake-up for the rows is possible as well: either way the rest is sent.
     let waiting = u64::from(stream.waiting(key(&here)));
     check(&mut there, 0, sent - waiting);
     service.moves(&theirs);
@@ -122,7 +122,7 @@ fn a_datagram_goes_the_same_way_and_its_error_is_told_by_the_next() {
     assert!(!service.is_woken());
     drop(there);
     let mut said = (0..10).map(|_| {
-        // Longer than any send: none follows closely.
+        // Longer than any send, so that no message follows closely.
         thread::sleep(Duration::from_millis(1));
         datagrams::say(&stream, &here, &[5; 5])
     });
