@@ -1,4 +1,4 @@
-//! The `AlgorithmIdentifier` of a signature, as certificates and messages carry it.
+//! The `AlgorithmIdentifier` of a signature, as in certificates and messages.
 
 use pkcs8::ObjectIdentifier;
 use pkcs8::der::asn1::AnyRef;
@@ -11,19 +11,19 @@ use sidecore_client::face::sign::{Padding, Settings};
 
 const MGF1: &str = "1.2.840.113549.1.1.8";
 const PSS: &str = "1.2.840.113549.1.1.10";
-/// Bytes of salt that PSS has unless it says otherwise.
+/// Salt of PSS by default, bytes.
 const DEFAULT_SALT: u16 = 20;
 const ED25519: &str = "1.3.101.112";
 const ML_DSA_65: &str = "2.16.840.1.101.3.4.3.18";
 
-/// Identifiers of signatures over a digest: by RSA with PKCS#1 v1.5, and by ECDSA.
+/// Identifiers of signatures over a digest: RSA with PKCS#1 v1.5, and ECDSA.
 const OVER_DIGESTS: [(Digest, &str, &str); 11] = [
     (Digest::Sha1, "1.2.840.113549.1.1.5", "1.2.840.10045.4.1"),
     (Digest::Sha224, "1.2.840.113549.1.1.14", "1.2.840.10045.4.3.1"),
     (Digest::Sha256, "1.2.840.113549.1.1.11", "1.2.840.10045.4.3.2"),
     (Digest::Sha384, "1.2.840.113549.1.1.12", "1.2.840.10045.4.3.3"),
     (Digest::Sha512, "1.2.840.113549.1.1.13", "1.2.840.10045.4.3.4"),
-    // By ECDSA they have none.
+    // ECDSA has no identifiers for these.
     (Digest::Sha512_224, "1.2.840.113549.1.1.15", ""),
     (Digest::Sha512_256, "1.2.840.113549.1.1.16", ""),
     (Digest::Sha3_224, "2.16.840.1.101.3.4.3.13", "2.16.840.1.101.3.4.3.9"),
@@ -32,7 +32,7 @@ const OVER_DIGESTS: [(Digest, &str, &str); 11] = [
     (Digest::Sha3_512, "2.16.840.1.101.3.4.3.16", "2.16.840.1.101.3.4.3.12"),
 ];
 
-/// In DER.
+/// Returns DER.
 pub(crate) fn algorithm_id(key: &Key, settings: &Settings) -> Result<Vec<u8>, Failure> {
     let unknown = || Failure::unsupported("no standard identifier for a signature with these settings");
     match key.public {
@@ -54,8 +54,8 @@ fn encode(oid: &str, parameters: Option<AnyRef<'_>>) -> Option<Vec<u8>> {
     AlgorithmIdentifierRef { oid: ObjectIdentifier::new(oid).ok()?, parameters }.to_der().ok()
 }
 
-/// With the salt's length as large as it comes, which the types of the crates do not hold. What has its default value is
-/// left out, as DER wants it.
+/// Encoded here, because the crates' types cannot hold every length of salt. Default values are omitted, as DER
+/// requires.
 fn pss(key: &Key, settings: &Settings, digest: Digest) -> Option<Vec<u8>> {
     let hash = |digest: Digest| encode(digest.oid()?, Some(AnyRef::NULL));
     let mgf1 = settings.mgf1.unwrap_or(digest);

@@ -1,4 +1,4 @@
-//! What OpenSSL calls, and what it is called with: the only place for raw pointers.
+//! The interface to OpenSSL: functions that it calls, and those it provides. Raw pointers appear only here.
 
 pub(crate) mod abi;
 mod agree;
@@ -33,12 +33,12 @@ use sidecore_client::face::key::{Family, Raw};
 use signature::{EcdsaSha256, EcdsaSha384, EcdsaSha512, RsaSha256, RsaSha384, RsaSha512, Signatures};
 use std::ffi::{CStr, c_int};
 
-/// A type of keys, which has functions of its own.
+/// A family of keys as a type, so that each has functions of its own.
 trait OfFamily {
     const FAMILY: Family;
 }
 
-/// The types that stand for families of keys.
+/// Defines one type per family of keys.
 macro_rules! families {
     ($($name:ident = $family:expr;)*) => {
         $(
@@ -73,8 +73,9 @@ const RSA_SHA512: &CStr = c"RSA-SHA2-512:RSA-SHA512:sha512WithRSAEncryption:1.2.
 const ECDSA_SHA256: &CStr = c"ECDSA-SHA2-256:ECDSA-SHA256:ecdsa-with-SHA256:1.2.840.10045.4.3.2";
 const ECDSA_SHA384: &CStr = c"ECDSA-SHA2-384:ECDSA-SHA384:ecdsa-with-SHA384:1.2.840.10045.4.3.3";
 const ECDSA_SHA512: &CStr = c"ECDSA-SHA2-512:ECDSA-SHA512:ecdsa-with-SHA512:1.2.840.10045.4.3.4";
-/// Keys of TLS's exchanges are made for one connection each: a program that prefers this provider for its own keys does
-/// not mean those. So these match no `provider=sidecore`; stored keys reach them all the same.
+/// Algorithms for TLS key exchange. Their keys are made for one connection each, and a program that prefers this
+/// provider for its own keys should not get them from here. So they do not match `provider=sidecore`; stored keys
+/// reach them nevertheless.
 const EXCHANGE: &CStr = c"sidecore.exchange=yes";
 
 static KEYMGMT: [Algorithm; 7] = [
@@ -143,7 +144,7 @@ static ENCODER: [Algorithm; 13] = [
     Algorithm::END,
 ];
 
-/// What is offered, by operation.
+/// The algorithms of an operation; `None`: the provider has none.
 fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
     match number {
         operation::KEYMGMT => Some(&KEYMGMT),
@@ -158,15 +159,15 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
     }
 }
 
-/// Frees what OpenSSL has of ours.
+/// Frees a value of ours that OpenSSL held.
 extern "C" fn free<T>(owned: Option<Box<T>>) {
     guard((), || drop(owned));
 }
 
-/// Bytes that OpenSSL hands over.
+/// A slice from OpenSSL's pointer and length.
 ///
 /// # Safety
-/// `bytes` is null, or `len` bytes are there for `'a`.
+/// `bytes` is null, or points to `len` bytes that are valid for `'a`.
 unsafe fn bytes<'a>(bytes: *const u8, len: usize) -> &'a [u8] {
     // SAFETY: see above.
     if bytes.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(bytes, len) } }

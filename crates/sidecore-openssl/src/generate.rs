@@ -1,5 +1,6 @@
-//! Keys that OpenSSL asks for: for `openssl speed`, and for whoever asks for keys by property. The service makes and holds
-//! them, each as long as the program holds its key; they are not in its store: that is `sidecore keys generate`.
+//! Key generation for OpenSSL, e.g. for `openssl speed` and for programs that select providers by property. The
+//! service makes and holds each key as long as the program holds its object. Such keys are not in the service's store;
+//! `sidecore keys generate` makes those.
 
 use sidecore_client::client::Options;
 use sidecore_client::face::ask::make;
@@ -7,7 +8,7 @@ use sidecore_client::face::failure::Failure;
 use sidecore_client::face::key::{Curve, Family, Key, Raw};
 use sidecore_client::keys::Kind;
 
-/// What is wanted.
+/// Parameters of a key to make.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     pub(crate) family: Family,
@@ -21,7 +22,6 @@ impl Wish {
         Self { family, bits: 2048, curve: None }
     }
 
-    /// A new key.
     pub(crate) fn generate(self, options: &Options) -> Result<Key, Failure> {
         make(options, self.kind()?)
     }

@@ -1,4 +1,4 @@
-//! Digests of messages to sign: made here, in the program, so that messages do not travel.
+//! Digests of messages to sign, made in the program, so that messages need not travel.
 
 use digest::DynDigest;
 use md5::Md5;
@@ -7,14 +7,13 @@ use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use sidecore_client::face::digest::Digest;
 
-/// A digest being made.
+/// A digest in progress; MD5-SHA1 has two parts.
 #[derive(Clone)]
 pub(crate) struct Hasher {
     parts: Vec<Box<dyn DynDigest>>,
 }
 
 impl Hasher {
-    /// Of nothing yet.
     pub(crate) fn new(digest: Digest) -> Self {
         let one = |part: Box<dyn DynDigest>| vec![part];
         let parts = match digest {
@@ -34,12 +33,10 @@ impl Hasher {
         Self { parts }
     }
 
-    /// Goes on with these bytes.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.parts.iter_mut().for_each(|part| part.update(bytes));
     }
 
-    /// The digest of all bytes.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.parts.into_iter().flat_map(|part| part.finalize().into_vec()).collect()
     }

@@ -1,4 +1,4 @@
-//! Waiting in OpenSSL's asynchronous jobs: the program does other things meanwhile.
+//! Waiting in OpenSSL's asynchronous jobs, so that the program can do other work.
 
 pub(crate) mod ffi;
 mod set;
@@ -17,10 +17,10 @@ use std::io;
 use std::time::{Duration, Instant};
 use waiting::Waiting;
 
-/// A program that resumes a job so often for nothing pays no attention to its descriptor, or cannot pause.
+/// Limit of resumes without an event: a program beyond it ignores the descriptor, or cannot pause.
 const VAIN_RESUMES: u32 = 64;
 
-/// The job that calls, if a job calls; else the thread.
+/// Waits in the calling job; outside of a job, blocks the thread.
 pub(crate) struct Jobs;
 
 impl Pause for Jobs {
@@ -40,7 +40,7 @@ impl Pause for Jobs {
                     return Err(forked());
                 }
                 if !paused {
-                    // A program that cannot pause waits as one without jobs: the bell is for those that can.
+                    // A program that cannot pause waits as without jobs; the bell is for programs that can.
                     leave(pool, &job)?;
                 }
                 paused
@@ -94,7 +94,7 @@ impl Pause for Jobs {
                     lane = kept;
                     paused
                 }
-                // Another job shares the wait context and is paused in it.
+                // Another job shares the wait context and has paused in it.
                 Err(kept) => return Threads.for_answer(kept, deadline),
             };
             if !paused {
@@ -105,14 +105,15 @@ impl Pause for Jobs {
     }
 }
 
-/// Pauses with the lane in the wait context, so that it is not lost if the job is never resumed. The lane, and whether the
-/// program could pause; or the lane alone where the context has one already.
+/// Pauses with the lane stored in the wait context, so that it is not lost if the job is never resumed. Returns the
+/// lane, and whether the program could pause; or the lane alone if the context already holds one.
 fn paused_with(lane: Taken, job: &Job) -> Result<Result<(Taken, bool), Taken>, Trouble> {
     if let Err(lane) = job.waiting(lane.pool(), |waiting| waiting.hold(lane)).map_err(trouble)? {
         return Ok(Err(lane));
     }
     let paused = job.pause();
-    // The job may be resumed in a forked child: the wait context still has the parent's lane then, and becomes the child's.
+    // The job may be resumed in a forked child: then the wait context still has the parent's lane, and becomes the
+    // child's.
     match job.waiting(lanes::pool()?, Waiting::take).map_err(trouble)? {
         None => Err(Trouble::Stale("the lane was lost while the job was paused".to_owned())),
         Some(lane) if lane.is_parents() => Err(forked()),
@@ -120,12 +121,12 @@ fn paused_with(lane: Taken, job: &Job) -> Result<Result<(Taken, bool), Taken>, T
     }
 }
 
-/// The parent's lanes and their locks are not for this process: it does all again with its own.
+/// The parent's lanes and their locks are unusable in this process: the operation starts again with lanes of its own.
 fn forked() -> Trouble {
     Trouble::Stale("the process was forked while the job was paused".to_owned())
 }
 
-/// The job waits for a lane no more.
+/// Ends the job's wait for a lane.
 fn leave(pool: &'static Pool, job: &Job) -> Result<(), Trouble> {
     match job.waiting(pool, Waiting::leave_pool) {
         // It never waited for one.
@@ -138,17 +139,17 @@ fn trouble(error: io::Error) -> Trouble {
     if error.kind() == NO_NUMBER { Trouble::Late } else { error.into() }
 }
 
-/// How a job goes on.
+/// State of a paused job's wait.
 enum Prepared {
-    /// There is something to poll already.
+    /// An answer can be polled already.
     Ready,
     /// The service will wake it.
     ToBeWoken,
-    /// It will look again by itself.
+    /// The job has to be resumed to check again.
     ToLook,
 }
 
-/// Sees to it that the job is resumed: the lane may be in the way, or else the wait context.
+/// Makes sure that the job will be resumed. The outer error is the lane's, the inner one the wait context's.
 fn prepare(lane: &mut Taken, job: &Job, deadline: Instant) -> Result<io::Result<Prepared>, Error> {
     let pool = lane.pool();
     let policy = lane.client.notify()?;

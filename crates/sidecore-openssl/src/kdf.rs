@@ -1,4 +1,4 @@
-//! What OpenSSL has made of a secret of ECDH: the key derivation of X9.63, as messages for recipients with EC keys use it.
+//! The key derivation of X9.63 from an ECDH secret, as in messages for recipients with EC keys.
 
 use crate::hasher::Hasher;
 use sidecore_client::face::digest::Digest;
@@ -8,18 +8,17 @@ use zeroize::Zeroizing;
 /// Longest key, and longest shared information, bytes.
 pub(crate) const MAX_LEN: usize = 1 << 20;
 
-/// A derivation.
+/// Parameters of a derivation.
 #[derive(Clone, Default)]
 pub(crate) struct Kdf {
     pub(crate) digest: Option<Digest>,
-    /// Of the result, bytes.
+    /// Length of the result, bytes.
     pub(crate) len: usize,
-    /// Shared information.
     pub(crate) shared: Vec<u8>,
 }
 
 impl Kdf {
-    /// The digests of secret, counter from 1 on and shared information, one after the other (SEC 1, section 3.6.1).
+    /// Concatenates digests of secret, counter (from 1) and shared information (SEC 1, section 3.6.1).
     pub(crate) fn derive(&self, secret: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
         let digest = self.digest.ok_or_else(|| Failure::input("no digest of the key derivation: set it first"))?;
         let mut key = Zeroizing::new(vec![0; self.len]);
@@ -38,7 +37,7 @@ impl Kdf {
 mod tests {
     use super::*;
 
-    /// NIST's vectors of the derivation of ANSI X9.63: SHA-1 without, SHA-256 with shared information.
+    /// NIST's vectors for ANSI X9.63: SHA-1 without shared information, SHA-256 with it.
     #[test]
     fn keys_are_those_of_the_published_vectors() {
         let bytes = |hex: &str| -> Vec<u8> {

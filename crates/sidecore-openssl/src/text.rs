@@ -1,4 +1,4 @@
-//! Keys in words, as `openssl pkey -text` shows them.
+//! Keys as text, in the format of `openssl pkey -text`.
 
 use sidecore_client::face::key::{Curve, Key, Private, Public, Raw};
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// Bytes in a line of a long number.
 const WIDTH: usize = 15;
 
-/// Where the private part is, and the public part as OpenSSL writes it.
+/// The location of the private part, and the public part in OpenSSL's format.
 pub(crate) fn text(key: &Key) -> String {
     let place = match &key.private {
         Private::Stored(name) => format!("private key in sidecore as {name}"),
@@ -40,7 +40,7 @@ fn nist(curve: Curve) -> &'static str {
     }
 }
 
-/// The most significant byte first, and a zero before it if it could be taken for a sign.
+/// Most significant byte first, with a leading zero if its top bit is set.
 fn number(label: &str, big: &[u8]) -> String {
     if big.len() <= 8 {
         let value = big.iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));

@@ -1,16 +1,15 @@
 //! OpenSSL's provider interface: the types of `openssl/core.h` and the numbers of `openssl/core_dispatch.h`.
 //!
-//! Each function that a provider offers has a constructor here that takes a function of the right type and gives the
-//! entry of a dispatch table, so that number and type cannot disagree. The types say what OpenSSL promises of each argument:
-//! what may be null is an `Option`, what it works on alone is a `&mut`, what it gives back for the last time is a `Box`, or an
-//! [`Object`]. So
-//! a function that takes no bare buffer or callback is safe code.
+//! Each function of a provider has a constructor here. It takes a function of the right type and makes the entry of a
+//! dispatch table, so number and type cannot disagree. The types state OpenSSL's promise for each argument: one that
+//! may be null is an `Option`, an exclusive one is a `&mut`, and one returned to be freed is a `Box` or an [`Object`].
+//! So a function without a bare buffer or callback is safe code.
 
 use super::object::Object;
 use super::params::{Param, Params, Questions};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// `OSSL_CORE_HANDLE`: the provider, as OpenSSL sees it.
+/// `OSSL_CORE_HANDLE`: OpenSSL's handle of the provider.
 #[repr(C)]
 pub struct Handle([u8; 0]);
 
@@ -61,7 +60,7 @@ impl Algorithm {
         description: std::ptr::null(),
     };
 
-    /// An algorithm under its names (divided by colons), with the table of its functions, which [`Dispatch::END`] ends.
+    /// An algorithm with its names, separated by colons, and its functions; the table must end with [`Dispatch::END`].
     pub(crate) const fn new(
         names: &'static CStr,
         properties: &'static CStr,
@@ -77,7 +76,7 @@ impl Algorithm {
     }
 }
 
-/// What OpenSSL offers a provider (`OSSL_FUNC_…`).
+/// Numbers of OpenSSL's functions for providers (`OSSL_FUNC_…`).
 pub(crate) mod core {
     use std::ffi::c_int;
 
@@ -93,11 +92,11 @@ pub(crate) mod core {
     pub(crate) const BIO_GETS: c_int = 49;
 }
 
-/// Constructors of dispatch entries, by operation: name, the provider's own types in it, number, type. Of those `P` is the
-/// provider, `C` the context of an operation, `K` a key object, `G` one in the making.
+/// Constructors of dispatch entries, by operation: name, the provider's own types in it, number, type. `P` is the
+/// provider, `C` the context of an operation, `K` a key object, `G` a key being generated.
 ///
-/// OpenSSL knows all of them as `void *`, and each entry takes whatever types its function has. That the entries of one table
-/// mean the same ones (what `newctx` makes is what `freectx` gets) is for the table to see to.
+/// In C, all of them are `void *`, and each entry accepts the types of its function. The author of a table must use
+/// the same types in all of its entries: `freectx` receives the type made by `newctx`.
 macro_rules! functions {
     ($($(#[$doc:meta])* $operation:ident {
         $($name:ident $(<$($own:ident),+>)? = $number:literal: fn($($argument:ty),* $(,)?) $(-> $result:ty)?;)*
@@ -215,7 +214,7 @@ functions! {
         settable_ctx_params = 11: fn(*mut c_void, *mut c_void) -> *const Param;
     }
 
-    /// Key encapsulation. Each room has the bytes that its length says.
+    /// Key encapsulation. Each output buffer has the length stated with it.
     kem {
         newctx<P, C> = 1: fn(&P) -> Option<Box<C>>;
         encapsulate_init<C, K> = 2: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
@@ -247,7 +246,7 @@ functions! {
         encode<C, K> = 11: fn(&C, *mut Bio, Option<&K>, *const Param, c_int, PassphraseCallback, *mut c_void) -> c_int;
     }
 
-    /// Stores of objects, by URI. `L` reads one.
+    /// Stores of objects, by URI. `L` is the state of reading one.
     store {
         open<P, L> = 1: fn(&P, *const c_char) -> Option<Box<L>>;
         settable_ctx_params = 3: fn(*mut c_void) -> *const Param;
@@ -286,7 +285,7 @@ pub(crate) mod select {
 /// `OSSL_OBJECT_PKEY`: an object of a store that is a key.
 pub(crate) const OBJECT_PKEY: c_int = 2;
 
-/// What a caller of a store wants (`OSSL_STORE_INFO_…`).
+/// Kind of object that the caller of a store expects (`OSSL_STORE_INFO_…`).
 pub(crate) mod expect {
     use std::ffi::c_int;
 

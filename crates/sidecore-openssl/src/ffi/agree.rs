@@ -1,4 +1,4 @@
-//! Key exchange and key encapsulation: contexts.
+//! Contexts of key exchange and key encapsulation.
 
 use super::abi::{Dispatch, kem, keyexch};
 use super::context::{self, Output, Settable, dupctx, newctx, with};
@@ -15,15 +15,15 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// What an agreement is made with, beside the key.
+/// Parameters of an agreement, except its key.
 #[derive(Clone, Default)]
 struct Agreement {
-    /// The key of the peer, once it is known.
+    /// The peer's key, once it is set.
     peer: Option<Arc<Key>>,
     kdf: Kdf,
-    /// The result is what the derivation makes of the secret; else the secret.
+    /// True: the result is derived from the secret. False: it is the secret.
     derives: bool,
-    /// Only ECDH has parameters.
+    /// True for ECDH, the only one with parameters.
     is_ecdh: bool,
 }
 
@@ -95,7 +95,7 @@ impl Settable for Agreement {
     }
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
-        // Each curve here has the cofactor 1: with it and without it the secret is the same.
+        // All curves here have the cofactor 1, so the secret is the same with and without it.
         if params.integer(c"ecdh-cofactor-mode").is_some_and(|mode| !(-1..=1).contains(&mode)) {
             return Err(Failure::input("this cofactor mode: use -1, 0 or 1"));
         }
@@ -225,9 +225,9 @@ unsafe extern "C" fn decapsulate(
 }
 
 /// # Safety
-/// `room` is null or has the bytes that `len` says.
+/// `room` is null or has `len` bytes.
 unsafe fn sized(room: *mut u8, len: Option<&mut usize>) -> Option<Output<'_>> {
-    // Whoever asks for the length only, without room, may have set none.
+    // A caller that asks only for the length, without a buffer, may leave `len` unset.
     let size = len.as_deref().filter(|_| !room.is_null()).copied().unwrap_or(0);
     // SAFETY: see above.
     unsafe { Output::new(room, len, size) }

@@ -1,4 +1,4 @@
-//! RSA encryption and decryption: contexts and parameters.
+//! Contexts and parameters of RSA encryption and decryption.
 
 use super::abi::{Dispatch, asym_cipher as entry};
 use super::context::{self, Output, Settable, dupctx, newctx, with};
@@ -11,7 +11,7 @@ use sidecore_client::face::digest::Digest;
 use sidecore_client::face::failure::Failure;
 use std::ffi::{CStr, c_int};
 
-/// As OpenSSL 3.2 and later name it, and as Node asks 3.0 for it, which does not know the name.
+/// The name since OpenSSL 3.2, and the name that Node uses with 3.0, which does not know the parameter.
 const IMPLICIT_REJECTION: [&CStr; 2] = [c"implicit-rejection", c"rsa_pkcs1_implicit_rejection"];
 
 type Context = context::Context<Settings>;

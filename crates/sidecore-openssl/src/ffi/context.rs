@@ -1,5 +1,5 @@
-//! What all operations have in common: contexts, which OpenSSL makes, frees and copies, and works on one at a time; and where it
-//! wants their results.
+//! Common parts of all operations: contexts, which OpenSSL makes, copies, uses one at a time and frees; and buffers
+//! for results.
 
 use super::guard;
 use super::params::{Param, Params, Questions, params};
@@ -10,7 +10,7 @@ use sidecore_client::face::pause::Caller;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
-/// The context of an operation: its key, and `W`, what else it knows. OpenSSL holds it as a box.
+/// The context of an operation: its key, and the operation's own state `W`. OpenSSL holds it as a box.
 #[derive(Clone)]
 pub(super) struct Context<W> {
     pub(super) provider: Arc<Provider>,
@@ -19,18 +19,18 @@ pub(super) struct Context<W> {
 }
 
 impl<W> Context<W> {
-    /// Who has the operation done, and the key that it was given.
+    /// The caller and the key of the operation.
     pub(super) fn caller(&self) -> Result<(Caller<'_>, &Arc<Key>), Failure> {
         Ok((self.provider.caller()?, self.key()?))
     }
 
-    /// Begins with this key, or again with the one that it has.
+    /// Begins with this key; `None`: with the previous one.
     pub(super) fn begin(&mut self, key: Option<Arc<Key>>) -> Result<(), Failure> {
         self.key = key.or(self.key.take());
         self.key().map(|_| ())
     }
 
-    /// Sets what the parameters say, and refuses those that are not known here.
+    /// Applies the parameters, and refuses unknown ones.
     pub(super) fn set(&mut self, params: Params<'_>) -> Result<bool, Failure>
     where
         W: Settable,
@@ -39,28 +39,26 @@ impl<W> Context<W> {
         self.work.set(params)
     }
 
-    /// The key that the operation was given.
     pub(super) fn key(&self) -> Result<&Arc<Key>, Failure> {
         self.key.as_ref().ok_or_else(|| Failure::new(Reason::Key, "no key: initialise the operation with one"))
     }
 }
 
-/// What has parameters.
+/// State with parameters.
 pub(super) trait Settable: Sized {
-    /// What may be set.
+    /// Parameters that can be set.
     const SETTABLE: &'static [Param];
-    /// What may be asked.
+    /// Parameters that can be queried.
     const GETTABLE: &'static [Param];
 
-    /// What may be set in this context, if not in each.
+    /// Parameters that can be set in this context, if that differs between contexts.
     fn settable(&self) -> &'static [Param] {
         Self::SETTABLE
     }
 
-    /// Sets what the parameters say.
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure>;
 
-    /// Answers questions.
+    /// Fills in the values of queried parameters.
     fn answer(context: &Context<Self>, questions: &mut Questions<'_>) -> Result<bool, Failure>;
 }
 
@@ -96,7 +94,7 @@ pub(super) extern "C" fn gettable_ctx_params<W: Settable>(_: *mut c_void, _: *mu
     W::GETTABLE.as_ptr()
 }
 
-/// Runs `work` on a context; what fails goes into OpenSSL's queue.
+/// Runs `work` on a context; a failure goes into OpenSSL's error queue.
 pub(super) fn with<W>(
     context: Option<&mut Context<W>>,
     doing: &'static CStr,
@@ -109,9 +107,9 @@ pub(super) fn with<W>(
     })
 }
 
-/// Where OpenSSL wants a result.
+/// Buffer for a result.
 pub(super) struct Output<'a> {
-    /// None: only the length is asked for.
+    /// `None`: only the length is requested.
     room: Option<&'a mut [u8]>,
     len: &'a mut usize,
 }
@@ -125,7 +123,7 @@ impl<'a> Output<'a> {
         Some(Self { room, len: len? })
     }
 
-    /// Answers with the longest length, if that is the question, else with what is made.
+    /// Returns the maximum length if that is requested, else makes and copies the result.
     pub(super) fn answer<R: AsRef<[u8]>>(
         output: Option<Self>,
         longest: usize,
@@ -135,7 +133,7 @@ impl<'a> Output<'a> {
         if output.only_length(longest) { Ok(true) } else { output.put(make()?.as_ref()) }
     }
 
-    /// Answers with the longest length, if that is the question.
+    /// Returns the maximum length if that is requested.
     pub(super) fn only_length(&mut self, longest: usize) -> bool {
         if self.room.is_none() {
             *self.len = longest;

@@ -1,7 +1,7 @@
 //! Key files: `BEGIN SIDECORE KEY URI` where a server expects its private key.
 //!
-//! Two steps, as OpenSSL wants them: from PEM to DER, one block at each call, and from DER with a structure of our own
-//! to a key. A decoder that did both would be offered every file, and end the search for certificates in it.
+//! Two steps, as OpenSSL requires: from PEM to DER, one block per call, and from DER with a structure of our own to a
+//! key. A decoder for both would be offered every file, and would end the search for certificates in it.
 
 use super::abi::{Bio, Callback, Dispatch, OBJECT_PKEY, PassphraseCallback, decoder as entry, select};
 use super::context::{Context, newctx};
@@ -18,17 +18,17 @@ use sidecore_client::keys::uri::{PEM_LABEL, Uri};
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
 
-/// Between the two steps.
+/// Name of the structure between the two steps.
 const STRUCTURE: &CStr = c"SidecoreKeyUri";
 pub(super) const FROM_PEM: &CStr = c"provider=sidecore,input=pem";
 pub(super) const FROM_DER: &CStr = c"provider=sidecore,input=der,structure=SidecoreKeyUri";
-/// Longest DER that is read: more than a URI and the longest public key have.
+/// Longest DER that is read, bytes: above the size of a URI with the longest public key.
 const MAX_DER: usize = 4096;
 
 pub(super) static PEM_FUNCTIONS: [Dispatch; 4] =
     [entry::newctx(newctx::<()>), entry::freectx(free::<Context<()>>), entry::decode(decode_pem), Dispatch::END];
 
-/// From DER to a key of one family.
+/// Decodes DER to a key of one family.
 pub(super) struct FromDer<F>(PhantomData<F>);
 
 impl<F: OfFamily> FromDer<F> {
@@ -60,7 +60,7 @@ unsafe extern "C" fn decode_pem(
     guard(0, || {
         // SAFETY: OpenSSL's BIO.
         let block = read_block(PEM_LABEL, || unsafe { context.provider.core.line(bio) });
-        // Empty-handed is no error: another decoder may know it.
+        // Finding nothing is no error: another decoder may know the file.
         let Some(der) = block else { return 1 };
         let list =
             List::default().text(c"data-structure", STRUCTURE).bytes(c"data", &der).integer(c"type", OBJECT_PKEY);
@@ -86,8 +86,8 @@ unsafe extern "C" fn decode_der<F: OfFamily>(
         let der = unsafe { provider.core.rest(bio, MAX_DER) };
         let key = match Uri::from_der(&der) {
             Ok(uri) => key_of(provider, &uri),
-            // Only a file with our label comes here; others have another structure. The search ends here: OpenSSL forgets
-            // what a decoder says that leaves it to others.
+            // Only a file with our label arrives here; others have another structure. The search must end with this
+            // error, because OpenSSL discards the errors of a decoder that lets it continue.
             Err(error) if looks_like_uri(&der) => Err(Failure::new(Reason::Key, error.to_string())),
             Err(_) => return 1,
         };
@@ -99,8 +99,8 @@ unsafe extern "C" fn decode_der<F: OfFamily>(
     })
 }
 
-/// The key that a file names. With its public part in the file, no service is asked: a server must load its keys also while
-/// there is none. Whether the service's key is still the same is seen when it is used.
+/// The key named by a file. If the file has the public part, no service is needed, so that a server can load its keys
+/// during an outage. Whether the service's key is still the same is checked at use.
 fn key_of(provider: &Provider, uri: &Uri) -> Result<Key, Failure> {
     let options = provider.options()?;
     match uri.public() {

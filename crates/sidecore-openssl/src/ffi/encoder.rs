@@ -1,7 +1,7 @@
-//! A stored key as others may see it: its name and public part in words, and the PEM file that names it.
+//! Writes a stored key: its name and public part as text, and the PEM file that names it.
 //!
-//! That file stands where OpenSSL writes a private key in PEM. There is none in DER: OpenSSL reads that again as PKCS#8, for
-//! PKCS#12 say, and would complain of the bytes in the place of saying that the key does not leave the service.
+//! The file takes the place of a private key in PEM. There is no DER form: OpenSSL would read it again as PKCS#8, e.g.
+//! for PKCS#12, and report malformed bytes instead of a key that stays in the service.
 
 use super::abi::{Bio, Dispatch, PassphraseCallback, encoder as entry, select};
 use super::context::{Context, newctx, with};
@@ -39,7 +39,7 @@ static SETTABLE: &[Param] = params! {
     TEXT: c"cipher";
 };
 
-/// Whether the file is to be encrypted.
+/// Whether the file shall be encrypted.
 #[derive(Clone, Default)]
 struct Encrypted(bool);
 
@@ -50,7 +50,7 @@ impl Encrypted {
     }
 }
 
-/// What is public only, OpenSSL's own code encodes.
+/// OpenSSL's own code encodes public parts.
 extern "C" fn does_selection(_provider: *mut c_void, selection: c_int) -> c_int {
     c_int::from(selection & select::PRIVATE != 0)
 }
@@ -59,7 +59,7 @@ extern "C" fn settable_ctx_params(_provider: *mut c_void) -> *const Param {
     SETTABLE.as_ptr()
 }
 
-/// Programs ignore the answer: what is asked for is refused again when it is to be written.
+/// Programs ignore this result: the encoder refuses again when it writes.
 extern "C" fn set_ctx_params(context: Option<&mut Context<Encrypted>>, params: Params<'_>) -> c_int {
     with(context, c"encode", |context| {
         context.work.0 = params.text(c"cipher").is_some_and(|cipher| !cipher.is_empty());

@@ -1,4 +1,4 @@
-//! Key generation as OpenSSL asks for it: parameters first, then a key; for EC also parameters alone.
+//! Key generation for OpenSSL: parameters first, then a key; for EC also parameters alone.
 
 use super::abi::select;
 use super::object::{KeyObject, Object, with_object};
@@ -11,11 +11,11 @@ use sidecore_client::face::key::{Curve, Family};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// A key to be made.
+/// Parameters of a key to generate.
 pub(super) struct Generation {
     provider: Arc<Provider>,
     wish: Wish,
-    /// Parameters only.
+    /// Generate parameters only.
     no_key: bool,
 }
 
@@ -58,7 +58,7 @@ fn settable(family: Family) -> &'static [Param] {
     }
 }
 
-/// What cannot be chosen: the service makes keys from its own random bytes, in their usual forms.
+/// Refuses choices that the service does not offer: it makes keys from its own random bytes, in their usual forms.
 fn check_unchangeable(params: Params<'_>) -> Result<(), Failure> {
     let other_than = |name, usual: &[u8]| params.number(name).is_some_and(|number| number != usual);
     let in_words = |name, usual| params.text(name).is_some_and(|text| text != usual);

@@ -1,4 +1,4 @@
-//! Keys that OpenSSL has and wants used here: `default_properties = ?provider=sidecore`.
+//! Import of OpenSSL's keys, for programs with `default_properties = ?provider=sidecore`.
 
 use super::abi::select;
 use super::params::{BYTES, Param, Params, TEXT, UNSIGNED, params};
@@ -10,15 +10,15 @@ use sidecore_client::spec::Secret;
 use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;
 
-/// Names of the private numbers of an RSA key, in the order of PKCS#1: its exponent, primes, their exponents, coefficient.
+/// Names of the private numbers of an RSA key, in the order of PKCS#1: exponent, primes, their exponents, coefficient.
 const RSA: [&CStr; 6] = [c"d", c"rsa-factor1", c"rsa-factor2", c"rsa-exponent1", c"rsa-exponent2", c"rsa-coefficient1"];
 
-/// Bytes of an ML-KEM-768 decapsulation key.
+/// Length of an ML-KEM-768 decapsulation key, bytes.
 const DECAPSULATION_KEY_LEN: usize = 2400;
-/// Where FIPS 203 puts the encapsulation key inside it.
+/// Position of the encapsulation key inside it, by FIPS 203.
 const ENCAPSULATION_KEY: std::ops::Range<usize> = 1152..1152 + 1184;
 
-/// What is read of a key of this family: the public part is what stands last.
+/// Parameters read of a key of this family; those of the public part come last.
 pub(super) fn types(family: Family, selection: c_int) -> &'static [Param] {
     let (list, private): (&[Param], _) = match family {
         Family::Rsa => (params! { UNSIGNED: RSA[0], RSA[1], RSA[2], RSA[3], RSA[4], RSA[5], c"n", c"e"; }, 6),
@@ -29,7 +29,6 @@ pub(super) fn types(family: Family, selection: c_int) -> &'static [Param] {
     if selection & select::PRIVATE != 0 { list } else { &list[private..] }
 }
 
-/// The key that the parameters say.
 pub(super) fn read(provider: &Provider, family: Family, private: bool, params: Params<'_>) -> Result<Key, Failure> {
     match family {
         Family::Rsa => rsa(private, params),
@@ -79,13 +78,13 @@ fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     Ok(Key::new(public, Private::Imported(ec_private(curve, &full, &point)?)))
 }
 
-/// The point that these bytes are, uncompressed.
+/// The uncompressed form of a point.
 pub(super) fn point(curve: Curve, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
     let beside = || Failure::new(Reason::Key, "the point is not on the curve: the key is damaged or forged");
     curve.point(bytes).ok_or_else(beside)
 }
 
-/// A key of which the public part may be missing: then the service computes it, or it is found inside the private part.
+/// A key whose public part may be missing: then the service computes it, or the private part contains it.
 fn raw(provider: &Provider, of: Raw, private: bool, params: Params<'_>) -> Result<Key, Failure> {
     let (given, seed) = (params.bytes(c"priv"), params.bytes(c"seed"));
     let key = match of {

@@ -1,5 +1,5 @@
-//! What programs set on a key itself. A key is not changed, but for the point of a public one: what it is already is taken, all
-//! else is refused.
+//! Parameters that programs set on a key itself. A key does not change, except the point of a public key: the present
+//! value is accepted, any other is refused.
 
 use super::object::{KeyObject, with_object};
 use super::params::{BYTES, INTEGER, Param, Params, TEXT, params};
@@ -29,7 +29,7 @@ pub(super) extern "C" fn set_params(object: &mut KeyObject, params: Params<'_>) 
     })
 }
 
-/// Gives parameters, or a public key, this point: so OpenSSL makes the key of a peer of what came in a message.
+/// Gives parameters, or a public key, this point. OpenSSL makes a peer's key from a message this way.
 fn point(object: &mut KeyObject, bytes: &[u8]) -> Result<(), Failure> {
     match object.curve()? {
         Some(curve) if object.has_key()? != Some(true) => {

@@ -1,4 +1,4 @@
-//! Key management: what OpenSSL may know of a key, and how it gets one.
+//! Key management: making, loading, importing and querying keys.
 
 use super::abi::{Callback, Dispatch, keymgmt as entry, operation, select};
 use super::legacy::{self, Given};
@@ -13,7 +13,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Keys of one family.
+/// The functions for one family of keys.
 pub(super) struct Keys<F>(PhantomData<F>);
 
 impl<F: OfFamily> Keys<F> {
@@ -61,13 +61,13 @@ extern "C" fn query_operation_name<F: OfFamily>(number: c_int) -> *const c_char 
     name.as_ptr()
 }
 
-/// Takes over what was offered.
+/// Takes over an offered object.
 extern "C" fn load(reference: Option<&mut Reference>, len: usize) -> Option<Object> {
     reference.filter(|_| len == size_of::<Reference>())?.take()
 }
 
-/// Exports an object that was offered, if it has a public part only. OpenSSL asks this for other providers; a private key is
-/// loaded here when they do not get it.
+/// Exports an offered object if it has only a public part. OpenSSL asks for other providers; for a private key the
+/// refusal makes it load the key here.
 ///
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
@@ -78,7 +78,7 @@ pub(super) unsafe extern "C" fn export_object(
     callback: Callback,
     argument: *mut c_void,
 ) -> c_int {
-    // It is empty once it was loaded.
+    // The reference is empty after a load.
     let object = reference.filter(|_| len == size_of::<Reference>()).and_then(|reference| reference.as_deref());
     with_object(object, c"export", 0, |object| match object.key()? {
         Some(key) if !key.has_private() => {
@@ -90,7 +90,7 @@ pub(super) unsafe extern "C" fn export_object(
     })
 }
 
-/// `None` is a key of which only the type is known.
+/// The key itself, or `None` for an object of which only the type is known.
 extern "C" fn has(object: Option<&KeyObject>, selection: c_int) -> c_int {
     with_object(object, c"look at a key", 0, |object| {
         Ok(c_int::from(match object.has_key()? {
@@ -100,7 +100,7 @@ extern "C" fn has(object: Option<&KeyObject>, selection: c_int) -> c_int {
     })
 }
 
-/// Keys were checked by the service that holds them, imported ones when they came; a stored one may be gone since.
+/// The service has checked the keys it holds, imported ones on arrival; a stored key may be gone since.
 extern "C" fn validate(object: Option<&KeyObject>, selection: c_int, _kind: c_int) -> c_int {
     let has = has(object, selection);
     if has == 0 || selection & select::PRIVATE == 0 {
@@ -184,8 +184,8 @@ unsafe extern "C" fn export(
     })
 }
 
-/// OpenSSL's own provider calls `export` before each operation, and drops the error. Formatting details takes 6,000 of a P-256
-/// signature's 46,000 instructions, so the reason alone says what to do.
+/// OpenSSL's own provider calls `export` before each operation, and drops the error. Formatting details would take
+/// 6,000 of the 46,000 instructions of a P-256 signature, so the reason alone has to suffice.
 fn stays(key: &Key) -> Failure {
     let text = match key.private {
         Private::Made(_) => "a key to keep is made by `sidecore keys generate`",

@@ -1,8 +1,9 @@
-//! Objects of the old kind (`RSA`, `EC_KEY`), which some programs ask OpenSSL for (`EVP_PKEY_get0_RSA`), and crash without.
+//! Legacy objects (`RSA`, `EC_KEY`): some programs get them from OpenSSL (`EVP_PKEY_get0_RSA`), and crash without.
 //!
-//! OpenSSL has `export` give the whole key to a function that makes the object. The same is asked for other providers, with
-//! another function of OpenSSL's: those must get no part of a private key, for they would do its operations by themselves.
-//! So the one function is learnt, with a public key of our own, and gets the public part; all others get nothing.
+//! OpenSSL makes `export` pass the whole key to a function that builds the object. It exports to other providers with
+//! other functions; those must get no part of a private key, because they would run its operations themselves. So this
+//! module learns the one function, with a public key of our own. That function gets the public part, all others get
+//! nothing.
 
 use super::abi::{Callback, select};
 use super::libcrypto::Libcrypto;
@@ -15,28 +16,28 @@ use std::mem::transmute_copy;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What OpenSSL selects for such an object: all parts.
+/// OpenSSL's selection for such an object: all parts.
 pub(super) const ALL: c_int = 0x87;
 
 thread_local! {
-    /// The function that the last export of a public key was for: kept while one is learnt.
+    /// The function of the last export of a public key; stored while one is learnt.
     static SEEN: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// What objects of the old kind get of a private key.
+/// The part of a private key that legacy objects get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Given {
-    /// Nothing: there are none.
+    /// Nothing: there are no such objects.
     Nothing,
     /// The public part.
     #[default]
     Public,
-    /// The public part, and 1 for the private exponent or scalar.
+    /// The public part, and 1 in place of the private exponent or scalar.
     Placeholder,
 }
 
 impl Given {
-    /// As `legacy` in openssl.cnf says it.
+    /// Parses the setting `legacy` of openssl.cnf.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         match text.trim() {
             "none" => Ok(Self::Nothing),
@@ -59,16 +60,16 @@ struct Functions {
     get_ec: unsafe extern "C" fn(*mut c_void) -> *const c_void,
 }
 
-/// What is known of the libcrypto that loaded a provider.
+/// State for the libcrypto that loaded a provider.
 pub(super) struct Legacy {
-    /// `None`: a function is missing, and nothing is learnt.
+    /// `None`: libcrypto lacks a function, so nothing is learnt.
     functions: Option<Functions>,
-    /// What makes an `RSA` and an `EC_KEY`; 0: not learnt yet.
+    /// Addresses of the functions for `RSA` and `EC_KEY`; 0: not learnt yet.
     learnt: [AtomicUsize; 2],
 }
 
 impl Legacy {
-    /// Looks the functions up.
+    /// Looks up the functions.
     pub(super) fn find(library: &Libcrypto) -> Self {
         let address = |name: &CStr| library.address(name);
         let find = || {
@@ -90,7 +91,7 @@ impl Legacy {
         Self { functions: find(), learnt: [AtomicUsize::new(0), AtomicUsize::new(0)] }
     }
 
-    /// Whether this function makes objects of the old kind, of keys of this family; `library_context` has the provider.
+    /// Whether this function builds legacy objects of this family's keys; `library_context` has the provider.
     pub(super) fn is_made_by(&self, callback: Callback, family: Family, library_context: *mut c_void) -> bool {
         let (Some(functions), place @ 0..2) = (&self.functions, place(family)) else { return false };
         let learnt = &self.learnt[place];
@@ -101,7 +102,7 @@ impl Legacy {
     }
 }
 
-/// Where the function of a family is among those that are learnt.
+/// Index of a family's function.
 fn place(family: Family) -> usize {
     match family {
         Family::Rsa => 0,
@@ -110,7 +111,7 @@ fn place(family: Family) -> usize {
     }
 }
 
-/// Takes note of an export of a public key.
+/// Records the export of a public key.
 pub(super) fn note(selection: c_int, callback: Callback) {
     if selection & ALL == ALL {
         SEEN.set(Some(callback as usize));
@@ -118,15 +119,15 @@ pub(super) fn note(selection: c_int, callback: Callback) {
 }
 
 impl Functions {
-    /// The function that makes the object, if OpenSSL asks for one.
+    /// The function that builds the object, if OpenSSL calls one.
     fn learn(&self, family: Family, library_context: *mut c_void) -> Option<usize> {
         let public = match family {
             Family::Rsa => List::default().number(c"n", &[0xff; 256]).number(c"e", &[1, 0, 1]),
             _ => List::default().text(c"group", Curve::P256.name()).bytes(c"pub", &P256_BASE),
         };
         SEEN.set(None);
-        // SAFETY: OpenSSL's functions, with what they made and with the library context of this provider; no lock of
-        // OpenSSL's is held while it exports.
+        // SAFETY: these are OpenSSL's functions, called with objects that they made and with the library context of
+        // this provider; OpenSSL holds none of its locks during an export.
         unsafe {
             (self.set_mark)();
             let context = (self.new_context)(library_context, family.name().as_ptr(), c"provider=sidecore".as_ptr());

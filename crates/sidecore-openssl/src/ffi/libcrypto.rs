@@ -2,11 +2,11 @@
 
 use std::ffi::{CStr, c_void};
 
-/// The library that called us, however many there are; else whatever the program shows.
+/// The libcrypto that called us, even if there are several; else the one visible in the program.
 pub(super) struct Libcrypto(*mut c_void);
 
 impl Libcrypto {
-    /// The library with this address in it.
+    /// The library that contains this address.
     pub(super) fn with(address: *const c_void) -> Self {
         // SAFETY: zeros are such a structure; any address is allowed; the name is the loader's.
         unsafe {
@@ -21,7 +21,7 @@ impl Libcrypto {
         Self(libc::RTLD_DEFAULT)
     }
 
-    /// Where it has the function of this name.
+    /// Address of the function with this name.
     pub(super) fn address(&self, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: a handle of the loader and a C string.
         let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };

@@ -1,10 +1,11 @@
-//! libcrypto's memory, by the provider's upcalls: where a program put it (`CRYPTO_set_mem_functions`), there key objects lie.
+//! libcrypto's allocator, from the provider's upcalls: key objects lie in the memory that a program sets by
+//! `CRYPTO_set_mem_functions`.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-/// Most libcryptos in a process that load this module.
+/// Limit of libcryptos in a process that load this module.
 const MAX_LIBRARIES: usize = 8;
 
 type Zalloc = unsafe extern "C" fn(usize, *const c_char, c_int) -> *mut c_void;
@@ -12,16 +13,16 @@ type ClearFree = unsafe extern "C" fn(*mut c_void, usize, *const c_char, c_int);
 
 static LIBRARIES: [OnceLock<(Zalloc, ClearFree)>; MAX_LIBRARIES] = [const { OnceLock::new() }; MAX_LIBRARIES];
 
-/// Which libcrypto's. It stays known when the provider is gone: some programs free keys later.
+/// Index of a libcrypto. It stays valid after the provider is unloaded: some programs free keys later.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Memory(u32);
 
 impl Memory {
-    /// That of the libcrypto with these functions. `None`: there are too many.
+    /// The index for these functions. `None`: there are too many libcryptos.
     ///
     /// # Safety
-    /// They allocate and free the same memory, at any time.
+    /// Both work on the same memory, at any time.
     pub(super) unsafe fn of(zalloc: Zalloc, clear_free: ClearFree) -> Option<Self> {
         let is = |library: &OnceLock<(Zalloc, ClearFree)>| {
             library.get_or_init(|| (zalloc, clear_free)).1 as usize == clear_free as usize
@@ -29,7 +30,7 @@ impl Memory {
         Some(Self(u32::try_from(LIBRARIES.iter().position(is)?).ok()?))
     }
 
-    /// New memory of this length, at least 1, aligned for a `u64`; all zeros. `None`: there is none.
+    /// Zeroed memory of this length, at least 1, aligned for a `u64`. `None`: no memory is left.
     pub(super) fn zeroed(self, len: usize) -> Option<NonNull<u8>> {
         let (zalloc, _) = self.functions()?;
         // SAFETY: libcrypto's function.
@@ -42,10 +43,10 @@ impl Memory {
         None
     }
 
-    /// Wipes and frees.
+    /// Wipes and frees the memory.
     ///
     /// # Safety
-    /// `place` is from [`Memory::zeroed`], with this length, and not used any more.
+    /// `place` is from [`Memory::zeroed`], with this length, and is not used afterwards.
     pub(super) unsafe fn free(self, place: NonNull<u8>, len: usize) {
         if let Some((_, clear_free)) = self.functions() {
             // SAFETY: see above.

@@ -1,8 +1,8 @@
-//! Key objects: what OpenSSL holds of a key.
+//! Key objects: OpenSSL's handles of keys.
 //!
-//! A program may put libcrypto's memory where several of its processes see it (`CRYPTO_set_mem_functions`), and use in one
-//! process a key that another loaded. So objects lie in that memory, hold no pointer to anything else, and know where they
-//! are: what is not such an object, or is seen at another address, is an error and never another key.
+//! A program may put libcrypto's memory where several of its processes see it (`CRYPTO_set_mem_functions`), and use a
+//! key in another process than the one that loaded it. So objects lie in that memory, hold no pointer to other memory,
+//! and store their own address. A damaged object, or one at another address, is an error and never another key.
 
 use super::abi::{Callback, OBJECT_PKEY};
 use super::memory::Memory;
@@ -17,47 +17,46 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Begins each object, and nothing that was freed.
+/// First word of each object; never that of a freed one.
 const MAGIC: u64 = u64::from_be_bytes(*b"sidecore");
 
-/// What an object holds.
+/// Kind of an object's contents.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Contents {
-    /// Nothing yet.
     Empty,
     /// Parameters without a key: the name of a curve.
     Parameters,
     /// A public key.
     Public,
-    /// A key with its private part, or with where that is.
+    /// A key with its private part, or with the location of it.
     Private,
 }
 
-/// A key object: empty until it is imported or loaded. All values of its bytes are some object, if perhaps not a valid one.
+/// A key object: empty until it is imported or loaded. Any bytes form some object, though perhaps not a valid one.
 #[repr(C)]
 pub(crate) struct KeyObject {
     magic: u64,
-    /// Its own.
+    /// The object's own address.
     address: usize,
     provider: ProviderNumber,
     memory: Memory,
-    /// As [`Contents`].
+    /// A value of [`Contents`].
     contents: u32,
-    /// Of the bytes, random: no other object in any process has it.
+    /// Random number of the bytes, unique in all processes.
     number: [u8; 16],
-    /// Keeps a key that the service made for this program.
+    /// Keeps a key alive that the service made for this program.
     connection: Left,
-    /// What it holds, in the same memory.
+    /// The contents, in the same memory.
     bytes: *mut u8,
     len: usize,
 }
 
-/// A key object that is OpenSSL's to free, in libcrypto's memory.
+/// A key object in libcrypto's memory, to be freed by OpenSSL.
 #[repr(transparent)]
 pub(crate) struct Object(NonNull<KeyObject>);
 
-/// Where a key object is that was offered, until it is taken.
+/// An offered key object, until it is taken.
 pub(super) type Reference = Option<Object>;
 
 impl Deref for Object {
@@ -78,7 +77,7 @@ impl DerefMut for Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // What is none is left alone.
+        // An invalid object is not touched.
         if self.check().is_ok() {
             self.clear();
             let memory = self.memory;
@@ -89,7 +88,7 @@ impl Drop for Object {
 }
 
 impl Object {
-    /// Without a key yet. `None`: no memory is left.
+    /// An empty object. `None`: no memory is left.
     pub(crate) fn new(provider: &Provider) -> Option<Self> {
         Self::empty(provider.number, provider.core.memory)
     }
@@ -112,14 +111,14 @@ impl Object {
         Some(Self(place))
     }
 
-    /// With parameters alone, or with nothing.
+    /// An object with parameters, or an empty one.
     pub(super) fn with_parameters(provider: &Provider, curve: Option<Curve>) -> Result<Self, Failure> {
         let mut object = Self::new(provider).ok_or_else(no_memory)?;
         curve.map_or(Ok(()), |curve| object.set_parameters(curve))?;
         Ok(object)
     }
 
-    /// With this key.
+    /// An object with this key.
     pub(crate) fn with(provider: &Provider, key: Key) -> Result<Self, Failure> {
         let mut object = Self::new(provider).ok_or_else(no_memory)?;
         object.set(key)?;
@@ -128,7 +127,7 @@ impl Object {
 }
 
 impl KeyObject {
-    /// That it is a key object, here.
+    /// Checks that this is a key object at its own address.
     fn check(&self) -> Result<(), Failure> {
         if self.magic == MAGIC && self.address == ptr::from_ref(self).addr() {
             return Ok(());
@@ -138,14 +137,13 @@ impl KeyObject {
         Err(Failure::new(Reason::Key, text))
     }
 
-    /// What it holds, if it is a key object.
+    /// The contents, if they are of this kind.
     fn checked(&self, contents: Contents) -> Result<Option<&[u8]>, Failure> {
         self.check()?;
-        // SAFETY: allocated with this length by `put`, and changed by nobody while OpenSSL lends the object.
+        // SAFETY: allocated with this length by `put`, and not changed while OpenSSL lends the object.
         Ok((self.contents == contents as u32).then(|| unsafe { std::slice::from_raw_parts(self.bytes, self.len) }))
     }
 
-    /// The key, if it has one.
     pub(super) fn key(&self) -> Result<Option<Arc<Key>>, Failure> {
         let flat = match self.checked(Contents::Private)? {
             None => self.checked(Contents::Public)?,
@@ -155,14 +153,14 @@ impl KeyObject {
         cache::key(self.number(), || Key::from_flat(flat)).map(Some)
     }
 
-    /// Whether it has a key, and whether that has a private part.
+    /// `None`: no key; else whether it has a private part.
     pub(super) fn has_key(&self) -> Result<Option<bool>, Failure> {
         self.check()?;
         let is = |contents| self.contents == contents as u32;
         Ok((is(Contents::Public) || is(Contents::Private)).then(|| is(Contents::Private)))
     }
 
-    /// Parameters without a key.
+    /// The curve of parameters without a key.
     pub(super) fn parameters(&self) -> Result<Option<Curve>, Failure> {
         let name = self.checked(Contents::Parameters)?;
         Ok(name.and_then(|name| Curve::from_name(str::from_utf8(name).ok()?)))
@@ -181,7 +179,7 @@ impl KeyObject {
         self.check().ok().and_then(|()| self.provider.get())
     }
 
-    /// The same again, or its public part alone.
+    /// A copy, with or without the private part.
     pub(super) fn again(&self, private: bool) -> Result<Object, Failure> {
         self.check()?;
         let mut object = Object::empty(self.provider, self.memory).ok_or_else(no_memory)?;
@@ -200,7 +198,6 @@ impl KeyObject {
         Ok(object)
     }
 
-    /// Holds this key.
     pub(super) fn set(&mut self, key: Key) -> Result<(), Failure> {
         self.check()?;
         let (flat, contents) = (key.to_flat()?, if key.has_private() { Contents::Private } else { Contents::Public });
@@ -212,7 +209,6 @@ impl KeyObject {
         Ok(())
     }
 
-    /// Holds parameters without a key.
     pub(super) fn set_parameters(&mut self, curve: Curve) -> Result<(), Failure> {
         self.check()?;
         self.put(Contents::Parameters, curve.name().to_bytes())
@@ -228,7 +224,6 @@ impl KeyObject {
         Ok(())
     }
 
-    /// Holds nothing any more.
     fn clear(&mut self) {
         if let Some(bytes) = NonNull::new(self.bytes) {
             cache::forget(self.number());
@@ -249,7 +244,7 @@ fn no_memory() -> Failure {
     Failure::new(Reason::Internal, "libcrypto gives no memory: raise the limits of this program")
 }
 
-/// Does something with an object; a failure goes into OpenSSL's queue, and `failed` is the answer.
+/// Runs `work` on an object; after a failure, which goes into OpenSSL's error queue, returns `failed`.
 pub(super) fn with_object<T>(
     object: Option<&KeyObject>,
     doing: &'static CStr,
@@ -266,10 +261,10 @@ pub(super) fn with_object<T>(
     done.unwrap_or(failed)
 }
 
-/// Tells a store's or decoder's callback of a key, which the function `load` of key management takes over.
+/// Passes a key to the callback of a store or decoder; the function `load` of key management takes it over.
 ///
 /// # Safety
-/// `callback` is OpenSSL's and goes with `argument`.
+/// `callback` is OpenSSL's and belongs to `argument`.
 pub(super) unsafe fn offer(provider: &Arc<Provider>, key: Key, callback: Callback, argument: *mut c_void) -> c_int {
     let family = key.public.family();
     let Some(object) = provider.tell(c"load", Object::with(provider, key)) else { return 0 };
@@ -280,7 +275,7 @@ pub(super) unsafe fn offer(provider: &Arc<Provider>, key: Key, callback: Callbac
     list.with(|list| unsafe { callback(list, argument) })
 }
 
-/// The key in a key object that OpenSSL hands to an operation.
+/// The key in a key object from OpenSSL.
 pub(super) fn key_in(object: Option<&KeyObject>) -> Result<Option<Arc<Key>>, Failure> {
     object.map_or(Ok(None), KeyObject::key)
 }
@@ -293,14 +288,14 @@ mod tests {
     use std::mem::MaybeUninit;
 
     /// # Safety
-    /// None: any length will do.
+    /// Any length is allowed.
     unsafe extern "C" fn zalloc(len: usize, _file: *const c_char, _line: c_int) -> *mut c_void {
         // SAFETY: any length will do.
         unsafe { libc::calloc(1, len) }
     }
 
     /// # Safety
-    /// `place` is from `zalloc`, and not used any more.
+    /// `place` is from `zalloc`, and is not used afterwards.
     unsafe extern "C" fn clear_free(place: *mut c_void, _len: usize, _file: *const c_char, _line: c_int) {
         // SAFETY: from `zalloc`.
         unsafe { libc::free(place) };

@@ -1,14 +1,14 @@
-//! Lists of `OSSL_PARAM`: reading what OpenSSL says, answering what it asks, and making lists for its callbacks.
+//! Lists of `OSSL_PARAM`: reading parameters, answering queries, and making lists for callbacks.
 //!
-//! A list is checked once, where its pointer comes in; what is made of it here is safe to use.
+//! A list is checked once, at its pointer's entry into this module; the types here are safe to use.
 
 use sidecore_client::face::failure::Failure;
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 
-/// A number with a sign (`OSSL_PARAM_INTEGER`).
+/// A signed number (`OSSL_PARAM_INTEGER`).
 pub(super) const INTEGER: u32 = 1;
-/// A number without a sign, of any length.
+/// An unsigned number of any length.
 pub(super) const UNSIGNED: u32 = 2;
 /// A text.
 pub(super) const TEXT: u32 = 4;
@@ -18,9 +18,9 @@ pub(super) const BYTES: u32 = 5;
 pub(super) const TEXT_POINTER: u32 = 6;
 /// A pointer to bytes.
 pub(super) const BYTES_POINTER: u32 = 7;
-/// `OSSL_PARAM_UNMODIFIED`: nothing was answered.
+/// `OSSL_PARAM_UNMODIFIED`: no answer yet.
 const UNMODIFIED: usize = usize::MAX;
-/// Longest list that is read.
+/// Longest list that is read, entries.
 const MAX_LEN: usize = 256;
 
 /// `OSSL_PARAM`.
@@ -38,7 +38,7 @@ pub(crate) struct Param {
 unsafe impl Sync for Param {}
 
 impl Param {
-    /// Says that there is something of this name and type.
+    /// Describes a parameter by its name and type.
     pub(super) const fn new(key: &'static CStr, data_type: u32) -> Self {
         Self { key: key.as_ptr(), data_type, data: std::ptr::null_mut(), data_size: 0, return_size: UNMODIFIED }
     }
@@ -67,7 +67,7 @@ impl Param {
     }
 }
 
-/// A list of what there is: names, by type.
+/// A list of parameter descriptions: names, by type.
 macro_rules! params {
     ($($data_type:ident: $($name:expr),+;)*) => {{
         const LIST: &[Param] = &[$($(Param::new($name, $data_type),)+)* Param::END];
@@ -76,12 +76,12 @@ macro_rules! params {
 }
 pub(super) use params;
 
-/// What a parameter says.
+/// The value of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
-    /// A number that fits.
+    /// A number within 64 bits.
     Integer(i64),
-    /// A number without a sign, the least byte first.
+    /// An unsigned number, least significant byte first.
     Number(&'a [u8]),
     /// A text.
     Text(&'a str),
@@ -89,13 +89,13 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// A list that OpenSSL handed over: null, or it ends as lists do, and is valid for `'a`.
+/// A list from OpenSSL: null, or properly terminated and valid for `'a`.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Params<'a>(*const Param, PhantomData<&'a Param>);
 
 impl<'a> Params<'a> {
-    /// Refuses what is not in this list: a setting that is passed over would give another result than was asked for.
+    /// Refuses parameters outside of this list: ignoring one would give a result other than the requested one.
     pub(crate) fn all_in(self, known: &[Param]) -> Result<(), Failure> {
         if self.0.is_null() {
             return Ok(());
@@ -111,28 +111,25 @@ impl<'a> Params<'a> {
         Err(Failure::input(format!("more than {MAX_LEN} parameters")))
     }
 
-    /// What the parameter of this name says, if it is there and has a value.
+    /// The value of the parameter with this name, if any.
     pub(crate) fn get(self, name: &CStr) -> Option<Value<'a>> {
         // SAFETY: the list is valid, and data and size of each parameter are as its type says.
         unsafe { value(find(self.0, name)?.as_ref()?) }
     }
 
-    /// The text of this name.
     pub(crate) fn text(self, name: &CStr) -> Option<&'a str> {
         if let Value::Text(text) = self.get(name)? { Some(text) } else { None }
     }
 
-    /// The bytes of this name.
     pub(crate) fn bytes(self, name: &CStr) -> Option<&'a [u8]> {
         if let Value::Bytes(bytes) = self.get(name)? { Some(bytes) } else { None }
     }
 
-    /// The integer of this name.
     pub(crate) fn integer(self, name: &CStr) -> Option<i64> {
         if let Value::Integer(number) = self.get(name)? { Some(number) } else { None }
     }
 
-    /// The number of this name, the most significant byte first, without zeros before it.
+    /// Most significant byte first, without leading zeros.
     pub(crate) fn number(self, name: &CStr) -> Option<Vec<u8>> {
         match self.get(name)? {
             Value::Integer(number) => Some(big_endian(&u64::try_from(number).ok()?.to_le_bytes())),
@@ -144,7 +141,7 @@ impl<'a> Params<'a> {
 
 fn big_endian(little: &[u8]) -> Vec<u8> {
     let len = little.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    // Private numbers come here: a vector that grows would leave pieces of them behind.
+    // Private numbers pass here: a growing vector would leave pieces of them in freed memory.
     let mut big = Vec::with_capacity(len);
     big.extend(little[..len].iter().rev());
     big
@@ -173,7 +170,7 @@ unsafe fn find(list: *const Param, name: &CStr) -> Option<*const Param> {
 }
 
 /// # Safety
-/// The parameter's data and size are as its type says.
+/// The parameter's data and size match its type.
 unsafe fn value(param: &Param) -> Option<Value<'_>> {
     if param.data.is_null() {
         return None;
@@ -186,7 +183,7 @@ unsafe fn value(param: &Param) -> Option<Value<'_>> {
     if data.is_null() {
         return None;
     }
-    // SAFETY: so many bytes are there.
+    // SAFETY: the parameter states that this number of bytes is valid.
     let bytes = unsafe { std::slice::from_raw_parts(data, param.data_size) };
     match param.data_type {
         INTEGER => signed(bytes).map(Value::Integer),
@@ -200,7 +197,7 @@ unsafe fn value(param: &Param) -> Option<Value<'_>> {
     }
 }
 
-/// Numbers are as long as who made them wanted: those of `-pkeyopt` may have one byte.
+/// The caller chooses the length of numbers: those of `-pkeyopt` may have one byte.
 fn signed(little: &[u8]) -> Option<i64> {
     let sign = if little.last()? & 0x80 == 0 { 0 } else { 0xff };
     let mut bytes = [sign; 8];
@@ -219,37 +216,37 @@ fn unsigned(little: &[u8]) -> Value<'_> {
     Value::Number(little)
 }
 
-/// A list of questions: null, or it ends as lists do, and is valid and ours to write for `'a`.
+/// A list of queries: null, or properly terminated, valid and writable for `'a`.
 #[repr(transparent)]
 pub(crate) struct Questions<'a>(*mut Param, PhantomData<&'a mut Param>);
 
-/// What may be asked.
+/// The answer to a query.
 pub(crate) enum Answer<'a> {
     /// An integer.
     Integer(i32),
     /// A length.
     Length(usize),
-    /// A number, the most significant byte first.
+    /// A number, most significant byte first.
     Number(&'a [u8]),
     /// A text.
     Text(&'a CStr),
-    /// Whichever of number and text was asked for.
+    /// A number or a text, by the type of the query.
     Either(i32, &'a CStr),
     /// Bytes.
     Bytes(&'a [u8]),
     /// A pointer to a text.
     TextPointer(&'static CStr),
-    /// A pointer to bytes, which stay where they are while the context is not changed.
+    /// A pointer to bytes, which stay valid until the context changes.
     BytesPointer(&'a [u8]),
 }
 
 impl Questions<'_> {
-    /// Answers what was asked of these. `false`: something was asked for in another type, or without room for it.
+    /// Answers the queries for these names. `false`: a query has another type, or a buffer that is too small.
     pub(crate) fn answer<const N: usize>(&mut self, answers: [(&CStr, Answer<'_>); N]) -> bool {
         answers.into_iter().all(|(name, answer)| self.find(name).is_none_or(|param| answer.put(param)))
     }
 
-    /// Whether this is asked.
+    /// Whether the list queries this name.
     pub(crate) fn asks(&mut self, name: &CStr) -> bool {
         self.find(name).is_some()
     }
@@ -284,7 +281,7 @@ impl Answer<'_> {
     }
 }
 
-/// Says where the bytes are.
+/// Answers with a pointer to the bytes.
 fn point(param: &mut Param, bytes: &[u8]) -> bool {
     param.return_size = bytes.len();
     if !param.data.is_null() {
@@ -294,7 +291,7 @@ fn point(param: &mut Param, bytes: &[u8]) -> bool {
     true
 }
 
-/// Writes a number in the length that was asked for; `needed` is told where no room was given.
+/// Writes a number in the length of the query's buffer; without a buffer, returns `needed` as the length.
 fn fill(param: &mut Param, little: &[u8], sign: u8, needed: usize) -> bool {
     param.return_size = needed;
     if param.data.is_null() {
@@ -304,7 +301,7 @@ fn fill(param: &mut Param, little: &[u8], sign: u8, needed: usize) -> bool {
     if little[len..].iter().any(|byte| *byte != sign) {
         return false;
     }
-    // SAFETY: so many bytes of room are there.
+    // SAFETY: the query states that this number of bytes is writable.
     let room = unsafe { std::slice::from_raw_parts_mut(param.data.cast::<u8>(), param.data_size) };
     room.fill(sign);
     room[..len].copy_from_slice(&little[..len]);
@@ -312,7 +309,7 @@ fn fill(param: &mut Param, little: &[u8], sign: u8, needed: usize) -> bool {
     true
 }
 
-/// Writes bytes, and what ends them if there is room.
+/// Writes bytes, followed by `with_end` if there is room.
 fn copy(param: &mut Param, bytes: &[u8], with_end: &[u8]) -> bool {
     param.return_size = bytes.len();
     if param.data.is_null() {
@@ -322,7 +319,7 @@ fn copy(param: &mut Param, bytes: &[u8], with_end: &[u8]) -> bool {
         return false;
     }
     let len = with_end.len().min(param.data_size);
-    // SAFETY: so many bytes of room are there.
+    // SAFETY: the query states that this number of bytes is writable.
     unsafe { std::ptr::copy_nonoverlapping(with_end.as_ptr(), param.data.cast::<u8>(), len) };
     true
 }
@@ -331,7 +328,7 @@ fn copy(param: &mut Param, bytes: &[u8], with_end: &[u8]) -> bool {
 #[derive(Default)]
 pub(crate) struct List {
     params: Vec<Param>,
-    /// What the parameters point at.
+    /// Memory for the parameters' values.
     data: Vec<Box<[u8]>>,
 }
 
@@ -343,33 +340,30 @@ impl List {
         self
     }
 
-    /// With an integer.
     pub(crate) fn integer(self, key: &'static CStr, number: i32) -> Self {
         self.push(key, INTEGER, number.to_ne_bytes().to_vec(), 4)
     }
 
-    /// With a number, given the most significant byte first.
+    /// `big`: most significant byte first.
     pub(crate) fn number(self, key: &'static CStr, big: &[u8]) -> Self {
         self.push(key, UNSIGNED, big.iter().rev().copied().collect(), big.len())
     }
 
-    /// With a text.
     pub(crate) fn text(self, key: &'static CStr, text: &CStr) -> Self {
         self.push(key, TEXT, text.to_bytes_with_nul().to_vec(), text.count_bytes())
     }
 
-    /// With bytes.
     pub(crate) fn bytes(self, key: &'static CStr, bytes: &[u8]) -> Self {
         self.push(key, BYTES, bytes.to_vec(), bytes.len())
     }
 
-    /// With bytes that live as long as the list is used.
+    /// Adds bytes that must live as long as the list is used.
     pub(crate) fn borrowed(mut self, key: &'static CStr, data: *mut c_void, size: usize) -> Self {
         self.params.push(Param { data, data_size: size, ..Param::new(key, BYTES) });
         self
     }
 
-    /// Calls with the list, which lives as long as the call.
+    /// Calls with the list, which is valid during the call.
     pub(crate) fn with<T>(mut self, call: impl FnOnce(*const Param) -> T) -> T {
         self.params.push(Param::END);
         call(self.params.as_ptr())

@@ -1,4 +1,4 @@
-//! What OpenSSL loads: the provider itself.
+//! The provider object that OpenSSL loads.
 
 use super::abi::{Algorithm, Callback, Dispatch, Handle, provider as entry};
 use super::legacy::{Given, Legacy};
@@ -21,10 +21,10 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-/// Most providers of a process at a time.
+/// Limit of providers loaded in a process at a time.
 const MAX_PROVIDERS: usize = 1024;
 
-/// Tells a loaded provider from all others, those of other processes too: random, and the same in forked children.
+/// Random number of a loaded provider, unique in all processes except forked children, which keep it.
 #[repr(transparent)]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ProviderNumber(u64);
@@ -37,27 +37,27 @@ impl ProviderNumber {
     }
 }
 
-/// One loaded provider: there is one for each library context that uses it.
+/// One loaded provider, for one library context.
 pub(crate) struct Provider {
     pub(super) number: ProviderNumber,
     pub(crate) core: Core,
-    /// How lanes are made; or what is wrong in the configuration, which OpenSSL would not show while it loads.
+    /// Options of lanes; or the error in the configuration, which OpenSSL would not show during loading.
     options: Result<Options, Failure>,
-    /// What objects of the old kind get of private keys.
+    /// The part of private keys that legacy objects get.
     given: Given,
     legacy: Legacy,
-    /// Failures are told the system's log, too.
+    /// Whether failures also go to the system's log.
     syslog: bool,
-    /// The same after the names of users were looked up. Not while OpenSSL loads its configuration: what knows the system's
-    /// users may use OpenSSL itself.
+    /// The options after looking up names of users. That happens after OpenSSL has loaded its configuration: the
+    /// lookup may use OpenSSL itself.
     known: OnceLock<Options>,
 }
 
-/// Providers that are loaded. It is written while one is loaded or unloaded, when libcrypto has locks of its own that no child
-/// may be forked under.
+/// Loaded providers. Written during load and unload, when libcrypto holds locks of its own, under which no child may
+/// be forked.
 static LOADED: RwLock<Vec<(ProviderNumber, Weak<Provider>)>> = RwLock::new(Vec::new());
 
-/// Random bytes.
+/// Random bytes from the kernel.
 pub(super) fn random<const LEN: usize>() -> Result<[u8; LEN], Failure> {
     let mut bytes = [0; LEN];
     match getrandom(&mut bytes, GetRandomFlags::empty()) {
@@ -66,7 +66,7 @@ pub(super) fn random<const LEN: usize>() -> Result<[u8; LEN], Failure> {
     }
 }
 
-/// What was done; a failure goes into OpenSSL's queue of errors, by any provider where this one is not known.
+/// Passes a result on; a failure goes into OpenSSL's error queue. Without `provider`, any loaded one reports it.
 pub(super) fn tell<T>(provider: Option<Arc<Provider>>, doing: &'static CStr, done: Result<T, Failure>) -> Option<T> {
     done.inspect_err(|failure| {
         let any = || LOADED.read().unwrap_or_else(PoisonError::into_inner).iter().find_map(|(_, one)| one.upgrade());
@@ -100,33 +100,33 @@ impl Provider {
         Some(provider)
     }
 
-    /// How lanes are made.
+    /// Options of lanes.
     pub(crate) fn options(&self) -> Result<&Options, Failure> {
         let options = self.options.as_ref().map_err(Clone::clone)?;
         if self.known.get().is_none() {
-            // Held for a moment only: a child that is forked meanwhile must not wait for it.
+            // Looked up before the short `set`, which a child forked during it must not have to wait for.
             let _ = self.known.set(aside(|| looked_up(options)));
         }
         Ok(self.known.get().unwrap_or(options))
     }
 
-    /// Who has its operations done.
+    /// The caller of the provider's operations.
     pub(crate) fn caller(&self) -> Result<Caller<'_>, Failure> {
         Ok(Caller { options: self.options()?, pause: &Jobs })
     }
 
-    /// What of a private key of this family is given to a function of OpenSSL's that asks for all of it.
+    /// The part of a private key of this family for a function of OpenSSL's that wants all of it.
     pub(super) fn given_to(&self, callback: Callback, family: Family) -> Given {
         let makes = || self.legacy.is_made_by(callback, family, self.core.library_context());
         if self.given != Given::Nothing && makes() { self.given } else { Given::Nothing }
     }
 
-    /// What was done; a failure goes into OpenSSL's queue of errors.
+    /// Passes a result on; a failure goes into OpenSSL's error queue.
     pub(crate) fn tell<T>(&self, doing: &'static CStr, done: Result<T, Failure>) -> Option<T> {
         self.tell_of(None, doing, done)
     }
 
-    /// The same of an operation with this key; the system's log is told as well.
+    /// As `tell`, for an operation with this key; the failure also goes to the system's log.
     pub(crate) fn tell_of<T>(&self, key: Option<&Key>, doing: &'static CStr, done: Result<T, Failure>) -> Option<T> {
         let told = |failure: &Failure| {
             self.core.error(doing, failure);
@@ -138,7 +138,7 @@ impl Provider {
     }
 }
 
-/// The provider's section of openssl.cnf.
+/// Reads the provider's section of openssl.cnf.
 fn read(setting: impl Fn(&'static CStr) -> Option<String>) -> Result<(Options, Given), Failure> {
     let mut options = Options::default();
     if let Some(socket) = setting(c"socket") {
@@ -167,7 +167,7 @@ fn looked_up(options: &Options) -> Options {
     options
 }
 
-/// A switch, which is on unless it is turned off.
+/// A switch; on by default.
 fn yes_or_no(name: &str, text: Option<&str>) -> Result<bool, Failure> {
     match text.map(str::trim) {
         None | Some("yes") => Ok(true),
@@ -176,7 +176,7 @@ fn yes_or_no(name: &str, text: Option<&str>) -> Result<bool, Failure> {
     }
 }
 
-/// A time in milliseconds, at least so many.
+/// A time of at least `least` milliseconds.
 fn milliseconds(name: &str, text: &str, least: u64) -> Result<Duration, Failure> {
     let allowed = least..=600_000;
     let given = text.trim().parse().ok().filter(|given| allowed.contains(given));
@@ -211,10 +211,10 @@ static GETTABLE: &[Param] = params! {
     INTEGER: c"status";
 };
 
-/// Where OpenSSL begins.
+/// Entry point of the provider.
 ///
 /// # Safety
-/// Called by OpenSSL, as `openssl/core.h` says.
+/// Only OpenSSL may call it, by `openssl/core.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn OSSL_provider_init(
     handle: *const Handle,

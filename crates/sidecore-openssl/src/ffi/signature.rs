@@ -1,4 +1,4 @@
-//! Signatures: contexts, and digests made on the way.
+//! Contexts of signatures, and the digests made in them.
 
 mod settings;
 
@@ -20,21 +20,21 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What a row of the table of signatures signs with.
+/// Parameters of one row in the table of signatures.
 pub(super) struct Variant {
     family: Family,
-    /// Of each message, if no other can be set.
+    /// Fixed digest of each message; `None`: the program sets one.
     digest: Option<Digest>,
     settable: &'static [Param],
 }
 
-/// A [`Variant`] as a type, which has functions of its own.
+/// A [`Variant`] as a type, so that each has functions of its own.
 pub(super) trait OfVariant {
     const VARIANT: &'static Variant;
     const KEY_TYPES: &'static KeyTypes;
 }
 
-/// Names of types of keys, and the end.
+/// A list of names of key types, with its end.
 pub(super) struct KeyTypes([*const c_char; 2]);
 
 // SAFETY: the pointers are to constants.
@@ -67,34 +67,34 @@ variants! {
     MlDsa65 = Family::Raw(Raw::MlDsa65), c"ML-DSA-65", None, settings::ML_DSA;
 }
 
-/// A signature in the making.
+/// State of a signature being made or verified.
 #[derive(Clone)]
 struct Signing {
     variant: &'static Variant,
     settings: Settings,
     message: Message,
-    /// It verifies, to which it does not matter how a signature was made.
+    /// It verifies: then settings that affect only signing do not matter.
     verifies: bool,
-    /// What is verified at the end of a message.
+    /// The signature to verify at the end of a message.
     signature: Vec<u8>,
 }
 
-/// What is signed.
+/// State of the input.
 #[derive(Clone)]
 enum Message {
-    /// What is given at the end: a digest, or a message where the algorithm takes no digest.
+    /// The input comes in the last call: a digest, or a message if the algorithm takes no digest.
     Given,
-    /// A message in pieces, so far.
+    /// Digest of the pieces so far.
     Hashed(Hasher),
-    /// The same where the algorithm takes no digest.
+    /// The pieces so far, for an algorithm without a digest.
     Gathered(Vec<u8>),
-    /// None was begun, or it is over.
+    /// No input was begun, or it is finished.
     Over,
 }
 
 type Context = context::Context<Signing>;
 
-/// Longest message in pieces that is signed without a digest, bytes.
+/// Longest message in pieces for an algorithm without a digest, bytes.
 const MAX_GATHERED: usize = 16 << 20;
 
 /// The functions of a variant.
@@ -150,7 +150,8 @@ impl<V: OfVariant> Signatures<V> {
         Dispatch::END,
     ];
 
-    /// Ed25519 and ML-DSA, which take whole messages and no digest. Before OpenSSL 3.4 there is no `sign` without `sign_init`.
+    /// Ed25519 and ML-DSA: they take whole messages and no digest. Before OpenSSL 3.4 there is no `sign` without
+    /// `sign_init`.
     pub(super) const WITHOUT_DIGEST: &'static [Dispatch] = &[
         entry::newctx(newctx::<V>),
         entry::sign_init(no_digest_init),
@@ -196,22 +197,23 @@ extern "C" fn query_key_types<V: OfVariant>() -> *const *const c_char {
 }
 
 impl Context {
-    /// Begins with a key, or again with the same, and with these settings; with no message yet. OpenSSL lets a program go on
-    /// after an initialisation that failed, and what is given then was never hashed: it must not be signed or verified.
+    /// Begins with a key, or again with the previous one, and with these settings; without a message. OpenSSL lets a
+    /// program continue after a failed initialisation. The input after that was never hashed, so it must not be signed
+    /// or verified.
     fn begin_with(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
         self.work.message = Message::Over;
         self.begin(key)?;
         self.set(params)
     }
 
-    /// Begins what is given at the end.
+    /// Begins with input in the last call.
     fn begin_given(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
         let begun = self.begin_with(key, params)?;
         self.work.message = Message::Given;
         Ok(begun)
     }
 
-    /// Begins a message, all at once or in pieces.
+    /// Begins a message, whole or in pieces.
     fn begin_whole(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
         self.begin_with(key, params)?;
         self.begin_message(None)?;
@@ -221,7 +223,7 @@ impl Context {
         Ok(true)
     }
 
-    /// Begins a message, to be signed under a digest of this name.
+    /// Begins a message, with the digest of this name.
     fn begin_message(&mut self, name: Option<&str>) -> Result<bool, Failure> {
         let name = name.filter(|name| !name.is_empty());
         if !self.work.variant.family.takes_digest() {
@@ -254,7 +256,7 @@ impl Context {
         Ok(true)
     }
 
-    /// What is signed: the digest of the message that `rest` ends, or `rest`.
+    /// The bytes to sign: the digest of the message that ends with `rest`, or `rest` itself.
     fn finished<'r>(&mut self, rest: &'r [u8]) -> Result<Cow<'r, [u8]>, Failure> {
         if matches!(self.work.message, Message::Given) {
             return Ok(rest.into());

@@ -1,4 +1,4 @@
-//! `sidecore:NAME` where OpenSSL takes a URI.
+//! A store for URIs `sidecore:NAME`.
 
 use super::abi::{Callback, Dispatch, PassphraseCallback, expect, store as entry};
 use super::guard;
@@ -12,13 +12,13 @@ use sidecore_client::keys::uri::Uri;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
-/// One URI being read.
+/// State of reading one URI.
 struct Loader {
     provider: Arc<Provider>,
     name: String,
-    /// What the caller wants.
+    /// Kind of object that the caller expects.
     expected: c_int,
-    /// The key was given out, or there is none.
+    /// The key was returned, or there is none.
     over: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) static FUNCTIONS: [Dispatch; 8] = [
     Dispatch::END,
 ];
 
-/// Properties and type of the input are for what reads files.
+/// Other parameters, properties and type of the input, concern readers of files.
 static SETTABLE: &[Param] = params! {
     INTEGER: c"expect";
     TEXT: c"properties", c"input-type";
@@ -77,7 +77,7 @@ unsafe extern "C" fn load(
     guard(0, || {
         loader.over = true;
         if ![expect::ANY, expect::PUBLIC_KEY, expect::KEY].contains(&loader.expected) {
-            // There are keys only; that is no error.
+            // The store has only keys; a caller that expects another kind gets nothing, which is no error.
             return 1;
         }
         let found = loader.provider.options().and_then(|options| find(options, &loader.name));

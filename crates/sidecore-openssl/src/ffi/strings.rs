@@ -1,7 +1,7 @@
-//! What OpenSSL prints for the reasons of this provider's errors.
+//! OpenSSL's texts for the reasons of this provider's errors.
 //!
-//! They are registered as an engine registers its own, and not through `get_reason_strings`: those OpenSSL takes away again
-//! with the provider, which after `OPENSSL_cleanup` is a crash in whatever program frees a key so late.
+//! They are registered as an engine's are, and not through `get_reason_strings`: OpenSSL frees those with the
+//! provider, and a program that frees a key after `OPENSSL_cleanup` would crash.
 
 use super::libcrypto::Libcrypto;
 use sidecore_client::face::failure::Reason;
@@ -16,10 +16,10 @@ struct Text {
     text: *const c_char,
 }
 
-/// Where the number of the library stands in the code of an error.
+/// Position of the library's number in the code of an error.
 const LIBRARY_SHIFT: u32 = 23;
 
-/// The number that OpenSSL gave us; 0: none, and it uses one of its own.
+/// Our number from OpenSSL; 0: none, and OpenSSL uses one of its own.
 static LIBRARY: OnceLock<u32> = OnceLock::new();
 
 /// Registers the texts, once.
@@ -45,7 +45,7 @@ fn load(libcrypto: &Libcrypto) -> Option<u32> {
     }
 }
 
-/// The library's name, its reasons, and the end.
+/// The library's name, its reasons, and the end of the list.
 fn texts(library: u32) -> [Text; Reason::ALL.len() + 2] {
     let with = |reason: u32, text: *const c_char| Text { code: c_ulong::from(library << LIBRARY_SHIFT | reason), text };
     std::array::from_fn(|place| match place.checked_sub(1).map(|place| Reason::ALL.get(place)) {

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// A child that takes so long, seconds, hangs.
+/// A child that runs longer hangs, seconds.
 const PATIENCE: u32 = 60;
 
 struct Site {
@@ -44,7 +44,7 @@ impl Site {
         Self { key: made(&options), options, _service: service, _directory: directory }
     }
 
-    /// Signs, and verifies what came.
+    /// Signs, and verifies the result.
     fn works(&self) -> bool {
         let settings = Settings::default();
         let digest = [7; 32];
@@ -55,14 +55,14 @@ impl Site {
     }
 }
 
-/// A key for this program, of the service at hand.
+/// A key made for this program by the given service.
 fn made(options: &Options) -> Arc<Key> {
     Arc::new(Wish { curve: Some(Curve::P256), ..Wish::new(Family::Ec) }.generate(options).unwrap())
 }
 
-/// Ends the child without anything that belongs to its parent.
+/// Ends the child without running its parent's destructors.
 fn in_child(work: impl FnOnce() -> bool) -> libc::pid_t {
-    // SAFETY: the child uses what is made to survive a fork, and leaves by `_exit`.
+    // SAFETY: the child uses only objects that survive a fork, and leaves by `_exit`.
     unsafe {
         let pid = libc::fork();
         if pid == 0 {
@@ -125,7 +125,7 @@ fn more_operations_than_lanes_wait_for_one() {
 
 #[test]
 fn making_keys_connecting_and_signing_fit_the_stack_of_a_job() {
-    // OpenSSL's jobs have 32 KiB, of which the program and OpenSSL need some. Beyond its end a thread dies.
+    // OpenSSL's jobs have 32 KiB, part of which the program and OpenSSL need. An overflow kills the thread.
     let site = Site::new();
     thread::scope(|scope| {
         let small = thread::Builder::new().stack_size(16 << 10);
@@ -174,7 +174,7 @@ fn a_request_that_no_lane_will_ever_hold_is_refused_while_lanes_are_in_use() {
         (request, "the service takes up to 65536 (limits.max_request_bytes)"),
     ] {
         let site = Site::with(limits);
-        // The pool of this process has the lanes of other tests; that of a child has none.
+        // The pool of this process has the lanes of other tests; a child's pool is empty.
         assert!(succeeded(in_child(|| {
             let held = match pool()
                 .unwrap()

@@ -1,4 +1,4 @@
-//! OpenSSL's functions for providers: telling errors, reading parameters of the configuration and BIOs.
+//! OpenSSL's functions for providers: reporting errors, reading configuration parameters, and BIOs.
 
 use super::abi::{Bio, Dispatch, Handle, core};
 use super::memory::Memory;
@@ -7,14 +7,14 @@ use sidecore_client::face::failure::Failure;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use zeroize::Zeroizing;
 
-/// Longest line of a PEM file that is read at once.
+/// Longest piece of a PEM line that is read in one call.
 const LINE: u16 = 256;
 
-/// The functions, and the handle that OpenSSL knows this provider by. All versions of OpenSSL 3 have them.
+/// The functions, and OpenSSL's handle of this provider. All versions of OpenSSL 3 have them.
 #[derive(Clone, Copy)]
 pub(crate) struct Core {
     handle: *const Handle,
-    /// Where key objects lie.
+    /// Memory of key objects.
     pub(super) memory: Memory,
     get_params: unsafe extern "C" fn(*const Handle, *mut Param) -> c_int,
     get_libctx: unsafe extern "C" fn(*const Handle) -> *mut c_void,
@@ -33,10 +33,10 @@ unsafe impl Send for Core {}
 unsafe impl Sync for Core {}
 
 impl Core {
-    /// `None`: a function is missing.
+    /// `None`: OpenSSL lacks a function.
     ///
     /// # Safety
-    /// `table` is OpenSSL's dispatch table, `handle` the one it came with.
+    /// `table` is OpenSSL's dispatch table, and belongs to `handle`.
     pub(crate) unsafe fn new(handle: *const Handle, table: *const Dispatch) -> Option<Self> {
         // SAFETY: each number stands for the type it is read as.
         unsafe {
@@ -55,20 +55,20 @@ impl Core {
         }
     }
 
-    /// A function of libcrypto, wherever it was loaded from.
+    /// An address inside the libcrypto that loaded us.
     pub(super) fn address_in_libcrypto(&self) -> *const c_void {
         self.new_error as *const c_void
     }
 
-    /// The library context that loaded this provider, as an `OSSL_LIB_CTX`.
+    /// The library context that loaded this provider, an `OSSL_LIB_CTX`.
     pub(super) fn library_context(&self) -> *mut c_void {
         // SAFETY: OpenSSL's function, with its own handle.
         unsafe { (self.get_libctx)(self.handle) }
     }
 
-    /// Puts an error into OpenSSL's queue of this thread.
+    /// Adds an error to OpenSSL's queue of this thread.
     pub(crate) fn error(&self, doing: &'static CStr, failure: &Failure) {
-        // No conversions: the arguments, of which there are none, are not read. Large enough for any kind of va_list.
+        // The format has no conversions, so the arguments are never read. Large enough for any kind of va_list.
         let text = (!failure.text.is_empty())
             .then(|| CString::new(failure.text.replace('%', "%%").replace('\0', " ")).unwrap_or_default());
         let mut no_arguments = [0u64; 8];
@@ -100,7 +100,7 @@ impl Core {
         Some(text.to_string_lossy().into_owned())
     }
 
-    /// The next line of a BIO, as far as `LINE` bytes go; empty at the end.
+    /// The next line of a BIO, at most `LINE` bytes; empty at the end.
     ///
     /// # Safety
     /// `bio` is valid.
@@ -108,23 +108,23 @@ impl Core {
         let mut buffer = Zeroizing::new(vec![0u8; LINE.into()]);
         // SAFETY: room for LINE bytes with the end of the string.
         let got = unsafe { (self.bio_gets)(bio, buffer.as_mut_ptr().cast(), LINE.into()) };
-        // The rest of the room stays, and is wiped with the line.
+        // The rest of the buffer stays allocated, and is wiped with the line.
         buffer.truncate(usize::try_from(got).unwrap_or(0));
         buffer
     }
 
-    /// Writes all of it to a BIO. Whether that was done.
+    /// Writes all bytes to a BIO. Returns whether that succeeded.
     ///
     /// # Safety
     /// `bio` is valid.
     pub(crate) unsafe fn write(&self, bio: *mut Bio, bytes: &[u8]) -> bool {
         let mut written = 0;
-        // SAFETY: the bytes are there.
+        // SAFETY: `bytes` is valid for its length.
         let done = unsafe { (self.bio_write_ex)(bio, bytes.as_ptr().cast(), bytes.len(), &raw mut written) };
         done != 0 && written == bytes.len()
     }
 
-    /// What is left in a BIO, up to `limit` bytes.
+    /// The rest of a BIO, up to `limit` bytes.
     ///
     /// # Safety
     /// `bio` is valid.
@@ -134,7 +134,7 @@ impl Core {
         while len < limit {
             let mut got = 0;
             let room = &mut bytes[len..];
-            // SAFETY: the room is there.
+            // SAFETY: `room` is writable for its length.
             if unsafe { (self.bio_read_ex)(bio, room.as_mut_ptr().cast(), room.len(), &raw mut got) } == 0 || got == 0 {
                 break;
             }
@@ -146,7 +146,7 @@ impl Core {
 }
 
 /// # Safety
-/// The function of this number is of type `F`, a function pointer.
+/// The function with this number has the type `F`, a function pointer.
 unsafe fn find<F: Copy>(table: *const Dispatch, number: c_int) -> Option<F> {
     let mut entry = table;
     // SAFETY: OpenSSL's tables end with number 0.

@@ -1,4 +1,4 @@
-//! OpenSSL's asynchronous jobs, found at run time: without them every operation is synchronous.
+//! OpenSSL's asynchronous jobs, looked up at run time: without these functions every operation is synchronous.
 
 use super::waiting::Waiting;
 use sidecore_client::face::aside::guard;
@@ -18,18 +18,18 @@ struct Functions {
     set_fd: unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void, Cleanup) -> c_int,
     get_fd: unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_int, *mut *mut c_void) -> c_int,
     clear_fd: unsafe extern "C" fn(*mut c_void, *const c_void) -> c_int,
-    /// From OpenSSL 3.0 on.
+    /// Since OpenSSL 3.0.
     get_callback: Option<unsafe extern "C" fn(*mut c_void, *mut Option<Resume>, *mut *mut c_void) -> c_int>,
 }
 
-/// Its address is the key that our descriptors have in wait contexts.
+/// Its address is the key of our descriptors in wait contexts.
 static KEY: u8 = 0;
 static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
 
-/// Looks the functions up, once: later might be in a forked child, where the loader's lock may be held for ever.
+/// Looks up the functions, once: in a forked child the loader's lock may be held forever.
 ///
 /// # Safety
-/// `address` gives the address of libcrypto's function of that name.
+/// `address` returns the address of libcrypto's function with this name.
 pub(crate) unsafe fn find(address: impl Fn(&CStr) -> Option<*mut c_void>) {
     FUNCTIONS.get_or_init(|| {
         // SAFETY: OpenSSL's functions have these types, see openssl/async.h.
@@ -47,13 +47,13 @@ pub(crate) unsafe fn find(address: impl Fn(&CStr) -> Option<*mut c_void>) {
     });
 }
 
-/// A job of OpenSSL's, while it runs.
+/// A running job of OpenSSL's.
 pub(crate) struct Job {
     functions: &'static Functions,
     context: *mut c_void,
 }
 
-/// The job that calls, if a job calls.
+/// The calling job, if a job calls.
 pub(crate) fn current() -> Option<Job> {
     let functions = FUNCTIONS.get()?.as_ref()?;
     // SAFETY: OpenSSL's functions, called by a thread that it called.
@@ -68,7 +68,7 @@ pub(crate) fn current() -> Option<Job> {
 }
 
 impl Job {
-    /// Works with what its wait context waits on, which is made at first use and is this process's own then.
+    /// Runs `work` on the state of the job's wait context. It is made at first use, and belongs to this process.
     pub(crate) fn waiting<T>(&self, pool: &'static Pool, work: impl FnOnce(&mut Waiting) -> T) -> io::Result<T> {
         let (mut fd, mut ours) = self.ours();
         if ours.is_null() {
@@ -82,7 +82,7 @@ impl Job {
         let result = waiting.renew(pool).map(|()| work(waiting));
         let now = waiting.fd();
         if now != fd && now >= 0 {
-            // The program closed the other one.
+            // The program closed the previous descriptor.
             // SAFETY: the job's own context. It forgets the descriptor and calls nothing.
             unsafe { (self.functions.clear_fd)(self.context, key()) };
             self.put(now, ours)?;
@@ -90,15 +90,15 @@ impl Job {
         result
     }
 
-    /// Works with what its wait context waits on, if it has waited before. A descriptor is put there for a pause only:
-    /// `HAProxy` 2.6 ends itself when it finds one of a job that never paused.
+    /// As `waiting`, if the job has waited before. A descriptor is added only for a pause: `HAProxy` 2.6 terminates if
+    /// it finds one of a job that never paused.
     pub(crate) fn waited<T>(&self, work: impl FnOnce(&Waiting) -> T) -> Option<T> {
         let (_, ours) = self.ours();
         // SAFETY: as in `waiting`.
         (!ours.is_null()).then(|| work(unsafe { &*ours.cast::<Waiting>() }))
     }
 
-    /// What `put` put there, and its descriptor; null: nothing yet.
+    /// The box stored by `put`, and its descriptor; null: nothing yet.
     fn ours(&self) -> (c_int, *mut c_void) {
         let (mut fd, mut ours) = (-1, std::ptr::null_mut());
         // SAFETY: the job's own context, which lives while the job runs.
@@ -106,7 +106,7 @@ impl Job {
         if known == 0 { (-1, std::ptr::null_mut()) } else { (fd, ours) }
     }
 
-    /// Gives the context a box with a [`Waiting`].
+    /// Stores a box with a [`Waiting`] in the context.
     fn put(&self, fd: c_int, ours: *mut c_void) -> io::Result<()> {
         // SAFETY: as in `waiting`; from here on the context owns the box.
         if unsafe { (self.functions.set_fd)(self.context, key(), fd, ours, cleanup) } == 0 {
@@ -117,7 +117,7 @@ impl Job {
         Ok(())
     }
 
-    /// Lets the program do other things until it comes back. `false`: it cannot.
+    /// Pauses the job until the program resumes it. `false`: it cannot pause.
     pub(crate) fn pause(&self) -> bool {
         if let Some(get) = self.functions.get_callback {
             let (mut callback, mut argument) = (None, std::ptr::null_mut());

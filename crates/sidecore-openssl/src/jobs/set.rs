@@ -1,8 +1,8 @@
-//! An epoll set in a process that belongs to somebody else, who may close any number and open something else there.
+//! An epoll set in a program that may close any number and reuse it.
 //!
-//! Epoll sets and timers share one inode, so they are not told apart by it. But a set knows its members: only what is in it,
-//! under this number and with this open file, can be changed there. A pipe of ours that is in no other set marks this one, and
-//! what is in this one is known by that.
+//! Epoll sets and timers share one inode, so inodes do not identify them. But a member of a set can be changed only by
+//! its number and open file. A pipe of ours that is in no other set therefore identifies this set, and its members are
+//! identified in the same way.
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -15,19 +15,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The kind of error where there is no descriptor that a job could pause on: none below 1024 is free.
+/// The kind of error if no descriptor below 1024 is free, which a job needs to pause.
 pub(crate) const NO_NUMBER: io::ErrorKind = io::ErrorKind::QuotaExceeded;
 
 /// An epoll set with a bell and a timer.
 pub(super) struct Set {
-    /// There until dropped.
+    /// `None` only during drop.
     epoll: Option<OwnedFd>,
     timer: Option<OwnedFd>,
     pub(super) bell: Arc<Ringer>,
 }
 
 impl Set {
-    /// A set under a number that `select` takes.
+    /// A set with a number that `select` accepts.
     pub(super) fn new() -> io::Result<Self> {
         let epoll = Some(selectable(epoll::create(CreateFlags::CLOEXEC)?)?);
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
@@ -37,17 +37,17 @@ impl Set {
         Ok(set)
     }
 
-    /// Its number.
+    /// The set's number.
     pub(super) fn fd(&self) -> RawFd {
         self.epoll.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
-    /// Whether its number still stands for it.
+    /// Whether the number still refers to this set.
     pub(super) fn is_ours(&self) -> bool {
         self.bell.reader().is_some_and(|mark| self.has(mark))
     }
 
-    /// What a forked child uses in the place of its parent's set: under the same number, if that is still the set's.
+    /// Replaces the parent's set in a forked child: under the same number, if that still refers to the set.
     pub(super) fn succeed(mut self, before: &mut Self) -> io::Result<Self> {
         if before.is_ours() {
             before.close_timer();
@@ -64,17 +64,17 @@ impl Set {
         Ok(epoll::add(epoll, source, EventData::new_u64(0), EventFlags::IN)?)
     }
 
-    /// Takes out what may be in it.
+    /// Removes a member, if it is in the set.
     pub(super) fn remove(&self, source: BorrowedFd<'_>) {
         if let Some(epoll) = &self.epoll {
             let _ = epoll::delete(epoll, source);
         }
     }
 
-    /// Has the timer ring so long after now. For a set that is known to be ours.
+    /// Sets the timer to this time from now. The set must be known to be ours.
     pub(super) fn set_timer(&self, after: Duration) -> io::Result<()> {
         let timer = self.timer.as_ref().filter(|timer| self.has(timer.as_fd())).ok_or_else(closed)?;
-        // Zero would mean never.
+        // Zero would disable the timer.
         let after = after.max(Duration::from_nanos(1));
         let it_value = Timespec { tv_sec: after.as_secs().cast_signed(), tv_nsec: i64::from(after.subsec_nanos()) };
         let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -82,7 +82,7 @@ impl Set {
         Ok(())
     }
 
-    /// Whether what has this number now is in the set. Changes nothing.
+    /// Whether the file with this number is in the set. Changes nothing.
     fn has(&self, member: BorrowedFd<'_>) -> bool {
         let unchanged = |epoll| epoll::modify(epoll, member, EventData::new_u64(0), EventFlags::IN);
         self.epoll.as_ref().is_some_and(|epoll| unchanged(epoll).is_ok())
@@ -107,14 +107,14 @@ impl Drop for Set {
     }
 }
 
-/// What is not ours any more is forgotten.
+/// Closes our descriptor; one that the program reused is only forgotten.
 fn close_if(ours: bool, fd: OwnedFd) {
     if !ours {
         let _ = fd.into_raw_fd();
     }
 }
 
-/// Gives it a number that `select` takes.
+/// Moves it to a number that `select` accepts.
 fn selectable(fd: OwnedFd) -> io::Result<OwnedFd> {
     let fd = above_standard(fd)?;
     if fd.as_raw_fd() < SELECT_LIMIT {
@@ -127,7 +127,7 @@ fn selectable(fd: OwnedFd) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 impl Set {
-    /// Whether something in it is ready.
+    /// Whether a member is ready.
     pub(super) fn is_ready(&self) -> bool {
         let mut events = Vec::with_capacity(4);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,7 +1,7 @@
-//! What a paused job waits on: one descriptor per wait context, which stays the same from request to request.
+//! The descriptor of a paused job: one per wait context, the same for all requests.
 //!
-//! It is an epoll instance. In it are the wake-up pipe of the lane that the job uses, a bell where there is no completion to
-//! wait for, and a timer, which rings at the deadline at the latest.
+//! It is an epoll instance with three members: the wake-up pipe of the job's lane, a bell for waits without a
+//! completion, and a timer, which ends the wait at the deadline at the latest.
 
 use super::set::Set;
 use sidecore_client::face::lanes::{self, Pool, Taken};
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 pub(crate) struct Waiting {
     pool: &'static Pool,
     set: Set,
-    /// The wake-up pipe that is in the set.
+    /// Number and wake-up pipe of the lane in the set.
     watched: Option<(u64, Arc<Own>)>,
-    /// When the timer rings.
+    /// The timer's time.
     due: Option<Instant>,
-    /// The bell was rung so that the job does not wait.
+    /// The bell was rung to end the job's wait.
     rung: bool,
     /// The bell is in the pool's queue, or was offered a lane.
     queued: bool,
@@ -29,18 +29,18 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Nothing to wait for yet. An error of the kind of [`NO_NUMBER`](super::set::NO_NUMBER): a job cannot pause.
+    /// Without anything to wait for. An error of the kind [`NO_NUMBER`](super::set::NO_NUMBER): a job cannot pause.
     pub(crate) fn new(pool: &'static Pool) -> io::Result<Self> {
         let set = Set::new()?;
         Ok(Self { pool, set, watched: None, due: None, rung: false, queued: false, held: None })
     }
 
-    /// The descriptor that the program is given.
+    /// The descriptor for the program.
     pub(crate) fn fd(&self) -> RawFd {
         self.set.fd()
     }
 
-    /// In a forked child: makes it this process's own, and lets go of what is the parent's.
+    /// In a forked child: makes the state this process's own, and drops the parent's objects.
     pub(crate) fn renew(&mut self, pool: &'static Pool) -> io::Result<()> {
         if self.pool.number == pool.number {
             return Ok(());
@@ -49,13 +49,13 @@ impl Waiting {
         self.put(true)
     }
 
-    /// The lane that is in the set: no system call is needed to wait on it again.
+    /// The lane in the set: waiting on it again takes no system call.
     pub(crate) fn favourite(&self) -> Option<u64> {
         self.watched.as_ref().map(|(number, _)| *number)
     }
 
-    /// Waits for the lane's wake-up, at most until the deadline. Where nothing has to be changed the set is not looked at: the
-    /// lane's pipe, which was just looked at, was in it.
+    /// Waits for the lane's wake-up, at most until the deadline. If nothing changes, the set needs no check: the
+    /// lane's pipe, which was just checked, was in it.
     pub(crate) fn watch(&mut self, lane: &Taken, deadline: Instant) -> io::Result<()> {
         let is_watched = self.favourite() == Some(lane.number);
         if is_watched && self.rings_by(deadline) {
@@ -76,13 +76,13 @@ impl Waiting {
         Ok(())
     }
 
-    /// Waits for a moment `after` from now.
+    /// Waits for `after` ns.
     pub(crate) fn watch_time(&mut self, after: Nanos) -> io::Result<()> {
         self.keep()?;
         self.ring_at(Instant::now(), Duration::from_nanos(after))
     }
 
-    /// Does not wait: the program comes back as soon as it looked at its other descriptors.
+    /// Ends the wait: the program resumes the job after checking its other descriptors.
     pub(crate) fn watch_nothing(&mut self) -> io::Result<()> {
         if !self.rung && !self.set.bell.ring() {
             self.keep()?;
@@ -92,7 +92,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Waits for a lane to come back, at most until the deadline.
+    /// Waits for a lane to be returned, at most until the deadline.
     pub(crate) fn watch_pool(&mut self, seen: u64, deadline: Instant) -> io::Result<()> {
         self.keep()?;
         self.ring_by(deadline)?;
@@ -102,25 +102,25 @@ impl Waiting {
         Ok(())
     }
 
-    /// Waits for a lane no more. What was offered since the job went on is passed on.
+    /// Ends the wait for a lane. An offer made since then goes to the next operation.
     pub(crate) fn leave_pool(&mut self) {
         if std::mem::take(&mut self.queued) {
             self.pool.forget(&self.set.bell);
-            // Nobody rings it any more: the answer is the last.
+            // The bell is out of the queue, so this answer is final.
             if self.set.bell.rang() {
                 self.pool.pass_on();
             }
         }
     }
 
-    /// The job goes on: a bell that was rung for nothing would resume the jobs of this context in vain.
+    /// The job continues: a stale ring of the bell would resume the jobs of this context needlessly.
     pub(crate) fn settle(&mut self) {
         if std::mem::take(&mut self.rung) || self.queued {
             self.set.bell.rang();
         }
     }
 
-    /// Keeps a lane while the job is paused. Gives it back if there is one already: two jobs share the wait context.
+    /// Stores a lane while the job is paused. Returns it if one is stored already: two jobs share the wait context.
     pub(crate) fn hold(&mut self, lane: Taken) -> Result<(), Taken> {
         if self.held.is_some() {
             return Err(lane);
@@ -129,18 +129,18 @@ impl Waiting {
         Ok(())
     }
 
-    /// The lane, when the job goes on.
+    /// Takes the lane when the job continues.
     pub(crate) fn take(&mut self) -> Option<Taken> {
         self.settle();
         self.held.take()
     }
 
-    /// Makes another set where the program closed this one.
+    /// Makes another set if the program closed this one.
     fn keep(&mut self) -> io::Result<()> {
         if self.set.is_ours() { Ok(()) } else { self.put(false) }
     }
 
-    /// Puts a new set in the place of this one: a child's in that of its parent.
+    /// Replaces this set by a new one, in a child also that of its parent.
     fn put(&mut self, is_childs: bool) -> io::Result<()> {
         let fresh = Set::new()?;
         if !is_childs && self.queued {
@@ -151,7 +151,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Whether the timer rings until then.
+    /// Whether the timer rings before the deadline.
     fn rings_by(&self, deadline: Instant) -> bool {
         self.due.is_some_and(|due| due <= deadline && due > Instant::now())
     }
@@ -173,7 +173,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        // A lane may have been offered to a job that does not come back for it.
+        // A lane may have been offered to a job that never resumes.
         let offered = self.queued && self.set.bell.rang();
         if offered && lanes::is_current(self.pool) {
             self.pool.pass_on();

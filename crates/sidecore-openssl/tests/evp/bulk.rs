@@ -1,11 +1,11 @@
-//! Ciphers and digests: who gets whose.
+//! Ciphers and digests: which provider a program gets them from.
 
 use crate::site::{PREFERRED, REQUIRED, Site};
 
 #[test]
 fn ciphers_and_digests_are_openssls_own() {
     let algorithms = ["AES-256-GCM", "AES-128-CBC", "ChaCha20-Poly1305", "SHA256"];
-    // Also for a program that preferred those of this provider when it had some.
+    // Also for a program that preferred this provider's, in versions that had some.
     let preferring = ["", PREFERRED, "?sidecore.bulk=yes"];
     for providers in [["default", "sidecore"], ["sidecore", "default"]] {
         for default_properties in preferring {

@@ -1,4 +1,4 @@
-//! What a program may do to itself.
+//! Actions of a program on itself.
 
 /// Closes all descriptors but standard input, output and errors, as daemons do.
 pub(crate) fn close_all() {
@@ -8,13 +8,13 @@ pub(crate) fn close_all() {
     }
 }
 
-/// A child that takes so long, seconds, hangs.
+/// A child that runs longer hangs, seconds.
 const PATIENCE: u32 = 60;
 
 /// Whether the work succeeds in a forked child.
 pub(crate) fn in_child(work: impl FnOnce() -> bool) -> bool {
     let mut status = 0;
-    // SAFETY: the child uses what is made to survive a fork, and leaves by `_exit`; for its status there is room.
+    // SAFETY: the child uses only objects that survive a fork, and leaves by `_exit`; `status` is valid.
     unsafe {
         let pid = libc::fork();
         if pid == 0 {

@@ -1,4 +1,5 @@
-//! A program with asynchronous jobs that closes all descriptors between two of them, and one that forks while one is paused.
+//! Asynchronous jobs in a program that closes all descriptors between two of them, and in one that forks while one is
+//! paused.
 
 use crate::ffi::{close_all, in_child};
 use crate::site::{PREFERRED, REQUIRED, Site};
@@ -12,7 +13,7 @@ use std::process::Command;
 
 /// Longer than a signature takes, and short enough to find a hang, ms.
 const PATIENCE: i32 = 60_000;
-/// Says to this program, started again, what the configuration and the key are.
+/// The variables that pass configuration and key to this program, started again.
 const CNF: &str = "SIDECORE_TEST_CNF";
 const URI: &str = "SIDECORE_TEST_URI";
 
@@ -26,7 +27,7 @@ fn a_job_that_was_paused_at_a_fork_goes_on_in_the_child_and_in_its_parent() {
     play("jobs::a_job_that_was_paused_at_a_fork_goes_on_in_the_child_and_in_its_parent", fork_meanwhile);
 }
 
-/// Runs this program again, for this test alone, and there what it is about.
+/// Starts this program again for this test alone, and runs `about` there.
 fn play(name: &str, about: fn(Job<(Context, Key)>)) {
     if let (Ok(cnf), Ok(uri)) = (std::env::var(CNF), std::env::var(URI)) {
         let context = Context::load(cnf.as_ref(), "sidecore").unwrap();
@@ -70,7 +71,7 @@ fn work((context, key): &mut (Context, Key)) -> Result<(), Failure> {
     Operation::on_messages(context, key, REQUIRED, Some("SHA256"), false)?.result(b"a message to sign").map(drop)
 }
 
-/// Signs in jobs until one paused; what it waited on.
+/// Signs in jobs until one pauses; returns the descriptor it waits on.
 fn sign(job: &mut Job<(Context, Key)>) -> RawFd {
     while job.step().expect("the job signs") == Step::Finished {}
     let waited = job.descriptor().expect("one descriptor");

@@ -9,7 +9,7 @@ use sidecore_libcrypto::{Context, Failure, Half, Key};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Where the private keys are.
+/// Location of the private keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In the program, which imports them.
@@ -27,7 +27,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A key of a file; why there is none.
+/// A key of a file, or the reason for its absence.
 pub(crate) type Entry = Result<Key, Failure>;
 
 /// Keys by their names.
@@ -38,17 +38,17 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// The private key of that name, if there is one.
+    /// The private key with this name, if any.
     pub(crate) fn private(&self, name: &str) -> Option<&Entry> {
         self.private.get(name)
     }
 
-    /// The key of that name, public ones first.
+    /// The key with this name, preferably a public one.
     pub(crate) fn any(&self, name: &str) -> Option<&Entry> {
         self.public.get(name).or_else(|| self.private.get(name))
     }
 
-    /// Takes in what a stanza defines. `false`: it defines no key.
+    /// Adds the key of a stanza. `false`: it defines no key.
     pub(crate) fn define(&mut self, site: &Site, place: Place, stanza: &Stanza) -> bool {
         let (what, value) = stanza.first();
         let name = value.split(':').next().unwrap_or_default().to_owned();

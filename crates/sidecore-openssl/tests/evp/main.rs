@@ -1,8 +1,8 @@
 //! OpenSSL's own test vectors and Wycheproof's, through libcrypto with the provider loaded, against a service in this
 //! process.
 //!
-//! Keys go both ways: imported from the program, and into the service's store and used by URI. What the provider does
-//! not offer must fail with an error that says so: it is counted and listed by reason.
+//! Keys go both ways: imported from the program, and stored in the service and used by URI. Operations that the
+//! provider does not offer must fail with an error that names this; they are counted and listed by reason.
 
 mod bulk;
 mod ffi;
@@ -44,7 +44,7 @@ fn openssls_vectors_of_elliptic_curves() {
     elliptic_curves(&Site::start());
 }
 
-/// Each of so many contexts has keys of its own, and asks at the same time as the others.
+/// Each context has keys of its own, and all of them send requests simultaneously.
 #[test]
 fn openssls_vectors_come_out_of_a_batch_device_that_one_to_eight_fill() {
     let house = House::start(vec![DeviceConfig::batch("lanes", None, false)]);
@@ -62,7 +62,7 @@ fn openssls_vectors_come_out_of_a_batch_device_that_one_to_eight_fill() {
     let (gathered, wrong) = (house.count(DeviceCounter::Gathered), house.count(DeviceCounter::WrongResults));
     println!("{gathered} of {} side by side", house.count(DeviceCounter::Requests));
     assert_eq!(wrong, 0);
-    // Elsewhere the device measures whether it pays.
+    // On other processors the device measures whether it pays.
     #[cfg(target_arch = "x86_64")]
     assert!(gathered > 0 || !std::arch::is_x86_feature_detected!("avx512ifma"));
 }

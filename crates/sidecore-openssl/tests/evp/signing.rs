@@ -1,11 +1,11 @@
-//! What the service signs, OpenSSL's own code verifies; what OpenSSL's own code encrypts, the service decrypts.
+//! OpenSSL's own code verifies the service's signatures, and the service decrypts ciphertexts of OpenSSL's own code.
 
 use crate::site::{EXCHANGE, PREFERRED, REQUIRED, Site};
 use sidecore::keys::Kind;
 use sidecore_libcrypto::{Action, Half, Key, Operation};
 
 const OPENSSL: &str = "provider=default";
-/// The first OpenSSL that has ML-KEM and ML-DSA itself. Older ones use the provider's all the same.
+/// The first OpenSSL with ML-KEM and ML-DSA of its own. Older ones can use the provider's.
 const LATTICES: (u32, u32) = (3, 5);
 const DIGESTS: [&str; 7] = ["SHA1", "SHA224", "SHA256", "SHA384", "SHA512", "SHA512-256", "SHA3-256"];
 
@@ -33,7 +33,7 @@ fn begin(site: &Site, key: &Key, who: &str, digest: Option<&str>, verifies: bool
     message
 }
 
-/// A key of the service's, by URI, and its public part, as OpenSSL's own code reads it.
+/// A key in the service, by URI, and its public part, read by OpenSSL's own code.
 fn pair(site: &Site, kind: Kind) -> (Key, Key) {
     let (uri, public) = site.generate(kind);
     (
@@ -103,7 +103,7 @@ fn ml_dsa_signatures_are_verified_by_every_openssl() {
     assert!(check(b"another..").is_err());
 }
 
-/// Where OpenSSL has the algorithm itself, its own code makes the encapsulation.
+/// If OpenSSL has the algorithm itself, its own code makes the encapsulation.
 #[test]
 fn a_stored_key_decapsulates_what_its_public_part_encapsulates() {
     let site = Site::start();
@@ -118,7 +118,7 @@ fn a_stored_key_decapsulates_what_its_public_part_encapsulates() {
         let public = Key::from_raw(&site.context, Half::Public, ("ML-KEM-768", raw), who).unwrap();
         let operation = Operation::new(&site.context, &public, who, Action::Encapsulate).unwrap();
         let (ciphertext, secret) = operation.encapsulate().unwrap();
-        // As a program does that knows nothing of the provider.
+        // As in a program that knows nothing of the provider.
         let operation = Operation::new(&site.context, &key, "", Action::Decapsulate).unwrap();
         assert_eq!(operation.provider().as_deref(), Some("sidecore"));
         assert_eq!(operation.result(&ciphertext).unwrap(), secret);

@@ -13,18 +13,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
-/// A program that wants the provider where it can do something, but also gets OpenSSL's own code.
+/// Properties of a program that prefers the provider, but also gets OpenSSL's own code.
 pub(crate) const PREFERRED: &str = "?provider=sidecore";
-/// A program that wants the provider.
+/// Properties of a program that requires the provider.
 pub(crate) const REQUIRED: &str = "provider=sidecore";
 
-/// A program that wants the provider's key exchange and encapsulation.
+/// Properties of a program that requires the provider's key exchange and encapsulation.
 pub(crate) const EXCHANGE: &str = "sidecore.exchange=yes";
 
-/// Numbers for names that no other key and no other file has.
+/// Makes names of keys and files unique.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// A service that several contexts may use.
+/// A service for several contexts.
 #[derive(Clone)]
 pub(crate) struct House {
     service: Arc<Service>,
@@ -32,11 +32,11 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// With these devices, or the sidecore itself.
+    /// With these devices; without any, the sidecore itself works.
     pub(crate) fn start(devices: Vec<DeviceConfig>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut config = Config { socket: directory.path().join("socket"), ..Config::default() };
-        // Each context stores the vectors' keys once more.
+        // Each context stores the vectors' keys again.
         config.limits.keys = 4096;
         if !devices.is_empty() {
             config.devices = devices;
@@ -44,7 +44,7 @@ impl House {
         Self { service: Arc::new(Service::start(config).unwrap()), directory: Arc::new(directory) }
     }
 
-    /// What a device counts, of all devices together.
+    /// The sum of a counter over all devices.
     pub(crate) fn count(&self, counter: DeviceCounter) -> u64 {
         let devices = Snapshot::read(self.service.counters()).unwrap().devices;
         devices.iter().map(|device| device.get(counter)).sum()
@@ -58,20 +58,20 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// The default provider first, then ours, as `openssl-sidecore.cnf` has it.
+    /// With the default provider first, then ours, as in `openssl-sidecore.cnf`.
     pub(crate) fn start() -> Self {
         Self::with(&["default", "sidecore"], "")
     }
 
-    /// Providers in this order, and properties that each fetch of an algorithm has, if any.
+    /// With providers in this order, and properties for each fetch of an algorithm, if any.
     pub(crate) fn with(providers: &[&str], properties: &str) -> Self {
         Self::of(&House::start(Vec::new()), providers, properties)
     }
 
-    /// The same with a service that others may use as well.
+    /// As `with`, on a shared service.
     pub(crate) fn of(house: &House, providers: &[&str], properties: &str) -> Self {
         let directory = house.directory.path();
-        // Contexts of one service may begin at the same time.
+        // Contexts of one service may begin simultaneously.
         let cnf = directory.join(format!("openssl-{}.cnf", NEXT.fetch_add(1, Ordering::Relaxed)));
         fs::write(&cnf, configuration(&directory.join("socket"), providers, properties)).unwrap();
         Self { context: Context::load(&cnf, "sidecore").unwrap(), house: house.clone(), cnf }
@@ -87,7 +87,7 @@ impl Site {
         Admin::connect(&Options { socket, ..Options::default() }).unwrap()
     }
 
-    /// Puts a key into the service's store, under a name that no other has; its URI.
+    /// Stores a key in the service under a unique name; returns its URI.
     pub(crate) fn store(&self, name: &str, pkcs8: Secret) -> Result<String, String> {
         let name = format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let command = KeyCommand::Import { name: name.clone(), pkcs8, acl: Acl::default() };
@@ -95,7 +95,7 @@ impl Site {
         Ok(format!("sidecore:{name}"))
     }
 
-    /// Has the service make a key; its URI and public part.
+    /// Makes a key in the service; returns its URI and public part.
     pub(crate) fn generate(&self, kind: Kind) -> (String, Vec<u8>) {
         let name = format!("generated-{}", kind.name());
         let mut admin = self.admin();
@@ -118,9 +118,9 @@ fn configuration(socket: &Path, providers: &[&str], properties: &str) -> String 
     )
 }
 
-/// The provider, as cargo built it for this test.
+/// The provider that cargo built for this test.
 fn module() -> PathBuf {
-    // The name of the program, as it was called: with another libc, the program is that libc's loader.
+    // The name as called: with another libc, the program is that libc's loader.
     let test = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
     let module = test.parent().map(|directory| directory.join("libsidecore_openssl.so")).unwrap_or_default();
     assert!(module.exists(), "no module at {}: cargo build -p sidecore-openssl", module.display());

@@ -1,12 +1,11 @@
 //! The stanzas of a file of vectors: lines `name = value`, perhaps followed by PEM, up to an empty line.
 
-/// One stanza.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stanza {
-    /// Line of the file that it begins at.
+    /// Its first line in the file.
     pub(crate) line: usize,
     lines: Vec<(String, String)>,
-    /// With its first and last line; empty without.
+    /// Includes the first and last line; empty: no PEM.
     pub(crate) pem: String,
 }
 
@@ -21,17 +20,15 @@ impl Stanza {
         self.lines.iter().skip(1).map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The values of all lines of that name.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.rest().filter(move |(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// The value of that name.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.rest().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// The bytes of that name; none are no bytes.
+    /// The bytes with this name; empty without one.
     pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
         self.get(name).map(bytes).unwrap_or_default()
     }

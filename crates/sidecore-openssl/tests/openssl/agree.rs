@@ -77,7 +77,7 @@ fn the_secrets_of_handshakes_do_not_come_here() {
     let site = Site::with(&["p256"]);
     let mut server = Server::start(&site, "p256", &[]);
     site.plain(&server.connect(&["-groups", "P-256:P-384:P-521"]));
-    // A program that prefers the provider for its keys: on X25519 all is well, and on no curve is a secret asked for here.
+    // A program that prefers the provider for its keys: X25519 works, and no secret on a curve is requested here.
     server = Server::configured(&site, "p256", &[], "preferred.cnf");
     site.plain(&server.connect(&["-groups", "X25519"]));
     site.plain_fails(&server.connect(&["-groups", "P-256"]));

@@ -1,8 +1,8 @@
-//! Uses of the `openssl` command with a stored key, each against the same key in a file: the result is the same, or names the key
-//! in the place of its private part, or it is refused with a reason of ours.
+//! Uses of the `openssl` command with a stored key, each compared with the same key in a file. The result is the same,
+//! or names the key in place of its private part, or is refused with a reason of ours.
 //!
-//! `docs/openssl-cases.md` is what this finds. With `SIDECORE_WRITE_PAGES` set, as `cargo xtask golden --write` does, it is
-//! written anew.
+//! `docs/openssl-cases.md` holds the results. The test writes it if `SIDECORE_WRITE_PAGES` is set, as in `cargo xtask
+//! golden --write`.
 
 use crate::common::Site;
 use crate::newer;
@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openssl-cases.md");
 const WRITE: &str = "SIDECORE_WRITE_PAGES";
 const CASES: &str = include_str!("cases.txt");
-/// What the page promises at least.
+/// Least number of cases that the page promises.
 const FEWEST: usize = 249;
-/// This asks OpenSSL for an object of the old kind, which has the public part: what it says then is not the provider's.
+/// Makes OpenSSL use a legacy object, which has the public part: its error is then not the provider's.
 const TRADITIONAL: &str = "pkey -in $key -traditional";
 const NO_NUMBERS: &str = "ASN1 lib (OpenSSL's own reason: the object of the old kind has the public part alone)";
 /// Kinds of keys, as `openssl genpkey` makes them.
@@ -35,7 +35,7 @@ const KINDS: [(&str, &str); 8] = [
     ("x25519", "-algorithm x25519"),
     ("mldsa", "-algorithm ml-dsa-65"),
 ];
-/// Names of several kinds.
+/// Names for groups of kinds.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("all", &["rsa2048", "rsa4096", "p256", "p384", "p521", "ed25519", "x25519", "mldsa"]),
     ("signs", &["rsa2048", "p256", "p384", "p521", "ed25519", "mldsa"]),
@@ -43,7 +43,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("rsa", &["rsa2048"]),
     ("ec", &["p256", "p384", "p521"]),
 ];
-/// What each case finds in the shell.
+/// Shell functions and variables for each case.
 const PRELUDE: &str = r#"
 set -o pipefail
 o() { OPENSSL_CONF=$conf $openssl "$@"; }
@@ -84,14 +84,13 @@ enum Outcome {
     Other(String),
 }
 
-/// What a shell said.
+/// Result of a shell.
 struct Said {
     ok: bool,
     out: String,
     err: String,
 }
 
-/// All of them.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for line in CASES.lines().filter(|line| !line.starts_with('#')) {
@@ -109,7 +108,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The script with each choice made in each way.
+/// The script with every combination of its choices.
 fn expand(script: &str, chosen: &mut Vec<String>) -> Vec<String> {
     let Some((before, rest)) = script.split_once('{') else { return vec![script.to_owned()] };
     let (choices, behind) = rest.split_once('}').unwrap();
@@ -125,7 +124,7 @@ fn expand(script: &str, chosen: &mut Vec<String>) -> Vec<String> {
     all
 }
 
-/// The `openssl` of one version, and a site with keys that are in files as well.
+/// The `openssl` of one version, and a site whose keys are in files as well.
 struct House {
     site: Site,
     openssl: String,
@@ -158,7 +157,7 @@ impl House {
         bash.output().unwrap().status.success()
     }
 
-    /// Makes a key of this kind in a file and in the service. `false`: this OpenSSL has none.
+    /// Makes a key of this kind in a file and in the service. `false`: this OpenSSL does not support the kind.
     fn key(&self, kind: &str, how: &str) -> bool {
         if !self.prepare(&format!("p genpkey {how} -out {kind}.key && p pkey -in {kind}.key -pubout -out {kind}.pub")) {
             return false;
@@ -210,7 +209,7 @@ impl House {
         }
     }
 
-    /// All cases of the kinds that this OpenSSL has.
+    /// Runs the cases of all kinds that this OpenSSL supports.
     fn run(&self) -> Vec<(Case, Outcome)> {
         let cases: Vec<Case> = cases().into_iter().filter(|case| self.kinds.contains(&case.kind)).collect();
         let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -248,7 +247,7 @@ fn reason(errors: &str) -> Option<String> {
     let line = errors.lines().find(|line| line.contains(":sidecore:"))?;
     let (_, reason) = line.split_once(":sidecore:")?;
     let (reason, details) = reason.split_once(":sidecore:0:")?;
-    // What it was doing comes first.
+    // The name of the operation comes first.
     let reason = reason.split_once(':').map_or(reason, |(_, reason)| reason);
     Some(if details.is_empty() { reason } else { details }.trim_end_matches(':').to_owned())
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// No command of a test takes so long, seconds: a hang is a failure.
+/// A command that runs longer hangs, seconds.
 const PATIENCE: &str = "120";
 
 /// The keys that each service has: name and kind.
@@ -39,7 +39,7 @@ pub(crate) struct Site {
     directory: TempDir,
 }
 
-/// What a command said.
+/// Result of a command.
 pub(crate) struct Said {
     pub(crate) out: String,
     pub(crate) err: String,
@@ -55,13 +55,13 @@ impl Site {
             let (name, acl) = (name.to_owned(), Acl::default());
             admin
                 .keys(match kind {
-                    // Making one takes a minute.
+                    // Generating one takes a minute.
                     Kind::Rsa8192 => KeyCommand::Import { name: name.clone(), pkcs8: RSA_8192.into(), acl },
                     _ => KeyCommand::Generate { name: name.clone(), kind, acl },
                 })
                 .unwrap();
             let uri = Uri::new(&name).unwrap();
-            // As `keys pem` wrote them before they had a public part, and as it writes them.
+            // Files as `keys pem` wrote them before they had a public part, and as it writes them now.
             fs::write(site.path(&format!("{name}.old.pem")), uri.to_pem()).unwrap();
             let public = admin.key_info(&name).unwrap().public;
             let pem = encode_string("PUBLIC KEY", LineEnding::LF, &public).unwrap();
@@ -110,7 +110,7 @@ impl Site {
         Said { out: String::from_utf8_lossy(&stdout).into_owned(), err, ok: status.success() }
     }
 
-    /// Runs `openssl` with the provider; what it said.
+    /// Runs `openssl` with the provider, and returns its result.
     pub(crate) fn any(&self, args: &[&str]) -> Said {
         self.run("openssl.cnf", args)
     }
@@ -135,7 +135,7 @@ impl Site {
         assert!(!self.run("/dev/null", args).ok, "openssl {args:?} succeeded");
     }
 
-    /// Runs `openssl` with the provider; it must fail. What it said.
+    /// Runs `openssl` with the provider; it must fail. Returns its output.
     pub(crate) fn fails(&self, args: &[&str]) -> String {
         let said = self.run("openssl.cnf", args);
         assert!(!said.ok, "openssl {args:?} succeeded: {}", said.err);
@@ -149,20 +149,20 @@ impl Site {
         said
     }
 
-    /// Starts the service again at the same place; it has the keys that are in its directory.
+    /// Restarts the service in the same place, with the keys stored in its directory.
     pub(crate) fn restart(&mut self) {
         self.service = None;
         self.service = Some(Service::start(self.config()).unwrap());
     }
 
-    /// The same, after a restart of the service, where this key refuses bad padding.
+    /// Restarts the service with explicit errors for bad padding with this key.
     pub(crate) fn with_explicit_errors(mut self, key: &str) -> Self {
         self.explicit.push(key.to_owned());
         self.restart();
         self
     }
 
-    /// The service's, with its keys on disk.
+    /// The service's configuration, with its keys on disk.
     pub(crate) fn config(&self) -> Config {
         fs::write(self.path("passphrase"), "correct horse battery staple\n").unwrap();
         fs::set_permissions(self.path("passphrase"), Permissions::from_mode(0o600)).unwrap();
@@ -181,7 +181,7 @@ fn succeeded(said: Said, args: &[&str]) -> Said {
     said
 }
 
-/// The provider, as cargo built it for this test.
+/// The provider that cargo built for this test.
 pub(crate) fn module() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let module = test.parent().map(|directory| directory.join("libsidecore_openssl.so")).unwrap_or_default();

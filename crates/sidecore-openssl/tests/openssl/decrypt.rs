@@ -1,4 +1,4 @@
-//! Decryption by the service of what OpenSSL's own code encrypted, and the other way round.
+//! The service decrypts messages of OpenSSL's own code, and the other way round.
 
 use crate::common::Site;
 use std::fs;
@@ -50,7 +50,7 @@ fn what_cannot_be_encrypted_is_told() {
     let public = ["pkeyutl", "-encrypt", "-pubin", "-inkey", "rsa2048.pub", "-in", "large", "-out", "theirs"];
     site.plain(&[&public[..], &bare].concat());
     assert_eq!(fs::read(site.path("ours")).unwrap(), fs::read(site.path("theirs")).unwrap());
-    // The other way round it would show all that the key can.
+    // Decryption without padding would reveal all operations of the key.
     let told = site.fails(&[&["pkeyutl", "-decrypt", "-inkey", "rsa2048.pem", "-in", "ours"], &bare[..]].concat());
     assert!(told.contains("decryption without padding"), "{told}");
 }
@@ -89,7 +89,8 @@ fn mail_is_decrypted() {
     }
 }
 
-/// Mail to the service's key and to another, which is tried after it or before it: OpenSSL 3.0 takes the last key that decrypts.
+/// Mail to the service's key and to another one, tried after it or before it: OpenSSL 3.0 takes the last key that
+/// decrypts.
 #[test]
 fn mail_to_several_recipients_is_decrypted_by_a_key_with_explicit_errors_or_by_the_recipients_certificate() {
     let site = Site::with(&["rsa2048"]);
@@ -123,7 +124,8 @@ fn mail_to_several_recipients_is_decrypted_by_a_key_with_explicit_errors_or_by_t
             wrong += u32::from(!site.any(&decrypt).ok || !is_right(&site));
         }
     }
-    // Without the recipient's certificate what the foreign recipient's key gives is random, and so is whether that is seen.
+    // Without the recipient's certificate, the foreign recipient's key yields random bytes, and a wrong result is
+    // detected only by chance.
     assert!(wrong > 0, "the message to `after` is read without its recipient being named");
     let site = site.with_explicit_errors("rsa2048");
     for mail in &mails {

@@ -1,4 +1,4 @@
-//! Keys by URI and by file, and what is said of those that are not good.
+//! Keys by URI and by file, and the errors for bad ones.
 
 use crate::common::Site;
 use crate::tls::Server;
@@ -24,10 +24,10 @@ fn a_private_key_does_not_leave_the_service() {
                 assert!(told.contains("sidecore service"), "{way:?} {told}");
                 assert!(!fs::read_to_string(site.path("stolen")).unwrap_or_default().contains("PRIVATE"));
             }
-            // What asks for an object of the old kind gets the public part, in which OpenSSL finds no private numbers.
+            // A legacy object gets the public part, in which OpenSSL finds no private numbers.
             let told = site.fails(&["pkey", "-in", from, "-traditional", "-out", "stolen"]);
             assert!(!fs::read_to_string(site.path("stolen")).unwrap_or_default().contains("PRIVATE"), "{told}");
-            // In the place of a private key stands the file that names it.
+            // The file that names the key takes the place of a private key.
             site.ok(&["pkey", "-in", from, "-out", "named"]);
             assert_eq!(fs::read_to_string(site.path("named")).unwrap(), fs::read_to_string(site.path(&file)).unwrap());
             let public = site.ok(&["pkey", "-in", from, "-pubout"]).out;
@@ -96,7 +96,7 @@ fn a_key_file_has_every_shape_that_openssl_reads() {
         fs::write(site.path("ours"), ours).unwrap();
         site.plain(&["pkey", "-in", "theirs", "-noout"]);
         assert_eq!(site.ok(&["pkey", "-in", "ours", "-pubout"]).out, public, "{ours:?}");
-        // What is imported is read by the same code.
+        // The same code reads keys to import.
         let read = sidecore::keys::read_private_key(theirs.as_bytes(), None);
         assert!(read.is_ok(), "{theirs:?}");
     }
@@ -119,7 +119,7 @@ fn key_and_certificate_in_one_file_are_both_found() {
         let found = site.ok(&["storeutl", "-noout", "bundle"]).out;
         assert!(found.contains("Certificate") && found.contains("Pkey"), "{found}");
     }
-    // Other keys are read as ever.
+    // Other keys are read as before.
     fs::write(site.path("other"), other).unwrap();
     site.ok(&["pkey", "-in", "other", "-noout"]);
     site.ok(&["req", "-x509", "-new", "-key", "other", "-subj", "/CN=other", "-out", "certificate"]);
@@ -182,7 +182,7 @@ fn a_key_that_openssl_has_made_stays_in_the_service() {
             assert!(said.out.is_empty() && fs::read(site.path("made")).unwrap_or_default().is_empty());
         }
     }
-    // Nor does a request for a certificate bring it out.
+    // A request for a certificate does not reveal it either.
     let _ =
         site.preferred_fails(&["req", "-x509", "-newkey", "rsa:2048", "-noenc", "-keyout", "made", "-subj", "/CN=x"]);
     assert!(fs::read(site.path("made")).unwrap_or_default().is_empty());

@@ -1,4 +1,4 @@
-//! Kamailio with TLS: its processes share libcrypto's memory, and keys that one loads are used by all.
+//! Kamailio with TLS: its processes share libcrypto's memory, and each uses keys that another one loaded.
 
 use crate::common::Site;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often something is looked at before it is given up, and how long a look lasts.
+/// Limit of attempts, and time between two of them.
 const LOOKS: u32 = 600;
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -15,7 +15,7 @@ struct Kamailio(Child);
 
 impl Drop for Kamailio {
     fn drop(&mut self) {
-        // A group of its own: the processes that it forks end with it.
+        // A process group of its own: the processes that it forks end with it.
         let group = rustix::process::Pid::from_child(&self.0);
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
         let _ = self.0.wait();

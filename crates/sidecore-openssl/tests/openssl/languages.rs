@@ -1,10 +1,11 @@
-//! Languages whose programs ask OpenSSL for the old kind of key: they sign and serve, or get an exception, and never crash.
+//! Languages whose programs get legacy objects from OpenSSL: they sign and serve, or raise an exception, and never
+//! crash.
 
 use crate::common::Site;
 use std::path::Path;
 use std::process::Command;
 
-/// What the script of a language says, with this line in the provider's section. It must end well.
+/// Output of a language's script, with this line in the provider's section. It must exit with success.
 fn says(site: &Site, setting: &str, command: &[&str], script: &str) -> String {
     let cnf = std::fs::read_to_string(site.path("openssl.cnf")).unwrap();
     std::fs::write(site.path("language.cnf"), format!("{cnf}\n{setting}\n")).unwrap();

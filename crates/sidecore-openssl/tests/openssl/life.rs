@@ -1,4 +1,4 @@
-//! Services that end and begin, keys that go and change.
+//! Services that end and start, and keys that are deleted and replaced.
 
 use crate::common::Site;
 use crate::tls::Server;
@@ -9,7 +9,7 @@ use std::process::Command;
 fn a_key_that_was_deleted_signs_nothing_any_more() {
     let site = Site::with(&["p256"]);
     site.plain(&["dgst", "-sha256", "-binary", "-out", "digest", "message"]);
-    // By its name: a file with the public part would not do for the new key.
+    // By name only: a file with the public part would not match the new key.
     let sign = ["pkeyutl", "-sign", "-inkey", "p256.old.pem", "-in", "digest", "-out", "signature"];
     site.ok(&sign);
     site.admin().keys(KeyCommand::Delete { name: "p256".to_owned() }).unwrap();
@@ -85,7 +85,7 @@ fn a_key_that_was_replaced_is_not_used() {
 #[test]
 fn a_process_without_descriptors_is_told_so() {
     let site = Site::with(&[]);
-    // Twelve jobs want more than there are: some wait for the lanes of others, or fail with the reason.
+    // Twelve jobs need more descriptors than the limit: some wait for the lanes of others, or fail with the reason.
     let speed = "ulimit -n 24; exec openssl speed -seconds 1 -elapsed -async_jobs 12 rsa2048";
     let output = Command::new("timeout")
         .args(["-k", "5", "100", "sh", "-c", speed])

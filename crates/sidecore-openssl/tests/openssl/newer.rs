@@ -1,5 +1,5 @@
-//! OpenSSL 3.5 of Debian 13, whose packages apt fetches: its programs run beside those of this system, with a C library of
-//! their own.
+//! OpenSSL 3.5 of Debian 13, from packages that apt fetches. Its programs run next to those of this system, with a C
+//! library of their own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ const PACKAGES: [&str; 6] = ["openssl", "libssl3t64", "libc6", "libgcc-s1", "zli
 const SOURCE: &str = "Types: deb\nURIs: http://deb.debian.org/debian\nSuites: trixie\nComponents: main\n\
                       Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n";
 
-/// Where its files are, or why there are none.
+/// Directory of its files, or the reason for its absence.
 static ROOT: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("debian-13");
     let root = place.join("root");
@@ -31,7 +31,7 @@ pub(crate) fn command(program: &str) -> Result<Command, String> {
     Ok(command)
 }
 
-/// By apt, with settings of its own: nothing of this system's packages changes.
+/// By apt with settings of its own, so that this system's packages do not change.
 fn fetch(place: &Path, root: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
     let _ = fs::remove_dir_all(place);

@@ -1,11 +1,11 @@
-//! Programs that do what few do: threads with hardly a stack, keys freed after everything else, failures gone on from,
-//! valgrind.
+//! Programs with rare behaviour: threads with a tiny stack, keys freed after everything else, continuing after
+//! failures, valgrind.
 
 use crate::common::Site;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The program of `NAME.c`, made in the site's directory.
+/// Compiles `NAME.c` in the site's directory.
 pub(crate) fn made(site: &Site, name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/openssl/{name}.c"));
     let program = site.path(name);
@@ -16,7 +16,7 @@ pub(crate) fn made(site: &Site, name: &str) -> PathBuf {
     program
 }
 
-/// What the program says that `command` runs with these arguments and the provider. It must end well.
+/// Output of the program that `command` runs with these arguments and the provider. It must exit with success.
 pub(crate) fn says(site: &Site, command: &mut Command, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } =
         command.args(arguments).current_dir(site.path("")).env("OPENSSL_CONF", "openssl.cnf").output().unwrap();

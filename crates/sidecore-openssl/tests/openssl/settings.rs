@@ -1,4 +1,4 @@
-//! Each parameter of each operation is honoured or refused with a reason of ours, with each OpenSSL that is at hand.
+//! Each parameter of each operation is honoured, or refused with a reason of ours, with each available OpenSSL.
 
 use crate::common::{KEYS, Site};
 use crate::newer;

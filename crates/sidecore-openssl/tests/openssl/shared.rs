@@ -1,4 +1,4 @@
-//! Programs whose processes share libcrypto's memory: a key that one loaded is used by another.
+//! Programs whose processes share libcrypto's memory: one uses a key that another one loaded.
 
 use crate::common::Site;
 use crate::programs::{made, says};

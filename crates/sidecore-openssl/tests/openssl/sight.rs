@@ -1,4 +1,4 @@
-//! Programs from which the service's socket is hidden, and programs whose log does not say why they failed.
+//! Programs that cannot reach the service's socket, and programs whose log does not show the reason for a failure.
 
 use crate::common::Site;
 use crate::programs::made;
@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 
-/// What a command says in its errors. It must fail.
+/// The errors of a command, which must fail.
 fn fails(site: &Site, command: &mut Command) -> String {
     let output = command.current_dir(site.path("")).env("OPENSSL_CONF", "openssl.cnf").output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -67,7 +67,7 @@ fn a_user_who_may_not_connect_is_told_of_groups_in_units() {
     assert!(told.contains("SupplementaryGroups=") && told.contains("DynamicUser="), "{told}");
 }
 
-/// A command that has a `/dev` of its own, in which `log` is the socket of the site.
+/// A command with a `/dev` of its own, where `log` is the socket of the site.
 fn logged(program: &str) -> Command {
     let script = "dev=$PWD/dev; mkdir -p $dev; mount -t tmpfs dev $dev; for name in null zero urandom random; do touch $dev/$name; \
                   mount --bind /dev/$name $dev/$name; done; ln -s $PWD/log $dev/log; mount --rbind $dev /dev; exec \"$@\"";
@@ -76,7 +76,7 @@ fn logged(program: &str) -> Command {
     command
 }
 
-/// What the log was told.
+/// The lines written to the log.
 fn lines(log: &UnixDatagram) -> Vec<String> {
     let mut room = [0; 4096];
     let next = || log.recv(&mut room).ok().map(|len| String::from_utf8_lossy(&room[..len]).into_owned());
@@ -103,7 +103,7 @@ fn the_systems_log_is_told_once_why_a_program_failed() {
     let [line] = &told[..] else { panic!("one line: {told:?}") };
     assert!(line.starts_with("<27>sidecore[") && line.contains("]: openssl, user 0, key p256: the sidecore"), "{line}");
     assert!(line.contains("no key \"p256\"") && !line.contains('\n'), "{line}");
-    // A key that is found needs no line, nor what the program itself asked for in vain.
+    // Neither a found key nor a mistake of the program itself is logged.
     fails(&site, logged("openssl").args(sign).args(["rsa2048.pem", "-sigopt", "rsa_padding_mode:x931", "message"]));
     assert_eq!(lines(&log), [""; 0]);
     // Turned off.
@@ -112,7 +112,7 @@ fn the_systems_log_is_told_once_why_a_program_failed() {
     fails(&site, logged("openssl").args(sign).args(["p256.pem", "message"]));
     assert_eq!(lines(&log), [""; 0]);
     fs::write(site.path("openssl.cnf"), cnf).unwrap();
-    // Nobody reads, so that there is no room; and nobody is there.
+    // First a log without room and without a reader, then no log at all.
     let full = UnixDatagram::unbound().unwrap();
     full.set_nonblocking(true).unwrap();
     while full.send_to(b"full", site.path("log")).is_ok() {}
@@ -121,7 +121,7 @@ fn the_systems_log_is_told_once_why_a_program_failed() {
     fails(&site, logged("openssl").args(sign).args(["p256.pem", "message"]));
 }
 
-/// A server that is ended when dropped.
+/// A server; killed on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -131,7 +131,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A TLS server of Python's, which prints its port; of handshakes that fail it says nothing.
+/// A TLS server in Python, which prints its port, and nothing on failed handshakes.
 const PYTHON: &str = "import socket, ssl
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain('certificate', 'p256.pem')

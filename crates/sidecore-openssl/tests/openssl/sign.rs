@@ -77,7 +77,7 @@ fn messages_are_signed_in_pieces_and_at_once() {
         site.plain(&["dgst", "-sha256", "-verify", &public, "-signature", "signature", "large"]);
         site.ok(&["dgst", "-sha256", "-prverify", &private, "-signature", "signature", "large"]);
     }
-    // Ed25519 takes the message itself: one larger than a lane's arena as well.
+    // Ed25519 takes the message itself; one of these is larger than a lane's arena.
     for len in [1, 40_000, 130_000] {
         std::fs::write(site.path("whole"), vec![0xa5; len]).unwrap();
         site.ok(&["pkeyutl", "-sign", "-rawin", "-inkey", "ed25519.pem", "-in", "whole", "-out", "signature"]);

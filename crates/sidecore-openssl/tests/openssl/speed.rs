@@ -41,7 +41,7 @@ fn jobs_go_on_under_every_policy_of_waiting() {
 
 #[test]
 fn jobs_do_not_overflow_what_select_takes() {
-    // `speed` waits for its jobs by `select`, whatever their numbers are.
+    // `speed` waits for its jobs by `select`, so numbers matter.
     let site = Site::with(&[]);
     let before = requests(&site);
     let speed = "for ((i = 0; i < 1100; i++)); do exec {file}</dev/null; done; \
@@ -57,7 +57,7 @@ fn jobs_do_not_overflow_what_select_takes() {
     assert!(requests(&site) > before + 100, "{told}");
 }
 
-/// Requests that the service has done by now, as its counters say.
+/// Requests done by the service, from its counters.
 fn requests(site: &Site) -> u64 {
     let snapshot = Snapshot::read(&counters_beside(&site.path("socket"))).unwrap();
     snapshot.classes.iter().map(|class| class.get(ClassCounter::Requests)).sum()

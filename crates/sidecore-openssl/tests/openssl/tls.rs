@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// A running `s_server`; ended when dropped.
+/// A running `s_server`; killed on drop.
 pub(crate) struct Server {
     child: Child,
     address: String,
@@ -21,12 +21,12 @@ impl Server {
         Self::with_certificate(site, key, options)
     }
 
-    /// With the certificate that is there already.
+    /// With the existing certificate.
     pub(crate) fn with_certificate(site: &Site, key: &str, options: &[&str]) -> Self {
         Self::configured(site, key, options, "openssl.cnf")
     }
 
-    /// The same, with that configuration of OpenSSL.
+    /// With this configuration of OpenSSL.
     pub(crate) fn configured(site: &Site, key: &str, options: &[&str], cnf: &str) -> Self {
         let file = format!("{key}.pem");
         let mut command = Command::new("openssl");
@@ -90,7 +90,7 @@ fn a_server_goes_on_when_the_service_starts_again_or_its_key_goes() {
         site.plain(&server.connect(&[]));
         site.restart();
         site.plain(&server.connect(&[]));
-        // A handshake that comes while it is away waits for it.
+        // A handshake during the outage waits for the service.
         site.service = None;
         let config = site.config();
         let starter = thread::spawn(move || {
@@ -99,7 +99,7 @@ fn a_server_goes_on_when_the_service_starts_again_or_its_key_goes() {
         });
         site.plain(&server.connect(&[]));
         site.service = Some(starter.join().unwrap());
-        // One that stays away is not waited for any longer.
+        // Once the wait is over, handshakes fail immediately.
         site.service = None;
         site.plain_fails(&server.connect(&[]));
         site.restart();

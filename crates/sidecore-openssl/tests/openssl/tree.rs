@@ -1,9 +1,9 @@
-//! What the provider brings into a program, as cargo knows it.
+//! The provider's dependencies, from cargo.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// What holds or uses private keys, and what a service denies itself: each is in the service's process.
+/// Crates that hold or use private keys, or sandbox a service: only the service's process may have them.
 const SERVICE_ONLY: [&str; 6] = ["sidecore", "aws-lc-rs", "aws-lc-sys", "argon2", "landlock", "seccompiler"];
 
 /// Every crate that a build of this one contains.

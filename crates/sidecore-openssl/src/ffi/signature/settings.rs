@@ -1,4 +1,4 @@
-//! What may be set for a signature, and what is refused.
+//! Parameters of a signature: accepted and refused ones.
 
 use super::{Context, Message, Signing};
 use crate::algorithm_id::algorithm_id;
@@ -17,7 +17,7 @@ pub(super) const ECDSA: &[Param] = params! {
     TEXT: c"digest", c"properties";
     UNSIGNED: c"digest-size", c"nonce-type", c"kat";
 };
-/// Of what has its digest by its name.
+/// Of algorithms whose name determines the digest.
 pub(super) const FIXED: &[Param] = params! {
     BYTES: c"signature";
 };
@@ -112,8 +112,8 @@ pub(super) fn digest(name: &str) -> Result<Digest, Failure> {
         .ok_or_else(|| Failure::unsupported(format!("the digest {name}: use SHA-1, SHA-2, SHA-3 or MD5-SHA1")))
 }
 
-/// What cannot be chosen here: Ed25519 has no context, ML-DSA is pure, hedged and has an empty one, a nonce is random, and
-/// digests are those of this library.
+/// Refuses choices that do not exist here: Ed25519 has no context; ML-DSA is pure, hedged and has an empty context;
+/// nonces are random; digests are this library's own.
 fn check_unchangeable(params: Params<'_>, verifies: bool) -> Result<(), Failure> {
     let other_than = |name, usual| params.integer(name).is_some_and(|number| number != usual);
     let wrong = if params.bytes(c"context-string").is_some_and(|context| !context.is_empty()) {

@@ -1,6 +1,6 @@
-//! Whose authority operations have: that of whoever calls, not of whoever loaded the key or called before.
+//! Tests of authority: an operation has that of its calling thread, not that of the loader or of an earlier caller.
 //!
-//! Only root can become another user; elsewhere these tests say so and show nothing.
+//! Only root can become another user; for other users these tests print a note and pass.
 
 use super::{in_child, succeeded};
 use sidecore::client::{Admin, Options};
@@ -20,10 +20,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A user that nothing else here has.
+/// A user number that nothing else here has.
 const USER: libc::uid_t = 64_021;
 
-/// A service that everybody may connect to, and a key that only root may use.
+/// A service that every user may connect to, and a key that only root may use.
 struct Site {
     options: Options,
     _service: Service,
@@ -61,7 +61,7 @@ impl Site {
         self.sign(key).is_err_and(|failure| failure.text.contains("user 64021 may not use key \"www\""))
     }
 
-    /// How many connections to the service this process has open.
+    /// Number of open connections from this process to the service.
     fn connections(&self) -> usize {
         let numbers = fs::read_dir("/proc/self/fd").unwrap();
         let numbers = numbers.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
@@ -74,7 +74,7 @@ fn peer_of(number: libc::c_int) -> Option<std::path::PathBuf> {
     // SAFETY: all zeros are an address.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     let mut len = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: room for an address of this length; any number may be asked about.
+    // SAFETY: there is room for an address of this length; any number may be queried.
     if unsafe { libc::getpeername(number, (&raw mut address).cast(), &raw mut len) } != 0 {
         return None;
     }
@@ -83,7 +83,7 @@ fn peer_of(number: libc::c_int) -> Option<std::path::PathBuf> {
     Some(Path::new(std::str::from_utf8(&path).ok()?).to_owned())
 }
 
-/// Gives root up for good, with its groups.
+/// Drops root and its groups permanently.
 fn become_user() {
     // SAFETY: no memory is involved; the calling process is a child with one thread.
     let codes = unsafe { (libc::setgroups(0, std::ptr::null()), libc::setgid(USER), libc::setuid(USER)) };
@@ -140,7 +140,7 @@ fn the_lanes_of_whoever_gave_root_up_are_closed_with_the_next_call() {
         let key = site.key();
         let _ = site.sign(&key);
         become_user();
-        // The refused call had a lane of its own, which is kept.
+        // The refused call had a lane of its own, which stays open.
         site.refuses(&key) && site.connections() == 1
     })));
 }
@@ -151,7 +151,7 @@ fn a_child_keeps_no_connection_of_its_parent() {
     assert!(succeeded(in_child(|| {
         let key = site.key();
         let pool = pool().unwrap();
-        // As threads have them that are not in the child, which never gives them back.
+        // Lanes of threads that do not exist in the child, which never returns them.
         let in_use: Vec<_> = (0..3)
             .map(|_| match pool.take(&site.options, None, 0, None, Instant::now() + site.options.patience).unwrap() {
                 Take::Lane(lane) => lane,
@@ -160,7 +160,7 @@ fn a_child_keeps_no_connection_of_its_parent() {
             .collect();
         let of_parent = site.connections();
         let child = in_child(|| site.connections() == 3 && site.sign(&key).is_ok() && site.connections() == 1);
-        // The parent's go on.
+        // The parent's lanes still work.
         let done = succeeded(child) && of_parent == 3 && site.connections() == 3;
         drop(in_use);
         done && site.connections() == 0

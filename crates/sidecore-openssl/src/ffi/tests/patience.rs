@@ -1,4 +1,4 @@
-//! A service that is stopped, not dead: operations fail in time.
+//! A service that is stopped but not dead: operations fail in time.
 
 use super::{Site, made};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -16,13 +16,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Says to this program, started again, where it is to serve.
+/// The variable that tells this program, started again, its socket.
 const SOCKET: &str = "SIDECORE_TEST_SERVES_AT";
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Ten times as long is far from the 30 s that an operation had before.
+/// Ten times the limit, and far below the 30 s of earlier versions.
 const BOUND: Duration = Duration::from_secs(5);
 
-/// A service in a process of its own. Killed when dropped.
+/// A service in a process of its own. Killed on drop.
 struct Elsewhere(Child);
 
 impl Elsewhere {
@@ -35,7 +35,7 @@ impl Elsewhere {
         Self(child)
     }
 
-    /// Stops it; returns when it has stopped.
+    /// Stops the process; returns once it has stopped.
     fn stop(&self) {
         let process = Pid::from_child(&self.0);
         kill_process(process, Signal::STOP).unwrap();
@@ -55,7 +55,7 @@ impl Drop for Elsewhere {
     }
 }
 
-/// The other process of the test below; by itself it does nothing.
+/// The other process of the test below; without the variable it does nothing.
 #[test]
 fn this_program_serves_where_it_is_told() {
     let Some(socket) = std::env::var_os(SOCKET) else { return };
@@ -64,7 +64,7 @@ fn this_program_serves_where_it_is_told() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// What came in how long, of something that has to fail.
+/// The error of `work`, which has to fail within the bound.
 fn fails<T>(work: impl FnOnce() -> Result<T, sidecore_client::face::failure::Failure>) -> String {
     let start = Instant::now();
     let failure = work().err().expect("a stopped service does nothing");
@@ -87,7 +87,7 @@ fn a_stopped_service_costs_an_operation_no_more_than_its_timeout() {
     };
     assert!(site.works());
     service.stop();
-    // Over the lane that there is, then over a new one, and a question.
+    // First over the existing lane, then over a new one with a question.
     for _ in 0..2 {
         let told = fails(sign);
         assert!(told.contains("no answer within 500 ms") && told.contains("timeout_ms"), "{told}");

@@ -1,4 +1,4 @@
-//! What programs do to the libraries in them: they close descriptors, are interrupted, and open many files.
+//! Actions of programs that affect the libraries in them: closing descriptors, signals, and many open files.
 
 use super::{Site, in_child, succeeded};
 use crate::jobs::NO_NUMBER;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Numbers from 3 on that the tests close.
 const NUMBERS: RawFd = 1200;
 
-/// Moves a descriptor to the number `at`, whatever is there.
+/// Moves a descriptor to the number `at`, replacing any file there.
 fn put(from: OwnedFd, at: RawFd) -> OwnedFd {
     if from.as_raw_fd() == at {
         return from;
@@ -28,7 +28,7 @@ fn put(from: OwnedFd, at: RawFd) -> OwnedFd {
     }
 }
 
-/// What a program may have at a number: a file, a socket, an event, in turn.
+/// A program's file, in turn a file, a socket and an event.
 struct Thing {
     fd: OwnedFd,
     inode: u64,
@@ -43,7 +43,7 @@ impl Thing {
             _ => {
                 let (one, other) = UnixStream::pair().unwrap();
                 other.set_nonblocking(true).unwrap();
-                // Where no other thing goes.
+                // A number that no other file gets.
                 (one.into(), Some(fcntl_dupfd_cloexec(other, 200).unwrap()))
             }
         };
@@ -69,7 +69,7 @@ fn close_all() {
     }
 }
 
-/// Things at all numbers that were in use, as far as the limit goes.
+/// Files at all numbers in use, up to the limit.
 fn things() -> Vec<Thing> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let numbers = (3..40).chain(SELECT_LIMIT..SELECT_LIMIT + 40);
@@ -111,7 +111,7 @@ fn what_a_job_waits_on_is_made_anew_where_the_program_closed_it() {
             let number = waiting.fd();
             close_all();
             let things = things();
-            // Another one of ours is told apart as well.
+            // Another descriptor of ours must be detected as well.
             let other = Waiting::new(pool).unwrap();
             let taken = other.fd();
             go_on(&mut waiting);
@@ -127,7 +127,7 @@ fn what_a_job_waits_on_is_made_anew_where_the_program_closed_it() {
 #[test]
 fn one_wait_context_does_not_close_another_at_its_number() {
     assert!(succeeded(in_child(|| {
-        // Whatever other tests have open now: both are to get the lowest number.
+        // Independent of other tests' open files: both must get the lowest number.
         close_all();
         let pool = lanes::pool().unwrap();
         let mut first = Waiting::new(pool).unwrap();
@@ -166,7 +166,7 @@ fn signals_fail_no_operation() {
     let site = Site::new();
     assert!(succeeded(in_child(|| {
         extern "C" fn nothing(_signal: libc::c_int) {}
-        // SAFETY: the handler does nothing, and the structures are plain numbers for which zero is a value.
+        // SAFETY: the handler does nothing, and the structures are plain numbers, which may be zero.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
@@ -188,7 +188,7 @@ fn signals_fail_no_operation() {
     })));
 }
 
-/// As many files as a program with many connections has, at the numbers that `select` takes and some more.
+/// Open files as in a program with many connections: at the numbers that `select` accepts, and some more.
 fn many_files() -> Vec<OwnedFd> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
@@ -222,7 +222,7 @@ fn lanes_leave_the_numbers_that_select_takes_to_others() {
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
         let free = || eventfd(0, EventfdFlags::CLOEXEC).unwrap().as_raw_fd();
         let before = free();
-        // The pipe that a Rust program may wait for stays where it is.
+        // The pipe that a Rust program may wait for stays open.
         site.works() && free() <= before + 1
     })));
 }
