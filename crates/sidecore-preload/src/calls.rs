@@ -1,4 +1,4 @@
-//! What is decided about the calls of a program.
+//! Decisions about a program's calls.
 
 pub(crate) mod forks;
 mod kept;

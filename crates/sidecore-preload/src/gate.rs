@@ -1,8 +1,8 @@
-//! The way from a descriptor's number to a stream, which each intercepted call goes.
+//! The path from a descriptor's number to a stream, taken by each intercepted call.
 //!
-//! A call makes a [`Gate`] for its number, once. The gate remembers which socket has the number then. Each step after that
-//! reaches a stream through the gate alone, which finds whether the number is still that socket's. A call that waited goes on
-//! with its own socket, or ends.
+//! A call makes one [`Gate`] for its number. The gate stores the number's socket at that time. All later
+//! steps reach a stream through the gate only, which checks that the number still refers to this socket. So a call
+//! that waited continues with its own socket, or ends.
 
 use crate::interpose::slot::Slot;
 use crate::interpose::{is_borrower, socket};
@@ -13,7 +13,7 @@ use sidecore_core::streams::rule::{Rule, Why};
 use sidecore_core::streams::slot::{Key, Look, State, Ticket};
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// One call's socket.
+/// The socket of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gate {
     fd: RawFd,
@@ -21,7 +21,7 @@ pub(crate) struct Gate {
     look: Look,
 }
 
-/// A ring, as one look found it.
+/// A ring, as found by one look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InRing {
     pub(crate) stream: &'static Stream,
@@ -29,35 +29,35 @@ pub(crate) struct InRing {
     ticket: Ticket,
 }
 
-/// How a call goes on.
+/// Path of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path {
-    /// By the kernel.
+    /// The kernel.
     Kernel,
-    /// By the kernel, with [`Gate::exit`] afterwards.
+    /// The kernel, followed by [`Gate::exit`].
     Counted,
     /// Through the ring.
     Ring(InRing),
-    /// By the kernel, after the ring is empty.
+    /// The kernel, once the ring is empty.
     Leaving(InRing),
-    /// By the kernel, behind the bytes of a parent's ring.
+    /// The kernel, after the bytes of a parent's ring.
     Behind(&'static Remains),
-    /// Nothing can be sent any more.
+    /// The sending side is shut.
     Shut,
     /// The socket is closed: the number is free, or another socket's.
     Gone,
 }
 
-/// The socket of that number, if it may enter a ring or has one.
+/// The socket with this number, if it may enter a ring or has one.
 #[inline]
 pub(crate) fn watched(fd: RawFd) -> Option<Gate> {
     let slot = table::slot(fd)?;
     let look = slot.word.look();
-    // A child that goes on in this memory has descriptors of its own.
+    // A child in this memory has descriptors of its own.
     (look.is_watched() && !is_borrower()).then_some(Gate { fd, slot, look })
 }
 
-/// All sockets with bytes that the kernel may lack: in a ring, or in a child behind a parent's ring.
+/// All sockets with bytes that the kernel may lack: in a ring, or in a child after a parent's ring.
 pub(crate) fn full() -> impl Iterator<Item = Gate> {
     all().filter(|gate| gate.look.is_in_ring() || gate.look.state() == State::Behind)
 }
@@ -67,25 +67,23 @@ pub(crate) fn all() -> impl Iterator<Item = Gate> {
     known().filter(|gate| gate.look.is_watched())
 }
 
-/// All sockets that this process was seen to make, those of the kernel included.
+/// All sockets that the library saw this process make, including those on the kernel's path.
 pub(crate) fn known() -> impl Iterator<Item = Gate> {
     let gate = |(fd, slot): (RawFd, &'static Slot)| Gate { fd, slot, look: slot.word.look() };
     table::all().map(gate).filter(|gate| gate.look.state() != State::Unknown)
 }
 
 impl Gate {
-    /// The number.
     #[inline]
     pub(crate) fn fd(self) -> RawFd {
         self.fd
     }
 
-    /// The number as a descriptor.
     pub(crate) fn borrowed(self) -> BorrowedFd<'static> {
         socket::borrowed(self.fd)
     }
 
-    /// Asks the rule: see [`Slot::ask`].
+    /// Consults the rule: see [`Slot::ask`].
     #[inline]
     pub(crate) fn ask<T>(self, question: impl FnOnce(&mut Rule) -> T) -> T {
         self.slot.ask(question)
@@ -96,35 +94,34 @@ impl Gate {
         self.slot
     }
 
-    /// The state that the gate was made with.
+    /// The state at the time of making the gate.
     pub(crate) fn state(self) -> State {
         self.look.state()
     }
 
-    /// True if the socket sends datagrams.
     #[inline]
     pub(crate) fn is_of_datagrams(self) -> bool {
         self.look.is_of_datagrams()
     }
 
-    /// A copy of the descriptor. `None`: the number is not this socket's any more, or there are too many descriptors.
+    /// A copy of the descriptor. `None`: the number is no longer this socket's, or there are too many descriptors.
     pub(crate) fn copy(self) -> Option<Own> {
         let copy = Own::copy(self.borrowed()).ok()?;
         self.is_same().then_some(copy)
     }
 
-    /// True if the number is this socket's now.
+    /// True if the number is still this socket's.
     pub(crate) fn is_same(self) -> bool {
         self.slot.word.look().ticket().is_same_socket(self.look.ticket())
     }
 
-    /// The ring that the gate was made with, if it takes messages as bytes.
+    /// The ring at the time of making the gate, if it takes messages as bytes.
     #[inline]
     pub(crate) fn ring_of_bytes(self) -> Option<InRing> {
         if self.look.takes_bytes() { self.ring(self.look) } else { None }
     }
 
-    /// The ring now, also one that is being left.
+    /// The present ring, also one that is being left.
     pub(crate) fn in_ring(self) -> Option<InRing> {
         match self.path() {
             Path::Ring(ring) | Path::Leaving(ring) => Some(ring),
@@ -132,7 +129,7 @@ impl Gate {
         }
     }
 
-    /// A thread is about to send.
+    /// Called before a thread sends.
     #[inline]
     pub(crate) fn enter(self) -> Path {
         let look = self.slot.word.enter();
@@ -143,14 +140,14 @@ impl Gate {
         path
     }
 
-    /// The call of a counted thread is over. `result`: bytes sent, or -1.
+    /// Ends the call of a counted thread. `result`: bytes sent, or -1.
     #[inline]
     pub(crate) fn exit(self, result: isize) {
         self.slot.sends(result);
         self.slot.word.exit();
     }
 
-    /// How a call would go on now, without being counted.
+    /// The present path of a call, without counting it.
     #[inline]
     pub(crate) fn path(self) -> Path {
         self.path_of(self.slot.word.look())
@@ -177,54 +174,54 @@ impl Gate {
         Some(InRing { stream: self.slot.stream()?, key: Key::new(self.fd.cast_unsigned(), ticket), ticket })
     }
 
-    /// The ring takes no more messages. Returns the path then, which is no ring that takes some.
+    /// Makes the ring refuse further messages. Returns the path after that.
     pub(crate) fn leave(self) -> Path {
         self.path_of(self.slot.word.leave(self.look.ticket()))
     }
 
-    /// That ring is gone. True for one caller, which retires the stream.
+    /// Notes that this ring is gone. True for one caller, which retires the stream.
     #[must_use]
     pub(crate) fn has_left(self, ring: InRing) -> bool {
         self.slot.word.has_left(ring.ticket)
     }
 
-    /// The service shuts the sending side after that ring. True for one caller, which retires the stream.
+    /// Notes that the service shuts the sending side after this ring. True for one caller, which retires the stream.
     #[must_use]
     pub(crate) fn is_shut(self, ring: InRing) -> bool {
         self.slot.word.is_shut(ring.ticket)
     }
 
-    /// The parent's ring is empty: the socket is the kernel's.
+    /// Notes that the parent's ring is empty: the socket is on the kernel's path.
     pub(crate) fn end_behind(self) {
         self.slot.word.end_behind(self.look.ticket());
     }
 
-    /// The socket is the kernel's until it is closed, or will be after its ring.
+    /// Keeps the socket on the kernel's path until it is closed, if necessary after its ring.
     pub(crate) fn pin(self, why: Why) {
         self.slot.note(why);
         self.slot.word.pin(self.look.ticket());
     }
 
-    /// A counted thread is about to promote the socket. Returns the key and the ticket of the ring to be.
+    /// Begins a promotion by a counted thread. Returns the key and the ticket of the new ring.
     pub(crate) fn begin_entering(self) -> Option<(Key, Ticket)> {
         let ticket = self.slot.word.begin_entering(self.look.ticket())?;
         Some((Key::new(self.fd.cast_unsigned(), ticket), ticket))
     }
 
-    /// The socket is in that ring, and the thread is not counted any more. `None`: something came between.
+    /// Completes a promotion; the thread is not counted any more. `None`: the state has changed.
     pub(crate) fn entered(self, stream: &'static Stream, (key, ticket): (Key, Ticket)) -> Option<InRing> {
         self.slot.set_stream(stream);
         self.slot.word.is_entered(ticket).then_some(InRing { stream, key, ticket })
     }
 
-    /// The promotion has failed.
+    /// Ends a failed promotion.
     pub(crate) fn stop_entering(self, ticket: Ticket, to: State) {
         self.slot.word.stop_entering(ticket, to);
     }
 }
 
-/// The socket of that number is about to be closed, or was closed unseen: nothing is known of the number any more. Returns
-/// the last knowledge, and the ring, which only the caller ends.
+/// Forgets the number, before its socket is closed or after a close that the library did not see. Returns the last
+/// state, and the ring, which only the caller ends.
 pub(crate) fn forget(fd: RawFd) -> Option<(Gate, Option<InRing>)> {
     let slot = table::slot(fd)?;
     let look = slot.word.look();

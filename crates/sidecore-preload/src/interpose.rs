@@ -1,8 +1,8 @@
-//! The functions that programs call instead of the C library's, and all that handles their raw pointers.
+//! Functions that replace those of the C library, and all handling of their raw pointers.
 //!
-//! Each passes on to the C library's function of its name, except where the descriptor is a connection that is in a ring or
-//! is about to enter one. A thread may be cancelled inside of the C library's function, or leave it by `longjmp`: so nothing
-//! that would have to be dropped is kept across such a call.
+//! Each passes on to the C library's function with its name, unless the descriptor is a connection in a ring or about
+//! to enter one. A thread may be cancelled inside the C library's function, or leave it by `longjmp`: so no value that
+//! needs a drop is held across such a call.
 
 mod arguments;
 mod catalogue;
@@ -32,7 +32,7 @@ pub(crate) use processes::is_borrower;
 pub(crate) use real::poll_for_room;
 pub(crate) use uring::has_rings_of_its_own;
 
-/// Defines functions that programs call instead of the C library's of the same name and type.
+/// Defines functions that replace those of the C library with the same name and type.
 macro_rules! intercept {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {
         $(

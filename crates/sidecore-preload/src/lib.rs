@@ -1,5 +1,5 @@
-//! A library that is preloaded into unmodified programs: what they send on TCP connections and UDP sockets in many small
-//! pieces goes through rings to the service of sockets, and all else to the kernel as without it.
+//! A library to preload into unmodified programs. If they send on TCP connections and UDP sockets in many small
+//! pieces, these go through rings to the service of sockets; all else goes to the kernel as without it.
 //!
 //! The functions of the C library that are intercepted, and all raw pointers, are under [`interpose`]. Their decisions are
 //! safe code under `calls`. Each reaches a stream through `gate` alone. The knowledge of each descriptor is in `table`.

@@ -1,29 +1,29 @@
-//! What is known of each descriptor number of the process.
+//! The state of each descriptor number of the process.
 //!
-//! Nothing is known of a number until this process is seen to make a socket there, and again when the socket is closed. So
-//! sockets from unknown sources are the kernel's, and all other files are.
+//! A number is unknown until the library sees this process make a socket there, and again after that socket is closed.
+//! So sockets of unknown origin stay on the kernel's path, as do all other files.
 
 use crate::interpose::slot::Slot;
 use sidecore_client::sockets::stream::Remains;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Numbers from there on are the kernel's: keys have 20 bits for a number. Unused pages of the table take no memory.
+/// Numbers from here on stay with the kernel: keys have 20 bits for a number. Unused pages of the table take no
+/// memory.
 const NUMBERS: usize = 1 << 20;
-/// Standard input, output and errors are the kernel's.
+/// Standard input, output and errors stay with the kernel.
 const FIRST: RawFd = 3;
 
 static TABLE: [Slot; NUMBERS] = [const { Slot::new() }; NUMBERS];
-/// No number from there on was ever a socket.
+/// No number from here on was ever a socket.
 static END: AtomicUsize = AtomicUsize::new(0);
 
-/// What is known of that number.
 #[inline]
 pub(crate) fn slot(fd: RawFd) -> Option<&'static Slot> {
     TABLE.get(usize::try_from(fd).ok()?)
 }
 
-/// The process made a socket at that number; `born`: the epoch before it did; `sent`: see [`Slot::make`].
+/// Notes a new socket with this number; `born`: the epoch before it was made; `sent`: see [`Slot::make`].
 pub(crate) fn made(fd: RawFd, born: u32, sent: u8) {
     if let Some(slot) = slot(fd).filter(|_| fd >= FIRST) {
         END.fetch_max(fd as usize + 1, Ordering::Relaxed);
@@ -31,18 +31,18 @@ pub(crate) fn made(fd: RawFd, born: u32, sent: u8) {
     }
 }
 
-/// All numbers below the last that was ever a socket.
+/// All numbers below the highest that was ever a socket.
 pub(crate) fn all() -> impl Iterator<Item = (RawFd, &'static Slot)> {
     let end = END.load(Ordering::Relaxed);
     (0..).zip(&TABLE[..end])
 }
 
-/// In a forked child: nothing is known of any.
+/// In a forked child: forgets all numbers.
 pub(crate) fn forget_all() {
     TABLE[..END.swap(0, Ordering::Relaxed)].iter().for_each(|slot| slot.word.clear());
 }
 
-/// In a forked child: messages on that socket come behind what its parent's ring still has.
+/// In a forked child: notes that this socket's messages come after the rest of its parent's ring.
 pub(crate) fn begin_behind(fd: RawFd, remains: Remains) {
     if let Some(slot) = slot(fd) {
         END.fetch_max(fd as usize + 1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Each function of the C library is intercepted, or named in `exports.txt` with the reason why it need not be.
+//! Each function of the C library is intercepted, or listed in `exports.txt` with the reason for not intercepting it.
 
 use object::elf::{FileHeader64, SHT_DYNSYM, STT_FUNC, STT_GNU_IFUNC};
 use object::read::elf::{FileHeader, Sym};
@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Functions of this version are for the C library's other parts alone.
+/// Functions with this version are only for other parts of the C library.
 const PRIVATE: &[u8] = b"GLIBC_PRIVATE";
 
-/// The C library, as this process has it.
+/// The C library of this process.
 fn c_library() -> PathBuf {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let mut paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).map(PathBuf::from);
@@ -19,19 +19,19 @@ fn c_library() -> PathBuf {
     paths.find(is_it).expect("no libc.so.6 in this process")
 }
 
-/// Whether it has its version in its name, as before glibc 2.34: `libc-2.31.so`.
+/// Whether its name contains its version, as before glibc 2.34: `libc-2.31.so`.
 fn is_versioned(name: Option<&str>) -> bool {
     name.is_some_and(|name| name.starts_with("libc-2.") && Path::new(name).extension().is_some_and(|end| end == "so"))
 }
 
-/// The library, as cargo built it for this test.
+/// The library that cargo built for this test.
 fn library() -> PathBuf {
     let library = std::env::current_exe().unwrap().with_file_name("libsidecore_preload.so");
     assert!(library.exists(), "no library at {}: cargo build -p sidecore-preload", library.display());
     library
 }
 
-/// The functions that a library has for programs.
+/// The functions that a library exports.
 fn functions(library: &Path) -> BTreeSet<String> {
     let bytes = fs::read(library).unwrap();
     read_functions(&bytes).unwrap_or_else(|error| panic!("{}: {error}", library.display()))
@@ -60,7 +60,7 @@ fn read_functions(bytes: &[u8]) -> object::read::Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// The names in all lines: a function each, or with a star at the end the beginning of names.
+/// The names in all lines: one function each, or with a star at the end a prefix of names.
 fn named() -> Vec<&'static str> {
     let lines = include_str!("exports.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let names = |line: &'static str| {

@@ -90,7 +90,7 @@ pub(super) unsafe extern "C" fn export_object(
     })
 }
 
-/// The key itself, or `None` for an object of which only the type is known.
+/// `object` is `None` if only the type of the key is known.
 extern "C" fn has(object: Option<&KeyObject>, selection: c_int) -> c_int {
     with_object(object, c"look at a key", 0, |object| {
         Ok(c_int::from(match object.has_key()? {

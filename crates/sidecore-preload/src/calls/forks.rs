@@ -1,8 +1,9 @@
-//! Which connections another process may have as well.
+//! Tracks connections that another process may have as well.
 //!
-//! Each fork begins an epoch. A connection that was made in an earlier one is in the child too, and stays on the kernel's path
-//! there for good. Here it does as well, until a pipe whose other end only the child and its own children hold says that
-//! they have ended, or become other programs: then those that other programs do not get are this process's alone again.
+//! Each fork begins an epoch. A connection made in an earlier epoch is in the child too, and stays on the kernel's
+//! path there permanently. In the parent it also stays on that path, until a pipe tells that the children have ended
+//! or become other programs: only the child and its own children hold the pipe's other end. After that, connections
+//! that other programs do not inherit belong to this process alone again.
 
 use crate::calls::kept::Kept;
 use crate::calls::promote;
@@ -21,38 +22,38 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// How long a fork waits for rings that the kernel takes nothing of.
+/// Time limit of a fork for rings that a full kernel does not take.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Forks whose children are watched. What was shared with one more is the kernel's for good.
+/// Limit of forks with watched children. Connections shared in further forks stay with the kernel permanently.
 const WATCHED: usize = 16;
-/// In a child's pipe: it passed a connection on to where nobody sees its end.
+/// Message in a child's pipe: it passed a connection on, to a process without an end of the pipe.
 const PASSED_ON: u8 = 1;
 
-/// Numbers nothing is born in: 0 is before this program.
+/// The present epoch, which the next fork ends. 0 is before this program.
 static EPOCH: AtomicU32 = AtomicU32::new(1);
-/// What was made before that epoch is shared for good.
+/// Connections of this epoch and earlier ones are shared permanently.
 static FOR_GOOD: AtomicU32 = AtomicU32::new(0);
-/// What was made before that epoch is shared if other programs get it.
+/// Connections of this epoch and earlier ones are shared if other programs inherit them.
 static WITH_PROGRAMS: AtomicU32 = AtomicU32::new(0);
 /// The process has had a connection in a ring.
 static ATTACHED: AtomicBool = AtomicBool::new(false);
-/// By the epoch that a fork began: the end of its pipe.
+/// Reading ends of the children's pipes, by the epoch of the fork.
 static CHILDREN: [Kept; WATCHED] = [const { Kept::none() }; WATCHED];
-/// In a child: the ends by which its parents are told.
+/// In a child: writing ends of the pipes to its parents.
 static TO_PARENTS: [Kept; WATCHED] = [const { Kept::none() }; WATCHED];
 
-/// What a child gets.
+/// The child's use of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Child {
-    /// All connections, and it goes on with them.
+    /// It inherits all connections, and continues with them.
     Copy,
-    /// All connections, in its parent's memory, until it becomes another program.
+    /// It has all connections in its parent's memory, until it becomes another program.
     Borrower,
-    /// It becomes another program at once.
+    /// It becomes another program immediately.
     Program,
 }
 
-/// What is to be done after a fork.
+/// Work left for after a fork.
 #[derive(Debug)]
 pub(crate) struct Fork {
     epoch: u32,
@@ -62,7 +63,7 @@ pub(crate) struct Fork {
     remains: Vec<(RawFd, Remains)>,
 }
 
-/// The epoch by now.
+/// The present epoch.
 #[inline]
 pub(crate) fn epoch() -> u32 {
     let epoch = EPOCH.load(Ordering::SeqCst);
@@ -70,18 +71,18 @@ pub(crate) fn epoch() -> u32 {
     epoch
 }
 
-/// The process has a connection in a ring.
+/// Records that the process has a connection in a ring.
 pub(crate) fn attached() {
     ATTACHED.store(true, Ordering::Relaxed);
 }
 
-/// Whether the process ever had one.
+/// Whether the process ever had a connection in a ring.
 #[inline]
 pub(crate) fn is_attached() -> bool {
     ATTACHED.load(Ordering::Relaxed)
 }
 
-/// Whether another process may have that connection.
+/// Whether another process may have this connection.
 pub(crate) fn is_shared(fd: RawFd, born: u32) -> bool {
     let watched = CHILDREN.iter().any(|child| is_living(child, born));
     watched
@@ -89,7 +90,7 @@ pub(crate) fn is_shared(fd: RawFd, born: u32) -> bool {
         || born <= WITH_PROGRAMS.load(Ordering::Relaxed) && is_passed_on(fd)
 }
 
-/// Before a fork: what a child gets is the kernel's.
+/// Before a fork: gives the connections that a child inherits to the kernel.
 pub(crate) fn before(child: Child) -> Fork {
     if child == Child::Copy {
         program::before_fork();
@@ -99,7 +100,7 @@ pub(crate) fn before(child: Child) -> Fork {
     fence(Ordering::SeqCst);
     let until = Instant::now() + PATIENCE;
     if child != Child::Program {
-        // The child's bytes are counted with this process's.
+        // The child's bytes count as this process's.
         gate::all().for_each(|gate| gate.slot().forget_sent());
     }
     let mut remains = Vec::new();
@@ -117,7 +118,7 @@ pub(crate) fn before(child: Child) -> Fork {
     Fork { epoch, pipe, child, remains }
 }
 
-/// In the parent; also where there is no child.
+/// In the parent; also if the fork failed.
 pub(crate) fn after_in_parent(fork: Fork, forked: bool) {
     if !forked {
         return;
@@ -129,7 +130,7 @@ pub(crate) fn after_in_parent(fork: Fork, forked: bool) {
     }
 }
 
-/// In a child that goes on with its parent's memory: all that it has is shared for good.
+/// In a child with a copy of its parent's memory: all inherited connections are shared permanently.
 pub(crate) fn after_in_child(fork: Fork) {
     for child in &CHILDREN {
         if let Some(epoch) = child.tag() {
@@ -148,12 +149,12 @@ pub(crate) fn after_in_child(fork: Fork) {
     program::after_fork_in_child();
 }
 
-/// Whether parents wait to hear of what this process passes on.
+/// Whether parents wait for messages about connections that this process passes on.
 pub(crate) fn is_child() -> bool {
     TO_PARENTS.iter().any(|to| to.tag().is_some())
 }
 
-/// The process gave a connection of its parent's a way into another program, or another process.
+/// Reports that the process passed a parent's connection on to another program or process.
 pub(crate) fn passed_on(fd: RawFd) {
     let is_socket = |fd| tcp::is_connected_tcp(fd) || udp::is_udp(fd);
     if is_child() && is_socket(socket::borrowed(fd)) {
@@ -163,7 +164,7 @@ pub(crate) fn passed_on(fd: RawFd) {
     }
 }
 
-/// The lowest number between these that is a descriptor of this library.
+/// The lowest descriptor of this library within this range.
 pub(crate) fn lowest_own(mut first: u32, last: u32) -> Option<RawFd> {
     loop {
         let numbers = program::own_numbers().chain(CHILDREN.iter().chain(&TO_PARENTS).filter_map(Kept::left_number));
@@ -175,29 +176,29 @@ pub(crate) fn lowest_own(mut first: u32, last: u32) -> Option<RawFd> {
     }
 }
 
-/// Whether that number is a descriptor of this library.
+/// Whether this number is a descriptor of this library.
 pub(crate) fn is_own(fd: RawFd) -> bool {
     is_attached() && (program::is_own(fd) || CHILDREN.iter().chain(&TO_PARENTS).any(|kept| kept.is(fd)))
 }
 
-/// No other program gets a descriptor of this library. With a copy of
-/// its connection the service would not hear of this program's end.
+/// Keeps other programs from inheriting descriptors of this library. With a copy of its connection, the service would
+/// not notice this program's end.
 fn keep_own() {
     let mut first = 0;
     while let Some(own) = lowest_own(first, u32::MAX) {
-        // It fails only where the program has just closed it.
+        // Fails only if the program has just closed it.
         let _ = fcntl_setfd(socket::borrowed(own), FdFlags::CLOEXEC);
         first = own.cast_unsigned() + 1;
     }
 }
 
-/// Whether a child that has what was made in that epoch is still there.
+/// Whether a child with connections of this epoch still lives.
 fn is_living(child: &Kept, born: u32) -> bool {
     let Some(epoch) = child.tag().filter(|epoch| born <= *epoch) else { return false };
     let ended = match child.with(|reader| read(reader, &mut [0_u8])) {
         Some(Ok(0)) => &WITH_PROGRAMS,
         Some(Err(Errno::AGAIN | Errno::INTR)) => return true,
-        // Where the program has closed the pipe nothing will be heard of the child any more.
+        // After the program closed the pipe, nothing more is known of the child.
         Some(_) | None => &FOR_GOOD,
     };
     if child.close(epoch) {
@@ -206,14 +207,14 @@ fn is_living(child: &Kept, born: u32) -> bool {
     false
 }
 
-/// The parent is told by that end, and so are its own, which wait for their children's children.
+/// Stores the writing end of the parent's pipe. Without a free slot, reports a passed connection immediately.
 fn tell(writer: Own) {
     if let Err(writer) = keep(&TO_PARENTS, 0, writer) {
         let _ = writer.get().map(|writer| rustix::io::write(writer, &[PASSED_ON]));
     }
 }
 
-/// Keeps it in one of these places, unless all are taken.
+/// Stores it in one of these slots; returns it if all are in use.
 fn keep(places: &[Kept], tag: u32, mut own: Own) -> Result<(), Own> {
     for place in places {
         match place.put(tag, own) {
@@ -224,13 +225,13 @@ fn keep(places: &[Kept], tag: u32, mut own: Own) -> Result<(), Own> {
     Err(own)
 }
 
-/// Both ends, which no other program gets.
+/// Both ends, which other programs do not inherit.
 fn pipe() -> Option<(Own, Own)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
     Some((Own::new(reader).ok()?, Own::new(writer).ok()?))
 }
 
-/// Whether a program that this process becomes gets it.
+/// Whether a program inherits it on exec.
 fn is_passed_on(fd: RawFd) -> bool {
     let socket: BorrowedFd<'_> = socket::borrowed(fd);
     !fcntl_getfd(socket).is_ok_and(|flags| flags.contains(FdFlags::CLOEXEC))

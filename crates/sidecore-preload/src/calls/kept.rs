@@ -1,4 +1,4 @@
-//! Descriptors of the library in static memory, which signal handlers read. Each is identified by device and inode.
+//! Descriptors of the library in static memory, readable by signal handlers. Each is identified by device and inode.
 
 use rustix::fd::BorrowedFd;
 use sidecore_client::sys::own::{Left, Own};
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 const FREE: u64 = 0;
-/// Another thread puts a descriptor in, or takes it out.
+/// Another thread is storing or removing a descriptor.
 const BUSY: u64 = 1;
 /// Added to the tag.
 const KEPT: u64 = 2;
@@ -43,14 +43,14 @@ impl Kept {
         self.with(|fd| fd.as_raw_fd())
     }
 
-    /// The number, whose file may be another by now.
+    /// The number, which may refer to another file now.
     pub(super) fn left_number(&self) -> Option<RawFd> {
         self.left().map(|(_, left)| left.number())
     }
 
     /// True if the descriptor is this number.
     pub(super) fn is(&self, fd: RawFd) -> bool {
-        // The number first: most closes are of other numbers, and need no system call.
+        // The number first: most closes are of other numbers, and then need no system call.
         self.left().is_some_and(|(_, left)| left.number() == fd) && self.number() == Some(fd)
     }
 
@@ -100,7 +100,7 @@ mod tests {
         assert!(kept.put(7, Own::new(writer).unwrap()).is_ok());
         assert_eq!(kept.with(|fd| write(fd, b"x")), Some(Ok(1)));
         assert!(kept.number().is_some_and(|number| kept.is(number)));
-        // As if another file had its number.
+        // Simulates another file with its number.
         let (other, _writer) = pipe().unwrap();
         kept.words[2].store(other.as_raw_fd().cast_unsigned().into(), Ordering::Relaxed);
         assert_eq!((kept.with(|_| ()), kept.number(), kept.tag()), (None, None, Some(7)));

@@ -1,40 +1,40 @@
-//! What calls mean for a connection in a ring, by their numbers.
+//! Effects of system calls on a connection in a ring, by request and option numbers.
 
 use libc::{c_int, c_ulong};
 
-/// What a call needs of a connection.
+/// Requirement of a call for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nothing: it concerns the kernel's socket, or what is received.
+    /// None: it concerns the kernel's socket, or receiving.
     Nothing,
-    /// What was sent before is the kernel's when it is made. Then it may go on in a ring.
+    /// All bytes sent before must be with the kernel. After the call the connection may continue in a ring.
     Drained,
-    /// The kernel's path from then on, and for good.
+    /// The connection must be on the kernel's path, from then on permanently.
     Kernel,
     /// As [`Needs::Drained`] if the value is zero or begins with zero, else as [`Needs::Kernel`].
     KernelUnlessOff,
 }
 
 const SIOCINQ: c_ulong = 0x541B;
-/// Bytes that the kernel holds for the peer, and of these what was not sent yet.
+/// Queries for bytes that the kernel holds for the peer: all, and those not sent yet.
 pub(crate) const SIOCOUTQ: c_ulong = 0x5411;
 pub(crate) const SIOCOUTQNSD: c_ulong = 0x894B;
-/// Another program gets the descriptor.
+/// Requests that let another program inherit the descriptor, or not.
 pub(crate) const FIONCLEX: c_ulong = 0x5450;
 const FIOCLEX: c_ulong = 0x5451;
 const FIOASYNC: c_ulong = 0x5452;
 const FIONBIO: c_ulong = 0x5421;
-/// Only of what is received.
+/// Affects only receiving.
 const UDP_GRO: c_int = 104;
-/// What asks whether it is a terminal.
+/// Queries that programs use to detect a terminal.
 const TCGETS: c_ulong = 0x5401;
 const TCGETS2: c_ulong = 0x802C_542A;
 const TIOCGWINSZ: c_ulong = 0x5413;
 const SIOCATMARK: c_ulong = 0x8905;
-/// Questions about addresses and interfaces, which name one by any socket.
+/// Queries about addresses and interfaces, which accept any socket.
 const SIOC_INTERFACES: std::ops::RangeInclusive<c_ulong> = 0x890B..=0x894A;
 
-/// Of `ioctl`.
+/// Requirement of an `ioctl`.
 pub(crate) fn ioctl(request: c_ulong) -> Needs {
     match request {
         SIOCINQ | SIOCOUTQ | SIOCOUTQNSD | FIONCLEX | FIOCLEX | FIOASYNC | FIONBIO | TCGETS | TCGETS2 | TIOCGWINSZ
@@ -44,11 +44,11 @@ pub(crate) fn ioctl(request: c_ulong) -> Needs {
     }
 }
 
-/// Of `setsockopt`.
+/// Requirement of a `setsockopt`.
 pub(crate) fn option(level: c_int, name: c_int) -> Needs {
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_LINGER) | (libc::IPPROTO_TCP, libc::TCP_CORK) => Needs::KernelUnlessOff,
-        // The kernel applies these to what it sends, whoever gives it the bytes.
+        // The kernel applies these to all bytes it sends, from any source.
         (
             libc::SOL_SOCKET,
             libc::SO_PRIORITY | libc::SO_MARK | libc::SO_SNDBUF | libc::SO_SNDBUFFORCE | libc::SO_MAX_PACING_RATE,
@@ -95,7 +95,7 @@ pub(crate) fn option(level: c_int, name: c_int) -> Needs {
     }
 }
 
-/// Of `setsockopt` on a socket that sends datagrams: what changes how these are sent is for those that follow.
+/// Requirement of a `setsockopt` on a socket for datagrams: changes to sending affect only later datagrams.
 pub(crate) fn option_of_datagrams(level: c_int, name: c_int) -> Needs {
     match (level, name) {
         (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => Needs::Kernel,
@@ -105,7 +105,7 @@ pub(crate) fn option_of_datagrams(level: c_int, name: c_int) -> Needs {
     }
 }
 
-/// Of `getsockopt`.
+/// Requirement of a `getsockopt`.
 pub(crate) fn question(level: c_int, name: c_int) -> Needs {
     match (level, name) {
         (libc::IPPROTO_TCP, libc::TCP_INFO) => Needs::Drained,

@@ -1,7 +1,7 @@
-//! A process enters other namespaces.
+//! Entering other namespaces.
 //!
-//! The kernel lets no process with more than one thread into another user namespace, and none that shares what threads share
-//! into some of the others. So this library's thread, which the program does not know of, is ended before.
+//! The kernel refuses another user namespace to a process with several threads, and some other namespaces to one that
+//! shares state with other processes. The program does not know of this library's thread, so it is ended before.
 
 use crate::calls::forks;
 use crate::calls::promote;
@@ -11,26 +11,26 @@ use sidecore_client::sockets::program;
 use sidecore_core::streams::rule::Why;
 use std::time::{Duration, Instant};
 
-/// How long the call waits for rings that the kernel takes nothing of. Then it finds the thread.
+/// Time limit for rings that a full kernel does not take. After it, the call meets the thread.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Before the call: nothing goes through a ring, and the service is let go of. Returns what [`after`] is to know.
+/// Before the call: empties all rings and disconnects from the service. Returns the argument for [`after`].
 pub(crate) fn before() -> bool {
-    // Where another thread of the program is about to promote, this library's is not the only other one.
+    // If another thread of the program is promoting, this library's thread is not the only other one.
     let is_paused = promote::pause();
     if is_paused && forks::is_attached() {
         let until = Instant::now() + PATIENCE;
         for gate in gate::full() {
-            // Where it does not succeed the thread stays, and the call finds it.
+            // On failure the thread stays, and the call meets it.
             let _ = drain_until(gate, Why::Special, until);
         }
-        // Where it does not succeed the call finds the thread.
+        // On failure the call meets the thread.
         let _ = program::let_go();
     }
     is_paused
 }
 
-/// After it. Where the process is by then the service may not be, or not be trusted.
+/// After the call. The service may not exist in the new namespace, or not be trusted there.
 pub(crate) fn after(is_paused: bool, has_entered: bool) {
     if has_entered {
         promote::never();

@@ -1,6 +1,6 @@
-//! The list of libraries that a program is to load first.
+//! The list of libraries to preload.
 
-/// The variable that has it.
+/// The variable that contains it.
 pub(crate) const VARIABLE: &[u8] = b"LD_PRELOAD=";
 
 /// Separator of its entries.
@@ -8,23 +8,23 @@ fn separates(byte: u8) -> bool {
     matches!(byte, b':' | b' ')
 }
 
-/// Whether that entry is the library of this file name. Its directory may be written in several ways.
+/// Whether an entry is the library with this file name. Its directory may be written in several ways.
 fn is(entry: &[u8], file_name: &[u8]) -> bool {
     entry.rsplit(|byte| *byte == b'/').next() == Some(file_name)
 }
 
-/// Whether the list has the library.
+/// Whether the list contains the library.
 pub(crate) fn has(list: &[u8], file_name: &[u8]) -> bool {
     list.split(|byte| separates(*byte)).any(|entry| is(entry, file_name))
 }
 
-/// Gives `put` the list without the library, piece by piece.
+/// Passes the list without the library to `put`, piece by piece.
 pub(crate) fn without(list: &[u8], file_name: &[u8], mut put: impl FnMut(&[u8])) {
     let (mut at, mut is_empty) = (0, true);
     for entry in list.split(|byte| separates(*byte)) {
         let end = at + entry.len();
         if !is(entry, file_name) {
-            // With what separates it from the one before.
+            // Includes the separator before it.
             let piece = &list[if is_empty { at } else { at - 1 }..end];
             put(piece);
             is_empty &= piece.is_empty();

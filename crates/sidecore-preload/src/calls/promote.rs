@@ -1,4 +1,4 @@
-//! A connection enters a ring.
+//! Promotion of a connection into a ring.
 
 use crate::calls::{forks, report, settle};
 use crate::gate::{Gate, InRing};
@@ -11,17 +11,17 @@ use sidecore_core::streams::slot::State;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// The process has calls that nobody sees.
+/// The process sends in ways that the library does not see.
 static NEVER: AtomicBool = AtomicBool::new(false);
-/// Somebody is about to promote: a signal's handler must not come between, and other threads have time.
+/// A promotion is in progress: signal handlers must not begin another, and other threads can try later.
 static BUSY: AtomicBool = AtomicBool::new(false);
 
-/// There was no service: how many attempts are let pass before the next.
+/// Attempts still to skip after finding no service.
 static PASSES: AtomicU32 = AtomicU32::new(0);
-/// What an attempt costs that finds none is little beside so many messages.
+/// Attempts skipped after finding no service: the cost of a failed attempt is then small per message.
 const PASSES_WITHOUT_SERVICE: u32 = 16;
 
-/// Nothing more is promoted in this process.
+/// Ends promotions in this process.
 pub(crate) fn never() {
     NEVER.store(true, Ordering::SeqCst);
 }
@@ -31,22 +31,23 @@ pub(crate) fn is_never() -> bool {
     NEVER.load(Ordering::Relaxed)
 }
 
-/// Nothing is promoted until [`resume`]. `false`: somebody is just about to.
+/// Blocks promotions until [`resume`]. `false`: one is in progress.
 pub(crate) fn pause() -> bool {
     !BUSY.swap(true, Ordering::Acquire)
 }
 
-/// After [`pause`].
+/// Ends [`pause`].
 pub(crate) fn resume() {
     BUSY.store(false, Ordering::Release);
 }
 
-/// In a forked child, which may have none of the threads that were at it.
+/// In a forked child, which lacks a thread that may have been promoting.
 pub(crate) fn after_fork_in_child() {
     BUSY.store(false, Ordering::SeqCst);
 }
 
-/// A counted thread sent enough, to `to` if it named an address. With a ring the thread is not counted any more.
+/// Called by a counted thread when the rule advises a ring; `to`: the receiver named in the call, if any. On success
+/// the thread is not counted any more.
 #[cold]
 pub(crate) fn promote(gate: Gate, to: Option<&SocketAddr>) -> Option<InRing> {
     if is_never() || !pause() {
@@ -68,13 +69,13 @@ pub(crate) fn promote(gate: Gate, to: Option<&SocketAddr>) -> Option<InRing> {
     promoted.ok()
 }
 
-/// Err: the socket stays on the kernel's path, and why.
+/// Err: the socket stays on the kernel's path, for this reason.
 fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, Why> {
     let epoch = forks::epoch();
     if forks::is_shared(gate.fd(), gate.slot().born()) {
         return Err(Why::Forked);
     }
-    // A handler might fork, close or send: nothing of that is to find half of a promotion.
+    // A handler might fork, close or send, and must not find a half-made promotion.
     let undisturbed = Undisturbed::new();
     let (key, ticket) = gate.begin_entering().ok_or(Why::Special)?;
     let process =
@@ -98,7 +99,7 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, Why> {
     };
     gate.ask(Rule::promoted);
     stream.note(key, Why::Row);
-    // Who forks changes the epoch first, and then looks for rings.
+    // A fork changes the epoch first, and then looks for rings.
     if forks::epoch() != epoch {
         settle::settle_soon(gate, Why::Forked);
     }

@@ -1,6 +1,6 @@
-//! The sockets of this process that are in no ring, and why.
+//! Reports the sockets of this process that are in no ring, with the reasons.
 //!
-//! The library's thread looks at them when the service asks. Other threads may change them meanwhile.
+//! The library's thread makes the report at the service's request. Other threads may change the sockets during that.
 
 use crate::calls::promote;
 use crate::gate::{self, Gate};
@@ -11,10 +11,10 @@ use sidecore_core::streams::rule::{Rule, Why};
 use sidecore_core::streams::slot::State;
 use std::net::SocketAddr;
 
-/// All of them, up to the limit.
+/// All sockets, up to the limit.
 pub(crate) fn report() -> Report {
     let mut report = Report::default();
-    // A process that denied itself system calls may die of asking the kernel.
+    // A process that restricts its system calls could be killed by a query to the kernel.
     if promote::is_never() {
         return report;
     }
@@ -28,11 +28,11 @@ pub(crate) fn report() -> Report {
     report
 }
 
-/// `None`: it has a ring, or is about to have one.
+/// `None`: it has a ring, or is about to enter one.
 fn why(gate: Gate) -> Option<Why> {
     match gate.state() {
         State::Unknown | State::Entering => None,
-        // The ring may be one of a service that has ended.
+        // The ring may belong to a service that has ended.
         State::Ring | State::Leaving => {
             let seat = gate.in_ring().and_then(|ring| ring.stream.seated(ring.key));
             seat.is_none().then_some(Why::NoService)
@@ -43,7 +43,7 @@ fn why(gate: Gate) -> Option<Why> {
     }
 }
 
-/// `None`: it is a listener, has no peer yet or any more, or the number is another file's.
+/// `None`: it is a listener, has no peer, or the number refers to another file.
 fn reported(gate: Gate, why: Why) -> Option<Reported> {
     let (slot, is_of_datagrams) = (gate.slot(), gate.is_of_datagrams());
     let peer: Option<SocketAddr> = match getpeername(gate.borrowed()) {

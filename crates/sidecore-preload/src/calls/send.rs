@@ -1,4 +1,4 @@
-//! A message that a program sends on a connection.
+//! Sending a message on a connection.
 
 use crate::calls::promote::promote;
 use crate::calls::settle::{Settled, left, settle};
@@ -13,23 +13,23 @@ use sidecore_client::sys::tcp;
 use sidecore_core::streams::rule::{Advice, Rule, Why};
 use std::net::{IpAddr, SocketAddr};
 
-/// Flags that any ring understands.
+/// Flags that every ring supports.
 const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
-/// How a call goes on.
+/// Continuation of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// As the program's own call to the kernel.
+    /// The program's own call to the kernel.
     Kernel,
-    /// The same, with [`Gate::exit`] afterwards.
+    /// The same, followed by [`Gate::exit`].
     Counted,
-    /// So many bytes were accepted.
+    /// This number of bytes was accepted.
     Accepted(usize),
-    /// It fails with this.
+    /// The call fails with this error.
     Failed(Errno),
-    /// It fails, as nothing can be sent any more.
+    /// The call fails, because the sending side is shut.
     Pipe,
-    /// So many bytes were accepted; the rest goes to the kernel.
+    /// This number of bytes was accepted; the rest goes to the kernel.
     Rest(usize),
 }
 
@@ -43,27 +43,27 @@ impl Next {
         }
     }
 
-    /// The socket was closed meanwhile. The number's next socket gets nothing of this message.
+    /// The socket was closed during the call. The next socket with its number must get nothing of this message.
     fn gone(sent: usize) -> Self {
         Self::of(sent, Errno::BADF)
     }
 }
 
-/// What became of a message of one piece at first sight. It stays in registers.
+/// Result of offering a message of one piece to a ring. It stays in registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AtOnce {
     /// All of it is accepted.
     Sent,
-    /// The same, in a ring that nobody empties any more: [`alone`] goes on.
+    /// All of it is accepted, in a ring that no service empties: continue with [`alone`].
     Alone(InRing),
-    /// Nothing was done: [`send`] is to be asked.
+    /// Nothing was done: continue with [`send`].
     Not,
 }
 
-/// A message of one piece through a ring that has room for it, as most are.
+/// Sends a message of one piece through a ring with room for it, the usual case.
 #[inline]
 pub(crate) fn at_once(gate: Gate, piece: Span<'_>, flags: c_int) -> AtOnce {
-    // Of datagrams the rule asks more.
+    // For datagrams the rule has further conditions.
     let Some(ring) = gate.ring_of_bytes() else { return AtOnce::Not };
     let Some(rule) = gate.slot().after(piece.len()) else { return AtOnce::Not };
     match ring.stream.offer(ring.key, piece, flags & libc::MSG_MORE != 0) {
@@ -76,17 +76,17 @@ pub(crate) fn at_once(gate: Gate, piece: Span<'_>, flags: c_int) -> AtOnce {
     }
 }
 
-/// One that is in a ring that nobody empties any more.
+/// Continues a message in a ring that no service empties.
 #[cold]
 pub(crate) fn alone(gate: Gate, message: &Message<'_>, flags: c_int, ring: InRing) -> Next {
     let sent = ring.stream.go_on_alone(ring.key, message.len());
     through(gate, message, flags, Some((ring, sent)))
 }
 
-/// One with nothing beside its bytes but these flags.
+/// Sends a message that has only bytes and these flags.
 pub(crate) fn send(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
     match gate.enter() {
-        // The number was closed at this moment: the kernel says what it is now.
+        // The number was just closed: the kernel knows its present file.
         Path::Kernel | Path::Gone => Next::Kernel,
         Path::Counted => match count(gate, message) {
             Advice::Promote => first(gate, message, flags),
@@ -95,7 +95,7 @@ pub(crate) fn send(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
         Path::Ring(ring) => match count(gate, message) {
             Advice::Demote(why) => {
                 match settle(gate, why) {
-                    // Of a connection the kernel says it again.
+                    // A connection's error is reported by the kernel again.
                     Settled::Failed(error) if gate.is_of_datagrams() => Next::of(0, error),
                     _ => through(gate, message, flags, None),
                 }
@@ -110,7 +110,7 @@ pub(crate) fn send(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
     }
 }
 
-/// The first one into a ring, if it is entered.
+/// Sends the first message into a ring, if the promotion succeeds.
 #[cold]
 fn first(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
     promote(gate, message.to()).map_or(Next::Counted, |ring| {
@@ -119,25 +119,25 @@ fn first(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
     })
 }
 
-/// Whether the ring of that socket understands these flags.
+/// Whether this socket's ring supports these flags.
 #[inline]
 pub(crate) fn is_plain(gate: Gate, flags: c_int) -> bool {
     let other = flags & !UNDERSTOOD;
     other == 0 || other == if gate.is_of_datagrams() { libc::MSG_CONFIRM } else { libc::MSG_MORE }
 }
 
-/// Whether `sendmmsg` of datagrams, of which this is the first, on a socket that is not in a ring is made as one call.
+/// Whether a `sendmmsg` of datagrams, starting with `first`, on a socket in no ring is made as one call.
 pub(crate) fn is_one_call(gate: Gate, first: &Message<'_>) -> bool {
     count(gate, first) != Advice::Promote
 }
 
-/// One with something that only the kernel understands. `call` makes it, and must not block: where the program's own may, it is
-/// made by the kernel alone, which takes all of it or says so.
+/// Sends a message with a feature that only the kernel supports. `call` sends it and must not block. If the program's
+/// own call may block, the kernel alone makes it, and takes all of it or returns an error.
 pub(crate) fn direct(gate: Gate, flags: c_int, call: impl FnOnce() -> Result<usize, Errno>) -> Next {
     let Some(ring) = gate.in_ring().filter(|ring| !ring.stream.is_within() && !may_block(gate, flags)) else {
         return on_the_kernel(gate, flags, Next::Kernel);
     };
-    // The ring's bytes, then this call, with nothing between.
+    // The ring's bytes, then this call, with no transfer in between.
     let called = ring.stream.with_kernel(ring.key, || {
         let result = call();
         (result, result.unwrap_or(0))
@@ -151,8 +151,9 @@ pub(crate) fn direct(gate: Gate, flags: c_int, call: impl FnOnce() -> Result<usi
     }
 }
 
-/// Brings the socket to the kernel's path, and waits for that as the program's own call would. It is counted there, so that
-/// no thread promotes it before the call has ended. `gone`: the result if the socket is closed.
+/// Brings the socket to the kernel's path, and waits for that as the program's own call would. The thread is counted
+/// there, so that no other thread promotes the socket before the call has ended. `gone`: the result if the socket is
+/// closed.
 pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
     let mut patience = Patience::of(gate);
     loop {
@@ -180,8 +181,8 @@ pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
     }
 }
 
-/// The rest of a message whose first bytes were accepted. Its pieces are counted as one call of the kernel: no ring is
-/// entered between them. Returns how many bytes of the whole are accepted.
+/// Sends the rest of a message after its first bytes were accepted. The pieces count as one call of the kernel, so no
+/// ring is entered between them. Returns the accepted bytes of the whole message.
 #[cold]
 pub(crate) fn rest(gate: Gate, message: &Message<'_>, sent: usize, flags: c_int) -> usize {
     match on_the_kernel(gate, flags, Next::Accepted(sent)) {
@@ -195,8 +196,8 @@ pub(crate) fn rest(gate: Gate, message: &Message<'_>, sent: usize, flags: c_int)
     }
 }
 
-/// Sends by the kernel what comes behind the first `sent` bytes, on a copy of the descriptor: that stays the message's socket
-/// if the number does not. No copy is kept while the thread waits, where it may be cancelled.
+/// Sends all bytes after the first `sent` by the kernel, on a copy of the descriptor: the copy remains the message's
+/// socket even if the number changes. The thread holds no copy while it waits, where it may be cancelled.
 fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> usize {
     let mut patience = Patience::of(gate);
     while sent < message.len() {
@@ -223,15 +224,15 @@ fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> u
     sent
 }
 
-/// Before a call with its own way to send: gives the ring's bytes to the kernel.
+/// Before a call that sends in another way: gives the ring's bytes to the kernel.
 ///
 /// # Errors
-/// The call fails with this.
+/// The error of the call.
 pub(crate) fn before(gate: Gate, why: Why) -> Result<(), Errno> {
     let mut patience = Patience::of(gate);
     loop {
         match settle(gate, why) {
-            // Where nothing can be sent any more the kernel says so itself, and raises the signal.
+            // If the sending side is shut, the kernel reports it itself, and raises the signal.
             Settled::Kernel | Settled::Within | Settled::Failed(Errno::PIPE) => return Ok(()),
             Settled::Failed(error) => return Err(error),
             Settled::Blocked => patience.wait()?,
@@ -242,7 +243,7 @@ pub(crate) fn before(gate: Gate, why: Why) -> Result<(), Errno> {
     }
 }
 
-/// The program receives. What the kernel reports for datagrams that were sent before, which it says once.
+/// Called when the program receives. Returns the kernel's error for earlier datagrams, once.
 #[inline]
 pub(crate) fn receives(gate: Gate) -> Option<Errno> {
     let Advice::Demote(why) = gate.ask(Rule::receives) else { return None };
@@ -269,7 +270,7 @@ fn bits(of: &SocketAddr) -> u16 {
     (ip ^ ip >> 16) as u16 ^ of.port()
 }
 
-/// How a call goes on after what the ring said to its message; `None`: it is being left.
+/// Continues a call after the ring's answer to its message; `None`: the ring is being left.
 #[inline(never)]
 fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(InRing, Sent)>) -> Next {
     let (mut sent, mut patience) = (0, Patience::of(gate));
@@ -293,7 +294,7 @@ fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(In
                 return Next::of(sent, error);
             }
             Some((_, Sent::Within)) => {
-                // A handler's message goes around the ring, which does not know of it: so the ring is left.
+                // A handler's message goes past the ring, whose counts do not include it: so the ring is left.
                 gate.leave();
                 gate.slot().note(Why::Special);
                 return if sent == 0 { Next::Kernel } else { Next::Accepted(sent) };
@@ -305,7 +306,7 @@ fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(In
                 Settled::Blocked => {}
             },
         }
-        // A part is not the kernel's word that it takes no more, after which alone it says when it does: the rest is tried.
+        // Only the kernel announces new room, and only after it refused bytes. So after a part the rest is tried.
         if !matches!(said, Some((_, Sent::Taken(_)))) {
             if flags & libc::MSG_DONTWAIT != 0 {
                 return Next::of(sent, Errno::AGAIN);

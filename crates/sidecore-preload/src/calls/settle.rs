@@ -1,4 +1,4 @@
-//! Bringing a socket back to the kernel's path, with all that was accepted before.
+//! Brings a socket back to the kernel's path, after all bytes accepted before.
 
 use crate::calls::wait::{has_room, room_until};
 use crate::gate::{self, Gate, InRing, Path};
@@ -14,27 +14,27 @@ use sidecore_core::streams::rule::{Rule, Why};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-/// How long a call waits for a ring that the kernel takes nothing of, where the kernel's own call would not wait.
+/// Time limit for a ring that a full kernel does not take, if the kernel's own call would not wait.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Between two looks at a parent's ring: 200 us.
+/// Interval of checks of a parent's ring: 200 us.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 
-/// Whether a socket is on the kernel's path.
+/// State of bringing a socket to the kernel's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the kernel's next call would overtake what the ring still has"]
 pub(crate) enum Settled {
-    /// It is.
+    /// The socket is on the kernel's path.
     Kernel,
-    /// Not yet: what is in its ring comes first, and the kernel takes nothing now.
+    /// Not yet: the kernel has no room now for the ring's content, which comes first.
     Blocked,
-    /// It is; the kernel reported this for what was accepted before.
+    /// The socket is on the kernel's path; this is the kernel's error for bytes accepted before.
     Failed(Errno),
-    /// Not yet: this is a handler, which cannot wait for the thread that it interrupted.
+    /// Not yet: the caller is a handler, which cannot wait for the thread that it interrupted.
     Within,
 }
 
-/// Brings it there, without waiting. It may enter a ring again later.
+/// Brings the socket there, without waiting. It may enter a ring again later.
 pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
     let is_first = !matches!(gate.path(), Path::Leaving(_));
     let ring = match gate.leave() {
@@ -59,7 +59,7 @@ pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
         Drained::Failed(error) => Settled::Failed(error),
     };
     if drained == Drained::Empty && sent.is_none() && gate.slot().sent_by_the_ring_alone() {
-        // The kernel has bytes that neither the ring nor this library gave it, or lacks some.
+        // The kernel's bytes differ from those that the ring and this library gave it.
         gate.pin(Why::Unseen);
     }
     if left(gate, ring)
@@ -90,26 +90,26 @@ fn behind(gate: Gate, remains: &Remains) -> Settled {
     }
 }
 
-/// The same where nothing follows that the ring's bytes must precede: the next call that sends goes on with it.
+/// As [`settle`], if no bytes follow immediately: the next call that sends continues it.
 pub(crate) fn settle_soon(gate: Gate, why: Why) {
     let _ = settle(gate, why);
 }
 
-/// The same, and the socket stays there.
+/// As [`settle_soon`], and the socket stays there.
 pub(crate) fn pin(gate: Gate, why: Why) {
     gate.pin(why);
     settle_soon(gate, why);
 }
 
-/// Waits until all that was accepted before is the kernel's, for a while.
+/// Waits, up to a limit, until the kernel has all bytes accepted before.
 ///
 /// # Errors
-/// `Errno::AGAIN`: it is not, and what follows would overtake it.
+/// `Errno::AGAIN`: it does not; further bytes would overtake them.
 pub(crate) fn drain(gate: Gate, why: Why) -> Result<(), Errno> {
     drain_until(gate, why, Instant::now() + PATIENCE)
 }
 
-/// The same, and the socket stays on the kernel's path.
+/// As [`drain`], and the socket stays on the kernel's path.
 ///
 /// # Errors
 /// As for [`drain`].
@@ -118,7 +118,7 @@ pub(crate) fn drain_for_good(gate: Gate, why: Why) -> Result<(), Errno> {
     drain(gate, why)
 }
 
-/// The same until that instant. Then room is made in the kernel, as far as its limit allows.
+/// As [`drain`], until this time. After it, the kernel's buffer is enlarged within its limit.
 ///
 /// # Errors
 /// As for [`drain`].
@@ -141,7 +141,7 @@ pub(crate) fn drain_until(gate: Gate, why: Why, until: Instant) -> Result<(), Er
     }
 }
 
-/// The stream says that its ring is gone. True for the first thread that hears it.
+/// Notes that a stream's ring is gone. True for the first thread that does.
 pub(crate) fn left(gate: Gate, ring: InRing) -> bool {
     let is_first = gate.has_left(ring);
     if is_first {
@@ -151,7 +151,7 @@ pub(crate) fn left(gate: Gate, ring: InRing) -> bool {
     is_first
 }
 
-/// The descriptor was closed by a call that nobody saw, and a new one has its number.
+/// Called if a new descriptor has the number of one whose close the library did not see.
 pub(crate) fn replaced(fd: RawFd) {
     let Some((gate, ring)) = gate::forget(fd) else { return };
     note_closed(gate);
@@ -167,11 +167,11 @@ fn note_closed(gate: Gate) {
     }
 }
 
-/// The descriptor is about to be closed: what is in the ring is sent by the service.
+/// Called before a close: the service sends the content of the ring.
 pub(crate) fn let_go(fd: RawFd) {
     let Some((gate, ring)) = gate::forget(fd) else { return };
     note_closed(gate);
-    // As long as the service has it open, the kernel would go on to tell of it.
+    // While the service has the socket open, the kernel would still report its events.
     if let Some(set) = gate.slot().epoll().filter(|_| gate.was_in_ring()) {
         socket::leave_epoll(set, fd);
     }
@@ -181,7 +181,7 @@ pub(crate) fn let_go(fd: RawFd) {
     }
 }
 
-/// Nothing more is to be sent on it. `false`: the kernel is to shut it, everything before is there.
+/// Called before a shutdown of sending. `false`: the kernel has all bytes, and is to shut it.
 pub(crate) fn is_shut_later(gate: Gate) -> bool {
     if !matches!(settle(gate, Why::Special), Settled::Blocked | Settled::Within) {
         return false;

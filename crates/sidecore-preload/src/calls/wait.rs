@@ -1,4 +1,4 @@
-//! Waiting until the kernel takes more of a connection, as a call that blocks would.
+//! Waits until the kernel has room for a connection, as a blocking call would.
 
 use crate::gate::Gate;
 use crate::interpose::{poll_for_room, signals};
@@ -10,10 +10,10 @@ use rustix::net::sockopt::{Timeout, socket_timeout};
 use rustix::time::Timespec;
 use std::time::{Duration, Instant};
 
-/// The longest single wait: the kernel says when there is room, and this is for a number that is another's by then.
+/// The longest single wait. The kernel announces room; the limit is for a number that has been reused.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A call that may block.
+/// The wait of a call that may block.
 pub(crate) struct Patience {
     gate: Gate,
     until: Until,
@@ -28,15 +28,16 @@ enum Until {
 }
 
 impl Patience {
-    /// Of a call on that socket.
+    /// For a call on this socket.
     pub(crate) fn of(gate: Gate) -> Self {
         Self { gate, until: Until::Unknown }
     }
 
-    /// Waits for room. Whether the number is still that socket's, the gate says afterwards.
+    /// Waits for room. Afterwards the gate tells whether the number still refers to this socket.
     ///
     /// # Errors
-    /// `Errno::AGAIN`: the socket does not block, or not longer. `Errno::INTR`: a signal came whose handler ends such calls.
+    /// `Errno::AGAIN`: the socket does not block, or its time limit is over. `Errno::INTR`: a signal came whose
+    /// handler ends such calls.
     pub(crate) fn wait(&mut self) -> Result<(), Errno> {
         if !may_block(self.gate, 0) {
             return Err(Errno::AGAIN);
@@ -55,7 +56,7 @@ impl Patience {
             }
             match poll_for_room(self.gate.fd(), milliseconds(left)) {
                 0 => {}
-                // With a limit the kernel does not go on either.
+                // With a time limit the kernel does not restart the call either.
                 -1 if matches!(self.until, Until::Then(_)) || !signals::all_restart() => return Err(Errno::INTR),
                 -1 => {}
                 _ => return Ok(()),
@@ -64,18 +65,18 @@ impl Patience {
     }
 }
 
-/// Whether a call with these flags may wait on that socket.
+/// Whether a call with these flags may wait on this socket.
 pub(crate) fn may_block(gate: Gate, flags: c_int) -> bool {
     let is_told_not_to = || fcntl_getfl(gate.borrowed()).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
     flags & libc::MSG_DONTWAIT == 0 && !is_told_not_to()
 }
 
-/// True if the kernel takes bytes of that socket now.
+/// True if the kernel has room for bytes of this socket now.
 pub(crate) fn has_room(gate: Gate) -> bool {
     polled(gate, Duration::ZERO)
 }
 
-/// Waits for room until then. `false`: there is none.
+/// Waits for room until this time. `false`: there is none.
 pub(crate) fn room_until(gate: Gate, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
     !left.is_zero() && polled(gate, left)

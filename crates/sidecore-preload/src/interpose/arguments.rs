@@ -1,26 +1,26 @@
-//! Arguments of a program that a call has one behind the other, in a list that null ends.
+//! Variable arguments of an exec call, collected in a list that ends with null.
 
 use super::catalogue::Strings;
 use super::pages::Pages;
 use libc::c_char;
 
-/// Strings that such a call has in registers, behind the first: the others are on the stack.
+/// Strings after the first one that such a call passes in registers; the others are on the stack.
 const IN_REGISTERS: usize = 5;
 
-/// The same as a program gets them.
+/// The list, in the form that a program receives.
 pub(super) struct Listed {
     pages: Pages,
-    /// Arguments after the list.
+    /// The call's arguments after the list.
     next: *const c_char,
 }
 
 impl Listed {
-    /// `None`: there is no memory.
+    /// `None`: no memory is left.
     ///
     /// # Safety
-    /// In both places lie strings, the first five in the first one, with null behind the last and one more word behind that.
+    /// `first` has five strings, and `rest` the others; null follows the last string, and one more word follows that.
     pub(super) unsafe fn of(first: Strings, rest: Strings) -> Option<Self> {
-        // SAFETY: none behind that word is asked for.
+        // SAFETY: no word beyond that one is read.
         let at = |place: usize| unsafe {
             if place < IN_REGISTERS { first.add(place).read() } else { rest.add(place - IN_REGISTERS).read() }
         };
@@ -30,7 +30,7 @@ impl Listed {
         }
         let pages = Pages::take((count + 1) * size_of::<Strings>())?;
         for place in 0..=count {
-            // SAFETY: so many were asked for.
+            // SAFETY: `pages` was taken with room for this number of strings.
             unsafe { pages.start().add(place).write(at(place)) };
         }
         Some(Self { pages, next: at(count + 1) })
@@ -40,7 +40,7 @@ impl Listed {
         self.pages.start().cast_const()
     }
 
-    /// Arguments of the call after the list.
+    /// The argument after the list, for calls with an environment.
     pub(super) fn environment(&self) -> Strings {
         self.next.cast()
     }

@@ -1,5 +1,6 @@
-//! The C library's functions that are intercepted, with their types, and some of `liburing`'s. Functions that take a variable number of arguments have
-//! as many here as they ever look at: all are passed in registers, or on the stack as the rest of a longer list would be.
+//! The intercepted functions of the C library, and some of `liburing`'s, with their types. A function with variable
+//! arguments has all of those it ever reads: they are passed in registers, or on the stack like the rest of a longer
+//! list.
 
 use super::real::real;
 use libc::{
@@ -7,7 +8,7 @@ use libc::{
     ssize_t, timespec, uid_t,
 };
 
-/// Addresses that are only passed on.
+/// An address that is only passed on.
 pub(super) type Opaque = *mut c_void;
 /// Arguments or an environment.
 pub(super) type Strings = *const *const c_char;

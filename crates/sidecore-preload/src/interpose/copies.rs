@@ -1,4 +1,4 @@
-//! Functions by which the kernel moves bytes itself, now or later.
+//! Functions that let the kernel move bytes itself, immediately or later.
 
 use super::catalogue::Opaque;
 use super::{errno, intercept, memory, pass, socket};
@@ -8,7 +8,7 @@ use libc::{aiocb, c_int, c_uint, size_t, ssize_t};
 use rustix::io::Errno;
 use sidecore_core::streams::rule::Why;
 
-/// Sends by `call`, when everything before is the kernel's.
+/// Sends by `call`, once the kernel has all bytes before it.
 #[inline]
 fn sent(to: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
     let Some(gate) = gate::watched(to) else { return call() };
@@ -20,10 +20,10 @@ fn sent(to: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
     result
 }
 
-/// The socket is the kernel's: other threads will send on it.
+/// Keeps the socket on the kernel's path: other threads will send on it.
 ///
 /// # Errors
-/// A ring cannot be emptied: the call fails with this.
+/// The error of the call: a ring cannot be emptied.
 ///
 /// # Safety
 /// As for `aio_write`.
@@ -44,7 +44,7 @@ unsafe fn all_pinned(list: Opaque, count: c_int) -> Result<(), Errno> {
     (0..usize::try_from(count).unwrap_or(0)).try_for_each(|at| unsafe { pinned(*list.add(at)) })
 }
 
-/// Before `io_submit`, which has the kernel write on by itself. A request begins with these bytes.
+/// Before `io_submit`, after which the kernel writes by itself. Reads the beginning of each request.
 ///
 /// # Errors
 /// As for [`pinned`].

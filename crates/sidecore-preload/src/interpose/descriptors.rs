@@ -16,7 +16,7 @@ use rustix::io::{Errno, fcntl_getfd};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::slot::State;
 
-/// Watches the socket that `make` makes. One from a listener of the kernel's is the kernel's.
+/// Watches the socket that `make` makes. A socket from a pinned listener is pinned too.
 fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
     let born = forks::epoch();
     let fd = make();
@@ -32,10 +32,10 @@ fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
     fd
 }
 
-/// There is about to be another descriptor for the same open file.
+/// Called before a copy of a descriptor is made.
 ///
 /// # Errors
-/// The file is a socket whose ring cannot be emptied. Bytes sent by the copy would overtake the ring.
+/// The file is a socket whose ring cannot be emptied: bytes sent by the copy would overtake the ring.
 fn before_copy(fd: c_int) -> Result<(), Errno> {
     if is_borrower() {
         return Ok(());
@@ -49,8 +49,8 @@ fn before_copy(fd: c_int) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Another number has the same open file. If that is a set of `epoll`, its sockets leave their rings and stay on the kernel's
-/// path: the close of a socket in a ring deletes it from the set by the set's number.
+/// Notes that another number has the same open file. If that is an `epoll` set, its sockets leave their rings and stay
+/// on the kernel's path: closing a socket in a ring deletes it from the set by the set's number.
 fn copied(fd: c_int) {
     if let Some(slot) = table::slot(fd) {
         slot.is_copied_now();
@@ -58,7 +58,7 @@ fn copied(fd: c_int) {
     }
 }
 
-/// The copy that `copy` made.
+/// Notes the copy that `copy` made.
 fn after_copy(fd: c_int, copy: c_int) -> c_int {
     if copy >= 0 && gate::watched(fd).is_none() && !is_borrower() {
         errno::kept(|| copied(copy));
@@ -66,12 +66,12 @@ fn after_copy(fd: c_int, copy: c_int) -> c_int {
     copy
 }
 
-/// Whether there is something to copy: else what it would replace stays as it is.
+/// Whether the number is open: otherwise a copy call fails, and replaces nothing.
 fn is_open(fd: c_int) -> bool {
     fd >= 0 && fcntl_getfd(socket::borrowed(fd)).is_ok()
 }
 
-/// Whatever is there is about to be closed.
+/// Called before a close of any file.
 fn before_close(fd: c_int) {
     if let Some(slot) = table::slot(fd).filter(|_| !is_borrower()) {
         slot.forget_copies();
@@ -79,7 +79,7 @@ fn before_close(fd: c_int) {
     }
 }
 
-/// Closes what is between two numbers, and no descriptor of this library.
+/// Closes a range of numbers, except descriptors of this library.
 fn close_all(mut first: c_uint, last: c_uint) -> c_int {
     let is_within = |fd: &c_int| (first..=last).contains(&fd.cast_unsigned());
     table::all().map(|(fd, _)| fd).filter(is_within).for_each(before_close);
@@ -105,11 +105,11 @@ fn before_replacing(fd: c_int, to: c_int) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Flags of `close_range`: the thread gets descriptors of its own first; they are closed in the next program.
+/// Flags of `close_range`: the thread first gets descriptors of its own; the numbers are closed on exec.
 const UNSHARE: c_int = 2;
 const CLOEXEC: c_int = 4;
 
-/// `call` makes a `FILE`, to which the C library prints by itself.
+/// For a `call` that makes a `FILE`: the C library writes to it by itself.
 fn printed_to(fd: c_int, call: impl FnOnce() -> Opaque) -> Opaque {
     match socket::drained_for_good(fd, Why::Special) {
         Ok(()) => call(),
@@ -120,7 +120,7 @@ fn printed_to(fd: c_int, call: impl FnOnce() -> Opaque) -> Opaque {
     }
 }
 
-/// A descriptor that `take` takes from a process, which has it as `fd`. It may be a copy of one of this process.
+/// For a descriptor that `take` takes from a process, which has it as `fd`. It may be a copy of one of this process.
 pub(super) fn taken(fd: c_int, take: impl FnOnce() -> c_int) -> c_int {
     let copy = take();
     if copy >= 0
@@ -140,7 +140,7 @@ fn after_taking(fd: c_int, copy: c_int) -> Result<(), Errno> {
     let taken = file(copy);
     let mut same = gate::all().filter(|gate| taken.is_some() && file(gate.fd()) == taken);
     same.try_for_each(|gate| settle::drain_for_good(gate, Why::Duplicated))?;
-    // Sets have no identity of their own, so that each with that number counts as the one that was taken.
+    // Sets have no identity of their own, so each set with this number counts as the one taken.
     if file(fd) == taken && gate::watched(fd).is_none() {
         copied(fd);
         copied(copy);
@@ -148,13 +148,13 @@ fn after_taking(fd: c_int, copy: c_int) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Decides about `fcntl`; `call` makes it.
+/// Decides on an `fcntl`; `call` makes it.
 fn control(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_int) -> c_int {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
             return errno::after(before_copy(fd), || after_copy(fd, call()));
         }
-        // Signals would go on as long as the service has it open.
+        // Signals would continue while the service has it open.
         libc::F_SETFL if argument & libc::O_ASYNC as usize != 0 => {
             if let Some(gate) = gate::watched(fd) {
                 errno::kept(|| settle::pin(gate, Why::Special));
@@ -193,7 +193,7 @@ intercept! {
 
     fn connect(fd: c_int, to: *const sockaddr, to_len: socklen_t) -> c_int {
         if let Some(gate) = gate::watched(fd).filter(|gate| gate.in_ring().is_some()) {
-            // The ring's datagrams would go to another peer. A connection has one, and the kernel says so.
+            // The ring's datagrams would go to another peer. A connection has one already, which the kernel reports.
             let drained = errno::kept(|| {
                 if gate.is_of_datagrams() { settle::drain(gate, Why::Special) } else { before(gate, Why::Special).or(Ok(())) }
             });
@@ -209,7 +209,7 @@ intercept! {
             if errno::kept(|| settle::is_shut_later(gate)) {
                 return if how == libc::SHUT_RDWR { pass!(shutdown(fd, libc::SHUT_RD)) } else { 0 };
             }
-            // In a child the end comes behind what its parent's ring still has.
+            // In a child, the end follows the rest of its parent's ring.
             if let Err(error) = errno::kept(|| settle::drain(gate, Why::Special)) {
                 return errno::failed(error);
             }

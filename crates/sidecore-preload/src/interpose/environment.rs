@@ -1,6 +1,6 @@
-//! The environment of another program: without this library where the program cannot load it.
+//! The environment of another program: without this library if the program cannot load it.
 //!
-//! It is taken out of programs of unknown kind as well: a program is right without it.
+//! Programs of unknown kind do not get it either: every program works without it.
 
 use super::catalogue::Strings;
 use super::pages::Pages;
@@ -22,7 +22,7 @@ unsafe extern "C" {
     static mut environ: Strings;
 }
 
-/// This library, as the loader found it.
+/// This library's file, from the loader.
 struct Library {
     path: &'static CStr,
     file_name: &'static [u8],
@@ -30,14 +30,15 @@ struct Library {
 }
 
 static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
-/// The process denies itself system calls, and may die of a look at a program.
+/// The process restricts its system calls, and could be killed for reading a program's file.
 static DENIED: AtomicBool = AtomicBool::new(false);
 
-/// At load: the loader takes locks that a handler must not wait for.
+/// Runs at load: the loader takes locks that a handler must not wait for.
 pub(super) fn prepare() {
     LIBRARY.get_or_init(|| {
         let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-        // SAFETY: `found` has room for what is asked of an address in this library, whose name stays as long as it is loaded.
+        // SAFETY: `found` has room for the answer on an address in this library, whose name stays valid while it is
+        // loaded.
         let path = unsafe {
             let is_found = libc::dladdr(prepare as *const c_void, found.as_mut_ptr()) != 0;
             let name = found.assume_init().dli_fname;
@@ -48,39 +49,39 @@ pub(super) fn prepare() {
     });
 }
 
-/// From now on all environments stay as they are.
+/// Leaves all environments unchanged from now on.
 pub(super) fn leave_alone() {
     DENIED.store(true, Ordering::Relaxed);
 }
 
-/// The process's own.
+/// The process's own environment.
 pub(super) fn own() -> Strings {
     // SAFETY: read as the C library reads it.
     unsafe { (&raw const environ).read() }
 }
 
-/// How a call names a program.
+/// A call's reference to a program.
 #[derive(Clone, Copy)]
 pub(super) enum Program {
-    /// By its path. `is_here`: a relative one begins in this process's directory.
+    /// By path. `is_here`: a relative one begins in this process's directory.
     Path { name: *const c_char, is_here: bool },
-    /// By a name that is searched for. A file that the kernel does not know may be the shell's.
+    /// By a name to search for. A file of unknown kind may be run by the shell.
     Name { name: *const c_char, is_here: bool },
-    /// By a path from that directory on.
+    /// By a path from this directory on.
     At { directory: c_int, name: *const c_char, flags: c_int },
 }
 
-/// Environment of a program.
+/// The environment of a program.
 pub(super) enum Environment {
     /// The caller's.
     Same(Strings),
-    /// That without this library.
+    /// The caller's, without this library.
     Copy(Pages),
 }
 
 impl Environment {
     /// # Safety
-    /// As for the function that begins the program with this environment.
+    /// As for the function that starts the program with this environment.
     pub(super) unsafe fn of(program: Program, environment: Strings) -> Self {
         let Some(Some(library)) = LIBRARY.get() else { return Self::Same(environment) };
         // SAFETY: as the caller promised.
@@ -101,7 +102,7 @@ impl Environment {
         }
     }
 
-    /// That without this library, if it is the one.
+    /// The changed environment; `None`: it is the caller's.
     pub(super) fn copy(&self) -> Option<Strings> {
         matches!(self, Self::Copy(_)).then(|| self.as_ptr())
     }
@@ -116,12 +117,12 @@ impl Program {
         Self::Name { name, is_here: true }
     }
 
-    /// Whether it surely loads the library.
+    /// Whether the program surely loads the library.
     ///
     /// # Safety
-    /// Its name is a string that ends, or null.
+    /// Its name is a terminated string, or null.
     unsafe fn loads(self, library: &Library) -> bool {
-        // The loader complains of a library that is not there.
+        // The loader reports a library that does not exist.
         if accessat(CWD, library.path, Access::READ_OK, AtFlags::empty()).is_err() {
             return false;
         }
@@ -144,7 +145,7 @@ impl Program {
             Self::Path { is_here, .. } if is_here || is_absolute(name.to_bytes()) => loadable::open(CWD, name),
             Self::Name { is_here, .. } if is_here || is_found_everywhere(name, path) => search(name, path),
             Self::At { directory, flags, .. } => open_at(directory, name, flags),
-            // The process begins in another directory, perhaps.
+            // The process may begin in another directory.
             Self::Path { .. } | Self::Name { .. } => Err(Errno::NOENT),
         }
     }
@@ -154,14 +155,14 @@ fn is_absolute(path: &[u8]) -> bool {
     path.starts_with(b"/")
 }
 
-/// Whether the search for a name does not depend on the directory that it begins in.
+/// Whether the search for a name is independent of the starting directory.
 fn is_found_everywhere(name: &CStr, path: Option<&[u8]>) -> bool {
     let name = name.to_bytes();
     let is_searched = !name.contains(&b'/');
     is_absolute(name) || is_searched && path.is_none_or(|path| path.split(|byte| *byte == b':').all(is_absolute))
 }
 
-/// The file that `execveat` means.
+/// The file of an `execveat`.
 fn open_at(directory: c_int, name: &CStr, flags: c_int) -> Result<OwnedFd, Errno> {
     if name.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
         return again(directory);
@@ -176,7 +177,7 @@ fn open_at(directory: c_int, name: &CStr, flags: c_int) -> Result<OwnedFd, Errno
     loadable::open(unsafe { BorrowedFd::borrow_raw(directory) }, name)
 }
 
-/// Opens the same file once more: the descriptor may be one that cannot be read.
+/// Opens the same file again: the descriptor may not be readable.
 fn again(fd: c_int) -> Result<OwnedFd, Errno> {
     let descriptors = openat(CWD, c"/proc/self/fd", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     loadable::open(descriptors.as_fd(), DecInt::new(fd).as_c_str())
@@ -185,7 +186,7 @@ fn again(fd: c_int) -> Result<OwnedFd, Errno> {
 /// The strings of an environment.
 ///
 /// # Safety
-/// It is null, or a list of strings that end, with null behind the last.
+/// It is null, or a list of terminated strings that ends with null.
 unsafe fn all<'a>(environment: Strings) -> impl Iterator<Item = &'a CStr> {
     let is_there = !environment.is_null();
     (0..).take_while(move |_| is_there).map_while(move |at| {
@@ -197,7 +198,7 @@ unsafe fn all<'a>(environment: Strings) -> impl Iterator<Item = &'a CStr> {
     })
 }
 
-/// Value of the first variable of that name, with `=` behind it.
+/// Value of the first variable with this name, which includes the `=`.
 ///
 /// # Safety
 /// As for [`all`].
@@ -206,7 +207,7 @@ unsafe fn variable<'a>(environment: Strings, name: &[u8]) -> Option<&'a [u8]> {
     unsafe { all(environment) }.find_map(|string| string.to_bytes().strip_prefix(name))
 }
 
-/// The list in that string, if the library is in it.
+/// The list in this string, if it contains the library.
 fn list<'a>(string: &'a CStr, library: &Library) -> Option<&'a [u8]> {
     let list = string.to_bytes().strip_prefix(VARIABLE)?;
     preloaded::has(list, library.file_name).then_some(list)
@@ -219,15 +220,15 @@ unsafe fn has(environment: Strings, library: &Library) -> bool {
     unsafe { all(environment) }.any(|string| list(string, library).is_some())
 }
 
-/// Strings and texts of an environment that is made.
+/// Buffers for a new environment: its list of strings, and their text.
 struct Room {
     strings: *mut *const c_char,
     texts: *mut u8,
-    /// Bytes for texts.
+    /// Bytes left for text.
     left: usize,
 }
 
-/// The environment without the library. `None`: there is no memory.
+/// The environment without the library. `None`: no memory is left.
 ///
 /// # Safety
 /// As for [`all`].
@@ -238,7 +239,7 @@ unsafe fn without(environment: Strings, library: &Library) -> Option<Pages> {
     });
     let array = (count + 1) * size_of::<Strings>();
     let pages = Pages::take(array + bytes)?;
-    // SAFETY: all of that was asked for.
+    // SAFETY: the pages were taken with room for all of it.
     let texts = unsafe { pages.start().cast::<u8>().add(array) };
     let mut room = Room { strings: pages.start(), texts, left: bytes };
     // SAFETY: another thread may change it meanwhile; no more strings are added than were counted, and no longer ones.
@@ -256,7 +257,7 @@ unsafe fn without(environment: Strings, library: &Library) -> Option<Pages> {
 
 impl Room {
     /// # Safety
-    /// There is room for it.
+    /// There is room for one more string.
     unsafe fn add(&mut self, string: *const c_char) {
         // SAFETY: as the caller promised.
         unsafe {
@@ -265,10 +266,10 @@ impl Room {
         }
     }
 
-    /// Adds the list without the library, unless nothing is left.
+    /// Adds the list without the library, unless it is then empty.
     ///
     /// # Safety
-    /// There is room for all of the list.
+    /// There is room for the whole list.
     unsafe fn add_without(&mut self, list: &[u8], library: &Library) {
         let start = self.texts;
         let mut put = |piece: &[u8]| {

@@ -3,31 +3,29 @@
 use libc::c_int;
 use rustix::io::Errno;
 
-/// What it is.
 pub(super) fn get() -> c_int {
     // SAFETY: the address is the thread's own `errno`.
     unsafe { *libc::__errno_location() }
 }
 
-/// Sets it.
 pub(super) fn set(number: c_int) {
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = number }
 }
 
-/// The result of a function that fails with this: -1.
+/// Sets `errno` and returns -1.
 pub(super) fn failed<T: From<i8>>(error: Errno) -> T {
     set(error.raw_os_error());
     T::from(-1)
 }
 
-/// Calls, or fails with the error that came before.
+/// Calls, unless the step before failed.
 #[inline]
 pub(super) fn after<T: From<i8>>(before: Result<(), Errno>, call: impl FnOnce() -> T) -> T {
     before.map_or_else(failed, |()| call())
 }
 
-/// What `work` returns, without a trace in `errno`.
+/// Runs `work`, and restores `errno`.
 pub(super) fn kept<T>(work: impl FnOnce() -> T) -> T {
     let before = get();
     let result = work();

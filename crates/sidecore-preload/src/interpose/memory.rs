@@ -1,27 +1,27 @@
-//! Memory of the program at addresses that may be wrong.
+//! Access to the program's memory at addresses that may be invalid.
 
 use syscalls::{Errno, Sysno, syscall};
 
-/// Bytes of the smallest page.
+/// Smallest page size, bytes.
 pub(super) const PAGE: usize = 4096;
 
-/// Copies bytes of the program. False: one of its pages cannot be read.
+/// Copies bytes of the program. False: one of its pages is not readable.
 pub(super) fn peek(address: usize, to: &mut [u8]) -> bool {
     let Some(end) = address.checked_add(to.len()) else { return false };
     if !(address / PAGE..end.div_ceil(PAGE)).all(|page| is_readable(page * PAGE)) {
         return false;
     }
-    // SAFETY: every page can be read, and a program does not unmap what it just named in a call.
+    // SAFETY: every page is readable, and a program does not unmap memory that it just passed to a call.
     unsafe { std::ptr::copy_nonoverlapping(std::ptr::with_exposed_provenance(address), to.as_mut_ptr(), to.len()) };
     true
 }
 
-/// True if eight bytes there can be read. The kernel reads a set of signals before it checks the operation. The call changes
-/// nothing, and filters of system calls permit it.
+/// True if eight bytes at this address are readable. The kernel reads a set of signals before it checks the operation.
+/// The call changes nothing, and filters of system calls permit it.
 pub(super) fn is_readable(address: usize) -> bool {
     const NOTHING: i32 = -1;
-    // No address is no set to the kernel.
-    // SAFETY: an operation that there is not changes nothing; the kernel checks the address.
+    // For the kernel, address zero means no set.
+    // SAFETY: an unknown operation changes nothing; the kernel checks the address.
     address >= PAGE && unsafe { syscall!(Sysno::rt_sigprocmask, NOTHING, address, 0, 8) != Err(Errno::EFAULT) }
 }
 

@@ -1,11 +1,11 @@
-//! What a program sends, where it lies in the program's memory.
+//! A program's message, in the program's memory.
 
 use libc::{c_int, c_void, iovec, sockaddr, sockaddr_in, sockaddr_in6};
 use sidecore_client::shm::span::Span;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ptr::NonNull;
 
-/// The most pieces that the kernel takes.
+/// Limit of pieces, from the kernel.
 const MOST: usize = 1024;
 
 /// A message in pieces, with at least one byte.
@@ -13,15 +13,15 @@ const MOST: usize = 1024;
 pub(crate) struct Message<'a> {
     pieces: &'a [iovec],
     len: usize,
-    /// To whom, if the call says so.
+    /// The receiver, if the call names one.
     to: Option<&'a SocketAddr>,
 }
 
 impl<'a> Message<'a> {
-    /// `None`: the kernel is to say what is wrong with it, or it is empty.
+    /// `None`: it is empty, or the kernel has to report its error.
     ///
     /// # Safety
-    /// The pieces, and the bytes that they name, stay there for `'a`; except that an address may be null.
+    /// The pieces and their bytes stay valid for `'a`, except that an address may be null.
     #[inline]
     pub(super) unsafe fn new(pieces: *const iovec, count: usize) -> Option<Self> {
         if pieces.is_null() || count > MOST {
@@ -39,7 +39,7 @@ impl<'a> Message<'a> {
         (len > 0).then_some(Self { pieces, len, to: None })
     }
 
-    /// The same of one piece.
+    /// As `new`, for one piece.
     ///
     /// # Safety
     /// As for [`Message::new`].
@@ -49,24 +49,23 @@ impl<'a> Message<'a> {
         is_right.then_some(Self { pieces: std::slice::from_ref(piece), len: piece.iov_len, to: None })
     }
 
-    /// The same message to somebody.
+    /// The same message with a receiver.
     pub(super) fn sent_to(self, to: &'a SocketAddr) -> Self {
         Self { to: Some(to), ..self }
     }
 
-    /// To whom, if the call says so.
     #[inline]
     pub(crate) fn to(&self) -> Option<&'a SocketAddr> {
         self.to
     }
 
-    /// Bytes.
+    /// Length, bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// All of it, if it is one piece.
+    /// Its bytes, if it has only one piece.
     #[inline]
     pub(crate) fn only(&self) -> Option<Span<'a>> {
         let [piece] = self.pieces else { return None };
@@ -74,7 +73,7 @@ impl<'a> Message<'a> {
         unsafe { span(piece.iov_base, piece.iov_len) }
     }
 
-    /// Its pieces, without its first `skip` bytes.
+    /// Its pieces, without the first `skip` bytes.
     #[inline]
     pub(crate) fn spans(&self, mut skip: usize) -> impl Iterator<Item = Span<'a>> {
         self.pieces.iter().filter_map(move |piece| {
@@ -83,16 +82,16 @@ impl<'a> Message<'a> {
             let start = NonNull::new(piece.iov_base.cast::<u8>())?;
             // SAFETY: inside of the piece.
             let start = unsafe { start.add(skipped) };
-            // SAFETY: `new` was promised that the bytes stay there; nobody here writes to them.
+            // SAFETY: the caller of `new` promised that the bytes stay valid; this library does not write to them.
             Some(unsafe { Span::new(start, piece.iov_len - skipped) })
         })
     }
 }
 
-/// An address that a program names. `None`: the kernel is to say what is wrong with it, or it has a flow or a scope.
+/// Reads an address of the program. `None`: the kernel has to report its error, or it has a flow or a scope.
 ///
 /// # Safety
-/// There are so many bytes at `address`, or it is null.
+/// `address` is null, or points to `len` bytes.
 pub(super) unsafe fn address(address: *const sockaddr, len: usize) -> Option<SocketAddr> {
     if address.is_null() || len < size_of::<sockaddr_in>() {
         return None;
@@ -116,20 +115,19 @@ pub(super) unsafe fn address(address: *const sockaddr, len: usize) -> Option<Soc
     }
 }
 
-/// One piece.
 #[inline]
 pub(super) fn piece(buffer: *const c_void, len: usize) -> iovec {
     iovec { iov_base: buffer.cast_mut(), iov_len: len }
 }
 
-/// The same as bytes. `None`: there are none, or the kernel is to say what is wrong.
+/// The buffer as a span. `None`: it is empty, or the kernel has to report its error.
 ///
 /// # Safety
-/// They stay there for `'a`, if the address is not null.
+/// The bytes stay valid for `'a`, unless the address is null.
 #[inline]
 pub(super) unsafe fn span<'a>(buffer: *const c_void, len: usize) -> Option<Span<'a>> {
     let start = NonNull::new(buffer.cast_mut().cast::<u8>()).filter(|_| len > 0 && isize::try_from(len).is_ok())?;
-    // SAFETY: as the caller promised; nobody here writes to them.
+    // SAFETY: by the caller's promise; this library does not write to them.
     Some(unsafe { Span::new(start, len) })
 }
 
@@ -168,7 +166,7 @@ mod tests {
             sin6_addr: libc::in6_addr { s6_addr: Ipv6Addr::LOCALHOST.octets() },
             sin6_scope_id: 0,
         };
-        // SAFETY: each has so many bytes, or more.
+        // SAFETY: each address has at least the passed number of bytes.
         unsafe {
             let (from, len) = ((&raw const four).cast(), size_of::<sockaddr_in>());
             assert_eq!(address(from, len), Some("127.0.0.9:514".parse().unwrap()));

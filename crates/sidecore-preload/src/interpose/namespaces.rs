@@ -1,4 +1,4 @@
-//! Functions by which a process enters other namespaces.
+//! Functions that enter other namespaces.
 
 use super::processes::is_borrower;
 use super::raw::by_the_kernel_alone;
@@ -6,7 +6,7 @@ use super::{errno, intercept, pass};
 use crate::calls::namespaces::{after, before};
 use libc::c_int;
 
-/// Enters by `call`, which returns 0 if it has.
+/// Enters by `call`, which returns 0 on success.
 fn entered(call: impl FnOnce() -> c_int) -> c_int {
     if is_borrower() {
         return call();

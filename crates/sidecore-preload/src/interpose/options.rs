@@ -20,9 +20,9 @@ intercept! {
             };
             let drained = errno::kept(|| match needs {
                 Needs::Nothing => Ok(()),
-                // The kernel says it again.
+                // The kernel reports it again.
                 Needs::Drained => before(gate, Why::Special).or(Ok(())),
-                // The ring's bytes would be sent in the new way.
+                // The option would affect the ring's earlier bytes.
                 Needs::Kernel | Needs::KernelUnlessOff => settle::drain_for_good(gate, Why::Special),
             });
             if let Err(error) = drained {
@@ -35,7 +35,7 @@ intercept! {
     fn getsockopt(fd: c_int, level: c_int, name: c_int, value: Opaque, len: *mut socklen_t) -> c_int {
         let Some(gate) = gate::watched(fd) else { return pass!(getsockopt(fd, level, name, value, len)) };
         if question(level, name) == Needs::Drained {
-            // Where the ring cannot be emptied, the answer is that of now.
+            // If the ring cannot be emptied, the answer is the present one.
             let _ = errno::kept(|| before(gate, Why::Special));
         }
         let result = pass!(getsockopt(fd, level, name, value, len));
@@ -43,7 +43,7 @@ intercept! {
             && let Some(ring) = gate.in_ring()
             && let Some(error) = ring.stream.take_error(ring.key)
         {
-            // SAFETY: the kernel has just written there as much as it says.
+            // SAFETY: the kernel has just written `len` bytes there.
             unsafe { tell(value, *len, error) };
         }
         result
@@ -56,10 +56,10 @@ fn is_off(value: *const c_void, len: socklen_t) -> bool {
     len as usize >= number.len() && memory::peek(value.addr(), &mut number) && c_int::from_ne_bytes(number) == 0
 }
 
-/// Puts an error where the kernel found none.
+/// Stores an error in the kernel's answer, if it has none.
 ///
 /// # Safety
-/// There are so many bytes at `value`.
+/// `value` points to `len` bytes.
 unsafe fn tell(value: Opaque, len: socklen_t, error: Errno) {
     let to: *mut c_int = value.cast();
     if len as usize == size_of::<c_int>() {

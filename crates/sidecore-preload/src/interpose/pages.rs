@@ -1,34 +1,34 @@
-//! Memory that no allocator gives: a handler of a signal may need it, and a child that goes on in its parent's memory.
+//! Memory without the allocator: for signal handlers, and for children in their parent's memory.
 //!
-//! A vfork child's pieces stay in its parent's memory, and the parent takes them back.
+//! The pieces of a vfork child stay in its parent's memory, and the parent takes them back.
 
 use libc::{c_char, pid_t};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// Most pieces that there are at a time.
+/// Limit of pieces at a time.
 const MOST: usize = 1024;
 /// Smallest piece, bytes.
 const SMALLEST: usize = 4096;
 
-/// The first of all pieces. None is ever taken out.
+/// Head of the list of all pieces. None is ever removed.
 static FIRST: AtomicPtr<Piece> = AtomicPtr::new(ptr::null_mut());
 
-/// The beginning of a piece of memory.
+/// Header of a piece of memory.
 struct Piece {
     next: *mut Piece,
-    /// With this.
+    /// Size with this header.
     bytes: usize,
     /// The process that uses it, or 0.
     owner: AtomicI32,
 }
 
-/// A piece of memory that is this process's until it is dropped.
+/// A piece of memory for this process, until it is dropped.
 pub(super) struct Pages(NonNull<Piece>);
 
 impl Pages {
-    /// A piece of `bytes` bytes at least. `None`: there is no memory.
+    /// A piece of at least `bytes` bytes. `None`: no memory is left.
     pub(super) fn take(bytes: usize) -> Option<Self> {
         let bytes = bytes.checked_add(size_of::<Piece>())?.checked_next_power_of_two()?.max(SMALLEST);
         let own = rustix::process::getpid().as_raw_pid();
@@ -49,7 +49,7 @@ impl Pages {
         let piece = NonNull::new(mapped.ok()?.cast::<Piece>())?;
         let mut next = FIRST.load(Ordering::Acquire);
         loop {
-            // SAFETY: a page is large enough, and nobody else knows of it yet.
+            // SAFETY: a page is large enough, and no other thread has its address yet.
             unsafe { piece.write(Piece { next, bytes, owner: AtomicI32::new(owner) }) };
             match FIRST.compare_exchange_weak(next, piece.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(Self(piece)),
@@ -58,9 +58,9 @@ impl Pages {
         }
     }
 
-    /// Start of its bytes: a list of strings is first.
+    /// Start of its bytes; the list of strings comes first.
     pub(super) fn start(&self) -> *mut *const c_char {
-        // SAFETY: behind what each piece begins with.
+        // SAFETY: each piece has bytes after its header.
         unsafe { self.0.add(1).as_ptr().cast() }
     }
 }
@@ -72,7 +72,7 @@ impl Drop for Pages {
     }
 }
 
-/// That child does not go on in this memory any more.
+/// Takes back the pieces of a child that has left this memory.
 pub(super) fn left_by(child: pid_t) {
     for piece in all().filter(|_| child > 0) {
         let _ = piece.owner.compare_exchange(child, 0, Ordering::Release, Ordering::Relaxed);
@@ -93,7 +93,7 @@ mod tests {
     fn pieces_are_used_again_and_so_is_what_a_child_left() {
         const CHILD: pid_t = 4_000_000;
         let one = Pages::take(10_000).unwrap();
-        // SAFETY: as many bytes as were asked for.
+        // SAFETY: the piece was taken with this number of bytes.
         unsafe { one.start().cast::<u8>().write_bytes(7, 10_000) };
         let (first, second) = (one.start(), Pages::take(10_000).unwrap().start());
         assert!(first != second && first.is_aligned());

@@ -7,28 +7,29 @@ use libc::{c_char, c_int, c_void, pid_t};
 use sidecore_client::sockets::program;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-/// Calls in which a child goes on in this process's own memory until it becomes a program, and the process that makes them.
+/// Number of calls whose child is in this process's memory until it becomes a program, and the process that makes
+/// them.
 static BORROWERS: AtomicU32 = AtomicU32::new(0);
 static LENDER: AtomicI32 = AtomicI32::new(0);
 
-/// Whether this is a child that goes on in its parent's memory. Its own descriptors are not those that are known here.
+/// Whether this is a child in its parent's memory. Its descriptors are not those in this memory's table.
 #[inline]
 pub(crate) fn is_borrower() -> bool {
     BORROWERS.load(Ordering::Relaxed) > 0 && rustix::process::getpid().as_raw_pid() != LENDER.load(Ordering::Relaxed)
 }
 
-/// A child goes on in this memory.
+/// Notes that a child begins in this memory.
 pub(super) fn lend() {
     LENDER.store(rustix::process::getpid().as_raw_pid(), Ordering::Relaxed);
     BORROWERS.fetch_add(1, Ordering::SeqCst);
 }
 
-/// The child is a program of its own, or has ended.
+/// Notes that the child is a program of its own, or has ended.
 pub(super) fn taken_back() {
     BORROWERS.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Forks by `call`, which returns in both.
+/// Forks by `call`, which returns in both processes.
 pub(super) fn forked(call: impl FnOnce() -> pid_t) -> pid_t {
     if is_borrower() {
         return call();
@@ -45,7 +46,7 @@ pub(super) fn forked(call: impl FnOnce() -> pid_t) -> pid_t {
     pid
 }
 
-/// Makes another program by `call`, which returns when that has begun.
+/// Starts another program by `call`, which returns once that has begun.
 pub(super) fn spawned<T>(call: impl FnOnce() -> T) -> T {
     if is_borrower() {
         return call();
@@ -56,7 +57,7 @@ pub(super) fn spawned<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What a child by `clone` needs before it begins.
+/// Data for the beginning of a `clone` child.
 struct Beginning {
     run: usize,
     argument: *mut c_void,
@@ -64,7 +65,7 @@ struct Beginning {
 }
 
 extern "C-unwind" fn begin(beginning: *mut c_void) -> c_int {
-    // SAFETY: the caller of `clone` is in this child's copy of the memory as it was, with what it had on its stack.
+    // SAFETY: the child has a copy of the memory in which the caller of `clone` waits, including its stack.
     let beginning = unsafe { &mut *beginning.cast::<Beginning>() };
     BORROWERS.store(0, Ordering::Relaxed);
     if let Some(fork) = beginning.fork.take() {
@@ -74,7 +75,7 @@ extern "C-unwind" fn begin(beginning: *mut c_void) -> c_int {
     let run: extern "C-unwind" fn(*mut c_void) -> c_int = unsafe { std::mem::transmute(beginning.run) };
     let result = run(beginning.argument);
     if !program::let_go() {
-        // The C library ends this thread alone, and ours would stay.
+        // The C library would end this thread only, and the library's would stay.
         // SAFETY: it has no requirement.
         unsafe { libc::_exit(result) };
     }
@@ -137,14 +138,14 @@ unsafe extern "C-unwind" fn bare_fork() -> pid_t {
 /// Before `vfork`.
 pub(super) fn before_vfork() {
     if !is_borrower() {
-        // The child may send on what it has of its parent, before it is a program.
+        // The child may send on its parent's connections before it is a program.
         let fork = errno::kept(|| forks::before(Child::Borrower));
         forks::after_in_parent(fork, true);
         lend();
     }
 }
 
-/// After `vfork`, in the parent: that child is a program of its own, or has ended.
+/// After `vfork`, in the parent: the child is a program of its own, or has ended.
 pub(super) fn after_vfork(child: pid_t) {
     pages::left_by(child);
     if !is_borrower() {

@@ -1,4 +1,4 @@
-//! Functions that begin other programs.
+//! Functions that start other programs.
 
 use super::arguments::Listed;
 use super::catalogue::{Opaque, Strings};
@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use sidecore_core::streams::rule::Why;
 use std::ffi::CStr;
 
-/// This process becomes another program, which may get some of its connections. Where it does not, it goes on.
+/// Called before this process becomes another program, which may inherit some of its connections. If that fails, the
+/// process continues.
 pub(super) fn before_exec() {
     if !is_borrower() {
         errno::kept(|| {
@@ -51,15 +52,16 @@ spawns! {
     pidfd_spawnp c_int, Name;
 }
 
-/// A function's result that is an error's number: -1 is that of a function which the C library does not have.
+/// Error number of a function that returns one; -1 comes from a function that the C library lacks, with the number in
+/// `errno`.
 fn number_of(result: c_int) -> c_int {
     if result == -1 { errno::get() } else { result }
 }
 
-/// Flag of `wordexp`: commands are refused.
+/// Flag of `wordexp`: refuse commands.
 const NO_COMMANDS: c_int = 1 << 2;
 
-/// Whether words may have commands in them, which a shell carries out.
+/// Whether words may contain commands, which a shell runs.
 ///
 /// # Safety
 /// As for `wordexp`.
@@ -147,12 +149,13 @@ intercept! {
     }
 }
 
-/// Defines `execl` and its kin by functions that take a list: the C library calls those unseen.
+/// Defines `execl` and its kin by functions that take a list, because the C library would call those internally.
 macro_rules! lists {
     ($($name:ident by $function:ident($listed:ident $(, $environment:expr)?);)*) => {
         $(
             /// # Safety
-            /// As for the C library's function of this name, with its first string, the place of five more and of the rest.
+            /// As for the C library's function of this name, with its first string, the address of the next five and
+            /// that of the rest.
             pub(super) unsafe extern "C" fn $name(program: *const c_char, first: Strings, rest: Strings) -> c_int {
                 // SAFETY: as the caller promised.
                 let Some($listed) = (unsafe { Listed::of(first, rest) }) else { return errno::failed(Errno::NOMEM) };

@@ -12,7 +12,7 @@ use libc::{c_int, c_long, c_uint, c_ulong, pid_t};
 use sidecore_client::sockets::program;
 use sidecore_core::streams::rule::Why;
 
-/// What a system call is given: of a narrower argument the higher half is anything.
+/// Arguments of a system call; the upper half of a narrower argument is undefined.
 struct Arguments([usize; 6]);
 
 impl Arguments {
@@ -25,9 +25,9 @@ impl Arguments {
     }
 }
 
-/// A function that does what was asked for. `None`: the C library's `syscall`.
+/// The function that replaces a system call. `None`: the C library's `syscall`.
 ///
-/// Without `tee` and `vmsplice`: both take pipes only.
+/// `tee` and `vmsplice` are not included: both accept pipes only.
 pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
     let handled = match number {
         libc::SYS_write
@@ -64,15 +64,15 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
         | libc::SYS_execve
         | libc::SYS_execveat
         | libc::SYS_fork => true,
-        // Programs that use it for files alone stay in rings: each request is looked at.
+        // Programs that use it for files only stay in rings: each request is examined.
         libc::SYS_io_submit => gate::all().next().is_some(),
         libc::SYS_clone => is_fork(first),
         libc::SYS_clone3 => {
-            // The first word are the flags.
+            // The first word holds the flags.
             let mut flags = [0; 8];
             memory::peek(first, &mut flags) && is_fork(usize::from_ne_bytes(flags))
         }
-        // What is sent by the kernel's own threads is seen by nobody.
+        // The library does not see what the kernel's own threads send.
         libc::SYS_io_uring_setup => {
             by_the_kernel_alone();
             false
@@ -96,21 +96,21 @@ fn before_prctl(option: c_int) {
     }
 }
 
-/// A process that denies itself system calls may die of a ring's.
+/// A process that restricts its system calls could be killed for those of a ring.
 fn before_denying() {
     environment::leave_alone();
     by_the_kernel_alone();
 }
 
-/// From now on nothing goes through a ring in this process.
+/// From now on nothing in this process goes through a ring.
 pub(super) fn by_the_kernel_alone() {
     errno::kept(|| {
         promote::never();
         for gate in gate::all() {
-            // The service sends the bytes that the kernel does not take, or the program's next call does.
+            // The service or the program's next call sends bytes for which the kernel has no room.
             let _ = settle::drain_for_good(gate, Why::Special);
         }
-        // The process is then as without this library: a last thread that ends by a call of its own ends it.
+        // Then the process is as without this library: its last thread can end it by a system call of its own.
         if !signals::is_handler() {
             let _ = program::let_go();
         }
@@ -124,7 +124,8 @@ intercept! {
     }
 }
 
-/// Whether these flags of `clone` make a process with a memory of its own. One that borrows its parent's is prepared for.
+/// Whether these flags of `clone` make a process with a memory of its own. A child in its parent's memory is handled
+/// separately.
 fn is_fork(flags: usize) -> bool {
     let is = |flag: c_int| flags & flag as usize != 0;
     if is(libc::CLONE_VM) && !is(libc::CLONE_THREAD) {
@@ -134,7 +135,7 @@ fn is_fork(flags: usize) -> bool {
 }
 
 /// # Safety
-/// As for the system call of that number.
+/// As for the system call with this number.
 unsafe extern "C-unwind" fn handle(
     number: c_long,
     first: usize,
@@ -196,7 +197,7 @@ unsafe extern "C-unwind" fn handle(
                 whole(programs::execveat(fd, all.0[1] as _, all.0[2] as _, all.0[3] as _, all.int(4)))
             }
             libc::SYS_fork | libc::SYS_clone | libc::SYS_clone3 => c_long::from(forked(|| kernel() as pid_t)),
-            // `pwritev2` has the halves of its place in two arguments.
+            // `pwritev2` has the halves of its offset in two arguments.
             _ => errno::after(sending::before_sending(fd), kernel),
         }
     }

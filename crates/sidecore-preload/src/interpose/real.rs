@@ -1,4 +1,4 @@
-//! The C library's own functions, or those of a library that is preloaded as well and comes behind this one.
+//! The C library's own functions, or those of another preloaded library after this one.
 
 pub(super) use super::catalogue::REAL;
 use super::{environment, errno};
@@ -30,7 +30,7 @@ impl Real {
         self.known().unwrap_or(missing as *const () as usize)
     }
 
-    /// The address. `None`: there is none; a library that has it may be loaded later.
+    /// The address. `None`: not found; a library that has it may be loaded later.
     pub(super) fn known(&self) -> Option<usize> {
         // SAFETY: the name is a string that ends.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.addr();
@@ -43,7 +43,7 @@ impl Real {
     }
 }
 
-/// Instead of what this C library is too old to have.
+/// Replaces functions that an old C library lacks.
 extern "C" fn missing() -> isize {
     errno::set(libc::ENOSYS);
     -1
@@ -65,7 +65,7 @@ unsafe extern "C-unwind" {
     fn poll(all: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int;
 }
 
-/// The C library's `poll`, in which a thread can be cancelled, for one descriptor that is to be written to.
+/// The C library's `poll`, a cancellation point, for room to write to one descriptor.
 pub(crate) fn poll_for_room(fd: c_int, timeout_ms: c_int) -> c_int {
     let mut one = pollfd { fd, events: libc::POLLOUT, revents: 0 };
     // SAFETY: one descriptor, which lives until the call returns.
@@ -78,7 +78,6 @@ macro_rules! real {
         => jumped to only:
         $($target:ident = $target_symbol:literal;)*
     ) => {
-        /// All of them.
         pub(super) struct Reals {
             $(pub(super) $name: $crate::interpose::real::Real,)*
             $(pub(super) $target: $crate::interpose::real::Real,)*

@@ -1,4 +1,4 @@
-//! Functions that receive. That they are called says whether a connection waits for answers.
+//! Functions that receive. Calls to them show whether a connection waits for answers.
 
 use super::catalogue::Opaque;
 use super::{errno, intercept, pass};
@@ -17,7 +17,7 @@ fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
         && let Some(ring) = gate.in_ring()
         && let Some(error) = errno::kept(|| ring.stream.take_error(ring.key))
     {
-        // The kernel tells it before anything that was received.
+        // The kernel reports it before any received data.
         return errno::failed(error);
     }
     if let Some(error) = errno::kept(|| receives(gate)) {
@@ -27,7 +27,7 @@ fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
         0 if gate.is_of_datagrams() => 0,
         0 => ended(gate),
         -1 if !matches!(errno::get(), libc::EAGAIN | libc::EINTR) => {
-            // The program knows that the connection is broken: what it sends now is not to be accepted by a ring.
+            // The program knows that the connection is broken, so a ring must not accept further bytes.
             errno::kept(|| settle_soon(gate, Why::Special));
             -1
         }
@@ -35,7 +35,7 @@ fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
     }
 }
 
-/// The peer's end, unless the kernel has told the service why it ended.
+/// The peer's end, or the reason for it if the kernel has told the service.
 fn ended(gate: Gate) -> ssize_t {
     let Some(ring) = gate.in_ring() else { return 0 };
     match ring.stream.take_error(ring.key) {

@@ -20,7 +20,7 @@ use syscalls::{Sysno, syscall};
 /// Sends a message in pieces; `kernel` makes the program's own call.
 ///
 /// # Safety
-/// The message is what `kernel` would send.
+/// `kernel` would send the same message.
 unsafe fn carry(gate: Gate, message: Option<Message<'_>>, flags: c_int, kernel: impl Fn() -> ssize_t) -> ssize_t {
     let Some(message) = message else { return strange(gate, flags, kernel) };
     match message.only().map_or(AtOnce::Not, |piece| by_itself(gate, piece, flags)) {
@@ -30,13 +30,13 @@ unsafe fn carry(gate: Gate, message: Option<Message<'_>>, flags: c_int, kernel: 
     }
 }
 
-/// The only piece of a message.
+/// Offers a message of a single piece.
 #[inline(never)]
 fn by_itself(gate: Gate, piece: Span<'_>, flags: c_int) -> AtOnce {
     at_once(gate, piece, flags)
 }
 
-/// Sends a message that was not sent at once. `first`: what was found then.
+/// Sends a message that `at_once` did not complete. `first`: its result.
 ///
 /// # Safety
 /// As for [`carry`].
@@ -72,10 +72,10 @@ unsafe fn carry_on(
     }
 }
 
-/// An empty message, or one that the kernel refuses, perhaps after a part.
+/// Handles an empty message, or one that the kernel refuses, perhaps after a part.
 #[cold]
 fn strange(gate: Gate, flags: c_int, kernel: impl Fn() -> ssize_t) -> ssize_t {
-    // A datagram of no bytes is one.
+    // An empty datagram is a message too.
     match on_the_kernel(gate, flags, Next::Kernel) {
         Next::Counted => {
             let result = kernel();
@@ -88,7 +88,7 @@ fn strange(gate: Gate, flags: c_int, kernel: impl Fn() -> ssize_t) -> ssize_t {
     }
 }
 
-/// Makes a call that has more to it than a message; `unblocked` makes it as well, so that it does not block.
+/// Makes a call with more than a message; `unblocked` makes the same call without blocking.
 #[inline]
 fn special(
     gate: Gate,
@@ -97,7 +97,7 @@ fn special(
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
     if flags & libc::MSG_MORE != 0 && gate.is_of_datagrams() {
-        // The kernel makes one datagram of this message and those that follow.
+        // The kernel combines this message and the following ones into one datagram.
         gate.pin(Why::Special);
         return strange(gate, flags, kernel);
     }
@@ -126,33 +126,33 @@ fn system(result: Result<usize, syscalls::Errno>) -> Result<usize, Errno> {
     result.map_err(|error| Errno::from_raw_os_error(error.into_raw()))
 }
 
-/// A call of the C library that sends by itself, later on or unseen. All before it is the kernel's first.
+/// Before a call of the C library that sends by itself, later or internally: gives all earlier bytes to the kernel.
 ///
 /// # Errors
-/// The call fails with this.
+/// The error of the call.
 pub(super) fn before_sending(fd: c_int) -> Result<(), Errno> {
     let Some(gate) = gate::watched(fd) else { return Ok(()) };
     errno::kept(|| before(gate, Why::Special))?;
-    // How much is printed is not known here.
+    // The number of printed bytes is unknown here.
     gate.slot().forget_sent();
     Ok(())
 }
 
-/// Bytes of control messages that are looked at: the kernel passes 253 descriptors on at most.
+/// Limit of bytes of control messages that are examined: the kernel passes at most 253 descriptors.
 const CONTROL: usize = 4096;
 
-/// As control messages are aligned.
+/// Has the alignment of control messages.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Which descriptors a message passes on to another process: those are the kernel's from now on. An address that cannot be read
-/// is left to the kernel, which says so.
+/// Finds the descriptors that a message passes to another process, and keeps those on the kernel's path. The kernel
+/// reports addresses that cannot be read.
 ///
 /// # Safety
-/// The message is null, or may be read.
+/// The message is null, or readable.
 ///
 /// # Errors
-/// A descriptor is a socket whose ring cannot be emptied: the call fails with this.
+/// The error of the call: a descriptor is a socket whose ring cannot be emptied.
 unsafe fn let_pass(fd: c_int, message: *const msghdr) -> Result<(), Errno> {
     // SAFETY: as the caller promised; the macros of the C library stay inside of the control messages, which are a copy.
     unsafe {
@@ -182,7 +182,7 @@ unsafe fn let_pass(fd: c_int, message: *const msghdr) -> Result<(), Errno> {
     }
 }
 
-/// Whether this process has something to pass on there that is not the kernel's alone.
+/// Whether passing descriptors matters: this process has one there that is not the kernel's alone.
 fn passes_descriptors(fd: c_int) -> bool {
     gate::watched(fd).is_none()
         && socket_domain(socket::borrowed(fd)).is_ok_and(|domain| domain == AddressFamily::UNIX)
@@ -195,7 +195,7 @@ fn passed(fd: c_int) -> Result<(), Errno> {
     drained
 }
 
-/// To whom a datagram goes that has nothing beside its bytes but that.
+/// The receiver of a datagram that consists only of bytes and this address.
 ///
 /// # Safety
 /// As for [`address`].
@@ -239,7 +239,7 @@ pub(super) unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_in
 
 /// # Safety
 /// As for `write`.
-// Not inline: what is no connection does not pay for it.
+// Not inline, to keep calls on other files fast.
 #[inline(never)]
 unsafe fn write_watched(gate: Gate, buffer: *const c_void, len: size_t) -> ssize_t {
     // SAFETY: as the caller promised.
@@ -307,12 +307,12 @@ intercept! {
         unsafe { carry(gate, Message::new(pieces, usize::try_from(count).unwrap_or(usize::MAX)), 0, kernel) }
     }
 
-    // Of its family the only one that a socket takes: with -1 instead of a place.
+    // The only one of its family that works on sockets: with offset -1.
     fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
         errno::after(before_sending(fd), || pass!(pwritev2(fd, pieces, count, offset, flags)))
     }
 
-    // The same where places have 64 bits by the program's own choice.
+    // The same with 64-bit offsets chosen by the program.
     fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
         errno::after(before_sending(fd), || pass!(pwritev64v2(fd, pieces, count, offset, flags)))
     }
@@ -374,12 +374,12 @@ intercept! {
             match gate.enter() {
                 Path::Counted => {
                     let result = pass!(sendmmsg(fd, messages, count, flags));
-                    // Of datagrams nothing is counted.
+                    // Bytes of datagrams are not counted.
                     gate.exit(0);
                     return result;
                 }
                 Path::Kernel | Path::Gone => return pass!(sendmmsg(fd, messages, count, flags)),
-                // One by one, also where another thread has put it into a ring meanwhile.
+                // One by one, also if another thread has put it into a ring by now.
                 Path::Ring(_) | Path::Leaving(_) | Path::Behind(_) | Path::Shut => {}
             }
         }
@@ -399,7 +399,7 @@ intercept! {
                 return if done > 0 { done.cast_signed() } else { -1 };
             }
             done += 1;
-            // As the kernel: what follows would come before the rest of this one.
+            // As in the kernel: later messages must not overtake the rest of this one.
             if sent.cast_unsigned() < len {
                 break;
             }
@@ -407,13 +407,13 @@ intercept! {
         done.cast_signed()
     }
 
-    // To other descriptors than an `eventfd` it writes as well.
+    // On descriptors other than an `eventfd` it writes as well.
     fn eventfd_write(fd: c_int, value: u64) -> c_int {
         errno::after(before_sending(fd), || pass!(eventfd_write(fd, value)))
     }
 
     fn backtrace_symbols_fd(addresses: *mut c_void, count: c_int, fd: c_int) -> () {
-        // It cannot say that it failed.
+        // It cannot report failure.
         if before_sending(fd).is_ok() {
             pass!(backtrace_symbols_fd(addresses, count, fd));
         }
@@ -428,7 +428,7 @@ intercept! {
     }
 }
 
-/// Whether these messages are given to the kernel by one call, as they came.
+/// Whether these messages go to the kernel unchanged, by one call.
 ///
 /// # Safety
 /// As for `sendmmsg`.
@@ -446,7 +446,7 @@ unsafe fn is_at_once(gate: Gate, messages: *const mmsghdr, count: c_uint) -> boo
 /// As for [`let_pass`].
 ///
 /// # Safety
-/// There is a message at that place, as `sendmmsg` wants it, or `messages` is null.
+/// `messages` is null, or has a message at this index, as `sendmmsg` requires.
 unsafe fn let_pass_of(fd: c_int, messages: *const mmsghdr, at: usize) -> Result<(), Errno> {
     if messages.is_null() {
         return Ok(());

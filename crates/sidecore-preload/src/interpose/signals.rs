@@ -1,4 +1,4 @@
-//! What the program does with signals.
+//! The program's handling of signals.
 
 use super::memory;
 use libc::c_int;
@@ -7,12 +7,12 @@ use syscalls::{Sysno, syscall};
 
 const LAST: c_int = 64;
 
-/// Whether a call that a signal interrupted goes on afterwards, as far as that can be told: each handler that the program has
-/// set says so.
+/// Whether an interrupted call restarts afterwards, as far as this is known: all handlers that the program has set ask
+/// for it.
 pub(crate) fn all_restart() -> bool {
     (1..=LAST).all(|signal| {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: it is asked only, and writes what there is room for; all-zero bytes are an action.
+        // SAFETY: this only queries, and writes within the given room; all-zero bytes are an action.
         let action = unsafe {
             libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
             action.assume_init()
@@ -22,21 +22,21 @@ pub(crate) fn all_restart() -> bool {
     })
 }
 
-/// What the kernel does to who sends where nothing can be sent any more.
+/// Raises the kernel's signal for sending on a shut connection.
 pub(crate) fn broken_pipe() {
     // SAFETY: raises a signal for this thread.
     unsafe { libc::raise(libc::SIGPIPE) };
 }
 
-/// Bytes of stack above the caller that are looked at for a handler's frame. More is taken for one.
+/// Bytes of stack above the caller that are searched for a handler's frame. A larger stack counts as a handler's.
 const STACK: usize = 16 << 20;
 
 /// True unless this thread is surely not in a signal handler.
 ///
-/// A handler's frame begins with the address that it returns to, the restorer which the C library names to the kernel for each
-/// handler. Behind it the kernel writes the context that it interrupted (`struct rt_sigframe` of Linux's
-/// `arch/x86/include/asm/sigframe.h`). The search ends at the end of the stack, which is an unreadable page, or where a thread
-/// of the C library keeps its own words.
+/// A handler's frame begins with its return address, the restorer that the C library passes to the kernel for each
+/// handler. After it the kernel stores the interrupted context (`struct rt_sigframe` of Linux's
+/// `arch/x86/include/asm/sigframe.h`). The search ends at the end of the stack, which is an unreadable page, or at the
+/// C library's own data of the thread.
 pub(crate) fn is_handler() -> bool {
     let mut restorers = [0_usize; LAST as usize];
     let mut count = 0;
@@ -71,7 +71,7 @@ pub(crate) fn is_handler() -> bool {
     end != own
 }
 
-/// The restorer of that signal's handler. `None`: the program has no handler for it.
+/// The restorer of this signal's handler. `None`: the program has no handler for it.
 fn restorer(signal: c_int) -> Option<usize> {
     /// Linux's `struct sigaction` on x86-64.
     #[repr(C)]
@@ -82,16 +82,17 @@ fn restorer(signal: c_int) -> Option<usize> {
         mask: u64,
     }
     let mut action = Action { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
-    // SAFETY: it is asked only, and writes what there is room for. The C library hides its restorer.
+    // SAFETY: this only queries, and writes within the given room. The C library hides its restorer.
     let asked = unsafe { syscall!(Sysno::rt_sigaction, signal, 0, &raw mut action, size_of::<u64>()) };
     (asked.is_ok() && ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler)).then_some(action.restorer)
 }
 
-/// Whether a frame begins at a word that is a restorer. Elsewhere on a stack such a word is part of a `struct sigaction`.
-// Not inline: what it copies to is below the part of the stack that is searched.
+/// Whether a frame begins at a word that is a restorer. In other places such a word is part of a `struct sigaction`.
+/// Not inline: its copies must be below the part of the stack that is searched.
 #[inline(never)]
 fn is_frame(at: usize) -> bool {
-    /// After the restorer: flags of the context below 8, no link to another, and at the end the selectors of 64-bit code.
+    /// After the restorer: flags of the context below 8, no link to another one, and at the end the selectors of
+    /// 64-bit code.
     const CONTEXT: usize = 8;
     const SELECTORS: usize = CONTEXT + 40 + 18 * 8;
     const CODE: u16 = 0x33;
@@ -115,7 +116,7 @@ mod tests {
         FOUND.fetch_add(u32::from(is_handler()), Ordering::Relaxed);
     }
 
-    /// A handler of that signal, with these flags.
+    /// Sets a handler for this signal, with these flags.
     fn handles(signal: c_int, flags: c_int) -> libc::sigaction {
         // SAFETY: all-zero bytes are an action; the handler does nothing that one must not.
         unsafe {
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn a_handler_is_found_on_any_stack_and_nothing_else() {
         assert!(!is_handler());
-        // Kept on the stack: it has the restorer's address too.
+        // Stored on the stack, where it contains the restorer's address as well.
         let actions = [handles(libc::SIGUSR1, 0), handles(libc::SIGUSR2, libc::SA_ONSTACK | libc::SA_NODEFER)];
         assert!(actions.iter().all(|action| action.sa_restorer.is_some()));
         let mut other = vec![0_u8; 256 * 1024];

@@ -1,4 +1,4 @@
-//! What is known of one descriptor number, in words that all threads and signal handlers may change at any time.
+//! The state of one descriptor number, in words that all threads and signal handlers may change at any time.
 
 use sidecore_client::sockets::protocol::Seated;
 use sidecore_client::sockets::stream::{Remains, Stream};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Or
 
 /// Added to an unknown count. Larger than any connection's bytes.
 const UNKNOWN: u64 = 1 << 63;
-/// In the place of the set: the number is a copy of another one, or has copies. Sets have no identity of their own.
+/// In place of the set: the number is a copy of another one, or has copies. Sets have no identity of their own.
 const COPIED: i32 = -1;
 
 /// See the module.
@@ -19,13 +19,13 @@ pub(crate) struct Slot {
     pub(crate) word: SlotWord,
     rule: AtomicU64,
     stream: AtomicPtr<Stream>,
-    /// The set by which the program polls the socket, plus one; 0: none.
+    /// Number of the program's epoll set for the socket, plus one; 0: none.
     epoll: AtomicI32,
-    /// The epoch in which the socket was made.
+    /// The socket's epoch of creation.
     born: AtomicU32,
     /// In a forked child: the bytes of its parent's ring.
     remains: AtomicPtr<Remains>,
-    /// Bytes that were sent by the kernel, as it counts them; with [`UNKNOWN`] that is not known.
+    /// Bytes that the kernel sent, by its own count; unknown with [`UNKNOWN`].
     sent: AtomicU64,
     /// The place of the last ring, see [`Seated::to_word`]; 0: none.
     seat: AtomicU64,
@@ -36,7 +36,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Of a number that nothing is known of.
+    /// The state of an unknown number.
     pub(crate) const fn new() -> Self {
         Self {
             word: SlotWord::new(),
@@ -52,7 +52,7 @@ impl Slot {
         }
     }
 
-    /// A socket was made here in that epoch. `sent`: the kernel's count before the first byte.
+    /// Notes a new socket of this epoch. `sent`: the kernel's count before the first byte.
     pub(crate) fn make(&self, born: u32, sent: u8) {
         self.sent.store(sent.into(), Ordering::Relaxed);
         self.handshake.store(sent, Ordering::Relaxed);
@@ -64,17 +64,17 @@ impl Slot {
         self.word.make();
     }
 
-    /// Why the socket is on the kernel's path from now on.
+    /// Notes the reason for the kernel's path from now on.
     pub(crate) fn note(&self, why: Why) {
         self.why.store(why as u8, Ordering::Relaxed);
     }
 
-    /// Why the socket is, or was last, on the kernel's path.
+    /// The present or last reason for the kernel's path.
     pub(crate) fn why(&self) -> Why {
         Why::of(self.why.load(Ordering::Relaxed).into()).unwrap_or(Why::Few)
     }
 
-    /// The place of the ring to be.
+    /// Notes the place of a new ring.
     pub(crate) fn set_seat(&self, seat: Option<Seated>) {
         self.seat.store(seat.map_or(0, Seated::to_word), Ordering::Relaxed);
     }
@@ -89,7 +89,6 @@ impl Slot {
         self.handshake.load(Ordering::Relaxed).into()
     }
 
-    /// The epoch in which the socket was made.
     pub(crate) fn born(&self) -> u32 {
         self.born.load(Ordering::Relaxed)
     }
@@ -102,12 +101,12 @@ impl Slot {
         }
     }
 
-    /// How many bytes were sent is not known from now on: another process sends as well, or a ring does.
+    /// Makes the count of sent bytes unknown: another process or a ring also sends.
     pub(crate) fn forget_sent(&self) {
         self.sent.store(UNKNOWN, Ordering::Relaxed);
     }
 
-    /// So many bytes were sent, where no call sent any since that was forgotten. False: some did.
+    /// Sets an unknown count. False: a call has sent bytes since the count was forgotten.
     pub(crate) fn learn_sent(&self, sent: u64) -> bool {
         self.sent.compare_exchange(UNKNOWN, sent, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -117,28 +116,28 @@ impl Slot {
         self.sent.load(Ordering::Relaxed) == UNKNOWN
     }
 
-    /// Bytes that were sent.
+    /// `None`: unknown.
     pub(crate) fn sent(&self) -> Option<u64> {
         Some(self.sent.load(Ordering::Relaxed)).filter(|sent| *sent < UNKNOWN)
     }
 
-    /// The program polls the socket by that set. False: by another one as well.
+    /// Notes that the program polls the socket with this set. False: also with another one.
     pub(crate) fn enters_epoll(&self, set: RawFd) -> bool {
         let entered = self.epoll.compare_exchange(0, set + 1, Ordering::Relaxed, Ordering::Relaxed);
         entered.map_or_else(|before| before == set + 1, |_| true)
     }
 
-    /// The program polls the socket by that set no more.
+    /// Notes that the program no longer polls the socket with this set.
     pub(crate) fn leaves_epoll(&self, set: RawFd) {
         let _ = self.epoll.compare_exchange(set + 1, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// The set by which the program polls the socket.
+    /// The program's epoll set for the socket.
     pub(crate) fn epoll(&self) -> Option<RawFd> {
         Some(self.epoll.load(Ordering::Relaxed) - 1).filter(|set| *set >= 0)
     }
 
-    /// The number and another one are the same open file.
+    /// Notes that the number and another one refer to the same open file.
     pub(crate) fn is_copied_now(&self) {
         self.epoll.store(COPIED, Ordering::Relaxed);
     }
@@ -148,14 +147,15 @@ impl Slot {
         self.epoll.load(Ordering::Relaxed) == COPIED
     }
 
-    /// The number is about to be closed.
+    /// Called before the number is closed.
     pub(crate) fn forget_copies(&self) {
         if self.is_copied() {
             self.epoll.store(0, Ordering::Relaxed);
         }
     }
 
-    /// What the rule says, which remembers what is sent and received. Threads may overwrite each other's: it is advice.
+    /// Consults the rule, which records sent and received messages. Threads may overwrite each other's records: the
+    /// rule is only advice.
     #[inline]
     pub(crate) fn ask<T>(&self, question: impl FnOnce(&mut Rule) -> T) -> T {
         let before = self.rule.load(Ordering::Relaxed);
@@ -168,13 +168,13 @@ impl Slot {
         answer
     }
 
-    /// The rule's memory after a message of that length in a ring, for [`Slot::remember`]. `None`: ask the rule.
+    /// The rule's record after a message of this length in a ring, for [`Slot::remember`]. `None`: consult the rule.
     #[inline]
     pub(crate) fn after(&self, bytes: usize) -> Option<u64> {
         Rule::sends_in_ring(self.rule.load(Ordering::Relaxed), bytes)
     }
 
-    /// The bytes of [`Slot::after`] were sent.
+    /// Stores the record of [`Slot::after`], after its bytes were sent.
     #[inline]
     pub(crate) fn remember(&self, rule: u64) {
         if self.rule.load(Ordering::Relaxed) != rule {
@@ -182,7 +182,7 @@ impl Slot {
         }
     }
 
-    /// In a forked child: these bytes come first.
+    /// In a forked child: notes the bytes that come first.
     pub(crate) fn begin_behind(&self, remains: Remains) {
         self.remains.store(Box::into_raw(Box::new(remains)), Ordering::Release);
         self.word.begin_behind();
@@ -194,12 +194,12 @@ impl Slot {
         unsafe { self.remains.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The stream of the ring to be. Before the word says that there is a ring.
+    /// Sets the stream of a new ring. Must precede the change of the word.
     pub(crate) fn set_stream(&self, stream: &'static Stream) {
         self.stream.store(from_ref(stream).cast_mut(), Ordering::Release);
     }
 
-    /// The stream of the ring that the socket is in, or of one before: the key decides.
+    /// The stream of the present ring or of an earlier one: the key decides.
     #[inline]
     pub(crate) fn stream(&self) -> Option<&'static Stream> {
         // SAFETY: null, or what `set_stream` was given, which is never freed.

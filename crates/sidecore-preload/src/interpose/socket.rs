@@ -1,4 +1,4 @@
-//! Descriptors of the program, and those that this library makes beside them.
+//! Descriptors of the program.
 
 use super::errno;
 use crate::calls::settle;
@@ -8,23 +8,23 @@ use sidecore_core::streams::rule::Why;
 use std::os::fd::{BorrowedFd, RawFd};
 use syscalls::{Sysno, syscall};
 
-/// The program's descriptor of that number, which the program has open while it calls.
+/// The program's descriptor with this number, which is open during the program's call.
 pub(crate) fn borrowed(fd: RawFd) -> BorrowedFd<'static> {
     // SAFETY: it is not closed here. Where another thread of the program closes it meanwhile, a system call fails or concerns
     // what has the number then, as with the program's own calls. It is not -1, as something is known of it.
     unsafe { BorrowedFd::borrow_raw(fd.max(0)) }
 }
 
-/// What happens there is told by that set no more. Whatever else has the number of the set by now refuses.
+/// Removes the socket from this set. Any other file with the set's number refuses.
 pub(crate) fn leave_epoll(set: RawFd, fd: RawFd) {
     // SAFETY: a deletion reads and writes no memory.
     let _ = unsafe { syscall!(Sysno::epoll_ctl, set, libc::EPOLL_CTL_DEL, fd, 0) };
 }
 
-/// Has the socket of that number, if it is watched, leave its ring until it is closed.
+/// Makes a watched socket with this number leave its ring until it is closed.
 ///
 /// # Errors
-/// The ring cannot be emptied: the call that would send behind it fails with this.
+/// The error of the call, which would overtake the ring: it cannot be emptied.
 pub(super) fn drained_for_good(fd: RawFd, why: Why) -> Result<(), Errno> {
     gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, why)))
 }

@@ -1,7 +1,7 @@
-//! Functions that cannot be written in Rust: their callers pass any number of arguments, or they return twice.
+//! Functions that cannot be written in Rust: they take variable arguments, or return twice.
 //!
-//! What such a function passes on stays where its caller put it, in registers and on the stack: it is as if its caller had
-//! jumped to the C library's function, after a function of this library was called.
+//! Such a function leaves all arguments in place, in registers and on the stack. After calling a function of this
+//! library, it jumps to the C library's function as its caller would have.
 
 use super::descriptors;
 use super::errno;
@@ -18,8 +18,8 @@ use std::arch::naked_asm;
 /// Numbers of system calls.
 const VFORK: c_long = libc::SYS_vfork;
 
-/// Defines functions before which `before` is called with the first five arguments, and as the sixth with where the function
-/// returns to. It returns the address to jump to.
+/// Defines functions that first call `before` with the first five arguments, and their return address as the sixth.
+/// `before` returns the address to jump to.
 macro_rules! jump {
     ($($symbol:literal $name:ident, $before:path;)*) => {
         $(
@@ -40,7 +40,7 @@ macro_rules! jump {
                     "mov [rsp + 24], rcx",
                     "mov [rsp + 32], r8",
                     "mov [rsp + 40], r9",
-                    // Of how many floating-point registers the callee is to look at.
+                    // Number of floating-point registers for the callee to read.
                     "mov [rsp + 48], rax",
                     "movaps [rsp + 64], xmm0",
                     "movaps [rsp + 80], xmm1",
@@ -94,8 +94,8 @@ jump! {
     "io_uring_setup" io_uring_setup, uring::before_setup;
 }
 
-/// Defines functions that take a list of strings of any length behind the first: `function` does what is wanted, with the
-/// first, and the places of five more and of all others.
+/// Defines functions that take a list of strings of any length after the first one. `function` does the work; it
+/// receives the first string, the address of the next five and that of all others.
 macro_rules! lists {
     ($($symbol:literal $name:ident, $function:path;)*) => {
         $(
@@ -117,7 +117,7 @@ macro_rules! lists {
                     "push rsi",
                     ".cfi_adjust_cfa_offset 8",
                     "mov rsi, rsp",
-                    // Behind these five and the address to return to.
+                    // Above these five and the return address.
                     "lea rdx, [rsp + 48]",
                     "call {function}",
                     "add rsp, 40",
@@ -160,8 +160,8 @@ extern "C" fn failed() -> c_int {
     -1
 }
 
-/// The loader looks where the caller is: so these are jumped to. A library that prefers its own dependencies calls the C library
-/// and not this one.
+/// These functions are jumped to, because the loader checks the caller's address. A library loaded with a preference
+/// for its own dependencies calls the C library and not this one.
 extern "C" fn before_dlopen(name: *const c_char, flags: c_int) -> usize {
     // SAFETY: as for `dlopen`.
     unsafe { uring::before_loading(name) };
@@ -181,14 +181,14 @@ extern "C" fn before_dlmopen(namespace: c_long, name: *const c_char, flags: c_in
     REAL.dlmopen.address()
 }
 
-/// The C library's `syscall`, or the function that does what was asked for.
+/// The C library's `syscall`, or the function that replaces the system call.
 extern "C" fn before_syscall(number: c_long, first: usize) -> usize {
     raw::instead(number, first).unwrap_or_else(|| REAL.syscall.address())
 }
 
 /// # Safety
-/// As for the C library's function of this name. The child returns from it on its parent's stack, and the parent afterwards:
-/// so where it returns to is kept in a register meanwhile.
+/// As for the C library's function of this name. The child returns from it on its parent's stack, and the parent
+/// afterwards: so the return address is kept in a register.
 #[unsafe(naked)]
 #[unsafe(export_name = "vfork")]
 unsafe extern "C" fn vfork() -> c_int {
@@ -228,7 +228,7 @@ extern "C" fn before_vfork() {
     processes::before_vfork();
 }
 
-/// What `vfork` returns in the parent for the system's answer.
+/// Result of `vfork` in the parent, from the system's answer.
 extern "C" fn after_vfork(answer: c_int) -> c_int {
     processes::after_vfork(answer);
     if answer > 0 {
@@ -238,12 +238,12 @@ extern "C" fn after_vfork(answer: c_int) -> c_int {
     -1
 }
 
-/// Defines other names of functions here: the C library has them too.
+/// Defines other names of functions in this file, which the C library has too.
 macro_rules! alias {
     ($($symbol:literal $name:ident, $function:path;)*) => {
         $(
             /// # Safety
-            /// As for the function that it is.
+            /// As for the function it stands for.
             #[unsafe(naked)]
             #[unsafe(export_name = $symbol)]
             unsafe extern "C" fn $name() {

@@ -1,7 +1,7 @@
-//! Rings of the kernel's own. A program sends and closes by them unseen: from the first one on all its connections are on the
-//! kernel.
-//!
-//! A program that is only linked with `liburing` makes none. These functions of it make one; each goes on in the library that its
+//! The kernel's own rings (io_uring). The library does not see sends and closes through them, so the
+//! first one moves all of its connections to the kernel's path.
+//! A program may be linked with `liburing` and never make a ring. The functions intercepted here make one; each
+//! continues in the library that its caller means.
 //! caller means.
 
 use super::errno;
@@ -11,16 +11,16 @@ use libc::{Dl_info, c_int, c_void};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 
-/// Files of `liburing`.
+/// Prefix of `liburing`'s files.
 const FILES: &[u8] = b"liburing";
 
-/// Runs before one of these functions. `caller` is a place in its caller's code. Returns the address to go on at.
+/// Runs before one of these functions. `caller`: an address in its caller's code. Returns the address to continue at.
 fn before(real: &Real, caller: usize) -> usize {
     raw::by_the_kernel_alone();
     errno::kept(|| real.known().or_else(|| meant(real.name(), caller)).unwrap_or(missing as *const () as usize))
 }
 
-/// Defines what runs before functions of their names.
+/// Defines the functions that run before those of the same names.
 macro_rules! before {
     ($($name:ident $real:ident;)*) => {
         $(
@@ -39,12 +39,12 @@ before! {
     before_setup io_uring_setup;
 }
 
-/// There is no such library. Its functions return an error's number below zero.
+/// Replaces functions of a missing library. They return an error's number, negated.
 extern "C" fn missing() -> c_int {
     -libc::ENOSYS
 }
 
-/// The function of the caller's own object, or of one that was loaded for it alone.
+/// The function in the caller's own object, or in a library loaded for it alone.
 fn meant(name: &CStr, caller: usize) -> Option<usize> {
     let object = object_of(caller)?;
     // SAFETY: the name is the loader's own; the object is loaded, and stays so while its code runs.
@@ -62,7 +62,7 @@ fn meant(name: &CStr, caller: usize) -> Option<usize> {
 
 fn object_of(address: usize) -> Option<Dl_info> {
     let mut found = MaybeUninit::<Dl_info>::zeroed();
-    // SAFETY: any address may be asked for; `found` is a record also where nothing is written.
+    // SAFETY: any address may be passed; `found` is valid also if nothing is written.
     unsafe {
         let is_found = libc::dladdr(std::ptr::without_provenance::<c_void>(address), found.as_mut_ptr()) != 0;
         let found = found.assume_init();
@@ -76,17 +76,18 @@ fn is_here(address: usize) -> bool {
     base(address) == base(missing as *const () as usize)
 }
 
-/// Whether the program itself has these functions, and calls them unseen.
+/// Whether the program itself contains these functions, and calls them without interception.
 pub(crate) fn has_rings_of_its_own() -> bool {
     // SAFETY: the name is a string that ends.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, REAL.io_uring_queue_init_params.name().as_ptr()) }.addr();
     found != 0 && !is_here(found)
 }
 
-/// Before a library is loaded by that name, which may be null: what asks it for these functions calls them unseen.
+/// Before a library with this name is loaded; null means none. A caller that looks up these functions in it calls them
+/// without interception.
 ///
 /// # Safety
-/// A string that ends, or null.
+/// The name is a terminated string, or null.
 pub(super) unsafe fn before_loading(name: *const libc::c_char) {
     if name.is_null() {
         return;

@@ -1,11 +1,11 @@
-//! Functions by which a process becomes another user.
+//! Functions that change the user of a process.
 
 use super::processes::is_borrower;
 use super::{errno, intercept, pass};
 use libc::{c_int, uid_t};
 use sidecore_client::sockets::program;
 
-/// Changes the user by `call`, which returns 0 if it has.
+/// Changes the user by `call`, which returns 0 on success.
 fn changed(call: impl FnOnce() -> c_int) -> c_int {
     let result = call();
     if result == 0 && !is_borrower() {

@@ -1,4 +1,4 @@
-//! Programs that another one starts get the library exactly where they can load it.
+//! Programs started by another one get the library exactly if they can load it.
 
 use super::program::{command, compiled, compiled_with, library, started};
 use super::{found, same, skipped};
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Programs of one source, by the variables that name them.
+/// Programs from one source, by the names of their variables.
 struct Targets {
     directory: TempDir,
     found: Vec<(&'static str, PathBuf)>,
@@ -31,7 +31,7 @@ impl Targets {
         targets.compile("MUSL", "musl-gcc", &[]);
         let musl = targets.path("MUSL").display().to_string();
         targets.write("SCRIPT", &format!("#!{musl} of a script\n"));
-        // The kernel does not know it; two calls have the shell run it.
+        // The kernel does not know its kind; two calls let the shell run it.
         targets.write("TEXT", &format!("exec {musl} of a text\n"));
         Some(targets)
     }
@@ -55,7 +55,7 @@ impl Targets {
         self.found.push((name, path));
     }
 
-    /// Output and complaints of the program that starts them.
+    /// Output and errors of the program that starts them.
     fn started_by(&self, program: &Path, service: Option<&Path>) -> (String, String) {
         let path = format!("{}:/usr/bin:/bin", self.directory.path().display());
         let mut command = command(program, &[], service);

@@ -1,5 +1,5 @@
-//! A program that makes each intercepted call must find the same without the library, with it and no service, and with both;
-//! and no byte may be lost while it is forked, asked and served by one service after the other.
+//! A program that makes each intercepted call must get the same results without the library, with it and no service,
+//! and with both. It must lose no byte while it forks, sends queries, and is served by one service after the other.
 
 mod loading;
 mod ring;
@@ -20,9 +20,9 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Runs of a program until its ring is seen.
+/// Limit of runs of a program until its ring is seen.
 const LOOKS: u32 = 10;
-/// How long messages flow.
+/// Duration of the flow of messages.
 const SECONDS: &str = "5";
 
 /// Output of the program.
@@ -33,11 +33,11 @@ fn found(program: &Path, service: Option<&Path>) -> String {
     said
 }
 
-/// What it prints with a service, through which some of its messages go.
+/// Output of a program with a service; some of its messages must go through rings.
 fn found_through_rings(program: &Path, directory: &Path) -> String {
     let socket = directory.join("socket");
     let _service = started(&socket);
-    // Rows are looked at now and then: a ring may come and go between two looks.
+    // Rows are sampled: a ring may exist only between two samples.
     for _ in 0..LOOKS {
         let mut is_seen = false;
         let found = found_beside(program, &socket, |rows| is_seen |= !rows.is_empty());
@@ -48,7 +48,7 @@ fn found_through_rings(program: &Path, directory: &Path) -> String {
     panic!("nothing went through a ring in {LOOKS} runs")
 }
 
-/// Output of the program. Meanwhile `look` sees the rows of sockets with messages in rings.
+/// Output of the program. Meanwhile `look` receives the rows of sockets with messages in rings.
 fn found_beside(program: &Path, socket: &Path, mut look: impl FnMut(&[Row])) -> String {
     thread::scope(|scope| {
         let found = scope.spawn(|| found(program, Some(socket)));
@@ -84,7 +84,7 @@ fn every_datagram_is_sent_as_without_the_library() {
     is_the_same_with_the_library(&["datagrams.c"], "heard of all sizes: 20000");
 }
 
-/// What that program finds, which has to be in it; and that messages of it went through rings.
+/// Checks that the program's output contains `expected`, and that some of its messages went through rings.
 fn is_the_same_with_the_library(files: &[&str], expected: &str) {
     let directory = TempDir::new().unwrap();
     let program = compiled(directory.path(), files);
@@ -275,7 +275,7 @@ fn a_service_that_ends_sends_what_programs_left_to_it() {
         let accepted: usize = said.trim_end().strip_prefix("accepted: ").expect(&said).parse().unwrap();
         let got = thread::scope(|scope| {
             scope.spawn(|| drop(service));
-            // It ends while nothing is taken.
+            // The service ends while the peer reads nothing.
             thread::sleep(Duration::from_millis(300));
             let mut bytes = Vec::new();
             peer.read_to_end(&mut bytes).map(|_| bytes.len())
@@ -286,7 +286,7 @@ fn a_service_that_ends_sends_what_programs_left_to_it() {
     }
 }
 
-/// What that program finds.
+/// Output of the program.
 fn found_while_services_come_and_go(file: &str) -> String {
     let directory = TempDir::new().unwrap();
     let (program, socket) = (compiled(directory.path(), &[file]), directory.path().join("socket"));

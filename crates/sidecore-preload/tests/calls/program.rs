@@ -1,4 +1,4 @@
-//! Programs of these tests, with the library and without, and their service.
+//! Programs of these tests, with and without the library, and their service.
 
 use sidecore::config::{Config, NotifyConfig, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
@@ -6,10 +6,10 @@ use sidecore::sockets::Sockets;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Seconds that a program may take.
+/// Time limit of a program, seconds.
 const PATIENCE: &str = "120";
 
-/// The library, as cargo built it for this test.
+/// The library that cargo built for this test.
 pub(crate) fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let library = test.with_file_name("libsidecore_preload.so");
@@ -17,12 +17,12 @@ pub(crate) fn library() -> PathBuf {
     library
 }
 
-/// The program of these files, compiled.
+/// Compiles these files.
 pub(crate) fn compiled(directory: &Path, files: &[&str]) -> PathBuf {
     compiled_with(directory, files, &[])
 }
 
-/// The same with these libraries.
+/// Compiles these files with these libraries.
 pub(crate) fn compiled_with(directory: &Path, files: &[&str], libraries: &[&str]) -> PathBuf {
     let program = directory.join("program");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls");
@@ -35,7 +35,7 @@ pub(crate) fn compiled_with(directory: &Path, files: &[&str], libraries: &[&str]
     program
 }
 
-/// Starts the program; with the library if `service` names the socket of a service of sockets.
+/// The program's command; with the library if `service` names the socket of a service of sockets.
 pub(crate) fn command(program: &Path, arguments: &[&str], service: Option<&Path>) -> Command {
     let mut command = Command::new("timeout");
     command.args(["-k", "5", PATIENCE]).arg(program).args(arguments);
@@ -45,7 +45,7 @@ pub(crate) fn command(program: &Path, arguments: &[&str], service: Option<&Path>
     command
 }
 
-/// A service of sockets, until it is dropped.
+/// Starts a service of sockets, which ends when it is dropped.
 pub(crate) fn started(socket: &Path) -> Sockets {
     let (notify, socket) = (NotifyConfig::all(Notify::Park), socket.to_owned());
     Sockets::start(&Config { notify, socket, sockets: Some(SocketsConfig::default()), ..Config::default() }).unwrap()

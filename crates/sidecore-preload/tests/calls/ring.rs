@@ -1,4 +1,4 @@
-//! A program that is linked with `liburing` is served until it makes a ring of the kernel's.
+//! A program linked with `liburing` is served until it makes a ring of the kernel's.
 
 use super::program::{command, compiled_with, started};
 use super::{same, skipped};
@@ -24,9 +24,9 @@ fn a_program_that_makes_a_ring_of_the_kernels_is_on_the_kernel_from_then_on() {
     let _service = started(&socket);
     for (options, makers, threads) in [
         (&["-luring"][..], &["init", "params", "call", &linked, &with_its_own, "liburing.so.2"][..], 2),
-        // Only what makes the ring has these functions for all.
+        // Only the object that makes the ring contains these functions.
         (&["-l:liburing.a"], &[&linked, &with_its_own, "liburing.so.2"], 2),
-        // The program itself has them, and calls them unseen.
+        // The program itself contains them, and calls them without interception.
         (&["-l:liburing.a", "-rdynamic"], &["init"], 1),
     ] {
         let program = compiled_with(directory.path(), &["ring.c"], options);

@@ -1,4 +1,4 @@
-//! Numbers of the library's descriptors are taken over by the program: each, and all at once, in each way.
+//! A program reuses the numbers of the library's descriptors: each one alone, and all of them, in each way.
 
 #[path = "../calls/program.rs"]
 mod program;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use tempfile::TempDir;
 
-/// How a number is taken, and its new file.
+/// Ways to take a number, each with its new file.
 const WAYS: [(&str, &str); 17] = [
     ("dup2", "connection"),
     ("dup2", "file"),
@@ -35,7 +35,7 @@ const WAYS: [(&str, &str); 17] = [
     ("exec", "nothing"),
     ("spawn", "nothing"),
 ];
-/// The program's output in any case.
+/// The program's expected output in every case.
 const SENT: &str = "closed: heard all, then 0\nall: heard all, then -7\nthe end: 0\n";
 const UNTOUCHED: &str = "numbers that lost what the program put there: 0\nof the file: 1\nof the connection: 1\nflags: 2\n\
                          at its peer: -1 EAGAIN\nits end: 0\n";
@@ -67,7 +67,7 @@ fn of_a_program_that_closed_a_connection_whose_service_died() {
     taken_over("left", &["service", "pipe", "pipe", "service", "pipe", "pipe", "socket"]);
 }
 
-/// At that stage the library has these.
+/// Reuses these descriptors of the library at this stage.
 fn taken_over(stage: &str, kinds: &[&str]) {
     let directory = TempDir::new().unwrap();
     let place =
@@ -91,8 +91,8 @@ struct Place {
 
 impl Place {
     fn takes(&self, stage: &str, which: &str) {
-        // What was left ends with the program that becomes another, and the thread that has it keeps the former numbers. Several
-        // are not passed on.
+        // In stage `left`, the descriptors end on exec, and a thread after `unshare` keeps the former numbers. Several
+        // numbers are not passed on.
         let is_left_out = |way: &str| {
             matches!(way, "exec" | "unshare") && stage == "left" || matches!(way, "exec" | "spawn") && which == "all"
         };
@@ -126,7 +126,7 @@ impl Place {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
-    /// Outputs of these programs, which run at the same time.
+    /// Outputs of these programs, which run simultaneously.
     fn run(&self, stage: &str, runs: &[[&str; 3]]) -> Vec<String> {
         let mut silent = (stage == "attaching").then(|| silent(&self.socket));
         let mut service = silent.is_none().then(|| Service::start(&self.socket));
@@ -141,7 +141,7 @@ impl Place {
     }
 }
 
-/// A program that waits for a next service.
+/// A program that waits for its next service.
 struct Run {
     program: Child,
     input: ChildStdin,
@@ -174,7 +174,7 @@ impl Run {
 
     fn go_on(&mut self) {
         if self.waits {
-            // One that ended meanwhile has said so.
+            // A program that has ended by now has reported it.
             let _ = self.input.write_all(b"x");
         }
     }
@@ -188,7 +188,7 @@ impl Run {
     }
 }
 
-/// A service in a process of its own, which is killed.
+/// A service in a process of its own, which can be killed.
 struct Service(Child);
 
 impl Service {
