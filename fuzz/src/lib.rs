@@ -1,7 +1,7 @@
 //! Harnesses for hostile input: each takes any bytes and panics if a property does not hold.
 //!
-//! `cargo test -p sidecore-fuzz` runs all of them on some thousand inputs. To search for as long as one likes, with a
-//! nightly compiler and cargo-fuzz installed:
+//! `cargo test -p sidecore-fuzz` runs all of them on some thousand inputs. For a longer search, with a nightly
+//! compiler and cargo-fuzz installed:
 //!
 //! ```text
 //! cargo +nightly fuzz run submission -- -max_total_time=10
@@ -28,7 +28,7 @@ use std::path::Path;
 use std::str;
 
 /// The `main` of a fuzz target. Built without cargo-fuzz, it runs its harness on the files named as arguments, so that
-/// a crash is repeated by any compiler, under any debugger.
+/// a crash can be repeated with any compiler and debugger.
 #[macro_export]
 macro_rules! target {
     ($harness:ident) => {
@@ -42,7 +42,7 @@ macro_rules! target {
     };
 }
 
-/// The next word, of zeros where the data end.
+/// The next word; zeros after the end of the data.
 fn next_word(data: &mut &[u8]) -> u64 {
     let (head, rest) = data.split_at(data.len().min(size_of::<u64>()));
     *data = rest;
@@ -61,8 +61,8 @@ fn end(extent: Extent) -> u64 {
     u64::from(extent.offset) + u64::from(extent.len)
 }
 
-/// A word of which the low half is the arena's length, then the words of a slot: a submission that is accepted lies
-/// inside the arena and is the same after one more trip over the wire.
+/// A word with the arena's length in its low half, then the words of a slot. An accepted submission lies inside the
+/// arena, and survives another round trip over the wire.
 pub fn submission(mut data: &[u8]) {
     let arena = next_word(&mut data) as u32;
     let Ok(got) = Submission::parse(&next_message(&mut data), arena) else { return };
@@ -72,7 +72,7 @@ pub fn submission(mut data: &[u8]) {
     assert_eq!(Submission::parse(got.words(), arena), Ok(got));
 }
 
-/// The words of a slot: a completion that is accepted is the same after one more trip over the wire.
+/// The words of a slot. An accepted completion survives another round trip over the wire.
 pub fn completion(mut data: &[u8]) {
     let (words, slots) = (next_message(&mut data), [Line::default(), Line::default()]);
     let (mut producer, mut consumer) = (Producer::new(), Consumer::new());
@@ -87,8 +87,8 @@ pub fn completion(mut data: &[u8]) {
     assert_eq!(Completion::receive(&mut consumer, &slots), Some(Ok(got)));
 }
 
-/// A control word, and the same bytes as a spelling: a policy that is accepted is the same by word and by spelling, and
-/// any other text is answered by what would be accepted.
+/// A control word, and the same bytes as a spelling. An accepted policy is the same by word and by spelling; any other
+/// text gets an answer with the accepted spellings.
 pub fn notify(data: &[u8]) {
     let word = next_word(&mut { data });
     if let Some(policy) = Notify::from_word(word) {
@@ -105,7 +105,7 @@ pub fn notify(data: &[u8]) {
     }
 }
 
-/// A packet of the control socket, as a client's and as a service's: what is decoded is the same after one more trip.
+/// A packet of the control socket, as a client's and as a service's. A decoded message survives another round trip.
 pub fn control(data: &[u8]) {
     round_trip::<Request>(data);
     round_trip::<Reply>(data);
@@ -118,7 +118,7 @@ fn round_trip<M: Serialize + DeserializeOwned + PartialEq + Debug>(packet: &[u8]
     assert_eq!(decode::<M>(again).expect("just encoded"), message);
 }
 
-/// A configuration file and a setting: any text is accepted or answered in one line that says where.
+/// A configuration file and a setting: any text is accepted, or refused in one line with its place.
 pub fn config(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     if let Err(error) = Config::parse(text) {
@@ -129,7 +129,7 @@ pub fn config(data: &[u8]) {
     }
 }
 
-/// A key's URI, bare, in DER and in PEM: what is accepted is the same after one more trip, and DER has one spelling.
+/// A key's URI, bare, in DER and in PEM. An accepted one survives another round trip, and DER has one spelling.
 pub fn uri(data: &[u8]) {
     if let Ok(uri) = Uri::from_der(data) {
         assert_eq!(uri.to_der(), data);
@@ -145,7 +145,7 @@ pub fn uri(data: &[u8]) {
     }
 }
 
-/// A plan of the simulator with any text in the place of one of its lines: it is accepted, or refused in words.
+/// A plan of the simulator with arbitrary text in place of one line: it is accepted, or refused in words.
 pub fn plan(data: &[u8]) {
     let Some((line, text)) = data.split_first() else { return };
     let Ok(text) = str::from_utf8(text) else { return };

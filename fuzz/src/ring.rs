@@ -1,4 +1,4 @@
-//! The ring against a peer that writes anything at any time.
+//! A ring against a peer that writes anything at any time.
 
 use crate::{next_message, next_word};
 use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
@@ -7,7 +7,7 @@ use sidecore_core::words::{LINE_WORDS, Line};
 
 const SLOTS: usize = 8;
 
-/// A ring and what its slots hold, word by word.
+/// A ring, and the expected words of its slots.
 struct Model {
     slots: [Line; SLOTS],
     words: [[u64; LINE_WORDS]; SLOTS],
@@ -15,8 +15,8 @@ struct Model {
     consumer: Consumer,
 }
 
-/// Events, one byte each, and their operands: what the peer writes, messages that are pushed, and pops. A message is
-/// popped if and only if the slot whose turn it is has its number; it is what the slot holds; and nothing else changes.
+/// Interprets events of one byte each, with their operands: writes by the peer, pushes and pops. A pop succeeds if and
+/// only if the next slot has the next number; it returns the slot's content; nothing else changes.
 pub fn ring(mut data: &[u8]) {
     let mut model = Model {
         slots: Default::default(),
@@ -32,7 +32,7 @@ pub fn ring(mut data: &[u8]) {
             0 => model.pop(),
             1 => model.push(&next_message(&mut data)),
             2 => model.write(slot, word, next_word(&mut data)),
-            // A number near the one that is waited for, which chance would not hit.
+            // A number near the expected one, which random bytes would rarely hit.
             _ => model.write(slot, MESSAGE_WORDS, model.consumer.popped().wrapping_add(word as u64).wrapping_sub(3)),
         }
         model.check();

@@ -1,18 +1,18 @@
-//! Each harness on some thousand inputs: any bytes, and bytes that are nearly right, which get further.
+//! Each harness on some thousand inputs: arbitrary bytes, and nearly valid bytes, which reach deeper code.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sidecore::keys::uri::Uri;
 use sidecore_fuzz::{completion, config, control, notify, plan, ring, submission, uri};
 
-/// Words as bytes, after masking of the first ones: a mask clears bits that are seldom right by chance.
+/// Words as bytes; the masks clear bits of the first words that are seldom valid by chance.
 fn masked(masks: &'static [u64], words: usize) -> impl Strategy<Value = Vec<u8>> {
     let mask = |i: usize| masks.get(i).copied().unwrap_or(u64::MAX);
     vec(any::<u64>(), words)
         .prop_map(move |words| words.iter().enumerate().flat_map(|(i, word)| (word & mask(i)).to_le_bytes()).collect())
 }
 
-/// Operations 0 to 7, the two flags, up to 7 inputs and as many outputs, which are short.
+/// Operations 0 to 7, the two flags, up to 7 inputs and 7 outputs, which are short.
 const SUBMISSION: [u64; 7] = {
     let extent = 0x0000_ffff_7fff_ffff;
     [u64::MAX, 0x0077_0307_ffff_ffff, 0x0000_0fff_ffff_ffff, extent, extent, extent, extent]
@@ -27,7 +27,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 prop_compose! {
-    /// A submission of one input that ends at the arena's end, just before or just behind it, modulo 2^32.
+    /// A submission of one input that ends at the arena's end, or one byte before or after it, modulo 2^32.
     fn at_the_edge()(arena: u32, offset: u32, beyond in -1..=1_i32) -> Vec<u8> {
         let len = arena.wrapping_sub(offset).wrapping_add_signed(beyond);
         let words = [u64::from(arena), 1 << 48, 0, u64::from(len) << 32 | u64::from(offset)];
@@ -86,7 +86,7 @@ proptest! {
         uri(&data);
         let text = format!("sidecore:{name}");
         uri(text.as_bytes());
-        // A file of a key, with one byte of it changed.
+        // A file of a key with one changed byte.
         let Ok(key) = Uri::parse(&text) else { return Ok(()) };
         let full = key.clone().with_public(vec![0x30, 3, 2, 1, 7]).expect("a sequence");
         for mut file in [key.to_der(), key.to_pem().into_bytes(), full.to_der(), full.to_pem().into_bytes()] {

@@ -1,7 +1,8 @@
-//! The judge of balance policies: random pools of devices under each policy, and cases made to tell them apart.
+//! The judge of balance policies: random pools of devices under each policy, and special cases that separate them.
 //!
-//! Load is a part of what the devices can carry at all, by the linear program with their true times. All policies see the
-//! same arrivals; each begins with rates learnt from a few observations and learns on, as in the service.
+//! Load is a fraction of the devices' capacity, which a linear program computes from their true times. All policies
+//! see the same arrivals; each begins with rates learnt from a few observations and continues to learn, as in the
+//! service.
 
 mod cases;
 mod pool;
@@ -14,30 +15,30 @@ use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 use std::ops::ControlFlow;
 
-/// Loads of the random pools, as parts of the fluid capacity.
+/// Loads of the random pools, as fractions of the fluid capacity.
 pub const LOADS: [f64; 3] = [0.8, 0.9, 0.95];
-/// Within so many times the best, a policy counts as good as the best.
+/// A policy within this factor of the best counts as equally good.
 pub const NEAR: f64 = 1.1;
 
-/// What is tried.
+/// Parameters of a bake-off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// How many random pools.
+    /// Number of random pools.
     pub seeds: u64,
-    /// Most requests that a device holds at a time; all cases are tried with each. `None`: any number.
+    /// Limits of requests on a device; all cases run with each. `None`: no limit.
     pub depths: Vec<Option<u32>>,
-    /// So many requests come at once after a fifth of each run.
+    /// Number of requests that arrive simultaneously after a fifth of each run.
     pub burst: u32,
 }
 
 impl Setup {
-    /// So many random pools, of devices that hold any number of requests, and no burst.
+    /// A setup with this number of random pools, without a limit on devices and without a burst.
     pub fn of(seeds: u64) -> Self {
         Self { seeds, depths: vec![None], burst: 0 }
     }
 }
 
-/// What became of one case under one policy.
+/// Result of one case under one policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     /// `pools`: random devices and mixes. `regression`: two devices of 0.35 us + 0.589 ns/B and two of 1.25 us +
@@ -45,40 +46,40 @@ pub struct Line {
     pub scenario: &'static str,
     /// Seed of the pool and of the arrivals.
     pub seed: u64,
-    /// Part of the fluid capacity; `None`: 64 requests outstanding all the time.
+    /// Fraction of the fluid capacity; `None`: always 64 requests outstanding.
     pub load: Option<f64>,
-    /// Most requests that a device held; `None`: any number.
+    /// Limit of requests on a device; `None`: no limit.
     pub depth: Option<u32>,
-    /// Requests that came at once.
+    /// Number of requests that arrived simultaneously.
     pub burst: u32,
-    /// How devices were chosen.
+    /// Policy for choosing devices.
     pub balance: Balance,
-    /// In which order each served what it had.
+    /// Order of service on a device.
     pub order: Order,
-    /// What came of it under this policy.
+    /// Result under this policy.
     pub found: Judged,
-    /// Mean and 99th percentile, as multiples of the least of the stable policies in this case; `None`: not stable.
+    /// Mean and 99th percentile, relative to the best stable policy in this case; `None`: not stable.
     pub ratio: Option<(f64, f64)>,
 }
 
-/// How often a policy was good in the random pools at one load.
+/// Counts of good results of a policy in the random pools at one load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Most requests that a device held; `None`: any number.
+    /// Limit of requests on a device; `None`: no limit.
     pub depth: Option<u32>,
-    /// Part of the fluid capacity.
+    /// Fraction of the fluid capacity.
     pub load: f64,
     /// The policy.
     pub balance: Balance,
-    /// Pools that were tried.
+    /// Number of pools.
     pub pools: usize,
-    /// Pools in which it was stable.
+    /// Pools with a stable result.
     pub stable: usize,
-    /// Pools in which its mean time in the system was within [`NEAR`] of the best.
+    /// Pools with a mean time in the system within [`NEAR`] of the best.
     pub near_mean: usize,
-    /// Pools in which its 99th percentile was within [`NEAR`] of the best.
+    /// Pools with a 99th percentile within [`NEAR`] of the best.
     pub near_p99: usize,
-    /// Largest ratio of its 99th percentile to the best, where it was stable.
+    /// Largest ratio of its 99th percentile to the best, over stable results.
     pub worst: f64,
 }
 
@@ -90,7 +91,7 @@ pub struct Bakeoff {
 }
 
 impl Bakeoff {
-    /// How often each policy was good in the random pools, by depth, load and policy.
+    /// Counts of good results in the random pools, by depth, load and policy.
     pub fn summaries(&self) -> Vec<Summary> {
         let of = |(depth, load, balance)| {
             let place = (cases::POOLS, depth, Some(load), balance);
@@ -115,15 +116,15 @@ impl Bakeoff {
     }
 }
 
-/// Tries all policies on random pools at each of [`LOADS`], and on the single cases:
+/// Runs all policies on random pools at each of [`LOADS`], and on the special cases:
 ///
 /// - `regression` at each of [`LOADS`] and with 64 requests outstanding;
 /// - `heavy tail`: sizes of a Pareto distribution from 64 B to 1 MiB, at 0.8, also shortest first;
-/// - `alike`: such sizes on four devices of 1 us + 0.6 ns/B;
+/// - `alike`: the same sizes on four devices of 1 us + 0.6 ns/B;
 /// - `slowed`: at 0.6, the first device takes four times as long from a quarter of the run on;
-/// - `misled`: at 0.9, devices report in turn 20 % less and 20 % more than they took, and so are their prices.
+/// - `misled`: at 0.9, devices alternately report 20 % less and 20 % more than their true times, and prices follow;
 ///
-/// `progress` is told runs done and runs in all before each run; after a break it returns the cases that are complete.
+/// `progress` receives the runs done and the total before each run. A break returns the complete cases.
 pub fn run(setup: &Setup, progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>) -> Bakeoff {
     let cases: Vec<Case> = setup.depths.iter().flat_map(|depth| cases::all(setup.seeds, *depth, setup.burst)).collect();
     let total = cases.iter().map(|case| case.policies.len()).sum();
@@ -142,7 +143,7 @@ pub fn run(setup: &Setup, progress: &mut dyn FnMut(usize, usize) -> ControlFlow<
     Bakeoff { lines }
 }
 
-/// The lines of one case, each beside the best.
+/// The lines of one case, each compared with the best.
 fn compared<'a>(case: &'a Case, judged: &'a [Judged]) -> impl Iterator<Item = Line> + 'a {
     let least = |value: fn(&Judged) -> f64| {
         judged.iter().filter(|judged| judged.stable).map(value).fold(f64::INFINITY, f64::min)

@@ -1,8 +1,9 @@
 //! The cheapest hardware and policies that keep a tail under a bound at a load.
 //!
-//! A plan says what may be chosen: its own software and its variants, each with every combination of values of some
-//! parameters. All of them are run at the load, since neither cost nor tail need fall or rise along a parameter; what is
-//! overloaded or far off is run once, the others until they are sure. The answer is the cheapest whose interval lies under the bound.
+//! A plan lists the choices: its own software and its variants, each with every combination of values of some
+//! parameters. All of them run at the load, because neither cost nor tail is monotonic in a parameter. Overloaded or
+//! far-off combinations run once, the others until they are sure. The answer is the cheapest one whose interval lies
+//! under the bound.
 
 use crate::estimate::{Effort, Estimate};
 use crate::plan::{Changes, Choice, Plan, PlanError};
@@ -10,35 +11,35 @@ use crate::settings::{Settings, Source};
 use crate::table::Progress;
 use std::collections::HashSet;
 
-/// Most combinations that are tried.
+/// Limit of combinations.
 pub const MOST: usize = 2_000;
-/// Less of the load done than this part of it is overload: the rest of it queues for ever.
+/// A completion rate below this fraction of the load is overload: the rest would queue forever.
 const CARRIED: f64 = 0.98;
-/// So many times the bound in the first run, and it is not run again.
+/// A tail above this multiple of the bound in the first run ends the case.
 const FAR: f64 = 2.0;
-/// How far up, in times the load, and in how many steps the load is found that the choice just carries.
+/// Highest multiple of the load, and number of steps, in the search for the load that the choice just carries.
 const HIGHEST: f64 = 8.0;
 const STEPS: usize = 7;
 
-/// What is asked.
+/// Parameters of the search.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Requests a second.
+    /// Load, requests per second.
     pub load: f64,
-    /// The 99th percentile must not be above this, us.
+    /// Upper bound of the 99th percentile, us.
     pub bound: f64,
-    /// What may be chosen and what it costs; as the plan says, or changed.
+    /// The choices and their costs, as in the plan or changed.
     pub choice: Choice,
-    /// How sure an answer is to be.
+    /// Required certainty.
     pub effort: Effort,
 }
 
-/// Whether a combination does what is asked.
+/// Judgement of a combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Its whole interval is under the bound.
     Meets,
-    /// Its interval is on both sides of the bound.
+    /// Its interval contains the bound.
     Unsure,
     /// Its whole interval is above the bound.
     TooSlow,
@@ -49,51 +50,51 @@ pub enum Verdict {
 /// One combination.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Name of the variant; none of the plan's own software.
+    /// Name of the variant; `None`: the plan's own software.
     pub variant: Option<String>,
-    /// What was set of the parameters that may be chosen.
+    /// Values of the parameters to choose.
     pub set: Changes,
-    /// What it costs.
+    /// Its cost.
     pub cost: f64,
     /// The 99th percentile, us.
     pub tail: Estimate,
-    /// Requests done in a second.
+    /// Requests completed per second.
     pub rate: Estimate,
-    /// Whether it will do.
+    /// Its judgement.
     pub verdict: Verdict,
     /// The part that limits it.
     pub limit: String,
 }
 
-/// How much more the choice carries.
+/// Spare capacity of the choice.
 #[derive(Clone, Debug)]
 pub struct Margin {
-    /// Largest load at which it met the bound, and the smallest at which it did not, if one was found; requests a second.
+    /// The largest load that met the bound, and the smallest one that did not, if found; requests per second.
     pub carries: (f64, Option<f64>),
-    /// The part that limits it there.
+    /// The part that limits it at that load.
     pub limit: String,
-    /// Its tail at the load plus the plan's worst error, us, and whether that meets the bound, where the plan states its error.
+    /// Its tail at the load plus the plan's worst error, us, and its verdict, if the plan states an error.
     pub at_error: Option<(f64, Verdict)>,
-    /// The cheapest that meets the bound there too.
+    /// Index of the cheapest candidate that also meets the bound at that load.
     pub safe: Option<usize>,
 }
 
-/// What came of it.
+/// Result of the search.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// What was tried, by cost; of those that behave alike only the first.
+    /// The candidates, by cost; of equal ones only the first.
     pub candidates: Vec<Candidate>,
-    /// The cheapest that meets the bound; of several at one cost that with the lowest tail.
+    /// Index of the cheapest candidate that meets the bound; at equal cost, the one with the lowest tail.
     pub best: Option<usize>,
-    /// Its margin; none if it was stopped before.
+    /// Its margin; `None` if the search was stopped before.
     pub margin: Option<Margin>,
-    /// Combinations that contradict themselves, such as a bound on completions above what may be in flight.
+    /// Number of contradictory combinations, such as a bound on completions above the limit in flight.
     pub impossible: usize,
     /// Whether it was stopped before its end.
     pub stopped: bool,
 }
 
-/// Tries everything that may be chosen.
+/// Runs all combinations of the plan's choices.
 ///
 /// # Errors
 ///
@@ -127,10 +128,10 @@ pub fn choose(plan: &Plan, question: &Question, progress: Progress<'_>) -> Resul
     Ok(Answer { candidates, best, margin, impossible, stopped })
 }
 
-/// A variant's name, what is set beside it, and the settings that come of both.
+/// A variant's name, the changes to it, and the resulting settings.
 type Combination = (Option<String>, Changes, Settings);
 
-/// All combinations that are possible, and how many are not.
+/// All possible combinations, and the number of impossible ones.
 fn combinations(plan: &Plan, question: &Question) -> Result<(Vec<Combination>, usize), PlanError> {
     let wrong = |message: String| PlanError::in_file(&plan.path, None, &message);
     let variants = std::iter::once(None).chain(plan.variants.iter().map(Some));
@@ -163,7 +164,7 @@ fn combinations(plan: &Plan, question: &Question) -> Result<(Vec<Combination>, u
     Ok((possible, impossible))
 }
 
-/// What is tried of each combination.
+/// Parameters common to the runs of all combinations.
 struct Trial<'a> {
     plan: &'a Plan,
     question: &'a Question,
@@ -206,7 +207,7 @@ impl<'a> Trial<'a> {
         (candidate, outcome.trace)
     }
 
-    /// How much there is of something that has a price.
+    /// Amount of something that has a price.
     fn amount(&self, settings: &Settings, values: &[f64], name: &str) -> f64 {
         let parameter = settings.find(name).ok().and_then(|index| settings.text(&settings.parameter(index).name));
         let metric = || crate::plan::metric(self.plan.system, name).ok().map(|metric| values[metric]);
@@ -224,12 +225,12 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// At so much of the load.
+    /// Runs the settings at this multiple of the load.
     fn at(&self, settings: &Settings, times: f64) -> Candidate {
         let load = self.question.load * times;
         let question = Question { load, ..self.question.clone() };
         let mut settings = settings.clone();
-        // A load that the parameter does not take is more than anything carries.
+        // A load outside of the parameter's limits is more than anything can carry.
         let taken = settings.set(&question.choice.load, &load.to_string(), Source::Plan).is_ok();
         let mut found = Trial { plan: self.plan, question: &question }.run(&settings, None, Changes::new()).0;
         if !taken {
@@ -238,8 +239,8 @@ impl<'a> Trial<'a> {
         found
     }
 
-    /// How much more than the load the best of these carries, and which of them is safe from the plan's error. `None`: it was
-    /// stopped.
+    /// Finds the highest load of the best candidate, and the candidate that is safe from the plan's error. `None`: it
+    /// was stopped.
     fn margin(
         &self,
         candidates: &[(Candidate, Settings)],
@@ -274,7 +275,7 @@ impl<'a> Trial<'a> {
 }
 
 impl Answer {
-    /// Numbers of the candidates that no other beats in both cost and tail, among those that carry the load; by cost.
+    /// Indices of the candidates that carry the load and that no other candidate beats in both cost and tail; by cost.
     pub fn frontier(&self) -> Vec<usize> {
         let mut least = f64::INFINITY;
         let mut all = Vec::new();

@@ -1,7 +1,8 @@
-//! A published table against the plan at the same cells.
+//! Compares a published table with a plan at the same cells.
 //!
-//! A published table is a CSV file: lines that begin with `#` say where it comes from, then a line of headings, the
-//! first of them a parameter's name, `case` or `metric`, the others values of the plan's columns; then one line for each row.
+//! A published table is a CSV file. Lines that begin with `#` name its source. A line of headings follows: the first
+//! is a parameter's name, `case` or `metric`, the others are values of the plan's columns. Then there is one line per
+//! row.
 
 use crate::estimate::{Effort, Estimate};
 use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Shape, metric, read_text};
@@ -11,10 +12,10 @@ use crate::table::{self, Progress, Table};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Longest file that is read, bytes.
+/// Largest file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A published table as it stands in its file.
+/// A published table, as in its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
     /// Its file.
@@ -23,7 +24,7 @@ pub struct Published {
     pub notes: String,
     /// Heading of the first column.
     pub corner: String,
-    /// First field of each row, and the values behind it; `None` where a field is empty.
+    /// First field of each row, and its values; `None` for an empty field.
     pub rows: Vec<(String, Vec<Option<f64>>)>,
     /// Headings of the other columns.
     pub columns: Vec<String>,
@@ -36,19 +37,19 @@ pub struct Cell {
     pub row: String,
     /// Label of its column.
     pub column: String,
-    /// What was measured by others.
+    /// Published value.
     pub published: f64,
-    /// What the plan yields.
+    /// Value from the plan.
     pub predicted: f64,
     /// (predicted - published) / published.
     pub error: f64,
-    /// Half of the interval around the predicted mean; none after one run.
+    /// Half of the interval around the predicted mean; `None` after one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<f64>,
-    /// What the simplest rule makes of the cell from the others that were published.
+    /// The simplest rule's value for the cell, from the other published cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<f64>,
-    /// Means of the two regimes that the runs were in, if they were.
+    /// Means of the two regimes, if the runs fell into two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regimes: Option<[f64; 2]>,
 }
@@ -60,27 +61,27 @@ impl Cell {
         Self { row, column, published, predicted, error, within: None, rule: None, regimes: None }
     }
 
-    /// The same with how sure the prediction is.
+    /// The same with the prediction's certainty.
     #[must_use]
     pub fn sure(self, estimate: &Estimate) -> Self {
         let regimes = estimate.regimes.map(|both| both.map(|regime| regime.mean));
         Self { within: Some(estimate.within).filter(|within| within.is_finite()), regimes, ..self }
     }
 
-    /// The error of the simplest rule, as that of the prediction.
+    /// Relative error of the simplest rule.
     pub fn rule_error(&self) -> Option<f64> {
         self.rule.map(|rule| (rule - self.published) / self.published)
     }
 }
 
-/// A published table with what the plan yields for it.
+/// A published table with the plan's values.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Cells that are in both.
+    /// Cells in both tables.
     pub cells: Vec<Cell>,
-    /// Settings that the table's heading stood for, as `name=value`.
+    /// Settings derived from the table's heading, as `name=value`.
     pub understood: Vec<String>,
-    /// Rows that are no metric of the plan's.
+    /// Rows that match no metric of the plan.
     pub left_out: Vec<String>,
     /// The plan's table.
     pub table: Table,
@@ -91,7 +92,7 @@ impl Published {
     ///
     /// # Errors
     ///
-    /// With file and line, if it cannot be read or has not this form.
+    /// With file and line, if it cannot be read or is malformed.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let wrong = |line: Option<usize>, message: &str| PlanError::in_file(path, line, message);
         let unreadable = |error: csv::Error| wrong(None, &format!("cannot be read: {error}"));
@@ -117,7 +118,7 @@ impl Published {
         }
     }
 
-    /// The plan's own table, as if it had been published.
+    /// The plan's own table in the form of a published one.
     ///
     /// # Errors
     ///
@@ -145,12 +146,12 @@ fn number(field: &str) -> Result<Option<f64>, String> {
     }
 }
 
-/// Runs the plan at the cells of a published table. Headings of the table set what the plan says they mean, unless
-/// `keep` names the parameter: those were set on the command line.
+/// Runs the plan at the cells of a published table. The table's heading sets parameters, by the plan's rules, except
+/// those in `keep`, which the command line set.
 ///
 /// # Errors
 ///
-/// If the table's rows or columns are nothing that the plan knows.
+/// If the plan has no such rows or columns.
 pub fn compare(
     plan: &Plan,
     published: &Published,
@@ -162,11 +163,11 @@ pub fn compare(
     cells.compare(&cells.settings, effort, progress)
 }
 
-/// The cells of a published table as the plan runs them.
+/// The cells of a published table, as the plan runs them.
 #[derive(Clone, Debug)]
 pub(crate) struct Cells<'a> {
     plan: &'a Plan,
-    /// The plan's settings with what the table's heading says.
+    /// The plan's settings, with those of the table's heading.
     pub(crate) settings: Settings,
     shape: Shape,
     rows: Vec<&'a (String, Vec<Option<f64>>)>,
@@ -201,7 +202,7 @@ impl<'a> Cells<'a> {
         Ok(Self { plan, settings, shape, rows: known, columns: &published.columns, understood, left_out })
     }
 
-    /// Names of the cells that a prediction can be compared with.
+    /// Names of the cells that have a prediction.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.rows.iter().flat_map(|(row, values)| {
             let known = self.columns.iter().zip(values).filter(|(_, value)| value.is_some_and(|value| value != 0.0));
@@ -209,7 +210,7 @@ impl<'a> Cells<'a> {
         })
     }
 
-    /// Runs them with these settings, which are the plan's but for parameters that somebody varies.
+    /// Runs the cells with these settings: the plan's, except for varied parameters.
     pub(crate) fn compare(
         &self,
         settings: &Settings,
@@ -222,10 +223,10 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// The plan's settings with what the heading of the table says.
+/// The plan's settings, with those of the table's heading.
 fn understand(plan: &Plan, published: &Published, keep: &[&str]) -> Result<(Settings, Vec<String>), PlanError> {
     let found = plan.headings.iter().flat_map(|known| known.found_in(&published.notes));
-    // What is said last counts: "one thread" and "no SMT" follow what they are exceptions of.
+    // The last setting counts: "one thread" and "no SMT" follow the statements they restrict.
     let found: Vec<(String, String)> = found.filter(|(name, _)| !keep.contains(&name.as_str())).collect();
     let is_last = |at: usize| found[at + 1..].iter().all(|(name, _)| *name != found[at].0);
     let set: Vec<(String, String)> = (0..found.len()).filter(|at| is_last(*at)).map(|at| found[at].clone()).collect();
@@ -251,7 +252,7 @@ fn cells(rows: &[&(String, Vec<Option<f64>>)], columns: &[String], table: &Table
 }
 
 impl Comparison {
-    /// Median of the errors' sizes; 0 without cells.
+    /// Median of the errors' absolute values; 0 without cells.
     pub fn median_error(&self) -> f64 {
         median(self.cells.iter().map(|cell| cell.error.abs()).collect())
     }
@@ -261,7 +262,7 @@ impl Comparison {
         self.cells.iter().max_by(|a, b| a.error.abs().total_cmp(&b.error.abs()))
     }
 
-    /// Median and largest of the sizes of the simplest rule's errors, where it says something of every cell.
+    /// Median and largest absolute error of the simplest rule, if it has a value for every cell.
     pub fn rule_errors(&self) -> Option<(f64, f64)> {
         let sizes: Vec<f64> = self.cells.iter().map(|cell| cell.rule_error().map(f64::abs)).collect::<Option<_>>()?;
         let worst = sizes.iter().copied().fold(0.0, f64::max);
@@ -269,7 +270,7 @@ impl Comparison {
     }
 }
 
-/// The median; 0 of nothing.
+/// The median; 0 for an empty list.
 pub fn median(mut sizes: Vec<f64>) -> f64 {
     sizes.sort_by(f64::total_cmp);
     match sizes.len() {

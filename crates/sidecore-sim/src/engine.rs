@@ -1,8 +1,8 @@
-//! Events in the order of their time.
+//! A discrete-event simulator: handles events in the order of time.
 //!
-//! A [`World`] says what an event does; the [`Engine`] keeps the simulated time, the pending events, the random numbers
-//! and a hash of everything that happened. Events of the same instant are handled in the order in which they were
-//! scheduled, so a run depends on its plan and its seed and on nothing else.
+//! A [`World`] defines the effect of an event. The [`Engine`] has the simulated time, the pending events, the random
+//! numbers and a hash of all handled events. Events at the same time are handled in the order of scheduling, so a run
+//! depends only on its plan and its seed.
 
 mod queue;
 mod random;
@@ -13,16 +13,16 @@ pub use random::Random;
 use queue::Queue;
 use sidecore_core::time::Nanos;
 
-/// What happens at events.
+/// The effects of events.
 pub trait World {
-    /// One kind of value for all that can happen.
+    /// Type of all events of the world.
     type Event: Copy;
 
-    /// An event's time has come.
+    /// Handles an event when its time comes.
     fn handle(&mut self, engine: &mut Engine<Self::Event>, event: Self::Event);
 }
 
-/// Simulated time and what is pending in it.
+/// Simulated time and pending events.
 #[derive(Debug)]
 pub struct Engine<E> {
     now: Nanos,
@@ -49,8 +49,8 @@ impl<E: Copy> Engine<E> {
         self.events
     }
 
-    /// Hash of the times of all events handled and of all words [noted](Self::note). Two runs that differ in one event
-    /// differ here.
+    /// Hash of the times of all handled events and of all [noted](Self::note) words. Two runs that differ in one event
+    /// have different hashes.
     pub fn trace(&self) -> u64 {
         self.trace
     }
@@ -67,24 +67,24 @@ impl<E: Copy> Engine<E> {
         &mut self.random
     }
 
-    /// The event happens at that instant, or now if the instant is past.
+    /// Schedules an event at this time, or now if it is past.
     #[inline]
     pub fn schedule(&mut self, at: Nanos, event: E) -> Timer {
         self.queue.push(at.max(self.now), event)
     }
 
-    /// The event happens so many ns from now.
+    /// Schedules an event `delay` ns from now.
     #[inline]
     pub fn after(&mut self, delay: Nanos, event: E) -> Timer {
         self.queue.push(self.now.saturating_add(delay), event)
     }
 
-    /// Takes a pending event back. `None`: it happened, or was taken back before.
+    /// Cancels a pending event. `None`: it was handled or cancelled before.
     pub fn cancel(&mut self, timer: Timer) -> Option<E> {
         self.queue.cancel(timer)
     }
 
-    /// Handles the next event, if there is one up to that instant.
+    /// Handles the next event, if its time is at most `until`.
     #[inline]
     pub fn step<W: World<Event = E>>(&mut self, world: &mut W, until: Nanos) -> bool {
         let Some((at, event)) = self.queue.pop(until) else { return false };
@@ -95,14 +95,14 @@ impl<E: Copy> Engine<E> {
         true
     }
 
-    /// Handles events up to and including that instant, which is the time afterwards.
+    /// Handles all events up to and including `until`, and sets the time to `until`.
     pub fn run<W: World<Event = E>>(&mut self, world: &mut W, until: Nanos) {
         while self.step(world, until) {}
         self.now = self.now.max(until);
     }
 }
 
-/// Start and factor of the trace's hash: those of `FxHash` with a start that is not 0.
+/// Start and factor of the trace's hash: those of `FxHash`, with a start other than 0.
 const TRACE_START: u64 = 0x9e37_79b9_7f4a_7c15;
 const TRACE_FACTOR: u64 = 0x517c_c1b7_2722_0a95;
 
@@ -110,7 +110,7 @@ const TRACE_FACTOR: u64 = 0x517c_c1b7_2722_0a95;
 mod tests {
     use super::*;
 
-    /// Each event schedules two more, up to a limit, and one is taken back.
+    /// Each event schedules two more, up to a limit, and one is cancelled.
     struct Splitting(Vec<(Nanos, u32)>);
 
     impl World for Splitting {

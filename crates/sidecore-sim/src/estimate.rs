@@ -1,37 +1,39 @@
-//! How sure a figure is: a case is run again with other seeds until its mean is known well enough.
+//! Certainty of results: a case runs again with other seeds until its mean is known well enough.
 //!
-//! Each run begins anew, so its figure is one independent observation; Student's distribution gives the interval around their
-//! mean, and the wider one around a further run. Source: Law, "Simulation Modeling and Analysis", section 9.5.2 (replication and deletion) and 9.5.1 for stopping at a
-//! relative precision. Figures that lie in two groups far from each other are told apart: their mean is no run's figure.
+//! Each run begins anew, so its value is one independent observation. Student's distribution gives the interval around
+//! the mean, and the wider one around a further run. Source: Law, "Simulation Modeling and Analysis", section 9.5.2
+//! (replication and deletion) and 9.5.1 for stopping at a relative precision. Values in two distant groups are
+//! reported as two regimes, because their mean is no run's value.
 
 use crate::system::Outcome;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Runs before a case may be sure enough: with fewer, an interval is too often too narrow.
+/// Least number of runs before a case can be sure: with fewer, an interval is too often too narrow.
 const LEAST: u32 = 6;
-/// Most runs of a case.
+/// Limit of runs of a case.
 pub const MOST: u32 = 1_000;
-/// Probability that the interval holds the mean.
+/// Probability that the interval contains the mean.
 pub const CONFIDENCE: f64 = 0.95;
-/// Two groups of figures are two regimes if they are this many times as far apart as either is wide, by this part of the mean.
+/// Two groups of values are two regimes if their distance is this multiple of the wider one's width, and this fraction
+/// of the mean.
 const APART: f64 = 2.0;
 const FAR: f64 = 0.03;
-/// Figures in the smaller group, at least.
+/// Least number of values in the smaller group.
 const FEWEST: usize = 2;
 
-/// How often a case is run.
+/// Number of runs of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
-    /// Seed of the first run; the others have the seeds behind it.
+    /// Seed of the first run; the others use the following seeds.
     pub seed: u64,
-    /// Most runs of a case, 1 to [`MOST`].
+    /// Limit of runs of a case, 1 to [`MOST`].
     pub runs: u32,
-    /// Half of the interval, as a part of the mean, at which a case has been run often enough.
+    /// Sufficient half-width of the interval, as a fraction of the mean.
     pub precision: f64,
 }
 
 impl Effort {
-    /// One run, whose figures have no interval.
+    /// One run, whose values have no interval.
     pub fn once(seed: u64) -> Self {
         Self { seed, runs: 1, precision: 0.0 }
     }
@@ -42,23 +44,23 @@ impl Effort {
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Half of the interval that holds it with probability [`CONFIDENCE`]; not a number after one run.
+    /// Half-width of the interval that contains the mean with probability [`CONFIDENCE`]; not a number after one run.
     pub within: f64,
-    /// Half of the interval that holds the figure of one more run with that probability, if figures are normally distributed;
-    /// not a number after one run.
+    /// Half-width of the interval for the value of one more run, with the same probability, for normally distributed
+    /// values; not a number after one run.
     pub one: f64,
-    /// Runs that had a figure.
+    /// Number of runs with a value.
     pub runs: u32,
-    /// The two groups that the figures lie in, if they do.
+    /// The two groups of values, if there are two.
     pub regimes: Option<[Regime; 2]>,
 }
 
-/// Runs whose figures are alike.
+/// Runs with similar values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Regime {
     /// Their mean.
     pub mean: f64,
-    /// How many they are.
+    /// Number of runs.
     pub runs: u32,
 }
 
@@ -69,7 +71,7 @@ impl Regime {
 }
 
 impl Estimate {
-    /// Of one figure for each run; those that are not numbers are left out.
+    /// From one value per run; values that are not finite are omitted.
     pub fn of(figures: impl Iterator<Item = f64>) -> Self {
         let mut known: Vec<f64> = figures.filter(|figure| figure.is_finite()).collect();
         known.sort_by(f64::total_cmp);
@@ -83,7 +85,7 @@ impl Estimate {
         Self { mean, within, one, runs: count as u32, regimes: regimes(&known, mean) }
     }
 
-    /// Half of the interval as a part of the mean; infinite where there is no interval.
+    /// Half-width of the interval as a fraction of the mean; infinite without an interval.
     pub fn relative(&self) -> f64 {
         match (self.within / self.mean).abs() {
             _ if self.within == 0.0 => 0.0,
@@ -97,7 +99,7 @@ fn mean(figures: &[f64]) -> f64 {
     figures.iter().sum::<f64>() / figures.len() as f64
 }
 
-/// The groups on both sides of the widest gap between figures in order, if it is wide enough.
+/// Splits sorted values at the widest gap, if it is wide enough.
 fn regimes(sorted: &[f64], mean: f64) -> Option<[Regime; 2]> {
     let gap = |at: &usize| sorted[*at] - sorted[*at - 1];
     let last = sorted.len().checked_sub(FEWEST)?;
@@ -108,8 +110,8 @@ fn regimes(sorted: &[f64], mean: f64) -> Option<[Regime; 2]> {
     is_apart.then(|| [Regime::of(low), Regime::of(high)])
 }
 
-/// Runs a case until the figures of these metrics are sure enough, or as often as the effort allows: the means of all
-/// metrics, what limited the first run, and a hash over all of them; with an estimate for each metric.
+/// Runs a case until these metrics are sure enough, or up to the effort's limit. Returns the means of all metrics, the
+/// limit in the first run, and a hash over all runs; and an estimate for each metric.
 pub(crate) fn estimate(run: impl Fn(u64) -> Outcome, wanted: &[usize], effort: &Effort) -> (Outcome, Vec<Estimate>) {
     let mut outcomes = vec![run(effort.seed)];
     let of = |outcomes: &[Outcome], metric: usize| Estimate::of(outcomes.iter().map(|outcome| outcome.values[metric]));
@@ -155,11 +157,11 @@ mod tests {
         for one in [[100.0, 104.0, 108.0, 112.0, 116.0, 120.0], [100.0, 100.0, 100.0, 101.0, 101.0, 101.0]] {
             assert_eq!(Estimate::of(one.into_iter()).regimes, None, "{one:?}");
         }
-        // One figure apart is an outlier and no regime.
+        // One distant value is an outlier, not a regime.
         assert_eq!(Estimate::of([100.0, 101.0, 100.0, 101.0, 100.0, 150.0].into_iter()).regimes, None);
     }
 
-    /// A run whose figure strays by so much with its seed.
+    /// A run whose value varies by `by` with its seed.
     fn straying(by: f64, runs: &Cell<u32>) -> impl Fn(u64) -> Outcome {
         move |seed| {
             runs.set(runs.get() + 1);

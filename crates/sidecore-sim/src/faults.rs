@@ -1,12 +1,11 @@
 //! Random schedules with faults, one run for each seed.
 //!
 //! A small world runs core's real structures and decisions: rings, doorbells and the words of requests, `Dispatch`,
-//! waiters and moderators on all four hops. Clients, the service's loop and devices take steps with random delays
-//! between them, so that rare interleavings come up; faults of the seed's plan strike in between. After each event the
-//! [`Invariant`]s are checked. A [`Sabotage`] is a deliberate defect that must be found.
+//! waiters and moderators on all four hops. Clients, the service's loop and devices take steps with random delays, so
+//! that rare interleavings occur; faults from the seed's plan strike in between. After each event the [`Invariant`]s
+//! are checked. A [`Sabotage`] is a deliberate defect that must be found.
 //!
-//! Steps of different parties are ordered one after the other: what a weak memory order could do between them is the
-//! loom models' business.
+//! Steps of different parties run one after the other. The loom models cover the effects of a weak memory order.
 
 mod check;
 mod client;
@@ -33,95 +32,95 @@ use std::ops::ControlFlow;
 use strum::Display;
 use world::{Clock, Watch, World};
 
-/// A run that has not come to its end by then never does, ns.
+/// A run that lasts longer counts as endless, ns.
 const HORIZON: Nanos = 40_000_000;
-/// Nor does one of so many events.
+/// A run with more events counts as endless.
 const MAX_EVENTS: u64 = 400_000;
 
-/// What must hold.
+/// The invariants.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub enum Invariant {
     /// Each request is answered, or reported as lost, exactly once.
     #[strum(to_string = "each request is answered exactly once")]
     Once,
-    /// An answer is the one to its request: result, reason, stage times.
+    /// An answer matches its request: result, reason, stage times.
     #[strum(to_string = "an answer is the one to its request")]
     Answer,
-    /// Nothing waits for ever.
+    /// Nothing waits forever.
     #[strum(to_string = "nothing waits for ever")]
     Stall,
-    /// In flight is at most what rings, devices and tables hold.
+    /// Requests in flight are at most the capacity of rings, devices and tables.
     #[strum(to_string = "in flight is at most what fits")]
     Capacity,
-    /// Nobody sleeps armed with something to read and no ring on its way.
+    /// No thread sleeps armed with something to read and without a wake-up on its way.
     #[strum(to_string = "no wake-up is lost")]
     Wakeup,
-    /// No client has more in flight than its credit.
+    /// No client exceeds its credit in flight.
     #[strum(to_string = "no client exceeds its credit")]
     Credit,
     /// Time on devices of backlogged clients follows their weights.
     #[strum(to_string = "shares follow weights")]
     Share,
-    /// A client that breaks the protocol harms nobody else.
+    /// A client that breaks the protocol harms no other client.
     #[strum(to_string = "a hostile client harms nobody else")]
     Bystander,
-    /// A void ticket changes nothing.
+    /// A void ticket has no effect.
     #[strum(to_string = "a void ticket changes nothing")]
     Void,
-    /// The load of each device is the sum of what is in flight on it.
+    /// The load of each device is the sum of its requests in flight.
     #[strum(to_string = "the load of a device is what is in flight on it")]
     Accounting,
-    /// A request fails only where no device could do it, and names a device that is gone.
+    /// A request fails only if no device could do it, and names a device that is gone.
     #[strum(to_string = "a request fails only with its device, and names it")]
     Blame,
-    /// Nobody spins on a core that is not its own.
+    /// No thread spins on a shared core.
     #[strum(to_string = "nobody spins on a core that is not its own")]
     Spin,
 }
 
-/// The first invariant that did not hold in a run.
+/// The first broken invariant of a run.
 #[derive(Clone, Debug)]
 struct Broken {
     invariant: Invariant,
     what: String,
 }
 
-/// What many runs came to.
+/// Result of a series of runs.
 #[derive(Debug)]
 pub struct Report {
-    /// Runs that were made.
+    /// Number of runs.
     pub seeds: u64,
     /// Events in all of them.
     pub events: u64,
     /// Requests that were submitted.
     pub requests: u64,
-    /// Lanes that were found dormant, over all times that a service kept house.
+    /// Dormant lanes found, summed over all housekeeping of services.
     pub rested: u64,
     /// Faults that struck, by kind in the order of [`FAULTS`].
     pub faults: [u64; FAULTS.len()],
-    /// The first run in which an invariant did not hold. No further one was made.
+    /// The first run with a broken invariant. It was the last run.
     pub broken: Option<Failure>,
     /// Hash over all events of all runs.
     pub trace: u64,
 }
 
-/// A run in which an invariant did not hold.
+/// A run with a broken invariant.
 #[derive(Debug)]
 pub struct Failure {
-    /// Its seed. With the same commit it fails again.
+    /// Its seed. The run repeats with the same commit.
     pub seed: u64,
-    /// What did not hold.
+    /// The broken invariant.
     pub invariant: Invariant,
-    /// How.
+    /// Details.
     pub what: String,
-    /// A smaller run that breaks the same invariant, in words: who takes part and what goes wrong when.
+    /// A smaller run that breaks the same invariant, in words: participants and faults with their times.
     pub scenario: String,
-    /// The last events of the smaller run in words, up to the one that broke it.
+    /// The last events of the smaller run in words, up to the one that broke the invariant.
     pub trace: Vec<String>,
 }
 
-/// Runs so many seeds from the first one on, up to one that breaks an invariant. `progress` is told after each run how
-/// many are done of how many, and can end it.
+/// Runs `seeds` seeds from the first one on, up to a broken invariant. After each run, `progress` receives the runs
+/// done and the total, and can end the series.
 pub fn run(
     first_seed: u64,
     seeds: u64,
@@ -151,8 +150,8 @@ pub fn run(
     report
 }
 
-/// The run of that seed as a record for [`replay`](crate::replay::replay): the calls into the dispatch of its last
-/// service, on at most so many words of 8 bytes.
+/// The run of this seed as a record for [`replay`](crate::replay::replay): the calls into the dispatch of its last
+/// service, in at most `words` words of 8 bytes.
 pub fn record(seed: u64, words: usize) -> Vec<u8> {
     let scenario = Scenario::new(seed);
     let (_, mut run) = run_one(&scenario, None, Watch { words: false, tape: Some(words) });
@@ -160,7 +159,7 @@ pub fn record(seed: u64, words: usize) -> Vec<u8> {
     record.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The run of a scenario, to its end or to the first invariant that does not hold.
+/// Runs a scenario to its end or to the first broken invariant.
 fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> (Clock, Run<'_>) {
     let mut clock = Engine::new(scenario.seed);
     let mut run = Run::new(scenario, sabotage, watch, &mut clock);
@@ -175,7 +174,8 @@ fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> (Cl
     (clock, run)
 }
 
-/// Shares are measured from when everybody has requests waiting until somebody has submitted all.
+/// Shares are measured from the time all clients have requests waiting until the first client has submitted all of its
+/// requests.
 #[derive(Clone, Copy, Debug)]
 enum Shares {
     Before,
@@ -185,7 +185,7 @@ enum Shares {
 
 impl Shares {
     fn next(self, world: &mut World) -> Self {
-        // The service has each lane, with several requests in it.
+        // The service has accepted each lane, with several requests in it.
         let waits = |link: &Link| link.accepted && link.submission.waiting() > 8;
         match self {
             Self::Before if world.links.iter().all(waits) => {
@@ -201,7 +201,7 @@ impl Shares {
     }
 }
 
-/// The result of a request as a device computes it: different for each.
+/// The result of a request as a device computes it; requests have different results.
 fn result(link: u32, tag: u32, size: u32) -> u32 {
     let word = u64::from(link) << 40 ^ u64::from(tag) << 20 ^ u64::from(size);
     (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32 | 1

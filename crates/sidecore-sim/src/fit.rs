@@ -1,11 +1,12 @@
 //! Parameters found from published tables, and how well the tables fix them.
 //!
-//! Each cell of a table says how far off the plan is: the logarithm of predicted over published. Parameters are moved, by
-//! factors, until the sum over all cells is least: Levenberg and Marquardt's method with differences for derivatives, on
-//! runs with the same seeds throughout, so that a difference is the parameter's and not the seed's. Large errors count by their
-//! size and not by its square (pseudo-Huber; Hartley and Zisserman, "Multiple View Geometry", appendix 6.8), so one cell
-//! that the model does not explain does not bend the others. How sure a fitted value is follows from the derivatives at
-//! the end and from the errors that are left (the covariance of least squares, as if these were independent).
+//! Each cell of a table gives the plan's error: the logarithm of predicted over published. Parameters change by
+//! factors until the sum over all cells is least. The method is that of Levenberg and Marquardt with differences for
+//! derivatives; all runs use the same seeds, so that a difference comes from the parameter and not from the seed.
+//! Large errors count by their size and not by its square (pseudo-Huber; Hartley and Zisserman, "Multiple View
+//! Geometry", appendix 6.8), so one unexplained cell does not distort the others. The certainty of a fitted value
+//! follows from the derivatives at the end and from the remaining errors (the covariance of least squares, as if these
+//! were independent).
 
 mod problem;
 #[cfg(test)]
@@ -21,16 +22,16 @@ use problem::Problem;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::ops::ControlFlow;
 
-/// Whole numbers below this count things, such as cores: they are not moved by factors.
+/// Whole numbers below this are counts, such as cores: they are not changed by factors.
 const COUNTED: f64 = 50.0;
-/// Evaluations of all cells for each parameter, after which a fit ends.
+/// Limit of a fit: evaluations of all cells per parameter.
 const PATIENCE: usize = 12;
-/// A change of the sum or of the parameters by a smaller part ends a fit: runs are not exact.
+/// A smaller relative change of the sum or of the parameters ends a fit: runs are not exact.
 const TOLERANCE: f64 = 1e-3;
-/// A parameter whose interval is wider than by this factor up and down is not fixed by the tables.
+/// A parameter whose interval extends further than this factor up and down is not determined by the tables.
 pub const FIXED: f64 = 1.5;
 
-/// A plan and the table that it is to yield.
+/// A plan and the table that it shall reproduce.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The plan.
@@ -39,44 +40,44 @@ pub struct Target<'a> {
     pub published: &'a Published,
 }
 
-/// A parameter that may move.
+/// A parameter that the fit may change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Free {
     /// Its name.
     pub name: String,
-    /// Where it starts.
+    /// Its initial value.
     pub value: f64,
-    /// Its unit and its meaning.
+    /// Its unit.
     pub unit: &'static str,
-    /// What it means, in words.
+    /// Its meaning, in words.
     pub meaning: String,
-    /// The plans that have it, by the number of their targets: those that take it from the same file.
+    /// Indices of the targets whose plans have it: those that take it from the same file.
     targets: Vec<usize>,
     is_whole: bool,
-    /// Whether the plan says that it was fitted.
+    /// Whether the plan declares it as fitted.
     is_fitted: bool,
 }
 
-/// A parameter with what is known of it.
+/// A parameter with the fit's result.
 #[derive(Clone, Debug)]
 pub struct Fitted {
-    /// What was free.
+    /// The parameter.
     pub free: Free,
-    /// Where it came to rest.
+    /// Its final value.
     pub value: f64,
-    /// Factor up and down within which it lies with a probability of 95 %; infinite where the tables say nothing of it, none
-    /// where it was held while others were free, or the fit was stopped.
+    /// Factor up and down that contains it with a probability of 95 %; infinite if the tables do not determine it.
+    /// `None` if it was fixed while others changed, or the fit was stopped.
     pub factor: Option<f64>,
-    /// By how much a tenth more of it changes each cell, as a part of the cell.
+    /// Relative change of each cell when the parameter grows by a tenth.
     pub effects: Vec<f64>,
 }
 
-/// What a fit came to.
+/// Result of a fit.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// The parameters in the order in which they were given.
+    /// The parameters in the order of the call.
     pub parameters: Vec<Fitted>,
-    /// Sizes of the cells' errors, before and after, as parts of the published values.
+    /// Absolute errors of the cells, before and after, as fractions of the published values.
     pub errors: [Vec<f64>; 2],
     /// Names of the cells, in the order of errors and effects.
     pub cells: Vec<String>,
@@ -84,22 +85,22 @@ pub struct Fit {
     pub stopped: bool,
 }
 
-/// Which parameters may move.
+/// Selection of parameters to change.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
-    /// Those that the plans call fitted.
+    /// Those that the plans declare as fitted.
     Fitted,
-    /// Those of these names.
+    /// Those with these names.
     Named(&'a [String]),
     /// All that can.
     All,
 }
 
-/// The parameters of these plans that may move. One that two plans take from the same place is one.
+/// The parameters of these plans that may change. A parameter that two plans take from the same file is one.
 ///
 /// # Errors
 ///
-/// If a name is none, or its value counts things or is no number above 0; or if there is none at all.
+/// If a name is unknown, or its value is a count or not a number above 0; or if no parameter is left.
 pub fn free(targets: &[Target<'_>], which: Which<'_>) -> Result<Vec<Free>, String> {
     let mut all = Vec::<Free>::new();
     for (number, target) in targets.iter().enumerate() {
@@ -135,14 +136,15 @@ pub fn free(targets: &[Target<'_>], which: Which<'_>) -> Result<Vec<Free>, Strin
     Ok(all)
 }
 
-/// Called after each evaluation of all cells with how many there were; `Break` ends the fit with what it has.
+/// Called after each evaluation of all cells with the number of evaluations; `Break` ends the fit with its present
+/// result.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) -> ControlFlow<()> + Sync);
 
-/// Moves these parameters until the plans come as near to the tables as they can.
+/// Changes these parameters until the plans are as near to the tables as possible.
 ///
 /// # Errors
 ///
-/// If a table is nothing that its plan knows, or there are not more cells than parameters.
+/// If a table does not match its plan, or there are not more cells than parameters.
 pub fn fit(targets: &[Target<'_>], free: Vec<Free>, effort: &Effort, progress: Progress<'_>) -> Result<Fit, PlanError> {
     let problem = Problem::new(targets, free, effort, progress)?;
     let before = problem.first()?;
@@ -152,12 +154,12 @@ pub fn fit(targets: &[Target<'_>], free: Vec<Free>, effort: &Effort, progress: P
     Ok(problem.found(before, |_| true))
 }
 
-/// How much each of these parameters moves each cell, and how well the tables fix those that were fitted, if the others are
-/// right; none is changed.
+/// The effect of each of these parameters on each cell, and how well the tables determine those that were fitted, if
+/// the others are right. No parameter changes.
 ///
 /// # Errors
 ///
-/// As [`fit`], but for the number of parameters.
+/// As [`fit`], except for the number of parameters.
 pub fn sensitivity(
     targets: &[Target<'_>],
     free: Vec<Free>,
@@ -169,7 +171,7 @@ pub fn sensitivity(
     Ok(problem.found(errors, |free| free.is_fitted))
 }
 
-/// Factors up and down within which the parameters lie: from the derivatives of the cells' errors by the parameters'
+/// Factors up and down that contain the parameters: from the derivatives of the cells' errors by the parameters'
 /// logarithms, and from the errors.
 fn factors(derivatives: &DMatrix<f64>, errors: &DVector<f64>) -> Vec<f64> {
     let (cells, parameters) = derivatives.shape();
@@ -183,7 +185,7 @@ fn factors(derivatives: &DMatrix<f64>, errors: &DVector<f64>) -> Vec<f64> {
     let Some(rows) = decomposed.v_t else { return vec![f64::INFINITY; parameters] };
     let of = |parameter: usize| {
         let singular = decomposed.singular_values.iter().enumerate();
-        // A direction in which nothing changes is of no matter to a parameter that has no part in it.
+        // A direction without any effect does not matter to a parameter that has no part in it.
         let parts = singular.map(|(at, value)| (rows[(at, parameter)], value)).filter(|(part, _)| part.abs() > 1e-9);
         parts.map(|(part, value)| (part / value).powi(2)).sum::<f64>()
     };
@@ -194,13 +196,13 @@ fn usable(factor: f64) -> f64 {
     if factor.is_finite() { factor } else { f64::INFINITY }
 }
 
-/// The plan's cells with one parameter's value set.
+/// Sets one parameter's value in the settings.
 fn set(settings: &mut Settings, free: &Free, value: f64) -> Result<(), String> {
     settings.set(&free.name, &free.text(value), Source::Plan)
 }
 
 impl Free {
-    /// `None`: its value is no number that can be moved by factors.
+    /// `None`: its value is not a number that can change by factors.
     fn of(settings: &Settings, parameter: &Parameter, (text, source): (&str, &Source), target: usize) -> Option<Self> {
         let value = text.parse().ok().filter(|value: &f64| *value > 0.0)?;
         let is_whole = settings.accepts(&parameter.name, "1.5").is_err_and(|said| said.contains("whole"));
@@ -210,13 +212,13 @@ impl Free {
         (!is_whole || value >= COUNTED).then_some(Self { name, value, unit, meaning, targets, is_whole, is_fitted })
     }
 
-    /// Whether both are one parameter in two plans.
+    /// Whether both are the same parameter in two plans.
     fn is_same(&self, other: &Self) -> bool {
         let is_set_alike = self.value.total_cmp(&other.value).is_eq() && self.meaning == other.meaning;
         self.name == other.name && is_set_alike
     }
 
-    /// The value as plans write it.
+    /// The value in the format of plans.
     pub fn text(&self, value: f64) -> String {
         if self.is_whole { format!("{value:.0}") } else { value.to_string() }
     }

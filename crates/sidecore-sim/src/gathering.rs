@@ -1,8 +1,8 @@
-//! How the batches of a device fill, and how long requests take in them, under the service's own policy.
+//! Simulates how the batches of a device fill, and the times of requests in them, under the service's own policy.
 //!
-//! The policy is `policy/gather`; the device's times and the arrivals are modelled. Requests of one class come at random times
-//! (Poisson) and wait in the device's queue while it computes. The device sees them when it is free, begins with as many as the
-//! policy says, and answers all of a batch at its end.
+//! The policy is `policy/gather`; the device's times and the arrivals are modelled. Requests of one class arrive at
+//! random times (Poisson) and wait in the device's queue while it computes. A free device sees them, begins with the
+//! number that the policy chooses, and answers all requests of a batch at its end.
 
 mod device;
 mod pool;
@@ -14,20 +14,21 @@ use sidecore_core::policy::gather::Gather;
 pub use sidecore_core::policy::gather::MOST;
 use sidecore_core::time::Nanos;
 
-/// How long a device takes: at least 1 ns for each.
+/// Times of a device, each at least 1 ns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// What it is, for tables.
+    /// Name in tables.
     pub name: String,
-    /// One request by itself on an ordinary device, ns.
+    /// Time of one request alone on an ordinary device, ns.
     pub single: Nanos,
-    /// 1, 2, … requests side by side, ns.
+    /// Times of 1, 2, … requests in one batch, ns.
     pub batches: [Nanos; MOST],
 }
 
 impl Unit {
-    /// Devices whose times are known: a 2 GHz Sapphire Rapids with Intel's `crypto_mb`, as published, whose eight lanes take as
-    /// long for one as for eight; and this project's on a Zen 5, measured by `sidecore bench batch`.
+    /// Devices with known times: a 2 GHz Sapphire Rapids with Intel's `crypto_mb`, as published, whose eight lanes
+    /// take the same time for one as for eight; and this project's device on a Zen 5, measured by `sidecore bench
+    /// batch`.
     pub fn known() -> Vec<Self> {
         let unit = |name: &str, single, batches| Self { name: name.to_owned(), single, batches };
         vec![
@@ -38,7 +39,7 @@ impl Unit {
         ]
     }
 
-    /// Requests a second where there are always enough.
+    /// Highest rate with a full queue, requests per second.
     pub fn capacity(&self) -> f64 {
         let gather = self.gather();
         gather.full() as f64 * 1e9 / gather.time(gather.full()) as f64
@@ -54,25 +55,25 @@ impl Unit {
 pub struct Line {
     /// The device.
     pub unit: String,
-    /// Arrivals as a part of its [capacity](Unit::capacity).
+    /// Arrivals as a fraction of its [capacity](Unit::capacity).
     pub load: f64,
-    /// Arrivals a second.
+    /// Arrivals per second.
     pub per_s: f64,
-    /// Requests that are begun with at once, in the mean.
+    /// Mean size of a batch.
     pub fill: f64,
     /// Median of the time from arrival to answer, ns.
     pub p50: Nanos,
     /// Its 99th percentile, ns.
     pub p99: Nanos,
-    /// That against what one request takes by itself.
+    /// The 99th percentile relative to the time of one request alone.
     pub p99_to_single: f64,
-    /// The longest time that a request waited while the device was free, ns.
+    /// The longest time that a request waited on a free device, ns.
     pub held: Nanos,
-    /// What the policy promises of that, ns.
+    /// The policy's bound on that time, ns.
     pub bound: Nanos,
 }
 
-/// Parts of the capacity that arrive.
+/// Loads, as fractions of the capacity.
 pub const LOADS: [f64; 7] = [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95];
 /// Requests of each line.
 const REQUESTS: usize = 50_000;
@@ -85,13 +86,13 @@ pub fn table(units: &[Unit], seed: u64) -> Vec<Line> {
 #[derive(Clone, Copy)]
 enum Event {
     Arrival,
-    /// The longest wait for another is over.
+    /// The longest wait for another request is over.
     Due,
     Done,
 }
 
 struct Alone {
-    /// Its requests are named by their arrival, ns.
+    /// A request's name is its time of arrival, ns.
     device: Device<Nanos>,
     /// Mean time between arrivals, ns.
     gap: f64,
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_device_that_does_one_at_a_time_is_the_queue_of_the_textbook() {
-        // M/D/1 at half load: a mean wait of half the time of a request; its median is near 1.2 of that time.
+        // M/D/1 at half load: the mean wait is half the time of a request; the median of the total is near 1.2 of it.
         let unit = Unit { name: String::new(), single: 100_000, batches: [Nanos::MAX / 16; MOST] };
         let line = run(&unit, 0.5, 1);
         assert!((line.fill - 1.0).abs() < 1e-9 && line.held == 0, "{line:?}");

@@ -1,9 +1,9 @@
-//! Names that are not known, and those that were meant.
+//! Suggestions for unknown names.
 
-/// A name nearer than this is suggested (Jaro and Winkler's measure, 0 to 1).
+/// Least similarity of a suggestion (Jaro and Winkler's measure, 0 to 1).
 const NEAR: f64 = 0.7;
 
-/// `name` is none of those: says so, with the nearest one.
+/// The message for an unknown name, with the nearest known one.
 pub(crate) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.collect();
     known.dedup();

@@ -1,4 +1,4 @@
-//! Physical parts of which worlds are made, and the tables of the service that decides in them.
+//! Physical parts of worlds, and the service's tables in them.
 
 pub(crate) mod cpu;
 pub(crate) mod pipe;
@@ -7,7 +7,8 @@ use sidecore_core::dispatch::{Capability, Dispatch, Limits};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 
-/// As many clients as there may be, each with one lane, so many in flight and this way to wait; and the devices.
+/// A dispatch for the limits' number of clients, each with one lane, this limit in flight and this wait policy; with
+/// these devices.
 pub(crate) fn tables(
     limits: Limits,
     balance: Balance,

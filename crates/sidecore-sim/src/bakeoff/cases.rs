@@ -1,4 +1,4 @@
-//! What the policies are tried on.
+//! The cases of the bake-off.
 
 use super::LOADS;
 use super::pool::{Card, Change, Run, Sizes, Traffic};
@@ -8,11 +8,11 @@ use sidecore_core::policy::order::Order;
 
 pub(super) const POOLS: &str = "pools";
 
-/// Requests of a run in a random pool, and in a single case.
+/// Requests of a run in a random pool, and in a special case.
 const REQUESTS: u32 = 200_000;
 const MORE_REQUESTS: u32 = 400_000;
 
-/// All policies; of those, the ones that serve as requests come.
+/// All policies, those with service in order of arrival first.
 const POLICIES: [(Balance, Order); 7] = [
     (Balance::RoundRobin, Order::Fifo),
     (Balance::Sed, Order::Fifo),
@@ -24,7 +24,7 @@ const POLICIES: [(Balance, Order); 7] = [
 ];
 const AS_THEY_COME: &[(Balance, Order)] = POLICIES.split_at(5).0;
 
-/// Devices and requests, and the policies that are tried on them.
+/// Devices and requests, with the policies to run on them.
 pub(super) struct Case {
     pub(super) scenario: &'static str,
     pub(super) seed: u64,
@@ -32,7 +32,7 @@ pub(super) struct Case {
     pub(super) policies: &'static [(Balance, Order)],
 }
 
-/// The single cases, then the random pools, with devices of that depth and that burst.
+/// The special cases, then the random pools, with this depth of devices and this burst.
 pub(super) fn all(seeds: u64, depth: Option<u32>, burst: u32) -> Vec<Case> {
     let case = |scenario, seed, policies, run| {
         let run = Run { depth: depth.unwrap_or(u32::MAX), burst, ..run };
@@ -41,7 +41,7 @@ pub(super) fn all(seeds: u64, depth: Option<u32>, burst: u32) -> Vec<Case> {
     let single = |scenario, run| case(scenario, 1, AS_THEY_COME, run);
     let mut cases: Vec<Case> = LOADS.map(|load| single("regression", regression(Traffic::Open(load)))).into();
     let heavy_tail = Run { sizes: Sizes::Pareto(64, 1 << 20), ..regression(Traffic::Open(0.8)) };
-    // Devices that are alike: prices say nothing, only the order helps the short ones.
+    // Equal devices: prices carry no information, and only the order helps short requests.
     let alike = Run { cards: vec![Card::new(1_000.0, 0.6); 4], ..heavy_tail.clone() };
     let change = Some(Change { after: 0.25, device: 0, slower: 4.0 });
     let mut misled = regression(Traffic::Open(0.9));
@@ -60,7 +60,7 @@ pub(super) fn all(seeds: u64, depth: Option<u32>, burst: u32) -> Vec<Case> {
     cases
 }
 
-/// Where comparative advantage is what counts: all devices are alike at long requests, two are slower at short ones.
+/// A case of comparative advantage: all devices are equal at long requests, and two are slower at short ones.
 fn regression(traffic: Traffic) -> Run {
     let cards = [(350.0, 0.589), (350.0, 0.589), (1_250.0, 0.595), (1_250.0, 0.595)];
     Run {
@@ -76,13 +76,13 @@ fn regression(traffic: Traffic) -> Run {
     }
 }
 
-/// The case in which comparative advantage counts, at that part of its fluid capacity.
+/// The case of comparative advantage, at this fraction of its fluid capacity.
 pub fn regression_pool(load: f64) -> Run {
     regression(Traffic::Open(load))
 }
 
-/// The random pool of that seed, at that part of its fluid capacity: 3 to 8 devices of 0.1 to 5 us and 0.02 to 2 ns/B;
-/// 2 to 4 sizes from 16 B to 16 KiB in random parts.
+/// The random pool of this seed, at this fraction of its fluid capacity: 3 to 8 devices of 0.1 to 5 us and 0.02 to 2
+/// ns/B; 2 to 4 sizes from 16 B to 16 KiB in random proportions.
 pub fn random_pool(seed: u64, load: f64) -> Run {
     let mut random = Random::new(seed);
     let random = &mut random;
@@ -98,7 +98,7 @@ pub fn random_pool(seed: u64, load: f64) -> Run {
     Run { cards, sizes: Sizes::Mix(parts), requests: REQUESTS, ..regression(Traffic::Open(load)) }
 }
 
-/// Even over the logarithm. Only square roots and products, which are the same on every machine.
+/// Uniform over the logarithm. Uses only square roots and products, which are the same on every machine.
 fn between(random: &mut Random, low: f64, high: f64) -> f64 {
     let bits = random.bits();
     let (mut value, mut root) = (low, high / low);
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_capacity_of_the_regression_case_is_known() {
-        // The two fast ones do all short requests and some long ones: 0.95 x 500.8 ns + part x 10000.2 ns.
+        // The two fast devices do all short requests and some long ones: 0.95 x 500.8 ns + part x 10000.2 ns.
         let capacity = regression(Traffic::Open(0.8)).capacity();
         let work = |fixed: f64, per_byte: f64, size: f64| fixed + per_byte * size;
         let (short, long) = (work(350.0, 0.589, 256.0), work(350.0, 0.589, 16_384.0));

@@ -1,7 +1,7 @@
 //! A sidecore in simulated time: requests arrive, the real [`Dispatch`] chooses a device for each, devices serve them.
 //!
-//! A device is one server with a queue; a request takes it a fixed time and a time per byte. What dispatch believes of
-//! it is learnt: a few observations at the start, as the service makes them, and then what each request took.
+//! A device is one server with a queue; a request takes a fixed time plus a time per byte. Dispatch learns these
+//! times: from a few observations at the start, as the service makes them, and then from each request.
 
 use crate::engine::{Engine, Random, World};
 use crate::part::tables;
@@ -14,37 +14,36 @@ use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Requests in the system at which a run is broken off: whatever carries the load never has so many.
+/// Number of requests in the system that ends a run: no policy that carries the load reaches it.
 const OVERFLOW: usize = 8_000;
-/// Requests that may be in flight at a time, as in the service.
+/// Limit of requests in flight, as in the service.
 const TABLE: u32 = 16_384;
-/// The only lane.
 const LANE: LaneId = LaneId(0);
-/// How often dispatch is asked to look at prices, ns.
+/// Interval of price updates by dispatch, ns.
 const REPRICE: Nanos = 100_000;
-/// Sizes at which the service measures devices when it starts, bytes.
+/// Sizes at which the service measures devices at its start, bytes.
 const MEASURED: [u32; 3] = [64, 1_024, 16_384];
 /// Weight of a device for `sed`: this over its time for the largest measured size, as in the service.
 const WEIGHT: Nanos = 1_000_000;
 
-/// How long a device takes, and what it says of it.
+/// The time that a device takes, and the time that it reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Card {
     /// Fixed time, ns.
     pub fixed: f64,
     /// Time per byte, ns.
     pub per_byte: f64,
-    /// What it reports, as a multiple of the time it took: 1, unless it misleads.
+    /// Reported time as a multiple of the true time: 1, unless it misleads.
     pub reports: f64,
 }
 
 impl Card {
-    /// A device that says how long it takes.
+    /// A device that reports its true time.
     pub fn new(fixed: f64, per_byte: f64) -> Self {
         Self { fixed, per_byte, reports: 1.0 }
     }
 
-    /// Time for so many bytes, ns.
+    /// Time for this number of bytes, ns.
     fn time(&self, size: f64) -> f64 {
         (self.fixed + self.per_byte * size).max(1.0)
     }
@@ -57,10 +56,10 @@ impl Card {
 /// Sizes of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
-    /// So many bytes with that probability each; probabilities sum to 1.
+    /// Probability and size in bytes of each kind; probabilities sum to 1.
     Mix(Vec<(f64, u32)>),
-    /// Pareto with shape 1 between two sizes, bytes: half as many requests of double the size, and each octave has the
-    /// same part of the bytes.
+    /// Pareto with shape 1 between two sizes, bytes: half the number of requests at double the size, so each octave
+    /// has the same share of the bytes.
     Pareto(u32, u32),
 }
 
@@ -92,50 +91,50 @@ impl Sizes {
     }
 }
 
-/// How requests come.
+/// Arrival process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Traffic {
-    /// Independently of what is going on: Poisson, at this part of the fluid capacity.
+    /// Open: Poisson arrivals at this fraction of the fluid capacity.
     Open(f64),
-    /// So many at a time: one that is done makes room for the next.
+    /// Closed: this number of requests; a completed one makes room for the next.
     Closed(u32),
 }
 
-/// Something that happens in the middle of a run.
+/// A change in the middle of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// After this part of the run.
+    /// Fraction of the run before it.
     pub after: f64,
-    /// Which device.
+    /// The device that changes.
     pub device: usize,
-    /// It takes so many times as long from then on.
+    /// Factor on the device's time after it.
     pub slower: f64,
 }
 
-/// One run.
+/// Parameters of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// The devices.
     pub cards: Vec<Card>,
     /// Sizes of requests.
     pub sizes: Sizes,
-    /// How requests come.
+    /// Arrival process.
     pub traffic: Traffic,
-    /// Requests in all.
+    /// Total of requests.
     pub requests: u32,
-    /// How devices are chosen.
+    /// Policy for choosing devices.
     pub balance: Balance,
-    /// In which order each serves what it has.
+    /// Order of service on a device.
     pub order: Order,
-    /// A device that changes.
+    /// A device that changes during the run.
     pub change: Option<Change>,
-    /// Most requests that a device holds at a time.
+    /// Limit of requests on a device.
     pub depth: u32,
-    /// So many requests come at once when the warm-up is over, beside the others.
+    /// Number of extra requests that arrive simultaneously at the end of the warm-up.
     pub burst: u32,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
     /// Whether the devices carried the load: see [`Run::go`].
@@ -144,18 +143,18 @@ pub struct Judged {
     pub mean: f64,
     /// 99th percentile of the time in the system, ns.
     pub p99: f64,
-    /// Requests done in a unit of time, as a part of the fluid capacity: without the warm-up, if the run outlived it.
+    /// Rate of completions as a fraction of the fluid capacity: without the warm-up, if the run was longer.
     pub carried: f64,
 }
 
-/// Growth that counts as instability, as a part of the arrivals. A policy that loses a part p of the capacity lets
-/// p + load - 1 of the arrivals pile up.
+/// Growth that counts as instability, as a fraction of the arrivals. A policy that loses a fraction p of the capacity
+/// lets p + load - 1 of the arrivals pile up.
 const GROWTH: f64 = 0.002;
-/// Part of the requests that is not counted: prices and rates are learnt meanwhile.
+/// Fraction of the requests that is not counted, while prices and rates are learnt.
 const WARM_UP: f64 = 0.2;
 
 impl Run {
-    /// Most requests per ns that the devices can carry of these sizes, by the linear program.
+    /// The highest rate of these sizes that the devices can carry, by the linear program, requests per ns.
     pub fn capacity(&self) -> f64 {
         let kinds = self.sizes.kinds();
         let mix: Vec<f64> = kinds.iter().map(|(part, _)| *part).collect();
@@ -163,10 +162,10 @@ impl Run {
         Program::new(self.cards.len(), kinds.len()).solve(self.cards.len(), &mix, time).unwrap_or(0.0)
     }
 
-    /// Simulates it.
+    /// Simulates the run.
     ///
-    /// Stable is a run that was not broken off at [`OVERFLOW`] and in which the mean number of requests in the system
-    /// did not grow from the second third to the last by more than 0.2 % of the arrivals between their middles.
+    /// A run is stable if it did not reach [`OVERFLOW`] and if its mean number of requests in the system grew, from
+    /// the second third to the last, by at most 0.2 % of the arrivals between their middles.
     pub fn go(&self, seed: u64) -> Judged {
         let capacity = self.capacity();
         let mut engine = Engine::new(seed);
@@ -182,24 +181,23 @@ impl Run {
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Arrival,
-    /// The device is done with what it is serving.
+    /// The device has finished the request in service.
     Served(usize),
     Reprice,
 }
 
-/// A request that a device has.
+/// A request on a device.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     ticket: Ticket,
     schedule: Schedule,
     size: u32,
-    /// Pieces that are left of it.
+    /// Pieces left.
     left: u32,
-    /// Time that the device spent on it, ns.
+    /// Time spent on it by the device, ns.
     spent: f64,
 }
 
-/// A device.
 struct Server {
     card: Card,
     queue: VecDeque<Task>,
@@ -207,10 +205,10 @@ struct Server {
 }
 
 impl Server {
-    /// Takes up the task of the least rank, the first of equals. Returns the time that a piece of it takes, ns.
+    /// Begins the task of the lowest rank, the first among equals. Returns the time of one piece of it, ns.
     fn begin(&mut self) -> Option<f64> {
         let first = self.queue.front()?;
-        // As they come all have the rank 0: then there is no use in looking on.
+        // Under first-in first-out all ranks are 0, so the search ends at the first.
         let ranked = || self.queue.iter().enumerate().min_by_key(|(_, task)| task.schedule.rank);
         let index = if first.schedule.rank == 0 { 0 } else { ranked()?.0 };
         let mut task = self.queue.remove(index)?;
@@ -220,7 +218,7 @@ impl Server {
         Some(time)
     }
 
-    /// The piece is done. Returns its request if that is done.
+    /// Ends a piece. Returns its request if this was the last one.
     fn end(&mut self) -> Option<Task> {
         let task = self.serving.take()?;
         if task.left == 0 {
@@ -235,22 +233,22 @@ struct Pool<'a> {
     run: &'a Run,
     dispatch: Dispatch,
     servers: Vec<Server>,
-    /// When each request on its way arrived, and its size, by ticket number.
+    /// Time of arrival and size of each request in flight, by ticket number.
     requests: Vec<(Nanos, u32)>,
-    /// Requests that found no device: time of arrival and size.
+    /// Requests without a device yet: time of arrival and size.
     waiting: VecDeque<(Nanos, u32)>,
     /// Mean time between two arrivals, ns.
     gap: f64,
-    /// Requests that are not counted.
+    /// Number of requests that are not counted.
     warm_up: u32,
     arrivals: u32,
     in_system: u32,
     over: bool,
-    /// Times in the system.
+    /// Times in the system, ns.
     times: Vec<Nanos>,
     /// Requests in the system at each third's arrivals, summed.
     thirds: [u64; 3],
-    /// When the warm-up ended, or the start, and how many were done since.
+    /// End of the warm-up (or the start), and completions since.
     since: Nanos,
     done: u64,
 }
@@ -309,7 +307,7 @@ impl<'a> Pool<'a> {
         self.over = self.arrivals == self.run.requests || self.in_system as usize >= OVERFLOW;
     }
 
-    /// A request of some size. As in a lane it waits behind those that came before it.
+    /// A new request of random size. As in a lane, it waits behind earlier ones.
     fn enter(&mut self, engine: &mut Engine<Event>) {
         let size = self.run.sizes.draw(engine.random());
         if !self.waiting.is_empty() || !self.place(engine, engine.now(), size) {
@@ -317,7 +315,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// `false`: no device takes it now.
+    /// `false`: no device accepts it now.
     fn place(&mut self, engine: &mut Engine<Event>, arrived: Nanos, size: u32) -> bool {
         let work =
             Work { lane: LANE, tag: 0, class: Class::NOOP, size, urgent: false, reach: Reach::HERE, submitted: None };
@@ -338,7 +336,7 @@ impl<'a> Pool<'a> {
         self.serve(engine, device);
     }
 
-    /// The device takes up what it has, if it serves nothing.
+    /// Starts the next piece on a device, unless it is serving one.
     fn serve(&mut self, engine: &mut Engine<Event>, device: usize) {
         let server = &mut self.servers[device];
         if server.serving.is_none()
@@ -405,7 +403,7 @@ impl World for Pool<'_> {
     }
 }
 
-/// What dispatch is told of a device as it joins.
+/// The device's description for dispatch when it joins.
 fn capability(card: &Card, depth: u32) -> Capability {
     let mut rates = Rates::new();
     for size in MEASURED {
@@ -424,7 +422,7 @@ fn pareto_kinds(least: f64, most: f64) -> Vec<(f64, f64)> {
     while from < most {
         let to = (from * step).min(most);
         let part = (least / from - least / to) / norm;
-        // The density falls with the square of the size: the mean lies near the geometric one.
+        // The density falls with the square of the size, so the mean is near the geometric one.
         kinds.push((part, (from * to).sqrt()));
         from = to;
     }

@@ -1,7 +1,7 @@
-//! Pending events: a heap over slots that are used again.
+//! Pending events: a heap over reusable slots.
 //!
-//! The heap holds time, order and slot as one number, so that a comparison has no branch and reads no other memory; the
-//! slot holds the event. An event taken back leaves an empty slot, which is passed over when its time comes.
+//! The heap holds time, order and slot as one number, so that a comparison has no branch and reads no other memory.
+//! The slot holds the event. A cancelled event leaves an empty slot, which is skipped when its time comes.
 
 use sidecore_core::time::Nanos;
 use std::cmp::Reverse;
@@ -25,7 +25,7 @@ const SLOT_BITS: u32 = 24;
 /// The pending events of one engine, up to 16 million.
 #[derive(Debug)]
 pub(super) struct Queue<E> {
-    /// Time in the upper 64 bits, what was scheduled before in the 40 below, and the slot.
+    /// Time in the upper 64 bits, the order of scheduling in the next 40, and the slot in the rest.
     heap: BinaryHeap<Reverse<u128>>,
     slots: Vec<Slot<E>>,
     free: Vec<u32>,
@@ -52,7 +52,7 @@ impl<E: Copy> Queue<E> {
         Timer { slot, generation: place.generation }
     }
 
-    /// Takes the first event out if its time is at most `until`.
+    /// Removes the first event if its time is at most `until`.
     #[inline]
     pub(super) fn pop(&mut self, until: Nanos) -> Option<(Nanos, E)> {
         loop {

@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// The numbers of that seed.
+    /// The sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
@@ -21,27 +21,27 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// A whole number from 0 to `end` - 1, each as likely; 0 if `end` is 0. Source: Lemire's multiplication, without
-    /// its rejection: the bias is below `end` / 2^64.
+    /// A uniform integer from 0 to `end` - 1; 0 if `end` is 0. Source: Lemire's multiplication, without its rejection:
+    /// the bias is below `end` / 2^64.
     #[inline]
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
-    /// From 0 to below 1.
+    /// Uniform from 0 to below 1.
     #[inline]
     pub fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Exponentially distributed with that mean.
+    /// Exponential with this mean.
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
         let sample: f64 = Exp1.sample(&mut self.0);
         sample * mean
     }
 
-    /// From (1 - `part`) to (1 + `part`) times the mean, each as likely.
+    /// Uniform from (1 - `part`) to (1 + `part`) times the mean.
     #[inline]
     pub fn around(&mut self, mean: f64, part: f64) -> f64 {
         mean * (1.0 + part * (2.0 * self.uniform() - 1.0))

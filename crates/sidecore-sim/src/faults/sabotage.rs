@@ -1,57 +1,56 @@
-//! Defects put in on purpose: a check that never fails proves nothing.
+//! Deliberate defects: a check that never fails proves nothing.
 
 use super::Invariant;
 use sidecore_core::sidecore::Defect;
 use strum::{Display, EnumString, VariantArray};
 
-/// One deliberate defect of the simulated runtime. Its name on the command line is as `drop-client-ring`.
+/// One deliberate defect of the simulated runtime. Command-line names have the form `drop-client-ring`.
 #[derive(Clone, Copy, Debug, Display, EnumString, VariantArray, PartialEq, Eq)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Sabotage {
-    /// A client that must ring the service sometimes does not.
+    /// A client sometimes does not ring the service when it must.
     DropClientRing,
-    /// The service does not always ring a client that it must wake.
+    /// The service sometimes does not ring a client when it must.
     DropServiceRing,
-    /// Everybody looks before arming the doorbell, and not again after it.
+    /// All threads look before arming the doorbell, and not again after it.
     ArmAfterLook,
-    /// An announcement that was put off is forgotten.
+    /// A deferred announcement is forgotten.
     ForgetAnnouncement,
     /// A completion is sometimes written twice.
     DuplicateCompletion,
     /// A completion is sometimes not written.
     LoseCompletion,
-    /// A client that finds the service dead is not told which requests were lost.
+    /// A client that finds the service dead does not report lost requests.
     ForgetLost,
-    /// An answer is taken for whatever request has the place in the table now.
+    /// An answer counts for any request that has its place in the table now.
     ReuseTicket,
-    /// A device sometimes returns the result of the request before.
+    /// A device sometimes returns the result of the previous request.
     MixUpResults,
-    /// A request counts as completed when it is handed over.
+    /// A request counts as completed when it is handed to its device.
     CompleteEarly,
     /// Requests are taken from clients whose credit is used up.
     IgnoreCredit,
     /// The first client's share is refilled before each of its requests.
     IgnoreShare,
-    /// Devices are said to be deeper than they are.
+    /// Devices report a larger depth than they have.
     Overcommit,
-    /// What a dead device had is not given to others.
+    /// The requests of a dead device are not reassigned.
     ForgetOrphans,
-    /// A device that does not answer is waited for without end.
+    /// A device that does not answer is never removed.
     NoTimeout,
     /// A failed request is blamed on another device.
     BlameOther,
     /// A client that breaks the protocol costs another one its lane.
     PunishNeighbour,
-    /// Everybody is told that its core is its own.
+    /// All threads believe that they own their cores.
     SpinUnowned,
-    /// A dormant lane that rings is not looked at again.
+    /// A dormant lane that rings is not checked again.
     SleepThroughRing,
-    /// A quiet lane goes dormant without a second look.
+    /// A quiet lane becomes dormant without a second look.
     RestBlindly,
 }
 
 impl Sabotage {
-    /// All of them.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The invariant that it breaks.
@@ -59,7 +58,7 @@ impl Sabotage {
         self.does().0
     }
 
-    /// What core's own sidecore does wrong under it; `None` for those of clients, devices and doorbells.
+    /// The defect to enable in core's own sidecore; `None` for defects of clients, devices and doorbells.
     pub(super) fn defect(self) -> Option<Defect> {
         self.does().1
     }

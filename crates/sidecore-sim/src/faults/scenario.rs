@@ -1,4 +1,4 @@
-//! What a seed stands for: who takes part, under which policies, and what goes wrong when.
+//! Scenarios of seeds: participants, their policies, and faults with their times.
 
 use crate::engine::Random;
 use sidecore_core::policy::balance::Balance;
@@ -10,15 +10,15 @@ use sidecore_core::time::{Nanos, Pretty};
 use std::fmt;
 use strum::{EnumDiscriminants, VariantArray, VariantNames};
 
-/// Algorithms of the sessions, by handle from 1 on, with the operation that each can do.
+/// Algorithms of the sessions, by handle from 1 on, each with an operation that it supports.
 pub(super) const SESSIONS: [(Algorithm, Op); 3] =
     [(Algorithm::Aes256Gcm, Op::Encrypt), (Algorithm::Sha256, Op::Digest), (Algorithm::Rsa2048, Op::Sign)];
-/// Faults of a run happen before this instant, ns.
+/// Faults strike before this time, ns.
 const FAULTS_UNTIL: u64 = 400_000;
-/// A device with work that shows no progress for so long is taken away, ns.
+/// A device that has work and makes no progress for this time is removed, ns.
 pub(super) const DEVICE_TIMEOUT: Nanos = 2_000_000;
 
-/// The class of a request to that session. `Err`: what becomes of it.
+/// The class of a request to this session. `Err`: the expected refusal.
 pub(super) fn class_of(session: u32, op: Op) -> Result<Class, sidecore_core::session::Refusal> {
     use sidecore_core::session::Refusal;
     let number = (session as usize).wrapping_sub(1);
@@ -26,12 +26,12 @@ pub(super) fn class_of(session: u32, op: Op) -> Result<Class, sidecore_core::ses
     Class::of(algorithm, op).filter(|_| op == can).ok_or(Refusal::Unsupported)
 }
 
-/// How requests of a lane come.
+/// Arrival process of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
-    /// So many are kept in flight.
+    /// Closed: this number is always in flight.
     Closed(u32),
-    /// One after the other at random, with this mean gap, ns.
+    /// Open: random arrivals with this mean gap, ns.
     Open(Nanos),
 }
 
@@ -67,7 +67,7 @@ pub(super) struct DevicePlan {
     pub(super) weight: u32,
     pub(super) owned: bool,
     pub(super) fixed: Nanos,
-    /// Bytes of input in a nanosecond.
+    /// Speed, bytes of input per ns.
     pub(super) bytes_per_ns: u64,
 }
 
@@ -84,7 +84,7 @@ impl DevicePlan {
     }
 }
 
-/// How a client breaks the protocol.
+/// Ways to break the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub(super) enum Hostile {
     UnknownOp,
@@ -96,10 +96,10 @@ pub(super) enum Hostile {
     Scribble,
 }
 
-/// Something that goes wrong or is changed. Numbers pick one of those that are there then.
+/// A fault or a change. A number picks one of the devices or clients that exist at the time.
 ///
-/// A death of a device is `told` by `sidecore set`, or its service finds out. A time of `None` is for ever; a device that stalls
-/// so answers late all the same, if it is revoked meanwhile.
+/// A device's death is `told` by `sidecore set`, or its service detects it. A time of `None` is forever. A device that
+/// stalls forever still answers late, if it is removed during the stall.
 #[derive(Clone, Copy, Debug, EnumDiscriminants, VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 #[strum_discriminants(name(FaultKind), vis(pub(super)))]
@@ -117,7 +117,7 @@ pub(super) enum Fault {
         factor: u8,
         time: Nanos,
     },
-    /// No client submits anything for so long; then the device does nothing any more.
+    /// No client submits anything for this time; after that the device hangs.
     IdleThenHang {
         device: u8,
         idle: Nanos,
@@ -148,7 +148,7 @@ pub(super) enum Fault {
 /// Names of the kinds of faults, as `device-death`.
 pub const FAULTS: &[&str] = Fault::VARIANTS;
 
-/// One run.
+/// Parameters of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) seed: u64,
@@ -161,18 +161,18 @@ pub(super) struct Scenario {
     pub(super) quantum: Nanos,
     /// The sidecore may spin.
     pub(super) owned: bool,
-    /// Of more lanes than these, the quiet ones go dormant.
+    /// Above this number of lanes, quiet ones become dormant.
     pub(super) watched_lanes: usize,
     pub(super) faults: Vec<(Nanos, Fault)>,
-    /// Every client always has requests waiting: shares can be measured.
+    /// Every client always has requests waiting, so shares can be measured.
     pub(super) backlogged: bool,
 }
 
-/// Distinguishes the random numbers of the plan from those of the run.
+/// Separates the random numbers of the plan from those of the run.
 const PLAN: u64 = 0x5ce2_a810_0000_0000;
 
 impl Scenario {
-    /// The scenario of that seed. Every eighth one measures shares, without faults.
+    /// The scenario of this seed. Every eighth one measures shares, without faults.
     pub(super) fn new(seed: u64) -> Self {
         let mut random = Random::new(seed ^ PLAN);
         if seed.is_multiple_of(8) { backlogged(seed, &mut random) } else { any(seed, &mut random) }
@@ -258,7 +258,7 @@ fn any(seed: u64, random: &mut Random) -> Scenario {
     if seed % 8 == 4 {
         let idle = from(random, 2 * DEVICE_TIMEOUT, 4 * DEVICE_TIMEOUT);
         let device = random.below(8) as u8;
-        // Early: later most runs are over.
+        // Early, because most runs are over later.
         faults.push((random.below(FAULTS_UNTIL / 16), Fault::IdleThenHang { device, idle }));
     }
     faults.sort_by_key(|(at, _)| *at);
@@ -301,7 +301,7 @@ fn fault(random: &mut Random) -> Fault {
     }
 }
 
-/// Clients that differ in weight only, in front of one device that is the bottleneck.
+/// Clients that differ only in weight, in front of one device that is the bottleneck.
 fn backlogged(seed: u64, random: &mut Random) -> Scenario {
     let clients = (0..from(random, 2, 3)).map(|_| {
         let weight = from(random, 1, 4) as u32;

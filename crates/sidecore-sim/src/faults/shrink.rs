@@ -1,14 +1,14 @@
-//! From a run that breaks an invariant to a small one that still does.
+//! Reduces a run with a broken invariant to a small one that breaks it too.
 
 use super::sabotage::Sabotage;
 use super::scenario::Scenario;
 use super::world::Watch;
 use super::{Broken, Failure, Invariant, run_one};
 
-/// Most runs that the search makes.
+/// Limit of runs of the search.
 const TRIES: u32 = 400;
 
-/// Makes the run smaller for as long as the same invariant breaks, and tells its last events in words.
+/// Reduces the run while the same invariant breaks, and describes its last events in words.
 pub(super) fn explain(scenario: &Scenario, sabotage: Option<Sabotage>, broken: Broken) -> Failure {
     let mut search = Search { sabotage, invariant: broken.invariant, left: TRIES };
     let smallest = search.smallest(scenario.clone());
@@ -25,7 +25,7 @@ struct Search {
 }
 
 impl Search {
-    /// Removes and halves until nothing more can be removed or halved.
+    /// Removes and halves until neither helps.
     fn smallest(&mut self, mut scenario: Scenario) -> Scenario {
         loop {
             let (before, was) = (self.left, size(&scenario));
@@ -40,7 +40,7 @@ impl Search {
         }
     }
 
-    /// Changes the scenario if it can be changed so and breaks the same invariant then.
+    /// Applies the change if it is possible and the same invariant then breaks.
     fn changed(&mut self, scenario: &mut Scenario, change: impl FnOnce(&mut Scenario) -> bool) -> bool {
         let mut candidate = scenario.clone();
         if self.left == 0 || !change(&mut candidate) {
@@ -55,8 +55,9 @@ impl Search {
         breaks
     }
 
-    /// Removes parts of a list, halves first and single ones last, but keeps `least`. Source: A. Zeller and
-    /// R. Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE Transactions on Software Engineering 2002.
+    /// Removes parts of a list, halves first and single items last, but leaves `least`. Source: A. Zeller and R.
+    /// Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE Transactions on Software Engineering
+    /// 2002.
     fn fewer<T>(&mut self, scenario: &mut Scenario, list: impl Fn(&mut Scenario) -> &mut Vec<T>, least: usize) {
         let mut part = list(scenario).len().div_ceil(2);
         while part > 0 {
@@ -73,10 +74,11 @@ impl Search {
         }
     }
 
-    /// Halves the requests of each lane, and leaves each client one lane. Returns whether there was something to halve.
+    /// Halves the requests of each lane, and reduces each client to one lane. Returns whether anything could be
+    /// reduced.
     fn halved(&mut self, scenario: &mut Scenario) -> bool {
         let mut smaller = false;
-        // Shares show in long runs only.
+        // Shares can be measured only in long runs.
         let clients = if scenario.backlogged { 0 } else { scenario.clients.len() };
         for client in 0..clients {
             smaller |= self.changed(scenario, |candidate| {

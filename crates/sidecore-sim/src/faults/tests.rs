@@ -1,4 +1,4 @@
-//! Nothing is broken in some hundred runs; each deliberate defect is found; a seed is a run.
+//! Some hundred runs break no invariant; each deliberate defect is found; a seed determines its run.
 
 use super::*;
 use scenario::{ClientPlan, DevicePlan, Kind, LanePlan, Load};
@@ -67,8 +67,8 @@ fn whoever_watches_can_end_it() {
     assert_eq!((report.seeds, seen), (3, vec![(1, 9), (2, 9), (3, 9)]));
 }
 
-/// Time that a request of a client with one at a time takes, ns. Its device rings nobody: it is known when
-/// the answer will be there, after the sidecore went to sleep.
+/// Time of a request for a client with one at a time, ns. Its device sends no wake-up: the answer's time is known
+/// after the sidecore went to sleep.
 fn time_of_one(from_device: Notify) -> Nanos {
     const REQUESTS: u32 = 50;
     let lane = LanePlan { load: Load::Closed(1), slots: 2, requests: REQUESTS };

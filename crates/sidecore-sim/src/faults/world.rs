@@ -1,4 +1,4 @@
-//! Everybody of a run, and what happens at its events.
+//! All parties of a run, and the effects of its events.
 
 use super::client::Link;
 use super::device::Device;
@@ -13,12 +13,12 @@ use sidecore_core::time::{Nanos, Pretty};
 use std::collections::VecDeque;
 use strum::Display;
 
-/// Last events that a trace shows.
+/// Number of last events in a trace.
 const TRACE: usize = 60;
 
 pub(super) type Clock = Engine<Event>;
 
-/// Who acts.
+/// A party that acts.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub(super) enum Who {
     #[strum(to_string = "the service")]
@@ -33,55 +33,55 @@ pub(super) enum Who {
 pub(super) enum Event {
     /// The next step of a thread.
     Step(Who),
-    /// A wake-up call arrives at the thread of that incarnation.
+    /// A wake-up call arrives at the thread of this incarnation.
     Wake(Who, u32),
-    /// The fault of that number strikes.
+    /// The fault with this number strikes.
     Fault(u16),
-    /// A client's connection tells it that the service died.
+    /// A client's connection reports the death of the service.
     HangUp(u32),
-    /// A client's connection tells the service that the client is gone.
+    /// A client's connection reports the end of the client to the service.
     Closed(u32),
-    /// The service is started again.
+    /// The service restarts.
     Restart,
-    /// A device that was taken away answers after all.
+    /// A removed device still answers.
     Late(u32),
-    /// A device does nothing any more.
+    /// A device hangs.
     Hang(u32),
 }
 
-/// What is kept of a run.
+/// Recordings of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watch {
-    /// The last events in words.
+    /// Record the last events in words.
     pub(crate) words: bool,
-    /// The calls into dispatch, on so many words of tape.
+    /// Record the calls into dispatch, on a tape of this number of words.
     pub(crate) tape: Option<usize>,
 }
 
 #[derive(Debug)]
 pub(super) struct World<'a> {
-    /// Of the event under way, ns.
+    /// Time of the current event, ns.
     pub(super) now: Nanos,
     pub(super) plan: &'a Scenario,
     pub(super) sabotage: Option<Sabotage>,
     pub(super) service: Service,
-    /// Every connection that was ever made. Each is one lane with one thread.
+    /// Every connection ever made. Each is one lane with one thread.
     pub(super) links: Vec<Link>,
-    /// Every device that there ever was.
+    /// Every device that ever existed.
     pub(super) devices: Vec<Device>,
-    /// Estimated time of the requests of each client on devices, ns.
+    /// Estimated time of each client's requests on devices, ns.
     pub(super) charged: Vec<Nanos>,
-    /// Faults that struck, by kind.
+    /// Number of faults, by kind.
     pub(super) struck: [u64; FAULTS.len()],
     pub(super) requests: u64,
-    /// Lanes found dormant, over all times that the service kept house.
+    /// Dormant lanes found, summed over all housekeeping of services.
     pub(super) rested: u64,
     pub(super) broken: Option<Broken>,
-    /// Who connects again when the service is back: client, lane, and requests that are left to do.
+    /// Clients that connect again when the service is back: client, lane, and remaining requests.
     pub(super) reconnecting: Vec<(u32, u32, u32)>,
-    /// Words of tape that each service has, if it is recorded.
+    /// Words of tape for each service, if it is recorded.
     pub(super) tape: Option<usize>,
-    /// The last events in words, if they are kept.
+    /// The last events in words, if they are recorded.
     log: Option<VecDeque<String>>,
 }
 
@@ -105,7 +105,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The thread runs from now on. `false`: it has ended.
+    /// Begins a step of the thread. `false`: it has ended.
     pub(super) fn begin_step(&mut self, who: Who) -> bool {
         let thread = self.thread(who);
         (thread.asleep, thread.timer, thread.until) = (false, None, None);
@@ -120,8 +120,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The thread's next step, after the time that a step takes: mostly little, sometimes a cache miss or an interrupt,
-    /// seldom its time slice is over.
+    /// Schedules the thread's next step. A step's time is usually short, sometimes it has a cache miss or an
+    /// interrupt, and seldom the time slice is over.
     pub(super) fn go_on(&mut self, clock: &mut Clock, who: Who) {
         let random = clock.random();
         let delay = match random.below(1024) {
@@ -132,7 +132,7 @@ impl<'a> World<'a> {
         self.go_on_after(clock, who, delay);
     }
 
-    /// It looks again and again, which nobody may do on a core that is not its own.
+    /// The thread spins, which is allowed only on its own core.
     pub(super) fn spin(&mut self, clock: &mut Clock, who: Who, owned: bool) {
         let delay = 100 + clock.random().below(900);
         self.go_on_after(clock, who, delay);
@@ -146,18 +146,18 @@ impl<'a> World<'a> {
         self.thread(who).timer = Some(timer);
     }
 
-    /// It sleeps as its policy says.
+    /// The thread sleeps by its policy.
     pub(super) fn doze(&mut self, clock: &mut Clock, who: Who, until: Option<Nanos>) {
         self.say(|| format!("{who} sleeps"));
         self.sleep(clock, who, until);
     }
 
-    /// It sleeps until woken, or until that instant.
+    /// The thread sleeps until woken, or until this time.
     pub(super) fn sleep(&mut self, clock: &mut Clock, who: Who, until: Option<Nanos>) {
         if std::mem::take(&mut self.thread(who).token) {
             return self.go_on(clock, who);
         }
-        // Whoever sleeps to an instant is late by what the timer takes.
+        // A sleep with a timer ends late, by the timer's delay.
         let late = 1 + clock.random().below(2_000);
         let timer = until.map(|until| clock.schedule(until.saturating_add(late), Event::Step(who)));
         let thread = self.thread(who);
@@ -193,7 +193,7 @@ impl<'a> World<'a> {
         self.go_on(clock, who);
     }
 
-    /// The thread runs no more.
+    /// Ends the thread.
     pub(super) fn end(&mut self, clock: &mut Clock, who: Who) {
         let thread = self.thread(who);
         (thread.ended, thread.asleep) = (true, false);
@@ -202,12 +202,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether the defect is put in and strikes now, once in `n` times.
+    /// Whether the defect is enabled and strikes now, with probability 1 / `n`.
     pub(super) fn sabotaged(&self, clock: &mut Clock, sabotage: Sabotage, n: u64) -> bool {
         self.sabotage == Some(sabotage) && clock.random().below(n) == 0
     }
 
-    /// An invariant does not hold. The first one counts.
+    /// Records a broken invariant. Only the first one counts.
     pub(super) fn fail(&mut self, invariant: Invariant, what: String) {
         if self.broken.is_none() {
             self.say(|| format!("broken: {what}"));
@@ -215,7 +215,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A line of the trace, if one is kept. It ends with what broke.
+    /// Adds a line to the trace, if one is recorded. The trace ends at the broken invariant.
     pub(super) fn say(&mut self, words: impl FnOnce() -> String) {
         if let Some(log) = self.log.as_mut().filter(|_| self.broken.is_none()) {
             if log.len() == TRACE {
@@ -225,7 +225,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The last events in words, where they were asked for.
+    /// The last events in words, if they were recorded.
     pub(super) fn into_words(self) -> Vec<String> {
         self.log.map(Vec::from).unwrap_or_default()
     }
@@ -239,14 +239,14 @@ impl<'a> World<'a> {
         &mut self.devices[self.service.devices[number] as usize]
     }
 
-    /// Whether a device of the running service may get requests of that class.
+    /// Whether a device of the running service can do requests of this class.
     pub(super) fn some_device_can(&self, class: Class) -> bool {
         let devices = self.service.devices.iter().map(|device| &self.devices[*device as usize]);
         devices.into_iter().any(|device| !device.leaving && device.plan.classes().contains(class))
     }
 }
 
-/// One of those that are there, by a number that knows nothing of them.
+/// Picks one of the existing items by an arbitrary number.
 pub(super) fn pick<T>(number: u8, mut there: impl Iterator<Item = T> + Clone) -> Option<T> {
     let count = there.clone().count();
     there.nth(usize::from(number) % count.max(1))

@@ -1,4 +1,4 @@
-//! The cells of all tables as functions of the parameters that move.
+//! The cells of all tables as functions of the changing parameters.
 
 use super::{Fit, Fitted, Free, Progress, Target, factors, set};
 use crate::compare::{Cell, Cells};
@@ -12,15 +12,15 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// Factor by which a parameter is moved for a derivative, as a logarithm: well above what a seed does, well below what
-/// changes a regime.
+/// Factor on a parameter for its derivative, as a logarithm: well above the effect of a seed, well below a change of
+/// regime.
 const STEP: f64 = 0.05;
-/// From this error on, as a logarithm, an error counts by its size and no longer by its square.
+/// Above this, an error counts by its size and no longer by its square; a logarithm.
 const LARGE: f64 = 0.05;
-/// What a cell's error counts as where the parameters are impossible, as a logarithm.
+/// Error of a cell if the parameters are impossible, as a logarithm.
 const IMPOSSIBLE: f64 = 5.0;
 
-/// The fit as the method sees it. Parameters are logarithms.
+/// The problem for the fit's method. Parameters are logarithms.
 pub(super) struct Problem<'a> {
     targets: &'a [Target<'a>],
     cells: Vec<Cells<'a>>,
@@ -49,21 +49,21 @@ impl<'a> Problem<'a> {
         Ok(Self { targets, cells, free, effort, progress, at, evaluations, stopped, best: Mutex::new(None) })
     }
 
-    /// Errors where the parameters start.
+    /// Errors at the initial parameters.
     pub(super) fn first(&self) -> Result<Vec<f64>, PlanError> {
         let none = || PlanError::in_file(&self.targets[0].published.path, None, "not every cell is predicted");
         self.errors(&self.at).ok_or_else(none)
     }
 
-    /// There must be something left to judge the fit by.
+    /// Checks that there are enough cells to judge the fit.
     pub(super) fn check(&self, cells: usize) -> Result<(), PlanError> {
         let (parameters, path) = (self.free.len(), &self.targets[0].published.path);
         let few = format!("{cells} cells cannot fix {parameters} parameters: name fewer with --vary, or add tables");
         if cells > parameters { Ok(()) } else { Err(PlanError::in_file(path, None, &few)) }
     }
 
-    /// Errors of all cells as logarithms of predicted over published; none where the parameters are impossible or it was
-    /// stopped.
+    /// Errors of all cells as logarithms of predicted over published; `None` if the parameters are impossible or the
+    /// fit was stopped.
     pub(super) fn errors(&self, at: &DVector<f64>) -> Option<Vec<f64>> {
         let mut errors = Vec::new();
         for (number, cells) in self.cells.iter().enumerate() {
@@ -95,7 +95,8 @@ impl<'a> Problem<'a> {
         (found.len() == cells.names().count()).then_some(found)
     }
 
-    /// Derivatives of these errors by each parameter; 0 by one that can be moved neither up nor down. `None`: it was stopped.
+    /// Derivatives of these errors by each parameter; 0 for one that can change neither up nor down. `None`: the fit
+    /// was stopped.
     fn derivatives(&self, errors: &[f64]) -> Option<DMatrix<f64>> {
         let moved = |parameter: usize| {
             let mut at = self.at.clone();
@@ -118,7 +119,7 @@ impl<'a> Problem<'a> {
         Some(DMatrix::from_fn(errors.len(), columns.len(), |cell, parameter| columns[parameter][cell]))
     }
 
-    /// What the parameters came to, with intervals of those that were free, by `is_free`.
+    /// The final parameters, with intervals for those that `is_free` selects.
     pub(super) fn found(mut self, before: Vec<f64>, is_free: impl Fn(&Free) -> bool) -> Fit {
         let best = self.best.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (_, at, errors) = best.unwrap_or_else(|| (0.0, self.at.clone(), before.clone()));
@@ -154,13 +155,13 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// An error as it counts: its square is twice what pseudo-Huber makes of it.
+/// Weight of an error: its square is twice the pseudo-Huber loss.
 fn counted(error: f64) -> f64 {
     let part = error / LARGE;
     LARGE * (2.0 * ((1.0 + part * part).sqrt() - 1.0)).sqrt() * error.signum()
 }
 
-/// Derivative of the same by the error.
+/// Derivative of [`counted`].
 fn counted_slope(error: f64) -> f64 {
     let part = error / LARGE;
     let counted = counted(error) / LARGE;

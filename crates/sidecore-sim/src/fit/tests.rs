@@ -5,7 +5,7 @@ use std::path::Path;
 
 const GO: Progress<'_> = &|_, _| ControlFlow::Continue(());
 
-/// One server with constant time: `D/M/1` in this simulator's queue, whose mean wait grows with the square of its time.
+/// One server with constant time: `D/M/1` in this simulator's queue; its mean wait grows with the square of its time.
 fn plan(time: &str) -> Plan {
     let text = format!(
         "system = \"queue\"\ntitle = \"one server\"\n[arrivals]\nload = 0.5\ncount = 40000\n[server]\ncount = 1\ndistribution = \
@@ -23,7 +23,7 @@ fn published(rows: &str) -> (tempfile::TempDir, Published) {
     (folder, published)
 }
 
-/// A queue of one server with memory of nothing waits load / (1 - load) of its time: 2.5, 10 and 40 us at 10 us each.
+/// A memoryless queue with one server waits load / (1 - load) of its time: 2.5, 10 and 40 us at 10 us each.
 const EXACT: &str = "1,2.5,10,40\n";
 
 #[test]
@@ -55,7 +55,7 @@ fn what_the_table_does_not_tell_is_not_fixed() {
     let found = sensitivity(&targets, free(&targets, Which::Named(&names)).unwrap(), &Effort::once(1), GO).unwrap();
     let factor = |name: &str| found.parameters.iter().find(|it| it.free.name == name).unwrap().factor;
     assert!(factor("server.time_us") < Some(FIXED) && factor("arrivals.count").is_none(), "{:?}", found.parameters);
-    // Free too, it is found to be one that the table says nothing of.
+    // A second free parameter is found to be one that the table does not determine.
     let both = fit(&targets, free(&targets, Which::Named(&names)).unwrap(), &Effort::once(1), GO).unwrap();
     assert!(both.parameters.iter().any(|it| it.free.name == "arrivals.count" && it.factor > Some(FIXED)), "{both:?}");
 }

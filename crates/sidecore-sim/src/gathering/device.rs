@@ -1,24 +1,24 @@
-//! A device that does several requests side by side, as the service's batch device goes about it.
+//! A device that computes several requests in a batch, as the service's batch device does.
 
 use crate::engine::{Engine, Timer};
 use sidecore_core::policy::gather::{Begin, Gather, MOST};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// The device, of which requests are names.
+/// The device; `T` is the name of a request.
 pub(super) struct Device<T> {
     pub(super) gather: Gather,
-    /// Came while it computed.
+    /// Requests that arrived while it computed.
     unseen: VecDeque<T>,
-    /// With the time since which the device could have begun with them, ns.
+    /// With the time since which the device could have begun them, ns.
     waiting: VecDeque<(T, Nanos)>,
     begun: Vec<T>,
     due: Option<Timer>,
-    /// When it last became free, and when it will be, ns.
+    /// Time of becoming free, last and next, ns.
     free: Nanos,
     until: Nanos,
     pub(super) batches: u64,
-    /// The longest time that a request waited while the device was free, ns.
+    /// The longest time that a request waited on a free device, ns.
     pub(super) held: Nanos,
 }
 
@@ -37,23 +37,23 @@ impl<T> Device<T> {
         }
     }
 
-    /// A request comes. The device sees it when it [looks](Self::look).
+    /// Adds a request. The device sees it at the next [look](Self::look).
     pub(super) fn submit(&mut self, request: T) {
         self.unseen.push_back(request);
     }
 
-    /// The longest wait for another is over.
+    /// Ends the longest wait for another request.
     pub(super) fn due(&mut self) {
         self.due = None;
     }
 
-    /// What it computed is done.
+    /// Ends the batch, and returns its requests.
     pub(super) fn done(&mut self, now: Nanos) -> std::vec::Drain<'_, T> {
         self.free = now;
         self.begun.drain(..)
     }
 
-    /// What it does now, if it is free; `due` and `done` are told later.
+    /// Begins a batch or a wait, if it is free; schedules `due` or `done`.
     pub(super) fn look<E: Copy>(&mut self, engine: &mut Engine<E>, due: E, done: E) {
         if !self.begun.is_empty() {
             return;
@@ -82,7 +82,7 @@ impl<T> Device<T> {
         engine.schedule(self.until, done);
     }
 
-    /// When one more request would be answered if no other came, ns from now.
+    /// Time until the answer of one more request, if no other arrived, ns.
     pub(super) fn finish(&self, now: Nanos) -> Nanos {
         let running = if self.begun.is_empty() { 0 } else { self.until - now };
         let waiting = self.unseen.len() + self.waiting.len() + 1;

@@ -1,8 +1,8 @@
-//! A worker and a batch device in one sidecore: which of them gets a request, by the service's own dispatch.
+//! A worker and a batch device in one sidecore: the service's own dispatch chooses between them.
 //!
-//! The worker takes for each request what one by itself takes. Devices begin with nothing known but that; what
-//! a batch device has measured it tells at the start, as the service's does, or it tells of each request its share of its
-//! batch's time and no more.
+//! On the worker each request takes the time of a single one. Dispatch begins with that time only. A batch device may
+//! report its measured times at the start, as the service's does; otherwise it reports for each request only its share
+//! of the batch's time.
 
 use super::device::Device;
 use super::{MOST, Unit};
@@ -17,19 +17,19 @@ use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// How a device is chosen.
+/// Rule for choosing a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// By the service's policy, which knows what the batch device measured.
+    /// The service's policy, with the batch device's measured times.
     Told(Balance),
-    /// By the service's policy, which sees shares of batches' times only.
+    /// The service's policy, with shares of batches' times only.
     Untold(Balance),
-    /// The device that answers first if no other request comes: what nobody can know beforehand.
+    /// The device that answers first if no other request arrives: not computable in practice.
     First,
 }
 
 impl Rule {
-    /// Those that are compared.
+    /// The compared rules.
     pub const ALL: [Self; 5] = [
         Self::Untold(Balance::Eft),
         Self::Told(Balance::Eft),
@@ -39,17 +39,17 @@ impl Rule {
     ];
 }
 
-/// How requests come.
+/// Arrival process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Requests {
-    /// At random times, that part of what the devices do at most, so many at once.
+    /// Open: random arrivals at this fraction of the devices' capacity, in groups of this size.
     Open(f64, u32),
-    /// So many clients send one as soon as their last one is answered.
+    /// Closed: this number of clients, each of which sends its next request after its answer.
     Clients(u32),
 }
 
 impl Requests {
-    /// Those that are tried.
+    /// The compared arrival processes.
     pub const ALL: [Self; 12] = [
         Self::Open(0.05, 1),
         Self::Open(0.2, 1),
@@ -71,37 +71,37 @@ impl Requests {
 pub struct PoolLine {
     /// The batch device.
     pub unit: String,
-    /// How requests came.
+    /// Arrival process.
     pub requests: Requests,
-    /// How their device was chosen.
+    /// Rule for choosing a device.
     pub rule: Rule,
-    /// Answers a second.
+    /// Answers per second.
     pub per_s: f64,
-    /// Which part of them the batch device gave.
+    /// Fraction of answers from the batch device.
     pub batched: f64,
     /// Mean time from arrival to answer, ns.
     pub mean: f64,
     /// Its 99th percentile, ns.
     pub p99: Nanos,
-    /// The mean against what one request takes by itself.
+    /// The mean relative to the time of one request alone.
     pub mean_to_single: f64,
-    /// The 99th percentile against that.
+    /// The 99th percentile relative to the time of one request alone.
     pub p99_to_single: f64,
 }
 
-/// Requests of each line, of which the first tenth is not counted.
+/// Requests of each line; the first tenth is not counted.
 const COUNT: usize = 50_000;
 const WARM_UP: usize = COUNT / 10;
-/// Requests that a device may have at a time, as in the service if nothing else is configured.
+/// Limit of requests on a device, as in the service by default.
 const DEPTH: u32 = 64;
-/// Requests that may be in flight at a time, as in the service.
+/// Limit of requests in flight, as in the service.
 const TABLE: u32 = 16_384;
-/// How often dispatch is asked to look at prices, ns.
+/// Interval of price updates by dispatch, ns.
 const REPRICE: Nanos = 100_000;
 const LANE: LaneId = LaneId(0);
 const BATCH: usize = 1;
 
-/// A worker beside each of these devices, with all requests under all rules.
+/// Each of these devices next to a worker, with all arrival processes and rules.
 pub fn table(units: &[Unit], seed: u64) -> Vec<PoolLine> {
     let cases = units.iter().flat_map(|unit| Requests::ALL.map(|requests| (unit, requests)));
     cases.flat_map(|(unit, requests)| Rule::ALL.map(|rule| run(unit, requests, rule, seed))).collect()
@@ -122,14 +122,14 @@ struct Pool {
     gap: f64,
     dispatch: Dispatch,
     devices: [Device<Ticket>; 2],
-    /// When the request arrived that a ticket's place has now, ns.
+    /// Time of arrival of the request at each ticket's place, ns.
     arrived: Vec<Nanos>,
-    /// For which no device had room.
+    /// Requests for which no device had room.
     waiting: VecDeque<Nanos>,
     left: usize,
     batched: u64,
     took: Vec<Nanos>,
-    /// When the last one was answered, ns.
+    /// Time of the last answer, ns.
     ended: Nanos,
 }
 
@@ -204,7 +204,7 @@ impl Pool {
         self.place(engine);
     }
 
-    /// As in a lane a request waits behind those that came before it.
+    /// As in a lane, a request waits behind earlier ones.
     fn place(&mut self, engine: &mut Engine<Event>) {
         while let Some(arrived) = self.waiting.front().copied()
             && let Some(Given { device, ticket, begins, .. }) = self.choose(engine.now())
@@ -218,7 +218,7 @@ impl Pool {
         }
     }
 
-    /// `None`: no device takes it now.
+    /// `None`: no device accepts it now.
     fn choose(&mut self, now: Nanos) -> Option<Given> {
         let class = Class::NOOP;
         let work = Work { lane: LANE, tag: 0, class, size: 0, urgent: false, reach: Reach::HERE, submitted: None };
@@ -259,7 +259,7 @@ impl Pool {
     }
 }
 
-/// Requests a second that both do at most.
+/// Highest rate of both together, requests per second.
 fn capacity(unit: &Unit) -> f64 {
     1e9 / unit.single as f64 + unit.capacity()
 }
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn two_clients_do_not_wait_for_each_other_at_a_device_that_does_both_at_once() {
-        // Batches of one are faster there than the worker, and the second request would miss the batch of the first.
+        // Batches of one are faster here than the worker, and the second request would miss the batch of the first.
         let unit = &Unit::known()[2];
         let line = run(unit, Requests::Clients(2), Rule::Told(Balance::Eft), 1);
         assert!(line.mean_to_single < 0.9 && line.batched > 0.5, "{line:?}");

@@ -1,68 +1,67 @@
 //! Processors with a scheduler.
 //!
-//! A world asks for sections of work ([`Cpu::run`]) and is told by an event when each is done. A section has an owner (a
-//! thread, an interrupt line), a level and an account. Levels: an interrupt preempts everything below it; a kernel
-//! section is preempted by interrupts only, and waiting kernel sections go before users; user sections go in turn. Where
-//! another owner than the last one runs on a processor, a context switch is paid, except by interrupts. With two threads
-//! on a core, each is slower while its sibling is busy.
+//! A world submits sections of work ([`Cpu::run`]), and an event reports the end of each. A section has an owner (a
+//! thread, an interrupt line), a level and an account. Levels: an interrupt preempts all others; a kernel section is
+//! preempted by interrupts only, and waiting kernel sections go before users; user sections go in turn. If the owner
+//! on a processor changes, a context switch is paid, except by interrupts. With two threads on a core, each is slower
+//! while its sibling is busy.
 
 use crate::engine::{Engine, Timer};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Who may interrupt whom.
+/// Preemption levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// Gives way to all others.
+    /// Preempted by all others.
     User,
-    /// Gives way to interrupts; waits for no user.
+    /// Preempted by interrupts; waits for no user.
     Kernel,
-    /// Gives way to nothing.
+    /// Never preempted.
     Interrupt,
 }
 
 const LEVELS: usize = 3;
 
-/// A piece of work that runs without asking the world anything.
+/// A piece of work that runs without interaction with the world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Section {
     /// Thread or interrupt line.
     pub(crate) owner: u32,
-    /// Who may interrupt it.
+    /// Preemption level.
     pub(crate) level: Level,
-    /// Where its time is booked, below the number of accounts.
+    /// Account of its time, below the number of accounts.
     pub(crate) account: usize,
-    /// Time that it takes on a processor of its own, ns.
+    /// Time on a processor of its own, ns.
     pub(crate) time: Nanos,
 }
 
 impl Section {
-    /// With all its work to be done, ns.
+    /// The section with all of its work left, ns.
     fn whole(self) -> (Self, f64) {
         (self, self.time as f64)
     }
 }
 
-/// What a processor is like.
+/// Dimensions of a processor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Cores.
     pub(crate) cores: u32,
-    /// Threads of each core: 1 or 2.
+    /// Threads per core: 1 or 2.
     pub(crate) threads: u32,
-    /// Speed of a thread whose sibling is busy, as a fraction of its speed alone.
+    /// Speed of a thread whose sibling is busy, relative to its speed alone.
     pub(crate) shared_speed: f64,
     /// Time of a context switch, ns.
     pub(crate) switch: Nanos,
-    /// Accounts.
+    /// Number of accounts.
     pub(crate) accounts: usize,
 }
 
-/// A section on its way.
+/// A section that is running.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     section: Section,
-    /// Work left when it was last looked at, ns alone on its core.
+    /// Work left at `since`, ns alone on its core.
     left: f64,
     since: Nanos,
     speed: f64,
@@ -73,7 +72,7 @@ struct Running {
 #[derive(Debug, Default)]
 struct Processor {
     running: Option<Running>,
-    /// Sections that were interrupted here, the last one on top.
+    /// Sections interrupted here, the last one on top.
     interrupted: Vec<(Section, f64)>,
     last_owner: Option<u32>,
 }
@@ -83,23 +82,23 @@ pub(crate) struct Cpu<E> {
     shape: Shape,
     processors: Vec<Processor>,
     waiting: [VecDeque<Section>; LEVELS],
-    /// CPU time booked on each account, ns.
+    /// CPU time on each account, ns.
     pub(crate) booked: Vec<f64>,
-    /// Context switches so far.
+    /// Number of context switches so far.
     pub(crate) switches: u64,
     done: fn(u32) -> E,
 }
 
 impl<E: Copy> Cpu<E> {
-    /// Idle processors; `done` makes the event that tells that the section on this processor is done, which the world
-    /// answers with [`Cpu::finish`].
+    /// Idle processors. `done` makes the event for the end of a section on a processor; the world must answer it with
+    /// [`Cpu::finish`].
     pub(crate) fn new(shape: Shape, done: fn(u32) -> E) -> Self {
         let processors = (0..shape.cores.max(1) * shape.threads.clamp(1, 2)).map(|_| Processor::default()).collect();
         let booked = vec![0.0; shape.accounts];
         Self { shape, processors, waiting: Default::default(), booked, switches: 0, done }
     }
 
-    /// The section is to run as soon as its level allows.
+    /// Runs the section as soon as its level allows.
     pub(crate) fn run(&mut self, engine: &mut Engine<E>, section: Section) {
         match self.free_processor(&section).or_else(|| self.interrupt(engine, section.level)) {
             Some(processor) => self.start(engine, processor, section.whole()),
@@ -107,13 +106,13 @@ impl<E: Copy> Cpu<E> {
         }
     }
 
-    /// The section that runs on that processor, or whose end an event just told.
+    /// The section that runs on this processor, or has just ended there.
     pub(crate) fn current(&self, processor: u32) -> Section {
         self.processors[processor as usize].running.expect("an event tells of a section that runs").section
     }
 
-    /// The section on that processor is done: its owner goes on with `follow` before anybody else gets the processor, and
-    /// `arrivals` are there as the scheduler chooses what is next. Call it once for each event, before new work is given.
+    /// Ends the section on this processor. Its owner continues with `follow` before any other section gets the
+    /// processor; the scheduler then sees `arrivals`. Call it once per event, before adding new work.
     pub(crate) fn finish(
         &mut self,
         engine: &mut Engine<E>,
@@ -147,8 +146,8 @@ impl<E: Copy> Cpu<E> {
         done
     }
 
-    /// The idle thread that ran this owner last, whatever its sibling does, since its caches are warm; else one of an idle core,
-    /// else any idle thread.
+    /// Chooses an idle thread: the one that ran this owner last (warm caches, even with a busy sibling), else one of
+    /// an idle core, else any.
     fn free_processor(&self, section: &Section) -> Option<usize> {
         let idle = |index: &usize| self.processors[*index].running.is_none();
         let rank = |index: &usize| {
@@ -158,8 +157,8 @@ impl<E: Copy> Cpu<E> {
         (0..self.processors.len()).filter(idle).min_by_key(rank)
     }
 
-    /// An interrupt takes the processor with the lowest level, a kernel section one with a user: what runs there goes on
-    /// when what interrupts it is done.
+    /// An interrupt takes the processor with the lowest level, a kernel section one with a user. The interrupted
+    /// section continues afterwards.
     fn interrupt(&mut self, engine: &mut Engine<E>, level: Level) -> Option<usize> {
         let level_at = |index: &usize| self.processors[*index].running.map(|running| running.section.level);
         let lowest = (0..self.processors.len()).min_by_key(level_at)?;
@@ -176,7 +175,8 @@ impl<E: Copy> Cpu<E> {
         (self.shape.threads >= 2).then_some(index ^ 1).filter(|sibling| *sibling < self.processors.len())
     }
 
-    /// The section runs here for so much more work, ns alone on its core, and for a switch if another thread ran last.
+    /// Starts the section with this work left, ns alone on its core, and with a context switch if another thread ran
+    /// last.
     fn start(&mut self, engine: &mut Engine<E>, index: usize, (section, mut left): (Section, f64)) {
         let last = &mut self.processors[index].last_owner;
         if section.level != Level::Interrupt && last.replace(section.owner) != Some(section.owner) {
@@ -198,8 +198,8 @@ impl<E: Copy> Cpu<E> {
         if shared { self.shape.shared_speed } else { 1.0 }
     }
 
-    /// The next section on a processor: waiting interrupts, what was interrupted here in the kernel, waiting kernel
-    /// sections, what was interrupted in a user, waiting users.
+    /// Starts the next section on a processor. Order: waiting interrupts, interrupted kernel sections, waiting kernel
+    /// sections, interrupted user sections, waiting users.
     fn next(&mut self, engine: &mut Engine<E>, index: usize) {
         for level in [Level::Interrupt, Level::Kernel, Level::User] {
             let interrupted = self.processors[index].interrupted.pop_if(|(section, _)| section.level == level);
@@ -210,7 +210,7 @@ impl<E: Copy> Cpu<E> {
         }
     }
 
-    /// Books what a running section did since it was last looked at.
+    /// Updates the work left of a running section, and its account.
     fn settle(&mut self, now: Nanos, index: usize) {
         if let Some(running) = &mut self.processors[index].running {
             let elapsed = (now - running.since) as f64;
@@ -220,7 +220,7 @@ impl<E: Copy> Cpu<E> {
         }
     }
 
-    /// The sibling of a thread that starts or ends changes its speed.
+    /// A thread that starts or ends changes its sibling's speed.
     fn touch_sibling(&mut self, engine: &mut Engine<E>, index: usize) {
         let Some(sibling) = self.sibling(index) else { return };
         self.settle(engine.now(), sibling);
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(two.done, [(100, 1), (150, 2)]);
     }
 
-    /// Each section but the first is what follows the one before; 9 is what the first one causes.
+    /// Each section after the first follows the previous one; the first one causes 9.
     struct Chain {
         cpu: Cpu<Event>,
         follows: u32,
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn what_an_end_causes_goes_before_who_waits() {
-        // Without that, 2 would start, be preempted by 9 and pay for a second switch.
+        // Otherwise 2 would start, be preempted by 9 and pay for a second switch.
         assert_eq!(chain(0), (vec![(110, 1), (170, 9), (280, 2)], 3));
     }
 

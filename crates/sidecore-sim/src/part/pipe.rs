@@ -1,13 +1,13 @@
-//! What is shared by transfers: a bus, a memory, a link.
+//! A capacity shared by transfers: a bus, a memory, a link.
 //!
-//! Transfers under way share the capacity max-min fairly: each gets an equal part unless it can use less, and what it
-//! leaves goes to the others. That is what round-robin arbitration of short bursts comes to. Source: Bertsekas and
-//! Gallager, "Data Networks", second edition, section 6.5.2.
+//! Active transfers share the capacity max-min fairly: each gets an equal share unless it can use less, and the others
+//! divide the rest. Round-robin arbitration of short bursts has this effect. Source: Bertsekas and Gallager, "Data
+//! Networks", second edition, section 6.5.2.
 
 use crate::engine::{Engine, Timer};
 use sidecore_core::time::Nanos;
 
-/// Less than this is nothing, bytes: times are whole nanoseconds.
+/// Smaller amounts count as zero, bytes: times are whole nanoseconds.
 const DUST: f64 = 1e-6;
 
 #[derive(Clone, Copy, Debug)]
@@ -30,20 +30,20 @@ pub(crate) struct Pipe<E> {
 }
 
 impl<E: Copy> Pipe<E> {
-    /// Nothing is under way. `capacity` in bytes per ns; `done` is the event that tells that a transfer ended, which the
-    /// world answers with [`Pipe::finish`].
+    /// An idle pipe. `capacity`: bytes per ns. `done`: the event for the end of a transfer; the world must answer it
+    /// with [`Pipe::finish`].
     pub(crate) fn new(capacity: f64, done: E) -> Self {
         Self { capacity, transfers: Vec::new(), since: 0, timer: None, carried: 0.0, done }
     }
 
-    /// A transfer begins: so many bytes, at most so many bytes per ns. `key` comes back at its end.
+    /// Starts a transfer of `bytes` bytes, at most `fastest` bytes per ns. `key` is returned at its end.
     pub(crate) fn start(&mut self, engine: &mut Engine<E>, key: u32, bytes: f64, fastest: f64) {
         self.settle(engine.now());
         self.transfers.push(Transfer { key, left: bytes.max(DUST), fastest: fastest.max(DUST), rate: 0.0 });
         self.share(engine);
     }
 
-    /// The event came: a transfer that is at its end, if there is one. Call it until there is none.
+    /// After the event: removes a transfer that has ended, if any. Call it until there is none.
     pub(crate) fn finish(&mut self, engine: &mut Engine<E>) -> Option<u32> {
         self.settle(engine.now());
         let ended = self.transfers.iter().position(|transfer| transfer.left <= DUST);
@@ -54,7 +54,7 @@ impl<E: Copy> Pipe<E> {
         key
     }
 
-    /// Transfers under way.
+    /// Number of active transfers.
     pub(crate) fn under_way(&self) -> usize {
         self.transfers.len()
     }
@@ -69,7 +69,7 @@ impl<E: Copy> Pipe<E> {
         }
     }
 
-    /// Gives each its rate, and asks to be told when the first one ends.
+    /// Sets the rate of each transfer, and schedules the event for the first end.
     fn share(&mut self, engine: &mut Engine<E>) {
         if let Some(timer) = self.timer.take() {
             engine.cancel(timer);

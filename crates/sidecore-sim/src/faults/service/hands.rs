@@ -1,4 +1,4 @@
-//! What `Sidecore` has done in a simulated world, and what the world makes of it.
+//! The host of core's `Sidecore` in a simulated world: it carries out the sidecore's calls, and checks them.
 
 use super::{InFlight, Request};
 use crate::faults::client::{ARENA, End, MAX_REQUEST};
@@ -24,12 +24,12 @@ pub(super) struct Hands<'h, 'a> {
 }
 
 impl Hands<'_, '_> {
-    /// The world's name of a device.
+    /// Index of a device in the world.
     fn index(&self, device: usize) -> u32 {
         self.world.service.devices[device]
     }
 
-    /// A failed request names a device that is gone. Later its number may be another's.
+    /// Checks that a failed request names a device that is gone. Its number may be reused later.
     fn check_blame(&mut self, device: u8) {
         let named = self.world.service.devices.get(usize::from(device));
         if named.is_none_or(|device| !self.world.devices[*device as usize].leaving) {
@@ -252,7 +252,7 @@ impl Host for Hands<'_, '_> {
             Replaced::Given(Given { ticket, device, cost, .. }) => {
                 InFlight { ticket, device: Some(device), cost, handed: false, ..known }
             }
-            // It is answered next, and forgotten then.
+            // It is answered next, and removed then.
             Replaced::Now(_) => known,
             Replaced::GivenUp(done) => {
                 let hopeless = losses > MAX_LOSSES || !self.world.some_device_can(known.work.class);
@@ -282,7 +282,7 @@ impl Host for Hands<'_, '_> {
 }
 
 impl World<'_> {
-    /// Requests of an open lane in flight, counted by the world.
+    /// Requests of an open lane in flight, by the world's count.
     pub(in crate::faults) fn in_flight_on(&self, lane: LaneId) -> u32 {
         self.service.in_flight.iter().flatten().filter(|known| known.work.lane == lane).count() as u32
     }
