@@ -1,7 +1,7 @@
-//! Plans: a system, the values of its parameters, and the table that is wanted of it.
+//! Plans: a system, the values of its parameters, and the table to compute.
 //!
-//! A plan is a TOML file. It names a system, includes parameter files, gives parameters in sections named by part, and
-//! says what the rows and columns of its table are:
+//! A plan is a TOML file. It names a system, includes parameter files, sets parameters in sections named by part, and
+//! defines the rows and columns of its table:
 //!
 //! ```toml
 //! system = "ocf"
@@ -25,8 +25,8 @@
 //! set = { "client.threads" = "{}" }
 //! ```
 //!
-//! Where cases differ in several parameters, an axis goes over `[[case]]`s by their names: `rows = { case = ["small"] }`.
-//! A name may be shortened to what follows its last point where that is unique.
+//! For cases that differ in several parameters, an axis lists `[[case]]`s by name: `rows = { case = ["small"] }`. A
+//! name may be shortened to the part after its last dot, if that is unique.
 
 mod axis;
 mod read;
@@ -41,10 +41,10 @@ use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
-/// Most cells that a plan's table may have.
+/// Limit of cells in a plan's table.
 pub const MAX_CELLS: usize = 4096;
 
-/// Names of parameters and their values, as they are written.
+/// Names of parameters and their values, as written.
 pub type Changes = Vec<(String, String)>;
 
 /// A plan that was read and checked.
@@ -52,9 +52,9 @@ pub type Changes = Vec<(String, String)>;
 pub struct Plan {
     /// Its file.
     pub path: PathBuf,
-    /// What it is about, in words.
+    /// Its subject, in words.
     pub title: String,
-    /// A paragraph about it; perhaps empty.
+    /// A paragraph of description, possibly empty.
     pub about: String,
     /// The system.
     pub system: &'static System,
@@ -62,36 +62,36 @@ pub struct Plan {
     pub settings: Settings,
     /// Its table.
     pub shape: Shape,
-    /// Metrics that are drawn as bars, where an axis goes over metrics.
+    /// Metrics drawn as bars, if an axis lists metrics.
     pub plot: Vec<usize>,
     /// The same hardware with other software.
     pub variants: Vec<Variant>,
-    /// What an axis over cases goes over.
+    /// The cases for axes over cases.
     pub cases: Vec<Variant>,
-    /// What headings of published tables mean in this plan.
+    /// The settings for headings of published tables.
     pub headings: Vec<Heading>,
-    /// What may be chosen of it, if the plan says so.
+    /// The choices of the plan, if any.
     pub choice: Option<Choice>,
 }
 
-/// What may be chosen of a plan's system, and what it costs.
+/// Choices for a plan's system, and their costs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// Full name of the parameter that is the load, requests a second.
+    /// Full name of the parameter for the load, requests per second.
     pub load: String,
-    /// Number of the metric that is the 99th percentile of a request's time, us.
+    /// Number of the metric for the 99th percentile of a request's time, us.
     pub latency: usize,
-    /// Number of the metric that counts requests done in a second.
+    /// Number of the metric for completed requests per second.
     pub rate: usize,
-    /// Full names of parameters with the values that they may have.
+    /// Full names of parameters with their possible values.
     pub over: Vec<(String, Vec<String>)>,
-    /// Names of parameters or metrics, and the price of one of each.
+    /// Names of parameters or metrics, with the price of one unit.
     pub cost: Vec<(String, f64)>,
-    /// The worst error of what was predicted and is known, as a part of it, where some is known.
+    /// The worst relative error of known predictions, if any is known.
     pub error: Option<f64>,
 }
 
-/// Settings under a name: a second table of the plan, or a case along an axis.
+/// Named settings: a second table of the plan, or a case along an axis.
 #[derive(Clone, Debug)]
 pub struct Variant {
     /// Its name.
@@ -100,7 +100,7 @@ pub struct Variant {
     pub set: Changes,
 }
 
-/// Words in the heading of a published table, and the settings that they stand for.
+/// Words in the heading of a published table, and the corresponding settings.
 #[derive(Clone, Debug)]
 pub struct Heading {
     /// Words, compared without case. `{}` stands for a number.
@@ -109,11 +109,11 @@ pub struct Heading {
     pub set: Changes,
 }
 
-/// What stands for a number in a [`Heading`].
+/// Placeholder for a number in a [`Heading`].
 pub(crate) const NUMBER: &str = "{}";
 
 impl Heading {
-    /// The settings that a heading in lower case stands for; none if it does not say so.
+    /// The settings for a lower-case heading; none if it does not contain the words.
     pub(crate) fn found_in(&self, heading: &str) -> Changes {
         let says = self.says.to_lowercase();
         let Some((before, after)) = says.split_once(NUMBER) else {
@@ -131,11 +131,11 @@ impl Heading {
 }
 
 impl Plan {
-    /// Sets each `name=value` as on the command line, and checks the plan that comes of them all.
+    /// Sets each `name=value` as on the command line, and checks the resulting plan.
     ///
     /// # Errors
     ///
-    /// If there is no such parameter, the value is none for it or the plan becomes impossible.
+    /// If a parameter does not exist, a value is invalid for it, or the plan becomes impossible.
     pub fn set_all<S: AsRef<str>>(&mut self, settings: &[S]) -> Result<(), PlanError> {
         for setting in settings.iter().map(AsRef::as_ref) {
             let wrong = |message: String| PlanError::of_setting(setting, &message);
@@ -146,26 +146,26 @@ impl Plan {
         self.system.check(&self.settings).map_err(|wrong| PlanError::of_setting(&all, &wrong.message))
     }
 
-    /// The full name of a parameter, which may be shortened to what follows its last point.
+    /// The full name of a parameter, which may be shortened to the part after its last dot.
     ///
     /// # Errors
     ///
-    /// If there is none of that name.
+    /// If no parameter has this name.
     pub fn full_name(&self, name: &str) -> Result<String, String> {
         self.settings.find(name).map(|index| self.settings.parameter(index).name.clone())
     }
 
-    /// Full names of the parameters that the command line set: headings of published tables do not change these.
+    /// Full names of the parameters set by the command line: headings of published tables do not change these.
     pub fn set_by_hand(&self) -> Vec<&str> {
         let by_hand = self.settings.iter().filter(|(_, set)| matches!(set, Some((_, Source::CommandLine))));
         by_hand.map(|(known, _)| known.name.as_str()).collect()
     }
 
-    /// Whether this text would be a value for the parameter of that full name.
+    /// Checks that this text is a value for the parameter with this full name.
     ///
     /// # Errors
     ///
-    /// If it would not: what is accepted.
+    /// If it is not: a text with the accepted values.
     pub fn accepts(&self, name: &str, text: &str) -> Result<(), String> {
         self.settings.accepts(name, text)
     }
@@ -174,7 +174,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// If one of them is wrong or they are impossible together.
+    /// If one of them is wrong, or their combination is impossible.
     pub fn with(&self, set: &[(String, String)]) -> Result<Settings, PlanError> {
         let mut settings = self.settings.clone();
         for (name, value) in set {
@@ -186,7 +186,7 @@ impl Plan {
     }
 }
 
-/// What is wrong with a plan: where, what, and the remedy, in one line for people.
+/// An error in a plan: place, error and remedy, in one line for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError(String);
 

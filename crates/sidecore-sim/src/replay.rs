@@ -1,8 +1,8 @@
-//! A recorded run of the service, gone through again.
+//! Replays a recorded run of the service.
 //!
 //! The record has every call into `Dispatch` with its time and its decision (see [`sidecore_core::dispatch::record`]).
-//! The same code gets the same calls here, and each decision is compared bit for bit. A record may come from anywhere:
-//! whatever its bytes are, there is an answer or a [`ReplayError`].
+//! Here the same code gets the same calls, and each decision is compared bit for bit. A record is untrusted: any bytes
+//! give a result or a [`ReplayError`].
 
 mod again;
 #[cfg(test)]
@@ -17,32 +17,32 @@ use sidecore_core::dispatch::{Dispatch, Limits};
 use std::ops::ControlFlow;
 use strum::Display;
 
-/// Bytes of a word.
+/// Size of a word, bytes.
 const WORD: usize = size_of::<u64>();
-/// Words of the end.
+/// Words at the end of a record.
 const TRAILER: usize = 2;
-/// Largest tables that are made, whatever a record says.
+/// Size limit of the tables, for any record.
 const MAX_TABLE: u32 = 1 << 20;
 
-/// What going through a record came to.
+/// Result of a replay.
 #[derive(Debug)]
 pub struct Replayed {
-    /// Calls in the record.
+    /// Number of calls in the record.
     pub events: u64,
-    /// Those among them that are answered with a decision.
+    /// Number of calls with a decision.
     pub decisions: u64,
-    /// The first one that was not made again bit for bit.
+    /// The first decision that differs from the record.
     pub first_difference: Option<Difference>,
-    /// The record ends before the run did: its room was used up.
+    /// The record ran out of room before the run ended.
     pub cut_off: bool,
 }
 
-/// A decision that came out otherwise.
+/// A decision that differs from the record.
 #[derive(Debug)]
 pub struct Difference {
     /// Number of the call, from 0.
     pub event: u64,
-    /// The call in words.
+    /// The call, in words.
     pub call: String,
     /// The decision in the record.
     pub recorded: Decision,
@@ -50,10 +50,10 @@ pub struct Difference {
     pub made: Decision,
 }
 
-/// Why bytes cannot be gone through.
+/// Reason why bytes cannot be replayed.
 #[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub enum ReplayError {
-    /// They do not begin as a record of this version does.
+    /// They do not begin as a record of this version.
     #[strum(
         to_string = "this is no record of this version: a service with record = \"FILE\" in its configuration writes one"
     )]
@@ -61,29 +61,29 @@ pub enum ReplayError {
     /// The end is missing.
     #[strum(to_string = "the record has no end: the file was cut, or is still being written")]
     Truncated,
-    /// The hash at the end is not that of the words before it.
+    /// The hash at the end does not match the words before it.
     #[strum(to_string = "the record was changed or damaged: its hash is wrong")]
     Damaged,
-    /// Tables of this size are not made.
+    /// Tables of this size are not supported.
     #[strum(to_string = "the record begins with tables of an impossible size")]
     Limits,
-    /// The call of this number is of a kind that this version does not know.
+    /// The call with this number is of a kind unknown to this version.
     #[strum(to_string = "call {0} is of unknown kind {1}")]
     Unknown(u64, u8),
-    /// The call of this number has other arguments than its kind has.
+    /// The call with this number has arguments that do not match its kind.
     #[strum(to_string = "call {0}, of kind {1}, has the wrong arguments")]
     Arguments(u64, u8),
-    /// The call of this number names what is not there, or cannot come where it stands.
+    /// The call with this number refers to a missing object, or is out of order.
     #[strum(to_string = "call {0} cannot come here: {1}")]
     Impossible(u64, String),
 }
 
 impl std::error::Error for ReplayError {}
 
-/// Goes through a record, to its end or to the first decision that comes out otherwise.
+/// Replays a record, to its end or to the first decision that differs.
 ///
 /// # Errors
-/// For bytes that are no whole record.
+/// For bytes that are not a complete record.
 pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
     let mut replayed = Replayed { events: 0, decisions: 0, first_difference: None, cut_off: false };
     replayed.cut_off = walk(bytes, |step| {
@@ -104,21 +104,21 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
 /// One call of a record.
 struct Step<'a> {
     call: &'a Call,
-    /// The decision in the record, and the one that the same code makes now.
+    /// The recorded decision, and the one made now by the same code.
     recorded: Decision,
     made: Decision,
-    /// Whether the call is answered with a decision.
+    /// Whether the call has a decision.
     decided: bool,
 }
 
-/// What a record was of.
+/// Properties of a record.
 struct Walked {
     start: Start,
-    /// It ends before the run did.
+    /// It ends before its run did.
     cut_off: bool,
 }
 
-/// Makes each call of a record again, until its end or until it is told to stop.
+/// Repeats each call of a record, until its end or until `visit` breaks.
 fn walk(bytes: &[u8], mut visit: impl FnMut(Step<'_>) -> ControlFlow<()>) -> Result<Walked, ReplayError> {
     let words = words(bytes)?;
     let (start, rest) = words.split_first_chunk::<{ Start::WORDS }>().ok_or(ReplayError::NoRecord)?;
@@ -150,7 +150,7 @@ fn walk(bytes: &[u8], mut visit: impl FnMut(Step<'_>) -> ControlFlow<()>) -> Res
     Ok(Walked { start, cut_off })
 }
 
-/// Bytes as words, the first in the lowest bits.
+/// Bytes as little-endian words.
 fn words(bytes: &[u8]) -> Result<Vec<u64>, ReplayError> {
     let (words, rest) = bytes.as_chunks::<WORD>();
     if words.first() != Some(&MAGIC.to_le_bytes()) {
@@ -162,7 +162,7 @@ fn words(bytes: &[u8]) -> Result<Vec<u64>, ReplayError> {
     Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
-/// The calls without the end, and whether the record was cut off, if end and hash are right.
+/// The calls without the end, and whether the record was cut off. Checks end and hash.
 fn calls<'a>(all: &[u64], rest: &'a [u64]) -> Result<(&'a [u64], bool), ReplayError> {
     let (calls, end) = rest.split_last_chunk::<TRAILER>().ok_or(ReplayError::Truncated)?;
     let [end, found] = *end;
@@ -176,7 +176,7 @@ fn calls<'a>(all: &[u64], rest: &'a [u64]) -> Result<(&'a [u64], bool), ReplayEr
     Ok((calls, cut_off == 1))
 }
 
-/// Arguments and decision of a call, and what follows them.
+/// Splits off the arguments and the decision of a call.
 fn split(head: u64, rest: &[u64]) -> Option<(&[u64], Decision, &[u64])> {
     let (arguments, decided) = ((head >> 8) as u16, (head >> 24) as u8);
     let (arguments, rest) = rest.split_at_checked(usize::from(arguments))?;
@@ -186,7 +186,7 @@ fn split(head: u64, rest: &[u64]) -> Option<(&[u64], Decision, &[u64])> {
     Some((arguments, decision, rest))
 }
 
-/// The call, without the table of rates that a device brings along.
+/// The call, without the table of rates that a device brings.
 fn in_words(call: &Call) -> String {
     match call {
         Call::AddDevice(device) => {

@@ -1,16 +1,16 @@
-//! What one would guess of a table's cell from its other cells, knowing nothing of what was measured.
+//! Guesses a table's cell from its other cells, without any knowledge of the subject.
 //!
-//! The rule by which a model is to be judged: if it is no better than this, it explains nothing. A cell is guessed to be
-//! its row's factor times its column's, found from all cells but itself (two-way analysis on logarithms, by turns until
-//! nothing moves; Tukey, "Exploratory Data Analysis", chapter 11, with means). In a table of one row the guess is on the
-//! straight line through the two nearest columns, on logarithmic scales.
+//! This rule is the yardstick of a model: a model that is no better explains nothing. The guess for a cell is its
+//! row's factor times its column's, from all other cells (two-way analysis on logarithms, repeated until convergence;
+//! Tukey, "Exploratory Data Analysis", chapter 11, with means). In a table of one row the guess is on the straight
+//! line through the two nearest columns, on logarithmic scales.
 
-/// Turns in which factors of rows and columns are brought in line: without gaps in the table two are enough.
+/// Rounds of adjusting the factors of rows and columns: without gaps in the table two are enough.
 const TURNS: usize = 50;
 
-/// The guess for each cell; none where the others say nothing of it.
+/// The guess for each cell; `None` if the others do not determine it.
 ///
-/// `rows` has the cells, all rows as long as `columns`, whose labels count in a table of one row.
+/// `rows` has the cells, all rows of the length of `columns`. The columns' labels matter in a table of one row.
 pub(crate) fn guesses(rows: &[Vec<Option<f64>>], columns: &[String]) -> Vec<Vec<Option<f64>>> {
     let logarithms: Vec<Vec<Option<f64>>> =
         rows.iter().map(|row| row.iter().map(|value| value.filter(|v| *v > 0.0).map(f64::ln)).collect()).collect();
@@ -21,7 +21,7 @@ pub(crate) fn guesses(rows: &[Vec<Option<f64>>], columns: &[String]) -> Vec<Vec<
     (0..rows.len()).map(|r| (0..columns.len()).map(|c| guess(r, c).map(f64::exp)).collect()).collect()
 }
 
-/// Row's and column's part of a cell, from all others.
+/// Row's and column's share of a cell, from all others.
 fn by_factors(all: &[Vec<Option<f64>>], (row, column): (usize, usize)) -> Option<f64> {
     let (height, width) = (all.len(), all[row].len());
     let value = |r: usize, c: usize| if (r, c) == (row, column) { None } else { all[r].get(c).copied().flatten() };
@@ -44,7 +44,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// On the line through the two other columns whose labels are nearest.
+/// A point on the line through the two other columns with the nearest labels.
 fn on_line(row: &[Option<f64>], columns: &[String], column: usize) -> Option<f64> {
     let place = |c: usize| columns[c].parse::<f64>().ok().filter(|label| *label > 0.0).map(f64::ln);
     let at = place(column)?;
@@ -54,7 +54,7 @@ fn on_line(row: &[Option<f64>], columns: &[String], column: usize) -> Option<f64
         .filter(|(place, _)| place.total_cmp(&at).is_ne())
         .collect();
     others.sort_by(|a, b| (a.0 - at).abs().total_cmp(&(b.0 - at).abs()));
-    // Between neighbours where there is one on each side, else on through the two that are nearest.
+    // Interpolates between neighbours on both sides if there are any, else extrapolates from the two nearest.
     let first = *others.first()?;
     let across = others.iter().find(|other| (other.0 < at) != (first.0 < at));
     let second = *across.or(others.get(1))?;

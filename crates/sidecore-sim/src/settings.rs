@@ -1,4 +1,4 @@
-//! What plans set of a system: by name and as text here, as typed structs in the system itself.
+//! Settings of a system: by name and as text here, as typed structs in the system itself.
 
 mod quantity;
 
@@ -14,16 +14,16 @@ use serde::de::value::Error;
 use std::cell::RefCell;
 use std::fmt::{self, Display, Formatter};
 
-/// Something about a system that can be set.
+/// A parameter of a system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Part and name, as in `guest.poll_us`; a unit ends the name.
+    /// Part and name, as in `guest.poll_us`; the name ends with its unit.
     pub name: String,
     /// Unit in words, as a parameter file must state it: `us`, `ns/B`, `1` for a plain number.
     pub unit: &'static str,
 }
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -33,14 +33,14 @@ pub enum Origin {
     Published,
     /// It was measured.
     Measured,
-    /// It was chosen so that published cells come out.
+    /// It was chosen to reproduce published cells.
     Fitted,
     /// A guess in the usual range; results hardly depend on it.
     Assumed,
 }
 
 impl Parameter {
-    /// Everything that can be set of typed settings.
+    /// All parameters of typed settings.
     pub(crate) fn all_of<M: DeserializeOwned>() -> Vec<Self> {
         let found = RefCell::new(Vec::new());
         let none = |name: &str, unit| {
@@ -58,10 +58,10 @@ impl Display for Origin {
     }
 }
 
-/// Who set a value.
+/// Source of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A parameter file or the plan, in full: where it comes from and what it means.
+    /// A parameter file or the plan, with origin and meaning.
     Documented(Origin, String),
     /// The plan, as a plain value.
     Plan,
@@ -72,19 +72,19 @@ pub enum Source {
 /// Values of the parameters of a system.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whether the typed settings of the system can be read from these.
+    /// Checks that the system's typed settings can be read from these.
     check: fn(&Self) -> Result<(), Error>,
-    /// The parameters, with the text and the source of what is set.
+    /// The parameters, each with text and source if it is set.
     entries: Vec<(Parameter, Option<(String, Source)>)>,
 }
 
 impl Settings {
-    /// Nothing is set of these parameters of a system.
+    /// Settings of these parameters, none of them set.
     pub(crate) fn new(parameters: Vec<Parameter>, check: fn(&Self) -> Result<(), Error>) -> Self {
         Self { check, entries: parameters.into_iter().map(|parameter| (parameter, None)).collect() }
     }
 
-    /// The typed settings, if all texts are values for their parameters. What is not set has its least value.
+    /// The typed settings, if all texts are valid values. Unset ones have their lowest value.
     pub(crate) fn read<M: DeserializeOwned>(&self) -> Result<M, Error> {
         M::deserialize(Reader::new(&|name, _| self.text(name).map(str::to_owned)))
     }
@@ -93,7 +93,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// If there is no such parameter or the text is no value for it: what is wrong, and what is accepted.
+    /// If the parameter does not exist or the text is not a value for it: the error, and the accepted values.
     pub fn set(&mut self, name: &str, text: &str, source: Source) -> Result<(), String> {
         let index = self.find(name)?;
         let before = self.entries[index].1.replace((text.to_owned(), source));
@@ -101,7 +101,8 @@ impl Settings {
         held.inspect_err(|_| self.entries[index].1 = before)
     }
 
-    /// Number of the parameter of that name, in full or shortened to what follows the last point; or why there is none.
+    /// Number of the parameter with this name, in full or shortened to the part after the last dot; or the reason for
+    /// its absence.
     pub(crate) fn find(&self, name: &str) -> Result<usize, String> {
         let names = || self.entries.iter().map(|(parameter, _)| parameter.name.as_str());
         if let Some(index) = names().position(|known| known == name) {
@@ -119,30 +120,30 @@ impl Settings {
         }
     }
 
-    /// The parameters, with the text and the source of what is set.
+    /// The parameters, each with text and source if it is set.
     pub fn iter(&self) -> impl Iterator<Item = (&Parameter, Option<&(String, Source)>)> {
         self.entries.iter().map(|(parameter, value)| (parameter, value.as_ref()))
     }
 
-    /// The parameter of that number.
     pub(crate) fn parameter(&self, index: usize) -> &Parameter {
         &self.entries[index].0
     }
 
-    /// The text that a parameter is set to.
+    /// The text of a parameter's setting.
     pub fn text(&self, name: &str) -> Option<&str> {
         let (_, value) = self.iter().find(|(parameter, _)| parameter.name == name)?;
         value.map(|(text, _)| text.as_str())
     }
 
-    /// Whether this text would be a value for the parameter of that full name.
+    /// Checks that this text is a value for the parameter with this full name.
     pub(crate) fn accepts(&self, name: &str, text: &str) -> Result<(), String> {
         self.clone().set(name, text, Source::Plan)
     }
 }
 
-/// Declares the typed settings of a system, read by serde: `part: Type { name: kind, … }`, or `part: Type;` for a struct
-/// that is declared elsewhere, and behind them the words of choices. Attributes of a part's struct are inner ones.
+/// Declares the typed settings of a system, read by serde: `part: Type { name: kind, … }`, or `part: Type;` for a
+/// struct declared in another place; after them, the words of choices. A part's struct takes its attributes as inner
+/// ones.
 macro_rules! settings {
     (
         $(#[$system_doc:meta])*

@@ -1,4 +1,4 @@
-//! A world that does nothing but keep timers: how fast is the engine?
+//! A world with timers only, to measure the speed of the engine.
 
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
@@ -22,8 +22,8 @@ impl World for Timers {
     }
 }
 
-/// Handles that many events with so many timers pending, each of which starts anew at a random time. Returns the events
-/// handled, which are as many and those still pending at the end.
+/// Handles `events` events with `pending` timers, each of which restarts with a random time. Returns the number of
+/// handled events, including the pending ones at the end.
 pub fn timers(pending: usize, events: u64) -> u64 {
     let mut engine = Engine::new(1);
     for timer in 0..pending {

@@ -1,4 +1,4 @@
-//! Systems: parts put together, with the software that runs on them.
+//! Systems: parts put together, with their software.
 
 mod farm;
 mod machine;
@@ -16,36 +16,36 @@ use serde::de::DeserializeOwned;
 use serde::de::value::Error;
 use sidecore_core::time::Nanos;
 
-/// A modelled system. It has no state: everything about a run is in its settings and its seed.
+/// A modelled system. It has no state: a run depends only on its settings and its seed.
 #[derive(Debug)]
 pub struct System {
     /// Name in plans.
     pub name: &'static str,
-    /// What a run of it yields, in the order of [`Outcome::values`].
+    /// Metrics of a run, in the order of [`Outcome::values`].
     pub metrics: &'static [Metric],
     parameters: fn() -> Vec<Parameter>,
     settings: fn(Vec<Parameter>) -> Settings,
     model: fn(&Settings) -> Result<Box<dyn Model>, Error>,
 }
 
-/// Whether something cannot be, the parameter that must change, what is wrong, and what would be right.
+/// Whether a rule is broken, the parameter to change, and a text with error and remedy.
 type Rule = (bool, &'static str, String);
 
-/// The typed settings of a system, which can be run.
+/// The typed settings of a system, which can run.
 pub(crate) trait Model {
-    /// What would contradict itself or physics.
+    /// Rules against contradictory or unphysical settings.
     fn rules(&self) -> Vec<Rule> {
         Vec::new()
     }
 
-    /// What cannot be, by the parameter that must change, before any run.
+    /// The first broken rule, before any run.
     fn check(&self) -> Result<(), Impossible> {
         let broken = self.rules().into_iter().find(|(is_broken, ..)| *is_broken);
         let impossible = |parameter, why| Impossible { parameter, message: format!("{parameter}: {why}") };
         broken.map_or(Ok(()), |(_, parameter, why)| Err(impossible(parameter, why)))
     }
 
-    /// One run of settings that were checked.
+    /// Runs once, with checked settings.
     fn run(&self, seed: u64) -> Outcome;
 }
 
@@ -56,49 +56,49 @@ impl System {
         Self { name, metrics, parameters: Parameter::all_of::<M>, settings, model }
     }
 
-    /// Everything about it that can be set.
+    /// All of its parameters.
     pub fn parameters(&self) -> Vec<Parameter> {
         (self.parameters)()
     }
 
-    /// Settings of it, with nothing set.
+    /// Its settings, with none set.
     pub fn settings(&self) -> Settings {
         (self.settings)(self.parameters())
     }
 
-    /// Whether these settings can be built, before any run.
+    /// Checks these settings, before any run.
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), Impossible> {
         (self.model)(settings).expect("settings hold values only").check()
     }
 
-    /// One run.
+    /// Runs once.
     ///
     /// # Panics
     ///
-    /// If the settings are those of another system.
+    /// If the settings belong to another system.
     pub fn run(&self, settings: &Settings, seed: u64) -> Outcome {
         (self.model)(settings).expect("settings hold values only").run(seed)
     }
 
-    /// As many runs as it takes to be sure of these metrics, by their numbers: the means, and how sure each metric is.
+    /// Runs until these metrics, by number, are sure. Returns the means, and an estimate for each metric.
     ///
     /// # Panics
     ///
-    /// If the settings are those of another system.
+    /// If the settings belong to another system.
     pub fn estimate(&self, settings: &Settings, wanted: &[usize], effort: &Effort) -> (Outcome, Vec<Estimate>) {
         let model = (self.model)(settings).expect("settings hold values only");
         estimate(|seed| model.run(seed), wanted, effort)
     }
 }
 
-/// Something that a run yields.
+/// A result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// Name in tables.
     pub name: &'static str,
     /// Unit.
     pub unit: &'static str,
-    /// What it is, in words.
+    /// Its meaning, in words.
     pub meaning: &'static str,
 }
 
@@ -111,28 +111,28 @@ const fn metric(name: &'static str, unit: &'static str, meaning: &'static str) -
 pub struct Impossible {
     /// The parameter that must change.
     pub parameter: &'static str,
-    /// Its name, what is wrong, and what would be right.
+    /// Its name, the error, and the remedy.
     pub message: String,
 }
 
-/// What a run found.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// One value for each metric; not a number where nothing was measured.
+    /// One value per metric; not a number without a measurement.
     pub values: Vec<f64>,
-    /// The part that limited it, with its utilisation: `cpu 98 %`.
+    /// The limiting part, with its utilisation: `cpu 98 %`.
     pub limit: String,
     /// Hash of the run.
     pub trace: u64,
 }
 
-/// The time below which this part of the times is, which are put in order; not a number of none.
+/// The quantile of the times, which get sorted, for this fraction; not a number without times.
 fn percentile(times: &mut [Nanos], part: f64) -> f64 {
     times.sort_unstable();
     times.get((times.len() as f64 * part) as usize).map_or(f64::NAN, |time| *time as f64)
 }
 
-/// What is used most of these, each with how much of it is used.
+/// The most used of these parts, by their utilisation.
 fn fullest<'a>(parts: &[(&'a str, f64)]) -> (&'a str, f64) {
     parts.iter().fold(parts[0], |most, part| if part.1 > most.1 { *part } else { most })
 }

@@ -1,4 +1,4 @@
-//! A plan's table: one case for each row and column, each run as often as it takes to be sure of it.
+//! Runs a plan's table: one case per row and column, each repeated until it is sure.
 
 use crate::estimate::{Effort, Estimate};
 use crate::plan::{Axis, CASE, Changes, Plan, PlanError, Shape};
@@ -6,24 +6,24 @@ use crate::settings::{Settings, Source};
 use crate::system::Outcome;
 use std::ops::ControlFlow;
 
-/// Called after each case with how many are done and how many there are; `Break` stops the table there.
+/// Called after each case with the cases done and the total; `Break` stops the table.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
 
 /// One case of a table.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What was set for it beside the table's settings: parameter and value, or `case` and its name.
+    /// Its changes to the table's settings: parameter and value, or `case` and its name.
     pub case: Changes,
-    /// What it found: means, where it was run several times.
+    /// Its result: means over several runs.
     pub outcome: Outcome,
-    /// How sure each metric is.
+    /// An estimate for each metric.
     pub estimates: Vec<Estimate>,
 }
 
-/// A table that was run.
+/// A table with results.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What it goes over.
+    /// Its rows and columns.
     pub shape: Shape,
     /// The cases, rows first. Fewer than planned if it was stopped.
     pub runs: Vec<Run>,
@@ -75,7 +75,7 @@ pub fn run(
 }
 
 impl Table {
-    /// The run of that row and column, where it was done.
+    /// The run of this row and column, if it was done.
     pub fn run_of(&self, row: usize, column: usize) -> Option<&Run> {
         let Shape { rows, columns, .. } = &self.shape;
         let along = |axis: &Axis, at| if axis.is_metrics() { (0, 1) } else { (at, axis.labels.len()) };
@@ -83,12 +83,12 @@ impl Table {
         self.runs.get(row * of + column)
     }
 
-    /// The value of that cell, where it was run and measured.
+    /// The value of this cell, if it was run and measured.
     pub fn value(&self, row: usize, column: usize) -> Option<f64> {
         self.estimate(row, column).map(|estimate| estimate.mean)
     }
 
-    /// The same with how sure it is.
+    /// As [`Table::value`], with its estimate.
     pub fn estimate(&self, row: usize, column: usize) -> Option<Estimate> {
         let Shape { rows, columns, cell } = &self.shape;
         let metric = rows.metrics.get(row).or(columns.metrics.get(column)).or(cell.as_ref())?;

@@ -7,18 +7,18 @@ use std::ops::ControlFlow;
 use std::sync::OnceLock;
 use std::thread;
 
-/// Random pools beside the single cases.
+/// Number of random pools, with the special cases.
 const SEEDS: u64 = 2;
-/// Random pools of the verdict.
+/// Number of random pools for the verdict.
 const POOLS: u64 = 60;
 
-/// The single cases and a few pools, run once for all tests.
+/// The special cases and a few pools, run once for all tests.
 fn small() -> &'static Bakeoff {
     static SMALL: OnceLock<Bakeoff> = OnceLock::new();
     SMALL.get_or_init(|| run(&Setup::of(SEEDS), &mut |_, _| ControlFlow::Continue(())))
 }
 
-/// The line of a single case.
+/// The line of a special case.
 fn line(scenario: &str, load: Option<f64>, balance: Balance, order: Order) -> &'static Line {
     let case = (scenario, load, balance, order);
     let found = small().lines.iter().find(|line| (line.scenario, line.load, line.balance, line.order) == case);
@@ -63,7 +63,7 @@ fn a_break_leaves_whole_cases() {
     assert!(told.iter().enumerate().all(|(number, (done, total))| *done == number && *total > 30));
 }
 
-/// Whether `priced` is stable in the pool of that seed at 0.95, and whether its 99th percentile is near the best.
+/// Whether `priced` is stable in the pool of this seed at 0.95, and whether its 99th percentile is near the best.
 fn verdict(seed: u64) -> (bool, bool) {
     let found = Balance::ALL.map(|balance| Run { balance, ..random_pool(seed, 0.95) }.go(seed));
     let best = found.iter().filter(|found| found.stable).map(|found| found.p99).fold(f64::MAX, f64::min);
@@ -71,7 +71,7 @@ fn verdict(seed: u64) -> (bool, bool) {
     (priced.stable, priced.stable && priced.p99 <= NEAR * best)
 }
 
-/// What is found for each of the pools.
+/// Results of `find` for each of the pools.
 fn of_pools<T: Send>(find: impl Fn(u64) -> T + Sync) -> Vec<T> {
     const PARTS: u64 = 4;
     thread::scope(|scope| {

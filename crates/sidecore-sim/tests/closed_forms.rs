@@ -1,15 +1,15 @@
 //! The engine against queues whose mean waiting time is known, within 1 %.
 //!
-//! Waiting times of a long queue are so dependent that 1 % needs tens of millions of requests. The means of gaps and of
-//! service times are known too, and a batch with short gaps or long services is one with long waits: the estimate is
-//! corrected by linear regression of the batches' waits on both (control variates; Law and Kelton, "Simulation Modeling
-//! and Analysis", chapter 11), which is unbiased but for terms of the order of one batch in all.
+//! Waiting times in a long queue are strongly correlated, so 1 % needs tens of millions of requests. The means of gaps
+//! and of service times are known too, and a batch with short gaps or long services has long waits. So the estimate is
+//! corrected by linear regression of the batches' waits on both (control variates; Law and Kelton, "Simulation
+//! Modeling and Analysis", chapter 11). It is unbiased except for terms of the order of one batch in all.
 
 use sidecore_core::time::Nanos;
 use sidecore_sim::engine::{Engine, Random, World};
 use std::collections::VecDeque;
 
-/// Mean time of service, ns: long, so that rounding to nanoseconds is nothing.
+/// Mean service time, ns: long, so that rounding to nanoseconds is negligible.
 const SERVICE: f64 = 100_000.0;
 const BATCHES: usize = 200;
 const LOADS: [f64; 3] = [0.5, 0.8, 0.9];
@@ -49,7 +49,7 @@ impl Service {
     }
 }
 
-/// Sums over one batch of requests: gaps before them, times of service, times of waiting.
+/// Sums over one batch of requests: gaps before them, service times, waiting times.
 type Batch = [f64; 3];
 
 struct Queue {
@@ -105,7 +105,7 @@ impl World for Queue {
     }
 }
 
-/// Mean waiting time in times of service, corrected by the known means of gaps and services.
+/// Mean waiting time in units of the service time, corrected by the known means of gaps and services.
 fn waiting(service: Service, servers: u32, load: f64, requests: usize) -> f64 {
     let gap = SERVICE / (f64::from(servers) * load);
     let batches = vec![[0.0; 3]; BATCHES];
@@ -122,14 +122,14 @@ fn waiting(service: Service, servers: u32, load: f64, requests: usize) -> f64 {
     corrected(&samples)
 }
 
-/// The last column's mean where the first two, of known mean 0, are 0: least squares.
+/// The last column's mean at 0 of the first two, whose means are known to be 0: least squares.
 fn corrected(samples: &[[f64; 3]]) -> f64 {
     let count = samples.len() as f64;
     let mean = [0, 1, 2].map(|i| samples.iter().map(|sample| sample[i]).sum::<f64>() / count);
     let cov = |i: usize, j: usize| samples.iter().map(|s| (s[i] - mean[i]) * (s[j] - mean[j])).sum::<f64>();
     let (gaps, served, both) = (cov(0, 0), cov(1, 1), cov(0, 1));
     let determinant = gaps * served - both * both;
-    // Where all services are alike only the gaps vary.
+    // With constant services only the gaps vary.
     let slopes = if served > 1e-12 {
         [(cov(0, 2) * served - cov(1, 2) * both) / determinant, (cov(1, 2) * gaps - cov(0, 2) * both) / determinant]
     } else {
@@ -138,12 +138,12 @@ fn corrected(samples: &[[f64; 3]]) -> f64 {
     mean[2] - slopes[0] * mean[0] - slopes[1] * mean[1]
 }
 
-/// Pollaczek and Khinchine, in times of service.
+/// Pollaczek and Khinchine, in units of the service time.
 fn one_server(load: f64, second_moment: f64) -> f64 {
     load * second_moment / (2.0 * (1.0 - load))
 }
 
-/// Erlang's C over the spare capacity, in times of service.
+/// Erlang's C over the spare capacity, in units of the service time.
 fn many_servers(servers: u32, load: f64) -> f64 {
     let offered = f64::from(servers) * load;
     let (mut term, mut sum) = (1.0, 1.0);

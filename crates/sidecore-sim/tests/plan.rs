@@ -1,4 +1,4 @@
-//! Plans that are right, and what is said about those that are not.
+//! Correct plans, and the errors for incorrect ones.
 
 use sidecore_sim::compare::{Published, compare};
 use sidecore_sim::estimate::Effort;

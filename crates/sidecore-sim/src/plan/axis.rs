@@ -1,26 +1,26 @@
-//! What the rows or columns of a table go over.
+//! Rows and columns of a table.
 
 use super::{Changes, Variant};
 use crate::names::unknown;
 use crate::settings::Settings;
 use crate::system::{Metric, System};
 
-/// What an axis over cases is called.
+/// Name of an axis over cases.
 pub(crate) const CASE: &str = "case";
 
-/// What a table goes over and shows.
+/// The shape of a table.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Rows.
     pub rows: Axis,
     /// Columns.
     pub columns: Axis,
-    /// The metric in each cell, where no axis goes over metrics.
+    /// The metric in each cell, if no axis lists metrics.
     pub cell: Option<usize>,
 }
 
 impl Shape {
-    /// The cases that must be run: each value of each axis that is a parameter.
+    /// The cases to run: each value of each axis over a parameter.
     pub fn cases(&self) -> Vec<Changes> {
         let (rows, columns) = (self.rows.cases(), self.columns.cases());
         rows.iter().flat_map(|row| columns.iter().map(|column| [&row[..], column].concat())).collect()
@@ -32,14 +32,15 @@ impl Shape {
 pub struct Axis {
     /// Full name of the parameter, `case`, or `metric`.
     pub name: String,
-    /// Values, as they are written, or names of cases or metrics.
+    /// Values, as written, or names of cases or metrics.
     pub labels: Vec<String>,
-    /// The metrics by their numbers; none along a parameter.
+    /// Numbers of the metrics; empty for other axes.
     pub metrics: Vec<usize>,
 }
 
 impl Axis {
-    /// The axis of a published table whose heading cell says `name`: `metric`, `case`, or a parameter of these settings.
+    /// The axis of a published table with `name` in its heading cell: `metric`, `case`, or a parameter of these
+    /// settings.
     pub(crate) fn named(
         name: &str,
         labels: &[String],
@@ -61,7 +62,7 @@ impl Axis {
         Ok(Self { name, labels: labels.to_vec(), metrics: Vec::new() })
     }
 
-    /// The settings along it; over metrics there is one case without any.
+    /// The settings along it; for metrics, one empty case.
     fn cases(&self) -> Vec<Changes> {
         if self.is_metrics() {
             return vec![Changes::new()];
@@ -69,23 +70,23 @@ impl Axis {
         self.labels.iter().map(|value| vec![(self.name.clone(), value.clone())]).collect()
     }
 
-    /// Whether it goes over metrics.
+    /// Whether it lists metrics.
     pub fn is_metrics(&self) -> bool {
         !self.metrics.is_empty()
     }
 
-    /// Whether it goes over values of a parameter.
+    /// Whether it lists values of a parameter.
     pub(crate) fn is_parameter(&self) -> bool {
         !self.is_metrics() && self.name != CASE
     }
 
-    /// What stands at the head of the axis.
+    /// Text at the head of the axis.
     pub fn title(&self) -> &str {
         self.name.rsplit('.').next().unwrap_or(&self.name)
     }
 }
 
-/// Number of the metric of that name, or of the one whose name begins with it.
+/// Number of the metric with this name, or with a name that begins so.
 pub(crate) fn metric(system: &System, name: &str) -> Result<usize, String> {
     let metrics = system.metrics;
     if let Some(index) = metrics.iter().position(|metric| metric.name.eq_ignore_ascii_case(name)) {

@@ -1,4 +1,4 @@
-//! Reading a plan: typed structs by serde, with the places of what they hold, so that each error names its line.
+//! Reads a plan into typed structs by serde, with positions, so that each error names its line.
 
 use super::axis::{Axis, Shape, metric};
 use super::{Changes, Choice, Heading, MAX_CELLS, NUMBER, Plan, PlanError, Variant};
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Files that a plan may include, and the largest of them.
+/// Limits of a plan's includes, and of the size of each file.
 const MAX_INCLUDES: usize = 16;
 const MAX_BYTES: u64 = 1 << 20;
-/// Rows or columns that one axis may have.
+/// Limit of rows or columns on one axis.
 const MAX_AXIS: usize = 1024;
 
-/// What of a plan is no parameter.
+/// The parts of a plan that are not parameters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -66,7 +66,7 @@ struct Table {
     cell: Option<Spanned<String>>,
 }
 
-/// What an axis goes over: one parameter, or metrics.
+/// The subject of an axis: one parameter, or metrics.
 type Over = BTreeMap<Spanned<String>, Spanned<Values>>;
 
 #[derive(Deserialize)]
@@ -129,7 +129,7 @@ struct Documented {
     meaning: String,
 }
 
-/// One file, with what an error needs.
+/// One file, with its text for error messages.
 struct File {
     path: PathBuf,
     text: String,
@@ -149,7 +149,7 @@ impl File {
         T::deserialize(value.into_deserializer()).map_err(|error| self.unread(&error, subject))
     }
 
-    /// What the reader of TOML says, in this module's words. `subject` is what may lack something.
+    /// Translates a TOML error into this module's words. `subject`: the table that may lack an entry.
     fn unread(&self, error: &toml::de::Error, subject: &str) -> PlanError {
         let message = error.message().lines().next().unwrap_or("no TOML");
         let mut names = message.split('`').skip(1).step_by(2);
@@ -171,13 +171,13 @@ impl File {
         self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
     }
 
-    /// Makes an error of what is said about a place.
+    /// Makes an error for a place.
     fn wrong<'a, T>(&'a self, at: &'a Spanned<T>) -> impl Fn(String) -> PlanError + 'a {
         |message| PlanError::in_file(&self.path, Some(self.line(at.span().start)), &message)
     }
 }
 
-/// A regular file of at most so many bytes, as text.
+/// The text of a regular file of at most `most` bytes.
 pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, String> {
     let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
     let metadata = fs::metadata(path).map_err(unreadable)?;
@@ -189,16 +189,16 @@ pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, String> {
 }
 
 impl Plan {
-    /// Reads a plan and everything that it includes, and checks that it can be run.
+    /// Reads a plan with all includes, and checks that it can run.
     ///
     /// # Errors
     ///
-    /// With file, line and remedy, if it cannot be read, names something unknown, has a wrong unit or is impossible.
+    /// With file, line and remedy, if it cannot be read, has an unknown name or a wrong unit, or is impossible.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         understand(&File::load(path)?)
     }
 
-    /// Understands the text of a plan that stands, or would stand, at that path.
+    /// Reads a plan from its text; `path` locates includes and appears in errors.
     ///
     /// # Errors
     ///
@@ -259,7 +259,7 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// Where parameters are set: file and line.
+/// File and line of each parameter's setting.
 type Places = HashMap<String, (PathBuf, usize)>;
 
 /// Reads the sections of a file.
@@ -296,7 +296,7 @@ fn value_of(file: &File, of: &Parameter, value: Spanned<DeValue<'_>>) -> Result<
     Ok((value, Source::Documented(origin, meaning)))
 }
 
-/// What an axis may go over beside metrics.
+/// The possible subjects of an axis, other than metrics.
 type Known<'a> = (&'a Settings, &'a [Variant]);
 
 fn shape(file: &File, table: &Spanned<Table>, system: &System, known: Known<'_>) -> Result<Shape, PlanError> {
@@ -316,7 +316,7 @@ fn shape(file: &File, table: &Spanned<Table>, system: &System, known: Known<'_>)
     }
 }
 
-/// `{ name = values }`: a list, a range, or metrics.
+/// Reads `{ name = values }`: a list, a range, or metrics.
 fn axis(file: &File, over: &Spanned<Over>, system: &System, known: Known<'_>) -> Result<Axis, PlanError> {
     let (Some((name, values)), 1) = (over.get_ref().iter().next(), over.get_ref().len()) else {
         return Err(file.wrong(over)("an axis goes over one thing: write { NAME = [VALUES] }".to_owned()));
@@ -361,12 +361,12 @@ impl Range {
     }
 }
 
-/// Without the last digits, which sums of steps get wrong.
+/// Drops the last digits, which sums of steps get wrong.
 fn tidy(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
 
-/// `{ name = value, … }` as settings; where a number is meant, `{}` stands for it.
+/// Reads `{ name = value, … }` as settings; for a heading with a number, `{}` is its placeholder.
 fn changes(file: &File, set: &Set, settings: &Settings, is_number: bool) -> Result<Changes, PlanError> {
     let change = |(name, value): (&Spanned<String>, &Spanned<Scalar>)| {
         let index = settings.find(name.get_ref()).map_err(file.wrong(name))?;
@@ -385,7 +385,7 @@ fn changes(file: &File, set: &Set, settings: &Settings, is_number: bool) -> Resu
     set.iter().map(change).collect()
 }
 
-/// What the plan says may be chosen.
+/// Reads the choices of a plan.
 fn choice(
     file: &File,
     written: &WrittenChoice,

@@ -1,8 +1,8 @@
-//! The requests of a record once more, at the times at which they came, on other devices and under other policies.
+//! Runs the requests of a record again, at their times of arrival, on other devices and under other policies.
 //!
-//! Core's [`Dispatch`] decides; a device works on one request at a time, for as long as the record says that this request
-//! took, or, on a device of another kind, in the proportion of what both take for such requests. What a request costs the sidecore itself is
-//! left out, and so are shares between clients: all requests are of one client, in one lane.
+//! Core's [`Dispatch`] decides. A device works on one request at a time. It takes the recorded time of the request; on
+//! a device of another kind, that time is scaled by the ratio of both devices' rates. The sidecore's own cost of a
+//! request is omitted, and so are shares between clients: all requests belong to one client, in one lane.
 
 use super::traffic::{Request, Traffic};
 use crate::engine::{Engine, World};
@@ -15,37 +15,36 @@ use sidecore_core::policy::order::Order;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// The only lane.
 const LANE: LaneId = LaneId(0);
 
-/// What serves the requests.
+/// The devices for the requests, and their policies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pool {
-    /// Each device by the number of the recorded one that it is like.
+    /// For each device, the number of the recorded device that it copies.
     pub devices: Vec<usize>,
-    /// Requests that a device holds at a time; `None`: as recorded.
+    /// Limit of requests on a device; `None`: as recorded.
     pub depth: Option<u32>,
-    /// How devices are chosen.
+    /// Policy for choosing devices.
     pub balance: Balance,
-    /// In which order each serves what it has.
+    /// Order of service on a device.
     pub order: Order,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Again {
-    /// Time of each request, ns, from the shortest.
+    /// Time of each request, ns, in ascending order.
     pub times: Vec<Nanos>,
-    /// From the first request to the last completion, ns.
+    /// Time from the first request to the last completion, ns.
     pub span: Nanos,
-    /// Time that each device worked, ns.
+    /// Working time of each device, ns.
     pub busy: Vec<Nanos>,
-    /// Requests that no device could do.
+    /// Number of requests that no device could do.
     pub refused: u64,
 }
 
 impl Again {
-    /// What the record itself says.
+    /// The record's own result.
     pub fn recorded(traffic: &Traffic) -> Self {
         let mut times: Vec<Nanos> = traffic.requests.iter().map(|request| request.done - request.came).collect();
         times.sort_unstable();
@@ -58,7 +57,7 @@ impl Again {
         Self { times, span: last - first, busy, refused: 0 }
     }
 
-    /// Time below which this part of the requests is, ns.
+    /// The quantile of the times for this fraction, ns.
     pub fn at(&self, part: f64) -> Option<Nanos> {
         self.times.get((self.times.len() as f64 * part) as usize).copied()
     }
@@ -69,7 +68,7 @@ impl Again {
     }
 }
 
-/// Runs the requests on that pool. `None`: a device is like none of the record.
+/// Runs the requests on this pool. `None`: it copies a device that the record does not have.
 pub fn again(traffic: &Traffic, pool: &Pool) -> Option<Again> {
     if pool.devices.is_empty() || pool.devices.iter().any(|like| *like >= traffic.devices.len()) {
         return None;
@@ -88,9 +87,8 @@ pub fn again(traffic: &Traffic, pool: &Pool) -> Option<Again> {
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// The next request comes.
     Arrival,
-    /// A device is done with what it works on.
+    /// A device has finished its request.
     Done(usize),
 }
 
@@ -99,12 +97,12 @@ struct Devices<'a> {
     pool: &'a Pool,
     first: Nanos,
     dispatch: Dispatch,
-    /// Number of the request that comes next, and how many are not answered.
+    /// Number of the next request to arrive, and number of unanswered requests.
     next: usize,
     left: usize,
-    /// Requests that every device was too full for.
+    /// Requests for which every device was full.
     waiting: VecDeque<usize>,
-    /// The request behind each ticket.
+    /// The request of each ticket.
     requests: Vec<usize>,
     queues: Vec<VecDeque<Ticket>>,
     working: Vec<Option<(Ticket, Nanos)>>,
@@ -120,7 +118,7 @@ impl<'a> Devices<'a> {
         let limits = Limits { lanes: 1, clients: 1, in_flight, quantum: traffic.limits.quantum, kept };
         let like = |number: usize| {
             let known = &traffic.devices[number];
-            // What a sidecore does itself is a device of its own here, so that requests may wait for it.
+            // The sidecore's own work is a device here, so that requests can wait for it.
             let depth = pool.depth.unwrap_or(known.depth.max(1));
             Capability { immediate: false, elsewhere: false, depth, ..known.clone() }
         };
@@ -149,7 +147,7 @@ impl<'a> Devices<'a> {
         self.traffic.requests[request].came - self.first
     }
 
-    /// How long a device takes for a request, ns.
+    /// Time of a request on a device, ns.
     fn time(&self, device: usize, request: usize) -> Nanos {
         let Request { work, device: own, took, .. } = self.traffic.requests[request];
         let like = self.pool.devices[device];
@@ -168,7 +166,7 @@ impl<'a> Devices<'a> {
         }
     }
 
-    /// `false`: every device is too full for it.
+    /// `false`: every device is full.
     fn place(&mut self, engine: &mut Engine<Event>, request: usize) -> bool {
         let Work { class, size, urgent, .. } = self.traffic.requests[request].work;
         let work = Work { lane: LANE, tag: 0, class, size, urgent, reach: Reach::HERE, submitted: None };
@@ -193,7 +191,7 @@ impl<'a> Devices<'a> {
         self.work(engine, device);
     }
 
-    /// The device takes up the request of the least rank, the first of equals, if it works on none.
+    /// Begins the request of the lowest rank, the first among equals, unless the device is working.
     fn work(&mut self, engine: &mut Engine<Event>, device: usize) {
         if self.working[device].is_some() {
             return;
@@ -231,7 +229,7 @@ impl World for Devices<'_> {
     type Event = Event;
 
     fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
-        // As the service does: asked all the time, and most times nothing is to be done.
+        // As in the service: called often, mostly without an effect.
         self.dispatch.reprice(engine.now());
         match event {
             Event::Arrival => self.arrive(engine),

@@ -1,4 +1,4 @@
-//! Records of simulated runs with faults come out the same; changed, cut and invented ones are told.
+//! Records of simulated runs with faults replay without differences; changed, cut and invented records are detected.
 
 use super::*;
 use crate::faults::record;
@@ -13,7 +13,7 @@ use sidecore_core::time::Nanos;
 use std::sync::OnceLock;
 
 const ROOM: usize = 1 << 20;
-/// A run whose devices all answer later.
+/// A run in which no device is immediate.
 const SEED: u64 = 8;
 
 fn to_bytes(words: &[u64]) -> Vec<u8> {
@@ -26,14 +26,14 @@ fn sample() -> &'static [u64] {
     SAMPLE.get_or_init(|| words(&record(SEED, ROOM)).unwrap())
 }
 
-/// With a hash that fits the words.
+/// Appends the hash of the words.
 fn sealed(mut words: Vec<u64>) -> Vec<u8> {
     let last = words.len() - 1;
     words[last] = hash(&words[..last]);
     to_bytes(&words)
 }
 
-/// Places of the first words of all calls of that number.
+/// Positions of the first words of all calls with this number.
 fn calls_of(number: u8) -> Vec<usize> {
     let (words, mut at) = (sample(), Start::WORDS);
     let mut found = Vec::new();
@@ -76,7 +76,7 @@ fn each_kind_of_call_is_in_some_record() {
 
 #[test]
 fn a_changed_argument_is_found() {
-    // Those that went to a device: its load shows the size, the answer later shows the tag.
+    // Calls that reached a device: its load depends on the size, and its later answer on the tag.
     let placed: Vec<usize> = calls_of(11).into_iter().filter(|place| sample()[place + 5] as u8 == 1).collect();
     assert!(placed.len() > 20);
     for (place, byte) in placed.iter().flat_map(|place| [(place, 0), (place, 6)]) {
@@ -140,7 +140,7 @@ proptest! {
         prop_assert!(replay(&bytes).is_err());
     }
 
-    /// Words of a real record put together anew: an answer or an error.
+    /// A real record with changed words gives a result or an error.
     #[test]
     fn a_forged_record_is_survived(
         changes in prop::collection::vec((Start::WORDS..sample().len() - TRAILER, any::<u64>(), 0..3_u8), 1..12),
@@ -156,7 +156,7 @@ proptest! {
         let _ = replay(&sealed(words));
     }
 
-    /// Calls in any order, with names that may not be there.
+    /// Calls in any order, with names that may not exist.
     #[test]
     fn invented_calls_are_survived(
         calls in prop::collection::vec((1..23_u64, 0..4_u64, prop::collection::vec(0..70_u64, 0..5)), 0..200),
@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// The record of ten requests that come at once to one device, which works on each for a microsecond.
+/// The record of ten simultaneous requests on one device, which works on each for a microsecond.
 fn burst() -> Vec<u8> {
     let limits = Limits { lanes: 1, clients: 1, in_flight: 64, quantum: 1_000, kept: 0 };
     let mut recorded = Recorded::new(limits, Balance::Eft, Some(ROOM));
@@ -195,7 +195,7 @@ fn burst() -> Vec<u8> {
         recorded.complete(ticket, Some(1_000));
         recorded.announce(6_000 + 1_000 * done as u64, LaneId(0));
     }
-    // One that is not done when the record ends.
+    // One that is unfinished at the end of the record.
     recorded.place_run(20_000, work(11), 1, Nanos::MAX);
     to_bytes(&recorded.end_record().unwrap().into_words())
 }
@@ -216,14 +216,14 @@ fn recorded_requests_come_once_more() {
     }
     let two = again(&traffic, &pool(2, Balance::Eft)).unwrap();
     assert_eq!((two.span, &two.busy[..]), (5_000, &[5_000, 5_000][..]));
-    // What finds no room waits.
+    // Requests without room wait.
     let full = again(&traffic, &Pool { depth: Some(1), ..pool(1, Balance::Eft) }).unwrap();
     assert_eq!(full.times, each);
     assert_eq!(again(&traffic, &Pool { devices: vec![1], ..pool(1, Balance::Eft) }), None);
     assert_eq!(again(&traffic, &pool(0, Balance::Eft)), None);
 }
 
-/// Whatever happened in a run, what was done of it can come again.
+/// The completed requests of any run can run again.
 #[test]
 fn records_with_faults_can_come_once_more() {
     let mut requests = 0;
@@ -240,7 +240,7 @@ fn records_with_faults_can_come_once_more() {
     assert!(traffic(&burst()[..80]).is_err());
 }
 
-/// A record may come from anywhere: devices that there are not, and times beyond all measure.
+/// A record is untrusted: it may name missing devices, and times without limit.
 #[test]
 fn what_a_record_alleges_is_no_place_in_a_table() {
     let mut words = words(&burst()).unwrap();

@@ -1,4 +1,4 @@
-//! The requests that are in a record: when each came, what it asked for, who did it and how long that took.
+//! The requests in a record: arrival, work, device and duration of each.
 
 use super::{ReplayError, Step, walk};
 use sidecore_core::dispatch::record::{Call, Decision};
@@ -9,51 +9,51 @@ use sidecore_core::time::Nanos;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-/// A request that was done.
+/// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
-    /// When the sidecore took it from its lane, ns since the record's clock began.
+    /// Time at which the sidecore took it from its lane, ns of the record's clock.
     pub came: Nanos,
-    /// When the sidecore had its completion.
+    /// Time at which the sidecore received its completion, ns.
     pub done: Nanos,
-    /// What it asked for.
+    /// Its work.
     pub work: Work,
-    /// Number of the device that did it.
+    /// Number of its device.
     pub device: usize,
-    /// How long the device worked on it, ns.
+    /// Working time of the device, ns.
     pub took: Nanos,
 }
 
-/// What a record holds of its requests.
+/// The requests in a record.
 #[derive(Debug)]
 pub struct Traffic {
-    /// Those that were done, in the order in which they came.
+    /// Completed requests, in order of arrival.
     pub requests: Vec<Request>,
-    /// The devices, with the rates that they had at first.
+    /// The devices, with their initial rates.
     pub devices: Vec<Capability>,
-    /// What each request took on each device, learnt over the whole record.
+    /// Rates of each device, learnt over the whole record.
     pub rates: Vec<Rates>,
-    /// How devices were chosen when the record began, and in which order they served.
+    /// Policy for choosing devices at the beginning of the record.
     pub balance: Balance,
-    /// In which order devices served what they had, last.
+    /// Last order of service on devices.
     pub order: Order,
     /// Sizes of the service's tables.
     pub limits: Limits,
-    /// Requests that were refused, lost or not done when the record ended.
+    /// Number of requests that were refused, lost or unfinished at the end of the record.
     pub left_out: u64,
 }
 
-/// What stands for what in the first word of a decision about a place: given, done at once, full, kept.
+/// Codes in the first word of a placement decision: assigned, done immediately, full, deferred.
 const GIVEN: u64 = 1;
 const NOW: u64 = 2;
 const FULL: u64 = 3;
 const KEPT: u64 = 5;
 
-/// Reads the requests of a record. Which device did a request is what the same code decides from the calls, not what the
-/// record alleges.
+/// Reads the requests of a record. The device of a request is the decision of the same code on the calls, not the
+/// record's claim.
 ///
 /// # Errors
-/// For bytes that are no whole record.
+/// For bytes that are not a complete record.
 pub fn traffic(bytes: &[u8]) -> Result<Traffic, ReplayError> {
     let mut reader = Reader::default();
     let walked = walk(bytes, |step| {
@@ -71,7 +71,7 @@ pub fn traffic(bytes: &[u8]) -> Result<Traffic, ReplayError> {
     Ok(Traffic { requests, devices: reader.devices, rates, balance, order, limits, left_out })
 }
 
-/// The rates that a device brought along, and all that it did.
+/// Rates from a device's description, and from all of its requests.
 fn learnt(device: &Capability, number: usize, requests: &[Request]) -> Rates {
     let mut rates = device.rates.clone();
     for Request { work, took, .. } in requests.iter().filter(|request| request.device == number) {
@@ -86,9 +86,9 @@ struct Reader {
     devices: Vec<Capability>,
     balance: Option<Balance>,
     order: Option<Order>,
-    /// Requests under way by lane and tag: when they came and what they ask for.
+    /// Requests in progress by lane and tag: time of arrival and work.
     pending: HashMap<(u32, u32), (Nanos, Work)>,
-    /// Requests whose completion has no time yet: the next call that has one tells it.
+    /// Requests whose completion has no time yet; the next call with a time supplies it.
     untimed: Vec<usize>,
     lost: u64,
 }

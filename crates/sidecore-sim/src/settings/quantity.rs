@@ -1,4 +1,5 @@
-//! Types of settings: numbers with unit and limits, and policies of the service; and settings by name, as serde sees them.
+//! Types of settings: numbers with unit and limits, and policies of the service; and a deserializer of settings by
+//! name.
 
 use serde::de::value::{self, MapDeserializer};
 use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, Visitor};
@@ -9,18 +10,18 @@ use sidecore_core::time::Nanos;
 use std::fmt::{self, Debug, Display, Formatter};
 use std::str::FromStr;
 
-/// A number in this unit, between these limits, both included. They are in ns for times, in Mbit/s for rates and in
-/// hundredths for other numbers that need not be whole.
+/// A number in this unit, between these limits, inclusive. Limits are in ns for times, in Mbit/s for rates and in
+/// hundredths for other numbers with fractions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantity<U: Unit, const LEAST: u64, const MOST: u64>(U::Value);
 
-/// What a number counts.
+/// A unit of numbers.
 pub(crate) trait Unit {
     /// Type of the number.
     type Value: Copy + Debug + Display + PartialOrd + FromStr;
     /// Name in plans.
     const NAME: &'static str;
-    /// What such a number is called.
+    /// Kind of number, for messages.
     const KIND: &'static str;
 
     /// A limit as a number in this unit.
@@ -93,7 +94,7 @@ impl<'de, U: Unit, const LEAST: u64, const MOST: u64> Deserialize<'de> for Quant
         let (least, most) = (U::limit(LEAST), U::limit(MOST));
         let read = |text: &str| {
             let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-            // The unit of what has none is 1.
+            // A number without a unit has the unit 1.
             let unit = if U::NAME == "1" { String::new() } else { format!(" ({})", U::NAME) };
             number.map(Self).ok_or_else(|| format!("write a {} from {least} to {most}{unit}", U::KIND))
         };
@@ -101,17 +102,17 @@ impl<'de, U: Unit, const LEAST: u64, const MOST: u64> Deserialize<'de> for Quant
     }
 }
 
-/// Reads a way to wait, spelt as in the service.
+/// Reads a wait policy, spelt as in the service.
 pub(crate) fn notify<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Notify, D::Error> {
     deserializer.deserialize_newtype_struct(Things::NAME, Reading(Notify::Park, Notify::parse))
 }
 
-/// Reads a rule for the choice of devices, spelt as in the service.
+/// Reads a balance policy, spelt as in the service.
 pub(crate) fn balance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Balance, D::Error> {
     deserializer.deserialize_newtype_struct(Things::NAME, Reading(Balance::Eft, Balance::parse))
 }
 
-/// What stands where no text is given, and what understands one.
+/// A default value, and the parser of a text.
 struct Reading<T, F>(T, F);
 
 impl<T, W: Display, F: FnOnce(&str) -> Result<T, W>> Visitor<'_> for Reading<T, F> {
@@ -130,18 +131,18 @@ impl<T, W: Display, F: FnOnce(&str) -> Result<T, W>> Visitor<'_> for Reading<T, 
     }
 }
 
-/// Gives a typed struct its values: parts are structs in it, settings are [quantities](Quantity), policies and enums
-/// of words.
+/// Deserializes a typed struct: parts are structs in it, settings are [quantities](Quantity), policies and enums of
+/// words.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
-    /// What is read here, by its full name.
+    /// Full name of the setting being read.
     name: String,
-    /// The text that is set for a name; it is also told the unit.
+    /// Looks up the text of a setting by name and unit.
     text: &'a dyn Fn(&str, &'static str) -> Option<String>,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the whole. `text` answers for a setting's name and unit what it is set to.
+    /// Reads the whole. `text` looks up a setting by name and unit.
     pub(crate) fn new(text: &'a dyn Fn(&str, &'static str) -> Option<String>) -> Self {
         Self { name: String::new(), text }
     }

@@ -1,10 +1,11 @@
-//! A farm: events handed to nodes on other machines, by core's [`Farm`](sidecore_core::farm::Farm) or by nodes that pull.
+//! A farm: events sent to nodes on other machines, by core's [`Farm`](sidecore_core::farm::Farm) or by nodes that
+//! pull.
 //!
-//! The dispatcher holds what no node may have yet in one queue, hands events out, hears beats and answers, and gives what a
-//! lost node had to others: each decision is core's. Messages take two hops, over the server, and do not overtake each other on
-//! the way between two programs. A node does a few events at a time and the others one after the other. Where nodes pull, each
-//! asks the server for as many events as it may have, and for the next when a result is stored.
-//! `docs/models/farm.md` says what is left out.
+//! The dispatcher holds waiting events in one queue, sends events, receives beats and answers, and reassigns the
+//! events of a lost node; each decision is core's. Messages take two hops, over the server, and stay in order between
+//! two programs. A node does a few events simultaneously and queues the others. With pull, each node requests its
+//! limit of events from the server, and the next one when a result is stored. `docs/models/farm.md` lists the
+//! omissions.
 
 mod dispatcher;
 mod field;
@@ -45,7 +46,7 @@ impl Model for Farm {
             (most < least, "event.most_units", format!("at least event.least_units, {least}")),
             (slow > count, "node.slow_count", format!("at most node.count, {count}")),
             (bytes > u64::from(u32::MAX), "event.unit_bytes", "an event has less than 4 GiB".to_owned()),
-            // Half the nodes away at a time, and there may be none.
+            // With half of the nodes away at a time, at some time none may be left.
             (
                 every > 0 && away > every * Nanos::from(count) / 2,
                 "death.away_ms",

@@ -1,8 +1,8 @@
-//! This machine: one client and one sidecore on a core each, and a lane between them, as `sidecore bench` runs them.
+//! This machine: one client and one sidecore on a core each, with a lane between them, as `sidecore bench` runs them.
 //!
-//! Every parameter is measured by `sidecore bench calibrate`. How the two sides wait is decided by
-//! [`Waiter`](sidecore_core::policy::notify::Waiter), as in the service and in the client library. Times that vary from one to
-//! the next are drawn from what was measured of them.
+//! Every parameter is measured by `sidecore bench calibrate`. The wait decisions of both sides are those of
+//! [`Waiter`](sidecore_core::policy::notify::Waiter), as in the service and in the client library. Varying times are
+//! drawn from their measured distributions.
 
 mod host;
 mod lane;
@@ -13,7 +13,7 @@ use crate::settings::{Bytes, Count, Ns, Rate, Ratio, notify, settings};
 use lane::{Arrival, lane};
 use sidecore_core::policy::notify::Notify;
 
-/// A time that was measured.
+/// A measured time.
 type Time = Ns<0, 10_000_000_000>;
 
 settings! {
@@ -23,16 +23,16 @@ settings! {
             op: Op,
             size: Bytes<0, 1_048_576>,
             depth: Count<1, 4096>,
-            /// Part of the capacity; 0: always `depth` in flight.
+            /// Fraction of the capacity; 0: always `depth` in flight.
             load: Ratio<0, 99>,
-            /// Requests a second that come by themselves; 0: as `load` says.
+            /// Open load, requests per second; 0: by `load`.
             rate_per_s: Rate<0, 1_000_000_000>,
-            /// The arrivals of a bench again: those of its seed, and of so many seeds behind it, in turn with the runs'; 0 runs:
-            /// arrivals of the run's own.
+            /// Repeats a bench's arrivals: those of its seed, and of this number of seeds after it, in turn with the
+            /// runs'. 0: arrivals from the run's own seed.
             arrivals_seed: Count<0, 4_294_967_295>,
             arrivals_repeats: Count<0, 1000>,
             open_ns: Time,
-            /// Most in flight under open load: what comes then waits.
+            /// Limit in flight under open load; further requests wait.
             slots: Count<1, 65_536>,
             requests: Count<100, 100_000_000>,
         }
@@ -47,7 +47,7 @@ settings! {
             client_ns: Time,
             sample_ns: Time,
         }
-        /// Times at sizes of so many bytes.
+        /// Times at sizes of this number of bytes.
         r#move: Curve {
             #![expect(clippy::struct_field_names, reason = "names of plans")]
             at_64_ns: Time,
@@ -58,16 +58,16 @@ settings! {
         copy: Curve;
         wake: Wake {
             #![expect(clippy::struct_field_names, reason = "names of plans")]
-            /// From which sleep on it is a long one.
+            /// Sleep from this duration on is long.
             deep_after_ns: Time,
-            /// CPU time of going to sleep and coming back.
+            /// CPU time of falling asleep and waking.
             sleep_ns: Time,
-            /// What a sleep and a wake-up are taken to cost by the policies.
+            /// Cost of a sleep and a wake-up as assumed by the policies.
             park_cost_ns: Time,
-            /// How long a wake-up is taken to last by them.
+            /// Duration of a wake-up as assumed by the policies.
             time_ns: Time,
         }
-        /// A time that varies: what so many of a hundred do not exceed.
+        /// A distribution of times: its percentiles.
         hop: Spread {
             #![expect(clippy::struct_field_names, reason = "names of plans")]
             p0_ns: Time,
@@ -81,13 +81,13 @@ settings! {
         }
         /// CPU time of ringing.
         ring: Spread;
-        /// From the ring until the sleeper runs, after a short sleep and after a long one.
+        /// Time from the ring until the sleeper runs, after a short sleep and after a long one.
         wake_after_short: Spread;
         wake_after_long: Spread;
-        /// How much later than asked a sleeper wakes by itself. A client has the kernel's timer slack.
+        /// Delay of a sleeper's own wake-up. A client has the kernel's timer slack.
         overshoot: Spread;
         client_overshoot: Spread;
-        /// The host takes the core away: from the end of one interruption to the next, in the mean, and for how long.
+        /// The host takes the core away: mean time from the end of one interruption to the next, and their duration.
         noise: Noise {
             every_ns: Time,
         }
@@ -101,21 +101,21 @@ settings! {
         p_256_sign: Curve;
         ed25519_sign: Curve;
     }
-    /// Operations whose time is known.
+    /// Operations with known times.
     #[expect(non_camel_case_types, reason = "names of plans")]
     Op = noop | aes_128_gcm | aes_256_gcm | chacha20_poly1305 | sha_256 | rsa_2048_sign | rsa_4096_sign | p_256_sign
         | ed25519_sign;
 }
 
 impl Spread {
-    /// How much of all does not exceed which time, ns, in order.
+    /// Percentiles in ascending order: fraction, and time in ns.
     fn points(&self) -> [(f64, f64); 8] {
         let Self { p0_ns, p10_ns, p25_ns, p50_ns, p75_ns, p90_ns, p99_ns, p100_ns } = self;
         let times = [p0_ns, p10_ns, p25_ns, p50_ns, p75_ns, p90_ns, p99_ns, p100_ns].map(|time| time.get());
         std::array::from_fn(|point| (PARTS[point], times[point]))
     }
 
-    /// One such time, ns. Between the known parts it grows by equal factors: what is long is rare.
+    /// Draws a time, ns. Between known percentiles it grows exponentially, because long times are rare.
     fn draw(&self, random: &mut Random) -> f64 {
         let (part, points) = (random.uniform(), self.points());
         let above = points.iter().position(|(known, _)| *known > part).unwrap_or(points.len() - 1).max(1);
@@ -124,7 +124,7 @@ impl Spread {
         if low > 0.0 { low * (high / low).powf(way) } else { low + (high - low) * way }
     }
 
-    /// Whether it is ever longer than nothing.
+    /// Whether it is ever above zero.
     fn is_any(&self) -> bool {
         self.p100_ns.get() > 0.0
     }
@@ -135,7 +135,7 @@ impl Spread {
 }
 
 impl Curve {
-    /// The time at that size, ns. Between and beyond the known sizes times are on a line.
+    /// The time at this size, ns. Linear between and beyond the known sizes.
     fn at(&self, size: f64) -> f64 {
         let points =
             [(64.0, self.at_64_ns.get()), (1_024.0, self.at_1024_ns.get()), (16_384.0, self.at_16384_ns.get())];
@@ -155,15 +155,15 @@ pub(super) const METRICS: &[Metric] = &[
     metric("service_cpu_us", "us", "CPU time of the sidecore for each request"),
 ];
 
-/// The parts of all that a [`Spread`] knows.
+/// The fractions of a [`Spread`]'s percentiles.
 pub const PARTS: [f64; 8] = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
 
-/// Requests in flight when the capacity is found that loads are fractions of.
+/// Requests in flight for finding the capacity, to which loads relate.
 const CAPACITY_DEPTH: u64 = 32;
 const CAPACITY_REQUESTS: u64 = 20_000;
 
 impl Machine {
-    /// Times of the operation; none of one that does nothing.
+    /// Times of the operation; `None` for an operation without work.
     fn op(&self) -> Option<&Curve> {
         Some(match self.client.op {
             Op::noop => return None,

@@ -1,7 +1,7 @@
 //! Crypto cards on one bus of a machine with one processor: the OpenBSD Cryptographic Framework, and sidecore on the same
 //! hardware.
 //!
-//! Source of the framework and of what was measured: Keromytis, Wright and de Raadt, "The Design of the OpenBSD
+//! Source of the framework and of the measurements: Keromytis, Wright and de Raadt, "The Design of the OpenBSD
 //! Cryptographic Framework", USENIX ATC 2003. `docs/models/ocf.md` describes the model.
 
 mod cards;
@@ -37,11 +37,12 @@ pub(super) const METRICS: &[Metric] = &[
     metric("rated_percent", "%", "throughput as a part of what the vendor rates all cards at"),
 ];
 
-/// From this utilisation on a part is said to be what limits, %.
+/// A part with at least this utilisation is reported as the limit, %.
 const LIMITING: f64 = 90.0;
 
 impl Model for Ocf {
-    /// Bus and card must be as PCI has them, the card take the requests, and clients can have so many in flight.
+    /// Bus and card must follow PCI, the card must accept the requests, and clients must be able to have them in
+    /// flight.
     fn rules(&self) -> Vec<Rule> {
         let Self { client, service, bus, card, .. } = self;
         let (widths, card_clocks) = ([32, 64], [33, 66, 100, 133]);
@@ -98,8 +99,8 @@ impl Model for Ocf {
     }
 }
 
-/// The part that limits: of those that all share the one with the highest utilisation, else the cards, which are busy
-/// also while they wait for those; too few threads, where none is near its end.
+/// The limiting part: the shared part with the highest utilisation, else the cards, which are also busy while they
+/// wait for shared parts. If none is near its end, too few threads are the limit.
 fn limit(shared: &[(&str, f64)], card: (&str, f64)) -> String {
     let shared = fullest(shared);
     if let Some((part, percent)) = [shared, card].into_iter().find(|(_, percent)| *percent >= LIMITING) {

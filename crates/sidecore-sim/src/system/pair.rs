@@ -1,9 +1,9 @@
-//! Two computers with one processor each, joined by one link: what a stream by TCP or UDP reaches between two programs.
+//! Two computers with one processor each, joined by one link: throughput of a TCP or UDP stream between two programs.
 //!
-//! Each interface reaches memory over a bus that it shares with nobody but itself, both ways, and interrupts by count and
-//! time for frames that came and frames that went: that is
-//! [`Moderator`](sidecore_core::policy::notify::Moderator). An interrupt's work goes before the program's, on the same
-//! processor. Modelled after: W. Thannhaeuser, "Network Performance Optimisation and Load Balancing", slides.
+//! Each interface reaches memory over a bus of its own, used in both directions. It raises interrupts by count and
+//! time of received and sent frames, by [`Moderator`](sidecore_core::policy::notify::Moderator). An interrupt's work
+//! goes before the program's, on the same processor. Modelled after: W. Thannhaeuser, "Network Performance
+//! Optimisation and Load Balancing", slides.
 
 mod end;
 mod parameters;
@@ -16,7 +16,7 @@ use parameters::Traffic;
 use sidecore_core::time::Nanos;
 use world::{Net, Sums};
 
-/// Time until a run has settled, and the time that is measured after it, ns.
+/// Time for a run to settle, and measured time after it, ns.
 const WARM_UP: Nanos = 50_000_000;
 const MEASURED: Nanos = 400_000_000;
 
@@ -89,7 +89,7 @@ impl Model for Pair {
     }
 }
 
-/// What happened in the measured time, and the hash of the run.
+/// The sums over the measured time, and the hash of the run.
 fn measure(set: &Pair, traffic: Traffic, seed: u64) -> (Sums, u64) {
     let mut engine = Engine::new(seed);
     let mut world = Net::new(set, traffic);

@@ -1,6 +1,6 @@
-//! One queue in front of equal servers: the textbook's system, whose answers are known.
+//! One queue in front of equal servers: a textbook system with known results.
 //!
-//! It shows that the engine and its random numbers are right, and how fast the engine is.
+//! It shows the correctness of the engine and its random numbers, and the speed of the engine.
 
 use super::{Metric, Model, Outcome, metric};
 use crate::engine::{Engine, World};

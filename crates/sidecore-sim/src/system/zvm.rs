@@ -1,10 +1,10 @@
 //! z/VM: Linux guests that share crypto adapters through the host.
 //!
-//! A request goes from a thread into its guest's virtual queue, from there by the host's enqueue task to an adapter, by
-//! its dequeue task back into the virtual queue, and to the thread when the guest looks. How the host's tasks come to
-//! look is the subject of IBM's report "Host Exploitation of Crypto Interruptions"; `docs/models/zvm.md` tells the model
-//! in words. Adapters are chosen by [`Dispatch`](sidecore_core::dispatch::Dispatch), as in the service; with
-//! `service.software = "sidecore"` its notify policies also decide how every hop waits.
+//! A request goes from a thread into its guest's virtual queue, from there by the host's enqueue task to an adapter,
+//! by its dequeue task back into the virtual queue, and to the thread when the guest looks. IBM's report "Host
+//! Exploitation of Crypto Interruptions" describes how the host's tasks find work; `docs/models/zvm.md` describes the
+//! model. Adapters are chosen by [`Dispatch`](sidecore_core::dispatch::Dispatch), as in the service; with
+//! `service.software = "sidecore"` its notify policies also decide the wait at every hop.
 
 mod guest;
 mod host;
@@ -19,11 +19,11 @@ pub(super) use totals::METRICS;
 use totals::Totals;
 use world::Zone;
 
-/// Blocks of a run: at least so many, at most so many, and between them until so many events were handled.
+/// Number of blocks in a run: at least, at most, and the number of events that ends it in between.
 const LEAST_BLOCKS: u64 = 30;
 const MOST_BLOCKS: u64 = 1_000;
 const ENOUGH_EVENTS: u64 = 2_000_000;
-/// Least blocks and enough events where requests come by themselves, whose blocks are longer.
+/// Least number of blocks and sufficient events for open load, whose blocks are longer.
 const OPEN: (u64, u64) = (4, 500_000);
 
 impl Model for Zvm {
@@ -37,9 +37,9 @@ impl Model for Zvm {
         ]
     }
 
-    /// Guests' timers tick at fixed offsets from each other, on which waiting for the host's timers depends. A run is
-    /// therefore made of short blocks, each with offsets of its own. In a block every other guest
-    /// signs and the others verify, and in the next block the reverse: `openssl speed` gives both the same time.
+    /// Guests' timers tick at fixed offsets from each other, which affect the waits for the host's timers. So a run
+    /// consists of short blocks, each with offsets of its own. In a block every other guest signs and the others
+    /// verify, and in the next block the reverse: `openssl speed` gives both the same time.
     fn run(&self, seed: u64) -> Outcome {
         let span = self.span();
         let is_open = self.gap().is_some();
@@ -65,5 +65,5 @@ impl Model for Zvm {
     }
 }
 
-/// Keeps the seeds of blocks of different runs apart.
+/// Separates the seeds of blocks of different runs.
 const BLOCK_SEEDS: u64 = 1 << 20;

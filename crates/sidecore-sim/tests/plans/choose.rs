@@ -1,4 +1,4 @@
-//! What to choose, on hardware whose limits are known.
+//! Choices on hardware with known limits.
 
 use super::plan_of;
 use sidecore_sim::choose::{Answer, MOST, Question, Verdict, choose};
@@ -6,7 +6,7 @@ use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::Plan;
 use std::ops::ControlFlow;
 
-/// Four chips and eight threads, each with requests of 1 KiB: a chip alone does about 8,500 in a second.
+/// Four chips and eight threads, each with requests of 1 KiB: a chip alone does about 8,500 per second.
 fn plan() -> Plan {
     let mut plan = plan_of("ocf-hifn7751x4", &["threads=8", "size=1024"]);
     plan.variants.retain(|variant| variant.name == "sidecore, one request in flight");

@@ -1,4 +1,4 @@
-//! The plans of this project, against what others measured and what must hold.
+//! The plans of this project, compared with published measurements and with invariants.
 
 mod choose;
 mod nic;
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The plan of that name, with settings of a command line.
+/// The plan with this name, with settings of a command line.
 fn plan_of(name: &str, settings: &[&str]) -> Plan {
     let mut plan = Plan::read(&root().join(format!("plans/{name}.toml"))).unwrap();
     plan.set_all(settings).unwrap();

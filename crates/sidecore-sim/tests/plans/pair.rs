@@ -1,4 +1,4 @@
-//! Two PCs on one link, against figures published by others and what must hold.
+//! Two PCs on one link, compared with published figures and with invariants.
 
 use super::{plan_of, root, values_of};
 use sidecore_sim::compare::{Published, compare};

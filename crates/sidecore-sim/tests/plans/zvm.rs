@@ -1,4 +1,4 @@
-//! Guests under z/VM, against what is published and what must hold.
+//! Guests under z/VM, compared with published figures and with invariants.
 
 use super::{plan_of, root};
 use sidecore_sim::compare::{Cell, Published, compare};
@@ -42,8 +42,8 @@ fn calibrated(seed: u64) -> Vec<((u32, u32), Cell)> {
     all
 }
 
-/// Cells that are not within 15 %, with the error that is reached: waits of a few us for the host, and what a program's
-/// cold caches cost.
+/// Cells with an error above 15 %, and their errors: waits of a few us for the host, and the cost of a program's cold
+/// caches.
 const BEYOND: [((u32, u32), &str, &str, f64); 5] = [
     ((10, 1_500), "NSERV", "polling", 0.48),
     ((10, 1_500), "NSERV", "interrupts", 0.21),
@@ -64,7 +64,8 @@ fn published_cells_are_within_reach() {
     }
 }
 
-/// With ten threads and interrupts, requests follow each other without the timer: it may only make things worse.
+/// With ten threads and interrupts, requests follow each other without the timer, so a slower timer cannot improve the
+/// rate.
 #[test]
 fn guests_that_poll_more_rarely_are_not_faster() {
     let rate = |poll: &str| metric(&run(&["host.mode=interrupts", "guest.threads=10", poll], 1), "ETR");
@@ -109,7 +110,7 @@ fn headings_say_which_table_it_is() {
     let published = Published::read(&path).unwrap();
     let found = compare(&plan(&[]), &published, &[], &Effort::once(1), &mut |_, _| ControlFlow::Continue(())).unwrap();
     assert_eq!(found.understood, ["guest.threads=1", "host.smt=on", "guest.poll_us=50"]);
-    // One request in each of ten guests every 50 us, or as soon as it is there.
+    // One request in each of ten guests every 50 us, or immediately.
     assert!(found.cells[0].predicted > 100_000.0, "{:?}", found.cells);
 }
 
@@ -126,7 +127,7 @@ fn threads_of_a_core_share_it() {
     assert!(busy("host.smt=on") > busy("host.smt=off") * 1.1);
 }
 
-/// Also where cores are idle: a virtual CPU goes back to where it ran.
+/// Also with idle cores: a virtual CPU returns to its previous processor.
 #[test]
 fn siblings_cost_time_on_a_machine_that_is_hardly_used() {
     let settings = ["host.mode=interrupts", "guest.threads=10"];

@@ -1,4 +1,4 @@
-//! The dispatcher: it does what core's [`Farm`] decides, as the real one does.
+//! The dispatcher: it carries out the decisions of core's [`Farm`], as the real one does.
 
 use super::field::Field;
 use super::node::{Answer, Parcel};
@@ -13,15 +13,15 @@ use std::collections::VecDeque;
 
 /// The kind of all events.
 const KIND: Class = Class::NOOP;
-/// From the dispatcher over the server to a node.
+/// Hops from the dispatcher over the server to a node.
 const HOPS: u32 = 2;
-/// How often the dispatcher looks for silent nodes at most, ns.
+/// Longest interval between checks for silent nodes, ns.
 const LOOK: Nanos = 1_000_000;
-/// What a node tells the dispatcher.
+/// Messages from nodes to the dispatcher.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     Answer(Parcel, Answer),
-    /// It has received and answered so many in this life.
+    /// Counts of events received and answered in this life.
     Beat {
         node: usize,
         life: u32,
@@ -34,26 +34,26 @@ pub(super) enum Message {
     },
 }
 
-/// When a node that could not join tries again, ns.
+/// Interval of attempts of a node that could not join, ns.
 const AGAIN: Nanos = 10_000_000;
 
 #[derive(Debug)]
 pub(super) struct Dispatcher {
     farm: Farm,
-    /// Life and name of each node that belongs to the farm.
+    /// Life and name of each node in the farm.
     members: Vec<Option<(u32, Member)>>,
     /// Nodes by number of their member.
     nodes: [usize; MAX_NODES],
     free_tags: Vec<u32>,
     /// Events by tag.
     jobs: Vec<u32>,
-    /// What it has not read yet.
+    /// Unread messages.
     inbox: VecDeque<Message>,
-    /// It is at a message, or hands out an event.
+    /// It is processing a message or sending an event.
     works: bool,
-    /// The event at the head of the queue has to wait for a node.
+    /// The event at the head of the queue waits for a node.
     blocked: bool,
-    /// Time that what it sent besides took, ns.
+    /// Time of its other sends, charged with the next step, ns.
     debt: f64,
 }
 
@@ -67,7 +67,7 @@ impl Dispatcher {
             silence: set.death.silence_ms.nanos(),
             grace: set.death.grace_ms.nanos(),
             tries: set.hand.tries.get() as u8,
-            // No node of these hangs.
+            // No node of this model hangs.
             stall: Nanos::MAX,
         };
         Self {
@@ -83,33 +83,33 @@ impl Dispatcher {
         }
     }
 
-    /// A message is there.
+    /// A message arrives.
     pub(super) fn comes(&mut self, engine: &mut Engine<Event>, field: &mut Field, message: Message) {
         self.inbox.push_back(message);
         self.begin(engine, field);
     }
 
-    /// An event waits, or there may be room.
+    /// An event waits, or there may be room for one.
     pub(super) fn hand_out(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
         field.refill(engine);
         self.begin(engine, field);
     }
 
-    /// Begins with the next message, or with the next event if there is none.
+    /// Begins the next message, or the next event if there is none.
     fn begin(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
         let message = self.inbox.front();
         if self.works || (message.is_none() && (self.blocked || field.held.is_empty())) {
             return;
         }
         self.works = true;
-        // What is read with a beat costs next to nothing beside an event and its answer.
+        // Reading a beat costs next to nothing, compared with an event and its answer.
         let own = if let Some(Message::Beat { .. } | Message::Joins { .. }) = message { 0.0 } else { 1.0 };
         let time = own * field.set.dispatcher.event_us.ns() + std::mem::take(&mut self.debt);
         field.tally.busy += time;
         engine.after(time.round() as Nanos, Event::Turns);
     }
 
-    /// It is done with what it had begun. Returns the node that must join again, if there is one.
+    /// Ends a step. Returns the node that must join again, if any.
     pub(super) fn turns(&mut self, engine: &mut Engine<Event>, field: &mut Field) -> Option<usize> {
         let mut stranger = None;
         match self.inbox.pop_front() {
@@ -127,7 +127,7 @@ impl Dispatcher {
         stranger
     }
 
-    /// Gives the event at the head of the queue to a node, or finds that it has to wait.
+    /// Sends the event at the head of the queue to a node, or marks it as waiting.
     fn place(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
         let Some(&number) = field.held.front() else { return };
         let job = field.jobs[number as usize];
@@ -160,7 +160,6 @@ impl Dispatcher {
         field.send(engine, HOPS, parcel);
     }
 
-    /// A node's answer.
     fn answered(&mut self, engine: &mut Engine<Event>, field: &mut Field, parcel: Parcel, answer: Answer) {
         let now = engine.now();
         let Some(member) = self.member(parcel.node, parcel.life) else { return };
@@ -182,7 +181,7 @@ impl Dispatcher {
         self.go_on(engine, field);
     }
 
-    /// A node's beat. Returns whether it belongs to the farm.
+    /// Handles a node's beat. Returns whether it belongs to the farm.
     fn heard(
         &mut self,
         engine: &mut Engine<Event>,
@@ -198,7 +197,7 @@ impl Dispatcher {
         heard == Heard::Fine
     }
 
-    /// A node joins, in place of the one that it was.
+    /// A node joins, and replaces its previous life.
     fn joins(&mut self, engine: &mut Engine<Event>, field: &mut Field, node: usize, life: u32) {
         if !field.nodes[node].is(life) {
             return;
@@ -215,7 +214,7 @@ impl Dispatcher {
         self.go_on(engine, field);
     }
 
-    /// Who was silent is lost.
+    /// Removes silent nodes.
     pub(super) fn looks(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
         let now = engine.now();
         while let Some(member) = self.farm.silent(now) {
@@ -238,7 +237,7 @@ impl Dispatcher {
         }
     }
 
-    /// What lost nodes had goes to others, and there may be room for what waits.
+    /// Reassigns the events of lost nodes, and continues with waiting events.
     fn go_on(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
         while let Some(moved) = self.farm.next_moved(engine.now()) {
             match moved {

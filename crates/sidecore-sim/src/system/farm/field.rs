@@ -1,4 +1,4 @@
-//! Events, nodes and the ways between them, whoever hands out.
+//! Events, nodes and the network between them, for both ways of assigning.
 
 use super::dispatcher::{Dispatcher, Message};
 use super::node::{Node, Parcel};
@@ -10,10 +10,10 @@ use crate::engine::Engine;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Events that wait where there is always enough to do.
+/// Number of waiting events under saturation.
 const ENOUGH: usize = 64;
 
-/// Who hands out.
+/// The party that assigns events.
 #[derive(Debug)]
 pub(super) enum Hand {
     Dispatcher(Box<Dispatcher>),
@@ -23,24 +23,24 @@ pub(super) enum Hand {
 /// An event of the farm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
-    /// What its bytes grow with, and units of work that it takes.
+    /// Size in units, which determines its bytes, and its units of work.
     pub(super) units: u32,
     pub(super) work: f64,
-    /// When it was to come.
+    /// Time at which it was due to arrive.
     came: Nanos,
-    /// How often it was handed out.
+    /// Number of times it was sent to a node.
     pub(super) handed: u32,
-    /// How many results of it were stored.
+    /// Number of its stored results.
     pub(super) stored: u32,
-    /// It is not handed out any more.
+    /// It is abandoned: no node receives it any more.
     pub(super) given_up: bool,
-    /// The dispatcher's name for it.
+    /// The dispatcher's tag for it.
     pub(super) tag: Option<u32>,
-    /// The death of a node that had it, until another has it.
+    /// The death of its node, until another node has it.
     died: Option<usize>,
 }
 
-/// A death: when, and how many events are not with others yet.
+/// A death: its time, and the number of events that no other node has yet.
 #[derive(Clone, Copy, Debug)]
 struct Death {
     at: Nanos,
@@ -51,15 +51,15 @@ struct Death {
 pub(super) struct Field {
     pub(super) set: Farm,
     pub(super) nodes: Vec<Node>,
-    /// Events that each node has.
+    /// Events on each node.
     has: Vec<Vec<u32>>,
     /// By number.
     pub(super) jobs: Vec<Job>,
-    /// What nobody has, oldest first.
+    /// Unassigned events, oldest first.
     pub(super) held: VecDeque<u32>,
     deaths: Vec<Death>,
     pub(super) tally: Tally,
-    /// No further event comes, and no node dies.
+    /// No further event arrives, and no node dies.
     pub(super) ended: bool,
 }
 
@@ -78,7 +78,7 @@ impl Field {
         }
     }
 
-    /// One event more.
+    /// Creates one more event.
     pub(super) fn add(&mut self, engine: &mut Engine<Event>) -> u32 {
         let (least, most) = (self.set.event.least_units.get(), self.set.event.most_units.get());
         let units = least + engine.random().below(u64::from(most - least) + 1) as u32;
@@ -90,7 +90,7 @@ impl Field {
         self.jobs.len() as u32 - 1
     }
 
-    /// Where there is always enough to do, there is.
+    /// Under saturation, refills the queue.
     pub(super) fn refill(&mut self, engine: &mut Engine<Event>) {
         while self.set.is_saturated() && !self.ended && self.held.len() < ENOUGH {
             let job = self.add(engine);
@@ -98,14 +98,14 @@ impl Field {
         }
     }
 
-    /// From a program to the server or back, ns.
+    /// Time from a program to the server or back, ns.
     pub(super) fn hop(&self, engine: &mut Engine<Event>) -> Nanos {
         let spread = self.set.network.spread_us.ns();
         let more = if spread > 0.0 { engine.random().exponential(spread) } else { 0.0 };
         (self.set.network.hop_us.ns() + more).round() as Nanos
     }
 
-    /// When a message that the node sends now is at the dispatcher: after those that it sent before.
+    /// Time of arrival at the dispatcher of a message that the node sends now: after its earlier messages.
     pub(super) fn back(&mut self, engine: &mut Engine<Event>, node: usize) -> Nanos {
         let at = engine.now() + self.hop(engine) + self.hop(engine);
         let last = &mut self.nodes[node].back;
@@ -113,7 +113,7 @@ impl Field {
         *last
     }
 
-    /// An event goes to a node, over so many hops.
+    /// Sends an event to a node, over this number of hops.
     pub(super) fn send(&mut self, engine: &mut Engine<Event>, hops: u32, parcel: Parcel) {
         let at = engine.now();
         let job = &mut self.jobs[parcel.job as usize];
@@ -127,19 +127,19 @@ impl Field {
         engine.schedule(*there, Event::Reached(parcel));
     }
 
-    /// The node does not have it any more.
+    /// Removes an event from the node.
     pub(super) fn take_from(&mut self, node: usize, job: u32) {
         if let Some(place) = self.has[node].iter().position(|has| *has == job) {
             self.has[node].swap_remove(place);
         }
     }
 
-    /// The node has nothing any more.
+    /// Removes all events from the node.
     pub(super) fn forget(&mut self, node: usize) {
         self.has[node].clear();
     }
 
-    /// Where a node died with it: another has it, or it was done nevertheless.
+    /// After a node's death: notes that its event is on another node, or was done nevertheless.
     pub(super) fn is_with_another(&mut self, at: Nanos, job: u32) {
         let Some(number) = self.jobs[job as usize].died.take() else { return };
         let death = &mut self.deaths[number];
@@ -149,7 +149,7 @@ impl Field {
         }
     }
 
-    /// A result is stored, `hops` after now.
+    /// Stores a result. Returns the time of storing.
     pub(super) fn store(&mut self, engine: &mut Engine<Event>, job: u32) -> Nanos {
         let at = engine.now() + self.hop(engine) + self.set.network.store_us.nanos();
         engine.schedule(at, Event::Stored(job));
@@ -159,19 +159,19 @@ impl Field {
     pub(super) fn stored(&mut self, engine: &mut Engine<Event>, number: u32) {
         let job = &mut self.jobs[number as usize];
         job.stored += 1;
-        // The server refuses a second one.
+        // The server refuses a second result.
         if job.stored == 1 {
             self.tally.did(job.work, engine.now() - job.came);
         }
     }
 
-    /// It failed as often as it may, or too many nodes died with it.
+    /// Abandons an event: it failed too often, or too many nodes died with it.
     pub(super) fn give_up(&mut self, job: u32) {
         self.jobs[job as usize].given_up = true;
         self.tally.dead += 1;
     }
 
-    /// A node beats, if it has this life.
+    /// A node beats, if it still has this life.
     pub(super) fn beats(&mut self, engine: &mut Engine<Event>, number: usize, life: u32) {
         let node = &self.nodes[number];
         if node.is(life) {
@@ -182,7 +182,7 @@ impl Field {
         }
     }
 
-    /// One of the living nodes dies.
+    /// Kills one of the living nodes.
     pub(super) fn kill(&mut self, engine: &mut Engine<Event>) -> Option<usize> {
         let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].lives).collect();
         let node = *living.get(engine.random().below(living.len() as u64) as usize)?;
@@ -195,7 +195,7 @@ impl Field {
         Some(node)
     }
 
-    /// The next node dies half to one and a half times the mean time from now.
+    /// Schedules the next death, at half to one and a half times the mean interval.
     pub(super) fn next_death(&self, engine: &mut Engine<Event>) {
         let every = self.set.death.every_ms.nanos();
         let after = every / 2 + engine.random().below(every);

@@ -1,4 +1,4 @@
-//! A node: what it has, what it does, and what it tells of itself.
+//! A node: its events, its work, and its counts.
 
 use super::parameters::Farm;
 use super::world::Event;
@@ -6,21 +6,21 @@ use crate::engine::Engine;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// One attempt at an event, and the node that it is given to.
+/// One attempt at an event, with its node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Parcel {
     pub(super) node: usize,
-    /// Which life of that node; a node has another after its death.
+    /// Life of that node; it begins another one after its death.
     pub(super) life: u32,
     /// Number of the event.
     pub(super) job: u32,
     /// Name of the attempt.
     pub(super) attempt: u64,
-    /// Units of work that it takes.
+    /// Units of work.
     pub(super) work: f64,
 }
 
-/// What a node says of an event, by its own clock.
+/// A node's answer to an event, with times by its own clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) held: Nanos,
@@ -34,14 +34,14 @@ pub(super) struct Node {
     number: usize,
     pub(super) life: u32,
     pub(super) lives: bool,
-    /// Free places to work at.
+    /// Free workers.
     free: u32,
-    /// What waits for a place, and since when.
+    /// Events waiting for a worker, with the time since which they wait.
     queue: VecDeque<(Parcel, Nanos)>,
     /// Events received and answers sent in this life.
     pub(super) received: u64,
     pub(super) answered: u64,
-    /// When the last message to it, and from it, is there: none overtakes another.
+    /// Arrival of the last message to it and from it: messages stay in order.
     pub(super) there: Nanos,
     pub(super) back: Nanos,
 }
@@ -58,20 +58,20 @@ impl Node {
         self.lives && self.life == life
     }
 
-    /// It begins another life, with nothing.
+    /// Begins another life, without events.
     pub(super) fn begin(&mut self, set: &Farm) {
         let (there, back) = (self.there, self.back);
         *self = Self { life: self.life + 1, there, back, ..Self::new(self.number, set) };
     }
 
-    /// An event reached it.
+    /// An event arrives.
     pub(super) fn take(&mut self, engine: &mut Engine<Event>, set: &Farm, parcel: Parcel) {
         self.received += 1;
         self.queue.push_back((parcel, engine.now()));
         self.work(engine, set);
     }
 
-    /// A place is free again.
+    /// A worker becomes free.
     pub(super) fn worked(&mut self, engine: &mut Engine<Event>, set: &Farm) {
         self.free += 1;
         self.answered += 1;

@@ -1,4 +1,4 @@
-//! What can be set, and the times that follow from it.
+//! Parameters, and the times derived from them.
 
 use crate::settings::{Bytes, Count, Ms, Ratio, Us, balance, settings};
 use sidecore_core::farm::MAX_NODES;
@@ -13,83 +13,85 @@ type Span = Ms<0, 86_400_000_000_000>;
 settings! {
     /// The system `farm`.
     Farm {
-        /// How events come to nodes.
+        /// Assignment of events to nodes.
         hand: Hand {
             #[serde(deserialize_with = "balance")]
             balance: Balance,
-            /// Each node pulls for itself and has so many at a time, first come, first served; 0: a dispatcher hands out by `balance`.
+            /// Each node pulls by itself, up to this number at a time, first come, first served; 0: a dispatcher
+            /// assigns by `balance`.
             pull: Count<0, 1024>,
-            /// Most events with all nodes, and with one.
+            /// Limits of events on all nodes, and on one.
             in_flight: Count<1, 1_048_576>,
             depth: Count<1, 65_536>,
-            /// How often an event may fail.
+            /// Limit of an event's failures.
             tries: Count<1, 255>,
         }
         node: Node {
             count: Count<1, { MAX_NODES as u64 }>,
             slots: Count<1, 1000>,
-            /// The last ones of them take so many times as long.
+            /// Number of slow nodes, the last ones, and the factor on their times.
             slow_count: Count<0, { MAX_NODES as u64 }>,
             slower: Ratio<1, 100_000>,
             unit_us: Us<1_000, 10_000_000_000>,
-            /// Time of a node around an event, which is not work.
+            /// A node's time around an event, besides work.
             overhead_us: Time,
-            /// By how much work takes longer than it should: a sleeper is late.
+            /// Delay of the end of work: a sleeper wakes late.
             overshoot_us: Time,
         }
         event: Size {
             least_units: Count<1, 1_000_000>,
             most_units: Count<1, 1_000_000>,
             unit_bytes: Bytes<1, 1_000_000>,
-            /// The part of its work that its bytes do not tell: this part of it is exponentially distributed.
+            /// Fraction of an event's work that its bytes do not determine: it is exponentially distributed.
             stray: Ratio<0, 100>,
             failing_percent: Ratio<0, 10_000>,
         }
         arrivals: Arrivals {
-            /// Of what all nodes do; 0: there is always enough to do.
+            /// Fraction of the capacity of all nodes; 0: saturation.
             load: Ratio<0, 150>,
             warm_ms: Span,
             measured_ms: Ms<10_000_000, 3_600_000_000_000>,
         }
         network: Network {
             #![expect(clippy::struct_field_names, reason = "names of plans")]
-            /// From a program to the server or back: at least, and the mean of what comes on top.
+            /// Time from a program to the server or back: the minimum, and the mean of the random rest.
             hop_us: Time,
             spread_us: Time,
-            /// Until the server has stored an event or a result.
+            /// Time until the server has stored an event or a result.
             store_us: Time,
         }
-        /// Time of the dispatcher for each message of an event: one that it hands out, and one that was answered.
+        /// Time of the dispatcher per message of an event: sending it, and its answer.
         dispatcher: Dispatcher {
             event_us: Time,
         }
         death: Death {
             #![expect(clippy::struct_field_names, reason = "names of plans")]
-            /// Mean time between two deaths of nodes, and how long a node is away; 0: none dies.
+            /// Mean time between two deaths of nodes, and the time that a node is away; 0: none dies.
             every_ms: Span,
             away_ms: Span,
             beat_ms: Ms<1_000_000, 10_000_000_000>,
             silence_ms: Ms<1_000_000, 100_000_000_000>,
             grace_ms: Ms<1_000_000, 100_000_000_000>,
-            /// Where nodes pull: how long the server waits for an acknowledgement before it gives a message to another.
+            /// With pull: time that the server waits for an acknowledgement before it gives the message to another
+            /// node.
             ack_wait_ms: Ms<1_000_000, 86_400_000_000_000>,
         }
     }
 }
 
 impl Farm {
-    /// Whether there is always an event that nobody has.
+    /// Whether the queue is never empty.
     pub(super) fn is_saturated(&self) -> bool {
         self.arrivals.load.get() <= 0.0
     }
 
-    /// Time of a unit of work on that node, ns.
+    /// Time of a unit of work on this node, ns.
     pub(super) fn unit(&self, node: usize) -> f64 {
         let is_slow = node + self.node.slow_count.get() as usize >= self.node.count.get() as usize;
         self.node.unit_us.ns() * if is_slow { self.node.slower.get() } else { 1.0 }
     }
 
-    /// Units a second that all nodes do together.
+    /// Units per second of all nodes together.
     pub(super) fn units_per_s(&self) -> f64 {
         let slots = f64::from(self.node.slots.get());
         (0..self.node.count.get() as usize).map(|node| slots * 1e9 / self.unit(node)).sum()
@@ -105,7 +107,7 @@ impl Farm {
         1e9 * self.mean_units() / (self.units_per_s() * self.arrivals.load.get())
     }
 
-    /// When the measurement begins and ends.
+    /// Begin and end of the measurement.
     pub(super) fn measured(&self) -> (Nanos, Nanos) {
         let warm = self.arrivals.warm_ms.nanos();
         (warm, warm + self.arrivals.measured_ms.nanos())

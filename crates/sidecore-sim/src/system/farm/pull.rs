@@ -1,5 +1,5 @@
-//! Nodes that pull for themselves, without a dispatcher: each has a fixed number of places, and asks the server for an event for
-//! each that is empty. The server knows nothing of the nodes; who asks first is served first.
+//! Nodes that pull, without a dispatcher: each has a fixed number of places, and requests an event from the server for
+//! each empty one. The server knows nothing of the nodes; requests are served in order of arrival.
 
 use super::field::{Field, Job};
 use super::node::{Answer, Parcel};
@@ -10,18 +10,18 @@ use std::collections::VecDeque;
 /// The server's part.
 #[derive(Debug, Default)]
 pub(super) struct Pull {
-    /// Nodes that ask, in that life.
+    /// Requesting nodes, with their lives.
     asking: VecDeque<(usize, u32)>,
 }
 
 impl Pull {
-    /// Serves those that ask.
+    /// Serves waiting requests.
     pub(super) fn hand_out(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
         field.refill(engine);
         while !field.held.is_empty()
             && let Some((node, life)) = self.asking.pop_front()
         {
-            // The server knows whether anybody still waits for an answer.
+            // The server knows whether the requester still waits for an answer.
             if !field.nodes[node].is(life) {
                 continue;
             }
@@ -40,7 +40,7 @@ impl Pull {
         self.hand_out(engine, field);
     }
 
-    /// A node did an event: it stores the result, hears that it is stored, acknowledges, and asks for another.
+    /// A node has done an event: it stores the result, is notified of that, acknowledges, and requests another event.
     pub(super) fn worked(engine: &mut Engine<Event>, field: &mut Field, parcel: Parcel, answer: Answer) {
         let Parcel { node, life, job, attempt, .. } = parcel;
         field.take_from(node, job);
@@ -50,7 +50,7 @@ impl Pull {
             if attempt >= u64::from(field.set.hand.tries.get()) {
                 return field.give_up(job);
             }
-            // It says that it failed.
+            // The node reports the failure.
             engine.after(hop, Event::Expires(job, attempt));
             return;
         }
@@ -59,7 +59,7 @@ impl Pull {
         engine.schedule(asked, Event::Asks(node, life));
     }
 
-    /// An attempt was not acknowledged: the event is given to another.
+    /// An attempt was not acknowledged: another node gets the event.
     pub(super) fn expires(&mut self, engine: &mut Engine<Event>, field: &mut Field, job: u32, attempt: u64) {
         let Job { stored, handed, given_up, .. } = field.jobs[job as usize];
         if stored == 0 && !given_up && u64::from(handed) == attempt {

@@ -1,40 +1,40 @@
-//! What is counted, and what comes of it.
+//! Counts, and the metrics computed from them.
 
 use super::parameters::Farm;
 use sidecore_core::time::Nanos;
 
-/// What happened since the measurement began.
+/// Counts since the beginning of the measurement.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Events with a result, and units of work of them.
+    /// Events with a result, and their units of work.
     pub(super) done: u64,
     units: f64,
-    /// Times from when each was to come until its result was stored.
+    /// Times from each event's due arrival until its result was stored, ns.
     times: Vec<Nanos>,
-    /// Times from a death until all that the node had was with others.
+    /// Times from a death until other nodes had all of its events, ns.
     pub(super) gaps: Vec<Nanos>,
-    /// Events handed out again.
+    /// Events that were sent again.
     pub(super) redone: u64,
-    /// Events that were given up, because they failed or because nodes died with them.
+    /// Events abandoned, because they failed or because nodes died with them.
     pub(super) dead: u64,
-    /// Time that the dispatcher worked, ns.
+    /// Working time of the dispatcher, ns.
     pub(super) busy: f64,
 }
 
 impl Tally {
-    /// The measurement begins.
+    /// Begins the measurement.
     pub(super) fn begin(&mut self) {
         *self = Self::default();
     }
 
-    /// An event has its result.
+    /// Counts an event with its result.
     pub(super) fn did(&mut self, units: f64, took: Nanos) {
         self.done += 1;
         self.units += units;
         self.times.push(took);
     }
 
-    /// The values of all metrics, and what limits. `grows`: more comes than is done, so that times say nothing.
+    /// The values of all metrics, and the limiting part. `grows`: the queue grows, so times are meaningless.
     pub(super) fn values(&mut self, set: &Farm, grows: bool) -> (Vec<f64>, String) {
         let seconds = set.arrivals.measured_ms.nanos() as f64 / 1e9;
         if grows || set.is_saturated() {
@@ -62,7 +62,7 @@ impl Tally {
     }
 }
 
-/// The time, in us, that this part of sorted times (ns) does not exceed; not a number without any.
+/// The quantile of sorted times (ns) for this fraction, us; not a number without times.
 fn quantile_us(times: &[Nanos], part: f64) -> f64 {
     let at = (times.len() as f64 * part).ceil() as usize;
     times.get(at.saturating_sub(1)).map_or(f64::NAN, |time| *time as f64 / 1e3)

@@ -1,4 +1,4 @@
-//! A farm against what is known by arithmetic, and under deaths: each event is done once.
+//! The farm compared with arithmetic, and under deaths: each event is done once.
 
 use super::*;
 use crate::plan::Plan;
@@ -14,7 +14,7 @@ fn settings(changes: &[&str]) -> (&'static System, Settings) {
     (plan.system, plan.settings)
 }
 
-/// One node that is always as fast, without ways and delays, and events of one size.
+/// One node of constant speed, without network times and delays, and events of one size.
 const ALONE: [&str; 10] = [
     "node.count=1",
     "slow_count=0",
@@ -28,7 +28,7 @@ const ALONE: [&str; 10] = [
     "most_units=50",
 ];
 
-/// What a run of so many seconds yields for a metric, in the mean of some seeds.
+/// The mean of a metric over runs of this duration with several seeds.
 fn mean(changes: &[&str], seconds: u32, metric: &str) -> f64 {
     let lasting = format!("measured_ms={}", seconds * 1_000);
     let (system, settings) = settings(&[changes, &[&lasting]].concat());
@@ -36,8 +36,8 @@ fn mean(changes: &[&str], seconds: u32, metric: &str) -> f64 {
     (1..=4).map(|seed| system.run(&settings, seed).values[at]).sum::<f64>() / 4.0
 }
 
-/// Mean time in a queue with one server and arrivals at random (Pollaczek and Khinchine), in units of the time of service; `second`: second
-/// moment of that time by the square of its mean.
+/// Mean time in a queue with one server and random arrivals (Pollaczek and Khinchine), in units of the service time;
+/// `second`: second moment of that time over the square of its mean.
 fn alone(load: f64, second: f64) -> f64 {
     1.0 + load * second / (2.0 * (1.0 - load))
 }
@@ -50,7 +50,7 @@ fn one_node_is_a_queue_with_one_server() {
         let known = alone(0.6, 1.0);
         assert!((found / known - 1.0).abs() < 0.02, "{hand}: {found}, by arithmetic {known}");
     }
-    // 1 to 99 units, each as likely: the mean square is (2 x 99 + 1) x 100 / 6.
+    // 1 to 99 units, uniform: the mean square is (2 x 99 + 1) x 100 / 6.
     let second = 199.0 * 100.0 / 6.0 / 2_500.0;
     let mixed = [&ALONE[..8], &["load=0.6", "most_units=99"]].concat();
     let (found, known) = (mean(&mixed, 2_000, "mean_us") / service, alone(0.6, second));
@@ -59,7 +59,8 @@ fn one_node_is_a_queue_with_one_server() {
 
 #[test]
 fn nodes_that_are_alike_and_pull_one_event_each_are_one_queue_with_as_many_servers() {
-    // Exponential service: Erlang's formula for 4 servers at 0.8 gives a mean wait of 0.7455 times the service; its variation is in `stray`.
+    // Exponential service: Erlang's formula for 4 servers at 0.8 gives a mean wait of 0.7455 times the service; its
+    // variation is in `stray`.
     let four = [&ALONE[1..], &["node.count=4", "pull=1", "load=0.8", "stray=1"]].concat();
     let found = mean(&four, 2_000, "mean_us") / 10_000.0;
     assert!((found / 1.7455 - 1.0).abs() < 0.03, "{found}");
@@ -67,7 +68,7 @@ fn nodes_that_are_alike_and_pull_one_event_each_are_one_queue_with_as_many_serve
 
 #[test]
 fn in_turn_two_slow_nodes_of_sixteen_hold_up_the_others() {
-    // Each gets a sixteenth, of which a slow one does as much as it can: 16 x 0.1 of 14.2.
+    // Each node gets a sixteenth, and the slow one does what it can: 16 x 0.1 of 14.2.
     let found = mean(&["balance=round-robin", "warm_ms=60000"], 100, "share");
     assert!((found - 1.6 / 14.2).abs() < 0.005, "{found}");
 }
@@ -95,7 +96,7 @@ fn a_seed_is_a_run() {
 fn a_dead_node_costs_its_silence_and_no_more() {
     let set = ["load=0.8", "every_ms=500"];
     let longest = mean(&set, 60, "gap_p99_us");
-    // 40 ms after the last beat, which was up to 10 ms before; the rest is ways.
+    // 40 ms after the last beat, which was up to 10 ms before; the rest is network time.
     assert!((30_000.0..42_000.0).contains(&longest), "{longest}");
 }
 
@@ -111,7 +112,7 @@ fn what_cannot_be_is_told() {
     assert!(wrong(&["every_ms=1", "away_ms=1000"]).contains("half the nodes"));
 }
 
-/// Runs for 3 s and then until nothing is left to do.
+/// Runs for 3 s, then until no work is left.
 fn drained(changes: &[&str], seed: u64) -> World {
     let set: Farm = settings(changes).1.read().unwrap();
     let mut engine = Engine::new(seed);
@@ -136,7 +137,7 @@ proptest! {
         in_flight in 4_u32..200,
         failing in 0_u32..10,
     ) {
-        // At most half the nodes are away at a time.
+        // At most half of the nodes are away at a time.
         let away = away.min(every * count / 2);
         let changes = [
             format!("balance={balance}"), format!("every_ms={every}"), format!("away_ms={away}"), format!("slots={slots}"),
@@ -146,7 +147,7 @@ proptest! {
         let world = drained(&changes.each_ref().map(String::as_str), seed);
         prop_assert!(world.field.jobs.len() > 20, "{}", world.field.jobs.len());
         for job in &world.field.jobs {
-            // Where sixteen nodes died with it, it is told of, not lost.
+            // An event with which sixteen nodes died is reported, not lost.
             prop_assert_eq!(job.stored + u32::from(job.given_up), 1, "{:?}", job);
             prop_assert!(!job.given_up || job.handed > 7, "{:?}", job);
         }

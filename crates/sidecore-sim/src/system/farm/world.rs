@@ -1,4 +1,4 @@
-//! What happens, event by event.
+//! The world's events and their effects.
 
 use super::dispatcher::{Dispatcher, Message};
 use super::field::{Field, Hand};
@@ -7,36 +7,36 @@ use super::parameters::Farm;
 use super::pull::Pull;
 use crate::engine::{self, Engine};
 
-/// What happens.
+/// Events of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// The next event is to come.
+    /// The next event of the farm is due.
     Comes,
-    /// An event is where it is handed out.
+    /// An event of the farm arrives at the assigning party.
     Waits(u32),
-    /// It reached its node.
+    /// It arrives at its node.
     Reached(Parcel),
-    /// Its node did it.
+    /// Its node has done it.
     Worked(Parcel, Answer),
-    /// A message is at the dispatcher, and the dispatcher is done with what it had begun.
+    /// A message arrives at the dispatcher; the dispatcher ends its present step.
     Came(Message),
     Turns,
     /// A result is stored.
     Stored(u32),
-    /// That node beats, in that life.
+    /// This node beats, in this life.
     Beats(usize, u32),
-    /// The dispatcher looks for who is silent.
+    /// The dispatcher checks for silent nodes.
     Looks,
-    /// A node dies, and comes back.
+    /// A node dies; a node returns.
     Dies,
     Back(usize),
-    /// A node's request for an event is at the server.
+    /// A node's request for an event arrives at the server.
     Asks(usize, u32),
-    /// The server has waited long enough for this attempt to be acknowledged.
+    /// The server's wait for the acknowledgement of this attempt is over.
     Expires(u32, u64),
 }
 
-/// The farm, and who hands out in it.
+/// The farm, with its assigning party.
 #[derive(Debug)]
 pub(super) struct World {
     hand: Hand,
@@ -44,7 +44,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// All nodes come at time 0, and so does the first event.
+    /// All nodes start at time 0, and the first event arrives.
     pub(super) fn new(set: &Farm, engine: &mut Engine<Event>) -> Self {
         let hand = match set.hand.pull.get() {
             0 => Hand::Dispatcher(Box::new(Dispatcher::new(set))),
@@ -64,7 +64,7 @@ impl World {
         world
     }
 
-    /// A node is there: it joins, or asks for its first events.
+    /// A node starts: it joins, or requests its first events.
     fn starts(&mut self, engine: &mut Engine<Event>, node: usize) {
         let life = self.field.nodes[node].life;
         match &self.hand {

@@ -1,15 +1,15 @@
-//! What a host takes away from a core that it lends: the thread on it does not run meanwhile, whatever it does.
+//! Interruptions of a core by the host: its thread does not run during them, neither working nor spinning.
 
 use super::Spread;
 use crate::engine::Random;
 use sidecore_core::time::Nanos;
 
-/// The interruptions of one core, which come at random times, one after the other.
+/// The interruptions of one core, at random times, one after the other.
 pub(super) struct Host {
-    /// From the end of one to the next, in the mean, ns.
+    /// Mean time from the end of one to the next, ns.
     every: f64,
     lasts: Spread,
-    /// The interruption that is under way or comes next.
+    /// The present or next interruption.
     from: Nanos,
     until: Nanos,
 }
@@ -20,7 +20,7 @@ impl Host {
         Self { every, lasts, from, until: from }
     }
 
-    /// When a thread is done that begins at that instant and needs the core for so long, ns.
+    /// End of work that begins at `start` and needs the core for `time`, ns.
     pub(super) fn run(&mut self, random: &mut Random, start: Nanos, time: Nanos) -> Nanos {
         let (mut at, mut left) = (start, time);
         loop {
@@ -36,14 +36,14 @@ impl Host {
         }
     }
 
-    /// The thread slept until then: what would have interrupted it did not.
+    /// The thread slept until now: interruptions during that had no effect.
     pub(super) fn slept(&mut self, now: Nanos) {
         if self.from < now {
             self.until = self.until.min(now);
         }
     }
 
-    /// Goes on to the first interruption that ends later than that.
+    /// Advances to the first interruption that ends later than `at`.
     fn pass(&mut self, random: &mut Random, at: Nanos) {
         while self.until <= at {
             self.from = self.until + random.exponential(self.every).round() as Nanos;

@@ -1,4 +1,4 @@
-//! A lane in simulated time: what both sides do, and what it takes them.
+//! A lane in simulated time: the work of both sides, and its cost.
 
 use super::host::Host;
 use super::{Curve, Machine, Spread, Wake};
@@ -7,24 +7,24 @@ use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// How requests come.
+/// Arrival process.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arrival {
-    /// Always so many in flight.
+    /// Closed: always this number in flight.
     Closed(u64),
-    /// At random times, in the mean so far apart, ns.
+    /// Open: random arrivals with this mean gap, ns.
     Open(f64),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A side looks whether there is something to do.
+    /// A side looks for work.
     Look(Who, u64),
-    /// A submission reaches the sidecore; when it was due.
+    /// A submission arrives at the sidecore; with the time at which it was due.
     Submission(Nanos),
-    /// So many completions reach the client together.
+    /// This number of completions arrives at the client together.
     Completions(u32),
-    /// It is time to announce what was put off.
+    /// A deferred announcement is due.
     Announce,
 }
 
@@ -37,26 +37,26 @@ pub(super) enum Who {
 /// One lane with its two sides. Costs are in ns.
 pub(super) struct Lane {
     set: Machine,
-    /// The sidecore's part of a request, with the operation.
+    /// The sidecore's cost of a request, including the operation.
     serve: f64,
-    /// The client's part of a submission, and of a reception.
+    /// The client's cost of a submission, and of a reception.
     handle: f64,
-    /// What each side waits for payload from the other's cache where nothing else is to be done meanwhile.
+    /// Each side's wait for payload from the other's cache, if it has no other work.
     transfer: f64,
     arrival: Arrival,
-    /// When requests come, apart from everything else that is random.
+    /// Random numbers for arrivals only.
     arrivals: Random,
     pub(super) client: Side,
     pub(super) sidecore: Side,
     submissions: VecDeque<Nanos>,
     completions: VecDeque<Nanos>,
-    /// Written and on their way to the client, and when the last of them is there.
+    /// Completions written and on their way to the client, and the arrival of the last one.
     written: VecDeque<Nanos>,
     last_seen: Nanos,
-    /// Done and not written yet, and the work in them, ns.
+    /// Completed requests not written yet, and their work, ns.
     outbox: (Vec<Nanos>, f64),
     moderator: Moderator,
-    /// When the next request is due, under open load.
+    /// Time at which the next request is due, under open load.
     next: f64,
     to_submit: u64,
     in_flight: u64,
@@ -68,10 +68,10 @@ pub(super) struct Lane {
 /// Runs a lane until all requests are answered.
 pub(super) fn lane(set: &Machine, arrival: Arrival, policy: Notify, requests: u64, seed: u64) -> (Lane, Engine<Event>) {
     let size = f64::from(set.client.size.get());
-    // Nothing is moved where nothing is done.
+    // An operation without work moves no payload.
     let of = |curve: &Curve| set.op().map_or(0.0, |_| curve.at(size));
     let sampling = set.lane.sample_ns.get() / f64::from(set.service.sample_every.get());
-    // Each step of an open load takes more: a look at the clock, a doorbell of its own.
+    // Each step of an open load costs more: a reading of the clock, a doorbell of its own.
     let open = if matches!(arrival, Arrival::Open(_)) { set.client.open_ns.get() / 2.0 } else { 0.0 };
     let mut lane = Lane {
         set: *set,
@@ -101,7 +101,7 @@ pub(super) fn lane(set: &Machine, arrival: Arrival, policy: Notify, requests: u6
     (lane, engine)
 }
 
-/// A bench's own seed, in turn with its repeats, or one that comes of the run's.
+/// A bench's own seed, in turn with its repeats, or one derived from the run's.
 fn arrivals_seed(set: &Machine, seed: u64) -> u64 {
     match u64::from(set.client.arrivals_repeats.get()) {
         0 => !seed,
@@ -135,7 +135,7 @@ impl World for Lane {
 }
 
 impl Lane {
-    /// Requests done in a second.
+    /// Requests completed per second.
     pub(super) fn rate(&self) -> f64 {
         self.times.len() as f64 * 1e9 / self.ended.max(1) as f64
     }
@@ -161,13 +161,13 @@ impl Lane {
         self.client.wakes(engine);
         let now = engine.now();
         let slots = u64::from(self.set.client.slots.get());
-        // When the next request is to be submitted, if one is left; under closed load any time.
+        // Time of the next submission, if a request is left; under closed load any time.
         let (open, due) = match self.arrival {
             Arrival::Closed(depth) => (false, (self.in_flight < depth).then_some(0)),
             Arrival::Open(_) => (true, (self.in_flight < slots).then_some(self.next as Nanos)),
         };
         let due = due.filter(|_| self.to_submit > 0);
-        // Under open load what is due goes before what is there, as in the bench.
+        // Under open load, due submissions go before completions, as in the bench.
         if let Some(due) = due
             && open
             && due <= now
@@ -180,7 +180,7 @@ impl Lane {
         match due {
             Some(_) if !open => self.submit(engine, now),
             Some(due) if self.in_flight == 0 => {
-                // The load's own clock, at no cost of the policy's.
+                // The load's own clock, without cost for the policy.
                 self.client.found(now);
                 self.client.looks_at(engine, due);
             }
@@ -194,7 +194,7 @@ impl Lane {
         self.times.push(now - submitted);
         self.ended = now;
         self.in_flight -= 1;
-        // A closed load fetches results ahead while it has others to take; an open one waits for each.
+        // A closed load prefetches results while it has others to take; an open one waits for each.
         let transfer = if waited || open { self.transfer } else { 0.0 };
         self.client.works(engine, self.handle + transfer);
     }
@@ -226,7 +226,7 @@ impl Lane {
         if flush {
             let (done, _) = std::mem::take(&mut self.outbox);
             let hop = self.set.hop.draw(engine.random()) as Nanos;
-            // What was written before is seen before.
+            // Earlier completions become visible earlier.
             self.last_seen = self.last_seen.max(written + hop);
             engine.schedule(self.last_seen, Event::Completions(done.len() as u32));
             self.written.extend(done);
@@ -235,46 +235,46 @@ impl Lane {
     }
 }
 
-/// Completions are written together up to so many, or so much work, ns, as the service does.
+/// Limits for writing completions together, in number and in work (ns), as in the service.
 const OUTBOX: usize = 16;
 const OUTBOX_WORK: f64 = 2_000.0;
 
-/// From one look of a spinning side to the next, ns.
+/// Interval of a spinning side's looks, ns.
 const POLL: Nanos = 100;
-/// A side that sleeps until it is rung looks by itself after so long: never, as far as a run is concerned.
+/// Own wake-up time of a side that sleeps until it is rung: after the end of any run.
 const NEVER: Nanos = 1 << 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Awake,
-    /// Looks again by itself only.
+    /// Asleep until its timer; cannot be rung.
     Napping(Nanos),
-    /// Can be rung.
+    /// Asleep; can be rung.
     Parked(Nanos),
     /// Rung, not yet running.
     Waking(Nanos),
 }
 
-/// One side of a lane: a thread on a core of its own that works, and waits as its policy says.
+/// One side of a lane: a thread on a core of its own that works, and waits by its policy.
 pub(super) struct Side {
     who: Who,
     wake: Wake,
-    /// What it takes to ring it.
+    /// Cost of ringing it.
     ring: Spread,
-    /// How long it takes until it runs, after a short sleep and after a long one.
+    /// Time until it runs, after a short sleep and after a long one.
     latency: [Spread; 2],
     host: Host,
-    /// How much later than asked it wakes by itself.
+    /// Delay of its own wake-up.
     overshoot: Spread,
     waiter: Waiter,
     state: State,
-    /// Looks that were asked for before this one are void.
+    /// Looks scheduled before this turn are void.
     turn: u64,
-    /// When the spinning under way began to be paid for.
+    /// Time since which the present spinning is charged.
     spun_since: Option<Nanos>,
     /// CPU time, ns.
     pub(super) cpu: f64,
-    /// CPU time in which it did what it is for, ns.
+    /// CPU time of useful work, ns.
     pub(super) worked: f64,
 }
 
@@ -288,18 +288,18 @@ impl Side {
         Self { who, wake, ring, latency, host, overshoot, waiter, state, turn, spun_since, cpu: 0.0, worked: 0.0 }
     }
 
-    /// Its next look is at that instant.
+    /// Schedules its next look at this time.
     fn looks_at(&mut self, engine: &mut Engine<Event>, at: Nanos) {
         self.turn += 1;
         engine.schedule(at, Event::Look(self.who, self.turn));
     }
 
-    /// What it costs the other side to wake it, if it can be rung, ns.
+    /// The other side's cost of waking it, if it can be rung, ns.
     fn cost_to_ring(&self, engine: &mut Engine<Event>) -> f64 {
         if matches!(self.state, State::Parked(_)) { self.ring.draw(engine.random()) } else { 0.0 }
     }
 
-    /// It has something to do for so long, and looks then. When that is.
+    /// Works for this time, and looks afterwards. Returns the end.
     fn works(&mut self, engine: &mut Engine<Event>, time: f64) -> Nanos {
         self.cpu += time;
         self.worked += time;
@@ -309,7 +309,7 @@ impl Side {
         at
     }
 
-    /// From that instant on it rings the other side, which takes it so long, and looks then.
+    /// Rings the other side from this time on, at this cost, and looks afterwards.
     fn rings(&mut self, engine: &mut Engine<Event>, from: Nanos, time: f64) {
         if time > 0.0 {
             self.cpu += time;
@@ -319,7 +319,7 @@ impl Side {
         }
     }
 
-    /// There is something: the wait is over. Returns whether there was one.
+    /// Ends its wait: it has found work. Returns whether it was waiting.
     fn found(&mut self, now: Nanos) -> bool {
         let waited = self.waiter.is_waiting();
         self.stop_spinning(now);
@@ -327,7 +327,7 @@ impl Side {
         waited
     }
 
-    /// There is nothing. It looks again at that instant at the latest.
+    /// Begins or continues a wait. It looks again at this time at the latest.
     fn waits(&mut self, engine: &mut Engine<Event>, deadline: Option<Nanos>) {
         let now = engine.now();
         self.waiter.begin(now);
@@ -359,12 +359,12 @@ impl Side {
         self.looks_at(engine, engine.now() + latency.round() as Nanos);
     }
 
-    /// How much later than asked it wakes by itself this time, ns.
+    /// Draws the delay of its own wake-up, ns.
     fn late(&self, engine: &mut Engine<Event>) -> Nanos {
         self.overshoot.draw(engine.random()) as Nanos
     }
 
-    /// It looks: if it slept, it does no longer.
+    /// Looks; ends its sleep.
     fn wakes(&mut self, engine: &mut Engine<Event>) {
         let state = std::mem::replace(&mut self.state, State::Awake);
         if let State::Napping(since) | State::Parked(since) | State::Waking(since) = state {
@@ -461,7 +461,7 @@ mod tests {
             assert!((0.95..1.05).contains(&(found / time)), "{part}: {found} for {time}");
         }
         assert!(drawn[0] >= 1e3 && drawn[99_999] <= 1e6);
-        // Whatever the sides do meanwhile, the core is away for that share of the time.
+        // The core is away for this share of the time, whatever the sides do.
         let mut host = Host::new(1e6, machine.interruption);
         let (mut at, mut ran): (Nanos, Nanos) = (0, 0);
         while ran < 20_000_000_000 {
@@ -473,7 +473,7 @@ mod tests {
         assert!((0.95..1.05).contains(&(found / away)), "{found} for {away}");
     }
 
-    /// One that spins is interrupted while it waits, too.
+    /// A spinning side is interrupted as well while it waits.
     #[test]
     fn interruptions_make_the_tail_of_a_lane_with_little_to_do() {
         let mut settings = settings();
@@ -508,7 +508,7 @@ mod tests {
         let run = |settings: &Settings, seed| {
             lane(&settings.read().unwrap(), Arrival::Open(5_000.0), Notify::Spin, 1_000, seed).0.times
         };
-        // Nothing else is: runs of one repeat are alike, those of the other differ.
+        // No other influence: runs of one repeat are equal, those of another differ.
         assert_eq!(run(&settings, 2), run(&settings, 4));
         assert_ne!(run(&settings, 2), run(&settings, 3));
         settings.set("client.arrivals_repeats", "0", Source::Plan).unwrap();

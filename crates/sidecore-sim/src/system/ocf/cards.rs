@@ -1,8 +1,8 @@
 //! Cards on one bus in front of one memory.
 //!
-//! A card works on one request at a time: it fetches the command, fills its buffer from the host's memory, computes
-//! while the rest streams in and results stream out, and writes out what its buffer still holds. The cards share the
-//! bus, and their results share the memory's write bandwidth with what the processor's caches write back.
+//! A card works on one request at a time. It fetches the command, fills its buffer from the host's memory, computes
+//! while the rest streams in and results stream out, and writes out the rest of its buffer. The cards share the bus,
+//! and their results share the memory's write bandwidth with write-backs of the processor's caches.
 
 use super::machine::Event;
 use crate::engine::Engine;
@@ -10,20 +10,21 @@ use crate::part::pipe::Pipe;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Key of a transfer that nobody waits for.
+/// Key of a transfer whose end has no effect.
 const WRITE_BACK: u32 = u32::MAX;
 
-/// What cards, bus and memory are: times in ns, capacities in bytes per ns.
+/// Properties of cards, bus and memory: times in ns, capacities in bytes per ns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hardware {
     pub(super) cards: u32,
     pub(super) bus: f64,
     pub(super) memory: f64,
-    /// A card's time for a request beside its bytes, by how much of it that strays to either side, and for a byte.
+    /// A card's time for a request without its bytes, the relative variation of it to either side, and its time per
+    /// byte.
     pub(super) fixed: f64,
     pub(super) variation: f64,
     pub(super) per_byte: f64,
-    /// A card's buffer, and other bus use of a request, bytes.
+    /// Size of a card's buffer, and other bytes over the bus per request.
     pub(super) buffer: f64,
     pub(super) command: f64,
     /// Requests in one command record.
@@ -35,24 +36,24 @@ pub(super) struct Hardware {
 pub(super) struct Request {
     /// The software's number for it.
     pub(super) id: u32,
-    /// Bytes in, and as many out.
+    /// Bytes of input, and of output.
     pub(super) size: u32,
 }
 
-/// A request that a card is done with.
+/// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Finished {
     /// The software's number for it.
     pub(super) id: u32,
     /// The card.
     pub(super) card: u32,
-    /// When the card was given the request.
+    /// Time at which the card received it, ns.
     pub(super) given: Nanos,
-    /// When it was done.
+    /// Time of its completion, ns.
     pub(super) at: Nanos,
 }
 
-/// Where a card is in its request.
+/// Stage of a card's request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     #[default]
@@ -64,16 +65,16 @@ enum Stage {
 
 #[derive(Debug, Default)]
 struct Card {
-    /// Requests with the time at which the card was given them.
+    /// Requests, with the times at which the card received them.
     waiting: VecDeque<(Request, Nanos)>,
-    /// The requests that end with the same interrupt; the first is under way.
+    /// The requests that end with the same interrupt; the first is being processed.
     record: VecDeque<(Request, Nanos)>,
     ended: Vec<Finished>,
-    /// Time in which it had requests, ns, and since when it has them now.
+    /// Time with requests so far, ns, and begin of the present period.
     busy: Nanos,
     busy_since: Nanos,
     stage: Stage,
-    /// Of the present stage: transfers and computations that did not end.
+    /// Unfinished transfers and computations of the present stage.
     under_way: u8,
 }
 
@@ -98,7 +99,7 @@ impl Cards {
         }
     }
 
-    /// A request for that card.
+    /// Gives a request to this card.
     pub(super) fn submit(&mut self, engine: &mut Engine<Event>, card: u32, request: Request) {
         let taken = &mut self.each[card as usize];
         taken.waiting.push_back((request, engine.now()));
@@ -108,14 +109,14 @@ impl Cards {
         }
     }
 
-    /// What the processor wrote leaves its caches; nobody waits for it.
+    /// Writes back bytes from the processor's caches; nothing waits for the end.
     pub(super) fn write_back(&mut self, engine: &mut Engine<Event>, bytes: f64) {
         if bytes > 0.0 {
             self.memory.start(engine, WRITE_BACK, bytes, f64::INFINITY);
         }
     }
 
-    /// An event of the bus, the memory or a card. Whether requests were completed by it.
+    /// Handles an event of the bus, the memory or a card. Returns whether it completed requests.
     pub(super) fn handle(&mut self, engine: &mut Engine<Event>, event: Event) -> bool {
         let before = self.done.len();
         match event {
@@ -135,13 +136,13 @@ impl Cards {
         self.done.len() > before
     }
 
-    /// How much longer an access to a register takes than on an idle bus: arbitration is in turn, so a burst of each
-    /// transfer under way goes before.
+    /// Factor on an access to a register, compared with an idle bus: arbitration is in turn, so a burst of each active
+    /// transfer goes first.
     pub(super) fn slowdown(&self) -> f64 {
         1.0 + self.bus.under_way() as f64
     }
 
-    /// Bytes that the bus carried, bytes written to memory, and time in which cards had requests, ns; since the start.
+    /// Totals since the start: bytes over the bus, bytes written to memory, and time of cards with requests, ns.
     pub(super) fn used(&self, now: Nanos) -> [f64; 3] {
         let busy =
             self.each.iter().map(|card| card.busy + if card.record.is_empty() { 0 } else { now - card.busy_since });
@@ -161,7 +162,7 @@ impl Cards {
 
     fn begin(&mut self, engine: &mut Engine<Event>, number: u32, stage: Stage) {
         let Hardware { fixed, variation, .. } = self.hardware;
-        // The bridge answers sooner or later; without that, cards stay in step for ever.
+        // The bridge's response time varies; otherwise cards would stay in step forever.
         let fixed = if stage == Stage::Fetch { engine.random().around(fixed, variation) } else { 0.0 };
         let card = &mut self.each[number as usize];
         card.stage = stage;
@@ -171,14 +172,14 @@ impl Cards {
         let streamed = size - first;
         let compute = size * self.hardware.per_byte;
         let any = f64::INFINITY;
-        // Engine's time; bytes over the bus and how fast the card takes part in it; the same of the memory.
+        // The engine's time; bytes over the bus and the card's rate on it; the same for the memory.
         let (time, bus, memory) = match stage {
             Stage::Fetch => (fixed, (self.hardware.command, any), (0.0, any)),
             Stage::Fill => (0.0, (first, any), (0.0, any)),
             Stage::Stream => (compute, (2.0 * streamed, 2.0 * streamed / compute), (streamed, streamed / compute)),
             Stage::Drain => (0.0, (first, any), (first, any)),
         };
-        // The beginning is one more, which ends at once.
+        // The beginning counts as one more, which ends immediately.
         card.under_way = 1 + [time, bus.0, memory.0].map(|work| u8::from(work > 0.0)).iter().sum::<u8>();
         if time > 0.0 {
             engine.after(time.round() as Nanos, Event::Engine(number));
@@ -192,7 +193,7 @@ impl Cards {
         self.ended(engine, number);
     }
 
-    /// Something of the card's present stage ended, or what no card waits for.
+    /// Ends a part of the card's present stage, or a transfer without a card.
     fn ended(&mut self, engine: &mut Engine<Event>, number: u32) {
         let Some(card) = self.each.get_mut(number as usize) else { return };
         card.under_way -= 1;

@@ -8,10 +8,10 @@ use crate::part::cpu::{Level, Section};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// The framework and the processes that use it, each with a session of its own and one request at a time.
+/// The framework and its processes, each with a session of its own and one request at a time.
 pub(super) struct Kernel {
     submitted: Vec<Nanos>,
-    /// Requests that came to each process by themselves and were not begun, and whether it is at one.
+    /// Requests that arrived for each process and were not begun, and whether it has one in progress.
     arrived: Vec<VecDeque<Nanos>>,
     busy: Vec<bool>,
     is_open: bool,
@@ -36,21 +36,21 @@ impl Kernel {
         }
     }
 
-    /// The kernel's thread begins a request. It goes before processes that were woken, and holds interrupts off, since the
-    /// driver runs at the level of its card's.
+    /// The kernel's thread begins a request. It goes before woken processes, and blocks interrupts, because the driver
+    /// runs at its card's interrupt level.
     fn thread(machine: &Machine) -> Section {
         let host = &machine.set.host;
         let time = host.dispatch_us.ns() + host.driver_us.ns();
         Section { level: Level::Interrupt, ..Machine::section(Step::Serve, machine.set.clients(), time) }
     }
 
-    /// The same with the switch to it.
+    /// As [`Self::thread`], with the context switch to it.
     fn woken(machine: &Machine) -> Section {
         let thread = Self::thread(machine);
         Section { time: thread.time + machine.set.host.switch_us.nanos(), ..thread }
     }
 
-    /// The kernel's thread gave a request to its session's card, and goes on while there are more.
+    /// The kernel's thread has given a request to its session's card, and continues while there are more.
     fn dispatched(&mut self, machine: &mut Machine, engine: &mut Engine<Event>) -> Option<Section> {
         if let Some(client) = self.queue.pop_front() {
             let request = Request { id: client, size: machine.set.client.size.get() };
@@ -60,7 +60,7 @@ impl Kernel {
         self.thread_awake.then(|| Self::thread(machine))
     }
 
-    /// All that was complete is reaped: its processes may run. What completed meanwhile raises the line again.
+    /// Completions are reaped: their processes may run. Requests completed since then raise the line again.
     fn reaped(&mut self, machine: &mut Machine) -> Option<Section> {
         let host = &machine.set.host;
         let time = host.return_us.ns() + host.copy_ns_per_byte.get() * machine.set.bytes();
@@ -71,7 +71,7 @@ impl Kernel {
         machine.line_busy.then(|| machine.interrupt())
     }
 
-    /// What is complete is taken from the cards.
+    /// Takes completed requests from the cards.
     fn reap(&mut self, machine: &mut Machine) -> Section {
         self.reaped.append(&mut machine.cards.done);
         let time = machine.set.host.reap_us.ns() * self.reaped.len() as f64;
@@ -110,7 +110,8 @@ impl Software for Kernel {
                 machine.replied(engine.now(), self.submitted[client as usize]);
                 let goes_on = !self.is_open || !self.arrived[client as usize].is_empty();
                 self.busy[client as usize] = goes_on;
-                // It keeps the processor: others that were woken wait until it sleeps, or until an interrupt has come.
+                // It keeps the processor: other woken processes wait until it sleeps, or until an interrupt has
+                // occurred.
                 return goes_on.then(|| machine.user(client));
             }
             Step::Serve => return self.dispatched(machine, engine),

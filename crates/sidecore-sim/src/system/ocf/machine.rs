@@ -1,4 +1,4 @@
-//! The machine that both kinds of software run on, and what is counted there.
+//! The machine for both kinds of software, and its counters.
 
 use self::Step::{Interrupt, Look, Reap, Return, Serve, Sleep, Submit, User, Wake};
 use super::cards::Cards;
@@ -8,41 +8,41 @@ use crate::part::cpu::{Cpu, Level, Section, Shape};
 use crate::system::percentile;
 use sidecore_core::time::Nanos;
 
-/// What happens.
+/// Events of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A section ended on that processor.
+    /// A section ended on this processor.
     Cpu(u32),
     /// A transfer ended on the bus.
     Bus,
     /// A transfer into memory ended.
     Memory,
-    /// That card's engine is done with its stage.
+    /// This card's engine has finished its stage.
     Engine(u32),
-    /// A request for that client to make; without arrivals of their own, its first one.
+    /// A request arrives for this client; without an arrival process, its first one.
     Arrival(u32),
-    /// Completions of that lane may have to be announced.
+    /// Completions of this lane may have to be announced.
     Due(u32),
 }
 
-/// What a section of CPU time is for; its number is the account that it is booked on.
+/// Purpose of a section of CPU time; its number is the section's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A client's own program.
     User,
-    /// Of a client in the kernel: handing over a request, or a doorbell.
+    /// A client in the kernel: submitting a request, or a doorbell.
     Submit,
-    /// Of a client in the kernel: going to sleep.
+    /// A client in the kernel: falling asleep.
     Sleep,
-    /// Of a client in the kernel: taking a reply.
+    /// A client in the kernel: taking a reply.
     Return,
     /// The kernel's thread, or the sidecore's round.
     Serve,
     /// The sidecore wakes clients.
     Wake,
-    /// The sidecore has nothing to do, or begins again.
+    /// The sidecore finds no work, or begins again.
     Look,
-    /// An interrupt and the question which card it was.
+    /// An interrupt, with the query for its card.
     Interrupt,
     /// Completions taken within an interrupt.
     Reap,
@@ -51,7 +51,7 @@ pub(super) enum Step {
 const STEPS: [Step; 9] = [User, Submit, Sleep, Return, Serve, Wake, Look, Interrupt, Reap];
 
 impl Step {
-    /// The step that a section is.
+    /// The step of a section.
     pub(super) fn of(section: Section) -> Self {
         STEPS[section.account]
     }
@@ -65,15 +65,15 @@ impl Step {
     }
 }
 
-/// What runs on the machine.
+/// Software on the machine.
 pub(super) trait Software {
-    /// A request came for a client to make.
+    /// A request arrives for a client.
     fn arrived(&mut self, machine: &mut Machine, now: Nanos, client: u32);
 
-    /// A section ended; its owner goes on with the answer at once.
+    /// A section ended; its owner continues immediately with the returned one.
     fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section>;
 
-    /// Whether cards interrupt when they have something to say.
+    /// Whether cards raise interrupts at completions.
     fn is_interrupted(&self) -> bool {
         true
     }
@@ -89,17 +89,17 @@ pub(super) struct Machine {
     cpu: Cpu<Event>,
     /// Sections that became ready during this event.
     pub(super) ready: Vec<Section>,
-    /// An interrupt of the cards is on its way.
+    /// An interrupt of the cards is in progress.
     pub(super) line_busy: bool,
     interrupts: u64,
     done: u64,
     latency: f64,
-    /// Time of each request that is counted, ns.
+    /// Time of each counted request, ns.
     times: Vec<Nanos>,
 }
 
-/// Between two instants: time, requests done and their latencies, interrupts, context switches, time of users and of the
-/// kernel, bytes over the bus and into memory, time of the cards; times in ns.
+/// Differences between two times: time, completed requests and their latencies, interrupts, context switches, time of
+/// users and of the kernel, bytes over the bus and into memory, time of the cards; times in ns.
 pub(super) type Counters = [f64; 10];
 
 impl Machine {
@@ -113,21 +113,21 @@ impl Machine {
         Self::section(User, client, self.set.user())
     }
 
-    /// The interrupt line is raised: entry, and a status register of each card on the line.
+    /// Raises the interrupt line: entry, and a status register of each card on the line.
     pub(super) fn interrupt(&mut self) -> Section {
         self.interrupts += 1;
         let polled = f64::from(self.set.card.count.get()) * self.set.card.register_us.ns() * self.cards.slowdown();
         Self::section(Interrupt, self.set.clients() + 1, self.set.host.interrupt_us.ns() + polled)
     }
 
-    /// No two runs through the same code take equally long: caches, refresh, clock ticks. Without that, closed loops lock
-    /// into phases that no real machine keeps.
+    /// Varies a section's time, as caches, refresh and clock ticks do. Otherwise closed loops would lock into phases
+    /// that no real machine keeps.
     fn varied(&self, engine: &mut Engine<Event>, section: Section) -> Section {
         let time = engine.random().around(section.time as f64, self.set.host.variation.get());
         Section { time: time.round() as Nanos, ..section }
     }
 
-    /// A client has its reply.
+    /// A client receives its reply.
     pub(super) fn replied(&mut self, now: Nanos, submitted: Nanos) {
         self.done += 1;
         self.latency += (now - submitted) as f64;
@@ -188,18 +188,18 @@ impl<S: Software> World for Running<S> {
     }
 }
 
-/// Requests that are not counted at the start, for each that may be in flight, and beside that.
+/// Requests not counted at the start: per request in flight, and at least.
 const WARM_UP: u64 = 4;
 const WARM_UP_LEAST: u64 = 400;
-/// Requests that are counted, and as many more where they come by themselves, whose tail is wanted.
+/// Counted requests; more for open load, which has a tail to measure.
 const COUNTED: u64 = 4_000;
 const COUNTED_OPEN: u64 = 20_000;
 /// Clients begin within this time, ns.
 const STARTS: Nanos = 1_000_000;
-/// A run that takes longer is stuck, ns.
+/// A longer run counts as stuck, ns.
 const END: Nanos = 1_000_000_000_000;
 
-/// Runs the software: what was counted, the 99th percentile of the requests' times, ns, and the hash of the run.
+/// Runs the software. Returns the counters, the 99th percentile of the requests' times, ns, and the hash of the run.
 pub(super) fn run<S: Software>(set: &Ocf, software: S, seed: u64) -> (Counters, f64, u64) {
     let mut engine = Engine::new(seed);
     for client in 0..set.clients() {

@@ -1,4 +1,4 @@
-//! What can be set, and what it means for a run.
+//! Parameters, and the values derived from them.
 
 use super::cards::Hardware;
 use crate::settings::{Bits, Bytes, Count, KiB, MHz, Mbit, NsPerByte, Rate, Ratio, Us, balance, settings};
@@ -15,7 +15,7 @@ settings! {
             threads: Count<1, 256>,
             size: Bytes<8, 65_536>,
             in_flight: Count<1, 64>,
-            /// Of all threads together; 0: each asks again as soon as it is answered.
+            /// Rate of all threads together; 0: each sends its next request after the answer.
             rate_per_s: Rate<0, 1_000_000_000>,
             user_us: Time,
             copies: Count<0, 2>,
@@ -43,7 +43,7 @@ settings! {
             interrupt_us: Time,
             wake_us: Time,
             sleep_us: Time,
-            /// Of one copy.
+            /// Time of one copy.
             copy_ns_per_byte: NsPerByte<0, 100_000>,
             map_us: Time,
             map_above_bytes: Bytes<0, 1_048_576>,
@@ -78,12 +78,12 @@ settings! {
 }
 
 impl Ocf {
-    /// Clients, each with a thread: the software's own sections belong to the numbers behind them.
+    /// Number of clients, each with a thread. The software's own sections use the owner numbers after them.
     pub(super) fn clients(&self) -> u32 {
         self.client.threads.get()
     }
 
-    /// Mean time between two requests that come to a thread by themselves, ns; `None`: it asks again when it is answered.
+    /// Mean time between two arrivals for a thread, ns; `None`: it sends its next request after the answer.
     pub(super) fn gap(&self) -> Option<f64> {
         let rate = self.client.rate_per_s.get();
         (rate > 0.0).then(|| 1e9 * f64::from(self.clients()) / rate)
@@ -94,18 +94,18 @@ impl Ocf {
         f64::from(self.client.size.get())
     }
 
-    /// Bytes that a client's own copies into and out of the arena write for each request.
+    /// Bytes written per request by a client's own copies into and out of the arena.
     pub(super) fn copied(&self) -> f64 {
         f64::from(self.client.copies.get()) * self.bytes()
     }
 
-    /// A client's own time for a request, with those copies and the use of its lane, ns.
+    /// A client's own time for a request, with these copies and the use of its lane, ns.
     pub(super) fn user(&self) -> f64 {
         let lane = if self.service.software == Software::Sidecore { 2.0 * self.service.lane_us.ns() } else { 0.0 };
         self.client.user_us.ns() + self.copied() * self.host.copy_ns_per_byte.get() + lane
     }
 
-    /// Time to map the buffer, where it is mapped for each request, ns.
+    /// Time to map the buffer, if it is mapped for each request, ns.
     pub(super) fn map(&self) -> f64 {
         if self.client.size.get() > self.host.map_above_bytes.get() { self.host.map_us.ns() } else { 0.0 }
     }
@@ -118,7 +118,7 @@ impl Ocf {
         }
     }
 
-    /// The cards, with the bus that they share: as wide and as fast as slot and card both are.
+    /// The cards and their shared bus; width and clock are the lower of slot and card.
     pub(super) fn hardware(&self) -> Hardware {
         let (slot, card) = (&self.bus, &self.card);
         let width = f64::from(slot.width_bits.get().min(card.width_bits.get()));

@@ -1,8 +1,8 @@
 //! Sidecore on the same machine: lanes instead of system calls, any card for any request, announcements in batches.
 //!
-//! Every decision is [`Dispatch`]'s: who may submit, which card, when a client is woken. The sidecore is a process of
-//! high priority on the only processor: it runs as soon as it is woken, sleeps when there is nothing to do, and looks at
-//! the cards itself while it is awake, so that cards interrupt only a sleeping sidecore.
+//! Every decision is [`Dispatch`]'s: which client may submit, which card serves, when a client is woken. The sidecore
+//! is a process of high priority on the only processor: it runs as soon as it is woken, sleeps without work, and polls
+//! the cards while it is awake, so that cards interrupt only a sleeping sidecore.
 
 use super::cards::{Finished, Request};
 use super::machine::{Event, Machine, Software, Step};
@@ -18,9 +18,9 @@ use sidecore_core::session::{Algorithm, Class, Op};
 use sidecore_core::time::Nanos;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Most requests that are taken in one round.
+/// Limit of requests taken in one round.
 const ROUND: usize = 32;
-/// Share of a client in one turn, ns of time on a card.
+/// A client's share in one turn, ns of time on a card.
 const QUANTUM: Nanos = 100_000;
 /// Sizes at which a card's rate is measured before it joins, bytes.
 const MEASURED: [u32; 4] = [16, 256, 4_096, 16_384];
@@ -30,29 +30,28 @@ pub(super) struct Service {
     dispatch: Dispatch,
     class: Class,
     clients: Vec<Client>,
-    /// The client that is looked at first.
+    /// The client to check first.
     turn: usize,
     asleep: bool,
-    /// Tickets of requests that cards have, by their places in the table.
+    /// Tickets of requests on cards, by their places in the table.
     tickets: Vec<Option<Ticket>>,
-    /// Requests that the present round answers, and those that it hands over.
+    /// Requests that the present round completes, and those that it hands to cards.
     completed: Vec<Work>,
     handed: Vec<(usize, Request)>,
-    /// Lanes with completions whose moment has come.
+    /// Lanes with a due announcement.
     due: Vec<u32>,
     wakes: Vec<u32>,
-    /// When each card was done with its last request.
+    /// Time of each card's last completion, ns.
     last_done: Vec<Nanos>,
 }
 
-/// A client: its lane, and the loop that keeps so many requests in flight. A slot is one
-/// of the requests that it may have in flight.
+/// A client: its lane, and the loop that keeps a number of requests in flight. A slot is one of these requests.
 struct Client {
     asleep: bool,
-    /// A moment at which its completions are due is scheduled.
+    /// A time for announcing its completions is scheduled.
     timed: bool,
     submitted_at: Vec<Nanos>,
-    /// Requests that came by themselves and were not submitted; `None`: there is always one.
+    /// Requests that arrived and were not submitted; `None`: there is always one.
     arrived: Option<VecDeque<Nanos>>,
     free: Vec<u32>,
     submitted: VecDeque<u32>,
@@ -72,14 +71,14 @@ impl Client {
         }
     }
 
-    /// Whether it can go on without an answer.
+    /// Whether it can continue without an answer.
     fn has_work(&self) -> bool {
         let is_asked = self.arrived.as_ref().is_none_or(|arrived| !arrived.is_empty());
         (!self.free.is_empty() && is_asked) || !self.completed.is_empty()
     }
 
-    /// Takes a completion, if there is one, and submits a request, if a slot is free. When the completed one was
-    /// submitted.
+    /// Takes a completion, if any, and submits a request, if a slot is free. Returns the time of submission of the
+    /// completed request.
     fn step(&mut self, now: Nanos) -> Option<Nanos> {
         let slot = self.completed.pop_front();
         let submitted = slot.map(|slot| self.submitted_at[slot as usize]);
@@ -100,7 +99,7 @@ impl Service {
         let class = Class::of(Algorithm::TripleDesCbc, Op::Encrypt).expect("3DES encrypts");
         let (clients, cards, credit) = (set.clients(), set.card.count.get(), set.client.in_flight.get());
         let in_flight = clients * credit;
-        // All cards are alike: a request waits for any of them.
+        // All cards are equal: a request waits for any of them.
         let limits = Limits { lanes: clients, clients, in_flight, quantum: QUANTUM, kept: 0 };
         let mut rates = Rates::new();
         for size in MEASURED {
@@ -128,7 +127,7 @@ impl Service {
         Machine::section(step, machine.set.clients(), time)
     }
 
-    /// The sidecore runs as soon as the processor allows, if it sleeps.
+    /// Makes a sleeping sidecore run as soon as the processor allows.
     fn wake(&mut self, machine: &mut Machine) {
         if std::mem::take(&mut self.asleep) {
             machine.ready.push(Self::own(machine, Step::Look, 0.0));
@@ -142,7 +141,7 @@ impl Service {
             || (submitted() && self.dispatch.would_place(self.class, machine.set.client.size.get(), Reach::HERE))
     }
 
-    /// Decides what the next round does. Its effects show when its time is over.
+    /// Decides the next round. Its effects take place at its end.
     fn round(&mut self, machine: &mut Machine, engine: &Engine<Event>) -> Section {
         let Ocf { host, service, .. } = machine.set;
         if !self.has_work(machine) {
@@ -150,7 +149,7 @@ impl Service {
         }
         for Finished { id, card, given, at } in machine.cards.done.drain(..) {
             let Some(ticket) = self.tickets[id as usize].take() else { continue };
-            // What the card had it to itself.
+            // The time during which the request had the card to itself.
             let since = std::mem::replace(&mut self.last_done[card as usize], at).max(given);
             let done = self.dispatch.complete(ticket, Some(at.saturating_sub(since)));
             self.completed.extend(done.map(|done| done.work));
@@ -185,7 +184,7 @@ impl Service {
         self.turn = (self.turn + 1) % count;
     }
 
-    /// Gives a request to the card that the balancer chooses. `false`: all are full.
+    /// Assigns a request to a card. `false`: all are full.
     fn place(&mut self, set: &Ocf, number: usize, slot: u32, now: Nanos) -> bool {
         let (lane, size) = (LaneId(number as u32), set.client.size.get());
         let work =
@@ -198,7 +197,7 @@ impl Service {
         true
     }
 
-    /// The round's time is over: cards get their requests, lanes their completions, and the moderators are asked.
+    /// Ends the round: cards get their requests, lanes their completions, and the moderators decide.
     fn served(&mut self, machine: &mut Machine, engine: &mut Engine<Event>) -> Section {
         for (card, request) in self.handed.drain(..) {
             machine.cards.submit(engine, card as u32, request);
@@ -221,7 +220,7 @@ impl Service {
         Self::own(machine, Step::Wake, self.wakes.len() as f64 * machine.set.host.wake_us.ns())
     }
 
-    /// Does what a moderator answered. A client that is awake sees its completions before it sleeps.
+    /// Carries out a moderator's decision. A client that is awake sees its completions before it sleeps.
     fn ring(&mut self, engine: &mut Engine<Event>, lane: u32, ring: Ring) {
         let client = &mut self.clients[lane as usize];
         match ring {
@@ -267,7 +266,7 @@ impl Service {
     }
 }
 
-/// What a card takes for a request with the bus to itself, ns: as measured at start.
+/// A card's time for a request on an idle bus, ns: as measured at the start.
 fn unloaded(set: &Ocf, size: u32) -> Nanos {
     let (size, card) = (f64::from(size), set.hardware());
     let ends = 2.0 * size.min(card.buffer) / card.bus;
@@ -311,7 +310,7 @@ impl Software for Service {
         }
     }
 
-    /// Awake, it looks at the cards itself.
+    /// While awake, it polls the cards itself.
     fn is_interrupted(&self) -> bool {
         self.asleep
     }

@@ -1,4 +1,4 @@
-//! The plans against what was measured, against physics, and settings that cannot be.
+//! The plans compared with measurements and with physics, and impossible settings.
 
 mod parts;
 
@@ -68,7 +68,7 @@ fn measured_cells_come_out() {
 
 #[test]
 fn the_host_under_many_threads_is_as_it_was_described() {
-    // Interrupts in a second and percent of the time in the kernel; how far off each may be, as a part of it.
+    // Interrupts per second and percent of the time in the kernel; with the relative tolerance of each.
     let described =
         [(16, 62_000.0, None), (1_024, 50_000.0, None), (8_192, 12_000.0, Some(65.0)), (16_384, 5_600.0, Some(89.0))];
     for (size, interrupts, kernel) in described {
@@ -93,7 +93,7 @@ fn requests_that_come_by_themselves_are_done_or_wait() {
         let (calm, over) = (at(5_000), at(60_000));
         let [rate, mean, p99] = ["ops_per_s", "latency_us", "p99_us"].map(|name| metric(&calm, name));
         assert!((rate / 5_000.0 - 1.0).abs() < 0.03 && mean < p99 && p99 < 1_000.0, "{software}: {calm:?}");
-        // What cannot be done waits, ever longer.
+        // Load above the capacity waits, ever longer.
         assert!(metric(&over, "ops_per_s") < 40_000.0 && metric(&over, "p99_us") > 10_000.0, "{software}: {over:?}");
     }
 }
@@ -151,7 +151,7 @@ fn every_rule_of_balance_serves_every_client() {
             let changes = format!("threads=5 size=256 service.software=sidecore in_flight=3 {wait}");
             let outcome = run(HIFN, &format!("{changes} service.balance={balance}"));
             let (rate, latency) = (metric(&outcome, "ops_per_s"), metric(&outcome, "latency_us"));
-            // Little's law: all 15 requests are in flight but for the clients' own time.
+            // Little's law: all 15 requests are in flight, except during the clients' own time.
             let in_flight = rate * latency / 1e6;
             assert!((12.0..=15.01).contains(&in_flight), "{balance} {wait}: {in_flight}");
         }

@@ -9,29 +9,29 @@ use sidecore_core::policy::notify::{Moderator, Ring};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Owners of sections, and accounts that their time is booked on.
+/// Owners of sections; also the accounts of their time.
 const PROGRAM: u32 = 0;
 pub(super) const INTERRUPT: u32 = 1;
 
-/// Ways over a bus: to the link and from it.
+/// Directions over a bus: to the link and from it.
 pub(super) const OUT: u32 = 0;
 const IN: u32 = 1;
 
-/// What a packet carries.
+/// Content of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packet {
-    /// So many bytes for the program.
+    /// Bytes for the program.
     Data(u64),
-    /// So many bytes were taken by the other program.
+    /// Bytes that the other program has taken.
     Ack(u64),
 }
 
-/// What the program does.
+/// Activity of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     Asleep,
     Sends,
-    /// It takes so many bytes, and tells the sender of that many.
+    /// Takes the first number of bytes, and acknowledges the second.
     Takes(u64, u64),
 }
 
@@ -39,34 +39,34 @@ pub(super) enum Task {
 pub(super) struct End {
     pub(super) cpu: Cpu<Event>,
     pub(super) bus: Pipe<Event>,
-    /// What waits for the bus, the first under way, by the way over it.
+    /// Packets waiting for the bus, by direction; the first is crossing.
     pub(super) crossing: [VecDeque<Packet>; 2],
-    /// When the link is free again, ns.
+    /// Time at which the link is free again, ns.
     pub(super) link_free: f64,
     moderator: Moderator,
     timer: Option<Timer>,
-    /// Whether an interrupt may come: not while the one before is at work.
+    /// Whether an interrupt may occur: not while the previous one is being handled.
     armed: bool,
     /// Buffers that the interface may fill.
     pub(super) posted: u32,
     landed: Vec<Packet>,
-    /// Bytes of packets that went and that the kernel has not seen go.
+    /// Sizes of sent packets that the kernel has not freed, bytes.
     gone: Vec<u64>,
-    /// What the interrupt at work took.
+    /// Packets of the interrupt being handled.
     batch: (Vec<Packet>, Vec<u64>),
     pub(super) task: Task,
     /// Payloads that wait for the program, bytes.
     pub(super) socket: VecDeque<u64>,
-    /// Bytes that were sent and for which there is no room again.
+    /// Sent bytes that still take up room.
     pub(super) outstanding: u64,
-    /// Taken by the program, and the sender does not know, bytes.
+    /// Bytes taken by the program and not acknowledged to the sender.
     pub(super) untold: u64,
     pub(super) interrupts: u64,
     pub(super) packets: u64,
 }
 
 impl End {
-    /// All is idle. `number` is 0 or 1.
+    /// An idle computer. `number` is 0 or 1.
     pub(super) fn new(set: &Pair, number: usize) -> Self {
         let shape = Shape { cores: 1, threads: 1, shared_speed: 1.0, switch: 0, accounts: 2 };
         let done: fn(u32) -> Event = if number == 0 { |_| Event::Section(0) } else { |_| Event::Section(1) };
@@ -91,7 +91,7 @@ impl End {
         }
     }
 
-    /// The program works on that for so long, give or take a tenth.
+    /// The program works on this task for this time, plus or minus a tenth.
     pub(super) fn work(&mut self, engine: &mut Engine<Event>, task: Task, time: f64) {
         self.task = task;
         let time = time * (0.9 + 0.2 * engine.random().uniform());
@@ -99,7 +99,7 @@ impl End {
         self.cpu.run(engine, section);
     }
 
-    /// The packet is to cross the bus, behind those that go the same way.
+    /// Queues a packet for the bus, after those in the same direction.
     pub(super) fn cross(&mut self, engine: &mut Engine<Event>, way: u32, packet: Packet, traffic: Traffic) {
         let waiting = &mut self.crossing[way as usize];
         waiting.push_back(packet);
@@ -113,7 +113,7 @@ impl End {
         self.bus.start(engine, way, bytes, f64::MAX);
     }
 
-    /// A packet has crossed the bus that way; the next one begins.
+    /// A packet has crossed the bus; the next one begins.
     pub(super) fn crossed(&mut self, engine: &mut Engine<Event>, way: u32, traffic: Traffic) -> Packet {
         let waiting = &mut self.crossing[way as usize];
         let packet = waiting.pop_front().expect("it was under way");
@@ -123,7 +123,7 @@ impl End {
         packet
     }
 
-    /// A frame came over the link: whether there is a buffer for it.
+    /// A frame arrived over the link. Returns whether there was a buffer for it.
     pub(super) fn arrived(&mut self, engine: &mut Engine<Event>, packet: Packet, traffic: Traffic) -> bool {
         let room = self.posted > 0;
         if room {
@@ -140,21 +140,21 @@ impl End {
         self.ring(engine, ring, number, set);
     }
 
-    /// A packet is on the link, and its buffer may be used again.
+    /// A packet is on the link, and its buffer is free again.
     pub(super) fn went(&mut self, engine: &mut Engine<Event>, packet: Packet, number: usize, set: &Pair) {
         self.gone.push(if let Packet::Data(bytes) = packet { bytes } else { 0 });
         let ring = self.moderator.completed(engine.now(), 1, false);
         self.ring(engine, ring, number, set);
     }
 
-    /// The moderation's timer.
+    /// The moderation's timer rings.
     pub(super) fn timer(&mut self, engine: &mut Engine<Event>, number: usize, set: &Pair) {
         self.timer = None;
         let ring = self.moderator.due(engine.now());
         self.ring(engine, ring, number, set);
     }
 
-    /// What the moderation says.
+    /// Carries out the moderation's decision.
     fn ring(&mut self, engine: &mut Engine<Event>, ring: Ring, number: usize, set: &Pair) {
         match ring {
             Ring::Now if self.armed => self.interrupt(engine, set),
@@ -163,7 +163,7 @@ impl End {
         }
     }
 
-    /// The interrupt takes all that came and went.
+    /// The interrupt takes all received and sent packets.
     fn interrupt(&mut self, engine: &mut Engine<Event>, set: &Pair) {
         _ = self.timer.take().and_then(|timer| engine.cancel(timer));
         self.armed = false;
@@ -180,14 +180,14 @@ impl End {
         self.cpu.run(engine, Section { owner: INTERRUPT, level: Level::Interrupt, account, time: time as Nanos });
     }
 
-    /// The interrupt is done with what it took: packets that came, and sizes of those that went.
+    /// The interrupt has handled its packets: returns received ones, and sizes of sent ones.
     pub(super) fn handled(&mut self) -> (Vec<Packet>, Vec<u64>) {
         let batch = std::mem::take(&mut self.batch);
         self.posted += batch.0.len() as u32;
         batch
     }
 
-    /// The interrupt is over, and the next may come.
+    /// Ends the interrupt; the next one may occur.
     pub(super) fn rearm(&mut self, engine: &mut Engine<Event>, number: usize, set: &Pair) {
         self.armed = true;
         let ring = self.moderator.due(engine.now());

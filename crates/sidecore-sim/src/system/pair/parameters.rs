@@ -1,12 +1,12 @@
-//! What can be set, and the times and sizes that follow from it.
+//! Parameters, and the times and sizes derived from them.
 
 use crate::settings::{Bytes, Count, Gbit, Ns, NsPerByte, Us, settings};
 use sidecore_core::policy::notify::Notify;
 
-/// Heads of IP and UDP, and of IP and TCP with the option of time stamps, bytes.
+/// Headers of IP and UDP, and of IP and TCP with the time stamp option, bytes.
 const IP_UDP: u64 = 28;
 const IP_TCP: u64 = 52;
-/// Head of an Ethernet frame; and check sequence, preamble and gap, which only the link carries, bytes.
+/// Header of an Ethernet frame; check sequence, preamble and gap, which exist only on the link; bytes.
 const ETHERNET: u64 = 14;
 const ON_THE_LINK: u64 = 24;
 /// Shortest Ethernet frame without its check sequence, bytes.
@@ -14,15 +14,15 @@ const SHORTEST_FRAME: u64 = 60;
 
 /// Time of a step.
 type Step = Ns<0, 1_000_000>;
-/// Room of a socket.
+/// Buffer size of a socket.
 type Room = Bytes<1, { 1 << 30 }>;
 
-/// What the programs do.
+/// Behaviour of the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
     /// One sends, as fast as the other's window allows.
     Tcp,
-    /// One sends, as fast as its interface takes it.
+    /// One sends, as fast as its interface accepts.
     Udp,
     /// One sends a datagram and waits for the answer.
     PingPong,
@@ -82,18 +82,18 @@ impl Pair {
         }
     }
 
-    /// What a bus carries, bytes per ns.
+    /// Rate of a bus, bytes per ns.
     pub(super) fn bus_bytes_per_ns(&self) -> f64 {
         self.bus.gbit_per_s.get() / 8.0
     }
 
-    /// A frame in memory with so much payload, bytes.
+    /// A frame in memory with this payload, bytes.
     pub(super) fn frame(traffic: Traffic, payload: u64) -> u64 {
         let heads = if traffic == Traffic::Tcp { IP_TCP } else { IP_UDP };
         (payload + heads + ETHERNET).max(SHORTEST_FRAME)
     }
 
-    /// Time that such a frame holds the link, ns.
+    /// Time that such a frame occupies the link, ns.
     pub(super) fn wire_time(&self, frame: u64) -> f64 {
         (frame + ON_THE_LINK) as f64 * (8.0 / self.link.gbit_per_s.get())
     }

@@ -1,36 +1,36 @@
-//! What happens, event by event. End 0 sends, end 1 receives; in a ping-pong both do both.
+//! The world's events and their effects. End 0 sends, end 1 receives; in a ping-pong both do both.
 
 use super::end::{End, INTERRUPT, OUT, Packet, Task};
 use super::parameters::{Pair, Traffic};
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
 
-/// What happens, at that end.
+/// Events of the simulation, each at an end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A transfer over the bus is done.
+    /// A transfer over the bus has ended.
     Bus(usize),
-    /// The packet left that end and is at the other.
+    /// The packet left this end and is at the other.
     Carried(usize, Packet),
     /// The moderation's timer rings.
     Timer(usize),
-    /// A section of work is done.
+    /// A section of work has ended.
     Section(usize),
 }
 
-/// What an end did since the start.
+/// Counts of one end since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
-    /// Time that the processor worked, ns.
+    /// Working time of the processor, ns.
     pub(super) busy: f64,
     /// Bytes over the bus.
     pub(super) carried: f64,
     pub(super) interrupts: f64,
-    /// Packets with data that came.
+    /// Received packets with data.
     pub(super) packets: f64,
 }
 
-/// What happened since the start: payloads in bytes.
+/// Counts since the start: payloads in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     pub(super) sent: f64,
@@ -43,7 +43,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// What is in these sums and not in those of an earlier instant.
+    /// The difference to earlier sums.
     pub(super) fn since(&self, before: &Self) -> Self {
         let done = |end: usize| {
             let (now, then) = (&self.ends[end], &before.ends[end]);
@@ -71,14 +71,14 @@ pub(super) struct Net {
     traffic: Traffic,
     payload: u64,
     ends: [End; 2],
-    /// Whose turn it is in a ping-pong, and when the message was sent.
+    /// The end whose turn it is in a ping-pong, and the time of sending the message.
     turn: Option<usize>,
     sent_at: Nanos,
     sums: Sums,
 }
 
 impl Net {
-    /// Everything is idle.
+    /// An idle network.
     pub(super) fn new(set: &Pair, traffic: Traffic) -> Self {
         Self {
             set: *set,
@@ -96,7 +96,7 @@ impl Net {
         self.go_on(engine, 0, 0.0);
     }
 
-    /// The sums now.
+    /// The present sums.
     pub(super) fn sums(&self) -> Sums {
         let ends = [0, 1].map(|end| {
             let end: &End = &self.ends[end];
@@ -110,7 +110,7 @@ impl Net {
         Sums { ends, ..self.sums }
     }
 
-    /// Whether the program at that end has something to send and room for it.
+    /// Whether the program at this end has something to send, and room for it.
     fn may_send(&self, end: usize) -> bool {
         let socket = &self.set.socket;
         let room = match self.traffic {
@@ -121,7 +121,7 @@ impl Net {
         end == 0 && self.ends[0].outstanding + self.payload <= room.into()
     }
 
-    /// The program at that end takes what came, or sends, or sleeps. `wake` is the time to switch it in, ns.
+    /// The program at this end takes received data, or sends, or sleeps. `wake`: time to switch it in, ns.
     fn go_on(&mut self, engine: &mut Engine<Event>, number: usize, wake: f64) {
         let (set, traffic) = (&self.set, self.traffic);
         let may_send = self.may_send(number);
@@ -129,7 +129,7 @@ impl Net {
         if let Some(bytes) = end.socket.pop_front() {
             let copy = bytes as f64 * set.receive.byte_ns.get();
             let untold = end.untold + bytes;
-            // TCP tells of every second segment; its calls take all that is there.
+            // TCP acknowledges every second segment; its calls take all available data.
             let tells = if traffic == Traffic::Tcp && untold >= 2 * self.payload { untold } else { 0 };
             end.untold = if traffic == Traffic::Tcp { untold - tells } else { 0 };
             let ack = if tells > 0 { set.kernel.ack_ns.get() } else { 0.0 };
@@ -143,14 +143,14 @@ impl Net {
         }
     }
 
-    /// A program that sleeps and has something to do is switched in.
+    /// Switches in a sleeping program that has work.
     fn wake(&mut self, engine: &mut Engine<Event>, number: usize) {
         if self.ends[number].task == Task::Asleep && (!self.ends[number].socket.is_empty() || self.may_send(number)) {
             self.go_on(engine, number, self.set.kernel.wake_ns.get());
         }
     }
 
-    /// The program's work is done.
+    /// The program's work has ended.
     fn worked(&mut self, engine: &mut Engine<Event>, number: usize) {
         let (payload, traffic) = (self.payload, self.traffic);
         let end = &mut self.ends[number];
@@ -184,7 +184,7 @@ impl Net {
         self.go_on(engine, number, 0.0);
     }
 
-    /// The interrupt hands packets to the socket and gives room back to the program.
+    /// The interrupt passes packets to the socket, and frees room for the program.
     fn handled(&mut self, engine: &mut Engine<Event>, number: usize) {
         let (came, gone) = self.ends[number].handled();
         let room = u64::from(self.set.socket.receive_bytes.get());
@@ -195,7 +195,7 @@ impl Net {
                 Packet::Ack(bytes) => end.outstanding -= bytes,
                 Packet::Data(bytes) => {
                     end.packets += 1;
-                    // The window sees to it that what comes by TCP fits.
+                    // The window guarantees room for TCP data.
                     if self.traffic != Traffic::Tcp && queued + bytes > room {
                         self.sums.dropped += bytes as f64;
                     } else {
@@ -212,7 +212,7 @@ impl Net {
         self.ends[number].rearm(engine, number, &self.set);
     }
 
-    /// Transfers over that bus are done.
+    /// Transfers over this bus have ended.
     fn crossed(&mut self, engine: &mut Engine<Event>, number: usize) {
         while let Some(way) = self.ends[number].bus.finish(engine) {
             let end = &mut self.ends[number];

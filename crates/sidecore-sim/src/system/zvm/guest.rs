@@ -1,20 +1,20 @@
 //! A guest: threads on one virtual CPU, and its kernel's queue of requests to a virtual adapter.
 //!
-//! The queue is driven as Linux' `ap_bus` drives it: whenever a thread submits, and whenever the poll timer ticks, the
-//! kernel takes replies and sends requests by turns until neither goes on. Source: `ap_sm_event_loop` and the functions
-//! that it calls in `drivers/s390/crypto/ap_queue.c`.
+//! The queue works like Linux' `ap_bus`: at each submission and at each tick of the poll timer, the kernel alternately
+//! takes replies and sends requests until neither is possible. Source: `ap_sm_event_loop` and the functions that it
+//! calls in `drivers/s390/crypto/ap_queue.c`.
 
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// What a virtual CPU does.
+/// Activity of a virtual CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing.
     Idle,
-    /// The host gives it a CPU after it was idle.
+    /// The host gives it a CPU after idling.
     Dispatch,
-    /// The kernel was told to look by its timer or an interrupt.
+    /// The kernel begins to look, after its timer or an interrupt.
     Wake,
     /// A thread uses its reply and makes its next request.
     Request,
@@ -24,23 +24,23 @@ pub(super) enum Step {
     Send,
 }
 
-/// What a step did to the world.
+/// Effect of a step on the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Nothing.
     None,
     /// Took a reply.
     Took(Reply),
-    /// Sent a request that came at that instant.
+    /// Sent a request that arrived at this time.
     Sent(Nanos),
 }
 
 /// A reply in the virtual queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// When its request came to the guest's programs, or was made where they ask by themselves.
+    /// Time at which its request arrived at the guest's programs, or was made in a closed loop, ns.
     pub(super) came: Nanos,
-    /// When it was ready.
+    /// Time at which it was ready, ns.
     pub(super) ready: Nanos,
 }
 
@@ -50,25 +50,26 @@ pub(super) struct Guest {
     depth: u32,
     /// Threads that may run.
     runnable: u32,
-    /// Threads with nothing to do, and requests that came and have none, where they come by themselves.
+    /// Idle threads; and, under open load, requests that no thread has taken.
     idle: u32,
     came: Option<VecDeque<Nanos>>,
-    /// What the threads that may run are about to ask, by when it came.
+    /// Arrivals of the requests that the runnable threads will make.
     asked: VecDeque<Nanos>,
-    /// Requests that the kernel holds back, since the virtual queue is full.
+    /// Requests that the kernel defers, because the virtual queue is full.
     held: VecDeque<Nanos>,
-    /// Requests sent whose replies it has not taken.
+    /// Requests sent whose replies were not taken.
     pub(super) in_flight: u32,
     /// Replies in the virtual queue.
     pub(super) replies: VecDeque<Reply>,
-    /// The kernel is to look as soon as the virtual CPU can.
+    /// The kernel looks as soon as the virtual CPU can.
     told: bool,
-    /// The pass that is under way took a reply.
+    /// The present pass has taken a reply.
     got: bool,
 }
 
 impl Guest {
-    /// So many threads that begin when it is told, or when requests come; `depth` requests may be in the virtual queue.
+    /// A guest with `threads` threads. They begin at the first tell, or with arrivals if `is_open`; the virtual queue
+    /// holds `depth` requests.
     pub(super) fn new(depth: u32, threads: u32, is_open: bool) -> Self {
         Self {
             step: Step::Idle,
@@ -85,7 +86,7 @@ impl Guest {
         }
     }
 
-    /// A request came by itself. The step that begins now, or `Idle` if another is under way or no thread is free.
+    /// A request arrives. Returns the step that begins now, or `Idle` if another is in progress or no thread is free.
     pub(super) fn came(&mut self, now: Nanos) -> Step {
         if let Some(came) = &mut self.came {
             came.push_back(now);
@@ -94,7 +95,7 @@ impl Guest {
         if self.step == Step::Idle && self.runnable > 0 { self.enter(Step::Dispatch) } else { Step::Idle }
     }
 
-    /// Threads with nothing to do take requests that came.
+    /// Idle threads take requests that have arrived.
     fn begin(&mut self) {
         let Some(came) = &mut self.came else { return };
         while self.idle > 0
@@ -105,13 +106,13 @@ impl Guest {
         }
     }
 
-    /// The kernel is to look. The step that begins now, or `Idle` if another is under way.
+    /// Tells the kernel to look. Returns the step that begins now, or `Idle` if another is in progress.
     pub(super) fn tell(&mut self) -> Step {
         self.told = true;
         if self.step == Step::Idle { self.enter(Step::Dispatch) } else { Step::Idle }
     }
 
-    /// The step under way is done: what it did, and the next one.
+    /// Ends the present step. Returns its effect, and the next one.
     pub(super) fn finish(&mut self, now: Nanos) -> (Effect, Step) {
         match self.step {
             Step::Idle | Step::Dispatch => (Effect::None, self.next()),
@@ -140,7 +141,7 @@ impl Guest {
         }
     }
 
-    /// The kernel looks whether there is a reply.
+    /// The kernel looks for a reply.
     pub(super) fn receive(&mut self) -> Step {
         self.got = false;
         if self.in_flight > 0 { self.enter(Step::Receive) } else { self.send() }
@@ -156,7 +157,7 @@ impl Guest {
         }
     }
 
-    /// After the kernel's queue: what it was told, then threads.
+    /// Next step once the kernel's queue is idle: a pending look, then threads.
     fn next(&mut self) -> Step {
         if std::mem::take(&mut self.told) {
             self.enter(Step::Wake)
@@ -208,7 +209,7 @@ mod tests {
         guest.replies.push_back(Reply { came: 1, ready: 5 });
         let first = guest.tell();
         let seen = steps(&mut guest, first);
-        // The held request goes as the reply is taken; the thread's next one is held.
+        // The deferred request is sent when the reply is taken; the thread's next one is deferred.
         assert_eq!(seen[2..4], [Step::Receive, Step::Send]);
         assert_eq!((guest.in_flight, guest.held.len()), (2, 1));
     }

@@ -5,38 +5,39 @@ use crate::engine::Timer;
 use sidecore_core::policy::notify::{Moderator, Ring, Step, Waiter};
 use sidecore_core::time::Nanos;
 
-/// What a task does.
+/// Activity of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     /// Sleeps until it is woken.
     Parked,
     /// Sleeps until its timer.
     Napping,
-    /// Gets to its work after waking, or looks and may find nothing.
+    /// Begins its work after waking, or looks, perhaps in vain.
     Looking,
     /// Moves a request or a reply.
     Moving,
-    /// Tells this guest of its replies.
+    /// Notifies this guest of its replies.
     Injecting(u32),
 }
 
 /// One of the host's tasks.
 pub(super) struct Task {
     pub(super) doing: Doing,
-    /// When it looks next, while it naps.
+    /// Timer of its next look, while it naps.
     pub(super) timer: Option<Timer>,
     poll: Poll,
-    /// Interval of its timer, ns, and whether it found something since the last one.
+    /// Interval of its timer, ns, and whether it has found work since the last tick.
     pub(super) interval: Nanos,
     found: bool,
-    /// Whether it is told of each piece of work.
+    /// Whether it is notified of each piece of work.
     pub(super) is_told: bool,
-    /// What decides instead of its timer, where it waits as the service does.
+    /// The service's policy that decides its waits instead of the timer.
     policy: Option<(Box<Waiter>, Moderator)>,
 }
 
 impl Task {
-    /// A task that sleeps until its first look. `interval`: the first one of its timer; `cost`: CPU time of its wake-up, ns.
+    /// A task that sleeps until its first look. `interval`: the first one of its timer; `cost`: CPU time of its
+    /// wake-up, ns.
     pub(super) fn new(look: Look, poll: Poll, interval: Nanos, cost: Nanos) -> Self {
         let interval = interval.clamp(poll.least, poll.most);
         let (is_told, policy) = match look {
@@ -47,7 +48,7 @@ impl Task {
         Self { doing: Doing::Napping, timer: None, poll, interval, found: false, is_told, policy }
     }
 
-    /// It found something.
+    /// Notes that it has found work.
     pub(super) fn found(&mut self, now: Nanos) {
         self.found = true;
         if let Some((waiter, moderator)) = &mut self.policy {
@@ -56,7 +57,7 @@ impl Task {
         }
     }
 
-    /// Nothing is left to do: how it waits.
+    /// Decides how it waits without work.
     pub(super) fn rest(&mut self, now: Nanos) -> Step {
         let rest = match &mut self.policy {
             Some((waiter, _)) => waiter.step(now),
@@ -75,7 +76,7 @@ impl Task {
         rest
     }
 
-    /// Work came for it: is it woken, if it sleeps?
+    /// Work arrives for it: decides whether to wake it.
     pub(super) fn ring(&mut self, now: Nanos) -> Ring {
         match &mut self.policy {
             Some((_, moderator)) => moderator.completed(now, 1, false),
@@ -90,7 +91,8 @@ impl Task {
     }
 }
 
-/// A request begins on the engine of an adapter that is free first; of each is known when it is free. When it is done.
+/// Begins a request on the adapter's engine that is free first; `engines`: times at which each is free. Returns the
+/// end.
 pub(super) fn begin(engines: &mut [Nanos], now: Nanos, time: Nanos) -> Nanos {
     let engine = engines.iter_mut().min().expect("an adapter has an engine");
     *engine = now.max(*engine) + time;

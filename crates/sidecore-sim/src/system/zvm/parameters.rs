@@ -1,4 +1,4 @@
-//! What can be set, and what it means for a run.
+//! Parameters, and the values derived from them.
 
 use crate::part::cpu;
 use crate::settings::{Count, Rate, Ratio, Us, balance, notify, settings};
@@ -12,14 +12,14 @@ settings! {
         guest: Guest {
             count: Count<1, 100>,
             threads: Count<1, 1000>,
-            /// From one tick of its poll timer to the next.
+            /// Interval of its poll timer.
             poll_us: Us<10_000, 20_000_000>,
             queue_depth: Count<1, 64>,
-            /// Of all guests together; 0: each thread asks again as soon as it is answered.
+            /// Rate of all guests together; 0: each thread sends its next request after the answer.
             rate_per_s: Rate<0, 1_000_000_000>,
             /// A thread's part of a request.
             request_us: Us<100, 1_000_000>,
-            /// Its timer or interrupt, until it looks at the queue.
+            /// Time from its timer or interrupt until it looks at the queue.
             wake_us: Us<0, 100_000>,
         }
         host: Host {
@@ -27,7 +27,7 @@ settings! {
             cores: Count<1, 64>,
             smt: Smt,
             smt_speed: Ratio<10, 100>,
-            /// An instruction of a guest to its queue.
+            /// An instruction of a guest on its queue.
             instruction_us: Us<0, 100_000>,
             /// Dispatch of a virtual CPU that was idle.
             dispatch_us: Us<0, 100_000>,
@@ -38,9 +38,9 @@ settings! {
             poll_least_us: Us<1_000, 10_000_000>,
             poll_most_us: Us<1_000, 1_000_000_000>,
             poll_growth: Ratio<100, 1_600>,
-            /// How much later than asked the tasks' timers come.
+            /// Delay of the tasks' timers.
             poll_late_us: Us<0, 1_000_000>,
-            /// The enqueue task is told of a request.
+            /// Notification of the enqueue task of a request.
             post_us: Us<0, 100_000>,
             /// An adapter's interrupt.
             interrupt_us: Us<0, 100_000>,
@@ -57,7 +57,7 @@ settings! {
             #[serde(deserialize_with = "balance")]
             balance: Balance,
         }
-        /// How each hop is waited at where the service's policies decide.
+        /// Wait policies at each hop, if the service's policies decide.
         notify: Hops {
             #[serde(deserialize_with = "notify")]
             host: Notify,
@@ -78,14 +78,14 @@ settings! {
 pub(super) const GUEST: usize = 0;
 pub(super) const CP: usize = 1;
 
-/// How one of the host's tasks comes to look for work.
+/// How one of the host's tasks finds work.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Look {
-    /// By a timer whose interval grows while nothing is found.
+    /// By a timer whose interval grows while it finds nothing.
     Adaptive,
-    /// It is told of each piece of work, whether it sleeps or not: posted for a request, interrupted for a reply.
+    /// By notification of each piece of work, asleep or not: a post for a request, an interrupt for a reply.
     Told,
-    /// As this policy of the service says.
+    /// By this policy of the service.
     Notify(Notify),
 }
 
@@ -95,29 +95,28 @@ pub(super) struct Poll {
     pub(super) least: Nanos,
     pub(super) most: Nanos,
     pub(super) growth: f64,
-    /// What is added to each interval, ns.
+    /// Added to each interval, ns.
     pub(super) late: Nanos,
 }
 
-/// Shortest time before and during measurement, ns, and where requests come by themselves, which must have time to queue.
+/// Shortest time before and during measurement, ns; and the same for open load, which needs time to queue.
 const SHORTEST: Nanos = 3_000_000;
 const SHORTEST_OPEN: Nanos = 30_000_000;
 
 impl Zvm {
-    /// From one tick of a guest's poll timer to the next, ns.
+    /// Interval of a guest's poll timer, ns.
     pub(super) fn tick(&self) -> Nanos {
         self.guest.poll_us.nanos()
     }
 
-    /// Mean time between two requests that come to a guest by themselves, ns; `None`: its threads ask again when they are
-    /// answered.
+    /// Mean time between two arrivals at a guest, ns; `None`: its threads send their next requests after the answers.
     pub(super) fn gap(&self) -> Option<f64> {
         let rate = self.guest.rate_per_s.get();
         (rate > 0.0).then(|| 1e9 * f64::from(self.guest.count.get()) / rate)
     }
 
-    /// Time before measurement, and of measurement: whole ticks, so that a guest that is served once in each is counted
-    /// right.
+    /// Time before measurement, and of measurement: whole ticks, so that a guest that is served once per tick is
+    /// counted correctly.
     pub(super) fn span(&self) -> Nanos {
         let shortest = if self.gap().is_some() { SHORTEST_OPEN } else { SHORTEST };
         shortest.div_ceil(self.tick()).max(2) * self.tick()
@@ -139,8 +138,8 @@ impl Zvm {
         Poll { least, most, growth: poll_growth.get(), late: poll_late_us.nanos() }
     }
 
-    /// How the host's two tasks look, and the policy of the service by which guests look for replies. Without one they do
-    /// by the poll timer of their kernel, which ticks on a grid of its own.
+    /// How the host's two tasks find work, and the service's policy for guests that wait for replies. `None`: guests
+    /// use their kernel's poll timer, which ticks on a grid of its own.
     pub(super) fn looks(&self) -> (Look, Look, Option<Notify>) {
         let Hops { host, device, guest, .. } = &self.notify;
         match (self.service.software, self.host.mode) {

@@ -1,4 +1,4 @@
-//! What is measured, and what is made of it.
+//! Measured sums, and the metrics computed from them.
 
 use super::parameters::Zvm;
 use crate::system::{Metric, fullest, metric};
@@ -34,30 +34,30 @@ pub(super) struct Totals {
     pub(super) rested: f64,
     pub(super) guest: f64,
     pub(super) cp: f64,
-    /// Time that engines of adapters worked.
+    /// Working time of the adapters' engines.
     pub(super) engines: f64,
-    /// Time that each of the host's tasks worked.
+    /// Working time of each of the host's tasks.
     pub(super) tasks: [f64; 2],
 }
 
-/// A part this busy limits the rest.
+/// A part with at least this utilisation is the limit.
 const BUSY: f64 = 0.9;
 
 impl Totals {
-    /// In the order of [`METRICS`], all but the last.
+    /// In the order of [`METRICS`], all except the last.
     pub(super) fn values(&self) -> Vec<f64> {
         let mean = |sum: f64, count: u64| sum / count as f64 / 1e3;
         let queue = mean(self.waited, self.handed);
         let device = mean(self.served, self.returned);
         let deliver = mean(self.rested, self.taken);
-        // A microsecond for each request is a thousandth of a CPU at a thousand in a second.
+        // A microsecond per request is a thousandth of a CPU at a thousand requests per second.
         let busy = |time: f64| mean(time, self.taken) / 10.0;
         let (guest, cp) = (busy(self.guest), busy(self.cp));
         let host = queue + device;
         vec![queue, device, host, deliver, host + deliver, guest + cp, guest, cp, self.taken as f64 * 1e9 / self.time]
     }
 
-    /// The part that is busiest, or the timer where none is busy.
+    /// The busiest part, or the timer if none is busy.
     pub(super) fn limit(&self, set: &Zvm) -> String {
         let of = |time: f64, servers: u32| time / (self.time * f64::from(servers));
         let cpu = set.cpu();

@@ -15,32 +15,32 @@ use sidecore_core::session::{Algorithm, Class, Classes, Op};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// The host's tasks, by index and by their owner's number behind the guests.
+/// Indices of the host's tasks; their owner numbers follow those of the guests.
 const ENQUEUE: usize = 0;
 const DEQUEUE: usize = 1;
-/// Behind them, interrupts of adapters.
+/// Owner number of adapters' interrupts, after the tasks.
 const INTERRUPT: u32 = 2;
 
-/// Bytes of a request with a modulus of 1024 bits.
+/// Size of a request with a modulus of 1024 bits, bytes.
 const SIZE: u32 = 128;
-/// Time on adapters that a guest may use in a round of the dispatcher, ns; it is not asked here.
+/// Time on adapters that a guest may use in a round of the dispatcher, ns; unused here.
 const QUANTUM: Nanos = 1_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// The section on this processor is done.
+    /// The section on this processor has ended.
     Done(u32),
     /// The timer of a guest ticks, or its programs begin.
     Tick(u32),
-    /// A request comes to a guest by itself.
+    /// A request arrives at a guest.
     Request(u32),
-    /// Replies of a guest were held back until now.
+    /// Deferred replies of a guest are due.
     Announce(u32),
     /// A task looks by its timer.
     Poll(usize),
-    /// Work of a task was held back until now.
+    /// Deferred work of a task is due.
     Due(usize),
-    /// An adapter is done with a request that took so long.
+    /// An adapter has finished a request, with its time on the adapter.
     Reply(Ticket, Nanos),
 }
 
@@ -48,21 +48,21 @@ pub(super) enum Event {
 #[derive(Clone, Copy)]
 struct Request {
     guest: u32,
-    /// When it came to the guest's programs, and when it was sent.
+    /// Time of arrival at the guest's programs, and time of sending.
     came: Nanos,
     sent: Nanos,
 }
 
-/// How one guest waits for replies.
+/// One guest's wait for replies.
 struct Pending {
-    /// What it asks for in this block, and how long an adapter's engine takes for it.
+    /// Class of its requests in this block, and their time on an adapter's engine.
     asks: (Class, Nanos),
     /// Offset of its timer's grid.
     offset: Nanos,
     ticking: bool,
-    /// Policy of the service, where it decides.
+    /// Policy of the service, if that decides.
     waiter: Option<Waiter>,
-    /// Asleep since then, to be woken by an interrupt.
+    /// Asleep since this time, to be woken by an interrupt.
     armed: Option<Nanos>,
 }
 
@@ -75,21 +75,21 @@ pub(super) struct Zone {
     tasks: [Task; 2],
     /// Requests in the guests' virtual queues.
     submitted: VecDeque<Request>,
-    /// Requests that the adapters are done with, and their time there.
+    /// Requests that the adapters have finished, and their time there.
     replied: VecDeque<(Ticket, Nanos)>,
-    /// Guests to be told of replies.
+    /// Guests to notify of replies.
     to_tell: VecDeque<u32>,
     dispatch: Dispatch,
-    /// When each engine of each adapter is free.
+    /// Time at which each engine of each adapter is free.
     adapters: Vec<Vec<Nanos>>,
     found: Totals,
-    /// From the coming of each request until its guest has the reply, ns.
+    /// Time from each request's arrival until its guest has the reply, ns.
     times: Vec<Nanos>,
 }
 
 impl Zone {
-    /// Guests that begin at random within their timer's first tick, every other one signing; the tasks' timers begin with
-    /// these intervals.
+    /// Guests begin at random times within their timer's first tick, and every other one signs. The tasks' timers
+    /// begin with these intervals.
     pub(super) fn new(engine: &mut Engine<Event>, set: &Zvm, block: u64, intervals: [Nanos; 2]) -> Self {
         let class = |op| Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP);
         let (sign, verify) = (set.adapter.sign_us.nanos(), set.adapter.verify_us.nanos());
@@ -112,7 +112,7 @@ impl Zone {
             engine.schedule(at, Event::Poll(task));
         }
         let (depth, in_flight) = (set.adapter.depth.get(), set.adapter.count.get() * set.adapter.depth.get());
-        // All adapters are alike: a request waits for any of them.
+        // All adapters are equal: a request waits for any of them.
         let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM, kept: 0 };
         let adapter = || Capability {
             classes: Classes::all(),
@@ -145,21 +145,22 @@ impl Zone {
         }
     }
 
-    /// From now on it is measured, and added to that.
+    /// Begins the measurement, which adds to these totals.
     pub(super) fn measure(&mut self, totals: Totals) {
         self.found = totals;
         self.times.clear();
         (self.cpu.booked[GUEST], self.cpu.booked[CP]) = (totals.guest, totals.cp);
     }
 
-    /// The totals with what was measured in so many ns, the time of each request, and the intervals of the tasks' timers.
+    /// The totals with the measurement of this time, ns, the time of each request, and the intervals of the tasks'
+    /// timers.
     pub(super) fn measured(self, time: Nanos) -> (Totals, Vec<Nanos>, [Nanos; 2]) {
         let (guest, cp) = (self.cpu.booked[GUEST], self.cpu.booked[CP]);
         let found = Totals { time: self.found.time + time as f64, guest, cp, ..self.found };
         (found, self.times, self.tasks.map(|task| task.interval))
     }
 
-    /// A virtual CPU goes on.
+    /// Begins a step of a virtual CPU.
     fn step(&mut self, engine: &mut Engine<Event>, guest: u32, step: Step) {
         let Zvm { guest: own, host, .. } = &self.set;
         let (account, time) = match step {
@@ -192,7 +193,7 @@ impl Zone {
         self.step(engine, guest, next);
     }
 
-    /// Nothing runs in the guest: how does it learn of replies?
+    /// The guest becomes idle: decides how it learns of replies.
     fn guest_sleeps(&mut self, engine: &mut Engine<Event>, guest: u32) {
         let index = guest as usize;
         if self.guests[index].in_flight == 0 {
@@ -225,7 +226,7 @@ impl Zone {
         }
     }
 
-    /// Work came for a task.
+    /// Work arrived for a task.
     fn ring(&mut self, engine: &mut Engine<Event>, task: usize) {
         match self.tasks[task].ring(engine.now()) {
             Ring::Now => self.wake(engine, task),
@@ -250,7 +251,7 @@ impl Zone {
         }
     }
 
-    /// A task begins a section of work.
+    /// Begins a section of a task's work.
     fn work(&mut self, engine: &mut Engine<Event>, task: usize, doing: Doing, level: Level, time: Nanos) {
         self.tasks[task].doing = doing;
         self.found.tasks[task] += time as f64;
@@ -258,7 +259,7 @@ impl Zone {
         self.cpu.run(engine, Section { owner, level, account: CP, time });
     }
 
-    /// A task takes what is there, or rests.
+    /// A task takes available work, or rests.
     fn task_goes_on(&mut self, engine: &mut Engine<Event>, task: usize) {
         let host = &self.set.host;
         let (there, time) = match task {

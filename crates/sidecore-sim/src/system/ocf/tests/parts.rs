@@ -8,7 +8,7 @@ use sidecore_core::time::Nanos;
 struct Bench {
     cards: Cards,
     requests: Vec<(u32, Request)>,
-    /// Requests with the time at which the software could see that they are done.
+    /// Requests with the times at which the software could see their completion.
     done: Vec<(u32, Nanos)>,
     slowest: f64,
 }
@@ -27,7 +27,7 @@ impl World for Bench {
     }
 }
 
-/// Bus of 0.1 B/ns, memory of 1 B/ns; a card needs 1 us, buffers 100 B and computes 20 ns for a byte.
+/// A bus of 0.1 B/ns, a memory of 1 B/ns; a card needs 1 us, buffers 100 B and computes 20 ns per byte.
 fn hardware() -> Hardware {
     Hardware {
         cards: 4,
