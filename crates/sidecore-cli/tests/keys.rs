@@ -141,6 +141,35 @@ fn key(file: &str) -> String {
 }
 
 #[test]
+fn the_clients_example_signs_with_a_stored_key() {
+    let home = Home::new();
+    let serving = home.serve();
+    let example = library::example("sidecore-client", "sign");
+    let message = home.path("message");
+    fs::write(&message, "an order").unwrap();
+    for (name, kind, file) in [("shop", "p-256", "p-256.pkcs8.pem"), ("www", "rsa", "rsa-2048.pkcs1.pem")] {
+        serving.done(&["keys", "import", name, &key(file)]);
+        let mut sign = Command::new(&example);
+        sign.args([name, kind]).env("SIDECORE_SOCKET", &serving.socket).stdin(fs::File::open(&message).unwrap());
+        let signed = sign.output().unwrap();
+        assert!(signed.status.success(), "{}", text(&signed.stderr));
+        fs::write(home.path("signature"), signed.stdout).unwrap();
+        let mut verify = Command::new("openssl");
+        verify.args(["dgst", "-sha256", "-prverify", &key(file), "-signature"]).arg(home.path("signature"));
+        let verified = verify.arg(&message).output().unwrap();
+        assert_eq!(text(&verified.stdout), "Verified OK\n", "{}", text(&verified.stderr));
+    }
+    let wrong = |arguments: &[&str]| {
+        let output = Command::new(&example).args(arguments).env("SIDECORE_SOCKET", &serving.socket).output().unwrap();
+        assert!(!output.status.success() && output.stdout.is_empty());
+        text(&output.stderr)
+    };
+    assert!(wrong(&["shop"]).contains("usage: sign KEY"));
+    assert!(wrong(&["shop", "ed25519"]).contains("write rsa or p-256"));
+    assert!(wrong(&["none", "rsa"]).contains("none"));
+}
+
+#[test]
 fn keys_are_imported_made_listed_and_deleted_and_survive_a_restart() {
     let home = Home::new();
     let service = home.serve();
