@@ -160,7 +160,9 @@ fn the_clients_example_signs_with_a_stored_key() {
         assert_eq!(text(&verified.stdout), "Verified OK\n", "{}", text(&verified.stderr));
     }
     let wrong = |arguments: &[&str]| {
-        let output = Command::new(&example).args(arguments).env("SIDECORE_SOCKET", &serving.socket).output().unwrap();
+        let mut sign = Command::new(&example);
+        sign.args(arguments).env("SIDECORE_SOCKET", &serving.socket).stdin(Stdio::null());
+        let output = sign.output().unwrap();
         assert!(!output.status.success() && output.stdout.is_empty());
         text(&output.stderr)
     };

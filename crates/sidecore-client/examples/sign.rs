@@ -13,7 +13,7 @@ use std::error::Error;
 use std::io::{self, Read, Write};
 
 /// Bytes of the longest signature: RSA of 8,192 bits.
-const ROOM: usize = 1024;
+const ROOM: u32 = 1024;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
