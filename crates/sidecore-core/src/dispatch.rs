@@ -1,21 +1,21 @@
-//! What happens between a request's arrival and its announcement, as a state machine: admission by fair share, choice
-//! of a device, the in-flight table, replay when a device dies, and when a client is woken.
+//! The state machine between a request's arrival and its announcement: admission by fair share, choice of a device,
+//! the in-flight table, replay when a device dies, and the decision to wake a client.
 //!
 //! The caller (the reactor in real time, a simulator in simulated time) reports events together with the time and
 //! carries the decisions out. Life of a request:
 //!
 //! 1. [`Dispatch::may_take`] says whether this lane's client is within its share and its credit.
 //! 2. [`Dispatch::place`] picks a device and enters the request in the table; the caller hands it over.
-//! 3. [`Dispatch::complete`] takes it out when the device is done; the caller writes the completion.
-//!    A ticket that was renewed meanwhile is void: nothing happens twice.
+//! 3. [`Dispatch::complete`] takes it out when the device is done; the caller writes the completion. A ticket that
+//!    was renewed meanwhile is void: nothing happens twice.
 //! 4. [`Dispatch::announce`], once for all completions of a lane in this round, says when its client is woken.
 //!
-//! Under [`Order::Shortest`] a device has few requests at a time, and under `priced` a request may be for a device that has no room for
-//! it now ([`Limits::kept`]). Such ones are kept back, and [`Dispatch::release`] hands them out as the device completes: those of
-//! the least rank first, or by fair shares of the device's time.
+//! Some requests are deferred. Under [`Order::Shortest`] a device has few requests at a time, and under `priced` a
+//! request may be for a device without room for it now ([`Limits::kept`]). [`Dispatch::release`] hands deferred
+//! requests over as the device completes: those of the least rank first, or by fair shares of the device's time.
 //!
-//! When a device dies, [`Dispatch::lose`] stops its use, [`Dispatch::next_orphan`] lists what it had, and
-//! [`Dispatch::replace`] gives each to another device or gives it up, as it does with what
+//! When a device dies, [`Dispatch::lose`] stops its use and [`Dispatch::next_orphan`] lists its requests.
+//! [`Dispatch::replace`] moves each of them to another device. It abandons a request that no device can take or that
 //! [may not be done twice](Class::may_be_replayed).
 
 use crate::inflight::{Entry, InFlight, State, Ticket};
@@ -43,10 +43,10 @@ use kept::Kept;
 
 /// Devices that one dispatch may have at a time.
 pub const MAX_DEVICES: usize = 64;
-/// How many devices may die under one request before it is given up.
+/// Device deaths after which a request is abandoned.
 pub const MAX_LOSSES: u8 = 3;
 
-/// What the refusal of a request is charged, ns.
+/// Charge for a refused request, ns.
 const REFUSAL_COST: Nanos = 100;
 
 /// Sizes of the tables. Fixed at start.
@@ -60,28 +60,28 @@ pub struct Limits {
     pub in_flight: u32,
     /// Time on devices that a client of weight 1 may use in one round, ns.
     pub quantum: Nanos,
-    /// Under `priced`, most requests that are kept back for one device beyond its depth. With all devices together they should not
-    /// fill the table. 0: requests wait where they are until the device that is best for them has room.
+    /// Under `priced`, most deferred requests of one device, beyond its depth. The sum over all devices should stay
+    /// below the size of the table. With 0, requests wait in their lanes until the best device has room.
     pub kept: u32,
 }
 
 impl Limits {
-    /// What is usually [kept back](Limits::kept) for a device, where that many requests may be in flight: [`MAX_DEVICES`] devices do
-    /// not fill the table.
+    /// The default of [`Limits::kept`] for that number of requests in flight. Deferred requests of [`MAX_DEVICES`]
+    /// devices do not fill the table.
     pub fn usually_kept(in_flight: u32) -> u32 {
         in_flight / MAX_DEVICES as u32
     }
 }
 
-/// What a device is like, as it joins.
+/// Properties of a device that joins.
 #[derive(Clone, Debug)]
 pub struct Capability {
-    /// What it can do.
+    /// Classes of requests that the device can do.
     pub classes: Classes,
-    /// It does a request at once, before anything else happens: nothing is ever in flight there.
+    /// The device does a request before the call returns: nothing is ever in flight there.
     pub immediate: bool,
-    /// It works with keys that are on other machines: those of them that it [holds](Dispatch::hold), none at first. Other
-    /// devices do what can be done here.
+    /// The device serves remote keys: those that it [holds](Dispatch::hold), none at first. Other devices serve local
+    /// keys.
     pub elsewhere: bool,
     /// Most requests that it holds at a time.
     pub depth: u32,
@@ -129,13 +129,13 @@ pub struct Done {
     pub work: Work,
     /// The device that had it.
     pub device: u8,
-    /// When it was handed over.
+    /// Time of the handover, ns.
     pub handed: Nanos,
-    /// Whether its lane is still open: else there is nobody to tell.
+    /// Whether its lane is still open. Without an open lane no completion is written.
     pub lane_open: bool,
 }
 
-/// What becomes of a request whose device died.
+/// The fate of a request whose device died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replaced {
     /// To a device that answers later.
@@ -168,7 +168,7 @@ struct Device {
     held: Option<Held>,
     rates: Rates,
     kept: Kept,
-    /// What it does side by side.
+    /// Times of requests that it does side by side.
     fills: Option<Fills>,
     /// The last estimate: requests mostly come in runs of one kind.
     last: Option<(Class, u32, Nanos)>,
@@ -185,7 +185,7 @@ pub struct Dispatch {
     order: Order,
     /// Ranks of requests that are served by rank, by ticket number.
     ranks: Vec<Nanos>,
-    /// Beside `devices`, index by index: what the balancer reads.
+    /// Balancer input, one entry a device, with the indices of `devices`.
     loads: Vec<Load>,
     devices: Vec<Device>,
 }
@@ -221,7 +221,8 @@ impl Dispatch {
         self.clients.add_lane(client, Moderator::new(notify))
     }
 
-    /// Nothing more is taken from or told to this lane. Its number is free once its requests left the devices.
+    /// Nothing more is taken from this lane or announced to it. Its number is free once its requests left the
+    /// devices.
     pub fn close_lane(&mut self, lane: LaneId) {
         self.clients.close_lane(lane);
     }
@@ -259,8 +260,8 @@ impl Dispatch {
         self.balancer.policy()
     }
 
-    /// Time to look at prices, where the policy has them: call it often, it costs next to nothing when nothing is to do.
-    /// Returns whether there was something.
+    /// Brings prices up to date, where the policy has them. Cheap while no update is due: call it often. Returns
+    /// whether an update was due.
     #[inline]
     pub fn reprice(&mut self, now: Nanos) -> bool {
         let devices = &self.devices;
@@ -282,7 +283,8 @@ impl Dispatch {
         self.clients.client_mut(client).share.idle();
     }
 
-    /// Whether a request may be taken from this client now: it is within its share and its credit, and the table has room.
+    /// Whether a request may be taken from this client now: it is within its share and its credit, and the table has
+    /// room.
     #[inline]
     pub fn may_take(&mut self, client: ClientId) -> bool {
         let full = self.inflight.is_full();
@@ -312,14 +314,15 @@ impl Dispatch {
         self.loads.iter().any(|load| self.balancer.accepts(load))
     }
 
-    /// Whether a device would be given a request of which nothing is known: under `priced` each might be the best one for it.
+    /// Whether a device would be given a request of unknown class and size. Under `priced` each device might be the
+    /// best one for it.
     pub fn would_place_any(&self) -> bool {
         let mut usable = self.loads.iter().filter(|load| load.usable).peekable();
         let every = self.balancer.policy() == Balance::Priced && usable.peek().is_some();
         if every { usable.all(|load| self.balancer.accepts(load)) } else { self.has_room() }
     }
 
-    /// Whether a device would be given a request of that class and size (bytes), on a key that is there, now.
+    /// Whether a device would be given a request of that class and size (bytes), with a key of that reach, now.
     pub fn would_place(&self, class: Class, size: u32, reach: Reach) -> bool {
         let (devices, loads) = (&self.devices, &self.loads);
         self.balancer.would_choose(
@@ -336,9 +339,9 @@ impl Dispatch {
         self.place_run(now, work, 1, 0).0
     }
 
-    /// As [`Dispatch::place`] for a run of up to `run` requests that differ in their tags only. Where an immediate device is
-    /// to do the first, it does so many of them as the second number says: as long as the client's share lasts, and until
-    /// their time reaches `budget`, ns. Else the second number is 1.
+    /// As [`Dispatch::place`] for a run of up to `run` requests that differ in their tags only. The second number
+    /// counts the requests that an immediate device is to do: limited by the client's share and by `budget`, ns. It
+    /// is 1 where the first request goes to another device.
     #[inline]
     pub fn place_run(&mut self, now: Nanos, work: Work, run: u32, budget: Nanos) -> (Placed, u32) {
         let Some(device) = self.choose(work) else {
@@ -346,7 +349,8 @@ impl Dispatch {
         };
         let cost = self.devices[device].estimate(work.class, work.size);
         if self.devices[device].immediate {
-            // Nothing is in flight there: the next request finds what this one found, unless devices take turns.
+            // Nothing is in flight on an immediate device, so the next request has the same result, unless devices
+            // take turns.
             let alike = if self.balancer.takes_turns(self.devices.len()) { 1 } else { run };
             let fitting = budget.div_ceil(cost.max(1)).clamp(1, u64::from(alike)) as u32;
             let count = self.clients.done_at_once(work.lane, work.urgent, cost, fitting);
@@ -356,7 +360,7 @@ impl Dispatch {
         (self.enter(now, device, work, cost).map_or(Placed::Full, Placed::Given), 1)
     }
 
-    /// Gives a request to this device, whatever the policy would choose. `None`: it cannot take it.
+    /// Gives a request to this device, without the policy. `None`: the device cannot take it.
     pub fn place_on(&mut self, now: Nanos, device: usize, work: Work) -> Option<Given> {
         if !self.can_take(device, work.class) {
             return None;
@@ -368,7 +372,7 @@ impl Dispatch {
     #[inline]
     fn enter(&mut self, now: Nanos, device: usize, work: Work, cost: Nanos) -> Option<Given> {
         let ticket = self.inflight.insert(Entry::new(work, device as u8, now, cost, 0))?;
-        // What only other machines can do is none of the work whose prices are found.
+        // Prices are found for local work only: remote work is not counted.
         self.balancer.placed(work.class, work.size, u32::from(work.reach.is_here()));
         self.load(device, &work, cost);
         self.clients.started(work.lane, cost);
@@ -460,7 +464,7 @@ impl Dispatch {
     pub fn replace(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
         let mut entry = self.inflight.remove(ticket)?;
         let Work { lane, class, size, .. } = entry.work;
-        // One that its device never had has come nowhere.
+        // A deferred request has not reached its device, so a second attempt is safe.
         let spent = entry.state.is_on_device() && !class.may_be_replayed();
         if entry.state != State::Orphan {
             self.unload(&entry);
@@ -554,7 +558,7 @@ impl Device {
         self.last = None;
     }
 
-    /// When a request would be answered that takes so much of the device, ns from now.
+    /// Time until a request with this cost on the device would be answered, ns.
     #[inline]
     fn finish(&self, load: &Load, class: Class, size: u32, cost: Nanos) -> Nanos {
         match &self.fills {
@@ -569,7 +573,7 @@ impl Device {
     }
 }
 
-/// The caller rings at once when it is told to, so that nothing is pending any more.
+/// The caller carries out a ring immediately, so no wake-up stays pending.
 #[inline]
 fn rung(moderator: &mut Moderator, ring: Ring) -> Ring {
     if ring == Ring::Now {

@@ -1,10 +1,10 @@
-//! Which node of a farm gets the next event, and what becomes of the events of one that is lost.
+//! Decides which node of a farm gets the next event, and where the events of a lost node go.
 //!
-//! A farm hands events to nodes on other machines, which do several at a time and answer. This is the sub-farm controller of
-//! the `LHCb` experiment's data acquisition with core's policies: under `tokens` a node is given work for as long as it has credit, and
-//! credit is counted in nanoseconds of expected work instead of events, since no number of events fits where their sizes
-//! are mixed. Everything else is [`Dispatch`]'s: a node is a device, an event a request, and a ticket names one attempt at
-//! it, so that the late answer of a node that was given up matches nothing.
+//! A farm hands events to nodes on other machines, which do several at a time and answer. It is the sub-farm
+//! controller of the `LHCb` experiment's data acquisition with core's policies. Under `tokens` a node is given work
+//! while it has credit. Credit is counted in nanoseconds of expected work, since no number of events fits where their
+//! sizes are mixed. [`Dispatch`] does everything else: a node is a device, an event a request, and a ticket names one
+//! attempt at it. So the late answer of an abandoned node matches nothing.
 //!
 //! | Input | Decision |
 //! |---|---|
@@ -13,9 +13,9 @@
 //! | [`Farm::beat`], [`Farm::silent`] | which node is lost: one that is silent, or that messages did not reach |
 //! | [`Farm::lose`], [`Farm::next_moved`] | where the events of a lost node go |
 //!
-//! The caller has a clock, the network and the events' bytes, which it knows by their tags. Only durations cross between
-//! machines, so that their clocks need not agree. Limits: [`MAX_NODES`], and as many events with nodes as
-//! [`Settings::in_flight`].
+//! The caller has a clock, the network and the events' bytes, which it knows by their tags. Only durations cross
+//! between machines, so that their clocks need not agree. Limits: [`MAX_NODES`] nodes, and [`Settings::in_flight`]
+//! events with nodes.
 
 mod member;
 mod moves;
@@ -37,16 +37,16 @@ use moves::Moves;
 
 /// Nodes that a farm may have at a time.
 pub const MAX_NODES: usize = MAX_DEVICES;
-/// What an event of an unknown kind is expected to take on a node, ns: so long that it gets one to try, and the next when it has
-/// answered.
+/// Expected time of an event of an unknown kind on a node, ns. Long enough that a node gets one such event, and the
+/// next one after its answer.
 const PRIOR: Nanos = 1_000_000_000;
 
 /// Delay, ns, before an event returns to the node where it failed, as no other has room. Never for its last try.
 const RETURN: Nanos = 10_000_000_000;
-/// A node that misses so many of its own beats is lost.
+/// A node is lost after this number of missed beats.
 const BEATS: Nanos = 4;
 
-/// What a farm is made with.
+/// Parameters of a farm.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Which node gets the next event.
@@ -55,13 +55,13 @@ pub struct Settings {
     pub in_flight: u32,
     /// Most events with one node.
     pub depth: u32,
-    /// A node that was not heard for so long is lost, ns, unless it beats so rarely that it needs longer.
+    /// A node is lost after this time without a message, ns, or after four of its beats if that is longer.
     pub silence: Nanos,
     /// How long a message to a node may be under way before it counts as lost, ns.
     pub grace: Nanos,
-    /// How often an event may fail before it is given up, at least 1.
+    /// Failures after which an event is abandoned, at least 1.
     pub tries: u8,
-    /// A node that has events and answers none for so long is lost, ns, however alive it says that it is.
+    /// A node that has events and answers none for this time is lost, ns, even if it beats.
     pub stall: Nanos,
 }
 
@@ -73,7 +73,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Its number, below [`MAX_NODES`]: given to another one when it is gone.
+    /// Its number, below [`MAX_NODES`]; assigned to another node once this one is gone.
     pub fn number(self) -> usize {
         usize::from(self.number)
     }
@@ -102,13 +102,13 @@ pub enum Placed {
 pub struct Answered {
     /// The caller's name for it.
     pub tag: u32,
-    /// When it was handed to the node that did it, ns.
+    /// Time of the handover to the node that did it, ns.
     pub handed: Nanos,
     /// How long it and its answer were under way, ns.
     pub way: Nanos,
 }
 
-/// What becomes of an event that failed.
+/// The fate of an event that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
     /// Place it again.
@@ -116,7 +116,7 @@ pub enum Failed {
         /// The caller's name for it.
         tag: u32,
     },
-    /// It failed as often as it may.
+    /// It failed as often as it may and is abandoned.
     Dead {
         /// The caller's name for it.
         tag: u32,
@@ -125,15 +125,15 @@ pub enum Failed {
     },
 }
 
-/// What is remembered of an event that was tried.
+/// Earlier attempts at an event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
     failures: u8,
     /// Nodes that were lost with it.
     losses: u8,
-    /// Where it failed last.
+    /// The node of its last failure.
     at: Option<Member>,
-    /// When it may go there again although there are others.
+    /// Time from which it may return to that node although there are others, ns.
     returns: Option<Nanos>,
 }
 
@@ -161,8 +161,9 @@ impl Farm {
         Self { settings, dispatch, lane, nodes: Vec::with_capacity(MAX_NODES), tried, moves: Moves::new() }
     }
 
-    /// A node joins that does `slots` events at a time (at least 1), of those kinds, and is heard every `beat` ns. It is lost after
-    /// four beats, not before [`Settings::silence`]. `None`: there are [`MAX_NODES`].
+    /// A node joins that does `slots` events at a time (at least 1), of those kinds, and beats every `beat` ns. It is
+    /// lost after four missed beats, but not before [`Settings::silence`]. `None`: all [`MAX_NODES`] numbers are
+    /// taken.
     pub fn join(&mut self, now: Nanos, slots: u16, offers: Classes, beat: Nanos) -> Option<Member> {
         let depth = self.settings.depth;
         let rates = Rates::with_prior(PRIOR);
@@ -188,18 +189,18 @@ impl Farm {
         Some(member)
     }
 
-    /// A node says that it lives, and how many events it has received and how many answers it has sent since it joined.
+    /// A node's beat, with its counts of received events and sent answers since it joined.
     pub fn beat(&mut self, now: Nanos, member: Member, received: u64, answered: u64) -> Heard {
         let grace = self.settings.grace;
         self.node_mut(member).map_or(Heard::Unknown, |node| node.beat(now, received, answered, grace))
     }
 
-    /// Chooses the node for an event and counts it as handed over. A node that has nothing, and has never done an event of this
-    /// kind, comes first: by what is expected of it alone it would get none before all others have a second's work. `tag`: the caller's name for it, below
-    /// [`Settings::in_flight`], of no other event that is not done yet.
+    /// Chooses the node for an event and counts it as handed over. An idle node without experience of this kind comes
+    /// first: its prior alone would keep it idle until all others have a second of work. `tag` is the caller's name
+    /// for the event, below [`Settings::in_flight`] and of no other event in progress.
     pub fn place(&mut self, now: Nanos, tag: u32, class: Class, size: u32) -> Placed {
         let work = Work { lane: self.lane, tag, class, size, reach: Reach::HERE, urgent: false, submitted: None };
-        // The last try is another node's, where there is another one.
+        // The last try goes to another node, if there is one.
         let Tried { at, returns, .. } = self.tried[tag as usize];
         let shunned = at.filter(|at| returns.is_none_or(|time| now < time) && self.has_other(*at, class));
         let untried = self.untried(class, shunned).and_then(|node| self.dispatch.place_on(now, node, work));
@@ -225,8 +226,9 @@ impl Farm {
         }
     }
 
-    /// A node did an event. `held`: how long the node had it, `work`: how long it worked on it, both by the node's clock, ns.
-    /// `None`: the ticket is void, or another's; it was answered before, or moved to another node. Drop the answer.
+    /// A node did an event. `held` is its time on the node and `work` the time worked on it, both by the node's
+    /// clock, ns. `None`: drop the answer. Its ticket is void or of another node, or the event was answered or moved
+    /// before.
     pub fn answered(&mut self, now: Nanos, from: Member, ticket: Ticket, held: Nanos, work: Nanos) -> Option<Answered> {
         let node = self.answer_of(now, from, ticket)?;
         let took = work / Nanos::from(node.slots);
@@ -243,8 +245,8 @@ impl Farm {
 
     /// A node could not do an event. `None`: as for [`Farm::answered`].
     ///
-    /// A node at which many fail one after the other is left alone for a while, longer each time: it would else take the
-    /// most events, for failing is quick.
+    /// A node with many failures in a row is paused, longer each time. Failing is quick, so it would otherwise take
+    /// the most events.
     pub fn failed(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<Failed> {
         let tag = self.take_back(now, from, ticket)?;
         let event = &mut self.tried[tag as usize];
@@ -258,13 +260,14 @@ impl Farm {
         Some(Failed::Dead { tag, tries })
     }
 
-    /// A node does not do an event that another may: that is no try. The tag of what is to be placed again; `None`: as for
-    /// [`Farm::answered`]. A node that refuses many is left alone as one at which many fail.
+    /// A node does not do an event that another may do; this does not count as a try. Returns the tag of the event,
+    /// to be placed again. `None`: as for [`Farm::answered`]. A node that refuses many in a row is paused like one
+    /// with many failures.
     pub fn refused(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<u32> {
         self.take_back(now, from, ticket)
     }
 
-    /// The next node that was silent for too long, or that has events and answers none: it is to be given to [`Farm::lose`].
+    /// The next node that is silent for too long, or has events and answers none. Give it to [`Farm::lose`].
     pub fn silent(&mut self, now: Nanos) -> Option<Member> {
         for node in &mut self.nodes {
             if node.resumes(now) {
@@ -278,24 +281,25 @@ impl Farm {
         self.nodes.iter().filter(|node| node.present).find(lost).map(|node| node.member)
     }
 
-    /// When [`Farm::silent`] has to be asked next.
+    /// The time of the next check by [`Farm::silent`].
     pub fn due(&self) -> Option<Nanos> {
         let next = |node: &Node| node.pause_ends().map_or(node.silent_at(), |at| at.min(node.silent_at()));
         self.nodes.iter().filter(|node| node.present).map(next).min()
     }
 
-    /// The caller did not run, or had no connection, for `away` ns before `now`. Only that time does not count as
-    /// silence: a caller that is late again and again still loses dead nodes.
+    /// The caller did not run, or had no connection, for `away` ns before `now`. Only this time does not count as
+    /// silence: a caller with repeated delays still loses dead nodes.
     pub fn was_away(&mut self, now: Nanos, away: Nanos) {
         for node in &mut self.nodes {
             node.was_away(now, away);
         }
     }
 
-    /// A node is lost. It gets nothing any more, its answers count no more, and [`Farm::next_moved`] says where its events go.
+    /// A node is lost. It gets no more events, its answers do not count, and [`Farm::next_moved`] reports where its
+    /// events go.
     ///
-    /// Events with which many nodes were lost are given up. One that was just heard lives: only messages were lost, with a server
-    /// of the network, and often those of all nodes at a time. That says nothing against the events.
+    /// An event with which too many nodes were lost is abandoned. Loss of a node with a recent message does not count
+    /// against its events: the node lives, and a server of the network lost messages, often those of all nodes.
     pub fn lose(&mut self, now: Nanos, member: Member) {
         let Some(node) = self.node_mut(member) else { return };
         let was_silent = node.is_silent(now);
@@ -307,12 +311,12 @@ impl Farm {
         }
     }
 
-    /// An event of a lost node that has another node now, is to be placed anew, or was given up. Ask until there is none after
-    /// [`Farm::lose`], [`Farm::join`], [`Farm::answered`] and [`Farm::failed`].
+    /// An event of a lost node that has another node now, is to be placed anew, or was abandoned. Call it until
+    /// `None` after [`Farm::lose`], [`Farm::join`], [`Farm::answered`] and [`Farm::failed`].
     pub fn next_moved(&mut self, now: Nanos) -> Option<Moved> {
         loop {
             match self.moves.next()? {
-                // Its new node was lost as well before anybody asked: it moved on.
+                // Its new node was lost before this call: it moved again.
                 Moved::Given { ticket, .. } if self.dispatch.latest(ticket) != Some(ticket) => {}
                 Moved::Again { tag } if self.tried[tag as usize].losses > moves::MOST_LOSSES => {
                     self.tried[tag as usize] = Tried::default();
@@ -329,14 +333,14 @@ impl Farm {
         }
     }
 
-    /// A node leaves: it gets no more events, and finishes what it has.
+    /// A node leaves: it gets no more events, and finishes those it has.
     pub fn leave(&mut self, member: Member) {
         if self.node_mut(member).is_some() {
             self.dispatch.drain(member.number());
         }
     }
 
-    /// The caller gave up an event that no node has: the next one of this tag begins anew.
+    /// The caller abandoned an event that no node has: the next event of this tag begins anew.
     pub fn forget(&mut self, tag: u32) {
         self.tried[tag as usize] = Tried::default();
     }
@@ -351,7 +355,7 @@ impl Farm {
         self.dispatch.set_balance(balance);
     }
 
-    /// Time to look at prices: call it often, it costs next to nothing.
+    /// Brings prices up to date. Cheap: call it often.
     pub fn reprice(&mut self, now: Nanos) {
         self.dispatch.reprice(now);
     }
@@ -361,7 +365,7 @@ impl Farm {
         self.dispatch.total_in_flight()
     }
 
-    /// What can be told of a node. `None`: it does not belong to the farm any more.
+    /// State of a node for display. `None`: it does not belong to the farm any more.
     pub fn view(&self, member: Member) -> Option<View> {
         let node = self.node(member)?;
         Some(View::new(node, self.dispatch.device_load(member.number())))
@@ -378,7 +382,7 @@ impl Farm {
         Some(self.dispatch.estimate(member.number(), class, size) * Nanos::from(node.slots))
     }
 
-    /// A node without work, of which nobody knows how long it takes for this kind.
+    /// An idle node without a measured time for this kind.
     fn untried(&self, class: Class, shunned: Option<Member>) -> Option<usize> {
         let is_fresh = |node: &&Node| node.present && !node.has_failed() && Some(node.member) != shunned;
         let fresh = self.nodes.iter().filter(is_fresh);
@@ -396,7 +400,6 @@ impl Farm {
         self.nodes.get_mut(member.number()).filter(|node| node.present && node.member == member)
     }
 
-    /// Takes an event from a node that has not done it.
     fn take_back(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<u32> {
         self.answer_of(now, from, ticket)?;
         let done = self.dispatch.complete(ticket, None)?;
@@ -410,7 +413,8 @@ impl Farm {
         Some(done.work.tag)
     }
 
-    /// The node that an answer is of, which counts as received. `None`: the node does not belong to the farm, or never had it.
+    /// The node of an answer, which is counted as received. `None`: the node does not belong to the farm, or never
+    /// had the event.
     fn answer_of(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<&Node> {
         let is_its =
             self.dispatch.latest(ticket) == Some(ticket) && self.dispatch.device_of(ticket) == Some(from.number());
@@ -420,7 +424,7 @@ impl Farm {
         is_its.then_some(node)
     }
 
-    /// Whether another node than this one would do it some time.
+    /// Whether a node other than this one can do the class.
     fn has_other(&self, than: Member, class: Class) -> bool {
         let other = |node: &Node| node.present && node.member != than && node.offers(&self.dispatch, class);
         self.node(than).is_some() && self.nodes.iter().any(other)

@@ -1,8 +1,8 @@
 //! The gate that a worker passes before it writes a result where clients see it.
 //!
-//! Whoever gives the worker's requests to another shuts the gate first. A worker that comes back late then finds it shut and
-//! cannot overwrite the other's result; one that is just writing is waited for. If it ends behind the gate, the gate says
-//! of which request it may have written a part.
+//! The caller shuts the gate before it gives the worker's requests to another worker. A late worker finds the gate
+//! shut and cannot overwrite the other's result. A worker that is writing delays the shutting. If the worker dies
+//! inside the gate, the gate tells which request may be partly written.
 
 use crate::sync::{AtomicU64, Ordering, Reliance};
 
@@ -10,7 +10,7 @@ const OPEN: u64 = 0;
 const WRITING: u64 = 1;
 const SHUT: u64 = 2;
 
-/// Open at first; once shut, for good.
+/// Open at first. Once shut, it stays shut.
 #[derive(Debug, Default)]
 pub struct Gate {
     state: AtomicU64,
@@ -29,7 +29,7 @@ impl Gate {
     /// Worker: the result is written, and its reply queued.
     #[inline]
     pub fn leave(&self) {
-        // Release: who shuts the gate comes after what was written.
+        // Release: a thread that shuts the gate sees the written result.
         self.state.store(OPEN, Reliance::GateLeave.ordering(Ordering::Release));
     }
 
@@ -43,9 +43,10 @@ impl Gate {
         }
     }
 
-    /// What a worker was writing that has ended. The caller saw its end, in whatever way: as a release, all the same.
+    /// The request that a dead worker was writing, if any. The caller must have seen the worker's end, with any
+    /// memory ordering.
     pub fn left_in(&self) -> Option<u64> {
-        // Acquire: what the worker did before its end is in the past, also where the end was seen by a relaxed look.
+        // Acquire: orders the worker's writes before this, even if the caller saw its end by a relaxed load.
         Reliance::GateLeft.fence(Ordering::Acquire);
         (self.state.load(Ordering::Relaxed) == WRITING).then(|| self.request.load(Ordering::Relaxed))
     }

@@ -1,8 +1,9 @@
-//! Whose a block of shared words is: it is cleared for the next owner while others read it, and nobody who reads mixes two.
+//! The generation of a block of shared words, so that the block can change owners while others read it. No reader
+//! mixes the words of two owners.
 //!
-//! The word of its generation is odd while the block is open, one more at each opening and closing. The block is closed
-//! before it is cleared, and opened after what is written for its owner. So whoever finds it open, and the generation
-//! unchanged after reading, has read what counts for one owner.
+//! The generation word is odd while the block is open, and increases by one at each opening and closing. The block is
+//! closed before it is cleared, and opened after its owner's words are written. A reader that finds it open, and the
+//! generation unchanged after reading, has read the words of one owner.
 
 use crate::sync::{AtomicU64, Ordering, Reliance};
 
@@ -11,39 +12,39 @@ use crate::sync::{AtomicU64, Ordering, Reliance};
 pub struct Generation<'a>(pub &'a AtomicU64);
 
 impl Generation<'_> {
-    /// Whether the block is open. Then what was written before it was opened is seen.
+    /// Whether the block is open. If so, everything written before the opening is visible.
     pub fn is_open(self) -> bool {
         is_open(self.0.load(Reliance::BlockLook.ordering(Ordering::Acquire)))
     }
 
     /// The block is open from now on.
     pub fn open(self) {
-        // Release: who sees it open sees what was written before.
+        // Release: a reader that sees it open sees everything written before.
         self.0.store(self.0.load(Ordering::Relaxed) | 1, Reliance::BlockOpen.ordering(Ordering::Release));
     }
 
-    /// What the block counts for is no more.
+    /// Closes the block: its owner is gone.
     pub fn close(self) {
         let generation = self.0.load(Ordering::Relaxed);
         self.0.store(generation.wrapping_add(generation & 1), Ordering::Relaxed);
-        // Who sees a word of the next owner sees this one gone.
+        // A reader that sees a word of the next owner sees this generation closed.
         Reliance::BlockClose.fence(Ordering::Release);
     }
 }
 
-/// Gives blocks to an owner, whose words `fill` writes. Readers may take several as one, by the generation of any: all are
-/// closed before anything is written to one, and opened after everything.
+/// Gives blocks to an owner, whose words `fill` writes. Readers may take several as one, by the generation of any:
+/// all are closed before anything is written to one, and opened after everything.
 pub fn renew<'a>(blocks: impl Iterator<Item = Generation<'a>> + Clone, fill: impl FnOnce()) {
     blocks.clone().for_each(Generation::close);
     fill();
     blocks.for_each(Generation::open);
 }
 
-/// What `read` finds in a block, if that was open and stayed so meanwhile. The word of its generation is read by
-/// `generation`, in whatever way the block is: what was read before a fence is older than what is read behind it.
+/// The result of `read` on a block that was open before and after. `generation` reads the generation word, as suits
+/// the block's memory: reads before a fence are older than reads after it.
 ///
 /// # Errors
-/// Those of the two.
+/// Those of the two closures.
 pub fn whole<T, E>(
     mut generation: impl FnMut() -> Result<u64, E>,
     read: impl FnOnce() -> Result<T, E>,

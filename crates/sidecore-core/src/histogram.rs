@@ -2,8 +2,8 @@
 //! atomics.
 //!
 //! Each octave from 1 ns to 2^36 ns, which is 69 seconds, has four buckets of equal ratio: but for rounding to whole
-//! numbers a bucket is 19 % wide (2^¼ − 1). Below 4 ns there are fewer numbers than buckets, and some stay empty.
-//! 0 falls in the first bucket, and what is too long in the last.
+//! numbers a bucket is 19 % wide (2^¼ − 1). Below 4 ns there are fewer numbers than buckets, and some stay empty. The
+//! first bucket also counts 0, and the last one all longer durations.
 
 use crate::time::Nanos;
 
@@ -41,7 +41,7 @@ pub fn upper_bound(bucket: usize) -> Nanos {
     lower_bound(bucket.saturating_add(1))
 }
 
-/// What a histogram tells, all in ns.
+/// Summary of a histogram, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Number of values.
@@ -50,14 +50,14 @@ pub struct Summary {
     pub mean: f64,
     /// Median, interpolated within its bucket.
     pub p50: f64,
-    /// What 99 of 100 values do not exceed, interpolated within its bucket.
+    /// 99th percentile, interpolated within its bucket.
     pub p99: f64,
 }
 
 impl Summary {
     /// Summarises the counts of the buckets in order and the sum of all values (ns). Without values all is 0.
     pub fn new(counts: impl IntoIterator<Item = u64>, sum: u64) -> Self {
-        // Kept, because counts that others still raise must not change between total and quantile.
+        // A copy, because other threads may raise the counts between total and quantile.
         let mut kept = [0; BUCKETS];
         kept.iter_mut().zip(counts).for_each(|(slot, count)| *slot = count);
         let count = kept.iter().fold(0, |total: u64, count| total.saturating_add(*count));
@@ -69,7 +69,7 @@ impl Summary {
     }
 }
 
-/// The value that so many values do not exceed.
+/// The value that `rank` values do not exceed.
 fn quantile(counts: &[u64; BUCKETS], rank: f64) -> f64 {
     let mut before = 0.0;
     for (bucket, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {

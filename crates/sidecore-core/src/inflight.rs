@@ -16,7 +16,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Place in the table, below its capacity: for arrays kept beside it. A request that moves keeps its place.
+    /// Index in the table, below its capacity, for parallel arrays. A request that moves keeps its index.
     #[inline]
     pub fn index(self) -> usize {
         self.index as usize
@@ -42,21 +42,19 @@ pub(crate) enum State {
     AsItCame,
     /// Its device has it, and serves it by rank.
     Ranked,
-    /// It has a rank, and is kept back until its device can begin with it.
+    /// It has a rank, and is deferred until its device can begin with it.
     KeptBack,
     /// Its device died, and it waits to be given to another one.
     Orphan,
 }
 
 impl State {
-    /// Its device has it.
     #[inline]
     pub(crate) fn is_on_device(self) -> bool {
         matches!(self, Self::AsItCame | Self::Ranked)
     }
 }
 
-/// One request on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) work: Work,
@@ -71,7 +69,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// A request that a device is given to serve as it comes.
+    /// A request for a device that serves in order of arrival.
     #[inline]
     pub(crate) fn new(work: Work, device: u8, handed: Nanos, cost: Nanos, losses: u8) -> Self {
         Self { work, device, state: State::AsItCame, handed, cost, losses }
@@ -97,7 +95,7 @@ impl InFlight {
         Self { places, free: (0..capacity).rev().collect() }
     }
 
-    /// Takes the place that was freed last, so an entry that is taken out and put back keeps its place.
+    /// Reuses the place freed last, so an entry that is taken out and put back keeps its place.
     #[inline]
     pub(crate) fn insert(&mut self, entry: Entry) -> Option<Ticket> {
         let index = self.free.pop()?;
@@ -116,12 +114,10 @@ impl InFlight {
         Some(entry)
     }
 
-    /// The entry of a ticket that is not void.
     pub(crate) fn get(&self, ticket: Ticket) -> Option<&Entry> {
         self.places.get(ticket.index()).filter(|place| place.generation == ticket.generation)?.entry.as_ref()
     }
 
-    /// The entry of a ticket that is not void, to be changed.
     pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Entry> {
         self.current(ticket)?.entry.as_mut()
     }
@@ -136,12 +132,12 @@ impl InFlight {
         Some(Ticket { index: index as u32, generation: self.places[index].generation })
     }
 
-    /// One bit for the number of each device that an entry names, also of one that it waits to leave.
+    /// One bit for each device that an entry names, including dead ones with orphans.
     pub(crate) fn devices(&self) -> u64 {
         self.places.iter().filter_map(|place| place.entry).fold(0, |named, entry| named | 1 << entry.device)
     }
 
-    /// The ticket that is not void of the entry in this one's place, if a device has it.
+    /// The valid ticket of the entry in this one's place, if a device has it.
     pub(crate) fn latest(&self, ticket: Ticket) -> Option<Ticket> {
         let place = self.places.get(ticket.index())?;
         place

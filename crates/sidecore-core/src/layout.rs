@@ -1,4 +1,5 @@
-//! Where things are in a lane's memory. Computed on each side from numbers agreed on at attach, never read from the lane.
+//! Where things are in a lane's memory. Computed on each side from numbers agreed on at attach, never read from the
+//! lane.
 //!
 //! ```text
 //! line 0      armed word of the submission doorbell: the sidecore arms, the client clears
@@ -39,7 +40,7 @@ pub const MAX_ARENA: u32 = 256 << 20;
 pub mod advice {
     /// Notify policy for the client's waits, as `Notify::to_word`.
     pub const NOTIFY: usize = 0;
-    /// What a sleep and a wake-up cost, ns.
+    /// Cost of a sleep and a wake-up, ns.
     pub const PARK_COST: usize = 1;
     /// One request in this many carries stage times; 0: none.
     pub const SAMPLE_EVERY: usize = 2;

@@ -1,7 +1,7 @@
-//! A place for something that each process makes for itself: a forked child does not go on with its parent's.
+//! A place for an object that each process makes for itself: a forked child does not continue with its parent's.
 //!
-//! Core follows no pointer: whoever has the place says whose a thing is and makes it. What was put there stays in memory,
-//! in children too, for a thread that is not in the child may have been at work on it.
+//! Core follows no pointer: the owner of the place creates the object and tells which process made it. An object
+//! stays in memory permanently, in children too, since a thread that is not in the child may have been using it.
 
 use crate::sync::{AtomicPtr, Ordering, Reliance};
 
@@ -9,23 +9,23 @@ use crate::sync::{AtomicPtr, Ordering, Reliance};
 #[derive(Debug)]
 pub struct PerProcess<T>(AtomicPtr<T>);
 
-/// What asking for the thing of this process came to.
+/// Result of a request for this process's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got<T> {
-    /// It is there.
+    /// It exists.
     There(*mut T),
-    /// It was made, and put in the place of the parent's; null: there was none.
+    /// It was made and replaced the parent's; null: there was no parent's.
     Made {
         /// That of this process.
         own: *mut T,
-        /// What was there before.
+        /// The object that was replaced.
         parents: *mut T,
     },
-    /// It was made, but another thread had put one there meanwhile.
+    /// It was made, but another thread had put one in place meanwhile.
     Late {
         /// That of this process.
         own: *mut T,
-        /// What was made in vain; nobody else knows it.
+        /// The superfluous object, unknown to all other threads.
         spare: *mut T,
     },
 }
@@ -43,12 +43,12 @@ impl<T> PerProcess<T> {
         Self(AtomicPtr::new(there))
     }
 
-    /// That of this process, if it was made. `is_own` is asked of what is there.
+    /// The object of this process, if it was made. `is_own` tests the current object.
     pub fn peek(&self, is_own: impl FnOnce(*mut T) -> bool) -> Option<*mut T> {
         Some(self.look()).filter(|there| !there.is_null() && is_own(*there))
     }
 
-    /// That of this process, made if there is none yet.
+    /// The object of this process, made if there is none yet.
     ///
     /// # Errors
     /// It could not be made.
@@ -62,12 +62,12 @@ impl<T> PerProcess<T> {
             return Ok(Got::There(before));
         }
         let fresh = make()?;
-        // Release: who finds it finds it made.
+        // Release: a thread that finds the object finds it complete.
         let (put, found) =
             (Reliance::PlacePut.ordering(Ordering::Release), Reliance::PlaceLost.ordering(Ordering::Acquire));
         Ok(match self.0.compare_exchange(before, fresh, put, found) {
             Ok(parents) => Got::Made { own: fresh, parents },
-            // The parent's was replaced once, by a thread of this process.
+            // A thread of this process replaced the parent's object before.
             Err(own) => Got::Late { own, spare: fresh },
         })
     }

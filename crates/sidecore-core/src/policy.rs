@@ -1,8 +1,9 @@
 //! Policies: an enum per family, the time and an event in, a decision out.
 //!
-//! [`notify`] says how a hop waits and is woken, [`balance`] which device gets a request, [`order`] in which order it does
-//! them, [`gather`] when one that does several at once begins, [`admission`] whose request is next, [`intake`] how many
-//! connections the kernel keeps, [`rate`] how often frequent events are logged, [`turns`] whose waiting work is next.
+//! [`notify`] says how a hop waits and is woken, [`balance`] which device gets a request, and [`order`] in which
+//! order a device does its requests. [`gather`] says when a batch device begins, [`admission`] whose request is next,
+//! and [`intake`] how many connections the kernel keeps. [`rate`] says how often frequent events are logged, and
+//! [`turns`] whose waiting work is next.
 
 pub mod admission;
 pub mod balance;

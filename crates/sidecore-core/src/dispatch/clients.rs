@@ -28,7 +28,6 @@ pub(super) struct Lane {
     pub(super) open: bool,
 }
 
-/// Both tables, of fixed capacity.
 #[derive(Debug)]
 pub(super) struct Tables {
     clients: Vec<Client>,
@@ -102,7 +101,6 @@ impl Tables {
         &mut self.lanes[lane.0 as usize]
     }
 
-    /// A request of the lane was handed to a device.
     #[inline]
     pub(super) fn started(&mut self, lane: LaneId, cost: Nanos) {
         let lane = self.lane_mut(lane);
@@ -113,8 +111,8 @@ impl Tables {
         client.share.charge(cost);
     }
 
-    /// Up to `run` requests of the lane are answered without being in flight: as many as the client's share lets begin.
-    /// Returns how many.
+    /// Up to `run` requests of the lane are answered without being in flight, limited by the client's share. Returns
+    /// their number.
     #[inline]
     pub(super) fn done_at_once(&mut self, lane: LaneId, urgent: bool, cost: Nanos, run: u32) -> u32 {
         let client = self.lane_mut(lane).client;

@@ -1,4 +1,4 @@
-//! Devices come, change and go.
+//! Devices: join, change and leave.
 
 use super::elsewhere::Held;
 use super::kept::Kept;
@@ -9,8 +9,8 @@ use crate::time::Nanos;
 use alloc::vec::Vec;
 
 impl Dispatch {
-    /// The number that the next device gets: of one that is gone and that no request names any more, else a new one.
-    /// `None`: there are [`MAX_DEVICES`].
+    /// The number of the next device: that of a gone device without requests in the table, else a new one. `None`:
+    /// all [`MAX_DEVICES`] numbers are taken.
     pub fn next_device(&self) -> Option<usize> {
         let named = self.inflight.devices();
         let free = |device: &usize| self.devices[*device].state == DeviceState::Gone && named >> device & 1 == 0;
@@ -18,7 +18,7 @@ impl Dispatch {
         (0..count).find(free).or(Some(count).filter(|count| *count < MAX_DEVICES))
     }
 
-    /// A device joins and gets the number that [`Dispatch::next_device`] tells.
+    /// A device joins under the number that [`Dispatch::next_device`] returns.
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
         let Capability { classes, immediate, elsewhere, depth, weight, rates } = capability;
         let number = self.next_device()?;
@@ -33,8 +33,8 @@ impl Dispatch {
         Some(number)
     }
 
-    /// The device has measured how long it takes for requests that it does side by side. From now on it [tells](Self::complete) of
-    /// each what part of a full batch it took.
+    /// Takes a device's measured times of requests done side by side. From now on [`Self::complete`] takes each
+    /// request's part of a full batch.
     pub fn measured(&mut self, device: usize, measured: &Measured) {
         let known = &mut self.devices[device];
         known.rates.scale(measured);
@@ -61,7 +61,7 @@ impl Dispatch {
         self.loads[device].window = window;
     }
 
-    /// The device gets nothing, or gets requests again, and keeps what it has. One that drains or is gone stays as it is.
+    /// Pauses or resumes a device, which keeps its requests. A draining or gone device stays as it is.
     pub fn set_paused(&mut self, device: usize, paused: bool) {
         if self.devices[device].state == DeviceState::Active {
             self.loads[device].usable = !paused;
@@ -87,7 +87,7 @@ impl Dispatch {
         }
     }
 
-    /// The device died, or is taken away at once. What it had is listed by [`Dispatch::next_orphan`].
+    /// The device died, or is removed immediately. [`Dispatch::next_orphan`] lists its requests.
     pub fn lose(&mut self, device: usize) {
         self.devices[device].state = DeviceState::Gone;
         self.devices[device].kept.clear();
@@ -100,7 +100,7 @@ impl Dispatch {
         self.devices[device].state
     }
 
-    /// What the balancer knows of the device.
+    /// The balancer's view of the device.
     pub fn device_load(&self, device: usize) -> &Load {
         &self.loads[device]
     }
@@ -110,19 +110,19 @@ impl Dispatch {
         self.devices[device].rates.estimate(class, size)
     }
 
-    /// Whether the device has room for a request of that class, whatever the policy says, and answers it later.
+    /// Whether the device answers later and has room for a request of that class, regardless of the policy.
     pub fn can_take(&self, device: usize, class: Class) -> bool {
         let known = &self.devices[device];
         self.loads[device].has_room() && known.can(class, Reach::HERE) && !known.immediate
     }
 
-    /// Whether it was seen how long the device takes for a request of that class.
+    /// Whether a time of the device for that class was observed.
     pub fn knows(&self, device: usize, class: Class) -> bool {
         self.devices[device].rates.known(class)
     }
 }
 
-/// In the place of the item of that number, or behind the last.
+/// Replaces the item of that number, or appends it.
 fn put<T>(items: &mut Vec<T>, number: usize, item: T) {
     match items.get_mut(number) {
         Some(old) => *old = item,

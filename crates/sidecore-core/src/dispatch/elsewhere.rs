@@ -1,4 +1,4 @@
-//! Devices that work with keys of other machines: which keys those are, and requests that come back undone.
+//! Devices with remote keys: the keys that each of them holds, and requests that return undone.
 
 use super::{DeviceState, Dispatch, Placed, Reach, Replaced, Work};
 use crate::inflight::Ticket;
@@ -32,15 +32,15 @@ impl Held {
 }
 
 impl Dispatch {
-    /// The device can work with the key of this place from now on, or no more. Nothing happens to a device of this machine.
+    /// The device holds, or no longer holds, the key of this place. Local devices do not change.
     pub fn hold(&mut self, device: usize, key: u16, holds: bool) {
         if let Some(held) = &mut self.devices[device].held {
             held.set(key, holds);
         }
     }
 
-    /// Takes a request back from a device that has not done it and never will, and gives it to another one, as
-    /// [`Dispatch::replace`] does with what a device died with. Where no other can do it, it is given up.
+    /// Takes a request back from a device that has not done it and never will, and gives it to another device, as
+    /// [`Dispatch::replace`] does. The request is abandoned where no other device can do it.
     pub fn pass_on(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
         let device = self.device_of(ticket)?;
         self.without(device, |others| others.replace(now, ticket))
@@ -51,7 +51,7 @@ impl Dispatch {
         self.without(device, |others| others.place(now, work))
     }
 
-    /// What is done meanwhile knows nothing of the device. Prices stay as they are: it is there again at once.
+    /// Runs `act` while the device counts as unusable. Prices stay as they are, since the device returns immediately.
     fn without<T>(&mut self, device: usize, act: impl FnOnce(&mut Self) -> T) -> T {
         let (state, usable) = (self.devices[device].state, self.loads[device].usable);
         (self.devices[device].state, self.loads[device].usable) = (DeviceState::Draining, false);
@@ -99,7 +99,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(device_of(place(&mut dispatch, Reach::HERE)), here);
         }
-        // The one here has four requests now and the other one has one.
+        // The local device has four requests now and the remote one has one.
         assert_eq!(device_of(place(&mut dispatch, Reach::both(KEY))), there);
         dispatch.hold(there, KEY, false);
         assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placed::NoDevice, "it is withdrawn");

@@ -1,11 +1,12 @@
-//! Requests that were given to a device and are kept back, least rank first, until it can begin with them.
+//! Deferred requests: given to a device, and queued by least rank until the device can begin with them.
 //!
-//! Under [`Order::Shortest`](super::Order::Shortest) the rank is the order's. Under `priced`, where a device has more requests than
-//! it holds, clients are served in proportion to their weights: by start-time fair queueing (Goyal, Vin and Cheng, "Start-time fair
-//! queueing", 1996). A request's rank is when it would begin if its client had its part of the time to itself: with the end of its
-//! client's request before, on whatever device, or now. What a device begins with says what "now" is there. What a client had
-//! on other devices counts, or one whose requests are all for one device would have a part of that one only; but it counts
-//! no further than [`MOST_AHEAD`].
+//! Under [`Order::Shortest`](super::Order::Shortest) the order sets the rank. Under `priced`, a device with more
+//! requests than it holds serves clients in proportion to their weights by start-time fair queueing (Goyal, Vin and
+//! Cheng, "Start-time fair queueing", 1996). A request's rank is its virtual start time. It is the later of two
+//! times: the end of its client's previous request on any device, and the device's virtual time. The virtual time is
+//! the rank of the request begun last. A client's time on other devices counts, since a client with requests for one
+//! device only would otherwise get a share of that device alone. Its rank is at most [`MOST_AHEAD`] ahead of the
+//! virtual time.
 
 use super::Dispatch;
 use crate::inflight::{State, Ticket};
@@ -14,31 +15,32 @@ use crate::time::Nanos;
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
-/// Requests that a device has to itself: the one it serves and one that follows, so that it never idles while the
-/// sidecore looks elsewhere.
+/// Requests handed to a device under ranks: the one it serves and one that follows, so that it does not idle between
+/// two rounds of the sidecore.
 const ON_DEVICE: u32 = 2;
 
-/// Parts of a nanosecond in which a client's time is counted: a short request of a heavy client takes some as well.
+/// Fractions of a nanosecond in virtual time: a short request of a client with a large weight still costs at least
+/// one.
 const PARTS: Nanos = 16;
 
-/// A client's next request is so much later than "now" at most, ns of its part: it does not pay for ever for time of a device that
-/// nobody else wanted.
+/// Limit of a client's rank ahead of the virtual time, ns of its share. It bounds the price of time on a device that
+/// no other client wanted.
 const MOST_AHEAD: Nanos = 1_000_000_000;
 
-/// What one device has, and what is kept back for it.
+/// One device's deferred requests, and the count of requests on it.
 #[derive(Debug)]
 pub(super) struct Kept {
-    /// Rank, which came first, ticket, served in chunks.
+    /// Rank, arrival number, ticket, served in chunks.
     heap: BinaryHeap<Reverse<(Nanos, u64, u64, bool)>>,
     came: u64,
     /// Requests on the device that are served in chunks.
     chunked: u32,
-    /// The fair rank of what was begun with last.
+    /// The fair rank of the request begun last.
     begun: Nanos,
 }
 
 impl Kept {
-    /// Room for so many requests.
+    /// Reserves memory for `capacity` requests.
     pub(super) fn new(capacity: usize) -> Self {
         Self { heap: BinaryHeap::with_capacity(capacity), came: 0, chunked: 0, begun: 0 }
     }
@@ -52,22 +54,22 @@ impl Kept {
         self.heap.is_empty()
     }
 
-    /// Whether a request that was not kept back goes to the device: it passes none of a lesser rank.
+    /// Whether a request that is not deferred goes to the device: no deferred request has a lesser rank.
     pub(super) fn begins(&self, on_device: u32, chunked: bool, rank: Nanos) -> bool {
         let first = self.heap.peek().is_none_or(|Reverse((least, ..))| rank < *least);
         first && self.lets(on_device, chunked)
     }
 
-    /// Whether a request may go to the device, which has `on_device` of them. Those that are served in chunks do not
-    /// count for one that is not: it and one more find room beside them, or the device would go on with a chunk between
-    /// any two short requests.
+    /// Whether a device with `on_device` requests may get one more. Requests served in chunks do not count against a
+    /// short one: there is room for it and one more. Otherwise the device would serve a chunk between any two short
+    /// requests.
     fn lets(&self, on_device: u32, chunked: bool) -> bool {
         let before = if chunked { on_device } else { on_device - self.chunked };
         before < ON_DEVICE
     }
 
-    /// The fair rank of a request for so much time on the device, ns. `next`: its client's next rank, if that is later than now;
-    /// the client's weight is at least 1.
+    /// The fair rank of a request with this `cost` on the device, ns. `next` is the client's next rank, if that is
+    /// later than now. The client's weight is at least 1.
     pub(super) fn fair(&self, next: &mut Nanos, weight: u32, cost: Nanos) -> Nanos {
         let rank = (*next).clamp(self.begun, self.begun.saturating_add(MOST_AHEAD * PARTS));
         let time = cost.saturating_mul(PARTS) / Nanos::from(weight);
@@ -75,7 +77,7 @@ impl Kept {
         rank
     }
 
-    /// All that is kept back comes before anything else, in the order in which it came. Their tickets.
+    /// Gives all deferred requests rank 0, before any new one and in order of arrival. Returns their tickets.
     pub(super) fn rank_anew(&mut self) -> impl Iterator<Item = Ticket> {
         let mut all = core::mem::take(&mut self.heap).into_vec();
         for Reverse((rank, ..)) in &mut all {
@@ -90,26 +92,23 @@ impl Kept {
         self.heap.push(Reverse((rank, self.came, ticket.to_word(), chunked)));
     }
 
-    /// The next one, if the device may have it by rank.
+    /// The next request, if the device may have it by rank.
     pub(super) fn pop_by_rank(&mut self, on_device: u32) -> Option<Ticket> {
         let Reverse((.., chunked)) = *self.heap.peek()?;
         self.lets(on_device, chunked).then(|| self.pop()).flatten()
     }
 
-    /// The next one.
     pub(super) fn pop(&mut self) -> Option<Ticket> {
         let Reverse((rank, _, ticket, _)) = self.heap.pop()?;
         self.begun = self.begun.max(rank);
         Some(Ticket::from_word(ticket))
     }
 
-    /// A request went to the device.
     #[inline]
     pub(super) fn handed(&mut self, chunked: bool) {
         self.chunked += u32::from(chunked);
     }
 
-    /// A request left the device.
     #[inline]
     pub(super) fn left(&mut self, chunked: bool) {
         self.chunked -= u32::from(chunked);
@@ -122,8 +121,8 @@ impl Kept {
 }
 
 impl Dispatch {
-    /// The next request that was kept back for this device and that it may begin with, if there is one: hand it over.
-    /// Call it after each completion and after a change of order, until there is none.
+    /// The next deferred request that this device may begin with: hand it over. Call it after each completion and
+    /// after a change of order, until it returns `None`.
     #[inline]
     pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
         let on_device = self.on_device(device);
@@ -144,7 +143,7 @@ impl Dispatch {
         Some(ticket)
     }
 
-    /// Whether the device may begin with a request that it was given just now. Else the request is kept back.
+    /// Whether the device may begin with a request that was just given to it. Otherwise the request is deferred.
     #[inline]
     pub(super) fn begins(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
         if self.order != Order::Fifo {
@@ -157,7 +156,7 @@ impl Dispatch {
         begins
     }
 
-    /// Keeps a request back for a device that has no room for it now.
+    /// Defers a request until the device has room.
     #[cold]
     fn keep_back(&mut self, device: usize, ticket: Ticket) {
         let Some(entry) = self.inflight.get_mut(ticket) else { return };

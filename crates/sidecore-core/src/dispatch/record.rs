@@ -1,9 +1,10 @@
-//! What dispatch was told and what it decided, so that a run can be gone through again.
+//! A record of dispatch's calls and decisions, from which a run can be replayed.
 //!
-//! [`Recorded`] is a [`Dispatch`] with a [`Tape`] beside it: each [`Call`] that changes or decides something is written
-//! down with its arguments, its time and the decision. Without a tape a call costs one branch more, on a pointer that is
-//! in the same cache line each time. A tape has its memory from the start; when that is used up the record ends, the
-//! service goes on. Since dispatch depends on nothing but its calls, [`apply`] makes the same decisions from them.
+//! [`Recorded`] is a [`Dispatch`] with an optional [`Tape`]: each [`Call`] that changes or decides something is
+//! recorded with its arguments, its time and the decision. Without a tape a call costs one more branch, on a pointer
+//! in the same cache line each time. A tape reserves its memory at the start. When the tape is full, the record ends
+//! and the service continues. Dispatch depends on nothing but its calls, so [`apply`] makes the same decisions from
+//! them.
 
 mod call;
 mod tape;
@@ -23,7 +24,7 @@ use core::ops::Deref;
 /// Words of a decision. Those at the end that are 0 are not written.
 pub type Decision = [u64; 3];
 
-/// A dispatch whose calls may be recorded. What only reads goes through to [`Dispatch`].
+/// A dispatch whose calls may be recorded. Read-only methods pass through to [`Dispatch`].
 #[derive(Debug)]
 pub struct Recorded {
     dispatch: Dispatch,
@@ -39,9 +40,10 @@ impl Deref for Recorded {
     }
 }
 
-/// The methods of [`Dispatch`] that change or decide something, each recorded; [`Recorded::make`] for those that are rare.
+/// Each frequent call of [`Dispatch`] that changes or decides something, recorded. [`Recorded::make`] serves the rare
+/// ones.
 impl Recorded {
-    /// As [`Dispatch::new`]; with so many words of tape, recorded from the first call on.
+    /// As [`Dispatch::new`], recorded from the first call on if `tape` gives a tape's length in words.
     pub fn new(limits: Limits, balance: Balance, tape: Option<usize>) -> Self {
         let tape = tape.map(|words| Box::new(Tape::new(Start { limits, balance }, words)));
         Self { dispatch: Dispatch::new(limits, balance), tape }
@@ -71,7 +73,7 @@ impl Recorded {
     /// See [`Dispatch::reprice`].
     #[inline]
     pub fn reprice(&mut self, now: Nanos) {
-        // Asked all the time; most times nothing is to be done.
+        // Called often; mostly nothing is due, and nothing is recorded then.
         if self.dispatch.reprice(now) {
             self.note(|| Call::Reprice(now), |_| NOTHING);
         }
@@ -156,8 +158,8 @@ impl Recorded {
     }
 }
 
-/// Whether the call can be made: it names clients, lanes, devices and requests that are there, in a state in which they
-/// have such a call. Who reads a record from outside asks this first.
+/// Whether the call can be made: its clients, lanes, devices and requests exist, in a state that permits the call. A
+/// reader of a foreign record checks this before each call.
 pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
     let Dispatch { clients, inflight, devices, .. } = dispatch;
     match call {
@@ -179,7 +181,7 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
         | Call::Lose(device)
         | Call::Release(_, device) => *device < devices.len(),
         Call::Complete(ticket, _) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
-        // Only what a lost device had is given to others.
+        // Only requests of a lost device are given to others.
         Call::Replace(_, ticket) => inflight.get(*ticket).is_none_or(|entry| {
             entry.state == State::Orphan || devices[usize::from(entry.device)].state == DeviceState::Gone
         }),
@@ -191,7 +193,7 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
     }
 }
 
-/// Makes a call. The decision has the words that its record has. `None`: such a call decides nothing.
+/// Makes a call. The decision has as many words as in the record. `None`: this kind of call decides nothing.
 ///
 /// # Panics
 /// If it [is not possible](is_possible).
@@ -224,7 +226,7 @@ pub fn apply(dispatch: &mut Dispatch, call: &Call) -> Option<Decision> {
     })
 }
 
-/// A call that is answered with nothing.
+/// A call without a decision.
 fn tell(dispatch: &mut Dispatch, call: &Call) {
     match *call {
         Call::RemoveClient(client) => dispatch.remove_client(client),
@@ -245,7 +247,7 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         Call::Hold { device, key, holds } => dispatch.hold(device, key, holds),
         Call::Measured(device, ref measured) => dispatch.measured(device, measured),
         Call::EstimateDevice { device, weight, ref rates } => dispatch.estimate_device(device, weight, rates),
-        // They decide, and were made.
+        // These decide, and were made before.
         Call::AddClient { .. }
         | Call::AddLane(..)
         | Call::AddDevice(_)
@@ -262,7 +264,7 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
 
 const NOTHING: Decision = [0; 3];
 
-/// A number that was given out, plus 1; 0 if there was no room.
+/// An assigned number, plus 1; 0 if there was no room.
 fn number(id: Option<u32>) -> Decision {
     [id.map_or(0, |id| u64::from(id) + 1), 0, 0]
 }
@@ -276,7 +278,7 @@ fn of_ticket(ticket: Option<Ticket>) -> Decision {
     ticket.map_or(NOTHING, |ticket| [1, ticket.to_word(), 0])
 }
 
-/// With the load of the device that was chosen, so that each estimate shows.
+/// The decision includes the load of the chosen device, so that each estimate shows.
 fn of_given(dispatch: &Dispatch, Given { device, ticket, begins, .. }: Given) -> Decision {
     let kind = if begins { 1 } else { 5 };
     [head(kind, device, 0), ticket.to_word(), dispatch.device_load(device).backlog]

@@ -1,4 +1,4 @@
-//! Each path by itself, long random sequences against an oracle, and what comes of it in simulated time.
+//! Tests of each path alone, of long random sequences against an oracle, and of results in simulated time.
 
 mod emulated;
 mod fills;
@@ -9,12 +9,12 @@ mod shares;
 
 use super::*;
 
-/// A device for all classes of which nothing is known.
+/// A device for all classes without any measured rate.
 pub(super) fn capability(depth: u32) -> Capability {
     Capability { classes: Classes::all(), immediate: false, elsewhere: false, depth, weight: 1, rates: Rates::new() }
 }
 
-/// One that works with keys of other machines.
+/// A device for remote keys.
 pub(super) fn elsewhere(depth: u32) -> Capability {
     Capability { elsewhere: true, ..capability(depth) }
 }

@@ -1,4 +1,4 @@
-//! One node: when it was heard, what reached it, and how large its window of credit is.
+//! One node: its last message, the messages that reached it, and its window of credit.
 
 use super::Member;
 use crate::dispatch::Dispatch;
@@ -6,40 +6,41 @@ use crate::policy::balance::Load;
 use crate::session::Class;
 use crate::time::Nanos;
 
-/// Way to a node and back before any was measured, ns.
+/// Round trip to a node before any is measured, ns.
 const FIRST_WAY: Nanos = 1_000_000;
-/// Of the least ways seen, two spans are remembered, each so long, ns.
+/// Length of a span, ns. The least round trips of two spans are kept.
 const SPAN: Nanos = 1_000_000_000;
-/// The average way counts up to so many times the least one: what is longer is a queue, which more credit would lengthen.
+/// Limit of the average round trip in units of the least one. A longer one is queueing, and more credit would
+/// lengthen the queue.
 const MOST_TIMES: Nanos = 4;
-/// What the ways' spread adds to the window: so many times their mean deviation, up to so many times the least way in all.
+/// Mean deviations of the round trip that are added to the window, up to `MOST_TIMES` least round trips in all.
 const DEVIATIONS: Nanos = 4;
 const MOST_SPREAD: Nanos = 16;
-/// The largest work is forgotten by one part in so many with each event.
+/// Decay of the largest work for each event, as a fraction: 1 in 256.
 const FORGET: Nanos = 256;
-/// So many failures one after the other, and a node is left alone.
+/// Failures in a row after which a node is paused.
 const PATIENCE: u32 = 8;
-/// For how long at first, ns; twice as long each time, up to 128 times.
+/// First pause, ns. It doubles each time, up to 128 times.
 const FIRST_PAUSE: Nanos = 100_000_000;
 const MOST_DOUBLINGS: u32 = 7;
 
-/// What a beat tells.
+/// Result of a beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// All is well.
     Fine,
     /// The node does not belong to the farm: tell it to join again.
     Unknown,
-    /// Messages to it or from it were lost: it is to be given to [`Farm::lose`](super::Farm::lose), and told to join again.
+    /// Messages to it or from it were lost: give it to [`Farm::lose`](super::Farm::lose), and tell it to join again.
     Lossy,
 }
 
-/// A node as people are shown it. Times in ns.
+/// A node's state for display. Times in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     /// Events that it does at a time.
     pub slots: u16,
-    /// Work until it stops asking; below 0: it has more.
+    /// Work it still asks for; negative if it has more than its window.
     pub credit: i64,
     /// Work that it may have.
     pub window: Nanos,
@@ -47,15 +48,15 @@ pub struct View {
     pub backlog: Nanos,
     /// Events that it has.
     pub in_flight: u32,
-    /// Time that an event and its answer are under way.
+    /// Round trip of an event and its answer.
     pub way: Nanos,
     /// Events done since it joined.
     pub done: u64,
     /// Events that failed there since it joined.
     pub failed: u64,
-    /// It gets nothing for a while, because so much failed there.
+    /// It is paused after many failures and gets nothing.
     pub paused: bool,
-    /// It leaves, and gets nothing any more.
+    /// It leaves and gets no more events.
     pub leaving: bool,
 }
 
@@ -76,31 +77,28 @@ impl View {
     }
 }
 
-/// What the farm knows of a node.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) member: Member,
     pub(super) present: bool,
     pub(super) slots: u16,
-    /// It is lost when it was not heard for so long, ns.
+    /// It is lost after this time without a message, ns.
     silence: Nanos,
     heard: Nanos,
-    /// When an answer of it counted last, or it was given something and had nothing.
+    /// Time of its last valid answer, or of the first event given while it was idle.
     pub(super) progress: Nanos,
-    /// Events that were given to it.
     pub(super) sent: u64,
-    /// Answers of it that arrived.
     pub(super) answers: u64,
     done: u64,
     failures: u64,
-    /// So many events were given to it at this time; all of them are to arrive.
+    /// A time and the number of events given by then: all of them must have arrived by the end of the grace.
     mark: (Nanos, u64),
     way: Way,
     /// Longest recent work, ns.
     largest: Nanos,
     /// Failures since it last did an event.
     in_a_row: u32,
-    /// How often it was left alone since, and until when it is.
+    /// Pauses since its last success.
     pauses: u32,
     paused_until: Option<Nanos>,
 }
@@ -133,23 +131,21 @@ impl Node {
         if received >= sent {
             self.mark = (now, self.sent);
         }
-        // Messages of a node arrive in order: an answer that is not here when a later beat is will not come.
+        // A node's messages arrive in order: an answer that a later beat overtook will not arrive.
         let is_lossy = answered > self.answers || received > self.sent;
         let is_late = received < sent && now.saturating_sub(since) > grace;
         if is_lossy || is_late { Heard::Lossy } else { Heard::Fine }
     }
 
-    /// Whether it was not heard for too long.
     pub(super) fn is_silent(&self, now: Nanos) -> bool {
         now >= self.silent_at()
     }
 
-    /// When it is silent unless it is heard before.
+    /// The time when it counts as silent, without a further message.
     pub(super) fn silent_at(&self) -> Nanos {
         self.heard.saturating_add(self.silence).saturating_add(1)
     }
 
-    /// It was given an event.
     pub(super) fn gave(&mut self, now: Nanos, has_others: bool) {
         self.sent += 1;
         if !has_others {
@@ -163,7 +159,6 @@ impl Node {
         }
     }
 
-    /// It did an event.
     pub(super) fn did(&mut self, now: Nanos, way: Nanos, work: Nanos) {
         self.done += 1;
         self.way.observe(now, way);
@@ -171,7 +166,7 @@ impl Node {
         (self.in_a_row, self.pauses) = (0, 0);
     }
 
-    /// An event failed there. Returns whether it is left alone from now on.
+    /// An event failed on it. Returns whether it is paused from now on.
     pub(super) fn failed(&mut self, now: Nanos) -> bool {
         self.failures += 1;
         self.in_a_row += 1;
@@ -180,7 +175,7 @@ impl Node {
         }
         self.paused_until = Some(now.saturating_add(FIRST_PAUSE << self.pauses.min(MOST_DOUBLINGS)));
         self.pauses += 1;
-        // One more failure is enough next time.
+        // After a pause, one more failure starts the next one.
         self.in_a_row = PATIENCE - 1;
         true
     }
@@ -190,7 +185,7 @@ impl Node {
         self.in_a_row > 0
     }
 
-    /// Whether its pause is over, from now on.
+    /// Ends its pause if the time has come. Returns whether it did.
     pub(super) fn resumes(&mut self, now: Nanos) -> bool {
         let over = self.paused_until.is_some_and(|until| until <= now);
         if over {
@@ -211,24 +206,24 @@ impl Node {
         dispatch.may_do(self.member.number(), class)
     }
 
-    /// Work that it may have before it stops asking, ns: what it does while an answer and the next event are under way, with a
-    /// fifth to spare, and the longest event, of which nobody knows how much is done. The rule of `LHCb` in events, 1 + 1.2 × (way /
-    /// service time), is the same for events that are alike. Where machines are busy some ways are far longer than most, and a
-    /// node would be idle meanwhile: the way counts with its spread, as for TCP's retransmissions (RFC 6298).
+    /// Most work of the node before it stops asking, ns. It covers the round trip of an answer and the next event, a
+    /// fifth more, and the longest event, whose progress is unknown. For equal events this is the rule of `LHCb`, 1 +
+    /// 1.2 × (round trip / service time). Busy machines have some far longer round trips, in which a node would idle:
+    /// the window includes their spread, as TCP's retransmission timer does (RFC 6298).
     pub(super) fn window(&self) -> Nanos {
         let way = self.way.long();
         (way + way / 5).saturating_add(self.largest)
     }
 }
 
-/// How long an event and its answer are under way.
+/// Round-trip time of an event and its answer.
 #[derive(Clone, Debug)]
 struct Way {
     average: Nanos,
     /// Mean deviation from the average.
     deviation: Nanos,
     seen: bool,
-    /// Least ones of this span and of the one before.
+    /// Least round trips of this span and of the one before.
     least: [Nanos; 2],
     since: Nanos,
 }
@@ -262,7 +257,7 @@ impl Way {
         self.average.min(self.least().saturating_mul(MOST_TIMES))
     }
 
-    /// Longer than most are.
+    /// A round trip longer than most.
     fn long(&self) -> Nanos {
         let spread = DEVIATIONS * self.deviation;
         self.typical().saturating_add(spread).min(self.least().saturating_mul(MOST_SPREAD)).max(self.typical())

@@ -9,11 +9,11 @@ use crate::time::Nanos;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// An event with which more nodes were lost than this is given up: it may be what kills them.
-/// Where machines are overloaded, nodes that live are lost as well: a few losses say nothing yet.
+/// Lost nodes after which an event is abandoned, since it may kill them. Overloaded machines lose live nodes too, so
+/// a few losses prove nothing.
 pub(super) const MOST_LOSSES: u8 = 15;
 
-/// What became of an event whose node was lost.
+/// The fate of an event whose node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// It goes to another node, under a new name.
@@ -25,23 +25,23 @@ pub enum Moved {
         /// Name of the attempt.
         ticket: Ticket,
     },
-    /// It is to be placed anew: nobody could take it.
+    /// No node could take it: place it anew.
     Again {
         /// The caller's name for it.
         tag: u32,
     },
-    /// Too many nodes were lost with it.
+    /// Too many nodes were lost with it: it is abandoned.
     GivenUp {
         /// The caller's name for it.
         tag: u32,
     },
 }
 
-/// Events that found another node, and those that wait for one.
+/// Events with a new node, and events that wait for one.
 #[derive(Debug)]
 pub(super) struct Moves {
     moved: VecDeque<Moved>,
-    /// Orphans by class: no node that does the class has room.
+    /// Orphans by class, which wait for a node with room.
     waiting: Vec<VecDeque<Ticket>>,
     /// Number of orphans.
     waits: usize,
@@ -58,12 +58,11 @@ impl Moves {
         self.moved.pop_front()
     }
 
-    /// Tags of what the lost node had, once.
+    /// Tags of the lost node's events; empties the list.
     pub(super) fn take_lost(&mut self) -> Vec<u32> {
         core::mem::take(&mut self.lost)
     }
 
-    /// Gives everything that a lost node had to others, as far as these have room.
     pub(super) fn lost(&mut self, dispatch: &mut Dispatch, nodes: &[Node], number: usize, now: Nanos) {
         let mut from = 0;
         while let Some(ticket) = dispatch.next_orphan(number, from) {
@@ -77,7 +76,7 @@ impl Moves {
         }
     }
 
-    /// Tries to place the orphans. One without a node holds up its own class only.
+    /// Tries to place the orphans. One without a node delays only its own class.
     pub(super) fn retry(&mut self, dispatch: &mut Dispatch, nodes: &[Node], now: Nanos) {
         if self.waits == 0 {
             return;
@@ -93,7 +92,7 @@ impl Moves {
         }
     }
 
-    /// Its new name, where it still waits.
+    /// Returns its new ticket if it still waits.
     fn replace(&mut self, dispatch: &mut Dispatch, nodes: &[Node], ticket: Ticket, now: Nanos) -> Option<Ticket> {
         let tag = dispatch.tag_of(ticket)?;
         match dispatch.replace(now, ticket)? {
@@ -102,7 +101,7 @@ impl Moves {
                 let member = nodes[given.device].member;
                 self.moved.push_back(Moved::Given { tag, member, ticket: given.ticket });
             }
-            // The caller has the event's bytes, and waits with it where nobody is there.
+            // The caller has the event's bytes and keeps the event until a node joins.
             Replaced::GivenUp(_) | Replaced::Now(_) => self.moved.push_back(Moved::Again { tag }),
         }
         None

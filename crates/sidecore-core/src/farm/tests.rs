@@ -1,4 +1,4 @@
-//! A farm by itself: who gets what, who is lost, and what becomes of the rest.
+//! Tests of a farm alone: placement, loss of nodes, and moved events.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn given(placed: Placed) -> (Member, Ticket) {
     }
 }
 
-/// Hands an event to a node and has it answered after this much work, with this way.
+/// Hands an event to a node and answers it after this work and round trip.
 fn serve(farm: &mut Farm, now: Nanos, work: Nanos, way: Nanos) -> Member {
     let (member, ticket) = given(farm.place(now, 0, KIND, 100));
     let answered = farm.answered(now + work + way, member, ticket, work, work).unwrap();
@@ -79,7 +79,7 @@ fn an_event_goes_to_the_node_that_asks_and_finishes_it_first() {
     let slow = join(&mut farm, 0);
     assert_eq!(serve(&mut farm, 0, 10 * MS, MS), slow);
     let fast = join(&mut farm, 20 * MS);
-    // The one of which nothing is known gets one to try; then the other until it has no credit left.
+    // The unknown node gets one to try; then the other gets events until its credit is used up.
     let (first, ticket) = given(farm.place(20 * MS, 1, KIND, 100));
     let (second, _) = given(farm.place(20 * MS, 2, KIND, 100));
     let (third, _) = given(farm.place(20 * MS, 3, KIND, 100));
@@ -143,7 +143,7 @@ fn a_silent_node_is_lost_and_its_events_are_with_others_once() {
         again.push((tag, ticket));
     }
     assert_eq!(again.len(), 2);
-    // The node comes back and answers late: under its old name, and under the new one of another's.
+    // The lost node answers late: under its old name, and with tickets of another node.
     let (_, late) = tickets.iter().find(|(member, _)| *member == first).unwrap();
     assert_eq!(farm.answered(50 * MS, first, *late, MS, MS), None);
     assert_eq!(farm.beat(50 * MS, first, 2, 0), Heard::Unknown);
@@ -303,7 +303,7 @@ fn a_caller_that_is_late_again_and_again_still_loses_a_silent_node() {
     let mut farm = farm(Balance::Tokens);
     let member = join(&mut farm, 0);
     let mut now = 0;
-    // A tick each 50 ms, which was due 40 ms before: of each 50 ms the node had 10 in which it could be heard.
+    // Ticks of 50 ms, each 40 ms late: the node could send a message in 10 of each 50 ms.
     let lost = (1..=20).find(|_| {
         now += 50 * MS;
         farm.was_away(now, 40 * MS);
@@ -376,7 +376,7 @@ fn an_event_that_waits_for_a_node_of_its_kind_holds_up_no_other_kind() {
     let mut farm = farm(Balance::Tokens);
     let [one, other] = [0, 1].map(|kind| Class::from_index(kind).unwrap());
     let kinds = |kinds: &[Class]| kinds.iter().copied().collect();
-    // Of each node nothing is known yet: it gets one event.
+    // Nothing is known of either node: each gets one event.
     let [first, second] = [kinds(&[one]), kinds(&[other])].map(|kinds| farm.join(0, 1, kinds, 0).unwrap());
     let busy = [one, other].map(|kind| given(farm.place(0, kind.index() as u32, kind, 100)));
     assert_eq!(busy.map(|(member, _)| member), [first, second]);

@@ -1,11 +1,11 @@
-//! Whose request is next: deficit round robin by time.
+//! Fair admission of requests: deficit round robin by time.
 //!
-//! Each client has a [`Share`]. In each round every share is refilled by a quantum times its weight, and a client with
-//! requests waiting is served for as long as its share is in credit. The last request may overdraw, which is carried
-//! into the next round, so no request must be costed exactly before it runs and none is too large to run. Clients that
-//! always have work waiting get time in proportion to their weights, within one request each. Source: Shreedhar and
-//! Varghese, "Efficient fair queueing using deficit round robin", SIGCOMM 1995; theirs saves up where this one
-//! overdraws.
+//! Each client has a [`Share`]. In each round every share is refilled by a quantum times its weight, and a client
+//! with requests waiting is served while its share is in credit. The last request may overdraw, which is carried into
+//! the next round, so no request needs an exact cost before it runs and none is too large to run. Clients that always
+//! have work waiting get time in proportion to their weights, within one request each. Source: Shreedhar and
+//! Varghese, "Efficient fair queueing using deficit round robin", SIGCOMM 1995; their algorithm saves up where this
+//! one overdraws.
 
 use crate::time::Nanos;
 
@@ -60,8 +60,8 @@ impl Share {
         self.balance = (self.balance - cost).max(-LIMIT.cast_signed());
     }
 
-    /// So many requests of this estimated cost (ns) each are taken one after the other, as long as there is credit, but at
-    /// least one. Returns how many.
+    /// Takes up to `count` requests of this estimated cost (ns) each, one after the other, while there is credit, but
+    /// at least one. Returns their number.
     #[inline]
     pub fn charge_run(&mut self, cost: Nanos, count: u32) -> u32 {
         let cost = cost.clamp(1, LIMIT);

@@ -1,10 +1,10 @@
 //! Which device gets the next request.
 //!
-//! The [`Balancer`] chooses by a [`Balance`] from the [`Load`] of each device and, for `eft` and what builds on it, from
-//! the time that [`Rates`] expects of it. `sed` is least weighted work in flight, as Linux balances its s390 crypto
-//! cards. `eft` is earliest finish time: list scheduling (Graham, "Bounds on multiprocessing timing anomalies", 1969)
-//! carried over to devices that are not alike. `tokens` is the same among devices that ask for work with credits. `priced` adds to `eft`
-//! what a device's time is worth to other requests.
+//! The [`Balancer`] chooses by a [`Balance`] from the [`Load`] of each device and, for `eft` and what builds on it,
+//! from the time that [`Rates`] expects of it. `sed` is least weighted work in flight, as Linux balances its s390
+//! crypto cards. `eft` is earliest finish time: list scheduling (Graham, "Bounds on multiprocessing timing
+//! anomalies", 1969) carried over to devices that are not alike. `tokens` is the same among devices that ask for work
+//! with credits. `priced` adds to `eft` what a device's time is worth to other requests.
 
 mod fills;
 mod mix;
@@ -25,18 +25,19 @@ use core::cmp::Ordering;
 use core::fmt::{self, Display, Formatter};
 use priced::Prices;
 
-/// Rule by which a device is chosen.
+/// Rule for the choice of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// Each in turn: a yardstick.
+    /// Each in turn: a baseline for comparison.
     RoundRobin,
     /// Shortest expected delay: fewest requests in flight for its weight.
     Sed,
     /// Earliest finish time: least work given plus the time of this request.
     Eft,
-    /// Only a device with credit left gets work, the one that finishes it first; if none has any, the request waits.
+    /// Only a device with credit left gets work, the one that finishes it first; the request waits while none has
+    /// credit.
     Tokens,
-    /// Earliest finish time, and what is lost where another device would use its time better.
+    /// Earliest finish time plus a loss, where another device would use its time better.
     Priced,
 }
 
@@ -69,7 +70,7 @@ impl Display for Balance {
     }
 }
 
-/// What the balancer knows of a device now.
+/// The balancer's view of one device.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Alive and not draining.
@@ -84,7 +85,7 @@ pub struct Load {
     pub backlog: Nanos,
     /// Speed relative to the other devices, for `sed`, 1..=1000.
     pub weight: u32,
-    /// Work at which it stops asking under `tokens`, ns.
+    /// Backlog at which it stops asking under `tokens`, ns.
     pub window: Nanos,
 }
 
@@ -100,7 +101,7 @@ impl Load {
         self.usable && self.in_flight < self.depth
     }
 
-    /// When a request that takes so long would be answered by a device that does one after another, ns from now.
+    /// Time until the answer to a request of that duration, ns, on a device that does one after another.
     #[inline]
     pub fn finish(&self, time: Nanos) -> Nanos {
         self.backlog.saturating_add(time)
@@ -133,7 +134,6 @@ impl Balancer {
         self.policy = policy;
     }
 
-    /// The rule in force.
     pub fn policy(&self) -> Balance {
         self.policy
     }
@@ -153,10 +153,10 @@ impl Balancer {
         self.policy == Balance::Priced && load.has_place()
     }
 
-    /// Index of the device for a request; `None` if no device that can do it accepts one, or under `priced`, if the best one does
-    /// not: on any other the request would cost time that others need. `capable` tells whether a
-    /// device can do it at all, `estimate` how much of the device it would take, ns, and `finish` when it would be answered if it took
-    /// so much, ns from now. Equals go to the lower index.
+    /// Index of the device for a request. `None`: no capable device accepts one. Under `priced` also: the best device
+    /// has no room, and on any other the request would cost time that others need. `capable` tells whether a device
+    /// can do it, `estimate` gives the time it takes of the device, ns, and `finish` the time until its answer for
+    /// that cost, ns. Ties go to the lower index.
     #[inline]
     pub fn choose(
         &mut self,
@@ -171,7 +171,7 @@ impl Balancer {
         self.choose_among(loads, capable, estimate, finish)
     }
 
-    /// Apart, so that a sidecore with one device does not go around what there is for several.
+    /// Separate, so that the path with one device stays short.
     #[inline(never)]
     fn choose_among(
         &mut self,
@@ -197,7 +197,7 @@ impl Balancer {
         }
     }
 
-    /// Whether [`Balancer::choose`] would find a device. Nobody's turn is over by asking.
+    /// Whether [`Balancer::choose`] would find a device. The turn does not advance.
     pub fn would_choose(
         &self,
         loads: &[Load],
@@ -211,7 +211,7 @@ impl Balancer {
         loads.iter().enumerate().any(|(i, load)| self.accepts(load) && capable(i))
     }
 
-    /// So many requests were given to a device: `priced` learns what arrives.
+    /// `count` requests were given to a device: `priced` learns the arriving mix.
     #[inline]
     pub fn placed(&mut self, class: Class, size: u32, count: u32) {
         if self.policy == Balance::Priced {
@@ -225,10 +225,9 @@ impl Balancer {
         self.policy == Balance::RoundRobin && devices > 1
     }
 
-    /// Brings prices up to date; call it often. It costs a comparison unless it is time, and then a bounded number of
-    /// steps: a large program is solved over several calls. `estimate` tells how long a device takes for a request of
-    /// that class and size (bytes), ns; `None` if it cannot do it.
-    /// Returns whether there was something to do.
+    /// Brings prices up to date; call it often. It costs a comparison unless an update is due, and then a bounded
+    /// number of steps: a large program is solved over several calls. `estimate` gives a device's time for a request
+    /// of that class and size (bytes), ns; `None` if it cannot do it. Returns whether an update was due.
     #[inline]
     pub fn reprice(
         &mut self,
@@ -244,7 +243,7 @@ impl Balancer {
     }
 }
 
-/// Orders by requests in flight with this one, divided by weight.
+/// Orders by requests in flight, including this one, divided by weight.
 #[inline]
 fn by_delay(a: &Load, b: &Load) -> Ordering {
     let scaled = |load: &Load, other: &Load| (u64::from(load.in_flight) + 1) * u64::from(other.weight.max(1));

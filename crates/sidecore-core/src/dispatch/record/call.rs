@@ -50,7 +50,7 @@ const URGENT: u64 = 1;
 const SAMPLED: u64 = 2;
 const IMMEDIATE: u64 = 1 << 32;
 const ELSEWHERE: u64 = 1 << 33;
-/// Where a request's key is stands behind its flags.
+/// First bit of the key's reach, above the flags.
 const REACH: u32 = 48;
 
 impl Call {

@@ -1,7 +1,8 @@
-//! The memory that a record is written to.
+//! The memory of a record.
 //!
-//! Words: [`MAGIC`], [`VERSION`], lanes and clients, in flight and classes, quantum, most kept back, balance; then the calls, each with
-//! its decision; then [`END`] with whether the tape was full, and a [`hash`] over all words before it.
+//! Words: [`MAGIC`], [`VERSION`], lanes and clients, in flight and classes, quantum, most deferred requests, balance;
+//! then the calls, each with its decision; then [`END`] with whether the tape was full, and a [`hash`] over all words
+//! before it.
 
 use super::call::place_in;
 use super::{Call, Decision, Limits};
@@ -11,19 +12,18 @@ use alloc::vec::Vec;
 
 /// First word of a record.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sidecrec");
-/// Second word: number of this format. Since 2 the numbers of devices that are gone are given out again; since 3 it is said
-/// how many classes there are, and a device has as many words of them as that takes; since 4 keys may be on other machines;
-/// since 5 requests are kept back for full devices under `priced`.
+/// Second word: version of this format. Version 2: numbers of gone devices are assigned again. Version 3: the record
+/// states the number of classes, and a device has a bit for each. Version 4: keys may be remote. Version 5: under
+/// `priced`, requests are deferred for full devices.
 pub const VERSION: u64 = 5;
 /// Number that stands for the end instead of a call.
 pub const END: u8 = 255;
 
-/// Classes that there are.
 const CLASSES: u64 = Class::COUNT as u64;
 /// Words of the end.
 const TRAILER: usize = 2;
 
-/// What a dispatch began with.
+/// Initial parameters of a dispatch.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     /// Sizes of its tables.
@@ -43,10 +43,10 @@ impl Start {
         [MAGIC, VERSION, tables, u64::from(in_flight) | CLASSES << 32, quantum, kept.into(), balance]
     }
 
-    /// Reads it back. `None`: these words begin no record of this version.
+    /// Reads it back. `None`: these words do not begin a record of this version.
     pub fn from_words(words: &[u64; Self::WORDS]) -> Option<Self> {
         let [MAGIC, VERSION, tables, in_flight, quantum, kept, balance] = *words else { return None };
-        // A class is its place in the table.
+        // A class is its place in the table: records with another table do not match.
         if in_flight >> 32 != CLASSES {
             return None;
         }
@@ -66,7 +66,7 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// A tape of at most so many words. Its memory is reserved now.
+    /// A tape of at most `words` words. Its memory is reserved now.
     pub fn new(start: Start, words: usize) -> Self {
         let limit = words.max(Start::WORDS + TRAILER);
         let mut tape = Self { words: Vec::with_capacity(limit), limit, full: false };
@@ -74,7 +74,7 @@ impl Tape {
         tape
     }
 
-    /// Writes a call and the decision that it was answered with, if both find room.
+    /// Writes a call and its decision, if both find room.
     // Out of line: the path without a tape stays short.
     #[inline(never)]
     pub fn write(&mut self, call: &Call, decision: Decision) {
@@ -111,7 +111,7 @@ impl Tape {
     }
 }
 
-/// Hash of a record's words, which tells one that was damaged.
+/// Hash of a record's words, to detect damage.
 pub fn hash(words: &[u64]) -> u64 {
     let mix = |hash: u64, word: &u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
     words.iter().fold(0x9e37_79b9_7f4a_7c15, mix)

@@ -13,7 +13,7 @@ impl Card {
     }
 }
 
-/// What a device has to do: when it is done with it, its ticket and its time on the device.
+/// Work of a device: time of completion, ticket and time on the device.
 type Queue = VecDeque<(Nanos, Ticket, Nanos)>;
 
 pub(super) struct Machine {

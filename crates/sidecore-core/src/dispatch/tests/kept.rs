@@ -1,11 +1,11 @@
-//! Requests that wait for a device which has no room for them now.
+//! Deferred requests: those that wait for a device without room for them now.
 
 use super::paths::{loads, placed, replaced, start};
 use super::*;
 
 const LONG: u32 = 16_384;
 
-/// Places a request that must be kept back.
+/// Places a request that must be deferred.
 pub(super) fn kept(dispatch: &mut Dispatch, work: Work) -> Ticket {
     match dispatch.place(100, work) {
         Placed::Given(Given { ticket, begins: false, .. }) => ticket,
@@ -83,7 +83,7 @@ fn what_was_kept_back_is_released_when_the_order_changes() {
     (0..2).for_each(|tag| assert_eq!(placed(&mut dispatch, work(lane, tag)).0, 0));
     let held = [2, 3].map(|tag| kept(&mut dispatch, work(lane, tag)));
     dispatch.set_order(Order::Fifo);
-    // It passes none of those that came before.
+    // The short request does not overtake earlier ones.
     let last = kept(&mut dispatch, work(lane, 4));
     assert_eq!([0; 4].map(|device| dispatch.release(200, device)), [Some(held[0]), Some(held[1]), Some(last), None]);
 }
@@ -128,7 +128,7 @@ fn under_priced_a_request_waits_for_the_best_device_and_goes_to_no_other() {
     assert_eq!((dispatch.release(200, 1), dispatch.release(200, 1)), (Some(held[0]), None));
     assert_eq!(dispatch.schedule(held[0]), Some(Schedule::FIFO));
     assert_eq!(dispatch.complete(held[0], None).unwrap().handed, 200);
-    // What waits goes on under any other policy.
+    // Deferred requests continue under any other policy.
     dispatch.set_balance(Balance::Eft);
     assert_eq!(dispatch.release(300, 1), Some(held[1]));
 }
@@ -160,7 +160,7 @@ fn a_client_with_many_requests_that_wait_holds_up_no_other() {
         served.push(entry.work.lane == other);
         tickets.push(ticket);
     }
-    // Three for one, from the first of its requests on.
+    // Three for one, from its first request on.
     assert_eq!(served.iter().filter(|other| **other).count(), 9, "{served:?}");
     assert!(served[..2].contains(&true) && served[4..8].contains(&false), "{served:?}");
 }
@@ -174,7 +174,7 @@ fn what_a_client_has_on_other_devices_counts_but_not_for_ever() {
         (0, 160, 320)
     );
     assert_eq!(next, 400, "a client of twice the weight pays half");
-    // Time goes on where it has nothing, and it may not save any up.
+    // The virtual time advances while a client has no requests, and the client saves none up.
     first.push(1_000, Ticket::from_word(0), false);
     first.pop();
     assert_eq!(first.fair(&mut next, 1, 10), 1_000);

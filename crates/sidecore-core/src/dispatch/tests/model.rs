@@ -1,7 +1,7 @@
 //! Long random sequences of events against an oracle that keeps plain sets.
 //!
-//! The oracle counts anew from its sets after each event, so nothing in it can run out of step. What it shares with
-//! dispatch are `Share` and `Moderator`, which have tests of their own; here their wiring is tested.
+//! The oracle counts anew from its sets after each event, so its state cannot drift. It shares `Share` and
+//! `Moderator` with dispatch. Those have tests of their own; this test covers their wiring.
 
 mod oracle;
 mod world;
@@ -12,12 +12,12 @@ use proptest::sample::{Index, select, subsequence};
 use world::World;
 
 const LIMITS: Limits = Limits { lanes: 5, clients: 3, in_flight: 10, quantum: 30_000, kept: 2 };
-/// Classes that requests and devices are of: few, so that devices differ in what they can do. One may not be done twice.
+/// Classes of requests and devices: few, so that devices differ in their abilities. One class may not be done twice.
 fn classes() -> Vec<Class> {
     ["noop", "aes-128-gcm", "once-encrypt"].into_iter().filter_map(Class::from_name).collect()
 }
 
-/// Something that happens. An `Index` picks one of what there is then; if there is nothing, nothing happens.
+/// An event of the model. An `Index` picks one of the existing items; without items the event has no effect.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Place {
@@ -40,7 +40,7 @@ enum Event {
     Drain(Index),
     Activate(Index),
     Lose(Index),
-    /// Replaces so many requests of a lost device.
+    /// Replaces this number of requests of a lost device.
     Rescue(Index, usize),
     Retry(Index),
     SetBalance(Balance),

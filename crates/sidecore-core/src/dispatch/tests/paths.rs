@@ -317,7 +317,7 @@ fn the_number_of_a_dead_device_is_free_when_no_request_names_it() {
         assert!(matches!(dispatch.replace(300, ticket), Some(Replaced::GivenUp(Done { device: 0, .. }))));
     }
     assert_eq!(dispatch.add_device(capability(2)), Some(0));
-    // What the dead one answers late matches nothing that the new one has.
+    // A late answer of the dead device matches nothing on the new one.
     placed(&mut dispatch, work(lane, 3));
     for ticket in on_first {
         assert_eq!(dispatch.complete(ticket, Some(1)), None);
@@ -396,7 +396,7 @@ fn prices_are_made_of_what_arrives() {
     assert_eq!(dispatch.place(100, long), Placed::NoDevice);
 }
 
-/// Places and completes so many requests.
+/// Places and completes `count` requests.
 fn complete(dispatch: &mut Dispatch, lane: LaneId, count: u32, urgent: bool) {
     for tag in 0..count {
         let (_, ticket) = placed(dispatch, Work { urgent, ..work(lane, tag) });

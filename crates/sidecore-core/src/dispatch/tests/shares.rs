@@ -1,4 +1,4 @@
-//! What clients get of the devices, and what the devices give.
+//! Shares of clients on the devices, and use of the devices.
 
 use super::emulated::{Card, Machine};
 use super::*;
@@ -11,7 +11,7 @@ fn served(weights: [u32; 2]) -> [f64; 2] {
         let lanes: Vec<_> = (0..count).map(|_| machine.dispatch.add_lane(client, Notify::Park).unwrap()).collect();
         lanes.into_iter().cycle()
     });
-    // Requests of unlike length: time is shared, not requests.
+    // Requests of unequal length: time is shared, not requests.
     let sizes = [4_096, 200];
     for _ in 0..500 {
         for (tag, &client) in clients.iter().enumerate() {

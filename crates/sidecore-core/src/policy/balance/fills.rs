@@ -1,12 +1,14 @@
-//! When a request is answered by a device that does several side by side.
+//! Finish times of a device that does several requests side by side.
 //!
-//! Such a device is worth several others when it is full, and to a request that comes alone no more than one of them. So what
-//! it takes is told apart from how long a request waits: a request takes its part of a full batch, and is answered when
-//! those that are before it and the batch that it joins are done, by the times that the device measured. They are kept as multiples of the
-//! part, of which [`Rates`](super::Rates) follow what it is now: a processor that became slower did so for batches of all sizes.
+//! Such a device is worth several others when it is full, and one of them to a request that is alone. Occupancy and
+//! waiting time are therefore separate. A request occupies its part of a full batch. It is answered when all requests
+//! before it and its own batch are done, by the device's measured times. These times are kept as multiples of the
+//! part, and [`Rates`](super::Rates) follow the part's current length: a processor that became slower did so for
+//! batches of all sizes.
 //!
-//! Nobody sees from outside how many of the requests are being computed and for how long already. All count as if they began now, as
-//! they do on other devices, but that nobody joins a batch which runs ([`BESIDE`]). Requests of other classes on the device count with their parts.
+//! The number of requests in progress and their start are not visible from outside. All count as if they began now,
+//! as on other devices, but no request joins a running batch ([`BESIDE`]). Requests of other classes on the device
+//! count with their parts.
 
 use crate::policy::gather::MOST;
 use crate::session::Class;
@@ -14,18 +16,18 @@ use crate::time::Nanos;
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// A request that comes to a device which computes is answered no sooner than after so many times what one takes by itself: what is
-/// computed is half done on average, and then comes its own batch.
+/// Least wait on a busy device, in multiples of a single request's time: the running batch is half done on average,
+/// and then the request's own batch follows.
 const BESIDE: f32 = 1.5;
 
-/// What a device measured of requests of one class that it does side by side.
+/// Measured times of requests of one class that a device does side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// The class.
     pub class: Class,
-    /// Bytes of input of what was measured.
+    /// Input size of the measurement, bytes.
     pub size: u32,
-    /// Those of fewer bytes are done one by one.
+    /// Requests of fewer bytes are done one by one.
     pub from: u32,
     /// A request's part of a full batch, ns.
     pub part: Nanos,
@@ -40,14 +42,14 @@ struct Row {
     /// How long it takes to answer 1, 2, … requests, in parts of a full batch.
     ends: [f32; MOST],
     in_flight: u32,
-    /// What these take of the device, ns.
+    /// Time that its requests occupy the device, ns.
     backlog: Nanos,
 }
 
-/// What one device measured, and what it has of it.
+/// Measured times of one device, and its requests of those classes.
 #[derive(Clone, Debug)]
 pub(crate) struct Fills {
-    /// By class; `None`: not done side by side.
+    /// By class; `None`: done one by one.
     rows: Box<[Option<Row>]>,
 }
 
@@ -57,7 +59,7 @@ impl Fills {
         Self { rows: vec![None; Class::COUNT].into_boxed_slice() }
     }
 
-    /// A class is, from now on. Requests of it that the device has are to be [entered](Self::entered) anew.
+    /// Sets one class to side by side. The caller must [enter](Self::entered) its requests on the device again.
     pub(crate) fn set(&mut self, measured: &Measured) {
         let part = measured.part.max(1) as f32;
         let mut ends = measured.ends.map(|end| end as f32 / part);
@@ -66,7 +68,7 @@ impl Fills {
         self.rows[measured.class.index()] = Some(Row { from: measured.from, ends, in_flight: 0, backlog: 0 });
     }
 
-    /// The device was given a request that takes so much of it, ns.
+    /// A request with this cost was given to the device, ns.
     #[inline]
     pub(crate) fn entered(&mut self, class: Class, size: u32, cost: Nanos) {
         if let Some(row) = self.row(class, size) {
@@ -75,7 +77,6 @@ impl Fills {
         }
     }
 
-    /// A request that [had entered](Self::entered) has left.
     #[inline]
     pub(crate) fn left(&mut self, class: Class, size: u32, cost: Nanos) {
         if let Some(row) = self.row(class, size) {
@@ -84,7 +85,7 @@ impl Fills {
         }
     }
 
-    /// When one more request would be answered that takes so much of the device, with that backlog of all classes, ns from now.
+    /// Time until the answer to one more request with this cost, ns, given the backlog of all classes.
     #[inline]
     pub(crate) fn finish(&self, class: Class, size: u32, backlog: Nanos, cost: Nanos) -> Nanos {
         match &self.rows[class.index()] {
@@ -100,7 +101,7 @@ impl Fills {
 }
 
 impl Row {
-    /// How long it takes to answer those in flight and one more, if a part of a full batch takes so long, ns.
+    /// Time to answer the requests in flight and one more, for this length of a part, ns.
     #[inline]
     fn end(&self, part: Nanos) -> Nanos {
         let before = self.in_flight as usize;

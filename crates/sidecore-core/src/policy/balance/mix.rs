@@ -1,4 +1,4 @@
-//! Which kinds of requests arrive, and how often: a count for each class and half-octave of size.
+//! The mix of arriving requests: a count for each class and half-octave of size.
 
 use super::rates::{BUCKETS, bucket};
 use crate::session::Class;
@@ -6,7 +6,7 @@ use crate::time::Nanos;
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// Most kinds of which prices are made.
+/// Most kinds in the program behind prices.
 pub(super) const KINDS: usize = 16;
 /// Arrivals after which the past counts half, however short the time.
 const MANY: f32 = 65_536.0;

@@ -1,24 +1,24 @@
-//! Prices: what the time of each device is worth to the requests that arrive.
+//! Prices: the value of each device's time to the arriving requests.
 //!
 //! Earliest finish alone gives a request to any device that is free soon, also to one that is bad at it and good at
-//! another kind; near capacity that work is missing there. The price `y[i]` of a device's time is its dual in the
-//! [`Program`] "most load that these devices can carry of this mix". A request that takes `t[i]` on device i uses time
-//! worth `y[i] t[i]` there; at the optimum requests are only where that is least. So a request goes to the device with
-//! the least
+//! another kind. Near capacity that device is then missing for the other kind. The price `y[i]` of a device's time is
+//! its dual in the [`Program`] "most load that these devices can carry of this mix". A request with the time `t[i]`
+//! on device i uses time worth `y[i] t[i]` there; at the optimum, requests are only on devices where that is least.
+//! So a request goes to the device with the least
 //!
 //! ```text
 //! finish[i] + W (y[i] t[i] / min over j of y[j] t[j] - 1)
 //! ```
 //!
-//! with W the mean backlog of the devices: at light load W is 0 and the rule is earliest finish time; the longer the
+//! with W the mean backlog of the devices. At light load W is 0 and the rule is earliest finish time; the longer the
 //! queues, the more a detour must save. Where all are equally good the second term is 0.
 //!
-//! A device that is no bottleneck has the price 0: its time is free, for what it can do, and a request that could go
-//! there for nothing would never go anywhere else, however long it waits. Prices are therefore at least [`FLOOR`] of
-//! their mean, which bounds the ratio.
+//! A device that is no bottleneck has the price 0: its time is free. A request with such a device would never go to
+//! any other one, however long it waits. Prices are therefore at least [`FLOOR`] of their mean, which bounds the
+//! ratio.
 //!
-//! A device that is full stays the best one: the request waits for it. If it went to one that has room instead, the time that is
-//! lost there would fill that one as well, and after a burst capacity would stay at that of earliest finish alone.
+//! A device that is full stays the best one: the request waits for it. On another device it would take longer and
+//! fill that one as well, and after a burst capacity would stay at that of earliest finish alone.
 
 use super::mix::{KINDS, Kind, Mix};
 use super::{Load, Program, Progress};
@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 
 /// From one solution to the next, ns.
 const PERIOD: Nanos = 10_000_000;
-/// Arrivals of which first prices are made.
+/// Arrivals before the first prices.
 const FIRST: f32 = 256.0;
 /// Cells that one call may compute anew: about 50 us.
 const BUDGET: usize = 100_000;
@@ -37,7 +37,7 @@ const FLOOR: f64 = 1.0 / 64.0;
 /// Least time of a request, ns: of one that takes none a price says nothing.
 const SHORTEST: Nanos = 1;
 
-/// Prices and what they are made from.
+/// Prices and the state behind them.
 #[derive(Clone, Debug)]
 pub(super) struct Prices {
     mix: Mix,
@@ -48,9 +48,9 @@ pub(super) struct Prices {
     members: Vec<usize>,
     /// By device, relative to each other. Empty: unknown.
     by_device: Vec<f64>,
-    /// Requests that arrived since prices were made of them.
+    /// Requests that arrived since the last prices.
     arrived: u32,
-    /// When prices are made again.
+    /// Time of the next prices.
     next: Nanos,
     /// Times of one request on each device; kept between the two passes of a choice.
     times: Vec<Nanos>,
@@ -70,7 +70,7 @@ impl Prices {
         }
     }
 
-    /// What is known of other devices says nothing of these: until the next prices there are none.
+    /// Discards all prices: those of the earlier devices do not apply.
     pub(super) fn devices_changed(&mut self, devices: usize) {
         if devices > self.times.len() {
             self.program = Program::new(devices, KINDS);
@@ -114,7 +114,7 @@ impl Prices {
         self.best(loads, capable, |i| self.times[i], finish)
     }
 
-    /// The same, of times that cost nothing to look at.
+    /// `choose` with the times given.
     #[inline]
     pub(super) fn best(
         &self,

@@ -8,19 +8,20 @@
 //!                        for each device:  sum over c of t[c][i] x[c][i]         <= 1      (dual y[i])
 //! ```
 //!
-//! `y[i]` is what a device's time is worth: how much more load one more of it would carry. By duality the sum of `y` is
-//! the load, and `y[i] t[c][i] >= z[c]` for every pair, with equality where device i does any of kind c at the optimum.
+//! `y[i]` is the value of a device's time: the additional load that one more of it would carry. By duality the sum of
+//! `y` is the load, and `y[i] t[c][i] >= z[c]` for every pair, with equality where device i does any of kind c at the
+//! optimum.
 //!
 //! The tableau is dense and condensed (columns of non-basic variables only; Dantzig, "Linear Programming and
 //! Extensions", 1963). All variables at 0 is feasible, so there is no first phase. That start is degenerate, for the
-//! kinds' rows are all 0: after a run of pivots that gain nothing, Bland's rule (1977) takes over until one gains, which
-//! excludes cycles.
+//! kinds' rows are all 0. After a run of pivots that gain nothing, Bland's rule (1977) takes over until one gains,
+//! which excludes cycles.
 
 use alloc::vec::Vec;
 
 /// A coefficient this near to 0 is 0: times are scaled to about 1 before.
 const TINY: f64 = 1e-9;
-/// Pivots of one solution, per row of the tableau. More means that rounding leads nowhere.
+/// Pivots of one solution, per row of the tableau. More indicate a failure by rounding.
 const PIVOTS_PER_ROW: usize = 40;
 
 /// How far a solution is.
@@ -30,7 +31,7 @@ pub enum Progress {
     More,
     /// Solved.
     Optimal,
-    /// Given up after too many pivots; there is no solution to read.
+    /// Abandoned after too many pivots; there is no solution to read.
     GivenUp,
 }
 
@@ -52,7 +53,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Memory for so many devices and kinds. `begin` may be called for up to as many without an allocation.
+    /// Memory for that number of devices and kinds. `begin` may be called for up to that number without an
+    /// allocation.
     pub fn new(devices: usize, kinds: usize) -> Self {
         let (rows, columns) = (devices + kinds, devices * kinds + 1);
         Self {
@@ -100,7 +102,7 @@ impl Program {
         let mut spent = 0;
         loop {
             let Some(column) = self.entering() else { return Progress::Optimal };
-            // Every column has a positive entry, for load is bounded, but for what rounding does.
+            // A column without a positive entry arises only by rounding, for load is bounded.
             let Some(row) = self.leaving(column) else { return Progress::GivenUp };
             if self.pivots >= PIVOTS_PER_ROW * (self.rows.len() + 1) {
                 return Progress::GivenUp;
@@ -113,7 +115,7 @@ impl Program {
         }
     }
 
-    /// Sets up and solves at once. `None`: given up.
+    /// Sets up and solves in one call. `None`: abandoned.
     pub fn solve(&mut self, devices: usize, mix: &[f64], time: impl Fn(usize, usize) -> Option<f64>) -> Option<f64> {
         self.begin(devices, mix, time);
         (self.advance(usize::MAX) == Progress::Optimal).then(|| self.load())
@@ -124,17 +126,17 @@ impl Program {
         self.cell(self.rows.len(), self.columns.len()) / self.unit
     }
 
-    /// What time on this device is worth: requests per ns that one more of it would carry.
+    /// Value of this device's time: additional requests per ns that one more such device would carry.
     pub fn price(&self, device: usize) -> f64 {
         self.dual(device) / self.unit
     }
 
-    /// What one more request of this kind per request of the mix costs, as a part of the load.
+    /// Cost of one more request of this kind per request of the mix, as a part of the load.
     pub fn value(&self, kind: usize) -> f64 {
         self.dual(self.devices + kind)
     }
 
-    /// Rate at which the device does requests of this kind, per ns.
+    /// Rate of requests of this kind on the device, per ns.
     pub fn rate(&self, kind: usize, device: usize) -> f64 {
         let variable = kind * self.devices + device;
         let row = self.rows.iter().position(|basic| *basic == variable);
@@ -221,7 +223,7 @@ impl Program {
     }
 }
 
-/// Mean over the mix of the time on the fastest device, by which times are scaled. 1 if there is none.
+/// Mean over the mix of the time on the fastest device, the unit of scaled times. 1 if there is none.
 fn mean_best(devices: usize, mix: &[f64], time: &impl Fn(usize, usize) -> Option<f64>) -> f64 {
     let best = |kind| (0..devices).filter_map(|device| time(kind, device)).min_by(f64::total_cmp);
     let known = mix.iter().enumerate().filter_map(|(kind, part)| Some((part, best(kind)?)));
@@ -271,7 +273,7 @@ mod tests {
         (1..9_usize, 1..17_usize).prop_flat_map(|(devices, kinds)| case(devices, kinds))
     }
 
-    /// Two prices, the first `part` of their sum: by weak duality no load is above what they allow.
+    /// For two prices, the first `part` of their sum: the upper bound of the load by weak duality.
     fn allowed(case: &Case, part: f64) -> f64 {
         let prices = [part, 1.0 - part];
         let cheapest = |times: &[Option<f64>]| {

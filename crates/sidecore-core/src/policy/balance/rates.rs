@@ -1,9 +1,9 @@
-//! How long a device takes, learnt from what it took.
+//! Learnt times of a device, from observed durations.
 //!
 //! Per class and half-octave of size a cell keeps the moving averages of time and of size, which lie on the same line
 //! if time is a fixed part and a part per byte. An estimate goes along the line between the two observed cells around
-//! the size; beyond the outermost one it keeps its slope, within what a fixed part and a part per byte of 0 or more
-//! allow. Every cell knows its nearest observed neighbours from the moment they are first observed, so an estimate
+//! the size. Beyond the outermost cell it keeps its slope, within the limits of a fixed part and a part per byte of 0
+//! or more. Every cell knows its nearest observed neighbours from the moment they are first observed, so an estimate
 //! reads at most four cells.
 
 use super::Measured;
@@ -12,15 +12,15 @@ use crate::time::Nanos;
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// Halves of octaves from 8 B to 1 MiB, one bucket for what is smaller and one for what is larger.
+/// Half-octaves from 8 B to 1 MiB, one bucket for smaller sizes and one for larger.
 pub(super) const BUCKETS: usize = 2 + 2 * 17;
 /// Sizes that share the first bucket, bytes.
 const SMALLEST: u32 = 8;
 /// Stands for no neighbour.
 const NONE: u8 = u8::MAX;
-/// Weight of a new observation is 1 in so many, once there were as many.
+/// A new observation has the weight 1 in this number, once there are as many.
 const WINDOW: u8 = 8;
-/// An observation counts at most so many times its estimate.
+/// Limit of an observation, in multiples of its estimate.
 const CLAMP: f32 = 8.0;
 /// An observation up to this many ns is never cut: a clock's tick is no outlier.
 const CREDIBLE: f32 = 1_000.0;
@@ -31,12 +31,12 @@ const LONGEST: f32 = (1_u64 << 40) as f32;
 #[derive(Clone, Debug)]
 pub struct Rates {
     rows: Box<[Row]>,
-    /// Time of a request of which nothing is known, but for its bytes, ns.
+    /// Expected time without an observation, before its bytes are added, ns.
     prior: f32,
 }
 
 impl Rates {
-    /// Half-octaves of size that are told apart.
+    /// Number of buckets of size.
     pub const BUCKETS: usize = BUCKETS;
 
     /// Nothing is known. Allocates its table, 25 KiB, and nothing after that.
@@ -44,7 +44,7 @@ impl Rates {
         Self::with_prior(1_000)
     }
 
-    /// As [`Rates::new`], and what was never observed is expected to take this long (ns), and 1 ns per byte.
+    /// As [`Rates::new`]; a class without an observation is expected to take this long (ns), and 1 ns per byte.
     pub fn with_prior(prior: Nanos) -> Self {
         Self { rows: vec![Row::EMPTY; Class::COUNT].into_boxed_slice(), prior: prior as f32 }
     }

@@ -1,9 +1,9 @@
-//! What must be true, from plain sets: who is there, and which requests are on their way.
+//! The oracle's state in plain sets: clients, lanes, devices and requests on their way.
 
 use super::super::*;
 use alloc::collections::BTreeMap;
 
-/// Work on a device at which it has no credit left under `tokens`, ns.
+/// Backlog that exhausts a device's credit under `tokens`, ns.
 const WINDOW: Nanos = 20_000;
 
 /// A request on its way.
@@ -14,7 +14,7 @@ pub(super) struct Request {
     /// The device that has it, or had it last.
     pub(super) device: usize,
     pub(super) waiting: bool,
-    /// Kept back, as the so manieth that ever was.
+    /// Serial number of its deferral, if it is deferred.
     pub(super) held: Option<u64>,
     pub(super) schedule: Schedule,
     pub(super) handed: Nanos,
@@ -42,12 +42,12 @@ pub(super) struct Tenant {
     pub(super) credit: u32,
 }
 
-/// Lanes and clients are those whose numbers are taken.
+/// Lanes and clients of taken numbers.
 #[derive(Default)]
 pub(super) struct Oracle {
     pub(super) requests: Vec<Request>,
     pub(super) void: Vec<Ticket>,
-    /// How often each request was answered, by tag.
+    /// Answers of each request, by tag.
     pub(super) answers: Vec<u32>,
     pub(super) units: Vec<Unit>,
     pub(super) lanes: BTreeMap<u32, Channel>,
@@ -59,7 +59,7 @@ impl Oracle {
         self.requests.iter().filter(|request| filter(request)).map(|request| request.ticket).collect()
     }
 
-    /// What the device has and is working on, or died with.
+    /// Requests that the device works on, or died with.
     pub(super) fn on(&self, device: usize) -> impl Iterator<Item = &Request> {
         self.requests.iter().filter(move |request| request.device == device && !request.waiting)
     }
@@ -75,7 +75,7 @@ impl Oracle {
         self.on(device).filter(|request| request.held.is_none()).count() < self.units[device].depth as usize
     }
 
-    /// Whether this request is kept back for that device, and none of its client was before it.
+    /// Whether this request is deferred for that device and is the first of its client.
     pub(super) fn is_first_of_its_client(&self, device: usize, ticket: Ticket) -> bool {
         let client = |request: &Request| self.lanes[&request.work.lane.0].client;
         let held: Vec<&Request> = self.on(device).filter(|request| request.held.is_some()).collect();
@@ -83,7 +83,7 @@ impl Oracle {
         held.iter().filter(|other| client(other) == client(this)).all(|other| this.held <= other.held)
     }
 
-    /// The request that is next of those kept back.
+    /// The first of the deferred requests by rank.
     pub(super) fn next_held(&self, device: usize) -> Option<&Request> {
         let held = self.on(device).filter(|request| request.held.is_some());
         held.min_by_key(|request| (request.schedule.rank, request.held))
@@ -117,7 +117,7 @@ impl Oracle {
         (0..self.units.len()).filter(|&device| states.contains(&self.units[device].state)).collect()
     }
 
-    /// The number of the next device: the first of those that are gone and that nobody waits to leave, else a new one.
+    /// The number of the next device: the first gone one without requests, else a new one.
     pub(super) fn next_unit(&self) -> Option<usize> {
         let named = |device: usize| self.requests.iter().any(|request| request.device == device);
         let free = self.devices(&[DeviceState::Gone]).into_iter().find(|&device| !named(device));
@@ -135,7 +135,7 @@ impl Oracle {
         self.devices(&[DeviceState::Active]).into_iter().filter(can).collect()
     }
 
-    /// Devices that may get a request of this class now: under `tokens`, those that have credit as well.
+    /// Devices that may get a request of this class now. Under `tokens` they also need credit.
     pub(super) fn with_room(&self, class: Class, balance: Balance) -> Vec<usize> {
         let has_room = |&device: &usize| {
             let has_credit = balance != Balance::Tokens || self.backlog(device) < WINDOW;
@@ -145,7 +145,7 @@ impl Oracle {
         self.capable(class).into_iter().filter(has_room).collect()
     }
 
-    /// A ticket was given out: none is ever given out twice.
+    /// Checks a new ticket: none is assigned twice.
     pub(super) fn is_new(&self, ticket: Ticket) -> bool {
         !self.void.contains(&ticket) && self.requests.iter().all(|request| request.ticket != ticket)
     }
@@ -157,7 +157,7 @@ impl Oracle {
         self.requests.swap_remove(at)
     }
 
-    /// A request that was taken out does not come back: what must be said of it.
+    /// Checks that a removed request does not return, and gives its expected outcome.
     pub(super) fn answered(&mut self, request: &Request) -> Done {
         let Work { lane, tag, urgent, .. } = request.work;
         self.answers[tag as usize] += 1;

@@ -11,7 +11,7 @@ pub(super) struct World {
     now: Nanos,
     dispatch: Dispatch,
     oracle: Oracle,
-    /// Requests that were ever kept back.
+    /// Deferrals so far.
     kept: u64,
 }
 
@@ -20,7 +20,7 @@ fn pick<T: Copy>(items: &[T], index: Index) -> Option<T> {
     items.get(index.index(items.len().max(1))).copied()
 }
 
-/// How a request is served that was kept back under another order, or for a device that was full.
+/// Schedule of a request deferred under another order, or for a full device.
 fn of_rank_0(work: &Work) -> Schedule {
     Schedule { rank: 0, chunks: chunks(work.size) }
 }
@@ -117,7 +117,8 @@ impl World {
         }
     }
 
-    /// A request was given to a device or kept back for it: may it have it? Returns its estimated cost there.
+    /// Checks that the device may have a request that was given to it or deferred for it. Returns its estimated cost
+    /// there.
     fn handed(&mut self, work: Work, device: usize, ticket: Ticket, losses: u8, held: bool) -> Nanos {
         assert!(self.with_room(work.class).contains(&device));
         assert!(self.oracle.is_new(ticket) && ticket.index() < LIMITS.in_flight as usize);
@@ -146,12 +147,12 @@ impl World {
         assert_eq!(self.dispatch.complete(ticket, took), Some(self.oracle.answered(&request)));
     }
 
-    /// `false`: the device may begin with none of what is kept back for it.
+    /// `false`: the device may begin with none of its deferred requests.
     fn release(&mut self, device: usize) -> bool {
         let fifo = self.dispatch.order() == Order::Fifo;
         let released = self.dispatch.release(self.now, device);
         if fifo {
-            // Whose turn it is the shares say, which have tests of their own; no client's own request passes another.
+            // The shares have tests of their own and decide whose turn it is. Requests of one client stay in order.
             let is_due = self.oracle.has_room(device) && self.oracle.next_held(device).is_some();
             assert_eq!(released.is_some(), is_due);
             assert!(released.is_none_or(|ticket| self.oracle.is_first_of_its_client(device, ticket)));
@@ -341,7 +342,7 @@ impl World {
         assert_eq!(self.dispatch.next_orphan(device, from), None);
     }
 
-    /// Everything comes to its end, and nothing is left.
+    /// Finishes all requests and checks that nothing is left.
     pub(super) fn settle(&mut self) {
         while !self.oracle.requests.is_empty() {
             for device in self.oracle.devices(&[DeviceState::Gone]) {
