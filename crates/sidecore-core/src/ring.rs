@@ -66,7 +66,8 @@ impl Producer {
     }
 
     /// Writes a message into the next slot and publishes it. The caller keeps the rule of the in-flight limit:
-    /// the slot's previous message was answered. Of a message that is shorter than a slot the other words are undefined.
+    /// the slot's previous message was answered. Of a message that is shorter than a slot the other words are
+    /// undefined.
     #[inline]
     pub fn push<const N: usize>(&mut self, slots: &[Line], message: &[u64; N]) {
         const { assert!(N <= MESSAGE_WORDS, "longer than a slot") };

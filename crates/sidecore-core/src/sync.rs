@@ -11,7 +11,7 @@ pub use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 /// An ordering that a protocol relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reliance {
-    /// Who sees a slot's sequence number sees its message.
+    /// A consumer that sees a slot's sequence number sees its message.
     RingPublish,
     /// The look at a sequence number that pairs with it.
     RingLook,
@@ -19,53 +19,51 @@ pub enum Reliance {
     BellArm,
     /// A ringer's fence between publishing and its look at the armed word.
     BellRing,
-    /// What a worker wrote is done when its gate is open again.
+    /// A worker's writes are done when its gate is open again.
     GateLeave,
-    /// Who shuts an open gate sees what was written behind it.
+    /// A thread that shuts an open gate sees the writes made inside it.
     GateShut,
-    /// Who saw a worker's end sees which request it left half-written.
+    /// A thread that saw a worker's end sees which request it left half-written.
     GateLeft,
-    /// Who lowers the flag of a mailbox finds what it was raised for.
+    /// A reader that lowers the flag of a mailbox finds the item of each raise.
     FlagRaise,
     /// The lowering that pairs with it.
     FlagLower,
-    /// Who sees a block open sees what was written for its owner.
+    /// A reader that sees a block open sees the writes for its owner.
     BlockOpen,
     /// A single look at its generation that pairs with it.
     BlockLook,
     /// The first of two looks at its generation, which pairs with it.
     BlockSeen,
-    /// Who sees a word of a block's next owner sees the block closed for the one before.
+    /// A reader that sees a word of a block's next owner sees the block closed for the one before.
     BlockClose,
     /// The last look at its generation, which pairs with it.
     BlockStayed,
-    /// Who finds what was made for this process finds it made.
+    /// A thread that finds the object of this process finds it complete.
     PlacePut,
     /// The look that pairs with it.
     PlaceLook,
-    /// Finding, in the place of putting, that another thread was first, which pairs with it.
+    /// The failed put, which pairs with it: another thread was first.
     PlaceLost,
-    /// Who sees the bell of a stream shut sees why.
+    /// A writer that sees the bell of a stream shut sees the reason.
     BellShut,
     /// The fence behind the look that pairs with it.
     BellSeen,
-    /// Who takes the hold of a stream sees how far the last holder came.
+    /// A side that takes the hold of a stream sees the last holder's position.
     HoldTake,
     /// The release that pairs with it.
     HoldRelease,
 }
 
-/// What the code says, where nothing is weakened.
+/// The named ordering, where nothing is weakened.
 #[cfg(not(loom))]
 impl Reliance {
-    /// The ordering of an access.
     #[inline]
     #[expect(clippy::unused_self, reason = "only models ask which it is")]
     pub(crate) const fn ordering(self, said: Ordering) -> Ordering {
         said
     }
 
-    /// A fence.
     #[inline]
     #[expect(clippy::unused_self, reason = "only models ask which it is")]
     pub(crate) fn fence(self, said: Ordering) {
@@ -86,9 +84,9 @@ mod weak {
         static WEAKENED: Cell<&'static [(Reliance, Ordering)]> = const { Cell::new(&[]) };
     }
 
-    /// Runs a model with these orderings in the place of what the code says. A relaxed fence is none.
+    /// Runs a model with these orderings instead of the named ones. A relaxed fence is none.
     pub fn weakened(reliances: &'static [(Reliance, Ordering)], model: impl FnOnce()) {
-        /// Also after a panic, which is what is expected.
+        /// Restores the orderings also after a panic, which is the expected result.
         struct Restored;
         impl Drop for Restored {
             fn drop(&mut self) {

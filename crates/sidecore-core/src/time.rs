@@ -1,18 +1,18 @@
-//! Time as a number: nanoseconds, and how they are written.
+//! Time as a number: nanoseconds, and their notation.
 //!
-//! Core never reads a clock. Whoever calls it passes the time in, so the simulator can pass its own.
+//! Core never reads a clock. The caller passes the time in, so the simulator can pass its own.
 
 use core::fmt::{self, Display, Formatter};
 
 /// Nanoseconds: an instant on the machine's monotonic clock, or a duration.
 pub type Nanos = u64;
 
-/// Units with the decimal digits of a nanosecond that they hold, largest first.
+/// Units with their number of decimal places in nanoseconds, largest first.
 const UNITS: [(&str, u32); 4] = [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)];
 
 /// Reads a duration: digits, perhaps a decimal part, and one of `ns`, `us`, `ms` and `s`, as in `1.5ms`.
 ///
-/// `None` for anything else, for what is no whole number of nanoseconds and for what does not fit.
+/// `None` for anything else, for fractions of a nanosecond and for an overflow.
 pub fn parse_duration(text: &str) -> Option<Nanos> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
     let digits = UNITS.iter().find(|(name, _)| *name == unit)?.1;
@@ -34,7 +34,7 @@ fn decimals(part: &str, digits: u32) -> Option<Nanos> {
     }
 }
 
-/// Shows a duration exactly, in the largest unit of which it holds at least one: `1.5ms`.
+/// Shows a duration exactly, in the largest unit not above it: `1.5ms`.
 ///
 /// [`parse_duration`] reads it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Display for Pretty {
     }
 }
 
-/// Writes `part`, so many places behind the point, without the zeros at its end.
+/// Writes `part` with `places` decimal places, without the zeros at its end.
 fn fraction(f: &mut Formatter<'_>, mut part: Nanos, mut places: usize) -> fmt::Result {
     if part == 0 {
         return Ok(());

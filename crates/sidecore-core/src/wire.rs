@@ -1,4 +1,4 @@
-//! What the seven words of a slot mean.
+//! Meaning of the seven words of a slot.
 //!
 //! Submission:
 //!
@@ -24,8 +24,8 @@
 //! | 1 | 0..32 | bytes written to the output extents |
 //! | 2, 3, 4 | | if sampled: submitted, handed to the device, reply taken, ns; else undefined |
 //!
-//! A submission comes from a process that may be hostile: [`Submission::parse`] is total, and whatever it accepts
-//! lies inside the arena.
+//! A submission comes from a process that may be hostile: [`Submission::parse`] is total, and each accepted one lies
+//! inside the arena.
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -66,10 +66,9 @@ pub struct Extent {
     pub len: u32,
 }
 
-/// One request as it crosses the lane: words that were checked, read through its methods.
+/// One request as it crosses the lane: checked words, read through its methods.
 ///
-/// It stays the words that it came as, because that is how it is cheapest to keep and to copy; its extents were walked once
-/// and their lengths added up.
+/// It keeps its words, which are cheap to store and to copy. Its extents were walked once and their lengths added up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Submission {
     words: Message,
@@ -83,7 +82,7 @@ pub struct Submission {
 pub struct Request<'e> {
     /// The client's name for it.
     pub tag: u32,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Handle of the session.
     pub session: u32,
@@ -93,7 +92,7 @@ pub struct Request<'e> {
     pub inputs: &'e [Extent],
     /// Extents that the operation writes, in order; with the inputs at most [`MAX_EXTENTS`].
     pub outputs: &'e [Extent],
-    /// It is announced at once whatever the notify policy.
+    /// Its completion is announced immediately under any notify policy.
     pub urgent: bool,
     /// When it is submitted, if its completion is to carry stage times, ns.
     pub submitted: Option<Nanos>,
@@ -171,7 +170,7 @@ impl Request<'_> {
         self.inputs.len() + self.outputs.len() <= MAX_EXTENTS
     }
 
-    /// Writes it to the next slot, which it must fit in: no more words than it needs.
+    /// Writes it to the next slot, where it must fit: only the words that it needs.
     #[inline]
     pub fn push(&self, producer: &mut Producer, slots: &[Line]) {
         producer.push_words(slots, |words| self.write(|number, value| words.put(number, value)));
@@ -195,7 +194,7 @@ impl Request<'_> {
 }
 
 impl Submission {
-    /// A no-op, and the place for a request to come: see [`Submission::receive`].
+    /// A no-op, and an empty place for [`Submission::receive`].
     pub const EMPTY: Self = Self { words: [0; MESSAGE_WORDS], input_len: 0, output_len: 0 };
 
     /// A request without head, urgency or sampling. `None` if there are more than [`MAX_EXTENTS`] extents.
@@ -203,7 +202,7 @@ impl Submission {
         Self::of(&Request { tag, op, session, head_len: 0, inputs, outputs, urgent: false, submitted: None })
     }
 
-    /// That request. `None` if it does not fit in a slot.
+    /// Encodes the request. `None` if it does not fit in a slot.
     pub fn of(request: &Request<'_>) -> Option<Self> {
         if !request.is_whole() {
             return None;
@@ -220,20 +219,20 @@ impl Submission {
         self.words[0] as u32
     }
 
-    /// What to do.
+    /// The operation.
     #[inline]
     pub fn op(&self) -> Op {
-        // Checked when the words came in.
+        // Checked when the words were received.
         Op::from_u8(byte(self.words[0], OP)).unwrap_or(Op::Noop)
     }
 
-    /// Whether the completion is announced at once.
+    /// Whether the completion is announced immediately.
     #[inline]
     pub fn is_urgent(&self) -> bool {
         byte(self.words[0], FLAGS) & FLAG_URGENT != 0
     }
 
-    /// When the client submitted it, if it is sampled, ns; an allegation.
+    /// The client's time of submission, if it is sampled, ns; an allegation.
     #[inline]
     pub fn submitted(&self) -> Option<Nanos> {
         (byte(self.words[0], FLAGS) & FLAG_SAMPLED != 0).then_some(self.words[STAMP])
@@ -264,26 +263,27 @@ impl Submission {
         self.extents(inputs, outputs)
     }
 
-    /// Bytes of all inputs. Below 2^34, whatever the client wrote.
+    /// Bytes of all inputs. Below 2^34 for any words of a client.
     #[inline]
     pub fn input_len(&self) -> u64 {
         self.input_len
     }
 
-    /// Bytes of all outputs. Below 2^34, whatever the client wrote.
+    /// Bytes of all outputs. Below 2^34 for any words of a client.
     #[inline]
     pub fn output_len(&self) -> u64 {
         self.output_len
     }
 
-    /// Whether it asks for the same, of other payload of the same length: operation, session, head, urgency and sampling.
+    /// Whether it differs from the other in tag and payload only: operation, session, lengths, head, urgency and
+    /// sampling are the same.
     #[inline]
     pub fn is_like(&self, other: &Self) -> bool {
         let head = |submission: &Self| (submission.words[0] >> OP, submission.words[1], submission.input_len);
         head(self) == head(other)
     }
 
-    /// The words of the slot; those that this request does not have are undefined.
+    /// The words of the slot; unused ones are undefined.
     #[inline]
     pub fn words(&self) -> &Message {
         &self.words
@@ -299,8 +299,8 @@ impl Submission {
         submission.take(|number| words[number], arena_bytes, |_, _| ()).map(|()| submission)
     }
 
-    /// Takes the next request of a ring to this place, each word read once. `Ok(false)`: none is there. `seen` gets each
-    /// extent, which lies inside the arena, and whether it is written: outputs first.
+    /// Takes the next request of a ring to this place, each word read once. `Ok(false)`: the ring is empty. `seen`
+    /// gets each extent, which lies inside the arena, and whether it is written: outputs first.
     ///
     /// # Errors
     /// As for [`Submission::parse`]; the place is empty then.
@@ -422,7 +422,7 @@ pub struct Completion {
     pub stamps: Option<Stamps>,
 }
 
-/// The words are no completion: the service is of another version, or ill.
+/// The words are no completion: the service has another version or is faulty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoCompletion;
 
@@ -444,7 +444,7 @@ impl Completion {
         [head | SAMPLED, len, stamps.submitted, stamps.handed, stamps.taken]
     }
 
-    /// Takes the next one of a ring, each word read once. `None`: none is there.
+    /// Takes the next one of a ring, each word read once. `None`: the ring is empty.
     #[inline]
     pub fn receive(consumer: &mut Consumer, slots: &[Line]) -> Option<Result<Self, NoCompletion>> {
         consumer.pop_words(slots, |words| {

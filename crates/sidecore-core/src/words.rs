@@ -1,7 +1,8 @@
 //! Shared control words: the only way that control memory is touched.
 //!
-//! A [`Line`] is one cache line of eight 64-bit atomics. Shared memory is a slice of lines, so whatever the other side
-//! writes, and whenever, an access stays defined; what the words *mean* is decided elsewhere, from private copies.
+//! A [`Line`] is one cache line of eight 64-bit atomics. Shared memory is a slice of lines, so an access stays
+//! defined for any concurrent write of the other side. Other modules decide the *meaning* of the words, from private
+//! copies.
 
 use crate::sync::AtomicU64;
 #[cfg(not(loom))]

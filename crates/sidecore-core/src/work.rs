@@ -11,35 +11,35 @@ pub struct ClientId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaneId(pub u32);
 
-/// Where the key of a request is: here, on other machines, or both. Without a key of the service's it is here.
+/// The location of a request's key: local, remote, or both. A request without a key of the service counts as local.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reach(u16);
 
 impl Reach {
-    /// Devices of this machine alone can do it.
+    /// Only local devices can do it.
     pub const HERE: Self = Self(0);
     /// Keys have places below this number.
     pub const PLACES: u16 = 4096;
-    /// Set: no device of this machine can do it.
+    /// Set: no local device can do it.
     const ONLY: u16 = 1 << 15;
 
-    /// Only devices that work with the key of this place on other machines can do it.
+    /// Only devices with the remote key of this place can do it.
     pub const fn elsewhere(key: u16) -> Self {
         Self(Self::ONLY | Self::both(key).0)
     }
 
-    /// The key of this place is here and on other machines.
+    /// The key of this place is local and remote.
     pub const fn both(key: u16) -> Self {
         Self(key % Self::PLACES + 1)
     }
 
-    /// Whether devices of this machine can do it.
+    /// Whether local devices can do it.
     #[inline]
     pub const fn is_here(self) -> bool {
         self.0 & Self::ONLY == 0
     }
 
-    /// The place of the key that other machines may have. `None`: they never have it.
+    /// The place of the key that may be remote. `None`: it is never remote.
     #[inline]
     pub fn key(self) -> Option<u16> {
         (self.0 & !Self::ONLY).checked_sub(1)
@@ -50,7 +50,7 @@ impl Reach {
         self.0
     }
 
-    /// The one of a number that [`Reach::to_number`] made.
+    /// The reach of a number that [`Reach::to_number`] made.
     pub fn from_number(number: u16) -> Option<Self> {
         let reach = Self(number);
         let known = match reach.key() {
@@ -61,7 +61,7 @@ impl Reach {
     }
 }
 
-/// What policies know of a request.
+/// A request as policies see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// The lane it came from.
@@ -72,9 +72,9 @@ pub struct Work {
     pub class: Class,
     /// Bytes of input.
     pub size: u32,
-    /// Announce its completion at once.
+    /// Announce its completion immediately.
     pub urgent: bool,
-    /// Where its key is.
+    /// The location of its key.
     pub reach: Reach,
     /// When it was submitted, if it is sampled.
     pub submitted: Option<Nanos>,

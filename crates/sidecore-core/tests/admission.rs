@@ -1,4 +1,4 @@
-//! Properties of admission: time in proportion to weight, and nobody starved.
+//! Properties of admission: time in proportion to weight, without starvation.
 
 use proptest::prelude::*;
 use sidecore_core::policy::admission::Share;

@@ -1,4 +1,4 @@
-//! Properties of balancing: what is learnt about devices, and how much of them is used.
+//! Properties of balancing: learnt times of devices, and use of the devices.
 
 use proptest::prelude::*;
 use sidecore_core::policy::balance::{Balance, Balancer, Load, Rates};
@@ -65,7 +65,7 @@ impl Device {
     }
 }
 
-/// Keeps so many requests outstanding until all are done; gives the time that took.
+/// Keeps `outstanding` requests in progress until all are done; returns the time for all.
 fn closed_loop(policy: Balance, lines: &[Line], outstanding: usize, requests: impl Iterator<Item = u32>) -> Nanos {
     let mut devices: Vec<Device> = lines.iter().copied().map(Device::new).collect();
     let mut balancer = Balancer::new(policy);
@@ -93,7 +93,7 @@ fn mix(requests: usize) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Least time in which devices of these speeds, relative to `line`, can do the requests.
+/// Least time of the requests on devices of these speeds, relative to `line`.
 fn ideal(line: Line, speeds: &[f64], requests: impl Iterator<Item = u32>) -> f64 {
     requests.map(|size| line.time(size) as f64).sum::<f64>() / speeds.iter().sum::<f64>()
 }
@@ -117,7 +117,7 @@ fn round_robin_is_held_up_by_the_slowest() {
     assert!(used < 0.6, "{used}");
 }
 
-/// Lets the balancer see requests of two sizes and make prices of them.
+/// Feeds the balancer requests of two sizes and makes prices.
 fn learn_prices(balancer: &mut Balancer, loads: &[Load], time: impl Fn(usize, u32) -> Option<Nanos>) {
     balancer.devices_changed(loads.len());
     for number in 0..1_000 {
@@ -171,7 +171,8 @@ proptest! {
         let requests = 4_000;
         let took = closed_loop(Balance::Eft, &lines, 60, std::iter::repeat_n(size, requests)) as f64;
         let rate: f64 = lines.iter().map(|line| 1.0 / line.time(size) as f64).sum();
-        // At the end each device may have one request more than its part, and at the begin one while nothing is known of it.
+        // At the end each device may have one request more than its part, and at the begin one while nothing is known
+        // of it.
         let slowest = lines.iter().map(|line| line.time(size)).max().unwrap() as f64;
         prop_assert!(requests as f64 / rate / (took - 2.0 * slowest) >= 0.97, "{took}");
     }

@@ -1,7 +1,8 @@
-//! What threads and processes share, under every interleaving that the memory model allows, up to a bound on preemptions.
+//! Models of the state that threads and processes share, under every interleaving of the memory model, up to a bound
+//! on preemptions.
 //!
-//! Each ordering that the code relies on has a twin here: the same code without that ordering, which must fail.
-//! Run: `RUSTFLAGS="--cfg loom" cargo test --release -p sidecore-core --test loom`
+//! Each ordering that the code relies on has a twin here: the same code without that ordering, which must fail. Run:
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p sidecore-core --test loom`
 #![cfg(loom)]
 
 use loom::sync::{Arc, Condvar, Mutex};
@@ -146,7 +147,7 @@ fn twin_with_acquire_release_fences_must_fail() {
     weakened(&[(Reliance::BellArm, Ordering::AcqRel), (Reliance::BellRing, Ordering::AcqRel)], no_wake_up_is_lost);
 }
 
-/// What an eventfd is to its waiter: a wake-up that came first is not lost.
+/// A model of an eventfd: a wake-up before the wait is not lost.
 #[derive(Default)]
 struct Event(Mutex<bool>, Condvar);
 
@@ -165,8 +166,8 @@ impl Event {
     }
 }
 
-/// The waiter receives two messages and sleeps before each if its loop says so; a lost wake-up is a deadlock, which loom
-/// reports.
+/// The waiter receives two messages and sleeps before each if its loop says so; a lost wake-up is a deadlock, which
+/// loom reports.
 fn sleeps_twice() {
     loom::model(move || {
         let (slots, armed, wake) = (lines(), Arc::new(AtomicU64::new(0)), Arc::new(Event::default()));
@@ -213,8 +214,8 @@ fn twin_that_sleeps_without_its_fence_must_fail() {
     weakened(&[(Reliance::BellArm, Ordering::Relaxed)], sleeps_twice);
 }
 
-/// A worker writes a result behind its gate; its request is given to another as soon as the gate is shut. The word stands for
-/// a lane's memory: what the worker wrote there is in the past for the other, or never comes.
+/// A worker writes a result inside its gate; its request goes to another worker as soon as the gate is shut. The word
+/// stands for a lane's memory: the first worker's write happens before the second one's, or never.
 fn nobody_writes_late() {
     loom::model(|| {
         let (gate, memory) = (Arc::new(Gate::default()), Arc::new(AtomicU64::new(0)));
@@ -253,7 +254,7 @@ fn twin_that_shuts_the_gate_without_acquire_must_fail() {
     weakened(&[(Reliance::GateShut, Ordering::Relaxed)], nobody_writes_late);
 }
 
-/// A worker enters its gate for a second request and ends there. Its end is seen by a relaxed look.
+/// A worker enters its gate for a second request and ends inside. Its end is seen by a relaxed look.
 fn what_is_left_is_known() {
     loom::model(|| {
         let (gate, ended) = (Arc::new(Gate::default()), Arc::new(AtomicU64::new(0)));
@@ -282,8 +283,8 @@ fn twin_that_sees_an_end_without_its_fence_must_fail() {
     weakened(&[(Reliance::GateLeft, Ordering::Relaxed)], what_is_left_is_known);
 }
 
-/// Two senders queue one each; the reader looks meanwhile, and once after. The queue is two words without any ordering of
-/// their own, so that what is found is found because of the flag.
+/// Two senders queue one item each; the reader looks meanwhile, and once after. The queue is two words without any
+/// ordering of their own, so that only the flag makes items visible.
 fn all_that_is_queued_is_found() {
     loom::model(|| {
         let (flag, queue) = (Arc::new(Flag::default()), Arc::new([AtomicU64::new(0), AtomicU64::new(0)]));
@@ -325,7 +326,7 @@ fn twin_that_lowers_its_flag_without_acquire_must_fail() {
     weakened(&[(Reliance::FlagLower, Ordering::Relaxed)], all_that_is_queued_is_found);
 }
 
-/// A key's blocks, one for each of two sidecores: generation, and a word that says whose it is.
+/// A key's blocks, one for each of two sidecores: generation, and a word that identifies the owner.
 type Blocks = [[AtomicU64; 2]; 2];
 
 fn generations(blocks: &Blocks) -> impl Iterator<Item = Generation<'_>> + Clone {
@@ -336,7 +337,7 @@ fn give(blocks: &Blocks, owner: u64) {
     blocks.iter().for_each(|[_, word]| word.store(owner, Ordering::Relaxed));
 }
 
-/// Blocks change hands while somebody reads them, who goes by the generation of the first.
+/// Blocks change owners during a read, which uses the generation of the first.
 fn owners_are_not_mixed() {
     loom::model(|| {
         let blocks = Arc::new(Blocks::default());
@@ -381,7 +382,7 @@ fn twin_that_looks_again_without_its_fence_must_fail() {
     weakened(&[(Reliance::BlockStayed, Ordering::Relaxed)], owners_are_not_mixed);
 }
 
-/// A block is opened while somebody looks once.
+/// A block is opened during a single look.
 fn an_open_block_is_filled() {
     loom::model(|| {
         let blocks = Arc::new(Blocks::default());
@@ -408,7 +409,7 @@ fn twin_that_looks_at_a_block_without_acquire_must_fail() {
     weakened(&[(Reliance::BlockLook, Ordering::Relaxed)], an_open_block_is_filled);
 }
 
-/// What is made for a process, beside a word that the kernel wipes in its children.
+/// The place of an object made for a process, and a word that the kernel wipes in its children.
 #[derive(Debug, Default)]
 struct Made {
     unwiped: AtomicU64,
@@ -427,7 +428,7 @@ fn room(things: usize) -> Vec<Made> {
     (0..things).map(|_| Made::default()).collect()
 }
 
-/// A forked child with a place in which its parent had something, and with room for what its threads make.
+/// A forked child with its parent's object in the place, and with room for its threads' objects.
 struct Child {
     place: PerProcess<Made>,
     made: Vec<Made>,
@@ -438,7 +439,7 @@ impl Child {
         self.made.iter().find(|known| std::ptr::eq(*known, made)).expect("one of those that were made")
     }
 
-    /// One of its threads asks. Returns what it got, and whether it is to inherit from the parent.
+    /// One of its threads gets the object. Returns its number, and whether it is to inherit from the parent.
     fn ask(&self, thread: usize) -> (usize, bool) {
         let is_own = |made| self.find(made).unwiped.load(Ordering::Relaxed) == 1;
         let Ok(got) = self.place.get(is_own, || Ok::<_, Infallible>(self.made[thread].fill()));
@@ -448,7 +449,7 @@ impl Child {
     }
 }
 
-/// Two threads of a child ask at a time.
+/// Two threads of a child ask simultaneously.
 fn a_process_makes_one() {
     loom::model(|| {
         let made = room(3);
@@ -486,8 +487,8 @@ fn twin_that_comes_late_without_acquire_must_fail() {
     weakened(&[(Reliance::PlaceLost, Ordering::Relaxed)], a_process_makes_one);
 }
 
-/// One thread makes what its process has, and another forks when it sees that: the child has the memory that the forking
-/// thread sees, makes its own, and what it inherits is whole.
+/// One thread makes its process's object, and another forks when it sees it. The child has the memory that the
+/// forking thread sees and makes its own object, and everything inherited is complete.
 fn a_child_inherits_what_is_whole() {
     loom::model(|| {
         let parent = Arc::new(Child { place: PerProcess::holding(std::ptr::null_mut()), made: room(2) });

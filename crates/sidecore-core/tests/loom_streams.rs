@@ -1,4 +1,4 @@
-//! What a program and its sidecore share of a stream, under every interleaving: see `loom.rs`.
+//! Models of the state that a program and its sidecore share of a stream, under every interleaving: see `loom.rs`.
 #![cfg(loom)]
 
 use loom::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use sidecore_core::streams::hold::{Hold, Holder};
 use sidecore_core::streams::slot::{Key, SlotWord, State, Ticket};
 use sidecore_core::sync::{AtomicU64, Ordering, Reliance, fence, weakened};
 
-/// A sidecore and a program that take a stream in turn, each moving what the other left.
+/// A sidecore and a program take a stream in turn, each moving the bytes that the other left.
 fn holders_go_on_where_the_other_stopped() {
     loom::model(|| {
         let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
@@ -80,7 +80,7 @@ fn twin_that_writes_to_a_ring_without_its_fence_must_fail() {
     weakened(&[(Reliance::BellRing, Ordering::Relaxed)], nothing_stays_in_a_ring_that_is_left);
 }
 
-/// A sidecore finds a stream held, and its program releases it meanwhile with something left in the ring.
+/// A sidecore finds a stream held, and its program releases it meanwhile with bytes left in the ring.
 fn a_stream_that_is_released_is_served() {
     loom::model(|| {
         let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
@@ -201,12 +201,13 @@ fn twin_that_sees_a_bell_shut_without_its_fence_must_fail() {
     weakened(&[(Reliance::BellSeen, Ordering::Relaxed)], an_error_is_told);
 }
 
-/// A number whose socket is in the first of two rings, as a library has it: which key each ring has, and rings without one.
+/// A number whose socket is in the first of two rings, as a library has it: which key each ring has, and rings
+/// without one.
 struct Number {
     slot: SlotWord,
     rings: [Mutex<Key>; 2],
     free: Mutex<Vec<usize>>,
-    /// Which ring the slot names.
+    /// The ring that the slot names.
     ring: AtomicU64,
 }
 
@@ -244,7 +245,7 @@ impl Number {
         entered
     }
 
-    /// Takes the ring from its key. Which ring the slot names may have changed: the key decides.
+    /// Takes the ring from its key. The slot's ring may have changed: the key decides.
     fn empty(&self, ticket: Ticket) -> usize {
         let ring = self.ring.load(Ordering::Acquire) as usize;
         let mut key = self.rings[ring].lock().unwrap();
@@ -258,7 +259,7 @@ impl Number {
         self.demote_by(of, |_, ticket| ticket);
     }
 
-    /// `ticket`: which ring has left.
+    /// `ticket`: the ring that has left.
     fn demote_by(&self, of: Ticket, ticket: fn(&SlotWord, Ticket) -> Ticket) {
         let look = self.slot.leave(of);
         if look.is_in_ring() && look.ticket().is_same_socket(of) {

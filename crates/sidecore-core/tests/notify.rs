@@ -1,4 +1,4 @@
-//! Properties of the notify policies: what waiting costs at most, and that nothing waits longer than promised.
+//! Properties of the notify policies: bounds on the cost of waiting and on the delay of announcements.
 
 use proptest::prelude::*;
 use sidecore_core::policy::notify::{Audit, Forecast, Moderator, Notify, Ring, Step, Waiter};
@@ -30,10 +30,10 @@ fn notify() -> impl Strategy<Value = Notify> {
     ]
 }
 
-/// One wait as the world makes it.
+/// One wait of the simulated environment.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// Until something arrives.
+    /// Time until a message arrives.
     length: Nanos,
     /// Time of one poll.
     poll: Nanos,
@@ -46,7 +46,7 @@ fn gaps() -> impl Strategy<Value = Vec<Gap>> {
     prop::collection::vec(gap.prop_map(|(length, poll, latency)| Gap { length, poll, latency }), 1..20)
 }
 
-/// Lives through one wait; gives the time at which what arrived is found.
+/// Runs one wait; returns the time at which the message is found.
 fn wait(waiter: &mut Waiter, start: Nanos, gap: Gap) -> Nanos {
     let arrival = start + gap.length;
     let mut now = start;
@@ -67,7 +67,7 @@ fn wait(waiter: &mut Waiter, start: Nanos, gap: Gap) -> Nanos {
     now
 }
 
-/// What one wait added to the totals.
+/// Cost that one wait added to the totals.
 fn cost_of(waiter: &mut Waiter, start: Nanos, gap: Gap) -> (Nanos, Nanos) {
     let before = *waiter.audit();
     wait(waiter, start, gap);
@@ -114,9 +114,9 @@ proptest! {
         }
     }
 
-    /// At every point of every run, within one poll in all: what exceeds the bound in one wait is saved in the next. The
-    /// run is long and changes its character, so that savings are made and spent. No poll takes longer than a park. And
-    /// within one poll in each wait for the true lengths, if no wake-up takes longer than a park.
+    /// At every point of every run, within one poll in all: an excess in one wait is saved in the next. The run is
+    /// long and changes its character, so that savings are made and spent. No poll takes longer than a park. For the
+    /// true lengths the bound holds within one poll in each wait, if no wake-up takes longer than a park.
     #[test]
     fn learn_costs_at_most_three_times_the_optimum_on_every_run(
         phases in prop::collection::vec((1..40_000_u64, 1..60_u64), 1..12),
@@ -141,7 +141,7 @@ proptest! {
         }
     }
 
-    /// The opponent sees the threshold, and lets what is awaited come just after the park began.
+    /// The opponent sees the threshold, and sends the message just after the park began.
     #[test]
     fn learn_stands_an_opponent(park_cost in 200..10_000_u64, poll in 1..200_u64, friendly in 0..200_u64, base in 1..8_u64) {
         let mut waiter = Waiter::new(Notify::Learn, park_cost, true);
@@ -166,7 +166,7 @@ proptest! {
         }
     }
 
-    /// However wrong the forecasts are.
+    /// The bound holds for any forecast.
     #[test]
     fn predict_costs_at_most_five_parks_in_any_wait(
         gaps in prop::collection::vec((0..60_000_u64, 0..60_000_u64, 0..4_000_u64, 0..9_000_u64), 1..50),
@@ -287,7 +287,7 @@ fn cost_under(policy: Notify, mut length: impl FnMut() -> Nanos) -> Nanos {
     waiter.audit().cost_ns
 }
 
-/// What learn costs, over what the better of spin and park costs on the same gaps.
+/// Cost of learn, over the lesser of the costs of spin and park on the same gaps.
 fn against_the_better<L: FnMut() -> Nanos>(lengths: impl Fn() -> L) -> f64 {
     let [spin, park, learn] =
         [Notify::Spin, Notify::Park, Notify::Learn].map(|policy| cost_under(policy, lengths()) as f64);
@@ -312,10 +312,10 @@ fn learn_is_within_a_tenth_of_the_better_pure_policy_at_steady_loads() {
     }
 }
 
-/// Two who wait for each other in turn, as client and sidecore in a closed loop.
+/// Two sides that wait for each other in turn, as client and sidecore in a closed loop.
 struct Pair {
     waiters: [Waiter; 2],
-    /// When each of them has last answered and began to wait.
+    /// Time at which each side last answered and began to wait.
     since: [Nanos; 2],
     wake_up: Box<dyn FnMut() -> f64>,
 }
@@ -328,7 +328,7 @@ impl Pair {
         Self { waiters, since: [0; 2], wake_up: Box::new(uniform(9)) }
     }
 
-    /// Both answer after so long, in turn, so many times each; how long a round took in the mean.
+    /// Both answer after `answer` ns, in turn, `count` times each; returns the mean time of a round.
     fn rounds(&mut self, count: u32, answer: Nanos) -> Nanos {
         let begun = self.since[1];
         for _ in 0..count {
@@ -340,7 +340,7 @@ impl Pair {
         (self.since[1] - begun) / Nanos::from(count)
     }
 
-    /// Waits from its own last answer until it has the other's, of that instant; gives when it has it.
+    /// Waits from its own last answer until it has the other's, made at `answered`; returns the time of receipt.
     fn receive(&mut self, side: usize, answered: Nanos) -> Nanos {
         let mut now = self.since[side];
         self.waiters[side].begin(now);
@@ -367,7 +367,7 @@ fn two_who_learn_of_each_other_do_not_put_each_other_to_sleep_for_good() {
             let length = 100_000 + i;
             wait(&mut pair.waiters[0], i * 1_000_000, Gap { length, poll: 20, latency: 3_000 });
         }
-        // Each is used to a partner that takes long.
+        // Both have learnt from a slow partner.
         pair.since = [1 << 40; 2];
         pair.rounds(1_000, 100_000);
         let first = pair.rounds(10, 400);
@@ -378,11 +378,11 @@ fn two_who_learn_of_each_other_do_not_put_each_other_to_sleep_for_good() {
     }
 }
 
-/// The waking side of a hop, obeyed to the letter.
+/// The waking side of a hop, whose decisions are followed exactly.
 struct Hop {
     moderator: Moderator,
     alarm: Option<Nanos>,
-    /// When the completions came that are not announced.
+    /// Times of the completions that are not announced.
     unannounced: Vec<Nanos>,
     longest: Nanos,
 }

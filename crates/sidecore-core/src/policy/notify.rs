@@ -1,8 +1,8 @@
 //! How the two sides of a hop wait for each other.
 //!
-//! The [`Waiter`] decides how its side waits: poll, nap or park; the [`WaitLoop`] around it says when to arm, look again and
-//! sleep. The [`Moderator`] decides when the other side rings a parked one. All follow the same [`Notify`], which fits one
-//! control word, so it can be switched while they run.
+//! The [`Waiter`] decides how its side waits: poll, nap or park; the [`WaitLoop`] around it says when to arm, look
+//! again and sleep. The [`Moderator`] decides when the other side rings a parked one. All follow the same [`Notify`],
+//! which fits one control word, so it can be switched while they run.
 
 mod audit;
 mod forecast;

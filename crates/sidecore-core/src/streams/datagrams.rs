@@ -1,12 +1,12 @@
-//! Datagrams in a ring: whole ones, each behind its length.
+//! Datagrams in a ring: whole ones, each after its length.
 //!
 //! ```text
 //! length (4 bytes, at a boundary of 4) | bytes, which may wrap | up to 3 bytes to the next boundary
 //! ```
 //!
-//! Both cursors always stand at the beginning of such a *record*. A writer puts a datagram there whole or not at all. Who moves
-//! them takes a [`Run`] at a time: datagrams of one length, of which the kernel makes as many packets of one message. A length
-//! is read once and checked.
+//! Both cursors always stand at the beginning of such a *record*. A writer puts a datagram in whole or not at all. A
+//! mover takes a [`Run`] at a time: datagrams of one length, sent as one message that the kernel cuts into packets. A
+//! length is read once and checked.
 
 use super::cursor::{Cursors, Fault, pieces};
 use crate::wire::Extent;
@@ -18,13 +18,13 @@ pub const MOST: u32 = 64;
 /// Most bytes of a run, and of a datagram: the kernel's messages have 65,535 with all headers.
 pub const MOST_BYTES: u32 = 65_000;
 
-/// Bytes of the ring that a datagram of so many bytes takes.
+/// Bytes of the ring for a datagram of `len` bytes.
 #[inline]
 pub fn record(len: u32) -> u32 {
     HEADER + len.next_multiple_of(HEADER)
 }
 
-/// Where in a ring of `size` bytes the length of the record at that cursor stands.
+/// The place of the length of the record at that cursor, in a ring of `size` bytes.
 #[inline]
 pub fn header(cursor: u64, size: u32) -> Extent {
     Extent::new((cursor & u64::from(size - 1)) as u32, HEADER)
@@ -34,7 +34,7 @@ pub fn header(cursor: u64, size: u32) -> Extent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     start: u64,
-    /// Of the ring.
+    /// Bytes of the ring.
     size: u32,
     count: u32,
     len: u32,
@@ -42,10 +42,11 @@ pub struct Run {
 }
 
 impl Run {
-    /// What a ring holds first, `most` datagrams at most; `None`: nothing. `length` reads what stands at that place.
+    /// The first run in a ring, `most` datagrams at most; `None`: the ring is empty. `length` reads the word at that
+    /// place.
     ///
     /// # Errors
-    /// The first length is more than there was written, or than a datagram has; or a cursor is not at a boundary.
+    /// The first length exceeds the written bytes or the limit of a datagram, or a cursor is not at a boundary.
     #[inline]
     pub fn first(cursors: &Cursors, most: u32, mut length: impl FnMut(Extent) -> u32) -> Result<Option<Self>, Fault> {
         let (start, size, mut left) = (cursors.head(), cursors.size(), cursors.waiting());
@@ -56,7 +57,7 @@ impl Run {
         while left > 0 && run.count < most.min(MOST) {
             let len = length(header(start.wrapping_add(run.ring_bytes().into()), size));
             if len > MOST_BYTES || record(len) > left {
-                // What comes before it is right.
+                // The datagrams before a wrong length are valid.
                 return if run.count == 0 { Err(Fault) } else { Ok(Some(run)) };
             }
             if run.count == 0 {
@@ -65,7 +66,7 @@ impl Run {
                 break;
             }
             (run.last, run.count, left) = (len, run.count + 1, left - record(len));
-            // A shorter one is the last of its message, and one of no bytes is one by itself.
+            // A shorter one is the last of its message, and an empty one is sent alone.
             if len < run.len || len == 0 {
                 break;
             }
@@ -85,7 +86,7 @@ impl Run {
         self.len
     }
 
-    /// Whether its datagrams have no bytes: then it is one.
+    /// Whether its datagram has no bytes. Such a run has one datagram.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -102,7 +103,7 @@ impl Run {
         if self.count == 0 { 0 } else { record(self.len) * (self.count - 1) + record(self.last) }
     }
 
-    /// Where their bytes lie, in order: for each one or two pieces, the second empty unless it wraps.
+    /// Places of their bytes, in order: for each one or two pieces, the second empty unless it wraps.
     #[inline]
     pub fn payloads(&self) -> impl Iterator<Item = Extent> {
         let run = *self;

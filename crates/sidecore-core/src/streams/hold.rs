@@ -1,17 +1,17 @@
-//! Who may move bytes of a stream to the kernel: one at a time, and nobody waits for the other for longer than one system
-//! call that does not block.
+//! The right to move bytes of a stream to the kernel. One side has it at a time, and the other waits at most for one
+//! system call that does not block.
 
 use crate::sync::{AtomicU64, Ordering, Reliance};
 
 const FREE: u64 = 0;
 
-/// Who holds a stream.
+/// The holder of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Holder {
     /// Its sidecore, during one transfer.
     Sidecore = 1,
-    /// Its program, which goes on by itself for a while.
+    /// Its program, which continues without the sidecore for a while.
     Program = 2,
 }
 
@@ -20,7 +20,7 @@ pub enum Holder {
 pub struct Hold<'a>(pub &'a AtomicU64);
 
 impl Hold<'_> {
-    /// Takes a stream that nobody holds. Then the head that the last holder wrote is seen.
+    /// Takes a stream without a holder. Then the head written by the last holder is visible.
     #[must_use]
     #[inline]
     pub fn take(self, holder: Holder) -> bool {
@@ -28,19 +28,19 @@ impl Hold<'_> {
         self.0.compare_exchange(FREE, holder as u64, taken, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes a stream from a holder that is known to have ended. `false`: it is not that one's.
+    /// Takes a stream from a holder that is known to have ended. `false`: that one does not hold it.
     #[must_use]
     pub fn take_over(self, from: Holder, holder: Holder) -> bool {
         self.0.compare_exchange(from as u64, holder as u64, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// The holder, after it wrote how far it came.
+    /// The holder releases it, after it wrote its position.
     #[inline]
     pub fn release(self) {
         self.0.store(FREE, Reliance::HoldRelease.ordering(Ordering::Release));
     }
 
-    /// Who holds it. `None`: nobody, or whatever a hostile side wrote.
+    /// The holder. `None`: there is none, or a hostile side wrote another value.
     pub fn holder(self) -> Option<Holder> {
         let word = self.0.load(Ordering::Relaxed);
         [Holder::Sidecore, Holder::Program].into_iter().find(|holder| *holder as u64 == word)

@@ -1,13 +1,13 @@
-//! Where things are in the memory of streams.
+//! Places of the words of streams in shared memory.
 //!
-//! A program has one or several *banks* of 64 places, each for one stream. The first bank's beginning also serves the whole
-//! program.
+//! A program has one or several *banks* of 64 places, each for one stream. The first bank's beginning also serves the
+//! whole program.
 //!
 //! ```text
 //! line 0    armed word of the program's doorbell: the sidecore arms, the program clears   (first bank only)
 //! line 1    one bit for each bank with announced places                                   (first bank only)
 //! line 2    one bit for each announced place of this bank
-//! line 3    what the service says of messages that gather                          (first bank only)
+//! line 3    the service's word on gathered messages                                       (first bank only)
 //! line 8..  four lines for each place
 //! page      the rings, one after the other
 //! ```
@@ -17,7 +17,7 @@
 //! | Line | Words | Written by |
 //! |---|---|---|
 //! | [`WRITER`] | [`TAIL`], [`WISH`], [`MESSAGES`], [`KERNEL_MESSAGES`], [`DRAINS`] | the program |
-//! | [`SHARED`] | [`HOLD`], [`HEAD`], [`BASE`], [`STATE`], [`ERROR`], [`TRANSFERS`], [`LINGER`] | whoever holds the stream; the state: the service |
+//! | [`SHARED`] | [`HOLD`], [`HEAD`], [`BASE`], [`STATE`], [`ERROR`], [`TRANSFERS`], [`LINGER`] | the holder; the state: the service |
 //! | [`BELL`] | word 0 | the sidecore arms, the program clears |
 //! | [`ROW`] | [`SOCKET`], [`WHY`] | the program |
 
@@ -42,44 +42,44 @@ pub const BANKS: usize = 1;
 /// Line whose first word has a bit for each announced place of the bank.
 pub const ANNOUNCED: usize = 2;
 
-/// Line of words that the service writes, in the first bank: a [`super::saving::BreakEven`], then messages of this program that
-/// it moved, and its calls for them.
+/// Line of words that the service writes, in the first bank: a [`super::saving::BreakEven`], then the count of this
+/// program's messages that it moved, and of its calls for them.
 pub const GATHERED: usize = 3;
 
-/// Of a place: what its program writes with each message.
+/// Of a place: words that its program writes with each message.
 pub const WRITER: usize = 0;
-/// Of a place: how far it was moved, and by whom.
+/// Of a place: the position moved to, and its holder.
 pub const SHARED: usize = 1;
 /// Of a place: its bell.
 pub const BELL: usize = 2;
-/// Of a place: what its program says about the socket, for people.
+/// Of a place: the program's data about the socket, for display.
 pub const ROW: usize = 3;
 
-/// Of [`WRITER`]: how far the ring was written, see [`super::cursor::word`].
+/// Of [`WRITER`]: position written to, see [`super::cursor::word`].
 pub const TAIL: usize = 0;
-/// Of [`WRITER`]: what becomes of the stream when its ring is empty, see [`super::place::Wish`].
+/// Of [`WRITER`]: the stream's fate once its ring is empty, see [`super::place::Wish`].
 pub const WISH: usize = 1;
 /// Of [`WRITER`]: messages written to the ring.
 pub const MESSAGES: usize = 2;
 /// Of [`WRITER`]: messages that the program gave to the kernel itself.
 pub const KERNEL_MESSAGES: usize = 3;
-/// Of [`WRITER`]: system calls by which the program itself moved something.
+/// Of [`WRITER`]: system calls of the program that moved bytes of the ring.
 pub const DRAINS: usize = 4;
 
-/// Of [`SHARED`]: who moves bytes, see [`super::hold`].
+/// Of [`SHARED`]: the holder, see [`super::hold`].
 pub const HOLD: usize = 0;
-/// Of [`SHARED`]: how far the ring was moved.
+/// Of [`SHARED`]: position moved to.
 pub const HEAD: usize = 1;
-/// Of [`SHARED`]: what the kernel had counted when the ring's cursor was 0. The program writes it.
+/// Of [`SHARED`]: the kernel's count when the ring's cursor was 0. The program writes it.
 pub const BASE: usize = 2;
-/// Of [`SHARED`]: what the service says of the place, see [`super::place::State`].
+/// Of [`SHARED`]: the service's state of the place, see [`super::place::State`].
 pub const STATE: usize = 3;
 /// Of [`SHARED`]: the error that the kernel reported for the stream, as a number of the system; 0: none.
 pub const ERROR: usize = 4;
-/// Of [`SHARED`]: system calls by which the service moved something.
+/// Of [`SHARED`]: system calls of the service that moved bytes of the ring.
 pub const TRANSFERS: usize = 5;
-/// Of [`SHARED`]: not 0 while the socket has a linger of zero, because the stream was left with bytes in its ring. The program's own
-/// linger: 1 is off, else seconds plus 2. The side that moves the last byte restores it.
+/// Of [`SHARED`]: not 0 while the socket has a linger of zero, because the stream was left with bytes in its ring.
+/// The program's own linger: 1 is off, else seconds plus 2. The side that moves the last byte restores it.
 pub const LINGER: usize = 6;
 
 /// Of [`ROW`]: number of the program's descriptor.
@@ -87,13 +87,13 @@ pub const SOCKET: usize = 0;
 /// Of [`ROW`]: its path and the reason, see [`why_word`].
 pub const WHY: usize = 1;
 
-/// The word of [`WHY`]: the reason, behind the number of its stream.
+/// The word of [`WHY`]: the number of the stream, and the reason.
 #[inline]
 pub fn why_word(stream: u32, why: Why) -> u64 {
     u64::from(stream) << 32 | why as u64
 }
 
-/// Number of the stream that a word of [`WHY`] is about.
+/// Number of the stream in a word of [`WHY`].
 #[inline]
 pub fn why_stream(word: u64) -> u32 {
     (word >> 32) as u32
@@ -112,7 +112,7 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// A bank whose rings have so many bytes: a power of two within the limits, else `None`.
+    /// A bank with rings of `ring` bytes: a power of two within the limits, else `None`.
     pub fn new(ring: u32) -> Option<Self> {
         (ring.is_power_of_two() && (MIN_RING..=MAX_RING).contains(&ring)).then_some(Self { ring })
     }

@@ -1,10 +1,11 @@
 //! Messages that find the sidecore asleep: the program sends some of them itself.
 //!
 //! To wake the sidecore costs both sides about one send, and the message waits for it. That pays where messages
-//! gather meanwhile. So the program sends a message itself unless several sends followed each other closely: each began in less
-//! time after the one before than that had taken. How many it takes is learnt for each program: fewer where the sidecore was
-//! woken for enough messages, the double number where it was not. After a row of own sends it tries with fewer: messages may follow in longer
-//! rows by then. A busy program, whose thread hardly ever sleeps, always wakes the sidecore: it sends more where it sends less itself.
+//! gather meanwhile. So the program sends a message itself unless several sends followed each other closely: each
+//! began in less time after the one before than that had taken. How many it takes is learnt for each program: fewer
+//! where the sidecore was woken for enough messages, the double number where it was not. After a row of own sends it
+//! tries with fewer: messages may follow in longer rows by then. A busy program, whose thread hardly ever sleeps,
+//! always wakes the sidecore: it sends more where it sends less itself.
 
 use super::saving::BreakEven;
 use crate::sync::{AtomicU64, Ordering};
@@ -14,7 +15,7 @@ use crate::time::Nanos;
 const FIRST: u64 = 2;
 /// The same where waking it paid: 0 after long rows, whose first message wakes it.
 const FEWEST: u64 = 1;
-/// Messages of a wake-up that make a long row: more than come at a pace meanwhile that own sends keep up with.
+/// Messages of a wake-up that make a long row: more than arrive during it at a pace that own sends can follow.
 const LONG: u64 = 12;
 /// The same where it did not pay: programs may send one message to each of 1,000 connections, and then pause.
 const MOST: u64 = 1024;
@@ -38,7 +39,7 @@ const MOVED: u64 = 2;
 /// Nothing is to be learnt.
 const NOTHING: u64 = u64::MAX;
 
-/// Messages of a program that the sidecore moved, and its calls for them, as the service counts them.
+/// A program's messages that the sidecore moved, and its calls for them, as the service counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Messages.
@@ -47,7 +48,8 @@ pub struct Count {
     pub calls: u64,
 }
 
-/// Recent calls of a sidecore for a program. A sidecore always behind never sleeps: no message asks whether to wake it.
+/// Recent calls of a sidecore for a program. A sidecore that is always behind never sleeps: no message asks whether
+/// to wake it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recent(Count);
 
@@ -69,7 +71,7 @@ pub struct Usage {
     pub thread: u64,
     /// CPU time, ns.
     pub cpu: Nanos,
-    /// Times that it gave the core away.
+    /// Times that it blocked and left the core.
     pub sleeps: u64,
 }
 
@@ -88,13 +90,13 @@ pub struct Wakes {
     own: AtomicU64,
     /// Messages since the last look at a thread.
     unlooked: AtomicU64,
-    /// When that was, ns.
+    /// Time of that look, ns.
     looked: AtomicU64,
-    /// Its usage by then: thread, CPU time (ns) and sleeps.
+    /// Its usage at that look: thread, CPU time (ns) and sleeps.
     used: [AtomicU64; 3],
-    /// 1: it was busy.
+    /// 1: it was busy at that look.
     busy: AtomicU64,
-    /// The count at the last time that it was woken. [`NOTHING`]: nothing is to be learnt from it any more.
+    /// The count at the last wake-up. [`NOTHING`]: nothing is to be learnt from it any more.
     messages: AtomicU64,
     calls: AtomicU64,
 }
@@ -109,8 +111,8 @@ impl Default for Wakes {
 }
 
 impl Wakes {
-    /// A message finds the sidecore asleep. True if that is to be woken, false if the program sends it. `usage`: of this
-    /// thread.
+    /// A message finds the sidecore asleep. True if the program must wake it, false if the program sends the message
+    /// itself. `usage`: of this thread.
     pub fn wakes(&self, now: Nanos, usage: impl FnOnce() -> Usage, count: Count, break_even: BreakEven) -> bool {
         self.judge(count, break_even);
         self.look(now, usage);
@@ -205,10 +207,10 @@ mod tests {
         wakes: Wakes,
         count: Count,
         now: Nanos,
-        /// The program's.
+        /// CPU time of the program, ns.
         cpu: Nanos,
         sleeps: u64,
-        /// Then the sidecore looks at rings again. 0: it sleeps.
+        /// Time when the sidecore sleeps, unless it finds messages. 0: it sleeps.
         awake_until: Nanos,
         own: u64,
         woken: u64,
@@ -219,7 +221,7 @@ mod tests {
         recent: Recent,
         /// Time that a call of the sidecore takes more than one of the program: it shares its core.
         shares: Nanos,
-        /// Messages ask, although the sidecore is awake.
+        /// Messages ask whether to wake the sidecore, although it is awake.
         is_armed: bool,
     }
 
@@ -260,7 +262,7 @@ mod tests {
             self.cpu += 80;
         }
 
-        /// So many messages at once on one connection, then a pause, ns.
+        /// `messages` messages in a row on one connection, then a pause, ns, all `times` times.
         fn bursts(&mut self, times: u64, messages: u64, pause: Nanos) {
             for _ in 0..times {
                 (0..messages).for_each(|_| self.sends(0));

@@ -1,21 +1,22 @@
-//! What service and program say of a place, each in a word of its own. Both words carry the number of the stream that they
-//! are about, so that neither takes what was said of the stream before for its own.
+//! States of a place, as service and program set them, each in a word of its own. Both words carry the number of
+//! their stream, so that neither side takes a word about the stream before for one about its own.
 
-/// What the service says of a place.
+/// The service's state of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has nothing of that stream any more: the next may begin here.
+    /// It has nothing of that stream any more: the next stream may begin here.
     Free = 0,
-    /// It has the socket, and moves what the ring holds.
+    /// It has the socket, and moves the bytes of the ring.
     Open = 1,
-    /// It took the socket and gave it back by itself; the word of the error says why. Nothing is moved any more.
+    /// The service took the socket and gave it back; the word of the error tells the reason. Nothing is moved any
+    /// more.
     Ended = 2,
 }
 
-/// What becomes of a stream.
+/// The stream's fate, set by its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// It goes on.
+    /// It continues.
     Stay = 0,
     /// When the ring is empty the service closes its duplicate of the socket.
     Leave = 1,
@@ -28,12 +29,12 @@ pub fn state_word(stream: u32, state: State) -> u64 {
     u64::from(stream) << 8 | state as u64
 }
 
-/// The number of the stream that the service's word is about.
+/// The number of the stream in the service's word.
 pub fn stream_of(word: u64) -> u32 {
     (word >> 8) as u32
 }
 
-/// What the service says of the stream of that number. `None`: nothing yet.
+/// The service's state for the stream of that number. `None`: nothing yet.
 pub fn state_of(word: u64, stream: u32) -> Option<State> {
     [State::Free, State::Open, State::Ended].into_iter().find(|state| state_word(stream, *state) == word)
 }
@@ -43,7 +44,7 @@ pub fn wish_word(stream: u32, wish: Wish) -> u64 {
     u64::from(stream) << 8 | wish as u64
 }
 
-/// What the program wants of the stream of that number.
+/// The program's wish for the stream of that number.
 pub fn wish_of(word: u64, stream: u32) -> Wish {
     let is = |wish: &Wish| wish_word(stream, *wish) == word;
     [Wish::Leave, Wish::ShutAndLeave].into_iter().find(is).unwrap_or(Wish::Stay)

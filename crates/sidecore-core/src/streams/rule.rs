@@ -1,12 +1,12 @@
-//! When sending on a connection goes through a ring, and when it goes back to the kernel.
+//! The rule that moves a connection's sends to a ring and back to the kernel.
 //!
-//! A ring pays where several small messages wait together for one system call. So it is entered after several small sends in
-//! a row without a receive between them, and left by a connection that sends one message and waits for the answer, or that
-//! sends pieces that the kernel takes faster. The numbers come from a prototype's measurements.
+//! A ring pays where several small messages wait together for one system call. So it is entered after several small
+//! sends in a row without a receive between them. A connection leaves it if it sends one message and waits for the
+//! answer, or sends pieces that the kernel takes faster. The numbers come from a prototype's measurements.
 
 /// Bytes below which a message is small.
 pub const SMALL: usize = 4096;
-/// Bytes from which on the kernel is faster, also for a single message of a stream.
+/// Size from which the kernel is faster, bytes, also for a single message of a stream.
 pub const LARGE: usize = 16 * 1024;
 /// Small sends in a row after which a ring is entered.
 pub const IN_A_ROW: u8 = 6;
@@ -14,15 +14,16 @@ pub const IN_A_ROW: u8 = 6;
 const LARGE_IN_A_ROW: u8 = 4;
 /// Sends between two receives that make an answer, as in an echo.
 const ANSWER: u8 = 2;
-/// Datagrams unlike the one before, more than like it, after which it is left: the kernel takes those of one kind together.
+/// Datagrams unlike the one before, more than like it, after which it is left: the kernel takes those of one kind
+/// together.
 const UNLIKE: u8 = 16;
 /// Answers in a row after which it is left.
 const ANSWERS_IN_A_ROW: u8 = 16;
-/// How much more often a connection must ask after each time that it left, at most: `IN_A_ROW << MAX_CAUTION`. Each row of
-/// sends that a ring would have paid for takes one back.
+/// How much more often a connection must ask after each time that it left, at most: `IN_A_ROW << MAX_CAUTION`. Each
+/// row of sends that a ring would have paid for takes one back.
 const MAX_CAUTION: u8 = 4;
 
-/// On which path a socket is and why, for people. The numbers are shown by the service, which knows them from the program.
+/// The path of a socket and its reason, for display. The service shows the program's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Why {
@@ -68,12 +69,12 @@ impl Why {
         Self::Closed,
     ];
 
-    /// The reason of that number, as it stands in shared memory.
+    /// The reason of that number in shared memory.
     pub fn of(number: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|why| *why as u64 == number)
     }
 
-    /// In words.
+    /// Text for display.
     pub fn words(self) -> &'static str {
         match self {
             Self::Few => "on the kernel: few small sends in a row",
@@ -92,7 +93,7 @@ impl Why {
     }
 }
 
-/// What to do with a connection.
+/// The rule's decision for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// It stays where it is.
@@ -103,7 +104,7 @@ pub enum Advice {
     Demote(Why),
 }
 
-/// What is remembered of one connection. Eight bytes, so that threads that share a connection may keep it in one word.
+/// History of one connection. Eight bytes, so that threads that share a connection may keep it in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// It is in a ring.
@@ -116,14 +117,14 @@ pub struct Rule {
     answers: u8,
     /// How often it left its ring.
     caution: u8,
-    /// Of the last datagram: a few bits of to whom it went, and how long it was.
+    /// Of the last datagram: a few bits of its destination, and its length.
     kind: u16,
     /// Datagrams unlike the one before, less datagrams like it, in a ring or not.
     unlike: u8,
 }
 
 impl Rule {
-    /// As it was kept in a word.
+    /// Unpacks a word.
     #[inline]
     pub fn from_word(word: u64) -> Self {
         let [promoted, small, large, answers, caution, low, high, unlike] = word.to_le_bytes();
@@ -131,15 +132,15 @@ impl Rule {
         Self { promoted: promoted != 0, small, large, answers, caution: caution.min(MAX_CAUTION), kind, unlike }
     }
 
-    /// To be kept in a word.
+    /// Packs the rule into a word.
     #[inline]
     pub fn to_word(self) -> u64 {
         let ([low, high], promoted) = (self.kind.to_le_bytes(), u8::from(self.promoted));
         u64::from_le_bytes([promoted, self.small, self.large, self.answers, self.caution, low, high, self.unlike])
     }
 
-    /// The word of a rule of a connection in a ring, after so many bytes; `None`: ask [`Rule::sends`]. What is sent most goes
-    /// this way.
+    /// The word after a send of that size, for a connection in a ring; `None`: ask [`Rule::sends`]. Fast path of most
+    /// sends.
     #[inline]
     pub fn sends_in_ring(word: u64, bytes: usize) -> Option<u64> {
         let mut kept = word.to_le_bytes();
@@ -148,7 +149,7 @@ impl Rule {
         (*promoted == 1 && *large == 0 && bytes < LARGE).then_some(u64::from_le_bytes(kept))
     }
 
-    /// The program sends so many bytes.
+    /// The program sends `bytes` bytes.
     #[inline]
     pub fn sends(&mut self, bytes: usize) -> Advice {
         if bytes >= LARGE {
@@ -170,8 +171,8 @@ impl Rule {
         }
     }
 
-    /// The program sends a datagram of so many bytes; `to`: some bits of whom it is for. The kernel takes those together that
-    /// are of one length and for one: with another a row begins anew.
+    /// The program sends a datagram of `bytes` bytes; `to` holds some bits of its destination. The kernel groups
+    /// datagrams of one length and destination: a different one begins a new row.
     #[inline]
     pub fn sends_datagram(&mut self, bytes: usize, to: u16) -> Advice {
         let kind = to ^ bytes as u16;
@@ -204,7 +205,7 @@ impl Rule {
         if leaves { self.leave(Why::Answers) } else { Advice::Stay }
     }
 
-    /// Why the last sends enter no ring. `None`: they say nothing.
+    /// Why the last sends enter no ring. `None`: there is no such reason.
     pub fn reason(self) -> Option<Why> {
         if self.large > 0 {
             Some(Why::Large)
@@ -220,12 +221,12 @@ impl Rule {
         (self.promoted, self.answers, self.unlike) = (true, 0, 0);
     }
 
-    /// It left its ring for a reason of its own, or could not enter one: it asks again, less often each time.
+    /// It left its ring for another reason, or could not enter one: it asks again, less often each time.
     pub fn demoted(&mut self) {
         let _ = self.leave(Why::Special);
     }
 
-    /// No ring is ready yet: the next row of the same length asks again.
+    /// No ring is ready yet: it asks again after another row of the same length.
     pub fn put_off(&mut self) {
         *self = Self { caution: self.caution, ..Self::default() };
     }

@@ -1,29 +1,29 @@
-//! What gathering messages saves: the system calls that are not made, at the price of those that are.
+//! CPU time saved by gathering messages: fewer system calls, at the price of the remaining ones.
 //!
-//! A call costs something by itself and something for each byte. [`Fit`] finds both from calls that were measured, so that
-//! the former is known: it is what each message would have cost beside its bytes had it gone by a call of its own. From that
-//! and what else a transfer costs follows the number of messages that must share a call, see [`BreakEven`].
+//! A call has a fixed cost and a cost for each byte. [`Fit`] finds both from measured calls. The fixed cost is a
+//! message's extra cost if it goes by a call of its own. From it and the other costs of a transfer follows the number
+//! of messages that must share a call, see [`BreakEven`].
 
 use crate::time::Nanos;
 
-/// What a message costs its program on its way through a ring, ns of CPU time: measured on one machine, for all.
+/// Cost of a message for its program on its way through a ring, ns of CPU time: measured on one machine, used on all.
 pub const WRITE_NS: Nanos = 60;
 
-/// Calls that are needed before anything is said.
+/// Calls that are needed before a result.
 const FEWEST: f64 = 8.0;
-/// Calls that count: of so many half are forgotten.
+/// Limit of counted calls: at this number half of them are forgotten.
 const MOST: f64 = 4096.0;
-/// Where the bytes of calls spread by less than this part of their mean, they do not tell the two apart,
+/// If the sizes of calls spread by less than this part of their mean, the two costs cannot be told apart,
 const SPREAD: f64 = 0.25;
-/// unless they are so few that they hardly matter.
+/// unless the calls are so small that bytes hardly matter.
 const FEW_BYTES: f64 = 512.0;
-/// Bytes at which a call counts for a quarter: times spread by more where they are longer.
+/// Size at which a call has a quarter of the weight, bytes: long calls spread more.
 const FAR: f64 = 4096.0;
-/// A call that took longer (ns) was not that long by itself.
+/// Limit of a call's time, ns: a longer one was interrupted.
 const LONGEST: Nanos = 1_000_000_000;
-/// One that took so many times what is expected counts as if it had not: something came between.
+/// Limit of a call's time in multiples of the expected one: an excess comes from an interruption.
 const UNUSUAL: f64 = 1.5;
-/// Unless it took less than this, ns.
+/// Times up to this are never cut, ns.
 const USUAL: f64 = 1_000.0;
 
 /// The straight line through calls' times by bytes, by least squares. Old calls are forgotten little by little.
@@ -39,7 +39,7 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// A call moved so many bytes, and took so long (ns of CPU time).
+    /// A call moved `bytes` bytes in `took` ns of CPU time.
     pub fn add(&mut self, bytes: u32, took: Nanos) {
         if self.calls >= MOST {
             let all = [&mut self.calls, &mut self.weight, &mut self.bytes, &mut self.took];
@@ -57,17 +57,18 @@ impl Fit {
         self.products += weight * bytes * took;
     }
 
-    /// What a call costs beside its bytes, ns. `None`: the calls so far do not tell.
+    /// A call's fixed cost, ns. `None`: the calls so far do not determine it.
     pub fn fixed(&self) -> Option<Nanos> {
         self.line().map(|(call, _)| call as Nanos)
     }
 
-    /// Expected cost of `calls` calls with `bytes` bytes in all, ns of CPU time. `None`: the calls so far do not tell.
+    /// Expected cost of `calls` calls with `bytes` bytes in all, ns of CPU time. `None`: the calls so far do not
+    /// determine it.
     pub fn expected(&self, calls: u64, bytes: u64) -> Option<Nanos> {
         self.line().map(|(call, byte)| (call * calls as f64 + byte * bytes as f64) as Nanos)
     }
 
-    /// What a call costs, and each byte, ns.
+    /// Cost of a call and of each byte, ns.
     fn line(&self) -> Option<(f64, f64)> {
         if self.calls < FEWEST {
             return None;
@@ -77,7 +78,7 @@ impl Fit {
         if variance <= (SPREAD * bytes) * (SPREAD * bytes) {
             return (bytes <= FEW_BYTES).then_some((took, 0.0));
         }
-        // No byte costs less than nothing, and no call.
+        // Neither cost is negative.
         let byte = ((self.products / self.weight - bytes * took) / variance).max(0.0);
         Some(((took - byte * bytes).max(0.0), byte))
     }
@@ -85,40 +86,42 @@ impl Fit {
 
 /// Messages for each call are counted in these parts.
 const PARTS: u64 = 16;
-/// Bounds of the break-even for each call, times [`PARTS`]. Below two a tenth of the CPU time is saved at most, and messages wait for it.
+/// Bounds of the break-even for each call, times [`PARTS`]. Below two a tenth of the CPU time is saved at most, and
+/// messages wait for it.
 const PER_CALL: (u64, u64) = (2 * PARTS, 4 * PARTS);
 /// Upper bound of the break-even for each wake-up.
 const PER_WAKE: u64 = 32;
 
-/// From how many messages on a ring pays.
+/// Least numbers of messages for which a ring pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakEven {
     /// For each call, times [`PARTS`].
     per_call: u64,
-    /// For each time that the sidecore is woken.
+    /// For each wake-up of the sidecore.
     per_wake: u64,
 }
 
 impl BreakEven {
-    /// Of a sidecore that spins on a core of its own: all that it takes over is saved.
+    /// Of a sidecore that spins on a core of its own: each message that it takes over is a saving.
     pub const NONE: Self = Self { per_call: 0, per_wake: 0 };
-    /// Before anything was measured: to wake the sidecore costs about one call.
+    /// Before any measurement: a wake-up costs about one call.
     pub const ASSUMED: Self = Self { per_call: 2 * PARTS, per_wake: 4 };
 
-    /// A call costs `fixed` without its bytes, on either side. Each costs program and sidecore `extra` more on the way by the ring
-    /// (ns of CPU time). The first message waits `wake` (ns) for the sidecore: the program's own calls would be over by then.
+    /// A call has the cost `fixed` without its bytes, on either side. On the way by the ring each call costs program
+    /// and sidecore `extra` more (ns of CPU time). The first message waits `wake` (ns) for the sidecore: the
+    /// program's own calls would be over by then.
     pub fn new(fixed: Nanos, extra: Nanos, wake: Nanos) -> Self {
         let [fixed, extra, wake] = [fixed, extra, wake].map(|time| time.min(LONGEST));
         let per_call = PARTS * (fixed + extra) / fixed.saturating_sub(WRITE_NS).max(1);
         Self { per_call: per_call.clamp(PER_CALL.0, PER_CALL.1), per_wake: (wake / fixed.max(1)).min(PER_WAKE) }
     }
 
-    /// As the service writes it, for programs. A service that knows nothing of it left 0 there: [`BreakEven::NONE`].
+    /// As the service writes it, for programs. An older service left 0 in that word: [`BreakEven::NONE`].
     pub fn to_word(self) -> u64 {
         self.per_call | self.per_wake << 32
     }
 
-    /// As a program reads it. No word makes more of it than can be measured.
+    /// As a program reads it. Values are limited to the measurable range.
     pub fn from_word(word: u64) -> Self {
         Self { per_call: (word & u64::from(u32::MAX)).min(PER_CALL.1), per_wake: (word >> 32).min(PER_WAKE) }
     }
@@ -129,8 +132,8 @@ impl BreakEven {
     }
 }
 
-/// CPU time (ns) that these messages saved their program and the service by going with so many calls, each of which costs so
-/// much beside its bytes. Below 0 where the way through the ring cost more.
+/// CPU time (ns) saved for program and service, if these messages took `calls` calls of this fixed cost. Negative
+/// where the way through the ring cost more.
 pub fn saved(fixed: Nanos, messages: u64, calls: u64) -> i64 {
     let less = i128::from(messages) - i128::from(calls);
     // Products of two such numbers fit.
@@ -155,7 +158,7 @@ mod tests {
         assert_eq!(fit((0..7).map(|n| times(n * 1000))).fixed(), None, "too few");
         let exact = fit((0..200).map(|n| times(n * 997 % 65_536))).fixed().unwrap();
         assert!((3_990..=4_010).contains(&exact), "{exact}");
-        // Every other one takes a half more or less, the long ones by most.
+        // Every second call takes half the time, the others one and a half times it.
         let spread = |n: u32| {
             let (bytes, took) = times(n * 997 % 65_536);
             (bytes, if n.is_multiple_of(2) { took / 2 } else { took * 3 / 2 })
@@ -199,7 +202,8 @@ mod tests {
 
     #[test]
     fn a_ring_pays_from_where_its_messages_share_enough_calls() {
-        // A call of 3 us with 3 us more for waking: 6 us for what 2 messages cost alone, and a little for their writing.
+        // A call of 3 us with 3 us more for waking: 6 us, the cost of 2 single messages, and a little for writing
+        // them.
         let two = BreakEven::new(3_000, 3_000, 0);
         assert!(two.is_reached(300, 140) && !two.is_reached(300, 160));
         assert!(two.is_reached(33, 0), "nothing was moved so far");

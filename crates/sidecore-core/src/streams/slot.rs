@@ -1,8 +1,8 @@
 //! One descriptor number as a program's library knows it: a word that all threads and signal handlers change.
 //!
-//! A number is used again for one socket after the other, and a socket may enter one ring after the other. The word counts
-//! both. A [`Ticket`] holds these counts as one look found them. Each change of a state names its ticket, and fails if the
-//! ticket's socket or ring is gone.
+//! A number is used again for one socket after the other, and a socket may enter one ring after the other. The word
+//! counts both. A [`Ticket`] holds these counts as one look found them. Each change of a state names its ticket, and
+//! fails if the ticket's socket or ring is gone.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -10,13 +10,13 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum State {
-    /// Nothing is known: the kernel's.
+    /// Unknown: the kernel's.
     Unknown = 0,
     /// The kernel's for as long as the socket is open.
     Kernel = 1,
     /// A socket on the kernel's path, which may enter a ring.
     Made = 2,
-    /// One thread is about to promote the socket.
+    /// One thread is promoting the socket.
     Entering = 3,
     /// In a ring.
     Ring = 4,
@@ -60,7 +60,7 @@ impl Ticket {
     }
 }
 
-/// A ring's owner: descriptor number and ticket. No two rings of a process have the same key at one time.
+/// A ring's owner: descriptor number and ticket. The keys of a process's rings are distinct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(u64);
 
@@ -143,7 +143,7 @@ impl Look {
 pub struct SlotWord(AtomicU64);
 
 impl SlotWord {
-    /// Of a number that nothing is known of.
+    /// A number without a known socket.
     #[cfg(not(loom))]
     #[expect(clippy::new_without_default, reason = "a table of them is static memory")]
     pub const fn new() -> Self {
@@ -162,13 +162,13 @@ impl SlotWord {
         Look(self.0.load(Ordering::Acquire))
     }
 
-    /// The process made a socket here. Senders of the socket before stay counted.
+    /// The process made a socket of this number. Senders of the earlier socket stay counted.
     pub fn make(&self) {
         self.update(|word| Some(next(word, ONE_SOCKET, SOCKETS) & !FLAGS | State::Made as u64));
     }
 
-    /// The socket is about to be closed: nothing is known of the number. Returns the word before. If it names a ring, only the
-    /// caller ends that.
+    /// The socket is about to be closed: the number becomes unknown. Returns the word before. If it names a ring,
+    /// only the caller ends that.
     pub fn forget(&self) -> Look {
         self.update(|word| Some(next(word, ONE_SOCKET, SOCKETS) & !FLAGS)).unwrap_or(self.look())
     }
@@ -199,8 +199,8 @@ impl SlotWord {
         self.0.fetch_or(DATAGRAMS, Ordering::SeqCst);
     }
 
-    /// Counts a thread that sends by the kernel, unless the socket has a ring. The look's state is [`State::Made`] or
-    /// [`State::Entering`] if the thread was counted, and calls [`SlotWord::exit`] after its call.
+    /// Counts a thread that sends by the kernel, unless the socket has a ring. The thread was counted if the look's
+    /// state is [`State::Made`] or [`State::Entering`]. It then calls [`SlotWord::exit`] after its send.
     #[inline]
     pub fn enter(&self) -> Look {
         loop {
@@ -226,8 +226,8 @@ impl SlotWord {
         self.0.fetch_sub(ONE_SENDER, Ordering::Release);
     }
 
-    /// A counted thread is about to promote that socket. Returns the ticket of the ring to be; `None`: the socket is another,
-    /// other threads send on it, or one is about to promote it.
+    /// A counted thread is about to promote that socket. Returns the ticket of the future ring. `None`: the socket is
+    /// another, other threads send on it, or one is promoting it.
     pub fn begin_entering(&self, of: Ticket) -> Option<Ticket> {
         let begin = |word: u64| {
             let only = word & STATE == State::Made as u64 && word & SENDERS == ONE_SENDER;
@@ -238,8 +238,8 @@ impl SlotWord {
         Some(Look(next(before.0, ONE_RING, RINGS)).ticket())
     }
 
-    /// The socket is in that ring, and the thread is not counted any more. False: a thread sent meanwhile, pinned the socket
-    /// or closed it.
+    /// The socket is in that ring, and the thread is not counted any more. False: a thread sent meanwhile, pinned the
+    /// socket or closed it.
     #[must_use]
     pub fn is_entered(&self, ring: Ticket) -> bool {
         let enter = |word: u64| {
@@ -249,7 +249,7 @@ impl SlotWord {
         self.update(enter).is_some()
     }
 
-    /// The promotion has failed; `to`: [`State::Made`] or [`State::Kernel`].
+    /// The promotion failed; `to`: [`State::Made`] or [`State::Kernel`].
     pub fn stop_entering(&self, ring: Ticket, to: State) {
         self.update(|word| {
             let is_right = word & STATE == State::Entering as u64 && Look(word).ticket() == ring;
@@ -266,7 +266,8 @@ impl SlotWord {
         self.update(leave).map_or_else(|| self.look(), |before| Look(leave(before.0).unwrap_or(before.0)))
     }
 
-    /// That ring is empty and gone: the socket is on the kernel's path. True for one caller, which alone has the stream.
+    /// That ring is empty and gone: the socket is on the kernel's path. True for one caller, which alone has the
+    /// stream.
     #[must_use]
     pub fn has_left(&self, ring: Ticket) -> bool {
         let left = |word: u64| {
@@ -307,7 +308,7 @@ impl SlotWord {
     }
 }
 
-/// One more in a field, which does not carry into the next.
+/// Adds one to a field, without a carry into the next.
 fn next(word: u64, one: u64, field: u64) -> u64 {
     word & !field | word.wrapping_add(one) & field
 }

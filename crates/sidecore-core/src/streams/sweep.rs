@@ -1,9 +1,10 @@
-//! Whose stream is served next.
+//! The order in which streams are served.
 //!
-//! Each client has a share of the time, refilled in rounds ([`Share`]). Of a client that is in credit, streams whose last
-//! transfer moved little come before those whose last one moved much: so a quiet connection does not wait behind flooded
-//! ones. After so many quiet ones a flooded one has its turn all the same. Whether a ring is empty after a transfer says less:
-//! a flooded one is empty for a moment now and then, and a message may come to a quiet one just during its transfer.
+//! Each client has a share of the time, refilled in rounds ([`Share`]). Within a client in credit, streams whose last
+//! transfer was small come before those with a large one, so a quiet connection does not wait behind flooded ones.
+//! After a limited number of quiet streams a flooded one has its turn all the same. An empty ring after a transfer
+//! says less. A flooded one is empty for a moment at times, and a message may arrive at a quiet one during its
+//! transfer.
 
 use crate::policy::admission::Share;
 use crate::time::Nanos;
@@ -11,9 +12,9 @@ use alloc::vec::Vec;
 
 /// Time that each client gets in a round for each unit of weight, ns.
 const QUANTUM: Nanos = 50_000;
-/// Quiet streams that come before a flooded one at most.
+/// Most quiet streams in a row before a flooded one.
 const QUIET_IN_A_ROW: u32 = 64;
-/// Bytes of a transfer from which on its stream is flooded: several small messages.
+/// Size of a transfer from which its stream is flooded, bytes: several small messages.
 const FLOOD: u32 = 512;
 
 /// Number of a client, given when it is added and free again when it is removed.
@@ -24,11 +25,11 @@ pub type StreamId = u32;
 /// How a transfer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// There is more in the ring.
+    /// The ring holds more.
     More,
     /// The ring is empty, and the stream will be announced.
     Empty,
-    /// The kernel takes no more now, and will say when it does.
+    /// The kernel takes no more now, and will report when it does.
     Blocked,
 }
 
@@ -42,11 +43,11 @@ enum At {
     },
 }
 
-/// Streams that wait, by client.
+/// Waiting streams, by client.
 #[derive(Debug, Default)]
 pub struct Sweep {
     clients: Vec<Option<Client>>,
-    /// Whose turn it is.
+    /// The client whose turn it is.
     turn: ClientId,
     waiting: usize,
 }
@@ -57,7 +58,7 @@ struct Client {
     streams: Vec<Link>,
     quiet: Queue,
     flooded: Queue,
-    /// Quiet streams that were served since the last flooded one.
+    /// Quiet streams served since the last flooded one.
     in_a_row: u32,
 }
 
@@ -141,28 +142,28 @@ impl Sweep {
         self.clients.len() - 1
     }
 
-    /// The client has that weight (1..=1000) from now on.
+    /// Sets the client's weight (1..=1000).
     pub fn set_weight(&mut self, client: ClientId, weight: u32) {
         if let Some(Some(client)) = self.clients.get_mut(client) {
             client.share.set_weight(weight);
         }
     }
 
-    /// The client has places for so many streams more.
+    /// Adds `count` places for streams of the client.
     pub fn add_places(&mut self, client: ClientId, count: u32) {
         if let Some(Some(client)) = self.clients.get_mut(client) {
             client.streams.extend((0..count).map(|_| Link { at: At::Idle, flooded: false, next: None }));
         }
     }
 
-    /// The client and its streams are no more.
+    /// Removes the client and its streams.
     pub fn remove_client(&mut self, client: ClientId) {
         if let Some(gone) = self.clients.get_mut(client).and_then(Option::take) {
             self.waiting -= gone.streams.iter().filter(|link| link.at == At::Queued).count();
         }
     }
 
-    /// Something is in the stream's ring, or the kernel takes more again. A number that is no stream's is nothing.
+    /// The stream's ring holds bytes, or the kernel takes more again. An unknown number has no effect.
     pub fn announce(&mut self, client: ClientId, stream: StreamId) {
         let Some(Some(of)) = self.clients.get_mut(client) else { return };
         match of.streams.get_mut(stream as usize).map(|link| &mut link.at) {
@@ -202,10 +203,10 @@ impl Sweep {
         None
     }
 
-    /// The stream that [`Sweep::take`] named was served, in so much time (ns), and so many bytes were moved.
+    /// The stream of [`Sweep::take`] was served for `took` ns, and `moved` bytes were moved.
     pub fn served(&mut self, client: ClientId, stream: StreamId, took: Nanos, moved: u32, outcome: Outcome) {
         let Some(Some(of)) = self.clients.get_mut(client) else { return };
-        // What costs nothing would be served for ever.
+        // A stream without a cost would be served forever.
         of.share.charge(took.max(1));
         let Some(link) = of.streams.get_mut(stream as usize) else { return };
         let again = link.at == At::Taken { again: true };
@@ -259,7 +260,7 @@ mod tests {
             let (client, stream) = sweep.take().unwrap();
             served += u32::from(stream == flooded);
             sweep.announce(client, stream);
-            // Its ring is empty now and then.
+            // Its ring is empty at times.
             sweep.served(client, stream, 10, if stream == flooded { 9_999 } else { 64 }, Outcome::Empty);
         }
         assert!((1_000 / (QUIET_IN_A_ROW + 2)..=1_000 / QUIET_IN_A_ROW).contains(&served), "{served}");

@@ -53,10 +53,10 @@ proptest! {
         let head_len = inputs.iter().map(|extent| extent.len).sum::<u32>() / 2;
         let sent = Request { tag, op, session, head_len, inputs, outputs, urgent, submitted };
         let slots = [Line::default(), Line::default()];
-        // What an earlier message left in the slot is none of this one's.
+        // A slot still holds an earlier message.
         slots[0].0.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
         sent.push(&mut Producer::new(), &slots);
-        // Nor is what an earlier request left in its place.
+        // The place still holds an earlier request.
         let (mut got, mut seen) = (Submission { words: [u64::MAX; MESSAGE_WORDS], ..Submission::EMPTY }, Vec::new());
         prop_assert_eq!(got.receive(&mut Consumer::new(), &slots, ARENA, |extent, _| seen.push(extent)), Ok(true));
         let of = Submission::of(&sent).unwrap();
@@ -68,7 +68,7 @@ proptest! {
         prop_assert!(got.inputs().eq(inputs.iter().copied()) && got.outputs().eq(outputs.iter().copied()));
     }
 
-    /// Words that are a request but for at most a few of its rules are accepted just if they keep them all.
+    /// Words that break at most a few rules of a request are accepted exactly if they keep them all.
     #[test]
     fn whatever_is_accepted_lies_inside((words, arena) in nearly_a_request()) {
         let field = |shift: u32, bits: u32| words[0] >> shift & ((1 << bits) - 1);

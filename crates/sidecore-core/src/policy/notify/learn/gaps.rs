@@ -11,7 +11,8 @@ const HALVED_AFTER: u32 = 128;
 /// A threshold below the park cost is clearly better if it costs at most this part of the park cost's cost.
 const CLEARLY: f32 = 0.9;
 
-/// Gaps by length, the recent ones with more weight. The sum in each bin is kept, so a mean is not off by a bin's width.
+/// Gaps by length, the recent ones with more weight. The sum in each bin is kept, so a mean is not off by a bin's
+/// width.
 #[derive(Clone, Debug)]
 pub(super) struct Gaps {
     bins: [Bin; BINS],
