@@ -210,7 +210,7 @@ mod tests {
         /// CPU time of the program, ns.
         cpu: Nanos,
         sleeps: u64,
-        /// Time when the sidecore sleeps, unless it finds messages. 0: it sleeps.
+        /// Time when the sidecore, if it is awake, looks at the rings again, ns. 0: it sleeps.
         awake_until: Nanos,
         own: u64,
         woken: u64,
