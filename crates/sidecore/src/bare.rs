@@ -1,4 +1,4 @@
-//! Exchanges between two processes with nothing but shared memory: what a lane is measured against.
+//! Exchanges between two processes with nothing but shared memory: the baseline of a lane's measurements.
 //!
 //! One side makes a [`Bare`] and serves it on a thread; the other opens it by path and asks.
 
@@ -19,10 +19,10 @@ use std::sync::atomic::AtomicBool;
 const BATCH: u64 = 256;
 /// Polls between two looks at the stop flag.
 const POLLS: u32 = 1024;
-/// Places for payload in the arena; as many messages with payload may be in flight.
+/// Places for payload in the arena, and the most messages with payload in flight.
 const PLACES: u32 = 64;
 
-/// What is exchanged.
+/// Kind of the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
     /// One word there and back, one at a time.
@@ -38,11 +38,11 @@ pub enum Exchange {
 #[derive(Debug)]
 pub struct Bare {
     memory: LaneMemory,
-    /// Kept open by the side that made it, so that the other can open it by path.
+    /// Kept open by its maker, so that the other side can open it by path.
     file: Option<OwnedFd>,
 }
 
-/// How many exchanges took how long, ns.
+/// Number of exchanges, and their time, ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchanged {
     /// Number of round trips.
@@ -68,13 +68,13 @@ impl Bare {
         Ok(Self { memory, file: Some(file) })
     }
 
-    /// Where another process of the same user opens it.
+    /// The path at which another process of the same user opens it.
     pub fn path(&self) -> Option<PathBuf> {
         let fd = self.file.as_ref()?.as_raw_fd();
         Some(PathBuf::from(format!("/proc/{}/fd/{fd}", std::process::id())))
     }
 
-    /// Opens what another process made.
+    /// Opens the memory that another process made.
     ///
     /// # Errors
     /// Those of the system.
@@ -83,7 +83,7 @@ impl Bare {
         Ok(Self { memory: LaneMemory::open(file, layout())?, file: None })
     }
 
-    /// As fresh memory: both sides start to count from nothing. Before the other side begins.
+    /// Resets the memory to its fresh state: both sides count from 0. To be called before the other side begins.
     pub fn prepare(&self) {
         let lines = self.memory.submission().iter().chain(self.memory.completion());
         lines.flat_map(|line| &line.0).for_each(|word| word.store(0, Ordering::Relaxed));
@@ -92,7 +92,7 @@ impl Bare {
         answered.store(0, Ordering::SeqCst);
     }
 
-    /// Answers until told to stop, after [`Bare::prepare`].
+    /// Answers until `stop` is set. Call it after [`Bare::prepare`].
     pub fn serve(&self, exchange: Exchange, stop: &AtomicBool) {
         match exchange {
             Exchange::PingPong => self.answer_pings(stop),
@@ -194,7 +194,7 @@ impl Echo {
         }
     }
 
-    /// Sends one message, after as many answers as it takes to have room for it.
+    /// Sends one message, after taking answers until there is room for it.
     fn step(&mut self, memory: &LaneMemory) {
         while self.producer.pushed() - self.consumer.popped() >= self.depth {
             self.take(memory);

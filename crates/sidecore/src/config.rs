@@ -39,56 +39,57 @@ const MAX_FILE: u64 = 1 << 20;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Path of the Unix socket. Where `sockets` stands and this does not: that of the service of sockets.
+    /// Path of the Unix socket. The default with `sockets` is that of the service of sockets.
     pub socket: PathBuf,
-    /// Who may connect, as an octal file mode of the socket.
+    /// Octal file mode of the socket: it decides which users may connect.
     #[serde(deserialize_with = "octal")]
     pub socket_mode: u32,
     /// Path of the counter file; default: the socket's path with `.counters` added.
     pub counters: Option<PathBuf>,
     /// One request in this many carries stage times; 0: none. Long operations are always sampled.
     pub sample_every: u32,
-    /// File to which each sidecore's decisions are recorded, for `sidecore sim replay`; default: none.
+    /// File to record each sidecore's decisions to, for `sidecore sim replay`; default: none.
     pub record: Option<PathBuf>,
     /// Most MiB of memory, and of file, that the record of one sidecore takes.
     pub record_mib: u32,
-    /// The cores that serve.
+    /// The cores of the sidecores.
     pub sidecores: Sidecores,
     /// How each hop waits.
     pub notify: NotifyConfig,
     /// Which device gets a request.
     #[serde(deserialize_with = "parsed")]
     pub balance: Balance,
-    /// In which order each device serves what it has.
+    /// The order of the requests on each device.
     #[serde(deserialize_with = "parsed")]
     pub order: Order,
     /// Devices of each sidecore; default: the sidecore itself.
     #[serde(rename = "device")]
     pub devices: Vec<DeviceConfig>,
-    /// What one client may take, and all together.
+    /// Limits of one client, and of all together.
     pub limits: LimitsConfig,
     /// Other limits for some users.
     #[serde(rename = "client")]
     pub clients: Vec<ClientConfig>,
-    /// Where keys are kept.
+    /// The place of stored keys.
     pub keys: KeysConfig,
-    /// What `sidecore serve` denies itself.
+    /// Restrictions that `sidecore serve` puts on itself.
     pub sandbox: SandboxConfig,
     /// Makes it a service of sockets.
     pub sockets: Option<SocketsConfig>,
 }
 
-/// Where keys are kept. Without a directory: in memory only, until the service ends.
+/// The place of stored keys. Without a directory: in memory only, until the service ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeysConfig {
-    /// The directory of the sealed keys, which only the service's user may enter. It is made if it is not there.
+    /// The directory of the sealed keys, which only the service's user may enter. It is made if it does not exist.
     pub directory: Option<PathBuf>,
     /// The file with the passphrase that seals them.
     pub passphrase_file: Option<PathBuf>,
-    /// A file for the number of the last change, in another place: a start with an old copy of the directory is refused.
+    /// A file for the number of the last change, in another place: a start with an old copy of the directory is
+    /// refused.
     pub changes_file: Option<PathBuf>,
-    /// Keys that are given up where their files are missing at start.
+    /// Keys that are abandoned if their files are missing at start.
     pub accept_missing: Vec<String>,
     /// Keys whose RSA decryption with PKCS#1 v1.5 refuses bad padding, as mail to several recipients needs it.
     pub explicit_decryption_errors: Vec<String>,
@@ -96,28 +97,28 @@ pub struct KeysConfig {
 
 /// The section `[sandbox]`.
 ///
-/// A key that is left out is carried out where this machine can, with a warning where it cannot; `true` refuses to start
-/// without it; `false` leaves it out.
+/// Without a key, its restriction is applied if this machine supports it; otherwise a warning is logged. `true`
+/// refuses to start without it; `false` omits it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
 pub struct SandboxConfig {
     /// The user that the service becomes, with its group and no other; default: the user that started it.
     pub user: Option<String>,
-    /// Only the system calls that serving takes.
+    /// Only the system calls that the service needs.
     pub seccomp: Option<bool>,
-    /// Only the directories of socket, counter file and record.
+    /// Access only to the directories of socket, counter file and record.
     pub landlock: Option<bool>,
     /// Memory is never written to swap.
     pub lock_memory: Option<bool>,
 }
 
-/// The cores that serve.
+/// The cores of the sidecores.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sidecores {
     /// One sidecore for each, tied to that core. Empty: one sidecore, tied to none.
     pub cpus: Vec<usize>,
-    /// Nothing else runs on these cores, so their sidecores may spin. Elsewhere policies that spin park.
+    /// Nothing else runs on these cores, so their sidecores may spin. On other cores policies that spin park.
     pub owned: bool,
 }
 
@@ -145,16 +146,16 @@ pub struct NotifyConfig {
 pub struct DeviceConfig {
     /// Name in messages, counters and `sidecore set`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
-    /// Number of the one sidecore that has it; default: each has one of its own.
+    /// Number of its only sidecore; default: every sidecore has one of these devices.
     pub sidecore: Option<usize>,
     /// Worker and batch: the core it is tied to.
     pub cpu: Option<usize>,
     /// Worker and batch: nothing else runs on that core, so it may spin.
     #[serde(default)]
     pub owned: bool,
-    /// Most requests that it holds at a time.
+    /// Most requests on it at a time.
     #[serde(default = "default_depth")]
     pub depth: u32,
     /// Relative speed for `sed`; default: from the measured rates.
@@ -165,13 +166,13 @@ pub struct DeviceConfig {
     /// Emulated: additional time of each input byte, ns.
     #[serde(default)]
     pub per_byte_ns: f64,
-    /// Batch: one result in so many batches is disturbed before it is checked, to see that it does not leave and that the
-    /// alarm is heard; 0: none.
+    /// Batch: disturbs one result in this number of batches before the check, as a test of check and alarm; 0: none.
     #[serde(default)]
     pub disturb: u32,
-    /// Remote: the farm whose key servers it asks.
+    /// Remote: the farm of its key servers.
     pub farm: Option<String>,
-    /// Remote: the user whose process may be its gateway, beside root and the service's own, by number or name.
+    /// Remote: the user, by number or name, whose process may be its gateway. Root and the service's own user may
+    /// always.
     #[serde(default, deserialize_with = "user")]
     pub user: Option<u32>,
     /// The operations that it does, by [families](Class::belongs_to); default: all.
@@ -187,11 +188,11 @@ pub enum DeviceKind {
     Inline,
     /// A thread on a core of its own.
     Worker,
-    /// Computes the true result and returns it when the modelled device would.
+    /// Computes the true result and returns it at the modelled time.
     Emulated,
-    /// A worker that does requests of several clients side by side, where that is faster.
+    /// A worker that does requests of several clients side by side, where measured to be faster.
     Batch,
-    /// Services on other machines that have the keys: there as long as a gateway is connected.
+    /// Key services on other machines: available while a gateway is connected.
     Remote,
 }
 
@@ -296,18 +297,18 @@ impl DeviceConfig {
         Self { kind: DeviceKind::Batch, ..Self::worker(name, cpu, owned) }
     }
 
-    /// Other machines of that farm, for keys that they have.
+    /// Other machines of that farm, for the keys that they hold.
     pub fn remote(name: &str, farm: &str) -> Self {
         Self { kind: DeviceKind::Remote, farm: Some(farm.to_owned()), ..Self::inline(name) }
     }
 
-    /// What the device does.
+    /// The classes that the device does.
     pub fn classes(&self) -> Classes {
         Class::all().filter(|class| self.can(*class)).collect()
     }
 
     fn can(&self, class: Class) -> bool {
-        // Other machines are asked for what takes a private key.
+        // Other machines get only operations with the private key.
         if self.kind == DeviceKind::Remote && !takes_key(class) {
             return false;
         }
@@ -316,10 +317,10 @@ impl DeviceConfig {
 }
 
 impl Config {
-    /// Reads and checks a file. Where it names no socket, it is this one.
+    /// Reads and checks a file. `socket` is the default for its socket.
     ///
     /// # Errors
-    /// Names the file, the line, and what to write instead.
+    /// Names the file, the line, and the remedy.
     pub fn read(path: &Path, socket: PathBuf) -> Result<Self, String> {
         let text = text_of(path).map_err(|why| format!("cannot read {}: {why}", path.display()))?;
         let mut config = Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -332,7 +333,7 @@ impl Config {
     /// Reads and checks the text of a file.
     ///
     /// # Errors
-    /// Names the line and what to write instead.
+    /// Names the line and the remedy.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut config: Self = wrong::read(text)?;
         if config.sockets.is_some() && !names_socket(text) {
@@ -348,7 +349,7 @@ impl Config {
     /// Checks numbers against each other and against their limits.
     ///
     /// # Errors
-    /// Names the key and what to write instead.
+    /// Names the key and the remedy.
     pub fn check(&self) -> Result<(), String> {
         self.limits.check()?;
         require(!self.socket.as_os_str().is_empty(), || "socket: the path is empty: name one, or leave the key out")?;
@@ -386,7 +387,7 @@ impl Config {
         Ok(())
     }
 
-    /// The operations that no device of some sidecore does: requests for them are refused.
+    /// The operations without a device on some sidecore: requests for them are refused there.
     pub fn unserved(&self) -> Vec<Class> {
         let does = |sidecore: usize, class: Class| {
             let mut here = self.devices.iter().filter(|device| device.sidecore.is_none_or(|number| number == sidecore));
@@ -401,7 +402,7 @@ impl Config {
         self.counters.clone().unwrap_or_else(|| counters_beside(&self.socket))
     }
 
-    /// Path of the record of that sidecore: the first has the configured one, the others add their numbers.
+    /// Path of that sidecore's record: the first has the configured one, the others append their numbers.
     pub fn record_path(&self, sidecore: usize) -> Option<PathBuf> {
         let mut path = self.record.clone()?.into_os_string();
         if sidecore > 0 {
@@ -410,7 +411,7 @@ impl Config {
         Some(PathBuf::from(path))
     }
 
-    /// What a client of this user may take.
+    /// Limits of a client of this user.
     pub fn limits_of(&self, uid: u32) -> ClientLimits {
         let own = self.clients.iter().find(|client| client.uid == uid);
         let pick = |value: fn(&ClientConfig) -> Option<u32>, default| own.and_then(value).unwrap_or(default);
@@ -427,12 +428,12 @@ impl KeysConfig {
     /// Reads the passphrase; `None`: no file is named.
     ///
     /// # Errors
-    /// The file cannot be read, others may read it too, or it is empty or too long; in words, with its path.
+    /// In words, with the path: the file cannot be read, others may read it too, or it is empty or too long.
     pub fn passphrase(&self) -> Result<Option<Secret>, String> {
         self.passphrase_file.as_deref().map(read_passphrase).transpose()
     }
 
-    /// A directory without a passphrase is found wrong at start: `sidecore serve` may have been told of one.
+    /// A missing passphrase is found at start only, since `sidecore serve` may get one as an argument.
     fn check(&self) -> Result<(), String> {
         let Self { directory, passphrase_file, changes_file, .. } = self;
         require(
@@ -455,7 +456,7 @@ impl DeviceConfig {
     /// Checks the numbers of one device.
     ///
     /// # Errors
-    /// Names the key and what to write instead.
+    /// Names the key and the remedy.
     pub fn check(&self) -> Result<(), String> {
         let name = &self.name;
         let unfit = |c: char| matches!(c, '.' | '=') || c.is_control();
@@ -495,7 +496,7 @@ impl DeviceConfig {
     }
 }
 
-/// All of a file. A device that never ends is no configuration either.
+/// Reads a whole file, up to the limit: an endless device is refused.
 fn text_of(path: &Path) -> Result<String, String> {
     let wrong = |error: io::Error| format!("{error}; name a TOML file, as examples/sidecore.toml is");
     let mut bytes = Vec::new();
@@ -525,7 +526,7 @@ fn within<N: PartialOrd + Copy + fmt::Display>(key: &str, value: N, least: N, mo
     require((least..=most).contains(&value), || format!("{key} = {value}: use {least} to {most}"))
 }
 
-/// Unless it is fine, says what to write instead.
+/// Returns the remedy as an error unless `is_fine`.
 fn require<S: Into<String>>(is_fine: bool, remedy: impl FnOnce() -> S) -> Result<(), String> {
     if is_fine { Ok(()) } else { Err(remedy().into()) }
 }
@@ -547,7 +548,7 @@ fn user<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>
     found.map(Some).ok_or_else(|| serde::de::Error::custom(format!("there is no user {text:?} here: name another")))
 }
 
-/// Whether it is done with the private part of a pair of keys.
+/// Whether the operation needs the private part of a pair of keys.
 fn takes_key(class: Class) -> bool {
     let has = |op| Class::of(class.algorithm(), op).is_some();
     let is_cipher = has(Op::Encrypt) && !has(Op::Sign);

@@ -1,11 +1,11 @@
-//! The counter file: what the service counts, for everybody to read.
+//! The counter file: the service's counters, readable by all users.
 //!
 //! The service creates one file, maps it and counts in it; `top` and exporters only read. Every number is a 64-bit
-//! word with a single writer, so to count is a load, an addition and a store: no lock, no system call, no allocation.
-//! A reader may see one number a little older than the next; it can disturb nobody, and whatever the file holds, it
-//! gets numbers or an error in words.
+//! word with a single writer, so counting takes a load, an addition and a store: no lock, no system call, no
+//! allocation. A reader may see one number a little older than the next. It cannot disturb the service, and for any
+//! content of the file it gets numbers or an error in words.
 //!
-//! What a client says of itself reaches the file through its lane's [`report`] and is marked as its word alone.
+//! A client's own numbers reach the file through its lane's [`report`] and are marked as an allegation.
 
 use crate::config::Waiters;
 use crate::keys::MAX_NAME;
@@ -43,32 +43,32 @@ pub use snapshot::{ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, Side
 
 /// Bytes of a word.
 const WORD: usize = 8;
-/// Everybody may read it, the service alone writes.
+/// Readable by all users, writable by the service alone.
 const MODE: Mode = Mode::from_raw_mode(0o644);
 
-/// What a service says of itself as it starts.
+/// The service's properties at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// Its process id.
     pub pid: u32,
-    /// One request in so many carries stage times; 0: none.
+    /// One request in this number carries stage times; 0: none.
     pub sample_every: u32,
     /// The monotonic clock, ns.
     pub now: Nanos,
 }
 
-/// The counter file, as its service writes it. Stays behind when the service ends, until the next one replaces it.
+/// The counter file, as its service writes it. It stays after the service's end, until the next service replaces it.
 #[derive(Debug)]
 pub struct Counters {
     mapping: Mapping,
     file: OwnedFd,
     shape: Shape,
-    /// Of the whole mapping: known here, so that counting computes nothing.
+    /// Bytes of the whole mapping: stored, so that counting computes nothing.
     bytes: usize,
 }
 
 impl Counters {
-    /// Makes the file, readable by everybody, and puts it in the place of an older one at once.
+    /// Makes the file, readable by all users, and atomically replaces an older one.
     ///
     /// # Errors
     /// The shape exceeds its limits, the file cannot be made there, or there is no space for it.
@@ -84,7 +84,7 @@ impl Counters {
         Ok(Arc::new(Self { mapping, file: draft.publish(path)?, shape, bytes }))
     }
 
-    /// How many blocks it has.
+    /// Number of its blocks.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -94,8 +94,8 @@ impl Counters {
         self.set(header::HEARTBEAT, now);
     }
 
-    /// Policies in force: those of the four hops (service, to device, from device, client), how devices are chosen, and
-    /// the order of what they have.
+    /// Policies in force: those of the four hops (service, to device, from device, client), the choice of devices,
+    /// and the order of their requests.
     pub fn set_policies(&self, notify: [Notify; 4], balance: Balance, order: Order) {
         for (i, notify) in notify.into_iter().enumerate() {
             self.set(header::NOTIFY + i, notify.to_word());
@@ -104,12 +104,12 @@ impl Counters {
         self.set(header::ORDER, order as u64);
     }
 
-    /// Whether clients are told that they may spin.
+    /// Whether clients are advised that they may spin.
     pub fn set_clients_may_spin(&self, may_spin: bool) {
         self.set(header::CLIENTS_MAY_SPIN, u64::from(may_spin));
     }
 
-    /// Who waits now, as the blocks say it.
+    /// The waiting threads, from the blocks.
     pub fn waiters(self: &Arc<Self>) -> Waiters {
         let (sidecores, devices) = (0..self.shape.sidecores as usize, 0..self.shape.devices as usize);
         let devices = devices.map(|index| self.device(index));
@@ -123,7 +123,7 @@ impl Counters {
     /// The block of that sidecore.
     ///
     /// # Panics
-    /// There is none of that number.
+    /// There is no such number.
     pub fn sidecore(self: &Arc<Self>, index: usize) -> SidecoreBlock {
         self.block(index)
     }
@@ -131,7 +131,7 @@ impl Counters {
     /// The block of that lane.
     ///
     /// # Panics
-    /// There is none of that number.
+    /// There is no such number.
     pub fn lane(self: &Arc<Self>, index: usize) -> LaneBlock {
         self.block(index)
     }
@@ -139,12 +139,12 @@ impl Counters {
     /// The block of that device.
     ///
     /// # Panics
-    /// There is none of that number.
+    /// There is no such number.
     pub fn device(self: &Arc<Self>, index: usize) -> DeviceBlock {
         self.block(index)
     }
 
-    /// The block in which that sidecore counts for the key at that place.
+    /// That sidecore's block for the key at that place.
     ///
     /// # Panics
     /// There is no such sidecore or place.
@@ -152,7 +152,7 @@ impl Counters {
         Block::new(self, self.shape.key_on(sidecore, place).start)
     }
 
-    /// A key of this name, of which 64 bytes are kept, is at that place now: all sidecores begin anew.
+    /// A key of this name, of which 64 bytes are kept, is at that place now: all sidecores count from 0.
     ///
     /// # Errors
     /// The file system has no space left for the blocks.
@@ -168,7 +168,7 @@ impl Counters {
         Ok(())
     }
 
-    /// The key at that place is no more.
+    /// The key at that place was removed.
     ///
     /// # Panics
     /// There is no such place.
@@ -180,13 +180,13 @@ impl Counters {
         Block::new(self, self.shape.block::<C>(index).start)
     }
 
-    /// Those of a key's blocks.
+    /// Generations of a key's blocks.
     fn generations(&self, place: usize) -> impl Iterator<Item = Generation<'_>> + Clone {
         let word = move |sidecore| self.shape.key_on(sidecore, place).start + layout::GENERATION;
         (0..self.shape.sidecores as usize).map(move |sidecore| Generation(self.word(word(sidecore))))
     }
 
-    /// Sets space aside for words that are written from now on.
+    /// Reserves space for words, before the first write.
     fn reserve(&self, word: usize, words: usize) -> io::Result<()> {
         reserve(&self.file, word * WORD, words * WORD)
     }
@@ -201,7 +201,7 @@ impl Counters {
     }
 }
 
-/// A file that is not yet in its place. Removed when dropped before that.
+/// A file that is not in its place yet. Removed when dropped before that.
 #[derive(Debug)]
 struct Draft {
     path: PathBuf,
@@ -209,16 +209,16 @@ struct Draft {
 }
 
 impl Draft {
-    /// An empty file beside `target`, of so many bytes that take no space yet.
+    /// An empty file next to `target`, of `bytes` bytes without space yet.
     fn new(target: &Path, bytes: usize) -> io::Result<Self> {
         let mut path = target.as_os_str().to_owned();
         path.push(format!(".{}.new", std::process::id()));
         let path = PathBuf::from(path);
-        // What a service with the same process id left behind when it died right here.
+        // A service with the same process id may have died here and left its draft.
         let _ = unlink(&path);
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let draft = Self { file: open(&path, flags, MODE)?, path };
-        // The process's umask must not hide it from those who only read.
+        // The process's umask must not deny reading.
         fchmod(&draft.file, MODE)?;
         ftruncate(&draft.file, bytes as u64)?;
         Ok(draft)
@@ -233,15 +233,15 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After `publish` there is nothing under this name.
+        // After `publish` no file has this name.
         let _ = unlink(&self.path);
     }
 }
 
-/// Sets space aside for a part of the file: to store into a hole kills the process where the file system is full.
+/// Reserves space for a part of the file: on a full file system a store into a hole kills the process.
 fn reserve(file: &OwnedFd, offset: usize, bytes: usize) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), offset as u64, bytes as u64) {
-        // A file system that cannot reserve is used as it is.
+        // A file system that cannot reserve is used without.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -252,7 +252,7 @@ fn word_of(lines: &[Line], word: usize) -> &AtomicU64 {
     &lines[word / LINE_WORDS].0[word % LINE_WORDS]
 }
 
-/// Writes the part of the header that stays as it is, and a first heartbeat.
+/// Writes the constant part of the header, and a first heartbeat.
 fn describe(lines: &[Line], shape: Shape, start: Start) {
     let about = about::pack(&(shape, start), header::HEARTBEAT - header::ABOUT);
     let words = [layout::MAGIC, layout::VERSION].into_iter().chain(about).chain([start.now]);

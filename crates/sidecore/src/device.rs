@@ -1,10 +1,11 @@
-//! Devices: who does the work that a sidecore was asked for.
+//! Devices of a sidecore.
 //!
-//! A [`Port`] is the sidecore's end of a device. `inline` has none: the sidecore does the work at once, in the middle of
-//! its own loop. `worker` is a thread behind two wait-free queues, `batch` one that does several requests side by side,
-//! `emulated` a clock behind which true results wait, `remote` a process that has the work done by other machines.
+//! A [`Port`] is the sidecore's end of a device. `inline` has no port: the sidecore does the work within its own
+//! loop. `worker` is a thread behind two wait-free queues, and `batch` one that does several requests side by side.
+//! `emulated` is a clock that delays true results, and `remote` a gateway process to other machines.
 //!
-//! A device that dies takes its requests with it; the sidecore keeps what it needs to replay each of them elsewhere.
+//! A device that dies takes its requests with it. The sidecore keeps the data for a replay of each of them on another
+//! device.
 
 mod batch;
 mod emulated;
@@ -28,8 +29,8 @@ use sidecore_core::wire::Submission;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A request as a device gets it. The parts that are shared are counted by the sidecore alone: a device hands its request
-/// back with the reply.
+/// A request for a device. Only the sidecore counts references to its shared parts: a device returns its request with
+/// the reply.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) session: Arc<Session>,
@@ -37,14 +38,12 @@ pub(crate) struct Request {
     pub(crate) submission: Submission,
 }
 
-/// What was done side by side so far.
+/// Totals of a batch device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batches {
-    /// Batches.
     pub(crate) begun: u64,
-    /// Requests in them.
     pub(crate) requests: u64,
-    /// Batches of as many as the device takes at most.
+    /// Batches of the largest fill.
     pub(crate) full: u64,
     /// Results that did not verify.
     pub(crate) wrong: u64,
@@ -59,12 +58,12 @@ pub(crate) struct Blame {
     pub(crate) key: Option<u16>,
 }
 
-/// The sidecore's end of a device. What a device has no use for does nothing.
+/// The sidecore's end of a device. Methods without a use for a device do nothing.
 pub(crate) trait Port: Debug {
     /// Hands a request over, to be served in its turn. The device has room: dispatch counts.
     fn submit(&mut self, ticket: Ticket, schedule: Schedule, request: Request);
 
-    /// The next answer, if it is there at that time, ns, with its request: only the sidecore counts its shared parts down.
+    /// The next answer by that time, ns, with its request: only the sidecore drops its shared parts.
     fn poll(&mut self, now: Nanos) -> Option<(Reply, Request)>;
 
     /// Requests were submitted since the last call: the device is woken if it sleeps.
@@ -73,32 +72,32 @@ pub(crate) trait Port: Debug {
     /// The sidecore is about to sleep: from now on the device rings.
     fn arm(&self) {}
 
-    /// Whether an answer is there of a device that rings.
+    /// Whether an answer of a device that rings has arrived.
     fn is_ready(&self) -> bool {
         false
     }
 
-    /// The device need not ring any more.
+    /// Disarms the device's doorbell.
     fn disarm(&self) {}
 
-    /// When the next answer will be there, if that is known, ns.
+    /// The time of the next answer, if known, ns.
     fn due(&self) -> Option<Nanos> {
         None
     }
 
-    /// What has become of the device.
+    /// The device's state.
     fn health(&self) -> Health;
 
-    /// The device dies at its next step, with what it has.
+    /// The device dies at its next step, with its requests.
     fn kill(&mut self);
 
-    /// Takes away a device that does not answer: from now on it cannot write to any lane.
+    /// Removes a device that does not answer: from now on it cannot write to any lane.
     fn revoke(&mut self) -> Health;
 
-    /// The device is dead and its requests are elsewhere.
+    /// The device is dead and its requests have moved to others.
     fn forget(&mut self) {}
 
-    /// What a device that does several requests side by side has done; `None` for others.
+    /// Totals of a batch device; `None` for others.
     fn batches(&self) -> Option<Batches> {
         None
     }
@@ -108,7 +107,7 @@ pub(crate) trait Port: Debug {
         None
     }
 
-    /// What a device that does several requests side by side has measured: each class once.
+    /// Measured times of a batch device: each class once.
     fn measured(&mut self) -> Option<Measured> {
         None
     }

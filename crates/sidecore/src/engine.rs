@@ -1,4 +1,4 @@
-//! Engines: what requests ask for, done.
+//! Engines, which do the work of requests.
 
 pub mod crypto;
 pub(crate) mod execute;

@@ -1,11 +1,11 @@
-//! What a service says of itself as it happens, as events of the crate `tracing` under the target [`TARGET`].
+//! Events of a service, emitted through the crate `tracing` under the target [`TARGET`].
 //!
 //! `sidecore serve` writes them as lines of its log (docs/watching.md). A program that embeds a service installs a subscriber of its
 //! own, or none. Each event has the field `event`, its name in [`EVENTS`]. They come from the threads that control a service,
 //! never from one between a request and its answer. A subscriber that blocks holds these threads up.
 //!
-//! What clients wrote, such as names, stands in fields as it came: whoever writes lines escapes it. No event holds a key, a
-//! passphrase or a request's data.
+//! Clients' texts, such as names, stand in fields unchanged: a subscriber that writes lines escapes them. No event
+//! holds a key, a passphrase or a request's data.
 
 use crate::config::Config;
 use crate::keys::{Acl, Described};
@@ -16,12 +16,12 @@ use std::path::Path;
 /// The target of all events.
 pub const TARGET: &str = "sidecore";
 
-/// How often one user's refusals for one reason are told.
+/// Rate of events of one user's refusals for one reason.
 pub(crate) const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 256, of_group: 8, reserved: 8 };
-/// Users from this number on are told apart by so many: a user who has subordinate ids has 65,536 of them, as a rule.
+/// Users from this number on are grouped by this size: a user with subordinate ids has 65,536 of them, as a rule.
 const SUBORDINATE: u32 = 1 << 16;
 
-/// A kind of event and its user, told at a bounded rate.
+/// A kind of event and its user, with a limited rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source<W> {
     pub(crate) what: W,
@@ -51,23 +51,23 @@ impl<W: Copy + Eq> Origin for Source<W> {
     }
 }
 
-/// How much an event matters: those of the system's log, of which `tracing` has fewer names.
+/// Importance of an event: the levels of the system's log, of which `tracing` has only some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Something is lost that somebody must bring back: `tracing::Level::ERROR`.
+    /// A loss that an operator must repair: `tracing::Level::ERROR`.
     Error,
-    /// Something is not as it should be: `tracing::Level::WARN`.
+    /// Something is wrong: `tracing::Level::WARN`.
     Warning,
-    /// What an administrator did, start and stop: `tracing::Level::INFO`.
+    /// Administrators' actions, start and stop: `tracing::Level::INFO`.
     Notice,
-    /// What clients were refused: `tracing::Level::DEBUG`.
+    /// Refusals of clients: `tracing::Level::DEBUG`.
     Info,
-    /// What clients do: `tracing::Level::TRACE`.
+    /// Actions of clients: `tracing::Level::TRACE`.
     Debug,
 }
 
 impl Level {
-    /// All levels, what matters most first.
+    /// All levels, the most important first.
     pub const ALL: [Self; 5] = [Self::Error, Self::Warning, Self::Notice, Self::Info, Self::Debug];
 
     /// Its name in lines of the log.
@@ -182,17 +182,18 @@ pub fn start(version: &str, config: &Config) {
     );
 }
 
-/// How each hop waits, in words.
+/// The hops' waiting policies, in words.
 pub fn policies(in_words: &str) {
     say!(Notice "policies", "notify: {in_words}");
 }
 
-/// The number of the last change of the keys at rest. Whoever compares it with the last one sees an old copy of the directory.
+/// The number of the last change of the keys at rest. A comparison with an earlier number shows an old copy of the
+/// directory.
 pub fn keys_at_rest(changes: u64) {
     say!(Notice "keys-at-rest", changes, "keys at rest are of change {changes}");
 }
 
-/// The service answers at this socket, and is shut in.
+/// The service answers at this socket, inside its sandbox.
 pub fn ready(socket: &Path) {
     say!(Notice "ready", "serving at {}", socket.display());
 }
@@ -207,7 +208,7 @@ pub fn panic(thread: &str, place: &str, what: &str) {
     say!(Error "panic", thread, place, "a thread panicked, and the service ends with it: {what}");
 }
 
-/// What people should know, with what to do about it.
+/// A warning for the operator, with the remedy.
 pub fn warning(text: &str) {
     say!(Warning "warning", "{text}");
 }
@@ -222,7 +223,7 @@ pub(crate) fn record_not_written(path: &Path, error: &std::io::Error) {
     say!(Error "record-not-written", path = %path.display(), error = %error, "the record could not be written");
 }
 
-/// What `sidecore set` changes, as it is in force.
+/// The settings that `sidecore set` can change, as in force.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
@@ -231,14 +232,15 @@ impl Settings {
         Self(config.settings())
     }
 
-    /// Those that are others than in `other`, as settings.
+    /// The settings that differ from `other`.
     fn unlike(&self, other: &Self) -> String {
         let unlike = self.0.iter().zip(&other.0).filter(|(own, other)| own != other);
         unlike.map(|((key, value), _)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// Somebody changed the running service by this setting, from these settings to those. `doubt`: it was carried out in part.
+/// A user changed the running service by this setting, from these settings to those. `doubt`: it was carried out in
+/// part.
 pub(crate) fn set(who: Credentials, setting: &str, (before, now): (&Settings, &Settings), doubt: Option<&str>) {
     let Credentials { uid, gid, pid } = who;
     let (was, is) = (before.unlike(now), now.unlike(before));
@@ -253,10 +255,10 @@ pub(crate) fn set(who: Credentials, setting: &str, (before, now): (&Settings, &S
     );
 }
 
-/// The way on which changes come: the service's socket. A gateway's connection changes nothing.
+/// The origin of changes: the service's socket. A gateway's connection changes nothing.
 const FROM: &str = "socket";
 
-/// A stored key was changed, or is new. `key` is as it is now, or was before it was deleted.
+/// A stored key was changed, or is new. `key` is its present state, or the last one before its deletion.
 pub(crate) fn key_changed(
     event: &'static str,
     who: Credentials,
@@ -302,17 +304,17 @@ pub(crate) fn passphrase_changed(who: Credentials, doubt: Option<&str>) {
     );
 }
 
-/// A client was refused something. So many refusals of its user for this reason were not told before.
+/// A client's request was refused. `suppressed`: earlier refusals of its user for this reason without an event.
 pub(crate) fn refused(uid: u32, pid: u32, reason: &'static str, text: &str, suppressed: u64) {
     say!(Info "refused", reason, uid, pid, suppressed = some(suppressed), "{text}");
 }
 
-/// A client broke the protocol, and its connection ends.
+/// A client broke the protocol, and its connection ends. `suppressed`: as for [`refused`].
 pub(crate) fn client_fault(uid: u32, pid: u32, text: &str, suppressed: u64) {
     say!(Warning "client-fault", uid, pid, suppressed = some(suppressed), "a connection ends: {text}");
 }
 
-/// So many refusals or faults were not told since the last that was. `otherwise`: what those of several origins have in common.
+/// Refusals or faults without an event since the last one. `otherwise`: the common part of several origins.
 pub(crate) fn suppressed<W: Copy + Eq>(
     quiet: &Quiet<Source<W>, Users>,
     reason: impl Fn(W) -> &'static str,
@@ -327,7 +329,7 @@ pub(crate) fn suppressed<W: Copy + Eq>(
     say!(Info "suppressed", reason, uid, users, suppressed = quiet.count, "events of this kind were not told");
 }
 
-/// A client has a lane. The name is its own word.
+/// A client has a lane. The client chose the name.
 pub(crate) fn client_attached(uid: u32, pid: u32, name: &str, sidecore: usize) {
     say!(Debug "client-attached", uid, pid, name, sidecore, "a client has a lane");
 }
@@ -342,7 +344,7 @@ pub(crate) fn lane_taken_back(uid: u32, pid: u32) {
     say!(Debug "lane-taken-back", uid, pid, "a client's idle lane was taken back for another process of its user");
 }
 
-/// How a device of a sidecore ended.
+/// The way in which a device of a sidecore ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// By itself.
@@ -350,11 +352,11 @@ pub(crate) enum Loss {
     Died,
     /// It did not answer in time.
     Late,
-    /// An administrator ended it, or had it removed.
+    /// An administrator killed or removed it.
     Removed,
 }
 
-/// A device is gone. What it had is done by others.
+/// A device is gone. Its requests went to others.
 pub(crate) fn device_lost(device: &str, sidecore: usize, loss: Loss) {
     match loss {
         Loss::Removed => say!(Notice "device-removed", device, sidecore, "a device was removed"),
@@ -384,7 +386,7 @@ pub(crate) fn gateway_wrong(device: &str, (uid, pid): (u32, u32), key: &str, sup
     );
 }
 
-/// A result of a batch did not verify. It is of the key that this user and process brought, or of a stored one.
+/// A result of a batch did not verify. Its key was brought by this user and process, or is a stored one.
 pub(crate) fn wrong_result(device: &str, owner: Option<(u32, u32)>, key: Option<&str>, suppressed: u64) {
     say!(Warning "wrong-result",
         device, uid = owner.map(|(uid, _)| uid), pid = owner.map(|(_, pid)| pid), key, suppressed = some(suppressed),
@@ -392,7 +394,7 @@ pub(crate) fn wrong_result(device: &str, owner: Option<(u32, u32)>, key: Option<
     );
 }
 
-/// A gateway offers a key that is another one here.
+/// A gateway offers a key whose name belongs to a different key here.
 pub(crate) fn gateway_doubted(device: &str, key: &str) {
     say!(Warning "gateway-doubted",
         device, key,
@@ -400,14 +402,14 @@ pub(crate) fn gateway_doubted(device: &str, key: &str) {
     );
 }
 
-/// Who may use a key beside root and the service's own user.
+/// Users of a key besides root and the service's own user.
 fn users(acl: &Acl) -> String {
     let uids = acl.uids.iter().map(|uid| format!("uid:{uid}"));
     let all: Vec<String> = uids.chain(acl.gids.iter().map(|gid| format!("gid:{gid}"))).collect();
     if all.is_empty() { "none".to_owned() } else { all.join(",") }
 }
 
-/// What stands between the braces of a struct that was printed.
+/// The text between the braces of a printed struct.
 fn inside(printed: &str) -> String {
     let inside = printed.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
     inside.map_or(printed, |(inside, _)| inside).trim().to_owned()

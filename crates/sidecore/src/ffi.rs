@@ -1,8 +1,8 @@
-//! AWS-LC's C interface behind safe, thin wrappers: the only place that calls it.
+//! AWS-LC's C interface behind safe, thin wrappers: no other module calls it.
 //!
-//! A wrapper owns what it allocated and frees it on drop. None keeps a pointer that it was given. Payload comes as
+//! A wrapper owns its allocation and frees it on drop. No wrapper keeps a pointer from its caller. Payload arrives as
 //! [`Source`] and goes to a [`Span`], so that the same call serves private memory and memory that a client may change
-//! meanwhile; only routines whose control flow does not depend on the bytes are called with those.
+//! meanwhile. Only routines whose control flow does not depend on the bytes are called on the latter.
 
 pub(crate) mod aead;
 pub(crate) mod aes;
@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 
 use crate::shm::span::Span;
 
-/// Which way a cipher goes, as the library numbers it.
+/// Direction of a cipher, with the library's numbers.
 #[derive(Clone, Copy)]
 pub(crate) enum Direction {
     Decrypt = 0,
@@ -42,7 +42,7 @@ impl Source<'_> {
         self.len
     }
 
-    /// Copies the bytes from `offset` on into `private`, as many as it holds.
+    /// Fills `private` with the bytes from `offset` on.
     #[inline]
     pub(crate) fn copy_to(&self, offset: usize, private: &mut [u8]) {
         assert!(offset <= self.len && private.len() <= self.len - offset);
@@ -51,7 +51,7 @@ impl Source<'_> {
     }
 }
 
-/// Gives up a place, private or shared with a client, to a call that writes `len` bytes there.
+/// Hands a place, private or shared with a client, to a call that writes `len` bytes there.
 #[inline]
 fn room_for(output: Span<'_>, len: usize) -> *mut u8 {
     assert!(len <= output.len());
@@ -72,7 +72,7 @@ impl<'a> From<Span<'a>> for Source<'a> {
     }
 }
 
-/// Overwrites what must not stay behind, in a way that is not optimised away.
+/// Overwrites secrets, in a way that is not optimised away.
 #[inline]
 pub(crate) fn wipe(bytes: &mut [u8]) {
     // SAFETY: the bytes are exclusive and writable for their length.
@@ -86,7 +86,7 @@ fn clear_errors() {
     unsafe { aws_lc_sys::ERR_clear_error() };
 }
 
-/// What a library call made, for the caller to own; `None` for null, and then the error queue is emptied.
+/// An object of a library call, for the caller to own; `None` for null, and then the error queue is emptied.
 #[inline]
 fn owned<T>(made: *mut T) -> Option<NonNull<T>> {
     if made.is_null() {
@@ -95,7 +95,7 @@ fn owned<T>(made: *mut T) -> Option<NonNull<T>> {
     NonNull::new(made)
 }
 
-/// Whether a library call said 1, its word for success; otherwise the error queue is emptied.
+/// Whether a library call returned 1, its code for success; otherwise the error queue is emptied.
 #[inline]
 fn succeeded(code: c_int) -> bool {
     if code != 1 {

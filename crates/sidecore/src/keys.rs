@@ -1,7 +1,7 @@
-//! Keys that stay in the service: where they are kept, and who may use them.
+//! Keys that stay in the service: their storage, and their users.
 //!
-//! A session on a stored key is opened with [`KeyMaterial::Stored`](crate::spec::KeyMaterial::Stored). No message and no
-//! request returns a private key.
+//! A session on a stored key is opened with [`KeyMaterial::Stored`](crate::spec::KeyMaterial::Stored). No message and
+//! no request returns a private key.
 
 mod file;
 mod material;

@@ -17,7 +17,7 @@
 //! |`sys`, `ffi`|system calls of the service: cores, peers, epoll, eventfds; owners of AWS-LC objects|
 //! |`bare`|exchanges without a protocol, as baselines|
 
-// The macros panic where standard output or error is closed: a service ends for that as little as its client.
+// The macros panic where standard output or error is closed, which must not end a service or its client.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bare;

@@ -1,14 +1,15 @@
-//! The sandbox of a service process: what it cannot do any more once it serves.
+//! The sandbox of a service process: restrictions that hold once it serves.
 //!
-//! Two steps, for some of it must come before the first thread and some after the socket listens:
+//! There are two steps: some restrictions must come before the first thread and some after the socket listens.
 //!
-//! 1. [`enter`], in a process of one thread: limits are raised, directories made, the user changed, capabilities dropped;
-//!    no debugger, no core dump, no new privileges; memory is locked; files outside its directories are out of reach.
-//! 2. [`Sandbox::filter_calls`], when the service runs: all threads, and those to come, keep the system calls that serving
-//!    takes. There is no `socket` among them, so there is no network.
+//! 1. [`enter`], in a process of one thread: limits are raised, directories made, the user changed, capabilities
+//!    dropped; no debugger, no core dump, no new privileges; memory is locked; files outside its directories are out
+//!    of reach.
+//! 2. [`Sandbox::filter_calls`], when the service runs: all present and future threads keep only the system calls
+//!    that the service needs. There is no `socket` among them, so there is no network.
 //!
-//! Nothing of it can be taken back. That is why [`Service::start`] and [`Sockets::start`] do none of it: they run inside
-//! other programs as well.
+//! No step can be undone. So [`Service::start`] and [`Sockets::start`] do neither: they run inside other programs as
+//! well.
 
 mod calls;
 mod files;
@@ -24,7 +25,7 @@ use std::fmt::Display;
 use std::fs;
 use std::os::fd::RawFd;
 
-/// What the process has denied itself so far.
+/// The restrictions of the process so far.
 #[derive(Debug)]
 #[must_use = "the system calls are still all allowed"]
 pub struct Sandbox {
@@ -32,11 +33,11 @@ pub struct Sandbox {
     warnings: Vec<String>,
 }
 
-/// The first step, to be made before any thread is started. The service is started next.
+/// The first step, before any thread is started. The service is started next.
 ///
 /// # Errors
-/// The process has several threads, the user does not exist or cannot be changed, a directory cannot be made, or this
-/// machine cannot do what the configuration demands: in words. The process may then be changed already and should end.
+/// In words: the process has several threads, the user does not exist or cannot be changed, a directory cannot be
+/// made, or this machine lacks a demanded restriction. The process may then be changed already and should end.
 pub fn enter(config: &Config) -> Result<Sandbox, String> {
     one_thread()?;
     let mut warnings = Vec::new();
@@ -47,7 +48,7 @@ pub fn enter(config: &Config) -> Result<Sandbox, String> {
     if let Some(user) = &user {
         user.become_it()?;
     }
-    // A service of sockets has no keys that must not reach swap.
+    // A service of sockets has no keys to keep out of swap.
     let lock = sandbox.lock_memory.or(config.sockets.is_some().then_some(false));
     user::drop_capabilities(if lock == Some(false) { CapabilitySet::empty() } else { memory::capability() })?;
     memory::deny_inspection()?;
@@ -77,16 +78,16 @@ impl Sandbox {
         judge(self.seccomp, || Ok(calls::filter(duty, door)), &mut self.warnings)
     }
 
-    /// What this machine could not do and the configuration does not demand, each with what to do about it.
+    /// Restrictions that this machine lacks and the configuration does not demand, each with the remedy.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 }
 
-/// What this machine cannot do, if it cannot, and what to do about it.
+/// A restriction that this machine lacks, and the remedy.
 type Lack = Option<String>;
 
-/// Carries out what is wanted. Where the machine cannot: an error if it was demanded, else a warning.
+/// Applies a restriction. Without support of the machine: an error if it was demanded, else a warning.
 fn judge(
     wanted: Option<bool>,
     carry_out: impl FnOnce() -> Result<Lack, String>,
@@ -100,7 +101,7 @@ fn judge(
     Ok(())
 }
 
-/// User, capabilities and rules for files belong to a thread each: others would keep what they have.
+/// User, capabilities and rules for files belong to single threads: other threads would keep theirs.
 fn one_thread() -> Result<(), String> {
     match fs::read_dir("/proc/self/task").map_err(|error| format!("/proc/self/task: {error}"))?.count() {
         1 => Ok(()),
@@ -108,7 +109,7 @@ fn one_thread() -> Result<(), String> {
     }
 }
 
-/// What a system call that failed was for.
+/// Error text of a failed system call, with its purpose.
 fn cannot<E: Display>(purpose: &str) -> impl Fn(E) -> String {
     move |error| format!("cannot {purpose}: {error}")
 }

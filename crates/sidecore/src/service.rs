@@ -1,8 +1,8 @@
 //! The service: sidecores that serve lanes, and one thread that answers the socket.
 //!
-//! [`Service::start`] is what `sidecore serve` runs, and what a Rust program embeds.
+//! `sidecore serve` runs [`Service::start`], and a Rust program can embed it.
 
-/// Refuses with these words unless it holds.
+/// Refuses with this text unless the condition holds.
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
@@ -11,7 +11,7 @@ macro_rules! ensure {
     };
 }
 
-/// The same where a limit is kept.
+/// The same for a limit.
 macro_rules! ensure_limit {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
@@ -64,12 +64,12 @@ pub enum StartError {
     /// The configuration contradicts itself.
     #[error("{0}")]
     Config(String),
-    /// A core of the configuration is not this process's to use.
+    /// This process may not use a core of the configuration.
     #[error("core {cpu} is not here: name one of those that this process may use, {}", listed(allowed))]
     NoSuchCpu {
-        /// What was asked for.
+        /// The core in the configuration.
         cpu: usize,
-        /// What there is.
+        /// The cores that the process may use.
         allowed: Vec<usize>,
     },
     /// Another service answers at this socket, or is about to.
@@ -78,7 +78,7 @@ pub enum StartError {
          configuration"
     )]
     AlreadyRunning(PathBuf),
-    /// The stored keys cannot be opened: says why.
+    /// The stored keys cannot be opened, for this reason.
     #[error("{0}")]
     Keys(String),
     /// A path cannot be used.
@@ -95,7 +95,7 @@ fn listed(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// A running service. Dropping it stops it: clients then find it gone.
+/// A running service. Dropping it stops it: clients then notice its end.
 #[derive(Debug)]
 pub struct Service {
     socket: PathBuf,
@@ -104,31 +104,31 @@ pub struct Service {
     listener_wake: Arc<OwnedFd>,
     sidecores: Vec<Arc<SidecoreHandle<Reactor>>>,
     threads: Vec<JoinHandle<()>>,
-    /// Ends when this machine is measured and all sidecores know it.
+    /// Ends when this machine is measured and all sidecores have the result.
     measuring: Option<JoinHandle<()>>,
-    /// Given back last, when no thread is left.
+    /// Released last, after all threads.
     place: Place,
     key_changes: Option<u64>,
     listening: Option<OwnedFd>,
-    /// The number of the socket that listens, which the control thread has.
+    /// The number of the listening socket, which the control thread has.
     door: RawFd,
 }
 
 impl Service {
-    /// Reads the passphrase that the configuration names, starts the threads, listens, and measures this machine.
+    /// Reads the passphrase file of the configuration, starts the threads, listens, and measures this machine.
     ///
     /// # Errors
-    /// What is wrong with configuration, cores, paths or the system, each with what to do.
+    /// An error of configuration, cores, paths or the system, each with the remedy.
     pub fn start(config: Config) -> Result<Self, StartError> {
         let mut service = Self::start_with(config, None, Vec::new())?;
-        // One that panicked has said so on stderr; what it would have measured stays assumed.
+        // A thread that panicked has reported it on stderr; default values hold instead of its measurements.
         let _ = service.measuring.take().map(JoinHandle::join);
         Ok(service)
     }
 
-    /// As [`Service::start`], and returns as soon as clients are answered: this machine is measured meanwhile. `passphrase`:
-    /// that of the stored keys in the place of its file, which the process may no longer be able to read. `held`: sockets that
-    /// a service manager holds; one that listens at the configuration's path is used, with all who wait in its queue.
+    /// As [`Service::start`], but returns as soon as clients are answered; the measurement goes on. `passphrase` is
+    /// that of the stored keys, for a process that can no longer read its file. `held` are sockets from a service
+    /// manager: one that listens at the configuration's path is used, with all clients in its queue.
     ///
     /// # Errors
     /// As for [`Service::start`].
@@ -218,25 +218,25 @@ impl Service {
                 });
             }
             drop(known);
-            // Ends when the last of them has dropped its end.
+            // Returns when the last sidecore has dropped its end.
             let _ = all_know.recv();
         })?);
         Ok(())
     }
 
-    /// Where clients connect.
+    /// The path where clients connect.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Has somebody hold the socket that listens, which `hold` says: its file stays where it is when the service ends.
+    /// Passes the listening socket to `hold`. If that keeps it, its file stays in place when the service ends.
     pub fn hand_over(&mut self, hold: impl FnOnce(BorrowedFd<'_>) -> bool) {
         if self.listening.take().is_some_and(|socket| hold(socket.as_fd())) {
             self.place.leave_socket();
         }
     }
 
-    /// The number of the socket that listens: no other has it while all threads run.
+    /// The number of the listening socket: no other file has it while all threads run.
     pub(crate) fn door(&self) -> RawFd {
         self.door
     }
@@ -263,7 +263,7 @@ impl Drop for Service {
         wake::ring(&*self.listener_wake);
         self.sidecores.iter().for_each(|sidecore| sidecore.send(Reactor::stop));
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so on stderr; there is nothing to add.
+            // A thread that panicked has reported it on stderr.
             let _ = thread.join();
         }
         let _ = self.measuring.take().map(JoinHandle::join);
@@ -284,7 +284,7 @@ fn start_sidecore(setup: Setup) -> Result<JoinHandle<()>, StartError> {
     Ok(thread)
 }
 
-/// One sidecore per configured core, or one that is tied to none.
+/// One sidecore per configured core, or one without a fixed core.
 fn sidecore_cpus(config: &Config) -> Vec<Option<usize>> {
     if config.sidecores.cpus.is_empty() {
         return vec![None];
@@ -292,10 +292,10 @@ fn sidecore_cpus(config: &Config) -> Vec<Option<usize>> {
     config.sidecores.cpus.iter().copied().map(Some).collect()
 }
 
-/// Whether the cores that a configuration names are here, as a start wants them.
+/// Checks that the process may use the configured cores.
 ///
 /// # Errors
-/// The first that is not, and those that are.
+/// The first core that it may not use, and the ones that it may.
 pub fn check_cpus(config: &Config) -> Result<(), StartError> {
     let workers = config.devices.iter().filter_map(|device: &DeviceConfig| device.cpu);
     config.sidecores.cpus.iter().copied().chain(workers).try_for_each(check_cpu)
@@ -305,12 +305,12 @@ fn check_cpu(cpu: usize) -> Result<(), StartError> {
     if cpu::is_usable(cpu) { Ok(()) } else { Err(StartError::NoSuchCpu { cpu, allowed: cpu::allowed() }) }
 }
 
-/// Each lane takes a few descriptors: as many as the system lets us have.
+/// Raises the limit of descriptors as far as the system permits: each lane takes a few.
 pub(crate) fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // With the old limit fewer lanes fit; each that does not is refused with the reason.
+    // With the old limit fewer lanes fit; each further one is refused with the reason.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 

@@ -1,4 +1,4 @@
-//! What one client may take, and all together.
+//! Limits of one client, and of all together.
 
 use super::within;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use sidecore_core::work::Reach;
 /// Defines the section `[limits]`: each key with its meaning, type, default, least and most.
 macro_rules! limits {
     ($($(#[$doc:meta])* $key:ident: $number:ty = $default:expr, $least:expr => $most:expr;)*) => {
-        /// What one client may take, and all together.
+        /// Limits of one client, and of all together.
         #[derive(Clone, Debug, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct LimitsConfig {
@@ -38,7 +38,7 @@ macro_rules! limits {
             /// Sets the limit of that key.
             ///
             /// # Errors
-            /// The key is none, or the value is beyond its range, which is said.
+            /// The key is unknown, or the value is out of range; the message names the range.
             pub(crate) fn set(&mut self, key: &str, value: u64) -> Result<(), String> {
                 match key {
                     $(stringify!($key) => {
@@ -75,9 +75,9 @@ limits! {
     lane_bytes_per_uid: u64 = 1 << 30, 1 << 14 => 1 << 40;
     /// Most sessions of one lane.
     sessions_per_lane: u32 = 1024, 1 => 65_535;
-    /// Most bytes that sessions on keys of one client's own take in the service.
+    /// Most bytes of the service's memory for sessions on keys of one client's own.
     session_bytes_per_client: u64 = 16 << 20, 1 << 10 => 1 << 40;
-    /// The same of one user, over its processes.
+    /// Most bytes of the service's memory for sessions on keys of one user's own, over its processes.
     session_bytes_per_uid: u64 = 64 << 20, 1 << 10 => 1 << 40;
     /// Most stored keys.
     keys: u16 = 256, 1 => Reach::PLACES;
@@ -85,12 +85,12 @@ limits! {
     in_flight: u32 = 16384, 1 => 1 << 20;
     /// Time on devices that a client of weight 1 may use in one round, us.
     quantum_us: u32 = 20, 1 => 100_000;
-    /// A device that does not answer one request for so long is taken for dead, ms.
+    /// Time without an answer to a request after which a device counts as dead, ms.
     device_timeout_ms: u32 = 2000, 10 => 600_000;
 }
 
 impl LimitsConfig {
-    /// Those that a running service can change: they are looked at when something new is asked for.
+    /// Limits that a running service can change. They apply from the next request for more.
     pub const LIVE: [&'static str; 9] = [
         "lanes_per_client",
         "lanes_per_uid",
@@ -104,7 +104,7 @@ impl LimitsConfig {
     ];
 }
 
-/// Other limits for one user. What is left out is as in `limits`.
+/// Other limits for one user. The default of each is the value in `limits`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientConfig {

@@ -10,10 +10,10 @@ use zeroize::Zeroizing;
 /// Longest passphrase, bytes.
 const MAX_PASSPHRASE: usize = 4096;
 
-/// Reads a passphrase: all of the file but one line end at its end.
+/// Reads a passphrase: the whole file without one line end at its end.
 ///
 /// # Errors
-/// The file cannot be read, others may read it too, or it is empty or too long; in words, with its path.
+/// In words, with the path: the file cannot be read, others may read it too, or it is empty or too long.
 pub fn read_passphrase(path: &Path) -> Result<Secret, String> {
     let at = |what: String| format!("passphrase file {}: {what}", path.display());
     let system = |error: io::Error| at(format!("{error}; name a file with one line that this user may read"));
@@ -22,7 +22,7 @@ pub fn read_passphrase(path: &Path) -> Result<Secret, String> {
     if metadata.is_file() && metadata.mode() & 0o007 != 0 {
         return Err(at(format!("everybody may use it (mode {:o}): chmod 600", metadata.mode() & 0o777)));
     }
-    // With more room than is read: a vector that grows leaves a copy behind.
+    // The capacity exceeds the reads: a vector that grows leaves a copy behind.
     let mut buffer = Zeroizing::new(Vec::with_capacity(2 * MAX_PASSPHRASE));
     file.take(MAX_PASSPHRASE as u64 + 2).read_to_end(&mut buffer).map_err(system)?;
     let text = buffer.strip_suffix(b"\n").unwrap_or(&buffer);
@@ -31,7 +31,6 @@ pub fn read_passphrase(path: &Path) -> Result<Secret, String> {
     Ok(text.into())
 }
 
-/// Checks a passphrase's length.
 pub(crate) fn check_passphrase(text: &[u8]) -> Result<(), String> {
     match text.len() {
         0 => Err("the passphrase is empty: write one, in one line".to_owned()),

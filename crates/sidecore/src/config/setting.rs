@@ -1,4 +1,4 @@
-//! What `sidecore set` can change while the service runs.
+//! Settings that `sidecore set` can change while the service runs.
 
 use super::wrong::{self, unknown};
 use super::{Config, DeviceConfig, LimitsConfig};
@@ -26,16 +26,16 @@ pub enum Setting {
     EndRecord,
 }
 
-/// What may be done with a device.
+/// An action on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceAction {
     /// No more requests; what it has is finished.
     Drain,
-    /// One that drains gets requests again.
+    /// Ends draining: it gets requests again.
     Activate,
-    /// Drain, then take it away.
+    /// Drains, then removes it.
     Remove,
-    /// It dies at once, with what it has.
+    /// It dies immediately, with its requests.
     Kill,
 }
 
@@ -47,7 +47,7 @@ impl Setting {
     /// Reads `key=value`.
     ///
     /// # Errors
-    /// What is wrong and what can be written.
+    /// Names the error and the accepted values.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::read(text).map_err(|why| format!("{text}: {why}"))
     }
@@ -74,7 +74,7 @@ impl Setting {
 }
 
 impl Config {
-    /// Key and value of what is set beside devices, cores and files, as the file and `sidecore set` write them.
+    /// Key and value of each setting except devices, cores and files, as the file and `sidecore set` write them.
     pub fn settings(&self) -> Vec<(String, String)> {
         let hops = HOPS.into_iter().zip(self.notify.hops()).map(|(key, notify)| (key.to_owned(), notify.to_string()));
         let policies = [("balance", self.balance.name()), ("order", self.order.name())];
@@ -85,7 +85,7 @@ impl Config {
 }
 
 impl DeviceConfig {
-    /// What `sidecore set` adds it by.
+    /// The argument of `sidecore set` that adds it.
     pub fn setting(&self) -> String {
         let device = toml::Value::try_from(self).map_or_else(|error| error.to_string(), |value| value.to_string());
         format!("device={device}")
@@ -115,7 +115,7 @@ fn parse_device(value: &str) -> Result<Setting, String> {
         return Err("write device={name=\"NAME\",kind=\"worker\"} for one more, or device.NAME=drain".to_owned());
     }
     let text = format!("device={value}");
-    // There is one line.
+    // The text has one line, so its number is noise.
     let One { device } = wrong::read(&text).map_err(|why| why.trim_start_matches("line 1: ").to_owned())?;
     device.check()?;
     Ok(Setting::AddDevice(device))

@@ -1,4 +1,4 @@
-//! The section `[sockets]`: what makes a service one of sockets, and what each user may take of it.
+//! The section `[sockets]`, which makes a service one of sockets, with the limits of each user.
 
 use super::{Config, DeviceConfig, KeysConfig, require, within};
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use sidecore_core::streams::layout::{MAX_RING, MIN_RING};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// Keys that mean something to a service of sockets. Of `notify` one only.
+/// Keys that a service of sockets uses. It has one hop of `notify` only.
 const APPLY: [&str; 6] = ["socket", "socket_mode", "sidecores", "notify", "sandbox", "sockets"];
 const NOTIFY: &str = "service";
 /// Largest weight of a program.
@@ -23,11 +23,11 @@ pub struct SocketsConfig {
     pub max_sockets: u32,
     /// Most MiB of shared memory of one user's rings.
     pub max_mib: u32,
-    /// Most programs of one user, whoever only asks included.
+    /// Most programs of one user, including those that only ask.
     pub max_programs: u32,
     /// Most users at a time.
     pub max_users: u32,
-    /// Shares of programs among those of one user, by the name that each gives itself; 1 where it is not named.
+    /// Weights of programs among those of one user, by the name that each states; the default is 1.
     pub weights: BTreeMap<String, u32>,
 }
 
@@ -50,12 +50,12 @@ impl SocketsConfig {
         self.ring_kib << 10
     }
 
-    /// The share of a program that gives itself this name.
+    /// Weight of a program that states this name.
     pub(crate) fn weight_of(&self, name: &str) -> u32 {
         self.weights.get(name).copied().unwrap_or(1)
     }
 
-    /// Checks the numbers, and that nothing of the service of keys stands beside them.
+    /// Checks the numbers, and that the rest of the configuration sets nothing for a service of keys.
     pub(super) fn check(&self, beside: &Config) -> Result<(), String> {
         within("sockets.ring_kib", self.ring_kib, MIN_RING >> 10, MAX_RING >> 10)?;
         require(self.ring_kib.is_power_of_two(), || {
@@ -88,7 +88,7 @@ impl SocketsConfig {
     }
 }
 
-/// Finds a key in the text of a service of sockets that such a service has no use for: whoever wrote it expects something.
+/// Finds a key in the text that a service of sockets does not use: an ignored key would mislead its author.
 pub(super) fn check_keys(text: &str) -> Result<(), String> {
     let keys: Table = toml::from_str(text).unwrap_or_default();
     let notify = keys.get("notify").and_then(Value::as_table);

@@ -1,4 +1,4 @@
-//! Files and settings, right and wrong.
+//! Tests of files and settings, right and wrong.
 
 use super::*;
 use proptest::prelude::*;

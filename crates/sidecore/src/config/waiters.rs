@@ -1,10 +1,10 @@
-//! Who waits at each hop, and why a policy that spins parks there.
+//! The threads that wait at each hop, and the reasons for which a policy that spins parks there.
 
 use super::{Config, Sidecores};
 use serde::{Deserialize, Serialize};
 use sidecore_core::policy::notify::Notify;
 
-/// Where a thread of the service runs.
+/// The core of a thread of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The core it is tied to.
@@ -13,31 +13,32 @@ pub struct Place {
     pub may_spin: bool,
 }
 
-/// Those who wait. Clients beyond them wait as they are advised to.
+/// The waiting threads. Clients are separate: they wait as advised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiters {
     /// Sidecores.
     pub sidecores: Vec<Place>,
     /// Workers among the devices.
     pub workers: Vec<Place>,
-    /// Whether clients are told that they may spin: a core is left for them beside those of sidecores and workers.
+    /// Whether clients are advised that they may spin: a core is left for them besides those of sidecores and
+    /// workers.
     pub clients_may_spin: bool,
 }
 
-/// Cores that a reason names; more are counted.
+/// Most cores that a reason names; further ones are counted.
 const NAMED: usize = 4;
 /// The hops in words.
 const HOPS: [&str; 4] = ["service", "to device", "from device", "client"];
 
 impl Place {
-    /// What is tied to no core owns none.
+    /// A thread without a core owns none.
     pub fn new(cpu: Option<usize>, owned: bool) -> Self {
         Self { cpu, may_spin: owned && cpu.is_some() }
     }
 }
 
 impl Waiters {
-    /// Those of a service with this configuration that may use these cores.
+    /// The threads of a service with this configuration that may use these cores.
     pub fn of(config: &Config, allowed: &[usize]) -> Self {
         let Sidecores { cpus, owned } = &config.sidecores;
         let sidecores = match cpus.as_slice() {
@@ -52,7 +53,7 @@ impl Waiters {
         Self { sidecores, workers, clients_may_spin }
     }
 
-    /// Those of these cores that none of them owns; all, where they own all.
+    /// The cores among these that no thread owns; all, if every one is owned.
     pub fn free(&self, allowed: &[usize]) -> Vec<usize> {
         let owned =
             |cpu: usize| self.sidecores.iter().chain(&self.workers).any(|own| own.may_spin && own.cpu == Some(cpu));
@@ -60,18 +61,18 @@ impl Waiters {
         if free.is_empty() { allowed.to_vec() } else { free }
     }
 
-    /// The policies of the hops as they are in force, e.g. `service spin (parks: core 1 is shared), to device park, …`.
+    /// The hops' policies in force, e.g. `service spin (parks: core 1 is shared), to device park, …`.
     pub fn in_words(&self, notify: [Option<Notify>; 4]) -> String {
         let hops = HOPS.into_iter().zip(notify).zip(self.parked(notify));
         let hops = hops.map(|((hop, notify), why)| format!("{hop} {}", in_force(notify, why.as_deref())));
         hops.collect::<Vec<_>>().join(", ")
     }
 
-    /// For each hop (service, to device, from device, client): why its policy, which would spin, does not. `None`: it
-    /// does as it says, or nobody waits there.
+    /// For each hop (service, to device, from device, client): the reason why its spinning policy parks. `None`: it
+    /// works as configured, or no thread waits there.
     pub fn parked(&self, notify: [Option<Notify>; 4]) -> [Option<String>; 4] {
         let [service, to_device, from_device, client] = notify.map(|notify| notify.filter(|notify| notify.spins()));
-        // It is the sidecore that waits for answers, and it waits in one way for all.
+        // The sidecore is the one that waits for answers, and it has one policy for all its waits.
         let sidecores = || match notify[0] {
             Some(policy) if !policy.spins() => Some(format!("waits as service: {policy}")),
             _ => reason(&self.sidecores),
@@ -85,13 +86,13 @@ impl Waiters {
     }
 }
 
-/// A policy as it is in force, e.g. `spin (parks: core 1 is shared)`.
+/// A policy in force, e.g. `spin (parks: core 1 is shared)`.
 pub fn in_force(notify: Option<Notify>, parked: Option<&str>) -> String {
     let policy = notify.map_or_else(|| "unknown".to_owned(), |notify| notify.to_string());
     parked.map_or_else(|| policy.clone(), |why| format!("{policy} ({why})"))
 }
 
-/// Why some of these threads park.
+/// The reason why some of these threads park.
 fn reason(places: &[Place]) -> Option<String> {
     let parking: Vec<&Place> = places.iter().filter(|place| !place.may_spin).collect();
     let mut shared: Vec<usize> = parking.iter().filter_map(|place| place.cpu).collect();

@@ -1,22 +1,22 @@
-//! What is wrong in a configuration, in an operator's words: its line, its key and what to write there.
+//! Errors in a configuration, in an operator's words: line, key and remedy.
 
 use serde::de::DeserializeOwned;
 
-/// From how much likeness on a known name is taken for what was meant, 0 to 1, and how many names are listed where none is.
+/// Least similarity, 0 to 1, of a known name that is suggested, and most names that are listed without one.
 const ALIKE: f64 = 0.7;
 const FEW: usize = 20;
 
 /// Reads TOML.
 ///
 /// # Errors
-/// Names line and key, and what to write there instead.
+/// Names line, key and remedy.
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let deserializer = toml::Deserializer::parse(text).map_err(|error| in_words("", &error, text))?;
     serde_path_to_error::deserialize(deserializer)
         .map_err(|error| in_words(&error.path().to_string(), error.inner(), text))
 }
 
-/// A name that is not known, with the nearest one that is.
+/// Error for an unknown name, with the most similar known one.
 pub(super) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     let alike = |known: &str| strsim::jaro_winkler(known, name);
@@ -39,10 +39,10 @@ fn in_words(key: &str, error: &toml::de::Error, text: &str) -> String {
     format!("line {line}: {}", at_key(key, error.message()))
 }
 
-/// The library names what it found and what it expected by Rust's types, and names in backquotes.
+/// Rewords the library's message, which names Rust types and puts names in backquotes.
 fn at_key(key: &str, message: &str) -> String {
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    // What stands at no key is written `.`.
+    // The library writes `.` for a text without a key.
     let of = if matches!(key, "" | ".") { String::new() } else { format!("{key}: ") };
     if let Some((name, known)) = names.split_first() {
         if message.starts_with("unknown field") {

@@ -1,4 +1,4 @@
-//! What a block says of itself beside its numbers: behind its generation, as postcard writes it.
+//! Descriptions of blocks: stored after the generation, in postcard's encoding.
 
 use super::WORD;
 use crate::config::Place;
@@ -11,7 +11,7 @@ use sidecore_core::session::Class;
 /// Of a sidecore.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SidecoreAbout {
-    /// Where it runs.
+    /// Its core.
     pub place: Place,
 }
 
@@ -26,12 +26,12 @@ pub struct DeviceAbout {
     pub kind: String,
     /// The sidecore that it serves.
     pub sidecore: u32,
-    /// Where it runs, if it is a worker.
+    /// Its core, if it is a worker.
     pub worker: Option<Place>,
 }
 
 impl DeviceAbout {
-    /// Where a worker waits, if the device's state has this number: one that is gone waits for nothing.
+    /// The place of a worker that waits, given the device's state: a gone one does not wait.
     pub(super) fn waits(&self, state: u64) -> Option<Place> {
         self.worker.filter(|_| state != DeviceState::Gone as u64)
     }
@@ -66,26 +66,26 @@ pub struct ClassAbout {
     pub class: Class,
 }
 
-/// So many words that say it, filled up with zeros.
+/// Encodes a description in `words` words, filled up with zeros.
 pub(super) fn pack(about: &impl Serialize, words: usize) -> Vec<u64> {
     let mut bytes = vec![0; words * WORD];
     postcard::to_slice(about, &mut bytes).expect("texts are cut so that it fits");
     bytes.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect()
 }
 
-/// What such words say. `None`: what cannot be.
+/// Decodes a description. `None`: the words are not valid.
 pub(super) fn unpack<A: DeserializeOwned>(words: &[u64]) -> Option<A> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     postcard::from_bytes(&bytes).ok()
 }
 
-/// The beginning of a text that has at most so many bytes.
+/// The beginning of a text, at most `most` bytes.
 pub(super) fn cut(text: &str, most: usize) -> String {
     let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
     text[..ends.take_while(|end| *end <= most).last().unwrap_or(0)].to_owned()
 }
 
-/// Names are chosen by clients and end up on terminals.
+/// Clients choose names, which are shown on terminals: only printable characters pass.
 fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     Ok(text.chars().map(shown).collect())

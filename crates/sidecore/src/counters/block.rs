@@ -1,4 +1,4 @@
-//! Handles to the blocks that are written: one writer for each word, nobody waits for anybody.
+//! Handles for writing blocks: each word has one writer, and no lock exists.
 
 use super::Counters;
 use super::about::{DeviceAbout, LaneAbout, SidecoreAbout, cut, pack, unpack};
@@ -18,7 +18,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Bytes that are kept of the name of a client or a device.
+/// Bytes kept of the name of a client or a device.
 const NAME: usize = 32;
 
 /// A block of the file, which has these counters.
@@ -69,7 +69,7 @@ impl<C: Filed> Block<C> {
         self.load(C::FIRST + counter.index())
     }
 
-    /// What it says of itself while it is open.
+    /// Its description while it is open.
     pub(super) fn about(&self) -> Option<C::About> {
         let said = || (GENERATION + 1..C::FIRST).map(|word| self.load(word)).collect::<Vec<_>>();
         self.generation().is_open().then(|| unpack(&said()).unwrap_or_default())
@@ -80,7 +80,7 @@ impl<C: Filed> Block<C> {
         renew([self.generation()].into_iter(), || self.fill(about));
     }
 
-    /// Clears the block, which is closed, and writes what it is for.
+    /// Clears the block, which is closed, and writes its description.
     pub(super) fn fill(&self, about: &C::About) {
         (GENERATION + 1..C::WORDS).for_each(|word| self.store(word, 0));
         self.describe(about);
@@ -91,7 +91,7 @@ impl<C: Filed> Block<C> {
         words.iter().zip(GENERATION + 1..).for_each(|(value, word)| self.store(word, *value));
     }
 
-    /// What it counts for is no more.
+    /// Closes the block: its owner is gone.
     pub fn close(&self) {
         self.generation().close();
     }
@@ -120,7 +120,7 @@ impl<C: Filed> Block<C> {
         add(self.word(word), amount);
     }
 
-    /// A sampled request adds so much to the histogram of this number, ns.
+    /// Adds a sampled time to the histogram of this number, ns.
     #[inline]
     fn time(&self, histogram: usize, time: Nanos) {
         let first = C::TIMES_FIRST + histogram * HISTOGRAM;
@@ -130,7 +130,7 @@ impl<C: Filed> Block<C> {
 }
 
 impl LaneBlock {
-    /// Begins anew for a lane of this process, user and sidecore, called `name`, of which 32 bytes are kept.
+    /// Clears the block for a lane of this process, user and sidecore, called `name`, of which 32 bytes are kept.
     ///
     /// # Errors
     /// The file system has no space left for the block.
@@ -140,7 +140,7 @@ impl LaneBlock {
         Ok(())
     }
 
-    /// A sampled request spent so long in this stage, ns.
+    /// A sampled request spent this time in the stage, ns.
     #[inline]
     pub fn record(&self, stage: Stage, time: Nanos) {
         self.time(stage as usize, time);
@@ -157,7 +157,7 @@ impl LaneBlock {
 }
 
 impl SidecoreBlock {
-    /// The sidecore runs at this place. What it counted before is kept.
+    /// The sidecore runs at this place. Earlier counts are kept.
     pub fn open(&self, place: Place) {
         self.describe(&SidecoreAbout { place });
         self.generation().open();
@@ -171,13 +171,13 @@ impl SidecoreBlock {
         self.increase(word + 1, bytes);
     }
 
-    /// A sampled request of this class spent so long in this stage, ns.
+    /// A sampled request of this class spent this time in the stage, ns.
     #[inline]
     pub fn record(&self, class: Class, stage: Stage, time: Nanos) {
         self.time(class.index() * Stage::COUNT + stage as usize, time);
     }
 
-    /// Stores all that the sidecore's waiter counted.
+    /// Stores the totals of the sidecore's waiter.
     pub fn audit(&self, audit: &Audit) {
         let start = SidecoreCounter::FIRST + SidecoreCounter::Waits as usize;
         audit.words().into_iter().enumerate().for_each(|(i, value)| self.store(start + i, value));
@@ -185,8 +185,8 @@ impl SidecoreBlock {
 }
 
 impl DeviceBlock {
-    /// Begins anew for an active device of this name and kind, of which 32 bytes each are kept, on that sidecore. Only a
-    /// worker has a place of its own.
+    /// Clears the block for an active device of this name and kind, of which 32 bytes each are kept, on that
+    /// sidecore. Only a worker has a place of its own.
     pub fn open(&self, name: &str, sidecore: u32, kind: &str, place: Place) {
         let has_place = [DeviceKind::Worker, DeviceKind::Batch].iter().any(|of_place| of_place.name() == kind);
         let worker = has_place.then_some(place);
@@ -198,12 +198,12 @@ impl DeviceBlock {
         self.set(DeviceCounter::State, state as u64);
     }
 
-    /// The device is gone, as an administrator wanted.
+    /// An administrator removed the device.
     pub fn set_removed(&self) {
         self.set(DeviceCounter::State, REMOVED);
     }
 
-    /// The device needed so long for a sampled request, ns.
+    /// The device's time for a sampled request, ns.
     #[inline]
     pub fn record(&self, time: Nanos) {
         self.time(0, time);
@@ -211,7 +211,7 @@ impl DeviceBlock {
 }
 
 impl KeyBlock {
-    /// A sampled request spent so long in this stage, ns. What follows the service is not kept.
+    /// A sampled request spent this time in the stage, ns. Stages after the service are not kept.
     #[inline]
     pub fn record(&self, stage: Stage, time: Nanos) {
         if (stage as usize) < KeyCounter::STAGES.len() {
@@ -220,7 +220,7 @@ impl KeyBlock {
     }
 }
 
-/// The audit whose [`Audit::words`] these are.
+/// The inverse of [`Audit::words`].
 pub(super) fn audit_of(words: [u64; 8]) -> Audit {
     let [waits, empty_polls, parks, naps, spun_ns, slept_ns, cost_ns, optimum_ns] = words;
     Audit { waits, empty_polls, naps, parks, spun_ns, slept_ns, cost_ns, optimum_ns }

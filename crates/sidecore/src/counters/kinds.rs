@@ -1,12 +1,12 @@
-//! What is counted: a table for each kind of thing, of which its numbers in the file, its metrics and its headings are
-//! made.
+//! Tables of counters: one for each kind of block. The numbers in the file, the metrics and the headings are made of
+//! them.
 
 use super::about::{ClassAbout, DeviceAbout, KeyAbout, LaneAbout, SidecoreAbout};
 use sidecore_core::session::Op;
 use sidecore_core::stage::Stage;
 use std::fmt::Debug;
 
-/// What kind of number it is, and its unit.
+/// Kind of a number, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A count that only grows.
@@ -15,39 +15,39 @@ pub enum Kind {
     Bytes,
     /// Nanoseconds, a sum that only grows.
     Time,
-    /// How much there is now.
+    /// A present amount.
     Level,
-    /// Nanoseconds now.
+    /// A present amount of nanoseconds.
     TimeLevel,
-    /// Stands for something, 0 for nothing: of several numbers the first that stands for something.
+    /// A code; 0 means none. A merge keeps the first that is not 0.
     Code,
     /// A histogram of durations.
     Times,
 }
 
 impl Kind {
-    /// Whether it says how much there is now; otherwise it only grows.
+    /// Whether it is a present amount; otherwise it only grows.
     pub fn is_level(self) -> bool {
         matches!(self, Self::Level | Self::TimeLevel | Self::Code)
     }
 }
 
-/// What is known of one counter.
+/// Properties of one counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Kind and unit.
     pub kind: Kind,
-    /// Heading of its column; `/S` at the end: its rate is shown. Empty: it has none.
+    /// Heading of its column; `/S` at the end: its rate is shown. Empty: it has no column.
     pub heading: &'static str,
-    /// Name of its metric behind [`Counter::PREFIX`]. Empty: it has none.
+    /// Name of its metric after [`Counter::PREFIX`]. Empty: it has no metric.
     pub metric: &'static str,
-    /// What it counts, a sentence.
+    /// Its meaning, a sentence.
     pub help: &'static str,
 }
 
-/// What is counted for one kind of thing. Its values have dense numbers.
+/// The counters of one kind of block. Its values have dense numbers.
 pub trait Counter: Copy + Debug + 'static {
-    /// What is said of such a thing beside its numbers.
+    /// The description of such a block.
     type About: Clone + Debug;
     /// The rows in the order of the numbers.
     const ROWS: &'static [Row];
@@ -55,15 +55,15 @@ pub trait Counter: Copy + Debug + 'static {
     const PREFIX: &'static str;
     /// The stages whose times are kept.
     const STAGES: &'static [Stage];
-    /// Name behind the prefix and meaning of the metric of these times.
+    /// Name after the prefix and meaning of the metric of these times.
     const TIMES: (&'static str, &'static str);
 
     /// Its number.
     fn index(self) -> usize;
 }
 
-/// Defines the enum and its table. After its metrics' prefix: the metric of its stages' times, and the stages; then for
-/// each counter its [`Row`], whose help is its documentation too.
+/// Defines the enum and its table. After its metrics' prefix: the metric of its stages' times, and the stages; then
+/// for each counter its [`Row`]. The help text is the counter's documentation too.
 macro_rules! counters {
     (
         $(#[$doc:meta])*
@@ -80,7 +80,7 @@ macro_rules! counters {
         impl $name {
             /// All of them in the order of their numbers.
             pub const ALL: [Self; [$($metric),*].len()] = [$(Self::$variant),*];
-            /// How many there are.
+            /// Number of counters.
             pub const COUNT: usize = Self::ALL.len();
         }
 
@@ -101,7 +101,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// What is counted for a sidecore.
+    /// Counters of a sidecore.
     SidecoreCounter of SidecoreAbout, "", "": "" [];
     Rounds: Count, "", "", "Rounds over its lanes and devices.";
     Requests: Count, "REQ/S", "requests", "Requests taken from lanes.";
@@ -125,11 +125,11 @@ counters! {
     WrongAnswers: Count, "", "wrong_answers", "Answers of gateways that were not what was asked for: signatures that do not verify.";
 }
 
-/// Stands in the place of a `DeviceState` of a device that an administrator removed.
+/// State of a device that an administrator removed, in the place of a `DeviceState`.
 pub(super) const REMOVED: u64 = 3;
 
 counters! {
-    /// What is counted for a device.
+    /// Counters of a device.
     DeviceCounter of DeviceAbout, "device_", "time": "Time that the device needed for sampled requests." [Device];
     Requests: Count, "REQ/S", "requests", "Requests handed to the device.";
     Bytes: Bytes, "BYTES/S", "input", "Input of the requests handed to the device.";
@@ -145,7 +145,7 @@ counters! {
 }
 
 counters! {
-    /// What is counted for a lane. From `ClientReceived` on it is the client's own report: an allegation.
+    /// Counters of a lane. From `ClientReceived` on they are the client's own report: an allegation.
     LaneCounter of LaneAbout, "client_", "stage": "Time in each stage; deliver and total as the client says."
         [Queue Device Host Deliver Total];
     Submitted: Count, "REQ/S", "requests", "Requests taken from the client.";
@@ -172,7 +172,7 @@ counters! {
 }
 
 counters! {
-    /// What is counted for a stored key.
+    /// Counters of a stored key.
     KeyCounter of KeyAbout, "key_", "stage": "Time in each stage." [Queue Device Host];
     Submitted: Count, "REQ/S", "requests", "Requests for the key.";
     Done: Count, "DONE", "done_requests", "Requests done.";
@@ -186,7 +186,7 @@ counters! {
 }
 
 counters! {
-    /// What is counted for a class of requests, by each sidecore in its own block.
+    /// Counters of a class of requests, which each sidecore keeps in its own block.
     ClassCounter of ClassAbout, "class_", "stage": "Time of sampled requests in each stage." [Queue Device Host];
     Requests: Count, "REQ/S", "requests", "Requests of the class.";
     Bytes: Bytes, "BYTES/S", "input", "Input of these requests.";

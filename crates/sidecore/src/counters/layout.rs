@@ -1,4 +1,4 @@
-//! Where each number is in the counter file. All of it is 64-bit words in the machine's byte order.
+//! Places of the numbers in the counter file. All of it is 64-bit words in the machine's byte order.
 //!
 //! ```text
 //! header                 magic, version, shape, start, heartbeat, policies, whether clients may spin
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Each block begins with its generation: odd while the block is open, one more at each opening and closing. Blocks
-//! are whole cache lines, so no two writers share one. A key has a block for each sidecore, one after the other, with the
-//! same generation and name. What devices still have of a deleted key counts for the next key at its place. Keys and
+//! are whole cache lines, so no two writers share one. A key has a block for each sidecore, one after the other, with
+//! the same generation and name. Devices' late counts for a deleted key go to the next key at its place. Keys and
 //! lanes come last and are holes in the file until used.
 
 use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
@@ -38,23 +38,22 @@ pub(super) mod header {
     pub(in crate::counters) const NOTIFY: usize = 9;
     pub(in crate::counters) const BALANCE: usize = 13;
     pub(in crate::counters) const ORDER: usize = 14;
-    /// 1: clients are told that they may spin.
+    /// 1: clients are advised that they may spin.
     pub(in crate::counters) const CLIENTS_MAY_SPIN: usize = 15;
     pub(in crate::counters) const WORDS: usize = 16;
 }
 
-/// First word of each block.
 pub(super) const GENERATION: usize = 0;
 /// Words of a histogram: its buckets, then the sum of its values.
 pub(super) const HISTOGRAM: usize = BUCKETS + 1;
 
-/// Counters that have blocks of their own in the file: where things are in such a block, in words.
+/// Counters with blocks of their own in the file, and the places in such a block, in words.
 pub trait Filed: Counter<About: Default + Serialize + DeserializeOwned> {
     /// Place of the kind in the file.
     const ORDER: usize;
-    /// First counter, behind the generation and what the block says of itself.
+    /// First counter, after the generation and the description.
     const FIRST: usize;
-    /// Classes that are counted there too.
+    /// Number of classes counted in the block too.
     const CLASSES: usize = 0;
     /// Requests and bytes of the first class.
     const CLASSES_FIRST: usize = whole_lines(Self::FIRST + Self::ROWS.len());
@@ -94,7 +93,7 @@ impl SidecoreCounter {
     }
 }
 
-/// How many blocks of each kind the file has.
+/// Number of blocks of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// Sidecores.
@@ -117,7 +116,7 @@ impl Shape {
         self.sidecores <= sidecores && self.lanes <= lanes && self.devices <= devices && self.keys <= keys
     }
 
-    /// Words of what has that number among its kind: of a key its blocks for all sidecores, one after the other.
+    /// Words of the block of that number among its kind. A key has one block for each sidecore, in sequence.
     pub(super) fn block<C: Filed>(&self, index: usize) -> Range<usize> {
         let (count, words) = self.kinds()[C::ORDER];
         assert!(index < count, "block {index} of {count}");
@@ -132,7 +131,7 @@ impl Shape {
         first..first + KeyCounter::WORDS
     }
 
-    /// First word of the keys, from which on space is taken only by what is used.
+    /// First word of the keys. From there on only used blocks take space.
     pub(super) fn keys_start(&self) -> usize {
         self.start(KeyCounter::ORDER)
     }
@@ -142,12 +141,12 @@ impl Shape {
         self.start(self.kinds().len())
     }
 
-    /// First word behind so many kinds.
+    /// First word after the first `kinds` kinds.
     fn start(&self, kinds: usize) -> usize {
         self.kinds()[..kinds].iter().fold(header::WORDS, |start, (count, words)| start + count * words)
     }
 
-    /// How many there are of each kind, and the words of each, in the order of the file.
+    /// Number and words of the blocks of each kind, in the order of the file.
     fn kinds(&self) -> [(usize, usize); 4] {
         let [sidecores, devices, keys, lanes] =
             [self.sidecores, self.devices, self.keys, self.lanes].map(|count| count as usize);

@@ -1,6 +1,6 @@
-//! Taking over what a client says of itself in the lines that its lane has for it.
+//! Copies a client's own numbers from the report lines of its lane.
 //!
-//! It is an allegation. [`publish`] takes over no more than can be true: never more receptions than completions, no
+//! The report is an allegation. [`publish`] copies only possible values: never more receptions than completions, no
 //! stage longer than [`Stamps::LIMIT`], and no number that could overflow a sum.
 
 use super::LaneBlock;
@@ -9,12 +9,12 @@ use sidecore_client::report::{FIRST, KEPT, NUMBERS, ReportWriter, STAGES};
 use sidecore_core::stage::Stamps;
 use sidecore_core::words::Line;
 
-/// Largest number that is taken over: as nanoseconds 2.2 years. That of 256 lanes can be added up.
+/// Largest number that is copied: as nanoseconds 2.2 years. The sum of 256 lanes does not overflow.
 pub const CAP: u64 = 1 << 56;
 
 const _: () = assert!(LaneCounter::COUNT - LaneCounter::ClientReceived as usize == NUMBERS);
 
-/// Copies a lane's report to its block. Whatever the client wrote there, what is copied can be true.
+/// Copies a lane's report to its block. For any report the copied values are possible.
 ///
 /// # Panics
 /// The report has too few lines.
@@ -30,7 +30,7 @@ pub fn publish(report: &[Line], lane: &LaneBlock) {
     for (stage, start) in STAGES {
         let (sum, counts) = (said[start], &said[start + 1..start + 1 + KEPT]);
         let count = counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
-        // Scaling down an impossible one would only invent another: the last possible one stays.
+        // An impossible count is not scaled down, which would invent another: the last possible one stays.
         if count <= completed {
             lane.replace(stage, FIRST, counts, sum.min(count.saturating_mul(Stamps::LIMIT)).min(CAP));
         }

@@ -1,4 +1,4 @@
-//! What the counter file said at one time, as plain data.
+//! One state of the counter file, as plain data.
 
 use super::block::audit_of;
 use super::kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, REMOVED, SidecoreCounter};
@@ -18,31 +18,31 @@ use std::path::Path;
 
 mod reader;
 
-/// A service whose heartbeat is older does not run, ns.
+/// Age of the heartbeat from which a service counts as ended, ns.
 const HEARTBEAT_LIMIT: Nanos = 1_000_000_000;
 
-/// The open blocks of the file, with all that was counted in an interval: since each was opened when
-/// [read](Self::read), since an earlier snapshot by [`Snapshot::since`].
+/// The open blocks of the file, with the counts of an interval: since each was opened when [read](Self::read), since
+/// an earlier snapshot by [`Snapshot::since`].
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// How many blocks the file has, open or not.
+    /// Number of the file's blocks, open or not.
     pub shape: Shape,
-    /// What the service said of itself as it started.
+    /// The service's properties at its start.
     pub start: Start,
-    /// When the service last said that it is alive, ns.
+    /// Time of the last heartbeat, ns.
     pub heartbeat: Nanos,
-    /// When this was read, ns.
+    /// Time of the read, ns.
     pub taken: Nanos,
-    /// How long was counted, ns: since the service started, or since the earlier snapshot.
+    /// Length of the interval, ns: since the service's start, or since the earlier snapshot.
     pub interval: Nanos,
-    /// Policies that were asked for, of the four hops: service, to device, from device, client. `None`: not known. Where
-    /// they park instead of spinning, [`Snapshot::parked`] says why.
+    /// Configured policies of the four hops: service, to device, from device, client. `None`: unknown.
+    /// [`Snapshot::parked`] gives the reasons where they park instead of spinning.
     pub notify: [Option<Notify>; 4],
-    /// Whether clients are told that they may spin.
+    /// Whether clients are advised that they may spin.
     pub clients_may_spin: bool,
-    /// How devices are chosen. `None`: not known.
+    /// The choice of devices. `None`: unknown.
     pub balance: Option<Balance>,
-    /// The order of what a device has. `None`: not known.
+    /// The order of a device's requests. `None`: unknown.
     pub order: Option<Order>,
     /// Sidecores in order of their numbers.
     pub sidecores: Vec<SidecoreStats>,
@@ -52,11 +52,11 @@ pub struct Snapshot {
     pub lanes: Vec<LaneStats>,
     /// Stored keys in order of their places, each added up over the sidecores.
     pub keys: Vec<KeyStats>,
-    /// Classes that were asked for, added up over the sidecores, in order of their numbers.
+    /// Classes with requests, added up over the sidecores, in order of their numbers.
     pub classes: Vec<ClassStats>,
 }
 
-/// One thing of which something is counted, with what is said of it.
+/// The counters of one block, with its description.
 #[derive(Clone, Debug)]
 pub struct Stats<C: Counter> {
     /// Number of its block, or of the class.
@@ -64,7 +64,8 @@ pub struct Stats<C: Counter> {
     generation: u64,
     about: C::About,
     counters: Vec<u64>,
-    /// Stages of sampled requests in the order of [`Counter::STAGES`]. `deliver` and `total` are the client's word.
+    /// Stages of sampled requests in the order of [`Counter::STAGES`]. `deliver` and `total` are the client's
+    /// allegation.
     pub stages: Vec<Histogram>,
 }
 
@@ -83,13 +84,13 @@ impl Snapshot {
     /// Reads the file of a running or ended service.
     ///
     /// # Errors
-    /// There is none, it cannot be read, or it is no counter file of this version: in words, with its path.
+    /// In words, with the path: there is no file, it cannot be read, or it is no counter file of this version.
     pub fn read(path: &Path) -> Result<Self, String> {
         reader::read(path).map_err(|error| format!("{}: {}", path.display(), reader::in_words(&error)))
     }
 
-    /// What was counted since an earlier snapshot. Levels, such as requests in flight, stay what they are now. A block that
-    /// was opened since, and all those of a service that started since, count from their opening on.
+    /// The counts since an earlier snapshot. Levels, such as requests in flight, keep their present value. A block
+    /// opened since counts from its opening on, and so do all blocks of a service started since.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
@@ -104,12 +105,12 @@ impl Snapshot {
         since
     }
 
-    /// For each hop of `notify`: why its policy, which would spin, does not.
+    /// For each hop of `notify`: the reason why its spinning policy parks.
     pub fn parked(&self) -> [Option<String>; 4] {
         self.waiters().parked(self.notify)
     }
 
-    /// Who waits.
+    /// The waiting threads.
     pub fn waiters(&self) -> Waiters {
         let workers = self.devices.iter().filter_map(|device| device.waits(device.get(DeviceCounter::State)));
         Waiters {
@@ -124,18 +125,18 @@ impl Snapshot {
         self.taken.saturating_sub(self.heartbeat)
     }
 
-    /// Whether the service runs: its heartbeat is at most one second old, and not of a clock that began anew since.
+    /// Whether the service runs: its heartbeat is at most one second old, and not of an earlier boot's clock.
     pub fn is_alive(&self) -> bool {
         self.heartbeat <= self.taken && self.heartbeat_age() <= HEARTBEAT_LIMIT
     }
 
-    /// How long the service runs, or ran until its last heartbeat, ns.
+    /// Running time of the service, until now or its last heartbeat, ns.
     pub fn uptime(&self) -> Nanos {
         let until = if self.is_alive() { self.taken } else { self.heartbeat };
         until.saturating_sub(self.start.now)
     }
 
-    /// So many in this interval, per second.
+    /// A count of this interval, per second.
     pub fn per_second(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.interval.max(1) as f64
     }
@@ -161,13 +162,13 @@ impl<C: Counter> Stats<C> {
     /// Times of sampled requests in a stage.
     ///
     /// # Panics
-    /// It is none of [`Counter::STAGES`].
+    /// The stage is not in [`Counter::STAGES`].
     pub fn stage(&self, stage: Stage) -> &Histogram {
         let kept = C::STAGES.iter().position(|kept| *kept == stage);
         &self.stages[kept.expect("only what is kept can be seen")]
     }
 
-    /// Adds what another counted. Of a code the first stays that stands for something.
+    /// Adds the counts of another. Of a code, the first value that is not 0 stays.
     pub fn merge(&mut self, more: &Self) {
         for ((own, more), row) in self.counters.iter_mut().zip(&more.counters).zip(C::ROWS) {
             *own = if row.kind == Kind::Code && *own != 0 { *own } else { own.saturating_add(*more) };
@@ -235,35 +236,35 @@ impl Histogram {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own = own.saturating_add(*other));
     }
 
-    /// What was added since an earlier one.
+    /// The counts added since an earlier one.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self(self.0.iter().zip(&earlier.0).map(|(now, then)| now.saturating_sub(*then)).collect())
     }
 }
 
 impl SidecoreStats {
-    /// What its waits cost.
+    /// Totals of its waits.
     pub fn audit(&self) -> Audit {
         audit_of(std::array::from_fn(|i| self.counters[SidecoreCounter::Waits as usize + i]))
     }
 }
 
 impl DeviceStats {
-    /// How far it may be used. `None`: not known.
+    /// Its state. `None`: unknown.
     pub fn state(&self) -> Option<DeviceState> {
         let states = [DeviceState::Active, DeviceState::Draining, DeviceState::Gone];
         let gone = self.is_removed().then_some(DeviceState::Gone);
         gone.or_else(|| states.into_iter().find(|state| *state as u64 == self.get(DeviceCounter::State)))
     }
 
-    /// Whether it is gone since an administrator wanted that.
+    /// Whether an administrator removed it.
     pub fn is_removed(&self) -> bool {
         self.get(DeviceCounter::State) == REMOVED
     }
 }
 
 impl LaneStats {
-    /// What the client's waits cost, by its own word.
+    /// Totals of the client's waits, by its own report.
     pub fn audit(&self) -> Audit {
         audit_of(std::array::from_fn(|i| self.counters[LaneCounter::ClientWaits as usize + i]))
     }

@@ -1,4 +1,4 @@
-//! Counter files, whole and damaged.
+//! Tests of counter files, whole and damaged.
 
 use super::*;
 use crate::config::Place;
@@ -226,7 +226,7 @@ fn lanes_add_up_and_the_first_fault_stays() {
     assert_eq!((sum.fault(), sum.get(LaneCounter::InFlight), sum.stage(Stage::Total).sum()), (None, 0, 3_000));
 }
 
-/// Names of the metrics, after a look at each row.
+/// Names of the metrics, after a check of each row.
 fn metrics<C: Counter>() -> Vec<String> {
     for row in C::ROWS {
         assert!(row.help.ends_with('.') && row.kind != Kind::Times, "{row:?}");

@@ -1,7 +1,9 @@
-//! Requests that are done side by side: which wait, when they are begun with (core's `policy::gather` decides), and the work.
+//! Requests done side by side: their gathering, the start of a batch (decided by core's `policy::gather`), and the
+//! work.
 //!
-//! Only what is measured to be faster that way on this machine is gathered, per class and fill; a batch device does
-//! everything else as a worker does. A result that does not verify does not leave: the crypto library makes it again.
+//! Only requests measured to be faster that way on this machine are gathered, per class and fill; a batch device does
+//! everything else as a worker does. A result that does not verify is not released: the crypto library makes it
+//! again.
 
 use super::{Batches, Blame, Request};
 use crate::engine::crypto::Session;
@@ -21,13 +23,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zeroize::Zeroizing;
 
-/// Requests that wait here, at most. All others wait in the queue.
+/// Most requests that wait here. All others wait in the queue.
 const ROOM: usize = 2 * MOST;
-/// Runs of each batch that is measured, of which the fastest counts: at least, and at most, as long as all take less than
+/// Least and most runs of each measured batch, of which the fastest counts. Runs end early once all together take
 /// [`LONG_ENOUGH`].
 const RUNS: (u32, u32) = (3, 50);
 const LONG_ENOUGH: Nanos = 1_000_000;
-/// What may be done side by side: the operation that is measured, and those that take as long.
+/// Operations that may be done side by side: the measured one, and those that take as long.
 const KINDS: [(Algorithm, &[Op]); 9] = [
     (Algorithm::Rsa1024, &[Op::Sign, Op::SignDigest]),
     (Algorithm::Rsa2048, &[Op::Sign, Op::SignDigest]),
@@ -42,7 +44,7 @@ const KINDS: [(Algorithm, &[Op]); 9] = [
 
 const _: () = assert!(MOST == sidecore_batch::MOST, "core and the arithmetic agree on the largest batch");
 
-/// What was done so far, for the sidecore to read.
+/// Totals for the sidecore to read.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     begun: AtomicU64,
@@ -78,7 +80,7 @@ pub(super) struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     class: Class,
-    /// Between which powers of two the length of the message is, where its work depends on it.
+    /// The power of two below the length of the message, where its work depends on it.
     size: Option<u32>,
 }
 
@@ -91,14 +93,14 @@ struct Place {
 
 /// How far a request of a batch is.
 enum State {
-    /// What is done side by side is there.
+    /// The data for the side-by-side step is prepared.
     Ready,
-    /// Its result is there, of so many bytes.
+    /// The result has this number of bytes.
     Done(usize),
     Refused(Refusal),
 }
 
-/// The requests that wait, and what the device knows of its times.
+/// The waiting requests, and the measured times.
 pub(super) struct Gathering {
     /// By class; `None`: not gathered.
     gathers: Box<[Option<Gather>]>,
@@ -107,7 +109,7 @@ pub(super) struct Gathering {
     begun: Vec<Waiting>,
     places: [Place; MOST],
     blamed: Producer<Blame>,
-    /// One result in so many batches is disturbed; 0: none.
+    /// One result in this number of batches is disturbed; 0: none.
     disturb: u32,
     count: u32,
 }
@@ -119,10 +121,10 @@ impl fmt::Debug for Gathering {
 }
 
 impl Gathering {
-    /// Measures what pays here, which takes up to some hundred milliseconds. For requests of up to `max_request` bytes of input. `blamed`
-    /// takes whose results did not verify.
+    /// Measures the gain of each class on this machine, which takes up to some hundred milliseconds. For requests of
+    /// up to `max_request` bytes of input. `blamed` takes the keys of results that did not verify.
     pub(super) fn measured(disturb: u32, max_request: u32, blamed: Producer<Blame>) -> Self {
-        // Room that is not used costs no memory, and what a buffer outgrows would not be wiped.
+        // Unused room costs no memory, and a buffer that grows would leave a copy without a wipe.
         let room = || Zeroizing::new(Vec::with_capacity(max_request as usize + OUTPUT_EXTRA));
         let place = |_| Place { input: room(), result: room(), state: State::Done(0) };
         let (gathers, found) = measure();
@@ -138,7 +140,7 @@ impl Gathering {
         }
     }
 
-    /// What the balancing policies are to know of each class that is gathered.
+    /// Measurements for the balancing policies, one for each gathered class.
     pub(super) fn found(&self) -> &[Measured] {
         &self.found
     }
@@ -147,7 +149,7 @@ impl Gathering {
         self.waiting.len() < ROOM
     }
 
-    /// With which others it is to be gathered; `None`: with none.
+    /// The kind with which it is gathered; `None`: it is not gathered.
     pub(super) fn kind_of(&self, request: &Request) -> Option<Kind> {
         let (session, submission) = (&request.session, &request.submission);
         let class = session.class(submission.op())?;
@@ -157,7 +159,7 @@ impl Gathering {
         (len >= MESSAGES_FROM as u64).then(|| Kind { class, size: len.checked_ilog2() })
     }
 
-    /// A request of that kind waits from now on, ns.
+    /// A request of that kind waits from `now` on, ns.
     pub(super) fn push(&mut self, ticket: Ticket, request: Request, kind: Kind, now: Nanos) {
         if let Some(gather) = &mut self.gathers[kind.class.index()] {
             gather.arrived(now);
@@ -165,7 +167,7 @@ impl Gathering {
         self.waiting.push_back(Waiting { ticket, request, kind, since: now });
     }
 
-    /// What is done at `now` with those that wait; `None`: none does.
+    /// The decision at `now` for the waiting requests; `None`: none waits.
     pub(super) fn next(&self, now: Nanos) -> Option<Begin> {
         let oldest = self.waiting.front()?;
         let gather = self.gathers[oldest.kind.class.index()].as_ref()?;
@@ -174,7 +176,8 @@ impl Gathering {
         Some(gather.decide(now, alike().count(), oldest.since, urgent))
     }
 
-    /// Does so many of those that can be done with the oldest, and leaves their outcomes for [`finished`](Self::finished).
+    /// Does up to `fill` requests of the oldest one's kind, and keeps their outcomes for
+    /// [`finished`](Self::finished).
     pub(super) fn begin(&mut self, fill: usize, scratch: &mut Scratch, counts: &Counts) {
         self.choose(fill);
         for (place, waiting) in self.places.iter_mut().zip(&self.begun) {
@@ -190,13 +193,13 @@ impl Gathering {
         counts.add(fill, fill >= most, wrong);
     }
 
-    /// The part of each request that was begun with of a full batch, if they took so long, ns.
+    /// Part of a full batch of each request in the batch, if that took `took` ns.
     pub(super) fn part_of(&self, took: Nanos) -> Nanos {
         let gather = self.begun.first().and_then(|first| self.gathers[first.kind.class.index()].as_ref());
         gather.map_or(took, |gather| gather.part_of(self.begun.len(), took))
     }
 
-    /// The next of the requests that were begun with, and its outcome; the last first.
+    /// The next request of the batch and its outcome; the last first.
     pub(super) fn finished(&mut self) -> Option<(Waiting, Result<&[u8], Refusal>)> {
         let done = self.begun.pop()?;
         let place = &self.places[self.begun.len()];
@@ -213,14 +216,14 @@ impl Gathering {
         self.begun.is_empty()
     }
 
-    /// Which of the requests that were begun with is to be disturbed.
+    /// The request of the batch that is to be disturbed, if any.
     fn disturbed(&mut self) -> Option<usize> {
         self.count = self.count.wrapping_add(1);
         let is_due = self.disturb > 0 && self.count.is_multiple_of(self.disturb);
         is_due.then(|| (self.count / self.disturb) as usize % self.begun.len().max(1))
     }
 
-    /// Takes so many that can be done with the oldest, in the order of their arrival.
+    /// Takes up to `fill` requests of the oldest one's kind, in the order of their arrival.
     fn choose(&mut self, fill: usize) {
         self.begun.clear();
         self.begun.extend(self.waiting.pop_front());
@@ -234,7 +237,7 @@ impl Gathering {
         }
     }
 
-    /// Returns how many results did not verify.
+    /// Returns the number of results that did not verify.
     fn side_by_side(&mut self, scratch: &mut Scratch) -> u64 {
         let disturbed = self.disturbed();
         let mut jobs = Vec::with_capacity(MOST);
@@ -255,7 +258,7 @@ impl Gathering {
         let wrong = || with(|outcome| *outcome == Outcome::Wrong);
         for (_, session) in wrong() {
             session.blame();
-            // Where there is no room, others are told already.
+            // A full queue already holds other reports.
             let _ = self.blamed.push(Blame { owner: session.owner(), key: session.key() });
         }
         let wrong = wrong().count();
@@ -270,7 +273,7 @@ impl Gathering {
         wrong as u64
     }
 
-    /// Does what is left.
+    /// Does the requests that were not done side by side.
     fn one_after_another(&mut self, scratch: &mut Scratch) {
         for (place, waiting) in self.places.iter_mut().zip(&self.begun) {
             if let State::Ready = place.state {
@@ -281,7 +284,7 @@ impl Gathering {
 }
 
 impl Place {
-    /// Reads the request once, checks it, and makes of it what is done side by side. What cannot be is done as a worker does it.
+    /// Reads the request once, checks it, and prepares it for the batch. Any other is done as a worker does it.
     fn prepare(&mut self, request: &Request, scratch: &mut Scratch) {
         let (session, submission) = (&request.session, &request.submission);
         let len = match room_of(session, submission) {
@@ -312,7 +315,7 @@ impl Place {
     }
 }
 
-/// What is worth gathering on this machine, by class, and what it takes.
+/// Measures each class on this machine: the worthwhile ones, and their times.
 fn measure() -> (Box<[Option<Gather>]>, Vec<Measured>) {
     let _undisturbed = undisturbed();
     let (mut gathers, mut found) = (vec![None; Class::COUNT].into_boxed_slice(), Vec::new());
@@ -328,7 +331,7 @@ fn measure() -> (Box<[Option<Gather>]>, Vec<Measured>) {
     (gathers, found)
 }
 
-/// `None`: it is not to be had here.
+/// `None`: this machine does not do it side by side.
 fn measure_class(class: Class) -> Option<(Gather, Measured)> {
     let sample = sample(class, MESSAGES_FROM, 1);
     let mut side_by_side = SideBySide::new(&sample)?;
@@ -338,7 +341,7 @@ fn measure_class(class: Class) -> Option<(Gather, Measured)> {
         if run >= RUNS.0 && all >= LONG_ENOUGH {
             break;
         }
-        // In turns: other load slows both alike.
+        // Alternating runs: other load slows both alike.
         single = single.min(timed(|| session.run(sample.op, 0, &sample.input, &mut output).is_ok())?);
         for (at, time) in times.iter_mut().enumerate() {
             *time = (*time).min(timed(|| side_by_side.run(at + 1))?);
@@ -347,13 +350,13 @@ fn measure_class(class: Class) -> Option<(Gather, Measured)> {
     }
     let gather = Gather::new(times, single);
     let size = sample.input.len() as u32;
-    // Messages are gathered from that length on, the rest whatever its length.
+    // Messages are gathered from that length on, other inputs at any length.
     let from = session.batched(sample.op)?.message_len(size.into()).map_or(0, |_| size);
     let measured = Measured { class, size, from, part: gather.part(), ends: gather.ends() };
     Some((gather, measured))
 }
 
-/// By CPU time, which other programs on this core do not lengthen. `None`: it went wrong.
+/// Measures CPU time, which other programs on this core do not lengthen. `None`: the work failed.
 fn timed(mut work: impl FnMut() -> bool) -> Option<Nanos> {
     let start = clock::thread_cpu();
     work().then(|| clock::thread_cpu() - start)

@@ -1,8 +1,8 @@
-//! A device that is not here: it computes the true result and returns it when the modelled one would.
+//! An emulated device: it computes the true result and returns it at the modelled time.
 //!
-//! The model is one server: a request takes it `fixed + per_byte × input`, in as many pieces as dispatch says, and after
-//! each piece it goes on with what is first in turn. The sidecore computes the result when the request arrives; it stays
-//! in private memory until its time, so that a device killed meanwhile has written nothing.
+//! The model is one server: a request takes it `fixed + per_byte × input`, in the number of pieces that dispatch
+//! sets. After each piece the server continues with the least rank. The sidecore computes the result when the request
+//! arrives. The result stays in private memory until its time, so that a device killed meanwhile has written nothing.
 
 mod server;
 
@@ -24,7 +24,6 @@ struct Pending {
     took: Nanos,
 }
 
-/// One emulated device.
 #[derive(Debug)]
 pub(crate) struct Emulated {
     fixed: Nanos,
@@ -60,7 +59,7 @@ impl Port for Emulated {
         if self.dead {
             return;
         }
-        // The model begins its work when the request comes, not when the sidecore last knew the time.
+        // The model begins its work at the arrival of the request, not at the sidecore's last known time.
         let begun = clock::now();
         let mut buffer = self.spare.pop().unwrap_or_default();
         let result = compute(&request.session, &request.memory, &request.submission, &mut self.scratch).map(|result| {
@@ -83,7 +82,7 @@ impl Port for Emulated {
         Some((Reply { ticket, outcome, took, part: took }, request))
     }
 
-    /// When the next answer is there, or the next piece of a long request is done.
+    /// The time of the next answer, or of the next finished piece of a long request.
     fn due(&self) -> Option<Nanos> {
         self.server.due()
     }

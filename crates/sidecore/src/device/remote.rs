@@ -1,8 +1,8 @@
-//! A device whose work other machines do: a gateway process is asked over its socket.
+//! A device whose work other machines do, through the socket of a gateway process.
 //!
-//! Each gateway has a thread, the link, which gathers what is asked for, sends it, takes answers and verifies signatures:
-//! a gateway that is slow, silent or hostile holds up that thread alone. Sidecores share the link, each by two wait-free
-//! queues. A result stays in private memory until its sidecore takes it, so a link that ends has written nothing to any lane.
+//! Each gateway has a thread, the link, which gathers input, sends requests, takes answers and verifies signatures. A
+//! slow, silent or hostile gateway delays that thread alone. Sidecores share the link, each by two wait-free queues.
+//! A result stays in private memory until its sidecore takes it, so a link that ends has written nothing to any lane.
 
 mod link;
 mod table;
@@ -31,14 +31,13 @@ struct Handed {
     buffer: Vec<u8>,
 }
 
-/// An answer on its way back.
 struct Answered {
     reply: Reply,
     request: Request,
     result: Vec<u8>,
 }
 
-/// What a link shares with everybody who has to do with it.
+/// State of a link that all its users share.
 #[derive(Debug)]
 pub(crate) struct Control {
     /// Rung while the link sleeps.
@@ -65,7 +64,7 @@ struct End {
     requests: Consumer<Handed>,
     replies: Producer<Answered>,
     armed: Arc<AtomicU64>,
-    /// Rung when an answer is there and the sidecore sleeps.
+    /// Signalled when an answer is queued and the sidecore sleeps.
     sidecore: Arc<OwnedFd>,
 }
 
@@ -80,7 +79,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Starts the link of a gateway, with an end for each sidecore, of which these are the bells.
+    /// Starts the link of a gateway, with an end for each of `sidecores`, the events that wake them.
     pub(crate) fn start(
         options: LinkOptions,
         sidecores: impl Iterator<Item = Arc<OwnedFd>>,
@@ -94,7 +93,7 @@ impl Remote {
         let depth = options.depth as usize;
         let pairs = sidecores.map(|sidecore| {
             let (requests, their_requests) = RingBuffer::new(depth);
-            // An answer to each request finds room, whenever the sidecore looks.
+            // The queue has room for an answer to each request, however late the sidecore looks.
             let (their_replies, replies) = RingBuffer::new(depth);
             let armed = Arc::new(AtomicU64::new(0));
             let end = End { requests: their_requests, replies: their_replies, armed: armed.clone(), sidecore };
@@ -113,7 +112,7 @@ impl std::fmt::Debug for Remote {
 }
 
 impl Port for Remote {
-    // The order on other machines is theirs.
+    // Other machines have an order of their own.
     fn submit(&mut self, ticket: Ticket, _: Schedule, request: Request) {
         let buffer = self.spare.pop().unwrap_or_default();
         // A full queue would mean that dispatch gave more than the device's depth.
@@ -156,13 +155,13 @@ impl Port for Remote {
         self.control.kill();
     }
 
-    /// The link writes to no lane, so there is nothing to wait for.
+    /// The link writes to no lane, so nothing is awaited.
     fn revoke(&mut self) -> Health {
         self.kill();
         Health::Dead
     }
 
-    /// Lets go of the requests that it never took, and of the lanes that they keep.
+    /// Drops the requests that it never took, and with them their references to lanes.
     fn forget(&mut self) {
         (self.requests, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
     }

@@ -1,9 +1,9 @@
 //! A thread on a core of its own, behind two wait-free queues.
 //!
-//! It computes in private memory and writes the result only after passing a gate. The sidecore can shut the gate of a
-//! worker that does not answer; one that comes back late then cannot write into a lane whose request was long replayed
-//! elsewhere. Between passing the gate and queueing the reply a worker does not die of its own; if it is found dead
-//! there all the same, that one request is not replayed, because its input may have been overwritten in place.
+//! It computes in private memory and writes the result only inside a gate. The sidecore can shut the gate of a worker
+//! that does not answer. A late worker then cannot write into a lane whose request was replayed on another device.
+//! Between entering the gate and queueing the reply a worker cannot die by itself. If it is found dead there all the
+//! same, that one request is not replayed, because its input may have been overwritten in place.
 
 mod gathered;
 
@@ -36,32 +36,31 @@ const POLLS: u32 = 32;
 /// Most unreported results that did not verify.
 const MOST_BLAMED: usize = 64;
 
-/// What a worker is started with.
 #[derive(Debug)]
 pub(crate) struct WorkerOptions {
     pub(crate) name: String,
-    /// It does several requests side by side; disturbs one result in so many batches, or none.
+    /// Makes it a batch device. The number of batches for one disturbed result; 0: none.
     pub(crate) disturb: Option<u32>,
     pub(crate) place: Place,
-    /// Where it runs if it is tied to no core.
+    /// Cores for a thread without a fixed core.
     pub(crate) free: Vec<usize>,
     pub(crate) depth: u32,
     pub(crate) max_request: u32,
     pub(crate) park: ParkTimes,
     pub(crate) to_device: Notify,
     pub(crate) from_device: Notify,
-    /// Rung when an answer is there and the sidecore sleeps.
+    /// Signalled when an answer is queued and the sidecore sleeps.
     pub(crate) sidecore: Arc<OwnedFd>,
 }
 
-/// What both ends share.
+/// State that both ends share.
 #[derive(Debug, Default)]
 struct Shared {
     worker_armed: AtomicU64,
     sidecore_armed: AtomicU64,
     gate: Gate,
     batches: Counts,
-    /// What a device that gathers has measured, once it has.
+    /// Measured times of a batch device, once they exist.
     measured: OnceLock<Vec<Measured>>,
     killed: AtomicBool,
     to_device: AtomicU64,
@@ -78,7 +77,7 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     gathers: bool,
     blamed: Consumer<Blame>,
-    /// So much of what it has measured is known.
+    /// Number of measurements that the sidecore has taken.
     told: usize,
     thread: JoinHandle<()>,
 }
@@ -87,7 +86,7 @@ impl Worker {
     pub(crate) fn start(options: WorkerOptions) -> io::Result<Self> {
         let depth = options.depth as usize;
         let (requests, their_requests) = RingBuffer::new(depth);
-        // An answer to each request finds room, whenever the sidecore looks.
+        // The queue has room for an answer to each request, however late the sidecore looks.
         let (their_replies, replies) = RingBuffer::new(depth);
         let (their_blamed, blamed) = RingBuffer::new(MOST_BLAMED);
         let shared = Arc::new(Shared::default());
@@ -158,8 +157,8 @@ impl Port for Worker {
         self.thread.thread().unpark();
     }
 
-    /// Shuts the gate. A worker that is just writing finishes that copy first, within microseconds: it holds no lock
-    /// and its memory cannot fault. One that died there leaves the gate as it was.
+    /// Shuts the gate. A worker that is writing finishes that copy first, within microseconds: it holds no lock and
+    /// its memory cannot fault. A worker that died inside leaves the gate as it was.
     fn revoke(&mut self) -> Health {
         self.kill();
         while !self.shared.gate.shut() {
@@ -171,7 +170,7 @@ impl Port for Worker {
         Health::Dead
     }
 
-    /// Lets go of the requests that it never took, and of the lanes that they keep.
+    /// Drops the requests that it never took, and with them their references to lanes.
     fn forget(&mut self) {
         (self.requests, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
     }
@@ -202,7 +201,7 @@ impl Port for Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The thread ends at its next step. It is not waited for: a hung one would hang the service.
+        // The thread ends at its next step. The service does not wait for it: a hung thread would hang the service.
         self.kill();
     }
 }
@@ -227,7 +226,6 @@ impl Shared {
     }
 }
 
-/// The worker's own state.
 struct Loop {
     options: WorkerOptions,
     requests: Consumer<(Ticket, Request)>,
@@ -236,13 +234,13 @@ struct Loop {
     scratch: Scratch,
     waits: WaitLoop,
     words: [u64; 4],
-    /// Of a device that does several requests side by side.
+    /// Of a batch device.
     gathering: Option<Gathering>,
-    /// Handed to it.
+    /// Taken by the batch device at its start.
     blamed: Option<Producer<Blame>>,
 }
 
-/// Where results go.
+/// The way of results to lanes and sidecore.
 struct Answers {
     replies: Producer<(Reply, Request)>,
     shared: Arc<Shared>,
@@ -252,7 +250,7 @@ struct Answers {
 
 impl Loop {
     fn run(mut self) {
-        // The service checked that the cores exist; one that is taken away later costs speed only.
+        // The service checked that the cores exist; a core removed later costs speed only.
         let _ = match self.options.place.cpu {
             Some(cpu) => cpu::pin(cpu),
             None => cpu::limit(&self.options.free),
@@ -266,11 +264,11 @@ impl Loop {
             self.shared.measured.get_or_init(|| gathering.found().to_vec());
         }
         while self.step().is_some() {}
-        // Whoever takes the requests over has parts of its own; these would keep the memory of lanes.
+        // The next device gets references of its own; these would keep the memory of lanes.
         while self.requests.pop().is_ok() {}
     }
 
-    /// `None`: killed, or shut out.
+    /// `None`: killed, or the gate is shut.
     fn step(&mut self) -> Option<()> {
         if self.shared.is_killed() {
             return None;
@@ -278,7 +276,7 @@ impl Loop {
         if self.gathering.is_some() { self.gathered_step() } else { self.single_step() }
     }
 
-    /// `None`: killed, or shut out.
+    /// `None`: killed, or the gate is shut.
     fn single_step(&mut self) -> Option<()> {
         let Ok((ticket, request)) = self.requests.pop() else {
             self.idle();
@@ -290,7 +288,7 @@ impl Loop {
         self.serve(ticket, request)
     }
 
-    /// `None`: killed, or shut out.
+    /// `None`: killed, or the gate is shut.
     fn serve(&mut self, ticket: Ticket, request: Request) -> Option<()> {
         let start = clock::now();
         let result = compute(&request.session, &request.memory, &request.submission, &mut self.scratch);
@@ -349,8 +347,8 @@ impl Loop {
 }
 
 impl Answers {
-    /// Writes a result to its lane, unless this worker was given up, and queues the reply. `times`: how long it took, and its part of
-    /// a full batch, by the time now, ns. `None`: killed, or shut out.
+    /// Writes a result to its lane, unless the gate is shut, and queues the reply. `times`: its duration, and its
+    /// part of a full batch, measured until `now`, ns. `None`: killed, or the gate is shut.
     fn answer(
         &mut self,
         ticket: Ticket,
@@ -364,7 +362,7 @@ impl Answers {
         Some(())
     }
 
-    /// As [`answer`](Self::answer), and tells nobody. Returns the time, ns.
+    /// As [`answer`](Self::answer), without a notification. Returns the time, ns.
     fn put(
         &mut self,
         ticket: Ticket,
@@ -387,13 +385,13 @@ impl Answers {
         Some(now)
     }
 
-    /// So many answers were put, the last of them at that time, ns.
+    /// `count` answers were put, the last of them at that time, ns.
     fn completed(&mut self, now: Nanos, count: u32, urgent: bool) {
         let ring = self.moderator.completed(now, count, urgent);
         self.announce(ring);
     }
 
-    /// Rings the sidecore if it is time. Otherwise `idle` comes back to it.
+    /// Wakes the sidecore if it is time. Otherwise `idle` does it later.
     fn announce(&mut self, ring: Ring) -> Option<Nanos> {
         match ring {
             Ring::Now => {

@@ -1,13 +1,13 @@
-//! The crypto engine: sessions that hold a key and do one thing with it.
+//! The crypto engine: sessions with one key and one scheme each.
 //!
-//! A request is an operation, one input and one output. The input's parts stand one after the other: an initialisation
-//! vector where the algorithm has one, then a head of `head_len` bytes (associated data, or the tag or signature to
-//! verify), then the payload. Each family of algorithms has a file of its own that says which parts it takes; all
-//! stand behind one trait, so a session is the family, plus the table of what this key can do.
+//! A request is an operation, one input and one output. The input's parts stand one after the other: an
+//! initialisation vector where the algorithm has one, then a head of `head_len` bytes (associated data, or the tag or
+//! signature to verify), then the payload. Each family of algorithms has a file of its own that lists its parts. All
+//! stand behind one trait, so a session is the family, plus the table of the key's operations.
 //!
-//! Symmetric operations and digests allocate nothing, but for those on contexts of the library (triple DES, XTS): a session
-//! has a few of these, and a request that finds them all taken makes one. Key schedules are computed when the session opens
-//! and are only read from then on, so threads share a session without a lock.
+//! Symmetric operations and digests allocate nothing, but for those on contexts of the library (triple DES, XTS): a
+//! session has a few of these, and a request that finds them all taken makes one. Key schedules are computed when the
+//! session opens and are only read from then on, so threads share a session without a lock.
 
 mod aead;
 pub mod batch;
@@ -43,7 +43,7 @@ pub use sidecore_client::spec::{
     SignaturePadding,
 };
 
-/// Ciphers as classes count them.
+/// Ciphers and their classes.
 const CIPHERS: [(Cipher, Algorithm); 10] = [
     (Cipher::Aes128Gcm, Algorithm::Aes128Gcm),
     (Cipher::Aes256Gcm, Algorithm::Aes256Gcm),
@@ -57,37 +57,37 @@ const CIPHERS: [(Cipher, Algorithm); 10] = [
     (Cipher::TripleDesCbc, Algorithm::TripleDesCbc),
 ];
 
-/// Hashes as classes count their digests and HMAC.
+/// Hashes and the classes of their digests and HMAC.
 const HASHES: [(Hash, Algorithm, Algorithm); 3] = [
     (Hash::Sha256, Algorithm::Sha256, Algorithm::HmacSha256),
     (Hash::Sha384, Algorithm::Sha384, Algorithm::HmacSha384),
     (Hash::Sha512, Algorithm::Sha512, Algorithm::HmacSha512),
 ];
 
-/// What a shared session is charged, bytes: an entry in two tables, and the time it takes to close it with many others at
-/// once.
+/// Charge of a shared session, bytes: an entry in two tables, and its part of the time to close many sessions
+/// together.
 const ENTRIES: u64 = 256;
-/// The session itself with its entries.
+/// Charge of the session itself with its entries, bytes.
 const SESSION: u64 = 512;
 
-/// Wrong results of batches, one after the other, after which a session joins no more batches.
+/// Wrong results of batches in a row after which a session joins no more batches.
 const MOST_WRONG: u32 = 3;
 
-/// A key and what is done with it. Threads share it.
+/// A key and its scheme. Threads share it.
 pub struct Session {
     /// User and process that brought the key. `None`: it is a stored one, or of no client.
     owner: Option<(u32, u32)>,
-    /// Results of batches that did not verify, since one did.
+    /// Results of batches that did not verify, since the last that did.
     wrong: AtomicU32,
     algorithm: Algorithm,
     classes: [Option<Class>; Op::COUNT],
-    /// Where the key is kept, if it is a stored one.
+    /// Place of its stored key, if it has one.
     key: Option<u16>,
-    /// By operation: where the key for it is.
+    /// By operation: the location of the key.
     reach: [Reach; Op::COUNT],
-    /// What other machines are told of its key, if they have it.
+    /// The key's description for other machines, if they have it.
     elsewhere: Option<Box<Elsewhere>>,
-    /// What it takes of the heap, and is charged for.
+    /// Heap memory that it is charged for.
     heap_bytes: u64,
     mechanism: Box<dyn Mechanism>,
 }
@@ -111,7 +111,7 @@ impl Session {
         Self { owner, wrong, algorithm, classes, mechanism, key: None, reach, elsewhere: None, heap_bytes }
     }
 
-    /// The same session, whose key this user and process brought.
+    /// Sets the user and process that brought its key.
     pub(crate) fn of_client(self, owner: (u32, u32)) -> Self {
         Self { owner: Some(owner), ..self }
     }
@@ -125,21 +125,21 @@ impl Session {
         self.wrong.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A result of a batch verified.
+    /// A result of a batch verified: the count starts again.
     pub(crate) fn acquit(&self) {
         if self.wrong.load(Ordering::Relaxed) != 0 {
             self.wrong.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Makes its key ready for batches and tries it, which takes about as long as two signatures.
+    /// Prepares its key for batches and tests it, for about the time of two signatures.
     pub(crate) fn make_ready(&self) {
         for op in [Op::Sign, Op::SignDigest] {
             self.batched(op);
         }
     }
 
-    /// The same session, as one on the stored key at this place.
+    /// Sets the place of its stored key.
     pub(crate) fn of_key(self, place: u16) -> Self {
         let mut reach = self.reach;
         if let Some(elsewhere) = &self.elsewhere {
@@ -150,24 +150,24 @@ impl Session {
         Self { key: Some(place), reach, ..self }
     }
 
-    /// Where the key for this operation is.
+    /// The location of the key for this operation.
     #[inline]
     pub(crate) fn reach(&self, op: Op) -> Reach {
         self.reach[op as usize]
     }
 
-    /// The same session, which refuses bad padding of PKCS#1 v1.5.
+    /// Makes it refuse bad padding of PKCS#1 v1.5.
     pub(crate) fn with_explicit_errors(mut self) -> Self {
         self.mechanism.refuse_bad_padding();
         self
     }
 
-    /// The same session, as one that lanes share: each is charged for its entries in tables only.
+    /// Makes it one that lanes share: each is charged for its table entries only.
     pub(crate) fn shared(self) -> Self {
         Self { heap_bytes: ENTRIES, ..self }
     }
 
-    /// What a lane is charged for it: about what it takes of the service's heap, bytes.
+    /// Charge of a lane for it: an estimate of the service's heap memory, bytes.
     pub fn heap_bytes(&self) -> u64 {
         self.heap_bytes
     }
@@ -178,7 +178,7 @@ impl Session {
         self.key
     }
 
-    /// The algorithm, as classes count it.
+    /// The algorithm of its classes.
     #[inline]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
@@ -200,12 +200,12 @@ impl Session {
         self.mechanism.output_len(op, head_len, input_len)
     }
 
-    /// Does `op` in private memory; the number of bytes written to the front of `output`.
+    /// Does `op` in private memory; returns the number of bytes written to the front of `output`.
     ///
     /// # Errors
     /// Those of [`output_len`](Self::output_len); `OutputLength` where `output` is shorter than it says;
-    /// `Authentication` where something does not verify, and then `output` holds nothing of the plaintext; `Internal`
-    /// where the library fails.
+    /// `Authentication` where a check fails, and then `output` holds nothing of the plaintext; `Internal` where the
+    /// library fails.
     #[inline]
     pub fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Result<usize, Refusal> {
         let len = self.output_len(op, head_len, input.len())?;
@@ -213,32 +213,32 @@ impl Session {
         self.run_sized(op, head_len, input, output)
     }
 
-    /// As [`run`](Self::run), where `output` is as long as [`output_len`](Self::output_len) has said.
+    /// As [`run`](Self::run), where `output` has the length of [`output_len`](Self::output_len).
     #[inline]
     pub(crate) fn run_sized(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Result<usize, Refusal> {
         self.mechanism.run(op, head_len, input, output)
     }
 
-    /// Its key, if several requests for `op` can be done side by side. The first call may make that ready, and try it: see
-    /// [`make_ready`](Self::make_ready).
+    /// Its key, if several requests for `op` can be done side by side. The first call may prepare and test the key:
+    /// see [`make_ready`](Self::make_ready).
     pub(crate) fn batched(&self, op: Op) -> Option<BatchKey<'_>> {
         let is_good = self.wrong.load(Ordering::Relaxed) < MOST_WRONG;
         self.class(op).filter(|_| is_good).and_then(|_| self.mechanism.batched(op))
     }
 
-    /// Makes of a request's input, whose length [`output_len`](Self::output_len) let pass, what is done side by side with others.
-    /// `None`: it has to be done by itself, and the input may be lost.
+    /// Turns a request's input, whose length [`output_len`](Self::output_len) accepted, into the input of a batch.
+    /// `None`: it has to be done alone, and the input may be lost.
     pub(crate) fn prepare(&self, op: Op, input: &mut Vec<u8>) -> Option<()> {
         self.mechanism.prepare(op, input)
     }
 
-    /// As [`run_sized`](Self::run_sized), straight from and to memory that a client may change meanwhile; `None` where this
-    /// is not offered and the caller copies instead.
+    /// As [`run_sized`](Self::run_sized), directly from and to memory that a client may change meanwhile; `None`
+    /// where this is not offered and the caller copies instead.
     ///
     /// Offered for the encryption of AEADs (associated data up to 64 bytes), the unauthenticated ciphers in both
-    /// directions, digests and HMAC tags. What is opened or verified is never offered: no plaintext may reach the
-    /// client before its tag is known to be good. Payload and output may be the same place (the output starting where
-    /// the payload starts) or apart; where they overlap in part, `None`.
+    /// directions, digests and HMAC tags. Opening and verifying is never offered: no plaintext may reach the client
+    /// before its tag is known to be good. Payload and output may be the same place (the output starting where the
+    /// payload starts) or disjoint; where they overlap in part, `None`.
     #[inline]
     pub(crate) fn run_spans(&self, op: Op, head_len: usize, input: Span<'_>, output: Span<'_>) -> Option<Written> {
         self.mechanism.run_spans(op, head_len, input, output)
@@ -299,14 +299,14 @@ fn of_hash(hash: Hash) -> Result<(Algorithm, Algorithm), String> {
     found.map(|(_, digest, hmac)| (digest, hmac)).ok_or_else(unsupported)
 }
 
-/// What a session takes of the heap, bytes: an estimate from above, measured with glibc's allocator after the session was
-/// used once (some keys compute more at their first use).
+/// Heap memory of a session, bytes: an upper estimate, measured with glibc's allocator after one use of the session
+/// (some keys compute more at their first use).
 fn heap_bytes(algorithm: Algorithm, scheme: &Scheme) -> u64 {
     let key = match algorithm {
         Algorithm::Noop | Algorithm::Sha256 | Algorithm::Sha384 | Algorithm::Sha512 => 0,
         Algorithm::MlKem768 => 6 << 10,
         Algorithm::Aes128Xts | Algorithm::Aes256Xts | Algorithm::TripleDesCbc => 8 << 10,
-        // With what batches make of an RSA key when they first use it.
+        // Including the data that batches make of an RSA key at its first use.
         Algorithm::Rsa1024 => 9 << 10,
         Algorithm::Rsa2048 => 12 << 10,
         Algorithm::Rsa3072 => 16 << 10,
@@ -319,7 +319,7 @@ fn heap_bytes(algorithm: Algorithm, scheme: &Scheme) -> u64 {
     SESSION + key + label_len(scheme) as u64
 }
 
-/// Length of the label of OAEP that a session keeps, in bytes.
+/// Length of the OAEP label in a session, bytes.
 pub(crate) fn label_len(scheme: &Scheme) -> usize {
     match scheme {
         Scheme::RsaDecryption { padding: DecryptionPadding::Oaep { label, .. } }

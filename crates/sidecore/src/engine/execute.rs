@@ -1,8 +1,8 @@
 //! One request, from the extents of its lane to the extents of its lane.
 //!
-//! What is decided from payload is decided from a private copy: input is gathered into private memory, and only a
-//! whole, verified result is scattered back. Bulk encryption of one extent into one extent goes without the copies,
-//! where the session offers that: it decides nothing from the bytes it reads.
+//! Decisions on payload use a private copy: input is gathered into private memory, and only a whole, verified result
+//! is scattered back. Bulk encryption of one extent into one extent goes without the copies, where the session offers
+//! that: it makes no decision on the bytes.
 
 use super::crypto::Session;
 use crate::shm::LaneMemory;
@@ -10,9 +10,9 @@ use sidecore_core::session::Refusal;
 use sidecore_core::wire::Submission;
 use zeroize::Zeroizing;
 
-/// From so many input bytes on, copies cost more than what the library loses on memory that another core just wrote.
+/// Input size from which copies cost more than the library's loss on memory that another core just wrote, bytes.
 const DIRECT_FROM: u64 = 256;
-/// Results that are longer than their input (signatures, encapsulations) fit in this beside it.
+/// Most bytes by which a result may be longer than its input (signatures, encapsulations).
 pub(crate) const OUTPUT_EXTRA: usize = 8 * 1024;
 
 /// Private memory of one device, for one request at a time.
@@ -30,7 +30,7 @@ impl Scratch {
     }
 }
 
-/// Does the request. Returns the number of bytes written to its output extents.
+/// Returns the number of bytes written to its output extents.
 pub(crate) fn execute(
     session: &Session,
     memory: &LaneMemory,
@@ -40,7 +40,7 @@ pub(crate) fn execute(
     perform(session, memory, submission, room(session, submission)?, scratch)
 }
 
-/// As [`execute`], for a request that writes at most `room` bytes by its session's word.
+/// As [`execute`], for a request that writes at most `room` bytes by its session's output length.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "to enter and leave it costs a tenth of what a short request costs")]
 pub(crate) fn perform(
@@ -60,7 +60,7 @@ pub(crate) fn perform(
     Ok(result.len() as u32)
 }
 
-/// Does the request in private memory and leaves the lane alone. Returns the result.
+/// Does the request in private memory, without a write to the lane. Returns the result.
 pub(crate) fn compute<'s>(
     session: &Session,
     memory: &LaneMemory,
@@ -89,13 +89,13 @@ fn compute_sized<'s>(
     Ok(&output[..written])
 }
 
-/// The most bytes that it writes, which find room in its output extents.
+/// The most bytes that it writes; the output extents have room for them.
 pub(crate) fn room_of(session: &Session, submission: &Submission) -> Result<usize, Refusal> {
     let room = room(session, submission)?;
     if room as u64 > submission.output_len() { Err(Refusal::OutputLength) } else { Ok(room) }
 }
 
-/// The input, in private memory.
+/// Copies the input to private memory.
 pub(crate) fn collect(memory: &LaneMemory, submission: &Submission, input: &mut Vec<u8>) {
     input.resize(submission.input_len() as usize, 0);
     gather(memory, submission, input);
@@ -120,7 +120,7 @@ pub(crate) fn deliver(memory: &LaneMemory, submission: &Submission, mut result: 
     }
 }
 
-/// `None`: this is not offered for it.
+/// `None`: the session does not offer this for the request.
 fn direct(
     session: &Session,
     memory: &LaneMemory,

@@ -38,12 +38,12 @@ impl AeadKey {
         owned(context).map(Self)
     }
 
-    /// Writes ciphertext and tag, 16 bytes more than the plaintext, and says how many. `output` is the plaintext's own
-    /// place or does not overlap it; otherwise, and where it is too short, `None`.
+    /// Writes ciphertext and tag, 16 bytes more than the plaintext, and returns their length. `output` is the
+    /// plaintext's own place or does not overlap it; otherwise, and where it is too short, `None`.
     ///
-    /// Plaintext and ciphertext may change meanwhile. GHASH and Poly1305 may read the ciphertext back from `output`, so
-    /// a client that overwrites it gets the tag of what it wrote: nothing that choosing its own messages under its own
-    /// nonces does not give it anyway.
+    /// Plaintext and ciphertext may change meanwhile. GHASH and Poly1305 may read the ciphertext back from `output`,
+    /// so a client that overwrites it gets the tag of its own bytes. It could get that tag anyway by choosing its own
+    /// messages under its own nonces.
     #[inline]
     pub(crate) fn seal(
         &self,
@@ -71,8 +71,8 @@ impl AeadKey {
         succeeded(code).then_some(written)
     }
 
-    /// Writes the plaintext of `sealed` (ciphertext and tag) and says how long it is. Where the tag does not verify
-    /// `None`, and `plaintext` is zeroed. Private memory only: bytes reach `plaintext` before the tag is known.
+    /// Writes the plaintext of `sealed` (ciphertext and tag) and returns its length. Where the tag does not verify
+    /// `None`, and `plaintext` is zeroed. Private memory only: bytes reach `plaintext` before the tag is verified.
     #[inline]
     pub(crate) fn open(
         &self,

@@ -45,8 +45,8 @@ impl AesKey {
         unsafe { sys::AES_encrypt(block, block, &raw const self.schedule) };
     }
 
-    /// Counter mode, with the schedule to encrypt; encryption and decryption are the same. `output` is `input`'s own place or
-    /// does not overlap it. The number of bytes written; `None`: the vector is no block.
+    /// Counter mode, with the schedule to encrypt; encryption and decryption are the same. `output` is `input`'s own
+    /// place or does not overlap it. Returns the number of bytes written; `None`: the vector is no block.
     #[inline]
     pub(crate) fn ctr(&self, iv: &[u8], input: Source<'_>, output: Span<'_>) -> Option<usize> {
         let output = room_for(output, input.len);

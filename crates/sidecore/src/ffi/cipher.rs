@@ -1,8 +1,7 @@
-//! Ciphers that the library offers through a context only, or best: AES-256 in XTS mode, AES-128 on many blocks at once, triple
-//! DES.
+//! Ciphers on contexts of the library: AES-256 in XTS mode, AES-128 on many blocks in one call, triple DES.
 //!
-//! A context holds the state of what it does, so it serves one request at a time. Each direction of a key has a few of
-//! them; a request takes a free one. More requests at once than contexts get one made for them.
+//! A context holds the state of its operation, so it serves one request at a time. Each direction of a key has a few
+//! of them; a request takes a free one. A request without a free context makes one.
 
 use std::ffi::c_int;
 use std::ptr::{NonNull, null, null_mut};
@@ -13,7 +12,7 @@ use aws_lc_sys as sys;
 use super::{Direction, Source, owned, room_for, succeeded};
 use crate::shm::span::Span;
 
-/// How many requests per direction run without an allocation.
+/// Simultaneous requests per direction that run without an allocation.
 const CONTEXTS: usize = 4;
 
 /// Both directions of a key.
@@ -43,9 +42,9 @@ impl CipherKey {
         Some(Self { encrypt: direction(Direction::Encrypt)?, decrypt: direction(Direction::Decrypt)? })
     }
 
-    /// Whole blocks, or an XTS data unit of 16 bytes to 16 MiB, whose ciphertext the library steals as IEEE 1619 says; `iv` is
-    /// empty where the cipher takes none. `output` is `input`'s own place or does not overlap it. The number of bytes written;
-    /// `None`: the library refused.
+    /// Whole blocks, or an XTS data unit of 16 bytes to 16 MiB, with IEEE 1619's ciphertext stealing by the library.
+    /// `iv` is empty where the cipher takes none. `output` is `input`'s own place or does not overlap it. Returns the
+    /// number of bytes written; `None`: the library refused.
     pub(crate) fn cipher(&self, direction: Direction, iv: &[u8], input: Source<'_>, output: Span<'_>) -> Option<usize> {
         self.pool(direction).with(|context| context.cipher(iv, input, output))
     }
@@ -58,7 +57,7 @@ impl CipherKey {
     }
 }
 
-/// Says where the library's table of a cipher is, which is static.
+/// Returns the library's static table of a cipher.
 type Table = unsafe extern "C" fn() -> *const sys::EVP_CIPHER;
 
 struct Context(NonNull<sys::EVP_CIPHER_CTX>);
@@ -116,8 +115,8 @@ impl Drop for Context {
     }
 }
 
-/// The contexts of one direction, each with whether it is taken. `pristine` never ciphers: it is what further contexts are
-/// copied from.
+/// The contexts of one direction, each with a flag that it is taken. `pristine` never ciphers: further contexts are
+/// copied from it.
 struct Pool {
     pristine: Context,
     contexts: Vec<(AtomicBool, Context)>,

@@ -1,4 +1,4 @@
-//! What the library keeps of one operation on a key, or of making one.
+//! The library's contexts of operations on keys, or of making keys.
 
 use std::ffi::c_int;
 use std::ptr::{NonNull, null_mut};
@@ -7,17 +7,16 @@ use aws_lc_sys as sys;
 
 use super::owned;
 
-/// One operation.
 pub(super) struct Context(NonNull<sys::EVP_PKEY_CTX>);
 
 impl Context {
-    /// For keys of this algorithm that are to be made.
+    /// For new keys of this algorithm.
     pub(super) fn of_algorithm(id: c_int) -> Option<Self> {
         // SAFETY: the context returned is owned.
         owned(unsafe { sys::EVP_PKEY_CTX_new_id(id, null_mut()) }).map(Self)
     }
 
-    /// For this key, of which it takes a reference of its own.
+    /// For this key; the context takes a reference of its own.
     ///
     /// # Safety
     /// The key is live.

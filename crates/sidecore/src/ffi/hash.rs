@@ -69,8 +69,8 @@ impl HmacKey {
         succeeded(code).then(|| Self { context: unsafe { context.assume_init() }, hash })
     }
 
-    /// The tag over `data`, at the front of `tag`; the number of bytes written. `data` is read once and may change
-    /// meanwhile.
+    /// The tag over `data`, at the front of `tag`; returns the number of bytes written. `data` is read once and may
+    /// change meanwhile.
     #[inline]
     pub(crate) fn sign(&self, data: Source<'_>, tag: &mut [u8; MAX_LEN]) -> usize {
         let mut context = MaybeUninit::<sys::HMAC_CTX>::uninit();

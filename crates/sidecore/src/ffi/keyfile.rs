@@ -7,18 +7,18 @@ use aws_lc_sys as sys;
 
 use super::{owned, pkey::PKey, succeeded};
 
-/// What the PEM reader is given when it asks for a passphrase.
+/// State of the PEM reader's passphrase callback.
 struct Prompt<'p> {
     passphrase: Option<&'p [u8]>,
     asked: bool,
 }
 
-/// The first private key of a PEM file: PKCS#8, encrypted or not, or the older form of RSA and EC keys, encrypted or not;
-/// and whether a passphrase was asked for.
+/// The first private key of a PEM file: PKCS#8 or the older form of RSA and EC keys, each encrypted or not. Also
+/// returns whether the reader asked for a passphrase.
 pub(crate) fn pem(file: &[u8], passphrase: Option<&[u8]>) -> (Option<PKey>, bool) {
     let mut prompt = Prompt { passphrase, asked: false };
-    // SAFETY: the buffer only reads `file`, which outlives it; `prompt` outlives the call that uses it; the key returned
-    // is owned; the buffer is freed once.
+    // SAFETY: the buffer only reads `file`, which outlives it; `prompt` outlives the call that uses it; the key
+    // returned is owned; the buffer is freed once.
     let key = unsafe {
         let Some(buffer) = owned(sys::BIO_new_mem_buf(file.as_ptr().cast(), file.len().cast_signed() as _)) else {
             return (None, false);
@@ -31,7 +31,7 @@ pub(crate) fn pem(file: &[u8], passphrase: Option<&[u8]>) -> (Option<PKey>, bool
     (key, prompt.asked)
 }
 
-/// Tells the PEM reader the passphrase, if there is one and it fits.
+/// Gives the PEM reader the passphrase, if there is one and it fits.
 ///
 /// # Safety
 /// `buffer` is writable for `size` bytes, and `prompt` is the [`Prompt`] that [`pem`] gave with it.
@@ -69,8 +69,8 @@ pub(crate) fn encrypted(file: &[u8], passphrase: &[u8]) -> Option<PKey> {
 pub(crate) fn pkcs12(file: &[u8], passphrase: &CStr) -> Option<PKey> {
     let mut rest = file.as_ptr();
     let (mut key, mut certificate) = (null_mut(), null_mut());
-    // SAFETY: `rest` is readable for the length given; the archive is owned and freed once; key and certificate are owned
-    // where the call succeeds, and null where it does not set them.
+    // SAFETY: `rest` is readable for the length given; the archive is owned and freed once; key and certificate are
+    // owned where the call succeeds, and null where it does not set them.
     unsafe {
         let archive = owned(sys::d2i_PKCS12(null_mut(), &raw mut rest, file.len()))?;
         let text = passphrase.as_ptr();

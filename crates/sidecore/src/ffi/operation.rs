@@ -1,4 +1,4 @@
-//! What is done with asymmetric keys: signatures, decryption, secrets shared with a peer.
+//! Operations with asymmetric keys: signatures, decryption, secrets shared with a peer.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -9,20 +9,20 @@ use aws_lc_sys as sys;
 use super::{context::Context, hash::table, owned, pkey::PKey, rsa::salt_len, succeeded};
 use crate::spec::{DecryptionPadding, EncryptionPadding, Hash, SignaturePadding};
 
-/// What an operation is told beside its key.
+/// Parameters of an operation besides its key.
 pub(crate) enum Padding {
-    /// Nothing: the key says it all.
+    /// None: the key determines the operation.
     None,
     /// Of RSA signatures, over digests of this hash.
     Signature(SignaturePadding, Hash),
-    /// Of RSA ciphertexts. That of PKCS#1 v1.5 stays: to look at it is the engine's `ImplicitRejection`'s.
+    /// Of RSA ciphertexts. PKCS#1 v1.5 padding stays in the output: the engine's `ImplicitRejection` checks it.
     Decryption(DecryptionPadding),
     /// Of RSA plaintexts.
     Encryption(EncryptionPadding),
 }
 
 impl PKey {
-    /// Signs a digest; the number of bytes written. Elliptic curves and RSA.
+    /// Signs a digest with an elliptic curve or RSA; returns the number of bytes written.
     pub(crate) fn sign(&self, padding: &Padding, digest: &[u8], signature: &mut [u8]) -> Option<usize> {
         self.transform(sys::EVP_PKEY_sign_init, padding, sys::EVP_PKEY_sign, digest, signature)
     }
@@ -35,7 +35,7 @@ impl PKey {
         succeeded(unsafe { sys::EVP_PKEY_verify(context.as_ptr(), bytes, len, digest.as_ptr(), digest.len()) })
     }
 
-    /// Signs a whole message; the number of bytes written. Ed25519 and ML-DSA-65.
+    /// Signs a whole message with Ed25519 or ML-DSA-65; returns the number of bytes written.
     pub(crate) fn sign_message(&self, message: &[u8], signature: &mut [u8]) -> Option<usize> {
         let mut written = signature.len();
         let (target, source) = (signature.as_mut_ptr(), message.as_ptr());
@@ -52,8 +52,8 @@ impl PKey {
         self.with_message(sys::EVP_DigestVerifyInit, verify)
     }
 
-    /// RSA decryption; the number of bytes written. `output` holds at least the modulus length. `None` where the padding
-    /// does not verify, or the ciphertext is no number below the modulus.
+    /// RSA decryption; returns the number of bytes written. `output` holds at least the modulus length. `None` where
+    /// the padding does not verify, or the ciphertext is not below the modulus.
     pub(crate) fn decrypt(&self, padding: &Padding, ciphertext: &[u8], output: &mut [u8]) -> Option<usize> {
         self.transform(sys::EVP_PKEY_decrypt_init, padding, sys::EVP_PKEY_decrypt, ciphertext, output)
     }
@@ -63,8 +63,8 @@ impl PKey {
         self.transform(sys::EVP_PKEY_encrypt_init, padding, sys::EVP_PKEY_encrypt, plaintext, output)
     }
 
-    /// The secret shared with a peer, by X25519; the number of bytes written. `None` for a peer of small order, whose
-    /// secret everybody knows.
+    /// The secret shared with a peer, by X25519; returns the number of bytes written. `None` for a peer of small
+    /// order, whose secret is publicly known.
     pub(crate) fn derive(&self, peer: &Self, secret: &mut [u8]) -> Option<usize> {
         let context = self.started(sys::EVP_PKEY_derive_init, &Padding::None)?;
         let (context, mut written) = (context.as_ptr(), secret.len());
@@ -76,11 +76,11 @@ impl PKey {
         succeeded(done.into()).then_some(written)
     }
 
-    /// The secret shared with the holder of that point, by ECDH; the number of bytes written, those of a coordinate. `None`
-    /// for bytes that are no point of the key's curve.
+    /// The secret shared with the holder of that point, by ECDH; returns the number of bytes written, those of a
+    /// coordinate. `None` for bytes that are no point of the key's curve.
     pub(crate) fn derive_from_point(&self, point: &[u8], secret: &mut [u8]) -> Option<usize> {
-        // SAFETY: the key is live and owns its curve and number; the point is made on that curve, checked, and freed once;
-        // bytes and secret are valid for their lengths.
+        // SAFETY: the key is live and owns its curve and number; the point is made on that curve, checked, and freed
+        // once; bytes and secret are valid for their lengths.
         let written = unsafe {
             let key = sys::EVP_PKEY_get0_EC_KEY(self.as_ptr()).as_ref()?;
             let group = sys::EC_KEY_get0_group(key);
@@ -108,12 +108,12 @@ impl PKey {
         .then_some(())
     }
 
-    /// The secret that a ciphertext of ML-KEM carries; the number of bytes written.
+    /// The secret in a ciphertext of ML-KEM; returns the number of bytes written.
     pub(crate) fn decapsulate(&self, ciphertext: &[u8], secret: &mut [u8]) -> Option<usize> {
         self.transform(always, &Padding::None, sys::EVP_PKEY_decapsulate, ciphertext, secret)
     }
 
-    /// Whether the parts of an ML-KEM key, of which it may have the public one only, are well-formed and fit each other.
+    /// Whether the parts of an ML-KEM key are well-formed and fit each other. A public key has the public part only.
     pub(crate) fn is_sound(&self) -> bool {
         // SAFETY: the context is live.
         self.context().is_some_and(|context| succeeded(unsafe { sys::EVP_PKEY_public_check(context.as_ptr()) }))
@@ -146,7 +146,7 @@ impl PKey {
         succeeded(code).then_some(written)
     }
 
-    /// Runs what takes whole messages on a context with this key.
+    /// Runs an operation on whole messages in a context with this key.
     fn with_message(&self, start: StartMessage, work: impl FnOnce(*mut sys::EVP_MD_CTX) -> c_int) -> bool {
         let mut context = MaybeUninit::uninit();
         let context = context.as_mut_ptr();
@@ -171,7 +171,7 @@ type StartMessage = unsafe extern "C" fn(
     *mut sys::EVP_PKEY,
 ) -> c_int;
 
-/// Of what need not be started.
+/// Start function of an operation that needs none.
 ///
 /// # Safety
 /// It does nothing with the context.

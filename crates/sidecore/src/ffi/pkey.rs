@@ -26,11 +26,11 @@ const ENCAPSULATION_KEY: Range<usize> = 1152..1152 + 1184;
 /// Length of the seed that both follow from (`d` and `z` of FIPS 203), in bytes.
 pub(crate) const SEED_LEN: usize = 64;
 
-/// The library's number of an algorithm, and what that leaves open: the modulus's length in bits, the curve or the
+/// The library's number of an algorithm, and its open parameter: the modulus's length in bits, the curve or the
 /// parameter set.
 type Parameters = (c_int, c_int);
 
-/// The keys that the project supports. RSA-1024 is none that is stored.
+/// The keys that the project supports. RSA-1024 keys are not stored.
 const KEYS: [(Algorithm, Option<Kind>, Parameters); 13] = [
     (Algorithm::Rsa1024, None, (RSA, 1024)),
     (Algorithm::Rsa2048, Some(Kind::Rsa2048), (RSA, 2048)),
@@ -107,12 +107,12 @@ impl PKey {
         make(kind, None)
     }
 
-    /// The algorithm, as classes count it; `None`: none that the project supports.
+    /// The algorithm of the key's classes; `None`: the project does not support it.
     pub(crate) fn algorithm(&self) -> Option<Algorithm> {
         self.row().map(|(algorithm, ..)| *algorithm)
     }
 
-    /// Which kind of key it is; `None`: none that can be stored.
+    /// The kind of a storable key; `None`: it cannot be stored.
     pub(crate) fn kind(&self) -> Option<Kind> {
         self.row()?.1
     }
@@ -185,7 +185,8 @@ impl PKey {
             return None;
         }
         let mut bytes = Zeroizing::new([0; 32]);
-        // SAFETY: the key is live and one of a curve; its number, which nobody changes, is null for a public key. The bytes are writable for their length.
+        // SAFETY: the key is live and one of a curve; its number, which nobody changes, is null for a public key. The
+        // bytes are writable for their length.
         let code = unsafe {
             let number = sys::EC_KEY_get0_private_key(sys::EVP_PKEY_get0_EC_KEY(self.as_ptr()).as_ref()?).as_ref()?;
             sys::BN_bn2bin_padded(bytes.as_mut_ptr(), bytes.len(), number)
@@ -218,8 +219,8 @@ fn make(kind: Kind, seed: Option<&[u8]>) -> Option<PKey> {
     let (.., (id, parameter)) = *KEYS.iter().find(|row| row.1 == Some(kind))?;
     let context = Context::of_algorithm(id)?;
     let (context, mut key) = (context.as_ptr(), null_mut());
-    // SAFETY: the context is live, and each parameter is set on one of its algorithm; the seed is readable for its length;
-    // the key is owned where it is made, and null where it is not.
+    // SAFETY: the context is live, and each parameter is set on one of its algorithm; the seed is readable for its
+    // length; the key is owned where it is made, and null where it is not.
     unsafe {
         let ready = sys::EVP_PKEY_keygen_init(context) == 1
             && match id {
@@ -252,12 +253,12 @@ fn parse(der: &[u8], parse: Parse) -> Option<PKey> {
 
 type Marshal = unsafe extern "C" fn(*mut sys::CBB, *const sys::EVP_PKEY) -> c_int;
 
-/// What the library writes of a key. Its own buffer is wiped when it is freed.
+/// The library's encoding of a key. Its own buffer is wiped when it is freed.
 fn marshal<T>(key: &PKey, write: Marshal, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
     let mut buffer = MaybeUninit::<sys::CBB>::uninit();
     let buffer = buffer.as_mut_ptr();
-    // SAFETY: the buffer is made valid by CBB_init, written by the library alone, lent as far as it is written, and cleaned
-    // up once, which wipes it.
+    // SAFETY: the buffer is made valid by CBB_init, written by the library alone, lent as far as it is written, and
+    // cleaned up once, which wipes it.
     unsafe {
         if !succeeded(sys::CBB_init(buffer, 512)) {
             return None;

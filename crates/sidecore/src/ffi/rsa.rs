@@ -1,4 +1,4 @@
-//! RSA keys as numbers, and what is signed as a number: for those who do the private operation themselves.
+//! RSA keys as numbers, and encoded digests as numbers, for private operations outside the library.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -12,12 +12,12 @@ use super::pkey::{PKey, RSA};
 use super::{hash::table, succeeded};
 use crate::spec::{Hash, SaltLength, SignaturePadding};
 
-/// Bytes of PKCS#1 v1.5 beside the zeros' place: 00 01, at least eight ff, 00.
+/// Bytes of PKCS#1 v1.5 without the digest and the variable ff: 00 01, at least eight ff, 00.
 const FRAME: usize = 11;
 
 impl PKey {
-    /// The private key, ready for [`sidecore_batch::rsa::private`]; `None` for others than RSA's, for public keys, and for
-    /// lengths and exponents that it does not take.
+    /// The private key, ready for [`sidecore_batch::rsa::private`]. `None` for other algorithms, for public keys, and
+    /// for unsupported lengths and exponents.
     pub(crate) fn batched(&self) -> Option<Key> {
         if self.id() != RSA {
             return None;
@@ -34,14 +34,15 @@ impl PKey {
         (u64::from_be_bytes(exponent) == EXPONENT).then(|| Key::new(&parts)).flatten()
     }
 
-    /// One number of an RSA key, big-endian in so many bytes.
+    /// One number of an RSA key, big-endian in `len` bytes.
     fn number(&self, get: Getter, len: usize) -> Option<Zeroizing<Vec<u8>>> {
         let mut bytes = Zeroizing::new(vec![0; len]);
         self.write_number(get, &mut bytes)?;
         Some(bytes)
     }
 
-    /// Writes one number of an RSA key, big-endian, padded to `output`. `None` where the key has none, or there is no room.
+    /// Writes one number of an RSA key, big-endian, padded to `output`. `None` where the key has none, or there is no
+    /// room.
     pub(super) fn write_number(&self, get: Getter, output: &mut [u8]) -> Option<()> {
         // SAFETY: the number belongs to the live key, which nobody changes; `output` is writable for its length.
         let code = unsafe {
@@ -51,8 +52,8 @@ impl PKey {
         succeeded(code).then_some(())
     }
 
-    /// The number that is raised to the private exponent to sign this digest, big-endian, as long as the modulus. `None`
-    /// where there is no room for the padding, or it is none of signatures.
+    /// The number that is raised to the private exponent to sign this digest, big-endian, with the modulus's length.
+    /// `None` where there is no room for the padding, or it is no signature padding.
     pub(crate) fn encode(&self, padding: &Padding, digest: &[u8], number: &mut [u8]) -> Option<()> {
         match padding {
             Padding::Signature(SignaturePadding::Pkcs1, hash) => {
@@ -81,10 +82,10 @@ impl PKey {
     }
 }
 
-/// One of the library's functions that hand out a number of a key.
+/// A function of the library that returns a number of a key.
 pub(super) type Getter = unsafe extern "C" fn(*const sys::RSA) -> *const sys::BIGNUM;
 
-/// As the library counts them.
+/// In the library's encoding.
 pub(super) fn salt_len(salt: SaltLength) -> c_int {
     match salt {
         SaltLength::Digest => -1,
@@ -93,11 +94,11 @@ pub(super) fn salt_len(salt: SaltLength) -> c_int {
     }
 }
 
-/// Hands on a digest behind the name of its hash, as PKCS#1 v1.5 has it.
+/// Passes on a digest after the name of its hash, in the form of PKCS#1 v1.5.
 fn with_prefix(hash: Hash, digest: &[u8], take: impl FnOnce(&[u8]) -> Option<()>) -> Option<()> {
     let (mut info, mut len, mut is_alloced) = (null_mut(), 0, 0);
-    // SAFETY: the digest is readable for its length; the rest is written. The bytes that come back are the library's, which
-    // for these hashes allocates them, and are given back once.
+    // SAFETY: the digest is readable for its length; the rest is written. The bytes that come back are the library's,
+    // which for these hashes allocates them, and are given back once.
     unsafe {
         let nid = sys::EVP_MD_type(table(hash));
         let made = sys::RSA_add_pkcs1_prefix(
@@ -119,7 +120,7 @@ fn with_prefix(hash: Hash, digest: &[u8], take: impl FnOnce(&[u8]) -> Option<()>
     }
 }
 
-/// The frame of PKCS#1 v1.5 around that.
+/// Adds the frame of PKCS#1 v1.5.
 fn framed(info: &[u8], number: &mut [u8]) -> Option<()> {
     let filled = number.len().checked_sub(info.len()).filter(|filled| *filled >= FRAME)?;
     let (frame, rest) = number.split_at_mut(filled);

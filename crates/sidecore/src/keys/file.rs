@@ -1,4 +1,4 @@
-//! Private keys in the files that other programs write, told by content: PEM, DER, PKCS#12.
+//! Private keys in the files that other programs write, recognised by content: PEM, DER, PKCS#12.
 
 use super::pem::{all_blocks, first_block};
 use super::{Kind, read_public_key};
@@ -13,18 +13,18 @@ use zeroize::Zeroizing;
 /// Largest file that is read, bytes.
 pub const MAX_KEY_FILE: usize = 1 << 20;
 
-/// Why there is no key in a file: it is encrypted.
+/// Reason without a key: the file is encrypted.
 const NEEDS_PASSPHRASE: &str = "it is encrypted: name the file with its passphrase (--passphrase-file FILE)";
-/// It is another passphrase, or the file is damaged, or encrypted with what the library does not know (scrypt).
+/// The passphrase is another one, or the file is damaged or encrypted in a way unknown to the library (scrypt).
 const WRONG_PASSPHRASE: &str = "this passphrase does not open it, or it is damaged, or encrypted in a way that is not read \
                                 here: then decrypt it first, with `openssl pkey -in FILE -out OTHER`";
-/// There is no private key of a known form in it.
+/// Reason without a key: no known form of a private key.
 const NO_KEY: &str = "there is no private key in it that can be read: give an RSA, P-256, P-384, P-521, Ed25519, X25519, \
                       ML-KEM-768 or ML-DSA-65 key in PEM, PKCS#8 in DER (encrypted or not), an older RSA or EC key, or PKCS#12";
-/// It is another part of a pair of keys.
+/// Reason without a key: another part of a pair of keys.
 const NOT_PRIVATE: &str =
     "there is a certificate or a public key in it, and no private key: name the file with the private key";
-/// The key is only there in a form that cannot be stored.
+/// The key exists only in a form that cannot be stored.
 const NO_SEED: &str = "its key has no seed: export it with the seed";
 /// Its algorithm is id-RSASSA-PSS.
 const ONLY_PSS: &str = "its key is restricted to PSS (id-RSASSA-PSS), which keys here cannot be: use an RSA key, which signs \
@@ -33,7 +33,7 @@ const ONLY_PSS: &str = "its key is restricted to PSS (id-RSASSA-PSS), which keys
 /// The first private key of a file, as PKCS#8 in DER.
 ///
 /// # Errors
-/// There is none, or it is encrypted and the passphrase is missing or wrong: in words.
+/// In words: there is no private key, or the file is encrypted and the passphrase is missing or wrong.
 pub fn read_private_key(file: &[u8], passphrase: Option<&Secret>) -> Result<Secret, &'static str> {
     let passphrase = passphrase.map(Secret::expose);
     let key = if is_pem(file) { from_pem(file, passphrase) } else { from_der(file, passphrase) };
@@ -77,7 +77,8 @@ fn from_der(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, &'static str
     })
 }
 
-/// Whether it begins as PKCS#12 (a sequence with the number 3) or encrypted PKCS#8 (one of a sequence and bytes) does.
+/// Whether it begins like PKCS#12 (a sequence with the number 3) or encrypted PKCS#8 (a sequence of a sequence and
+/// bytes).
 fn is_encrypted(file: &[u8]) -> bool {
     let begins = || -> der::Result<bool> {
         let mut reader = SliceReader::new(file)?;
@@ -90,7 +91,7 @@ fn is_encrypted(file: &[u8]) -> bool {
     begins().unwrap_or(false)
 }
 
-/// PKCS#8 as far as it is needed here.
+/// The parts of PKCS#8 that are used here.
 #[derive(Sequence)]
 struct PrivateKeyInfo<'a> {
     version: u8,
@@ -103,7 +104,7 @@ struct Algorithm {
     oid: ObjectIdentifier,
 }
 
-/// RFC 9935's form with both the seed and what follows from it.
+/// RFC 9935's form with both the seed and the expanded key.
 #[derive(Sequence)]
 struct Both<'a> {
     seed: &'a OctetStringRef,
@@ -112,7 +113,7 @@ struct Both<'a> {
 
 const ML_KEM_768: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.2");
 
-/// An ML-KEM-768 key in the form that the library does not read, which OpenSSL writes.
+/// An ML-KEM-768 key in a form that the library does not read and OpenSSL writes.
 fn ml_kem_with_both(pkcs8: &[u8]) -> Option<PKey> {
     let info = PrivateKeyInfo::from_der(pkcs8).ok().filter(|info| info.version == 0)?;
     let both = Both::from_der(info.key.as_bytes()).ok().filter(|_| info.algorithm.oid == ML_KEM_768)?;
@@ -166,7 +167,7 @@ mod tests {
         ];
         for (number, (file, expected)) in cases.into_iter().enumerate() {
             assert_eq!(public(file, None).as_deref(), Ok(expected), "case {number}");
-            // One that is not needed does no harm.
+            // A superfluous passphrase does no harm.
             if number != 5 {
                 assert_eq!(public(file, Some(b"sesame")).as_deref(), Ok(expected), "case {number}");
             }
@@ -226,7 +227,7 @@ mod tests {
 
         #[test]
         fn a_changed_file_is_a_key_or_an_error(which in 0..ENCRYPTED.len(), at: prop::sample::Index, value: u8) {
-            // Changing the costly parameters of a derivation would make this test the derivation's.
+            // A change of a derivation's costly parameters would turn this into a test of the derivation.
             let mut file = ENCRYPTED[which].to_vec();
             let at = file.len() / 2 + at.index(file.len() / 2);
             file[at] = value;

@@ -1,4 +1,4 @@
-//! A private key as the store holds it, and what a session of each scheme takes of it.
+//! A private key in the store, and the encodings of it that sessions of each scheme take.
 
 use super::{Kind, Site};
 use crate::engine::crypto::{LIBRARY, Session};
@@ -6,25 +6,25 @@ use crate::ffi::pkey::PKey;
 use crate::spec::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore_core::session::Op;
 
-/// What stands before a key at rest that other machines have as well, and before the public part of one that only they have.
-/// PKCS#8 begins with another byte.
+/// First byte of a local key at rest that is also remote, and of the public part of a key that is only remote. PKCS#8
+/// begins with another byte.
 const BOTH: &[u8] = &[1];
 const ELSEWHERE: &[u8] = &[2];
 
-/// A key that was read and, where its private part is here, tried.
+/// A key that was read. A local private part was also tested.
 #[derive(Debug)]
 pub(crate) struct Material {
     pub(super) kind: Kind,
-    /// Where its private part is.
+    /// The location of its private part.
     pub(super) site: Site,
-    /// The private key; empty where it is not here.
+    /// The private key; empty if it is remote only.
     pkcs8: Secret,
     /// The public part: a `SubjectPublicKeyInfo` in DER.
     pub(crate) public: Vec<u8>,
 }
 
 impl Material {
-    /// Reads PKCS#8 and tries the key.
+    /// Reads PKCS#8 and tests the key.
     pub(crate) fn read(pkcs8: Secret) -> Result<Self, String> {
         let material = Self::parse(pkcs8)?;
         material.try_out()?;
@@ -38,19 +38,20 @@ impl Material {
         Ok(Self { kind, site: Site::Here, pkcs8, public })
     }
 
-    /// Reads the public part of a key whose private part is on other machines.
+    /// Reads the public part of a key whose private part is remote.
     pub(crate) fn elsewhere(spki: &[u8]) -> Result<Self, String> {
         let key = PKey::public(spki).ok_or("the key cannot be read: give a SubjectPublicKeyInfo in DER")?;
         let kind = key.kind().ok_or_else(unsupported)?;
-        // As the service writes it, however it came: a point may be compressed.
+        // Encoded again in the service's form, since a point may be compressed.
         let public = key.to_spki().ok_or(LIBRARY)?;
         let material = Self { kind, site: Site::Elsewhere, pkcs8: Secret::from(&[][..]), public };
-        // It is looked at once as sessions look at it.
+        // A session's checks are made now, once.
         material.open(&first_scheme(kind), "")?;
         Ok(material)
     }
 
-    /// Reads what [`Material::at_rest`] wrote. It was tried before it was sealed, and clients wait while a service starts.
+    /// Reads the output of [`Material::at_rest`]. The key was tested before it was sealed, and clients wait while a
+    /// service starts.
     pub(super) fn of_rest(bytes: Secret) -> Result<Self, String> {
         if let Some(pkcs8) = bytes.expose().strip_prefix(BOTH) {
             return Ok(Self { site: Site::Both, ..Self::parse(pkcs8.into())? });
@@ -61,7 +62,7 @@ impl Material {
         Self::parse(bytes)
     }
 
-    /// What is sealed of it.
+    /// The bytes that are sealed.
     pub(super) fn at_rest(&self) -> Secret {
         match self.site {
             Site::Here => self.pkcs8.clone(),
@@ -70,7 +71,7 @@ impl Material {
         }
     }
 
-    /// The same key, where other machines have it as well, or no more.
+    /// The same key, with or without other machines that have it as well.
     pub(super) fn shared(&self, also: bool) -> Result<Self, String> {
         if self.site == Site::Elsewhere {
             return Err(
@@ -81,7 +82,6 @@ impl Material {
         Ok(Self { kind: self.kind, site, pkcs8: self.pkcs8.clone(), public: self.public.clone() })
     }
 
-    /// Makes a new key.
     pub(crate) fn generate(kind: Kind) -> Result<Self, String> {
         let pkcs8 = PKey::generate(kind).and_then(|key| key.to_pkcs8());
         Self::read(pkcs8.ok_or("the crypto library made no key: try again")?)
@@ -109,7 +109,7 @@ impl Material {
         }
     }
 
-    /// A key whose parts do not fit each other would make signatures that nobody can verify.
+    /// A key whose parts do not fit each other would make signatures that never verify.
     fn try_out(&self) -> Result<(), String> {
         let session = self.open(&first_scheme(self.kind), "")?;
         if session.class(Op::Sign).is_none() {
@@ -138,7 +138,7 @@ pub(crate) fn public_part(kind: Kind, raw: &Secret) -> Result<Vec<u8>, String> {
     public.ok_or_else(|| format!("this is no raw private key of kind {}", kind.name()))
 }
 
-/// A decapsulation key that came without its seed does not know its public part, but contains it.
+/// A decapsulation key without its seed has its public part only as a part of its bytes.
 pub(super) fn public(kind: Kind, key: &PKey) -> Option<Vec<u8>> {
     if kind == Kind::MlKem768 {
         return PKey::raw_private(kind, key.to_raw_private()?.expose())?.to_spki();

@@ -1,4 +1,5 @@
-//! Which kind of private key a file holds, before the service is asked; and in words, where it stores none of that kind.
+//! The kind of a private key in a file, before any request to the service, and a text for kinds that the service does
+//! not store.
 
 use super::Kind;
 use super::material::public;
@@ -8,7 +9,7 @@ use der::asn1::{AnyRef, ObjectIdentifier};
 use der::{Decode, SliceReader, Tag, Tagged};
 use zeroize::Zeroizing;
 
-/// Algorithms and curves that other programs make keys for.
+/// Algorithms and curves of other programs' keys.
 const NAMES: [(&str, &str); 16] = [
     ("1.2.840.113549.1.1.1", "an RSA key"),
     ("1.2.840.113549.1.1.10", "an RSA key restricted to PSS"),
@@ -28,17 +29,18 @@ const NAMES: [(&str, &str); 16] = [
     ("1.2.840.10045.2.1", "an EC key on a curve of its own"),
 ];
 
-/// The public part of a private key in PKCS#8, as the service will say it: a `SubjectPublicKeyInfo` in DER.
+/// The public part of a private key in PKCS#8, in the service's encoding: a `SubjectPublicKeyInfo` in DER.
 ///
 /// # Errors
-/// The service stores no keys of its kind: in words.
+/// In words: the service stores no keys of its kind.
 pub fn public_of_private(pkcs8: &Secret) -> Result<Vec<u8>, String> {
     let key = PKey::private(pkcs8.expose()).ok_or("the key cannot be read: give a PKCS#8 private key in DER")?;
     let kind = key.kind().ok_or_else(|| unsupported(&named(pkcs8.expose(), &key)))?;
     public(kind, &key).ok_or_else(|| "the key's public part cannot be made: give the key with its parts".to_owned())
 }
 
-/// The kind of the private key in a file (PEM or DER) that the library cannot read, with what to do. `None`: it is no PKCS#8.
+/// The kind of the private key in a file (PEM or DER) that the library cannot read, with the remedy. `None`: it is no
+/// PKCS#8.
 pub fn unknown_kind(file: &[u8]) -> Option<String> {
     let block = der::pem::decode_vec(file).ok().filter(|(label, _)| *label == "PRIVATE KEY");
     let decoded = Zeroizing::new(block.map_or_else(|| file.to_vec(), |(_, body)| body));
@@ -55,7 +57,7 @@ fn named(pkcs8: &[u8], key: &PKey) -> String {
     if key.id() == pkey::RSA { format!("{name} of {} bits", key.bits()) } else { name }
 }
 
-/// The algorithm that PKCS#8 names, of an EC key with its curve.
+/// The algorithm in PKCS#8, with the curve of an EC key.
 fn algorithm(pkcs8: &[u8]) -> Option<String> {
     let info = AnyRef::from_der(pkcs8).ok().filter(|info| info.tag() == Tag::Sequence)?;
     let mut parts = SliceReader::new(info.value()).ok()?;

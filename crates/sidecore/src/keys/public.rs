@@ -1,20 +1,20 @@
-//! Public keys in the files that other programs write, and in certificates: PEM or DER, told by content.
+//! Public keys in the files that other programs write, and in certificates: PEM or DER, recognised by content.
 
 use super::pem::first_block;
 use crate::ffi::pkey::PKey;
 use der::asn1::AnyRef;
 use der::{Decode, Encode, Header, SliceReader, Tag, TagNumber, Tagged};
 
-/// Why there is no public key in a file.
+/// Reason without a public key in a file.
 const NO_KEY: &str = "there is no public key in it that can be read: give a public key or a certificate, in PEM or DER";
-/// A file that should not be handed about.
+/// The file holds a secret that must not be passed around.
 const PRIVATE: &str = "there is a private key in it, which is not to be here: give the public key or the certificate";
 
-/// The public key of a file, or of the first certificate in it, as a `SubjectPublicKeyInfo` in DER, written as the service
-/// writes it however it came.
+/// The public key of a file, or of the first certificate in it: a `SubjectPublicKeyInfo` in DER, in the service's
+/// encoding.
 ///
 /// # Errors
-/// There is none, or a private key is in it: in words.
+/// In words: there is no public key, or there is a private key.
 pub fn read_public_key(file: &[u8]) -> Result<Vec<u8>, &'static str> {
     let body = match first_block(file, |_| true) {
         Some(block) if block.split(|byte| *byte == b'\n').any(|line| line.ends_with(b"PRIVATE KEY-----")) => {
@@ -23,12 +23,12 @@ pub fn read_public_key(file: &[u8]) -> Result<Vec<u8>, &'static str> {
         Some(block) => der::pem::decode_vec(&block).map_err(|_| NO_KEY)?.1,
         None => file.to_vec(),
     };
-    // Written anew: a point may be compressed, and parameters may be left out.
+    // Encoded again: a point may be compressed, and parameters may be left out.
     let key = PKey::public(&body).or_else(|| PKey::public(&of_certificate(&body)?));
     key.and_then(|key| key.to_spki()).ok_or(NO_KEY)
 }
 
-/// RFC 5280: what is signed begins with version, serial number, algorithm, issuer, validity and subject.
+/// RFC 5280: the signed part begins with version, serial number, algorithm, issuer, validity and subject.
 fn of_certificate(certificate: &[u8]) -> Option<Vec<u8>> {
     let certificate = AnyRef::from_der(certificate).ok().filter(|certificate| certificate.tag() == Tag::Sequence)?;
     let mut signed =

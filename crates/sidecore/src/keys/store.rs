@@ -1,4 +1,4 @@
-//! The service's keys by name: who may use them, and the sessions on them that lanes share.
+//! The service's keys by name: their users, and the sessions on them that lanes share.
 
 use super::material::Material;
 use super::vault::{Doubt, Found, Vault};
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Sessions of one key that are kept for the next lane. A client that asks for more schemes than that gets sessions of
-/// its own, which end with its lane.
+/// Most sessions of one key that are kept for the next lane. A client that asks for more schemes gets sessions of its
+/// own, which end with its lane.
 const CACHED: usize = 16;
 /// Bytes of a page of the list: a message holds it.
 const PAGE: usize = 12 * 1024;
 
-/// Why a key is not to be had, in words for people.
+/// Reason of a refusal, in words for display.
 pub(crate) type Reason = String;
 
 #[derive(Debug)]
@@ -31,25 +31,25 @@ struct Key {
     sessions: Vec<(Scheme, Arc<Session>)>,
 }
 
-/// A session on a key, or what it takes to open one, which takes long.
+/// A session on a key, or the material for a new one, whose opening takes long.
 #[derive(Debug)]
 pub(crate) enum Ready {
-    /// Lanes share it.
+    /// Shared by lanes.
     Session(Arc<Session>),
-    /// To be opened elsewhere, and brought to [`Store::keep`].
+    /// To be opened on another thread, and passed to [`Store::keep`].
     Material(Arc<Material>),
 }
 
 /// A change that was made.
 #[derive(Debug)]
 pub(crate) struct Changed<T> {
-    /// What is there now, or the place of the key whose sessions are to be looked at.
+    /// The new value, or the place of the key whose sessions are to be checked.
     pub(crate) what: T,
-    /// What its asker is told in the place of success: the change was made, but something is not certain.
+    /// Answer in the place of success: the change was made, but its durability is not certain.
     pub(crate) doubt: Option<Reason>,
 }
 
-/// A key, and its public part in few letters.
+/// A key, and the fingerprint of its public part.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
     pub(crate) entry: KeyEntry,
@@ -57,20 +57,20 @@ pub(crate) struct Described {
     pub(crate) fingerprint: String,
 }
 
-/// Where keys are, beside this memory.
+/// Storage of keys besides this memory.
 #[derive(Debug)]
 enum Rest {
-    /// Nowhere: they are forgotten when the store ends.
+    /// None: keys are forgotten when the store ends.
     None,
     Vault(Box<Vault>),
-    /// Where a thread seals them anew.
+    /// A thread has them and seals them again.
     Lent,
 }
 
-/// Seals the keys at rest anew. This takes a while: the passphrase is stretched, and each key's file is written.
+/// Seals the keys at rest again. This takes a while: the passphrase is stretched, and each key's file is written.
 pub(crate) type Resealing = Box<dyn FnOnce() -> Resealed + Send>;
 
-/// Keys at rest that were sealed anew, or not.
+/// Keys at rest after an attempt to seal them again.
 #[derive(Debug)]
 pub(crate) struct Resealed {
     vault: Box<Vault>,
@@ -81,7 +81,7 @@ pub(crate) struct Resealed {
 #[derive(Debug)]
 pub(crate) struct Store {
     keys: BTreeMap<String, Key>,
-    /// Keys by their places, which counters are kept by.
+    /// Names of keys by their places, which index counters.
     places: Vec<Option<String>>,
     own_uid: u32,
     /// Keys that refuse bad padding.
@@ -90,10 +90,10 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// A store of at most `limit` keys, with those that are at rest. Without a passphrase it is read from its file.
+    /// A store of at most `limit` keys, with the keys at rest. A `passphrase` of `None` is read from its file.
     ///
     /// # Errors
-    /// What is wrong with the passphrase, the directory or a file there, each with its path and what to do.
+    /// An error of the passphrase, the directory or a file in it, with its path and the remedy.
     pub(crate) fn open(
         config: &KeysConfig,
         passphrase: Option<&Secret>,
@@ -133,21 +133,21 @@ impl Store {
         uid == 0 || uid == self.own_uid
     }
 
-    /// What is known of a key, for somebody who may use it.
+    /// The description of a key, for a user that may use it.
     pub(crate) fn info(&self, name: &str, asker: &Asker) -> Result<KeyInfo, Refused> {
         let key = self.usable(name, asker)?;
         Ok(KeyInfo { name: name.to_owned(), kind: key.material.kind, public: key.material.public.clone() })
     }
 
-    /// A session on a key, for somebody who may use it. Lanes share those of one scheme.
+    /// A session on a key, for a user that may use it. Lanes share those of one scheme.
     pub(crate) fn ready(&mut self, name: &str, scheme: &Scheme, asker: &Asker) -> Result<Ready, Refused> {
         self.usable(name, asker)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         Ok(key.shared(scheme).map_or_else(|| Ready::Material(key.material.clone()), Ready::Session))
     }
 
-    /// Takes a session that was opened on this material, to be shared if there is room for one more. Key and permission
-    /// may have changed meanwhile.
+    /// Takes a session that was opened on this material, and shares it if there is room for one more. Key and
+    /// permission may have changed meanwhile.
     pub(crate) fn keep(
         &mut self,
         name: &str,
@@ -165,7 +165,6 @@ impl Store {
         Ok(key.keep(scheme, if is_explicit { session.with_explicit_errors() } else { session }))
     }
 
-    /// The place of a key.
     pub(crate) fn place(&self, name: &str) -> Option<u16> {
         self.keys.get(name).map(|key| key.place)
     }
@@ -181,20 +180,20 @@ impl Store {
         name.is_some_and(|name| self.usable(name, asker).is_ok())
     }
 
-    /// Puts a key in that was read or made elsewhere.
+    /// Inserts a key that was read or made by the caller.
     pub(crate) fn insert(&mut self, name: &str, material: Material, acl: Acl) -> Result<Changed<KeyEntry>, Reason> {
         self.check_new(name, &acl)?;
         let doubt = self.at_rest(|vault| vault.write(name, &acl, &material.at_rest()))?;
         Ok(Changed { what: self.enter(name, material, acl)?, doubt })
     }
 
-    /// Puts a key in the place of the one of this name, which keeps its users. Returns its place, whose sessions are to be closed.
+    /// Replaces the key of this name, which keeps its users. Returns its place, whose sessions are to be closed.
     pub(crate) fn replace(&mut self, name: &str, material: Material) -> Result<Changed<u16>, Refused> {
         self.check_replaceable(name)?;
         Ok(self.give(name, material)?)
     }
 
-    /// Whether there is a key of this name whose place another can take.
+    /// Whether the key of this name exists and can be replaced.
     pub(crate) fn check_replaceable(&self, name: &str) -> Result<(), Refused> {
         let key = self.keys.get(name).ok_or_else(|| Refused::new(Ground::NoKey, unknown(name)))?;
         if key.material.site != Site::Here {
@@ -203,7 +202,7 @@ impl Store {
         Ok(())
     }
 
-    /// Changes the keys at rest as well, where there are any.
+    /// Applies a change to the keys at rest, if there are any.
     fn at_rest(&mut self, change: impl FnOnce(&mut Vault) -> Result<Doubt, Reason>) -> Result<Doubt, Reason> {
         match &mut self.rest {
             Rest::None => Ok(None),
@@ -224,7 +223,7 @@ impl Store {
         Ok(entry)
     }
 
-    /// Whether a key of this name and with these users could be put in.
+    /// Whether a key of this name and with these users could be inserted.
     pub(crate) fn check_new(&self, name: &str, acl: &Acl) -> Result<(), Reason> {
         check_name(name).map_err(|error| error.to_string())?;
         check_acl(acl)?;
@@ -237,7 +236,7 @@ impl Store {
         self.free_place().map(|_| ())
     }
 
-    /// The keys with names after this one, as many as a message holds.
+    /// The keys with names after this one, as far as they fit in a message.
     pub(crate) fn list(&self, after: &str) -> Vec<KeyEntry> {
         let mut room = PAGE;
         let entries = self.keys.iter().filter(|(name, _)| name.as_str() > after);
@@ -251,7 +250,7 @@ impl Store {
         fits.collect()
     }
 
-    /// Takes a key out. Returns its place, whose sessions are to be closed.
+    /// Deletes a key. Returns its place, whose sessions are to be closed.
     pub(crate) fn delete(&mut self, name: &str) -> Result<Changed<u16>, Reason> {
         let place = self.place(name).ok_or_else(|| unknown(name))?;
         let doubt = self.at_rest(|vault| vault.delete(name))?;
@@ -260,7 +259,7 @@ impl Store {
         Ok(Changed { what: place, doubt })
     }
 
-    /// Lets others use a key. Returns its place, whose sessions are to be closed where they are no longer permitted.
+    /// Sets a key's users. Returns its place, whose sessions are to be closed where they are no longer permitted.
     pub(crate) fn set_acl(&mut self, name: &str, acl: Acl) -> Result<Changed<u16>, Reason> {
         check_acl(&acl)?;
         let bytes = self.keys.get(name).ok_or_else(|| unknown(name))?.material.at_rest();
@@ -270,21 +269,21 @@ impl Store {
         Ok(Changed { what: key.place, doubt })
     }
 
-    /// Lets some use a key as well, or no longer. Returns as `set_acl` does.
+    /// Adds and removes users of a key. Returns as `set_acl` does.
     pub(crate) fn change_acl(&mut self, name: &str, add: &Acl, remove: &Acl) -> Result<Changed<u16>, Reason> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         self.set_acl(name, key.acl.changed(add, remove))
     }
 
-    /// Other machines have a key as well from now on, or no more. Returns its place. Sessions that are open are as before:
-    /// who closes the ways to those machines does so by the place.
+    /// Sets whether other machines also have a key. Returns its place. Open sessions stay as they are: the caller
+    /// closes the ways to those machines by the place.
     pub(crate) fn share(&mut self, name: &str, also: bool) -> Result<Changed<u16>, Reason> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         let material = key.material.shared(also).map_err(|why| format!("key {name:?}: {why}"))?;
         self.give(name, material)
     }
 
-    /// Gives a key other material, which no session of before has; its users stay.
+    /// Replaces a key's material, which no earlier session has; its users stay.
     fn give(&mut self, name: &str, material: Material) -> Result<Changed<u16>, Reason> {
         let acl = self.keys.get(name).ok_or_else(|| unknown(name))?.acl.clone();
         let bytes = material.at_rest();
@@ -295,14 +294,14 @@ impl Store {
         Ok(Changed { what: key.place, doubt })
     }
 
-    /// The place of a key that other machines offer: of this name and with this public part. `None`: there is none, or they
-    /// are not to have it.
+    /// The place of an offered remote key: of this name and with this public part. `None`: there is no such key, or
+    /// it is not shared with other machines.
     pub(crate) fn offered(&self, name: &str, public: &[u8]) -> Option<u16> {
         let key = self.keys.get(name)?;
         (key.material.site != Site::Here && key.material.public == public).then_some(key.place)
     }
 
-    /// Gives the keys at rest away to be sealed anew. Until they are taken back keys are used, and not changed.
+    /// Lends the keys at rest, to be sealed again. Until they are returned, keys can be used and not changed.
     pub(crate) fn lend(&mut self, passphrase: Secret) -> Result<Resealing, Reason> {
         check_passphrase(passphrase.expose())?;
         match std::mem::replace(&mut self.rest, Rest::Lent) {
@@ -319,14 +318,13 @@ impl Store {
         }
     }
 
-    /// Takes back the keys at rest, and says what became of them.
-    /// They may be sealed anew with a doubt about it.
+    /// Takes back the keys at rest, with the result. They may be sealed again with a doubt.
     pub(crate) fn take_back(&mut self, Resealed { vault, done }: Resealed) -> Result<Doubt, Reason> {
         self.rest = Rest::Vault(vault);
         done
     }
 
-    /// A key as the log has it.
+    /// The log's description of a key.
     pub(crate) fn describe(&self, name: &str) -> Option<Described> {
         let key = self.keys.get(name)?;
         Some(Described { entry: key.entry(name, self.is_at_rest()), fingerprint: fingerprint(&key.material.public) })
@@ -389,7 +387,7 @@ impl Key {
         session
     }
 
-    /// Forgets the session that no lane has for longest, if there are too many. `false`: lanes have them all.
+    /// Forgets the session that has been unused for longest, if there are too many. `false`: lanes use them all.
     fn make_room(&mut self) -> bool {
         if self.sessions.len() < CACHED {
             return true;
@@ -407,7 +405,7 @@ fn fingerprint(public: &[u8]) -> String {
     text
 }
 
-/// A label is of any length that a message has: what is kept is not.
+/// A label may be as long as a message; sessions with a long one are not kept.
 fn is_small(scheme: &Scheme) -> bool {
     label_len(scheme) == 0
 }

@@ -1,9 +1,9 @@
-//! Keys at rest: a directory of sealed files, one for each key, and one with the master key that seals them and the list
-//! of the files that count.
+//! Keys at rest: a directory of sealed files. There is one for each key, and one with the master key that seals them
+//! and the list of the valid files.
 //!
-//! A file of a key is written once and never replaced: a change writes new ones beside their places, and takes effect
-//! when the file with the list is renamed into its place. What is in the directory and was not put there by the
-//! service, or is not what the list says, is an error at start: nothing is skipped, nothing is lost.
+//! A file of a key is written once and never replaced: a change writes new files under temporary names, and takes
+//! effect when the file with the list is renamed into its place. A file that the service did not put there, or that
+//! differs from the list, is an error at start: nothing is skipped, nothing is lost.
 
 mod counter;
 mod directory;
@@ -23,7 +23,7 @@ use std::path::Path;
 
 const MASTER: &str = "master";
 
-/// What is not certain about a change that was made.
+/// An uncertainty about a change that was made.
 pub(super) type Doubt = Option<String>;
 
 /// The directory of one service.
@@ -31,16 +31,16 @@ pub(super) struct Vault {
     /// Open and locked as long as the service runs.
     directory: Directory,
     master: Master,
-    /// The master key's file as it is.
+    /// Present content of the master key's file.
     file: Vec<u8>,
     list: List,
-    /// The last number that was given to a change, also if that was not made: none is given twice.
+    /// The last number assigned to a change, including failed ones: none is assigned twice.
     last: u64,
     counter: Option<Counter>,
     cost: Cost,
 }
 
-/// A key as it was found.
+/// A key found at start.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) name: String,
@@ -48,13 +48,13 @@ pub(super) struct Found {
     pub(super) pkcs8: Secret,
 }
 
-/// What became of an attempt to make another list the one that counts, where it failed.
+/// Result of a failed attempt to replace the list.
 enum Failed {
-    /// The old one counts.
+    /// The old one is valid.
     Undone(io::Error),
-    /// The old one counts, but the disk may have the new one.
+    /// The old one is valid, but the disk may have the new one.
     Unsure(io::Error),
-    /// The new one counts, but the disk may have the old one.
+    /// The new one is valid, but the disk may have the old one.
     Done(io::Error),
 }
 
@@ -65,7 +65,7 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Opens a directory and all keys in it. A new one is made.
+    /// Opens a directory and all keys in it. A missing directory is made.
     pub(super) fn open(path: &Path, config: &KeysConfig, passphrase: &Secret) -> Result<(Self, Vec<Found>), String> {
         Self::open_on(path, config, passphrase, COST, Box::new(System))
     }
@@ -81,7 +81,7 @@ impl Vault {
         let counter = config.changes_file.as_deref().map(Counter::at).transpose()?;
         let at = |what: &str| directory.at(MASTER, what);
         let read = directory.read(MASTER, MAX_MASTER).map_err(|what| at(&what))?;
-        // Before the other files are looked at: in another version they have other names.
+        // Before the other files are checked: in another version they have other names.
         read.as_deref().map_or(Ok(()), Master::check_version).map_err(|why| at(&master_error(&why)))?;
         let present = Present::of(&directory)?;
         let file = match read {
@@ -99,7 +99,7 @@ impl Vault {
         present.tidy(&vault.directory, &vault.list)?;
         vault.list.void.clear();
         for name in missing {
-            // At start nothing may be uncertain.
+            // At start no uncertainty is accepted.
             let forgotten = vault.delete(&name).and_then(|doubt| doubt.map_or(Ok(()), Err));
             forgotten.map_err(|what| vault.directory.here(&what))?;
         }
@@ -131,7 +131,7 @@ impl Vault {
         self.list.changes
     }
 
-    /// Writes a key, in the place of what there was of this name.
+    /// Writes a key and replaces an earlier one of this name.
     pub(super) fn write(&mut self, name: &str, acl: &Acl, pkcs8: &Secret) -> Result<Doubt, String> {
         let number = self.number();
         let sealed = self.master.seal(name, number, acl, pkcs8).map_err(|_| unsealed())?;
@@ -146,7 +146,7 @@ impl Vault {
         self.change(None, self.list.without(name, number), &[])
     }
 
-    /// Seals all keys anew, under a new master key and this passphrase.
+    /// Seals all keys again, under a new master key and this passphrase.
     pub(super) fn change_passphrase(&mut self, passphrase: &Secret) -> Result<Doubt, String> {
         let number = self.number();
         let master = Master::create(passphrase, self.cost).map_err(|_| unsealed())?;
@@ -171,7 +171,7 @@ impl Vault {
         self.last
     }
 
-    /// Writes a new file beside its place.
+    /// Writes a new file under its temporary name.
     fn stage(&self, file: &str, bytes: &[u8]) -> Result<(), String> {
         self.directory.write_beside(file, bytes).map_err(|error| {
             self.discard(&[file.to_owned()]);
@@ -179,14 +179,15 @@ impl Vault {
         })
     }
 
-    /// Removes files that stand beside their places. Where that fails too, the next start does it.
+    /// Removes files with temporary names. After a failure the next start does it.
     fn discard(&self, staged: &[String]) {
         for file in staged {
             let _ = self.directory.remove(&beside(file));
         }
     }
 
-    /// Makes another list the one that counts, whose new files stand beside their places, and perhaps another master key.
+    /// Makes another list the valid one, and perhaps another master key. The list's new files have temporary names
+    /// until then.
     fn change(&mut self, master: Option<Master>, list: List, staged: &[String]) -> Result<Doubt, String> {
         let file = master.as_ref().unwrap_or(&self.master).file(&list).ok().filter(|file| file.len() <= MAX_MASTER);
         let Some(file) = file else {
@@ -208,7 +209,7 @@ impl Vault {
             self.master = master;
         }
         if let Some(error) = failed {
-            // The files of the old list stay as well: the disk may have either.
+            // The files of the old list stay as well: the disk may have either list.
             return Ok(Some(self.directory.at(MASTER, &not_undone(&error))));
         }
         let counted = self.count();
@@ -216,9 +217,9 @@ impl Vault {
         Ok(settled.and(counted).err())
     }
 
-    /// Puts another list in its place, or takes it back.
+    /// Replaces the list, or restores the old one.
     fn switch(&self, file: &[u8]) -> Result<(), Failed> {
-        // All that the new list names is on the disk before the list is.
+        // All files of the new list are on the disk before the list is.
         let prepared = self.directory.write_beside(MASTER, file).and_then(|()| self.directory.sync());
         prepared.map_err(Failed::Undone)?;
         let placed = self.directory.place(MASTER).and_then(|()| self.directory.sync());
@@ -229,19 +230,18 @@ impl Vault {
         let is_back = || self.directory.read(MASTER, MAX_MASTER).is_ok_and(|found| found.as_ref() == Some(&self.file));
         if !is_back() {
             let written = self.directory.write_beside(MASTER, &self.file);
-            // Whether this failed is seen by looking.
+            // The result is checked below by reading the file.
             let _ = written.and_then(|()| self.directory.place(MASTER));
         }
         match (is_back(), self.directory.sync()) {
             (true, Ok(())) => Failed::Undone(error),
             (true, Err(_)) => Failed::Unsure(error),
-            // Once the disk has failed to confirm it, a later confirmation is none.
+            // Once the disk has failed to confirm the change, a later confirmation proves nothing.
             (false, _) => Failed::Done(error),
         }
     }
 
-    /// Puts new files in their places and removes those that no longer count. What fails here is done by the next change
-    /// or start.
+    /// Renames new files to their places and removes void ones. After a failure the next change or start does it.
     fn settle(&mut self, staged: &[String]) -> io::Result<()> {
         let mut settled = Ok(());
         for file in staged {
@@ -259,7 +259,7 @@ impl Vault {
         settled.and(self.directory.sync())
     }
 
-    /// Writes the number of the last change where the directory is not.
+    /// Writes the number of the last change to its file outside the directory.
     fn count(&self) -> Result<(), String> {
         let Some(counter) = &self.counter else { return Ok(()) };
         if counter.read() == Ok(Some(self.list.changes)) {
@@ -275,7 +275,7 @@ impl Vault {
         let placed = self.directory.read(&file, MAX_FILE).map_err(|what| at(&what))?;
         let sealed = match placed {
             Some(sealed) => sealed,
-            // A change could not put it in its place.
+            // A change could not rename it to its place.
             None => self.directory.read(&beside(&file), MAX_FILE)?.ok_or_else(|| at("it is gone: restore it"))?,
         };
         let opened = self.master.open_key(name, number, &sealed);

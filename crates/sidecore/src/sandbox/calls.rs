@@ -1,11 +1,14 @@
-//! The system calls that serving takes, and no other. Who serves sockets opens no file and who serves keys asks no socket.
+//! The permitted system calls of a service. A service of sockets opens no file, and a service of keys queries no
+//! socket.
 //!
-//! Three filters, of which the strictest answer counts:
+//! There are three filters, of which the strictest answer counts:
 //!
-//! - a list of what is allowed, some only with certain arguments. Anything else fails with `EPERM`: a C library that tries
-//!   something new then falls back, where killing would turn its update into an outage;
-//! - what only an intruder would try kills the process at once, so that it gets one attempt and the log shows it;
-//! - `clone3` does not exist: its flags are in memory, where a filter cannot see them, and C libraries then use `clone`.
+//! - A list of permitted calls, some only with certain arguments. All others fail with `EPERM`: a C library that
+//!   tries a new call then falls back, where killing would turn its update into an outage.
+//! - Calls that only an intruder would make kill the process immediately, so that it gets one attempt and the log
+//!   shows it.
+//! - `clone3` does not exist: its flags are in memory, where a filter cannot see them, and C libraries then use
+//!   `clone`.
 
 use super::Lack;
 use crate::sys::message::SO_PASSRIGHTS;
@@ -20,7 +23,7 @@ use std::os::fd::RawFd;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// What the process serves.
+/// Kind of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Duty {
     /// Keys and requests, over lanes.
@@ -34,18 +37,18 @@ macro_rules! numbers {
     ($($name:ident)*) => { &[$(libc::$name),*] };
 }
 
-/// Allowed with any arguments, whatever is served. What they reach is limited by the descriptors that there are.
+/// Permitted with any arguments, for both kinds. The open descriptors limit their effect.
 const ALLOWED: &[c_long] = numbers! {
     // Waiting and waking.
     SYS_futex SYS_ppoll SYS_epoll_pwait SYS_epoll_pwait2 SYS_epoll_ctl SYS_epoll_create1
     SYS_eventfd2 SYS_pipe2 SYS_nanosleep SYS_clock_nanosleep SYS_clock_gettime SYS_clock_getres
     SYS_gettimeofday SYS_sched_yield SYS_restart_syscall SYS_pidfd_open
-    // Clients that connect to the socket that listens already.
+    // Clients that connect to the listening socket.
     SYS_accept4 SYS_recvmsg SYS_recvfrom SYS_sendmsg SYS_sendto SYS_getsockopt SYS_shutdown
     // Memory, lanes and banks among it.
     SYS_brk SYS_munmap SYS_mremap SYS_madvise SYS_mlock SYS_mlock2 SYS_munlock SYS_memfd_create
     SYS_ftruncate SYS_getrandom SYS_membarrier
-    // Descriptors that there are, and at the end what the service made itself.
+    // Open descriptors, and at the end the service's own files.
     SYS_close SYS_read SYS_write SYS_readv SYS_writev SYS_fstat SYS_newfstatat SYS_flock SYS_unlinkat
     // Threads that come and go, signals, the end.
     SYS_set_robust_list SYS_rseq SYS_sigaltstack SYS_rt_sigaction SYS_rt_sigprocmask
@@ -61,7 +64,7 @@ const WITH_FILES: &[c_long] = numbers! {
     SYS_renameat SYS_renameat2 SYS_faccessat SYS_faccessat2
 };
 
-/// For sockets: whom a program's connection goes to. There is no call by which a file is opened.
+/// For sockets: the peer of a program's connection. No call opens a file.
 const WITH_SOCKETS: &[c_long] = numbers! {
     SYS_getpeername
 };
@@ -76,7 +79,7 @@ const ALLOWED_HERE: &[c_long] = &[];
 #[cfg(not(target_arch = "x86_64"))]
 const WITH_FILES_HERE: &[c_long] = &[];
 
-/// No service and no library that it uses ever does this.
+/// Calls that no service and no library in it ever makes.
 const DEADLY: &[c_long] = numbers! {
     SYS_execve SYS_execveat SYS_ptrace SYS_process_vm_readv SYS_process_vm_writev SYS_pidfd_getfd
     SYS_bpf SYS_perf_event_open SYS_userfaultfd SYS_io_uring_setup SYS_unshare SYS_setns SYS_mount
@@ -85,7 +88,8 @@ const DEADLY: &[c_long] = numbers! {
 
 const NEVER_THERE: &[c_long] = &[libc::SYS_clone3];
 
-/// A filter for all threads, and for those to come. `door`: the number of the socket that listens, as long as the process lives.
+/// A filter for all present and future threads. `door` is the number of the listening socket, for the process's whole
+/// life.
 pub(super) fn filter(duty: Duty, door: RawFd) -> Lack {
     install(duty, door).err().map(|error| {
         format!(
@@ -98,7 +102,7 @@ pub(super) fn filter(duty: Duty, door: RawFd) -> Lack {
 fn install(duty: Duty, door: RawFd) -> Result<(), seccompiler::Error> {
     let any = |calls: &[c_long]| -> Rules { calls.iter().map(|call| (*call, Vec::new())).collect() };
     let (yes, no) = (SeccompAction::Allow, |errno| SeccompAction::Errno(errno as u32));
-    // The last one installed forbids to install any more.
+    // The last one installed forbids further filters.
     for (rules, otherwise, matched) in [
         (any(NEVER_THERE), yes.clone(), no(libc::ENOSYS)),
         (any(DEADLY), yes.clone(), SeccompAction::KillProcess),
@@ -114,7 +118,7 @@ fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Re
     Ok(SeccompFilter::new(rules, otherwise, matched, architecture)?.try_into()?)
 }
 
-/// All that is allowed, with the arguments that some must have.
+/// All permitted calls, with the arguments that some must have.
 fn allowed(duty: Duty, pid: u32, door: RawFd) -> Result<Rules, BackendError> {
     let own: &[&[c_long]] = match duty {
         Duty::Keys => &[WITH_FILES, WITH_FILES_HERE],
@@ -130,7 +134,7 @@ fn allowed(duty: Duty, pid: u32, door: RawFd) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// The number of an argument, its size, and what it must be.
+/// The number of an argument, its size, and its required value.
 type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 /// Calls that are allowed only with these arguments; several rows for one call are alternatives.
@@ -153,7 +157,7 @@ fn conditional(duty: Duty, pid: u64, door: RawFd) -> Vec<(c_long, Vec<Condition>
     rows.extend(
         [libc::PR_SET_NAME, libc::PR_SET_TIMERSLACK].map(|option| (libc::SYS_prctl, vec![equal(0, flags(option))])),
     );
-    // How many clients wait at the socket that listens already.
+    // Length of the queue of the listening socket.
     let of_door = |backlog: &u32| vec![equal(0, flags(door)), equal(1, u64::from(*backlog))];
     rows.extend([intake::WIDE, intake::NARROW].iter().map(|backlog| (libc::SYS_listen, of_door(backlog))));
     if duty == Duty::Sockets {
@@ -165,7 +169,7 @@ fn conditional(duty: Duty, pid: u64, door: RawFd) -> Vec<(c_long, Vec<Condition>
     rows
 }
 
-/// The number of no descriptor, and a flag.
+/// A number without a descriptor, and a flag.
 const NO_DESCRIPTOR: u64 = u32::MAX as u64;
 const UNSHARE: u64 = libc::CLOSE_RANGE_UNSHARE as u64;
 
@@ -177,10 +181,11 @@ const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
-/// For sockets: that a program's connection to the service hands descriptors over, and how a program's socket is reset.
+/// For sockets: that a program's connection to the service hands descriptors over, and how a program's socket is
+/// reset.
 const SOCKET_OPTIONS: &[i32] = &[libc::SO_PASSCRED, SO_PASSRIGHTS, libc::SO_LINGER];
 
-/// Not among them: those that send signals.
+/// Without the commands that send signals.
 const DESCRIPTOR_COMMANDS: &[i32] = numbers! {
     F_DUPFD_CLOEXEC F_GETFD F_SETFD F_GETFL F_SETFL F_ADD_SEALS F_GET_SEALS F_SETPIPE_SZ F_OFD_SETLK F_OFD_GETLK
 };

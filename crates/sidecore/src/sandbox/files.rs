@@ -14,10 +14,10 @@ use std::io;
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
 
-/// What the kernel is asked to deny. An older one denies what it knows of it.
+/// Version of the kernel's rules to request. An older kernel applies the ones it knows.
 const KNOWN: ABI = ABI::V6;
 
-/// Makes the directories that are missing. They belong to that user.
+/// Makes the missing directories, owned by `owner`.
 pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<(), String> {
     for directory in directories(config).into_keys() {
         let at = |error: io::Error| {
@@ -38,8 +38,8 @@ pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<
     Ok(())
 }
 
-/// Puts all files but those below the service's directories out of reach, for reading as for writing, and with them
-/// connections over TCP and signals to other processes.
+/// Denies access to all files outside the service's directories, for reading and writing, and with them connections
+/// over TCP and signals to other processes.
 pub(super) fn restrict(config: &Config) -> Result<Lack, String> {
     let enforced = enforce(&directories(config)).map_err(cannot("restrict files (sandbox.landlock)"))?;
     Ok((enforced == RulesetStatus::NotEnforced).then(|| {
@@ -56,7 +56,7 @@ fn enforce(directories: &BTreeMap<PathBuf, BitFlags<AccessFs>>) -> Result<Rulese
         .scope(Scope::from_all(KNOWN))?
         .create()?;
     for (directory, access) in directories {
-        // One that cannot be opened cannot be used either: whoever needs it says so.
+        // A directory that cannot be opened is skipped: its later use reports the error.
         if let Ok(parent) = PathFd::new(directory) {
             rules = rules.add_rule(PathBeneath::new(parent, *access))?;
         }
@@ -64,7 +64,7 @@ fn enforce(directories: &BTreeMap<PathBuf, BitFlags<AccessFs>>) -> Result<Rulese
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// The directories of the service, and what it does there.
+/// The directories of the service, and its access to them.
 fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     let files =
         AccessFs::MakeReg | AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::RemoveFile;
@@ -72,7 +72,7 @@ fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     let mut add = |directory: PathBuf, access: BitFlags<AccessFs>| {
         *directories.entry(directory).or_default() |= access;
     };
-    // Beside the socket lies the file whose lock makes it this service's alone.
+    // The socket's directory also holds the file whose lock makes it this service's alone.
     let lock = AccessFs::MakeReg | AccessFs::ReadFile;
     add(parent(&config.socket), lock | AccessFs::MakeSock | AccessFs::RemoveFile);
     if config.sockets.is_some() {

@@ -1,4 +1,4 @@
-//! Memory that nobody else reads: no debugger, no core dump, no swap.
+//! Memory that no other process reads: no debugger, no core dump, no swap.
 
 use super::{Lack, cannot, user};
 use rustix::mm::{MlockAllFlags, mlockall};
@@ -7,16 +7,16 @@ use rustix::thread::{CapabilitySet, set_no_new_privs};
 
 const UNLIMITED: Rlimit = Rlimit { current: None, maximum: None };
 
-/// As much locked memory as the system lets us have.
+/// Raises the limit of locked memory as far as the system permits.
 pub(super) fn raise_limit() {
     if setrlimit(Resource::Memlock, UNLIMITED).is_err() {
-        // Not root: as far as it goes. `lock` looks at the outcome.
+        // Without root: as far as possible. `lock` checks the result.
         let maximum = getrlimit(Resource::Memlock).maximum;
         let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
     }
 }
 
-/// The capability that locking takes: the one to ignore a limit that could not be lifted.
+/// The capability for locking: to ignore a limit that could not be raised.
 pub(super) fn capability() -> CapabilitySet {
     match getrlimit(Resource::Memlock).current {
         Some(_) => CapabilitySet::IPC_LOCK,
@@ -24,8 +24,8 @@ pub(super) fn capability() -> CapabilitySet {
     }
 }
 
-/// No debugger of the same user, no core dump, no more rights by executing files. After the user was changed, which
-/// resets the first.
+/// No debugger of the same user, no core dump, no more rights by executing files. Called after the change of user,
+/// which resets the first.
 pub(super) fn deny_inspection() -> Result<(), String> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(cannot("shut out debuggers"))?;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
@@ -45,7 +45,7 @@ pub(super) fn lock() -> Lack {
     locked.err().map(|error| format!("memory cannot be locked ({error}): keys may reach swap; switch swap off"))
 }
 
-/// With all of a process locked, a limit makes allocations fail that would not have failed without.
+/// Text for a low limit: with all memory of a process locked, allocations fail that would succeed otherwise.
 fn too_small(bytes: u64) -> String {
     format!(
         "memory is not locked: only {} KiB may be, and keys may reach swap; lift the limit (LimitMEMLOCK=infinity in the \

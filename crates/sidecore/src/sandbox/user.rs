@@ -1,4 +1,4 @@
-//! Becoming an unprivileged user without capabilities.
+//! The change to an unprivileged user without capabilities.
 
 use super::cannot;
 use rustix::fs::{Gid, Uid};
@@ -27,7 +27,7 @@ pub(super) fn find(name: &str) -> Result<User, String> {
 }
 
 impl User {
-    /// Is this user from now on, in its own group only. Capabilities stay permitted until they are dropped.
+    /// Changes to this user, in its own group only. Capabilities stay permitted until they are dropped.
     pub(super) fn become_it(&self) -> Result<(), String> {
         let uid = Uid::from_raw(self.uid);
         if (getuid(), geteuid()) == (uid, uid) {
@@ -40,7 +40,7 @@ impl User {
             ));
         }
         let gid = Gid::from_raw(self.gid);
-        // Groups first: without root's rights they could not be left any more.
+        // Groups first: without root's rights they cannot be left any more.
         let system = cannot("become sandbox.user");
         set_thread_groups(&[]).map_err(&system)?;
         set_keep_capabilities(true).map_err(&system)?;
@@ -50,18 +50,17 @@ impl User {
     }
 }
 
-/// The capabilities that this process may have.
 pub(super) fn permitted() -> CapabilitySet {
-    // Where that cannot be read there is nothing to build on.
+    // Without a readable set no capability is assumed.
     capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted)
 }
 
-/// Without capabilities root owns its own files and nothing else. `keep`: those that it still has use for.
+/// Drops all capabilities but `keep`. Root without capabilities has access to its own files only.
 pub(super) fn drop_capabilities(keep: CapabilitySet) -> Result<(), String> {
     let system = cannot("drop capabilities");
     let held = permitted();
     if held.contains(CapabilitySet::SETPCAP) {
-        // To change a user took it from the effective ones.
+        // The change of user cleared the effective ones.
         set_capabilities(None, sets(held)).map_err(&system)?;
         for capability in CapabilitySet::all().iter() {
             match remove_capability_from_bounding_set(capability) {

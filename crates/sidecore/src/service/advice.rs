@@ -1,4 +1,4 @@
-//! What a client is told about waiting and sampling, in words of its lane.
+//! Advice to a client on waiting and sampling, in words of its lane.
 
 use super::calibrate::{Calibration, ParkTimes};
 use crate::config::{Config, Waiters};
@@ -8,23 +8,23 @@ use sidecore_core::layout::advice;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::sync::Ordering;
 
-/// The same for all clients, but for the policy, which can be changed.
+/// The same for all clients, except the policy, which can change.
 #[derive(Clone, Debug)]
 pub(super) struct Advice {
     calibration: Calibration,
     sample_every: u32,
-    /// A core is left for clients beside those of sidecores and workers.
+    /// A core is left for clients besides those of sidecores and workers.
     pub(super) may_spin: bool,
 }
 
 impl Advice {
-    /// To be made before any thread is tied to a core, for that thread sees no other.
+    /// Must be called before any thread is tied to a core, since such a thread sees no other.
     pub(super) fn new(config: &Config, calibration: &Calibration) -> Self {
         let may_spin = Waiters::of(config, &cpu::allowed()).clients_may_spin;
         Self { calibration: calibration.clone(), sample_every: config.sample_every, may_spin }
     }
 
-    /// Writes it to a lane: before its client has it, and when the policy changes.
+    /// Writes the advice to a lane: before its client has it, and when the policy changes.
     pub(super) fn give(&self, memory: &LaneMemory, notify: Notify) {
         let store = |word, value| memory.advice(word).store(value, Ordering::Relaxed);
         let ParkTimes { cost, wake } = self.calibration.park();

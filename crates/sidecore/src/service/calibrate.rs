@@ -1,7 +1,7 @@
 //! Costs of a sleep and a wake-up, and the time of each operation, on this machine.
 //!
-//! The measurement runs after the service listens, because clients wait for its start. Until then default values hold. Wrong
-//! values cost choices, never results.
+//! The measurement runs after the service listens, because clients wait for its start. Until then default values
+//! hold. Wrong values cost choices, never results.
 
 use crate::engine::crypto::Session;
 use crate::engine::crypto::sample;
@@ -17,19 +17,19 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::Duration;
 
-/// Payload sizes at which operations are measured, bytes.
+/// Payload sizes of the measurements, bytes.
 const SIZES: [u32; 3] = [64, 1024, 16_384];
-/// Runs of each, of which the fastest counts: the rest is noise of a machine that is just starting.
+/// Runs of each measurement, of which the fastest counts: the others include noise of a starting machine.
 const RUNS: u32 = 3;
 /// Pause between two classes.
 const TURN: Duration = Duration::from_micros(100);
-/// Sleeps measured, of which the median counts.
+/// Measured sleeps, of which the median counts.
 const SLEEPS: usize = 31;
-/// Bounds for what a sleep and a wake-up may cost, ns: outside them the measurement was disturbed.
+/// Bounds of the cost of a sleep and a wake-up, ns: outside them the measurement was disturbed.
 const PARK_COST: std::ops::RangeInclusive<Nanos> = 1_000..=100_000;
 /// The same for the time of a wake-up.
 const WAKE_TIME: std::ops::RangeInclusive<Nanos> = 1_000..=1_000_000;
-/// So many of the sleeps took no longer.
+/// Rank of the sleep that gives the time of a wake-up.
 const MOST_SLEEPS: usize = SLEEPS * 9 / 10;
 
 /// One measured operation.
@@ -51,7 +51,8 @@ struct Measured {
 }
 
 impl Calibration {
-    /// Measures sleeps, and operations of up to `max_request` bytes. Takes 0.3 s on an idle core; `stop` ends it without a result.
+    /// Measures sleeps, and operations of up to `max_request` bytes. Takes 0.3 s on an idle core; `stop` ends it
+    /// without a result.
     pub(super) fn measure(&self, max_request: u32, stop: &AtomicBool) -> io::Result<()> {
         let park = park_times()?;
         let sizes = SIZES.map(|size| size.min(max_request) as usize);
@@ -79,8 +80,8 @@ impl Calibration {
         self.0.get().map_or(ParkTimes::ASSUMED, |measured| measured.park)
     }
 
-    /// Rates of a device on which what takes so long here, with so many bytes of input, takes as long as `took` says.
-    /// Empty until the measurement ends.
+    /// Rates of a device with times that `took` computes from this machine's time and the bytes of input. Empty until
+    /// the measurement ends.
     pub(super) fn rates(&self, took: impl Fn(Nanos, u32) -> Nanos) -> Rates {
         let mut rates = Rates::new();
         for sample in self.0.get().iter().flat_map(|measured| &measured.samples) {
@@ -90,7 +91,8 @@ impl Calibration {
     }
 }
 
-/// Write-locked while this module measures one class. Batch devices measure under read locks, so they wait for one class at most.
+/// Write-locked while this module measures one class. Batch devices measure under read locks, so they wait for one
+/// class at most.
 static UNDISTURBED: RwLock<()> = RwLock::new(());
 
 /// Held while a batch device measures.
@@ -109,8 +111,8 @@ pub(super) fn rates_by_size(took: impl Fn(u32) -> Nanos) -> Rates {
     rates
 }
 
-/// The class that takes so many times less than one that would take longer to measure than all others together: the time of a
-/// private operation grows with the third power of the modulus's length, of a public one with the second.
+/// For a class that would take longer to measure than all others together: a smaller class, and the ratio of their
+/// times. Private operations grow with the third power of the modulus's length, public ones with the second.
 fn like(class: Class) -> Option<(Class, Nanos)> {
     let (private, public) = match class.algorithm() {
         Algorithm::Rsa6144 => (4, 2),
@@ -132,12 +134,12 @@ fn measure(session: &Session, class: Class, sample: &sample::Sample) -> Option<S
     Some(Sample { class, input: sample.input.len() as u32, took })
 }
 
-/// What a sleep and a wake-up take here.
+/// Costs of a sleep and a wake-up on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParkTimes {
-    /// CPU time of both, ns: what is usual.
+    /// CPU time of both, ns: the median.
     pub cost: Nanos,
-    /// From a ring until the sleeper runs, ns: nine of ten take no longer.
+    /// Time from a ring until the sleeper runs, ns: that of nine in ten sleeps is no longer.
     pub wake: Nanos,
 }
 
@@ -146,11 +148,12 @@ impl ParkTimes {
     pub(crate) const ASSUMED: Self = Self { cost: 5_000, wake: 20_000 };
 }
 
-/// Measures a ping-pong in which each side sleeps until the other wakes it: one side's CPU time, and half of the time there and back.
+/// Measures a ping-pong in which each side sleeps until the other wakes it: one side's CPU time, and half of the
+/// round trip.
 ///
 /// # Errors
 ///
-/// If there are no pipes to be had.
+/// If pipes cannot be made.
 pub fn park_times() -> io::Result<ParkTimes> {
     let (there, back) = (wake::pipe()?, wake::pipe()?);
     let echo = thread::spawn(move || {
@@ -170,7 +173,7 @@ pub fn park_times() -> io::Result<ParkTimes> {
         *cost = clock::thread_cpu() - start;
         *wake = (clock::now() - began) / 2;
     }
-    // Its end of the pipe lives as long as the thread is needed.
+    // Its end of the pipe lives until the thread is no longer needed.
     let _ = echo.join();
     let cost = at(costs, SLEEPS / 2).clamp(*PARK_COST.start(), *PARK_COST.end());
     let wake = at(wakes, MOST_SLEEPS).clamp(*WAKE_TIME.start(), *WAKE_TIME.end());

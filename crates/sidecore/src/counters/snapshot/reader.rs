@@ -1,4 +1,5 @@
-//! Reading the file. It is read, not mapped: a file that becomes shorter meanwhile is an error and no crash.
+//! The reader of the counter file. It reads instead of mapping: a file that shrinks meanwhile is an error and no
+//! crash.
 
 use super::{ClassStats, Histogram, SidecoreStats, Snapshot, Stats};
 use crate::counters::about::{ClassAbout, unpack};
@@ -37,7 +38,7 @@ pub(super) fn read(path: &Path) -> io::Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// What is wrong with the file, and what to do.
+/// The error and its remedy, in words.
 pub(super) fn in_words(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => MISSING.to_owned(),
@@ -59,13 +60,13 @@ fn fill(file: &File, snapshot: &mut Snapshot) -> io::Result<()> {
     }
     snapshot.classes = classes.into_values().collect();
     snapshot.devices = all(file, &shape, shape.devices)?;
-    // A key is counted by sidecores; without one there is nothing to read.
+    // Sidecores count keys: without a sidecore there is nothing to read.
     snapshot.keys = all(file, &shape, if shape.sidecores > 0 { shape.keys } else { 0 })?;
     snapshot.lanes = all(file, &shape, shape.lanes)?;
     Ok(())
 }
 
-/// Checks the header and takes over what it says.
+/// Checks the header and decodes it.
 fn describe(head: &[u64]) -> io::Result<Snapshot> {
     if head[header::MAGIC] != MAGIC {
         return Err(wrong(FOREIGN));
@@ -78,7 +79,7 @@ fn describe(head: &[u64]) -> io::Result<Snapshot> {
     }
     let about: Option<(Shape, Start)> = unpack(&head[header::ABOUT..header::HEARTBEAT]);
     let (shape, start) = about.filter(|(shape, _)| shape.is_within_limits()).ok_or_else(|| wrong(DAMAGED))?;
-    // Read after the heartbeat, so that of a living service it is never before.
+    // Read after the heartbeat, so that a living service's heartbeat is never in the future.
     let taken = clock::now();
     Ok(Snapshot {
         shape,
@@ -98,7 +99,7 @@ fn describe(head: &[u64]) -> io::Result<Snapshot> {
     })
 }
 
-/// Reads a sidecore's block without the histograms of classes that nobody asked for: most of it.
+/// Reads a sidecore's block without the histograms of unused classes, which are most of it.
 fn sidecore(
     file: &File,
     at: Range<usize>,
@@ -121,7 +122,7 @@ fn sidecore(
     Ok(Some(stats(&front, index)))
 }
 
-/// The open ones of a kind, each added up over its blocks.
+/// The open blocks of a kind, each added up over its parts.
 fn all<C: Filed>(file: &File, shape: &Shape, count: u32) -> io::Result<Vec<Stats<C>>> {
     let mut all = Vec::new();
     for index in 0..count as usize {
@@ -148,7 +149,7 @@ fn histograms(words: &[u64]) -> Vec<Histogram> {
     words.chunks_exact(HISTOGRAM).map(Histogram::from_words).collect()
 }
 
-/// The words of a block, or of several that follow each other, if the first was open and stayed so while it was read.
+/// The words of a block, or of several in sequence, if the first was open before and after the read.
 fn open(file: &File, at: Range<usize>) -> io::Result<Option<Vec<u64>>> {
     whole(|| word(file, at.start + GENERATION), || words(file, at.clone()))
 }

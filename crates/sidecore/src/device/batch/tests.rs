@@ -1,4 +1,4 @@
-//! What comes out side by side is what the library makes by itself.
+//! Tests that side-by-side results equal those of the library.
 
 use super::*;
 use crate::engine::crypto::batch::BatchKey;
@@ -11,7 +11,7 @@ fn sessions(class: Class, size: usize) -> Vec<(Session, Sample)> {
     samples.map(|sample| (Session::open(&sample.spec).unwrap(), sample)).collect()
 }
 
-/// What comes out side by side; `None`: this machine does not do them so.
+/// Results of the batch; `None`: this machine does not do them side by side.
 fn side_by_side(sessions: &[(Session, Sample)], disturbed: Option<usize>) -> Option<Vec<(Outcome, Vec<u8>)>> {
     let keys: Vec<BatchKey<'_>> =
         sessions.iter().map(|(session, sample)| session.batched(sample.op)).collect::<Option<_>>()?;
@@ -175,7 +175,7 @@ fn a_session_whose_results_are_wrong_again_and_again_is_in_no_more_batches() {
     if session.batched(Op::Sign).is_none() {
         return;
     }
-    // One that is disturbed now and then goes on.
+    // A session with an occasional disturbed result goes on.
     for _ in 0..10 {
         session.blame();
         session.blame();

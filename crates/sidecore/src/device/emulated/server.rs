@@ -1,26 +1,26 @@
-//! One server in modelled time, which passes whether anybody looks or not.
+//! One server in modelled time, which passes independently of calls.
 
 use sidecore_core::policy::order::Schedule;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// An item with what is left of it.
+/// An item with its remaining work.
 #[derive(Debug)]
 struct Task<T> {
     rank: Nanos,
     /// Pieces that are not begun.
     pieces: u32,
-    /// Time of the piece that is next or under way, and of each after it.
+    /// Time of the next piece, or of the one under way, and of each after it.
     first: Nanos,
     each: Nanos,
     item: T,
 }
 
-/// Serves items in pieces, the least rank first, of equals the one that came first.
+/// Serves items in pieces, least rank first; on a tie the earliest.
 #[derive(Debug)]
 pub(super) struct Server<T> {
     queue: VecDeque<Task<T>>,
-    /// What is under way, and when its piece is done.
+    /// The item in service, and the end of its piece.
     serving: Option<(Task<T>, Nanos)>,
     done: VecDeque<(T, Nanos)>,
 }
@@ -30,7 +30,7 @@ impl<T> Server<T> {
         Self { queue: VecDeque::with_capacity(depth), serving: None, done: VecDeque::with_capacity(depth) }
     }
 
-    /// An item comes that takes so long in all. Times of calls must not go back.
+    /// An item arrives that takes `took` ns in all. Times of calls must not go back.
     pub(super) fn submit(&mut self, now: Nanos, schedule: Schedule, took: Nanos, item: T) {
         self.pass(now);
         let Schedule { rank, chunks } = schedule;
@@ -42,13 +42,13 @@ impl<T> Server<T> {
         }
     }
 
-    /// The next item that is done by then.
+    /// The next item done by then.
     pub(super) fn poll(&mut self, now: Nanos) -> Option<T> {
         self.pass(now);
         self.done.pop_front().map(|(item, _)| item)
     }
 
-    /// When there is something to look at.
+    /// The end of the piece under way.
     #[inline]
     pub(super) fn due(&self) -> Option<Nanos> {
         let done = self.done.front().map(|(_, at)| *at);
@@ -61,7 +61,7 @@ impl<T> Server<T> {
         self.serving = None;
     }
 
-    /// What happens up to that time, piece by piece.
+    /// Serves until that time, piece by piece.
     fn pass(&mut self, now: Nanos) {
         while let Some((task, end)) = self.serving.take_if(|(_, end)| *end <= now) {
             if task.pieces == 0 {
@@ -74,7 +74,7 @@ impl<T> Server<T> {
     }
 
     fn begin(&mut self, now: Nanos) {
-        // Ranks are 0 where items are served as they come: then there is no use in looking on.
+        // Ranks are 0 where items are served in order: then the first one is next.
         let index = match self.queue.front() {
             Some(first) if first.rank == 0 => 0,
             Some(_) => (0..self.queue.len()).min_by_key(|&index| self.queue[index].rank).unwrap_or(0),
@@ -124,7 +124,7 @@ mod tests {
         server.submit(0, schedule(1_000, 3), 31, 1);
         server.submit(5, schedule(50, 1), 4, 2);
         server.submit(6, schedule(2_000, 1), 1, 3);
-        // Pieces of 11, 10 and 10; after the first the short one, the last one only at the end.
+        // Pieces of 11, 10 and 10; after the first comes the short item, and the last one ends the sequence.
         assert_eq!(ends(&mut server, 100), [(2, 15), (1, 35), (3, 36)]);
     }
 

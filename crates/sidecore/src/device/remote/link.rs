@@ -1,4 +1,4 @@
-//! The thread of one gateway. Whatever the gateway says is an allegation.
+//! The thread of one gateway. All messages of a gateway are allegations.
 
 use super::table::{Open, Table};
 use super::{Answered, Control, End, Handed};
@@ -24,31 +24,29 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-/// Messages taken from the gateway before anything else is looked at.
+/// Most messages taken from the gateway in a row.
 const HEARD_AT_ONCE: usize = 64;
-/// Most news of keys that the control thread has not heard yet; then the gateway is not listened to.
+/// Most news of keys that the control thread has not handled yet; at this limit the gateway is not read.
 const UNHEARD: usize = 256;
-/// Most messages that are no answers in the time of [`SECOND`].
+/// Most messages other than answers in the time of [`SECOND`].
 const MOST_NEWS: u32 = 2 * MAX_OFFERS as u32;
 const SECOND: Nanos = 1_000_000_000;
 
-/// What a link is started with.
 pub(crate) struct LinkOptions {
     pub(crate) name: String,
-    /// Where its thread runs.
+    /// Cores for its thread.
     pub(crate) free: Vec<usize>,
-    /// Most requests of each sidecore.
     pub(crate) depth: u32,
     /// Largest input of a request on a lane.
     pub(crate) max_request: u32,
-    /// A request without an answer for so long means that the gateway is dead.
+    /// Time without an answer to a request after which the gateway counts as dead.
     pub(crate) timeout: Nanos,
     pub(crate) socket: OwnedFd,
-    /// Told what the gateway says of keys, and that the link has ended.
+    /// Receives the gateway's news of keys, and the link's end.
     pub(crate) tell: Box<dyn Fn(Said) + Send>,
 }
 
-/// As long as the news is not dealt with, somebody has one of these.
+/// Held by a piece of news until it is handled; the count limits unhandled news.
 pub(crate) type Token = Arc<()>;
 
 /// News for the control thread.
@@ -56,38 +54,37 @@ pub(crate) type Token = Arc<()>;
 pub(crate) enum Said {
     /// Other machines have a key of this name and public part.
     Offered(String, Vec<u8>, Token),
-    /// They have it no more.
+    /// They no longer have it.
     Withdrawn(String, Token),
     /// A wrong answer to a request on this key.
     Wrong(String, Token),
-    /// The link has ended, for this reason. Whether the gateway has answered what was wrong.
+    /// The link has ended, for this reason. The fault tells whether the gateway gave wrong answers.
     Ended(String, Fault),
 }
 
-/// How a gateway ended its link.
+/// Reason of a link's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is gone, or was taken away.
+    /// It is gone, or was removed.
     Gone,
-    /// It did not do what it must in time.
+    /// It missed a deadline.
     Late,
-    /// It said what no gateway says.
+    /// It sent an invalid message.
     Hostile,
-    /// It answered what is not true.
+    /// It gave false answers.
     Wrong,
 }
 
 type Stop = (String, Fault);
 
-/// The thread's state.
 pub(super) struct Link {
     options: LinkOptions,
     ends: Vec<End>,
     control: Arc<Control>,
     table: Table,
-    /// The packet that is said.
+    /// The packet being sent.
     packet: Box<[u8; MAX_PACKET]>,
-    /// The packet that is heard.
+    /// The packet being received.
     heard: Vec<u8>,
     /// A packet that the socket had no room for.
     stuck: Vec<u8>,
@@ -100,12 +97,12 @@ pub(super) struct Link {
     again: VecDeque<Open>,
     /// Wrong answers since the last right one.
     wrong_in_a_row: usize,
-    /// Which ends have answers that they may not know of.
+    /// Ends with answers that they may not know of.
     answered: Vec<bool>,
     heard_at: Nanos,
     said_at: Nanos,
     answered_at: Nanos,
-    /// Messages that are no answers, and since when they are counted.
+    /// Number of messages other than answers, and the start of their count.
     news: (u32, Nanos),
 }
 
@@ -139,7 +136,7 @@ impl Link {
     }
 
     fn run(mut self) {
-        // The service checked that the cores exist; one that is taken away later costs speed only.
+        // The service checked that the cores exist; a core removed later costs speed only.
         let _ = cpu::limit(&self.options.free);
         cpu::precise_sleep();
         let (why, fault) = loop {
@@ -148,7 +145,7 @@ impl Link {
             }
         };
         let Self { ends, control, options: LinkOptions { socket, tell, .. }, table, again, .. } = self;
-        // What it had is taken over by others only when nothing of it is here any more.
+        // Its requests may move to others only once all of their parts here are dropped.
         drop((table, again, socket));
         control.ended.store(true, Ordering::Release);
         for end in &ends {
@@ -172,7 +169,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends requests, of all sidecores in turn, as long as the socket takes them. Whether there was one.
+    /// Sends requests, of all sidecores in turn, while the socket takes them. Returns whether there was one.
     fn take(&mut self) -> Result<bool, Stop> {
         if !self.stuck.is_empty() && !self.send_stuck()? {
             return Ok(false);
@@ -225,7 +222,7 @@ impl Link {
         }
     }
 
-    /// Asks the gateway. There is room in the table.
+    /// Asks the gateway. The caller ensures room in the table.
     fn ask(&mut self, open: Open) -> Result<(), Stop> {
         let Some(ticket) = self.table.enter(open) else { return Ok(()) };
         let Some(open) = self.table.get(ticket) else { return Ok(()) };
@@ -242,7 +239,7 @@ impl Link {
         Ok(())
     }
 
-    /// Gathers what is asked for. Returns the most bytes of the result, and the operation.
+    /// Gathers the input of a request. Returns the most bytes of the result, and the operation.
     fn prepare(&self, request: &super::Request, input: &mut Vec<u8>) -> Result<(usize, Operation), Refusal> {
         let (session, submission) = (&request.session, &request.submission);
         let room = room_of(session, submission)?;
@@ -257,7 +254,7 @@ impl Link {
         Ok((room, operation))
     }
 
-    /// Whether the packet that was stuck is on its way.
+    /// Sends the stuck packet. Returns whether it is on its way.
     fn send_stuck(&mut self) -> Result<bool, Stop> {
         match packet::send(&self.options.socket, &self.stuck, &[]) {
             Ok(()) => {
@@ -269,11 +266,11 @@ impl Link {
         }
     }
 
-    /// Takes what the gateway says. Whether it said something.
+    /// Takes the gateway's messages. Returns whether there was one.
     fn hear(&mut self) -> Result<bool, Stop> {
         for heard in 0..HEARD_AT_ONCE {
             if Arc::strong_count(&self.token) > UNHEARD {
-                // It is not its fault that nobody listens.
+                // The gateway is not at fault while this side does not read.
                 self.heard_at = clock::now();
                 return Ok(heard > 0);
             }
@@ -296,7 +293,7 @@ impl Link {
 
     fn read(&mut self, len: usize) -> Result<(), Stop> {
         let hostile = |why: &str| (why.to_owned(), Fault::Hostile);
-        // Taken out for the time that it is read.
+        // Taken out while it is read.
         let packet = std::mem::take(&mut self.heard);
         let told = decode_tell(&packet[..len]).map_err(|_| hostile("what it says is no message of this protocol"));
         let said = match told {
@@ -342,7 +339,7 @@ impl Link {
                     | Refusal::KeyDenied
                     | Refusal::Internal),
                 ) => reason,
-                // It is about that machine and not about the request.
+                // The error concerns that machine, not the request.
                 Some(_) => Refusal::KeyElsewhere,
                 None => return Err(("it refuses for a reason that is none".to_owned(), Fault::Hostile)),
             }),
@@ -351,7 +348,7 @@ impl Link {
         Ok(None)
     }
 
-    /// The wrong answer is one machine's, and the gateway has others: it gets a report, and the request again.
+    /// One machine gave a wrong answer, and the gateway has others: it gets a report, and the request again.
     fn wrong(&mut self, ticket: u64, open: Open) -> Result<Said, Stop> {
         let key = open.request.session.elsewhere().map_or(String::new(), |elsewhere| elsewhere.key.clone());
         self.wrong_in_a_row += 1;
@@ -371,7 +368,7 @@ impl Link {
     fn answer(&mut self, open: Open, outcome: Result<u32, Refusal>) {
         let Open { end, ticket, request, sent_at, buffer, input, .. } = open;
         let now = clock::now();
-        // Many are on their way at a time: what counts is how soon one follows the other.
+        // Many requests are in flight: the time since the previous answer counts.
         let took = now.saturating_sub(sent_at.max(self.answered_at));
         self.answered_at = now;
         self.table.give_back(input);
@@ -403,7 +400,7 @@ impl Link {
         Ok(())
     }
 
-    /// What the time brings.
+    /// Handles timeouts and beats.
     fn check(&mut self, now: Nanos) -> Result<(), Stop> {
         let timeout = self.options.timeout;
         let ms = |time: Nanos| time / 1_000_000;
@@ -425,7 +422,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sleeps until somebody says something, or the next beat.
+    /// Sleeps until an event, or the next beat.
     fn sleep(&self, now: Nanos) {
         let bell = Doorbell(&self.control.armed);
         bell.arm();
@@ -438,9 +435,9 @@ impl Link {
             of_socket.set(PollFlags::OUT, !self.stuck.is_empty());
             let mut sources =
                 [PollFd::new(&self.options.socket, of_socket), PollFd::new(&self.control.wake, PollFlags::IN)];
-            // A gateway that is not listened to is looked at again soon.
+            // A gateway that is not read is looked at again soon.
             let beat = if listening { BEAT.saturating_sub(now.saturating_sub(self.said_at)) } else { BEAT / 20 };
-            // An interrupted wait is a short wait.
+            // An interrupted wait is only a shorter one.
             if poll(&mut sources, Some(&timespec(beat.clamp(100_000, BEAT)))).is_ok()
                 && !sources[1].revents().is_empty()
             {

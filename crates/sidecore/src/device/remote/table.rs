@@ -1,4 +1,4 @@
-//! Requests that a gateway has: each under a ticket of its own, given out once, so that an answer names one or none.
+//! Requests in flight at a gateway. Each has a ticket that is used once, so that an answer names one or none.
 
 use super::super::Request;
 use sidecore_client::gateway::Operation;
@@ -7,16 +7,15 @@ use sidecore_core::session::Op;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// One of them.
 pub(super) struct Open {
-    /// The sidecore's end that it came from.
+    /// The index of the sidecore that it came from.
     pub(super) end: usize,
     pub(super) ticket: Ticket,
     pub(super) request: Request,
     /// Most bytes of its result.
     pub(super) room: usize,
     pub(super) sent_at: Nanos,
-    /// For its result.
+    /// Memory of its result.
     pub(super) buffer: Vec<u8>,
     pub(super) input: Vec<u8>,
     pub(super) operation: Operation,
@@ -36,11 +35,11 @@ struct Place {
     open: Option<Open>,
 }
 
-/// All of them. Nothing is allocated after it was made.
+/// Requests and their tickets. Memory is allocated only at the start.
 pub(super) struct Table {
     places: Vec<Place>,
     free: Vec<u32>,
-    /// Tickets in the order in which they were given out, with those that are answered.
+    /// Tickets in order of assignment, including answered ones.
     order: VecDeque<u64>,
     /// Buffers of inputs, to be used again.
     spare: Vec<Vec<u8>>,
@@ -56,7 +55,6 @@ impl Table {
         }
     }
 
-    /// Most requests.
     pub(super) fn size(&self) -> usize {
         self.places.len()
     }
@@ -77,7 +75,7 @@ impl Table {
         self.spare.push(buffer);
     }
 
-    /// Enters a request; its ticket. There is room.
+    /// Enters a request and returns its ticket. The caller ensures room.
     pub(super) fn enter(&mut self, open: Open) -> Option<u64> {
         let index = self.free.pop()?;
         let place = &mut self.places[index as usize];
@@ -99,7 +97,7 @@ impl Table {
         Some(open)
     }
 
-    /// When the oldest of them was sent.
+    /// Time of sending of the oldest request.
     pub(super) fn oldest(&mut self) -> Option<Nanos> {
         while let Some(ticket) = self.order.front().copied() {
             if let Some(open) = self.get(ticket) {
@@ -110,13 +108,12 @@ impl Table {
         None
     }
 
-    /// The request of a ticket.
     pub(super) fn get(&self, ticket: u64) -> Option<&Open> {
         let place = self.places.get(ticket as u32 as usize)?;
         place.open.as_ref().filter(|_| u64::from(place.generation) == ticket >> 32)
     }
 
-    /// Forgets the order of what is answered: at most as many remain as there are places.
+    /// Drops answered tickets from the order: at most as many remain as the table has places.
     fn tidy(&mut self) {
         let mut order = std::mem::take(&mut self.order);
         order.retain(|ticket| self.get(*ticket).is_some());

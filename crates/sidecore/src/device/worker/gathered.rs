@@ -8,23 +8,23 @@ use sidecore_core::time::Nanos;
 use std::thread;
 use std::time::Duration;
 
-/// Answers of a batch are told of together that are written within that time, ns: less than waking somebody takes.
+/// Answers of a batch that are written within this time share one notification, ns. It is less than a wake-up takes.
 const TOGETHER: Nanos = 4_000;
 
 impl Loop {
-    /// `None`: killed, or shut out.
+    /// `None`: killed, or the gate is shut.
     pub(super) fn gathered_step(&mut self) -> Option<()> {
         self.gather();
         let begin = self.gathering.as_ref().and_then(|gathering| gathering.next(clock::now()));
         match begin {
             Some(Begin::Now(fill)) => self.serve_batch(fill),
-            // What is no batch's is done meanwhile, one at a time.
+            // Other requests are done meanwhile, one at a time.
             Some(Begin::At(until)) => self.meanwhile(until),
             None => self.single_step(),
         }
     }
 
-    /// What is no batch's is done until then, one at a time. `None`: killed, or shut out.
+    /// Does requests outside batches until then, one at a time. `None`: killed, or the gate is shut.
     fn meanwhile(&mut self, until: Nanos) -> Option<()> {
         if let Ok((ticket, request)) = self.requests.pop() {
             return self.serve(ticket, request);
@@ -33,7 +33,7 @@ impl Loop {
         Some(())
     }
 
-    /// Takes requests out of the queue as long as they are gathered.
+    /// Takes requests out of the queue while they can be gathered.
     fn gather(&mut self) {
         let Some(gathering) = &mut self.gathering else { return };
         while gathering.has_room()
@@ -53,14 +53,15 @@ impl Loop {
         let start = clock::now();
         gathering.begin(fill, &mut self.scratch, &self.shared.batches);
         let took = clock::now() - start;
-        // Each has its share of the time; to the balancing policies it counts as if the batch had been full.
+        // Each has its share of the time; for the balancing policies it counts as if the batch had been full.
         let times = (took / fill.max(1) as Nanos, gathering.part_of(took));
         let (mut since, mut count, mut any_urgent) = (start + took, 0, false);
         while let Some((done, result)) = gathering.finished() {
             let urgent = done.request.submission.is_urgent();
             let now = self.answers.put(done.ticket, done.request, result, |_| times)?;
             (count, any_urgent) = (count + 1, any_urgent || urgent);
-            // A sidecore that sleeps is woken once for what is written quickly, and needs not wait for long messages.
+            // A sleeping sidecore is woken once for answers written in quick succession, and need not wait for long
+            // messages.
             if now - since >= TOGETHER || gathering.is_finished() {
                 self.answers.completed(now, count, any_urgent);
                 (since, count, any_urgent) = (now, 0, false);

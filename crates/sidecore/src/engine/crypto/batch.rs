@@ -1,6 +1,6 @@
 //! Requests of several sessions of one kind, side by side, each with its own key.
 //!
-//! The arithmetic is `sidecore-batch`'s; here is which sessions it takes, and what its results mean.
+//! The arithmetic is `sidecore-batch`'s; this module selects the sessions and interprets the results.
 
 use std::mem;
 
@@ -12,7 +12,7 @@ use super::Session;
 use super::ecdsa;
 use super::sample::Sample;
 
-/// The key of a session some of whose requests can be done side by side with others.
+/// The key of a session with some requests that can be done side by side with others.
 #[derive(Clone, Copy)]
 pub(crate) enum BatchKey<'a> {
     /// RSA's private operation on a number as long as the modulus.
@@ -21,19 +21,19 @@ pub(crate) enum BatchKey<'a> {
     P256(&'a [u8; p256::LEN]),
     /// The secret shared with a peer whose public key is the input.
     X25519(&'a [u8; x25519::LEN]),
-    /// Encryption of whole blocks behind their initialisation vector.
+    /// Encryption of whole blocks after their initialisation vector.
     Cbc(&'a cbc::Key),
     /// The tag of a message by HMAC with SHA-256.
     Tag(&'a hmac::Key),
-    /// Whether a tag is that of the message behind it.
+    /// Verification of the tag in front of a message.
     Claim(&'a hmac::Key),
 }
 
-/// Bytes of payload from which on messages are done side by side: what a batch costs beside its work counts less then.
+/// Least payload of messages that are done side by side, bytes: a batch's overhead weighs less then.
 pub(crate) const MESSAGES_FROM: usize = 1024;
 
 impl BatchKey<'_> {
-    /// How many bytes of an input of that length are a message; `None`: it is none, and all take as long.
+    /// Length of the message in an input of that length; `None`: it is no message, and all take the same time.
     pub(crate) fn message_len(self, input_len: u64) -> Option<u64> {
         let before = match self {
             Self::Rsa(_) | Self::P256(_) | Self::X25519(_) => return None,
@@ -48,29 +48,29 @@ impl BatchKey<'_> {
 /// One request of a batch.
 pub(crate) struct Job<'a> {
     pub(crate) key: BatchKey<'a>,
-    /// As the session prepared it.
+    /// The input that the session prepared.
     pub(crate) input: &'a [u8],
-    /// As long as the session's `output_len` says.
+    /// Has the length of the session's `output_len`.
     pub(crate) output: &'a mut [u8],
     pub(crate) outcome: Outcome,
-    /// For tests and drills: its result comes out wrong, where wrong ones are found out.
+    /// For tests and drills: its result comes out wrong, where checks detect that.
     pub(crate) disturb: bool,
 }
 
-/// What became of a job.
+/// Result of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Nothing: it has to be done by itself.
+    /// None: it has to be done alone.
     NotDone,
-    /// The output begins with so many bytes of result.
+    /// The output begins with this number of result bytes.
     Done(usize),
     Refused(Refusal),
     /// The result did not verify and is wiped; it has to be made again.
     Wrong,
 }
 
-/// Does up to [`sidecore_batch::MOST`] jobs, all of sessions of one algorithm. Those whose key or lengths do not go with the
-/// first's stay [`Outcome::NotDone`].
+/// Does up to [`sidecore_batch::MOST`] jobs, all of sessions of one algorithm. Those with another kind of key or
+/// other lengths than the first stay [`Outcome::NotDone`].
 pub(crate) fn run(jobs: &mut [Job<'_>]) {
     match jobs.first().map(|job| job.key) {
         Some(BatchKey::Rsa(_)) => powers(jobs),
@@ -82,7 +82,7 @@ pub(crate) fn run(jobs: &mut [Job<'_>]) {
     }
 }
 
-/// Which operations this machine does side by side, each with what it does them in.
+/// Operations that this machine does side by side, each with the name of its unit.
 pub fn units() -> Vec<(&'static str, &'static str)> {
     let ifma = |is_here: bool| is_here.then_some("AVX-512-IFMA");
     let rsa = rsa::Unit::best().map(|unit| if unit == rsa::Unit::Ifma { "AVX-512-IFMA" } else { "AVX2 with FMA" });
@@ -103,7 +103,7 @@ pub fn units() -> Vec<(&'static str, &'static str)> {
     all.into_iter().filter_map(|(operation, unit)| Some((operation, unit?))).collect()
 }
 
-/// One request several times over, side by side: to measure what that takes.
+/// One request several times, side by side: for measurements.
 #[derive(Debug)]
 pub struct SideBySide {
     session: Session,
@@ -123,7 +123,7 @@ impl SideBySide {
         Some(Self { session, op: sample.op, input, outputs })
     }
 
-    /// Does it so many times at once, at most [`MOST`]. Returns whether each came out well.
+    /// Does it `fill` times in one batch, at most [`MOST`]. Returns whether each result was good.
     pub fn run(&mut self, fill: usize) -> bool {
         let Some(key) = self.session.batched(self.op) else { return false };
         let outputs = self.outputs.iter_mut().take(fill);
@@ -179,7 +179,7 @@ fn secrets(jobs: &mut [Job<'_>]) {
             *outcome = if !job.good {
                 Outcome::Wrong
             } else if *job.output == [0; x25519::LEN] {
-                // As by itself: a peer of small order is refused.
+                // As in a single operation, a peer of small order is refused.
                 Outcome::Refused(Refusal::Authentication)
             } else {
                 Outcome::Done(x25519::LEN)

@@ -15,7 +15,7 @@ use crate::ffi::{Direction, Source, aes};
 use crate::shm::span::Span;
 use crate::spec::Cipher;
 
-/// IEEE 1619 ends a data unit there: 2^20 blocks.
+/// Limit of a data unit in IEEE 1619: 2^20 blocks.
 const MAX_DATA_UNIT: usize = 16 << 20;
 
 /// Key schedules of both directions.
@@ -24,7 +24,7 @@ enum Keys {
     Cbc {
         encrypt: AesKey,
         decrypt: AesKey,
-        /// Where this machine encrypts several messages side by side.
+        /// Present where this machine encrypts several messages side by side.
         batched: Option<Box<cbc::Key>>,
     },
     Xts128(Aes128Xts),

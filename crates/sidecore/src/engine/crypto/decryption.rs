@@ -13,7 +13,7 @@ use crate::ffi::operation::Padding;
 use crate::ffi::pkey::PKey;
 use crate::spec::{DecryptionPadding, EncryptionPadding, KeyMaterial};
 
-/// What PKCS#1 v1.5 puts around a plaintext, in bytes.
+/// Bytes that PKCS#1 v1.5 adds to a plaintext.
 const PADDING_LEN: usize = 11;
 /// Longest label of OAEP, bytes: each session keeps its own.
 const MAX_LABEL: usize = 1024;
@@ -21,7 +21,7 @@ const MAX_LABEL: usize = 1024;
 struct Decryption {
     key: PKey,
     padding: Padding,
-    /// Where the padding is that of PKCS#1 v1.5.
+    /// Present for the padding of PKCS#1 v1.5.
     rejection: Option<Box<ImplicitRejection>>,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn open(padding: &DecryptionPadding, key: &KeyMaterial) -> Result<Ope
     opened(padding, key)
 }
 
-/// On the public part, in DER: only the lengths of what the private part does.
+/// A session on the public part, in DER: for private operations it computes only lengths.
 pub(super) fn public(padding: &DecryptionPadding, spki: &[u8]) -> Result<Opened, String> {
     opened(padding, Key::open(&key::RSA, &KeyMaterial::Public(spki.to_vec()))?)
 }
@@ -87,7 +87,7 @@ impl Mechanism for Encryption {
     }
 
     fn run(&self, _op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
-        // What is not padded may be no number below the modulus.
+        // An unpadded input may exceed the modulus.
         self.key.encrypt(&self.padding, input, output).ok_or(Refusal::Authentication)
     }
 }

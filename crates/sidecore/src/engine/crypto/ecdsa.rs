@@ -1,4 +1,4 @@
-//! What signatures on P-256 side by side take and give beside the arithmetic: digests as numbers, nonces, DER.
+//! Parts of side-by-side P-256 signatures besides the arithmetic: digests as numbers, nonces, DER.
 
 use aws_lc_rs::rand;
 use der::asn1::UintRef;
@@ -22,8 +22,8 @@ pub(super) fn number(digest: &[u8]) -> [u8; LEN] {
     number
 }
 
-/// A nonce for each of a batch, each equally likely (FIPS 186-5, A.3.2: what is no nonce is thrown away). `None` where the
-/// library has no randomness.
+/// A nonce for each of a batch, each equally likely (FIPS 186-5, A.3.2: values out of range are discarded). `None`
+/// where the library has no randomness.
 pub(super) fn nonces() -> Option<Zeroizing<[[u8; LEN]; MOST]>> {
     let mut nonces = Zeroizing::new([[0; LEN]; MOST]);
     rand::fill(nonces.as_flattened_mut()).ok()?;
@@ -35,7 +35,7 @@ pub(super) fn nonces() -> Option<Zeroizing<[[u8; LEN]; MOST]>> {
     Some(nonces)
 }
 
-/// Writes a signature in DER; its length. `None` where there is no room.
+/// Writes a signature in DER and returns its length. `None` where there is no room.
 pub(super) fn encode(signature: &[u8; 2 * LEN], output: &mut [u8]) -> Option<usize> {
     let (r, s) = signature.split_at(LEN);
     let signature = Signature { r: UintRef::new(r).ok()?, s: UintRef::new(s).ok()? };

@@ -1,8 +1,8 @@
-//! Sessions on keys that other machines have: what these are sent, and whether what they answer can be true.
+//! Sessions on remote keys: the data sent to other machines, and the check of their answers.
 //!
-//! Where the private part is not here, its public part stands in its place: it does what takes no private key, knows the
-//! lengths of everything else, and verifies signatures. What other machines are told of a message is its digest, if the
-//! algorithm signs digests.
+//! Without the private part, the public part stands in its place: it does the public operations, knows the lengths of
+//! all others, and verifies signatures. Other machines get only the digest of a message, if the algorithm signs
+//! digests.
 
 use sidecore_client::gateway::Operation;
 use sidecore_core::session::{Op, Refusal};
@@ -15,17 +15,17 @@ use crate::keys::{Kind, Site};
 use crate::shm::span::Span;
 use crate::spec::{KeyMaterial, Scheme, SessionSpec};
 
-/// The key as other machines know it, and what is done with it.
+/// The key's description for other machines, and the scheme.
 #[derive(Clone, Debug)]
 pub(crate) struct Elsewhere {
     pub(crate) key: String,
     pub(crate) scheme: Scheme,
-    /// It is here, too.
+    /// The key is local, too.
     pub(super) both: bool,
 }
 
 impl Elsewhere {
-    /// Where the key for an operation is; it is kept at this place.
+    /// The location of the key for an operation; it is kept at this place.
     pub(super) fn reach(&self, place: u16, op: Op) -> Reach {
         match (Operation::of(op), self.both) {
             (None, _) => Reach::HERE,
@@ -36,7 +36,7 @@ impl Elsewhere {
 }
 
 impl Session {
-    /// A session on a key whose private part is not here. Its public part is a `SubjectPublicKeyInfo` in DER.
+    /// A session on a key without its private part. Its public part is a `SubjectPublicKeyInfo` in DER.
     ///
     /// # Errors
     /// A scheme that the key cannot do, in words.
@@ -71,13 +71,13 @@ impl Session {
         Self { elsewhere: Some(Box::new(elsewhere)), ..self }
     }
 
-    /// The key as other machines know it, if they have it.
+    /// The key's description for other machines, if they have it.
     pub(crate) fn elsewhere(&self) -> Option<&Elsewhere> {
         self.elsewhere.as_deref()
     }
 
-    /// What another machine is asked for in the place of `op`; of a message whose digest is enough, only that is left in
-    /// `input`. `None`: it takes no private key.
+    /// The operation for another machine in the place of `op`; only the digest of a message is left in `input` where
+    /// that is enough. `None`: `op` needs no private key.
     pub(crate) fn abridge(&self, op: Op, input: &mut Vec<u8>) -> Option<Operation> {
         let mut made = [0; hash::MAX_LEN];
         let Some(len) = self.mechanism.digest(op, input, &mut made) else { return Operation::of(op) };
@@ -86,8 +86,8 @@ impl Session {
         Some(Operation::SignDigest)
     }
 
-    /// Whether that can be the result of `op` on an abridged input. What only the private part could tell is not known:
-    /// a plaintext and a shared secret are whatever the other machine says.
+    /// Whether that can be the result of `op` on an abridged input. Only the private part could check a plaintext or
+    /// a shared secret, so these are accepted unchecked.
     pub(crate) fn fits(&self, op: Op, input: &[u8], result: &[u8]) -> bool {
         self.mechanism.fits(op, input, result)
     }
@@ -101,7 +101,7 @@ impl Mechanism for Public {
         self.0.output_len(op, head_len, input_len)
     }
 
-    /// What takes the private part comes here only by mistake.
+    /// A private operation reaches this only by mistake.
     fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
         match Operation::of(op) {
             None => self.0.run(op, head_len, input, output),
@@ -136,7 +136,7 @@ mod tests {
     const ED: [&[u8]; 2] =
         [include_bytes!("keys/test-ed25519.pkcs8.der"), include_bytes!("keys/test-ed25519.spki.der")];
 
-    /// Does it with the private key.
+    /// Does the operation with the private key.
     fn there(scheme: &Scheme, pkcs8: &[u8], operation: Operation, input: &[u8]) -> Vec<u8> {
         let key = KeyMaterial::Private(Secret::from(pkcs8));
         let session = Session::open(&SessionSpec { scheme: scheme.clone(), key }).unwrap();
@@ -164,7 +164,7 @@ mod tests {
             assert!(session.fits(Op::Sign, &input, &signature), "{scheme:?}");
             assert!(!session.fits(Op::Sign, &input, &signature[1..]), "{scheme:?}");
             assert!(!session.fits(Op::Sign, b"another", &signature), "{scheme:?}");
-            // Here the message is verified as with any key.
+            // The message is verified here as with any key.
             let signed = [&signature[..], b"message"].concat();
             assert_eq!(session.run(Op::Verify, signature.len(), &signed, &mut []), Ok(0), "{scheme:?}");
             let refused = session.run(Op::Sign, 0, b"message", &mut [0; 512]);

@@ -1,7 +1,7 @@
 //! Secrets shared with a peer: X25519, ECDH on P-256, P-384 and P-521, ML-KEM-768.
 //!
-//! Derive: the peer's public key (32) → secret (32); of ECDH a point, uncompressed or compressed → a coordinate. Encapsulate: nothing → ciphertext (1088) ‖ secret (32). Decapsulate:
-//! ciphertext → secret.
+//! Derive: the peer's public key (32) → secret (32); of ECDH a point, uncompressed or compressed → a coordinate.
+//! Encapsulate: nothing → ciphertext (1088) ‖ secret (32). Decapsulate: ciphertext → secret.
 
 use sidecore_client::keys::Kind;
 use sidecore_core::session::{Algorithm, Op, Refusal};
@@ -49,7 +49,7 @@ pub(super) fn ecdh(key: &KeyMaterial) -> Result<Opened, String> {
     Ok(on_curve(key))
 }
 
-/// On the public part of an EC key, in DER: the lengths of what takes the private one.
+/// A session on the public part of an EC key, in DER: for private operations it computes only lengths.
 pub(super) fn ecdh_public(spki: &[u8]) -> Result<Opened, String> {
     Ok(on_curve(Key::open(&key::EC, &KeyMaterial::Public(spki.to_vec()))?))
 }
@@ -62,7 +62,7 @@ fn on_curve(Key { algorithm, pkey, .. }: Key) -> Opened {
     }
 }
 
-/// On the public part, in DER: what takes no private key, and the lengths of what does.
+/// A session on the public part, in DER: it does the public operations, and computes lengths for the private ones.
 pub(super) fn public(kind: Kind, spki: &[u8]) -> Result<Opened, String> {
     let (algorithm, ops, what): (_, &[Op], _) = match kind {
         Kind::X25519 => (Algorithm::X25519, &[Op::Derive], "a public X25519 key in DER"),
@@ -87,7 +87,8 @@ pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
         }
         _ => return Err(wrong_kind("an ML-KEM-768 decapsulation or encapsulation key")),
     };
-    // The library checks a key's numbers and its inner hash only when it uses it: better now than at every request.
+    // The library checks a key's numbers and its inner hash only at use: the check belongs here, not in every
+    // request.
     let key = key.ok_or(LIBRARY)?;
     if !key.is_sound() {
         return Err(malformed("an ML-KEM-768 key whose parts fit each other"));
@@ -105,7 +106,7 @@ impl Mechanism for Exchange {
         check_input(head_len == 0 && input_len == input).map(|()| output)
     }
 
-    // A secret of zeros would be known to everybody.
+    // A secret of zeros would be publicly known.
     fn fits(&self, _op: Op, _input: &[u8], secret: &[u8]) -> bool {
         secret.len() == SECRET_LEN && secret.iter().any(|byte| *byte != 0)
     }
@@ -122,7 +123,7 @@ impl Mechanism for Exchange {
                 Ok(CIPHERTEXT_LEN + SECRET_LEN)
             }
             Op::Decapsulate => self.key.decapsulate(input, output).ok_or(Refusal::Internal),
-            // A peer of small order would make a secret that everybody knows, all zeros: it is refused.
+            // A peer of small order would make a publicly known secret, all zeros: it is refused.
             _ => {
                 let secret = PKey::raw_public(Kind::X25519, input).and_then(|peer| self.key.derive(&peer, output));
                 secret.ok_or(Refusal::Authentication)
@@ -131,7 +132,6 @@ impl Mechanism for Exchange {
     }
 }
 
-/// ECDH.
 struct Curve {
     key: PKey,
     /// Length of a coordinate, in bytes.
@@ -149,7 +149,7 @@ impl Mechanism for Curve {
     }
 
     fn run(&self, _op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
-        // A point beside the curve would tell of the key, one bit after the other: the library looks at each.
+        // A point off the curve would reveal the key, one bit after the other: the library checks each point.
         self.key.derive_from_point(input, output).ok_or(Refusal::Authentication)
     }
 }

@@ -33,10 +33,9 @@ impl Mechanism for Hash {
     }
 }
 
-/// A key of HMAC.
 pub(super) struct Hmac {
     key: HmacKey,
-    /// Where this machine makes several tags side by side.
+    /// Present where this machine makes several tags side by side.
     batched: Option<Box<hmac::Key>>,
 }
 

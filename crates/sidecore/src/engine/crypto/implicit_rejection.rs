@@ -1,12 +1,12 @@
 //! Implicit rejection of RSA PKCS#1 v1.5 encryption padding.
 //!
-//! A decryptor that tells good padding from bad decrypts any ciphertext for whoever may ask often enough
-//! (Bleichenbacher 1998, Marvin 2023). This one never tells: bad padding gives a plaintext, of a length in the same
-//! range, that depends on key and ciphertext only. It is the scheme of draft-irtf-cfrg-rsa-guidance as OpenSSL 3.2 and
-//! later compute it, so that both give the same bytes.
+//! A decryptor that distinguishes good padding from bad decrypts any ciphertext for a caller with enough attempts
+//! (Bleichenbacher 1998, Marvin 2023). This one never does: bad padding gives a plaintext, of a length in the same
+//! range, that depends on key and ciphertext only. It is the scheme of draft-irtf-cfrg-rsa-guidance as OpenSSL 3.2
+//! and later compute it, so that both give the same bytes.
 //!
-//! Up to the moment where the plaintext's bounds are known, time does not depend on secrets. Its length is then public:
-//! the client learns it either way.
+//! Until the plaintext's bounds are known, time does not depend on secrets. Its length is then public: the client
+//! learns it either way.
 
 use std::hint::black_box;
 
@@ -22,16 +22,16 @@ use crate::spec::{DecryptionPadding, Hash};
 const MAX_MODULUS_LEN: usize = 1024;
 /// 0x00 0x02, at least eight bytes that are not zero, 0x00.
 const MIN_PADDING_LEN: usize = 11;
-/// So many candidates that one of them fits, but for a chance of 2^-128.
+/// Number of candidates: at least one of them fits, but for a chance of 2^-128.
 const LENGTH_CANDIDATES: usize = 128;
 const DIGEST_LEN: usize = Hash::Sha256.len();
 
 type Block = Zeroizing<[u8; MAX_MODULUS_LEN]>;
 
-/// What the synthetic plaintexts of one key are derived from.
+/// Secrets from which the synthetic plaintexts of one key are derived.
 pub(super) struct ImplicitRejection {
     derive: HmacKey,
-    /// Bad padding is refused instead: whoever has ciphertexts decrypted can then decrypt and sign anything.
+    /// Bad padding is refused instead: a caller with this oracle can decrypt and sign anything.
     pub(super) is_explicit: bool,
 }
 
@@ -46,8 +46,9 @@ impl ImplicitRejection {
         Ok(Self { derive: HmacKey::new(Hash::Sha256, &*digest).ok_or(LIBRARY)?, is_explicit: false })
     }
 
-    /// Decrypts `ciphertext`, which has the modulus's length; the number of bytes written. `output` holds at least the
-    /// modulus length. `None`: the ciphertext is no number below the modulus, the library failed, or bad padding is refused.
+    /// Decrypts `ciphertext`, which has the modulus's length; returns the number of bytes written. `output` holds at
+    /// least the modulus length. `None`: the ciphertext is not below the modulus, the library failed, or bad padding
+    /// is refused.
     pub(super) fn decrypt(&self, key: &PKey, ciphertext: &[u8], output: &mut [u8]) -> Option<usize> {
         let mut padded = Block::new([0; MAX_MODULUS_LEN]);
         let padded = &mut padded[..key.len()];
@@ -66,7 +67,7 @@ impl ImplicitRejection {
         Some(message.len())
     }
 
-    /// A block whose end, from the returned index on, is the plaintext to give instead.
+    /// A block with the substitute plaintext, which starts at the returned index.
     fn synthesise(&self, ciphertext: &[u8]) -> Option<(Block, usize)> {
         let mut tag = Zeroizing::new([0; hash::MAX_LEN]);
         let tag_len = self.derive.sign(ciphertext.into(), &mut tag);
@@ -101,7 +102,7 @@ fn expand(key: &HmacKey, label: &[u8], output: &mut [u8]) {
     }
 }
 
-/// All ones where the padding is good, otherwise 0; and where the message starts if it is.
+/// All ones where the padding is good, otherwise 0; and the start of the message if it is.
 fn parse(padded: &[u8]) -> (usize, usize) {
     let (mut found, mut separator) = (0, 0);
     for (index, byte) in padded.iter().enumerate().skip(2) {

@@ -1,4 +1,4 @@
-//! Asymmetric keys as specs bring them: in DER, some of them raw as well.
+//! Asymmetric keys of session specs: in DER, some of them raw as well.
 
 use std::ffi::c_int;
 
@@ -14,7 +14,7 @@ pub(super) struct Family {
     id: c_int,
     raw_private: Option<Kind>,
     raw_public: Option<Kind>,
-    /// What is expected, where another kind of material comes, or bytes that are no such key.
+    /// The expected form, for the error on other material or malformed bytes.
     material: &'static str,
     private: &'static str,
     public: &'static str,
@@ -55,7 +55,6 @@ pub(super) const ML_DSA: Family = Family {
     public: "an ML-DSA-65 public key of 1952 bytes, or SPKI in DER",
 };
 
-/// A key that was read.
 pub(super) struct Key {
     pub(super) algorithm: Algorithm,
     pub(super) pkey: PKey,
@@ -75,7 +74,8 @@ impl Key {
             _ => return Err(wrong_kind(family.material)),
         };
         let malformed = || malformed(if private { family.private } else { family.public });
-        // A key that its encoding restricts to PSS is of another algorithm: nothing here would heed the restriction.
+        // A key that its encoding restricts to PSS is of another algorithm: nothing here would enforce the
+        // restriction.
         let pkey = pkey.filter(|pkey| pkey.id() == family.id).ok_or_else(malformed)?;
         let algorithm = pkey.algorithm().ok_or_else(|| match family.id {
             pkey::RSA => {
@@ -87,7 +87,7 @@ impl Key {
         Ok(Self { algorithm, pkey, private })
     }
 
-    /// Whether an RSA key's modulus has so many bytes.
+    /// Checks that an RSA key's modulus has at least `needed` bytes.
     pub(super) fn check_room(&self, needed: usize) -> Result<(), String> {
         let found = self.pkey.len();
         if needed <= found {

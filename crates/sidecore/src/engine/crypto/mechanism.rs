@@ -1,4 +1,4 @@
-//! What each family of algorithms gives a session, and the checks they share.
+//! The interface of each family of algorithms to a session, and their shared checks.
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
@@ -7,38 +7,38 @@ use crate::ffi::hash;
 use crate::shm::span::Span;
 use crate::spec::{Hash, KeyMaterial};
 
-/// Why a session is not opened, where the reason is not in the spec.
+/// Reason of a failed open that is not in the spec.
 pub(crate) const LIBRARY: &str = "the crypto library failed: try again, and see the service's log";
 
 /// Result of a request: the number of bytes written.
 pub(super) type Written = Result<usize, Refusal>;
 
-/// A key that was read, and what is done with it.
+/// A key that was read, with its operations.
 pub(super) struct Opened {
-    /// As classes count it.
+    /// The algorithm of its classes.
     pub(super) algorithm: Algorithm,
-    /// What this key can do.
+    /// The operations of this key.
     pub(super) ops: &'static [Op],
     pub(super) mechanism: Box<dyn Mechanism>,
 }
 
-/// One family of algorithms with its key. The session calls `run` and `run_spans` only for operations that it can do
-/// and lengths that `output_len` let pass.
+/// One family of algorithms with its key. The session calls `run` and `run_spans` only for supported operations, and
+/// for lengths that `output_len` accepted.
 pub(super) trait Mechanism: Send + Sync {
-    /// Checks the lengths; the most bytes that `run` writes.
+    /// Checks the lengths; returns the most bytes that `run` writes.
     fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written;
 
     /// Does it in private memory.
     fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Written;
 
-    /// Writes the digest of a message to the front of `made`, which may be signed in the message's place; its length. `None`:
-    /// the input itself is needed.
+    /// Writes the digest of a message to the front of `made`, if that may be signed in the message's place, and
+    /// returns its length. `None`: the input itself is needed.
     fn digest(&self, _op: Op, _message: &[u8], _made: &mut [u8; hash::MAX_LEN]) -> Option<usize> {
         None
     }
 
-    /// Whether that can be the result of `op` on this input, as far as the public part of the key tells. The input is a
-    /// digest where [`digest`](Self::digest) makes one.
+    /// Whether that can be the result of `op` on this input, as far as the public part of the key tells. The input is
+    /// a digest where [`digest`](Self::digest) makes one.
     fn fits(&self, _op: Op, _input: &[u8], _result: &[u8]) -> bool {
         true
     }
@@ -48,7 +48,7 @@ pub(super) trait Mechanism: Send + Sync {
         None
     }
 
-    /// Makes of a request's input what is done side by side with others. `None`: it has to be done by itself.
+    /// Turns a request's input into the input of a batch. `None`: it has to be done alone.
     fn prepare(&self, _op: Op, _input: &mut Vec<u8>) -> Option<()> {
         Some(())
     }
@@ -62,8 +62,8 @@ pub(super) trait Mechanism: Send + Sync {
     }
 }
 
-/// Whether the two share bytes without starting at the same one: then a cipher would read what it already wrote, and
-/// the request takes the private path. Same start or no common byte: it may run in place.
+/// Whether the two share bytes without starting at the same one: then a cipher would read bytes that it wrote, and
+/// the request takes the private path. With the same start, or without a common byte, it may run in place.
 pub(super) fn overlap_in_part(input: Span<'_>, output: Span<'_>) -> bool {
     let (from, to) = (input.as_ptr() as usize, output.as_ptr() as usize);
     from != to && from < to.saturating_add(output.len()) && to < from.saturating_add(input.len())
@@ -94,7 +94,6 @@ pub(super) fn check_len(key: &[u8], expected: usize) -> Result<(), String> {
     if found == expected { Ok(()) } else { Err(format!("the key has {found} bytes: give one of {expected}")) }
 }
 
-/// The raw bytes of a symmetric key.
 pub(super) fn symmetric(key: &KeyMaterial) -> Result<&[u8], String> {
     match key {
         KeyMaterial::Symmetric(secret) => Ok(secret.expose()),
@@ -102,7 +101,7 @@ pub(super) fn symmetric(key: &KeyMaterial) -> Result<&[u8], String> {
     }
 }
 
-/// Nothing, where the scheme has no key.
+/// Accepts only a spec without a key.
 pub(super) fn keyless(key: &KeyMaterial) -> Result<(), String> {
     if matches!(key, KeyMaterial::None) { Ok(()) } else { Err(wrong_kind("none")) }
 }

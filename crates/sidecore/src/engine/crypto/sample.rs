@@ -14,36 +14,36 @@ use crate::ffi::{aes, pkey::PKey};
 /// Length of TLS's premaster secret, in bytes.
 const PREMASTER_LEN: usize = 48;
 
-/// One request with the session that it goes to.
+/// One request and its session.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The session.
     pub spec: SessionSpec,
-    /// What is asked of it.
+    /// The operation.
     pub op: Op,
     /// Length of the head within the input, in bytes.
     pub head_len: usize,
-    /// The whole input, valid for `op`: what is to be opened or verified does verify.
+    /// The whole input, valid for `op`: tags, signatures and ciphertexts in it verify.
     pub input: Vec<u8>,
     /// Room that the output needs, in bytes.
     pub output_len: usize,
 }
 
 impl Sample {
-    /// Whether the result may take the place of the payload: it is of the same length, but for a tag behind it.
+    /// Whether the result may take the place of the payload: it has the same length, but for a tag after it.
     pub fn in_place(&self) -> bool {
         matches!(self.spec.scheme, Scheme::Cipher(_))
     }
 
-    /// Where the payload begins in the input of a cipher: behind nonce or iv, and head.
+    /// Start of the payload in the input of a cipher: after nonce or iv, and head.
     pub fn payload_offset(&self) -> usize {
         let Scheme::Cipher(cipher) = self.spec.scheme else { return self.head_len };
         cipher.iv_len() + self.head_len
     }
 }
 
-/// A request of `class` over `size` bytes of payload, the same for the same `seed` but for what an algorithm
-/// randomises itself (signatures of ECDSA and ML-DSA, ciphertexts of RSA and ML-KEM).
+/// A request of `class` over `size` bytes of payload. It is the same for the same `seed`, but for random parts of an
+/// algorithm (signatures of ECDSA and ML-DSA, ciphertexts of RSA and ML-KEM).
 ///
 /// CBC rounds `size` up to whole blocks, XTS to at least one block. Where an operation's input has a fixed length
 /// (digests to sign, RSA encryption, key agreement, ML-KEM) `size` is ignored.
@@ -52,8 +52,8 @@ pub fn sample(class: Class, size: usize, seed: u64) -> Sample {
     samples.swap_remove(0)
 }
 
-/// As [`sample`], of each of these sizes, all for one session, which is open: to check a key of RSA takes longer than to use
-/// it. Where the size is ignored, there is one.
+/// As [`sample`], for each of these sizes, all for one session, which is open: to check an RSA key takes longer than
+/// to use it. Where the size is ignored, there is one sample.
 pub(crate) fn samples(class: Class, sizes: &[usize], seed: u64) -> (Session, Vec<Sample>) {
     let mut random = SplitMix64(seed);
     let spec = spec(class, &mut random);
@@ -174,7 +174,7 @@ fn ec_key(algorithm: Algorithm) -> &'static [u8] {
     }
 }
 
-/// The sample key's own point: as much work as with a stranger's.
+/// The sample key's own point: the work is the same as with a peer's.
 fn ec_point(algorithm: Algorithm) -> Vec<u8> {
     let key = PKey::private(ec_key(algorithm)).expect("the sample keys are good");
     let spki = key.to_spki().expect("a public part");
@@ -200,7 +200,7 @@ fn forward(algorithm: Algorithm, op: Op, size: usize, random: &mut SplitMix64) -
     (0, random.bytes(iv_len + len))
 }
 
-/// The input that undoes or checks what the same session did a moment ago.
+/// The input that undoes or checks an operation of the same session.
 fn reversed(session: &Session, class: Class, size: usize, random: &mut SplitMix64) -> (usize, Vec<u8>) {
     let op = match class.op() {
         Op::Decrypt => Op::Encrypt,

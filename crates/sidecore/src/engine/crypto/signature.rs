@@ -20,26 +20,26 @@ use crate::ffi::operation::Padding;
 use crate::ffi::pkey::PKey;
 use crate::spec::{Hash, KeyMaterial, SaltLength, Scheme, SignaturePadding};
 
-/// Lengths of the digests that ECDSA signs, in bytes: SHA-1's, which old protocols still sign, to as many as
-/// P-521 takes.
+/// Lengths of the digests that ECDSA signs, in bytes: from SHA-1's, which old protocols still sign, to the most for
+/// P-521.
 const DIGEST_LEN: RangeInclusive<usize> = 20..=66;
-/// What PKCS#1 v1.5 puts around a signature's payload, in bytes.
+/// Bytes that PKCS#1 v1.5 adds to a signature's payload.
 const PADDING_LEN: usize = 11;
-/// Numbers with which an RSA key is tried: some bad keys are right on half of all numbers.
+/// Numbers for the test of an RSA key: some bad keys are right on half of all numbers.
 const TRIED: usize = 8;
 
-/// What is signed.
+/// Input of a signature.
 enum Signs {
-    /// Digests of messages, made here; and those that the client made.
+    /// Digests of messages, made here, and digests that the client made.
     Messages(Hash),
-    /// What the client made, also to verify.
+    /// Digests that the client made, also to verify.
     Digests,
-    /// Messages as they are: the algorithm takes its own digests.
+    /// Whole messages: the algorithm makes its own digests.
     Whole,
 }
 
 impl Signs {
-    /// What a private key does.
+    /// Operations of a private key.
     fn ops(&self) -> &'static [Op] {
         match self {
             Self::Messages(_) => &[Op::Sign, Op::SignDigest, Op::Verify],
@@ -49,7 +49,6 @@ impl Signs {
     }
 }
 
-/// A key, ready for batches.
 enum Ready {
     Rsa(Box<rsa::Key>),
     P256(Zeroizing<[u8; p256::LEN]>),
@@ -63,22 +62,22 @@ struct Signatures {
     digest: RangeInclusive<usize>,
     /// Length of the longest signature, in bytes.
     longest: usize,
-    /// The key for batches, made and tried when it is first used for one: that takes about as long as two signatures.
+    /// The key for batches, prepared and tested at its first use in one: that takes about as long as two signatures.
     batched: OnceLock<Option<Ready>>,
 }
 
 impl Signatures {
     fn ready(&self) -> Option<Ready> {
         if self.key.algorithm() == Some(Algorithm::P256) {
-            // No copy of the key where it is of no use.
+            // A key without a use is not copied.
             return self.key.scalar().filter(|_| p256::is_here()).map(Ready::P256);
         }
         self.key.batched().filter(|key| is_key(key) == Some(true)).map(Box::new).map(Ready::Rsa)
     }
 }
 
-/// Whether private operations of this key, of numbers by chance, are undone by the public exponent. The library does not look
-/// whether the factors of a modulus are primes; with others results are wrong, and each wrong one is made again alone.
+/// Whether the public exponent undoes private operations of this key on random numbers. The library does not check
+/// that the factors of a modulus are primes. With others results are wrong, and each wrong one is made again alone.
 fn is_key(key: &rsa::Key) -> Option<bool> {
     let (mut inputs, mut outputs) = ([const { Vec::new() }; TRIED], [const { Vec::new() }; TRIED]);
     for (input, output) in inputs.iter_mut().zip(&mut outputs) {
@@ -119,7 +118,7 @@ pub(super) fn whole(family: &key::Family, key: &KeyMaterial) -> Result<Opened, S
     Ok(open(Key::open(family, key)?, Padding::None, Signs::Whole, DIGEST_LEN))
 }
 
-/// What a private key does in a session of this scheme, if it signs.
+/// Operations of a private key in a session of this scheme, if it signs.
 pub(super) fn private_ops(scheme: &Scheme) -> Option<&'static [Op]> {
     let signs = match scheme {
         Scheme::RsaSignature { padding: SignaturePadding::Pkcs1 | SignaturePadding::Pss { .. }, hash }

@@ -26,8 +26,8 @@ impl Aes128Xts {
         Some(Self { data: CipherKey::aes_128_blocks(data)?, tweak: AesKey::new(tweak, Direction::Encrypt)? })
     }
 
-    /// At least 16 bytes; the number of bytes written. `output` is `input`'s own place or does not overlap it. `None`: the
-    /// library failed.
+    /// At least 16 bytes; returns the number of bytes written. `output` is `input`'s own place or does not overlap
+    /// it. `None`: the library failed.
     pub(super) fn data_unit(
         &self,
         direction: Direction,
@@ -51,7 +51,7 @@ impl Aes128Xts {
         Some(input.len())
     }
 
-    /// All blocks but, where the last is not whole, the last two; the bytes done and the next tweak.
+    /// All blocks, without the last two if the last one is incomplete. Returns the bytes done and the next tweak.
     fn whole_blocks(
         &self,
         tweak: &Block,
@@ -88,7 +88,8 @@ impl Aes128Xts {
     }
 }
 
-/// The last whole block and the rest after it, at `done`. `first` is the tweak of the pass that makes the borrowed bytes.
+/// The last whole block and the rest after it, at `done`. `first` is the tweak of the pass that makes the borrowed
+/// bytes.
 fn steal(
     input: Source<'_>,
     output: Span<'_>,
@@ -129,7 +130,7 @@ impl Tweak {
         Self((self.0 << 1) ^ (carry * 0x87))
     }
 
-    /// Writes this and the tweaks after it; the one that comes next.
+    /// Writes this and the following tweaks; returns the next one.
     fn fill(self, mask: &mut [u8]) -> Self {
         mask.as_chunks_mut().0.iter_mut().fold(self, |tweak, block| {
             *block = tweak.0.to_le_bytes();

@@ -1,4 +1,4 @@
-//! Keys in the store: who may use them, and what sessions they share.
+//! Tests of keys in the store: their users, and shared sessions.
 
 use super::*;
 use crate::keys::vault;
@@ -26,7 +26,7 @@ fn with_key() -> Store {
     store
 }
 
-/// As the control thread and the opener do it.
+/// Does the steps of the control thread and the opener.
 fn session(store: &mut Store, scheme: &Scheme, asker: &Asker) -> Result<Arc<Session>, Refused> {
     match store.ready("www", scheme, asker)? {
         Ready::Session(session) => Ok(session),
@@ -63,7 +63,7 @@ fn a_thousand_schemes_keep_no_more_sessions_than_a_few() {
         drop(open(&mut store, &pss(salt)));
         assert!(kept(&store) <= CACHED);
     }
-    // The same while lanes hold them all: beyond those that are kept, each is its lane's alone.
+    // The same while lanes use them all: beyond the limit, each session is its lane's alone.
     let held: Vec<_> = (0..200).map(|salt| open(&mut store, &pss(salt))).collect();
     assert_eq!(kept(&store), CACHED);
     assert!(Arc::ptr_eq(&held[0], &open(&mut store, &pss(0))));
@@ -149,7 +149,7 @@ fn who_became_another_user_may_do_what_both_may() {
     .unwrap();
     let own = crate::sys::peer::credentials(&one).unwrap();
     let became = |uid| Asker::of(&one, Some(crate::sys::peer::Credentials { uid, gid: uid, ..own })).unwrap();
-    // These tests may run as any user: as root, who may use all keys, or as one who may use none.
+    // These tests may run as root, which may use all keys, or as a user that may use none.
     let may = store.info("www", &became(own.uid)).is_ok();
     assert_eq!(store.info("www", &became(7)).is_ok(), may);
     assert!(store.info("www", &became(9)).is_err());

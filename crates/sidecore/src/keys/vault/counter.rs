@@ -1,5 +1,5 @@
-//! The number of the last change of a directory of keys, in a file that lies elsewhere: whoever brings back the whole
-//! directory as it once was does not bring back this number.
+//! The number of the last change of a directory of keys, in a file outside it. A restored old copy of the directory
+//! does not restore this number.
 
 use super::directory::{Directory, System};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 /// Longest file, bytes: a number and a line end.
 const MOST: usize = 32;
 
-/// The file.
 #[derive(Debug)]
 pub(super) struct Counter {
     directory: Directory,
@@ -15,7 +14,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// The file at this path, which need not be there. Its directory must.
+    /// The file at this path, which need not exist. Its directory must.
     pub(super) fn at(path: &Path) -> Result<Self, String> {
         let wrong = |what: &str| format!("keys.changes_file {}: {what}", path.display());
         let file = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| wrong("name a file"))?.to_owned();
@@ -34,14 +33,13 @@ impl Counter {
         number.map(Some).ok_or_else(|| wrong("it holds no number: restore it, or remove it to go on without"))
     }
 
-    /// Writes the number.
     pub(super) fn write(&self, number: u64) -> Result<(), String> {
         let written = self.directory.write_beside(&self.file, format!("{number}\n").as_bytes());
         let written = written.and_then(|()| self.directory.place(&self.file)).and_then(|()| self.directory.sync());
         written.map_err(|error| self.directory.at(&self.file, &error.to_string()))
     }
 
-    /// Whether a directory of keys with this number is an old one: says so.
+    /// Refuses a directory of keys with an older number.
     pub(super) fn check(&self, changes: u64) -> Result<(), String> {
         let Some(known) = self.read()?.filter(|known| *known > changes) else { return Ok(()) };
         let this = self.directory.at(&self.file, "");

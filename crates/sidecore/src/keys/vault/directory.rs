@@ -1,4 +1,4 @@
-//! A directory whose files are replaced as a whole: written beside their place, brought to the disk, renamed.
+//! A directory whose files are replaced as a whole: written under a temporary name, flushed to the disk, renamed.
 
 use crate::sys::directory::{make, missing};
 use rustix::fs::{
@@ -11,12 +11,12 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// A file that stands beside its place.
+/// Suffix of a temporary name.
 pub(super) const BESIDE: &str = ".tmp";
 
 /// The steps by which files change. Each of them may fail, and tests make each fail.
 pub(super) trait Disk: Debug + Send {
-    /// Makes a file that is not there and writes it.
+    /// Makes a new file and writes it.
     fn write(&self, directory: &OwnedFd, file: &str, bytes: &[u8]) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut opened = File::from(openat(directory, file, flags, Mode::RUSR | Mode::WUSR)?);
@@ -24,34 +24,32 @@ pub(super) trait Disk: Debug + Send {
         Ok(opened)
     }
 
-    /// Brings what was written to a file to the disk.
+    /// Flushes a file's content to the disk.
     fn sync_file(&self, file: &File) -> io::Result<()> {
         file.sync_all()
     }
 
-    /// Brings what was renamed and removed to the disk.
+    /// Flushes renames and removals to the disk.
     fn sync(&self, directory: &OwnedFd) -> io::Result<()> {
         Ok(fsync(directory)?)
     }
 
-    /// Puts a file in the place of another.
+    /// Renames a file over another.
     fn rename(&self, directory: &OwnedFd, from: &str, to: &str) -> io::Result<()> {
         Ok(renameat(directory, from, directory, to)?)
     }
 
-    /// Removes a file.
     fn remove(&self, directory: &OwnedFd, file: &str) -> io::Result<()> {
         Ok(unlinkat(directory, file, AtFlags::empty())?)
     }
 }
 
-/// The system's own.
+/// Steps by the system's calls.
 #[derive(Debug)]
 pub(super) struct System;
 
 impl Disk for System {}
 
-/// An open directory.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
@@ -60,14 +58,13 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens it.
     pub(super) fn open(path: &Path, disk: Box<dyn Disk>) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
         Ok(Self { path: path.to_owned(), descriptor, disk })
     }
 
-    /// Opens it for this service alone, as long as it runs. It is made if it is not there.
+    /// Opens it, with a lock for as long as this service runs. A missing directory is made.
     pub(super) fn open_alone(path: &Path, disk: Box<dyn Disk>) -> Result<Self, String> {
         let system = |error: io::Error| error.to_string();
         if path.exists() && !path.is_dir() {
@@ -90,12 +87,12 @@ impl Directory {
         }
     }
 
-    /// What is wrong with one of its files, with the file's path.
+    /// Error text of one of its files, with the file's path.
     pub(super) fn at(&self, file: &str, what: &str) -> String {
         format!("{}: {what}", self.path.join(file).display())
     }
 
-    /// What is wrong with it, with its path.
+    /// Error text of the directory, with its path.
     pub(super) fn here(&self, what: &str) -> String {
         format!("{}: {what}", self.path.display())
     }
@@ -138,7 +135,7 @@ impl Directory {
         Ok(Some(bytes))
     }
 
-    /// Writes a file beside its place, and brings it to the disk.
+    /// Writes a file under its temporary name, and flushes it to the disk.
     pub(super) fn write_beside(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
         let beside = beside(file);
         self.remove(&beside)?;
@@ -146,12 +143,12 @@ impl Directory {
         self.disk.sync_file(&written)
     }
 
-    /// Puts what stands beside its place there.
+    /// Renames a file from its temporary name to its place.
     pub(super) fn place(&self, file: &str) -> io::Result<()> {
         self.disk.rename(&self.descriptor, &beside(file), file)
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     pub(super) fn remove(&self, file: &str) -> io::Result<()> {
         match self.disk.remove(&self.descriptor, file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -159,13 +156,13 @@ impl Directory {
         }
     }
 
-    /// Brings what was placed and removed to the disk.
+    /// Flushes renames and removals to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.disk.sync(&self.descriptor)
     }
 }
 
-/// The name beside the place of a file.
+/// The temporary name of a file.
 pub(super) fn beside(file: &str) -> String {
     format!("{file}{BESIDE}")
 }

@@ -1,5 +1,5 @@
-//! Which files are the keys: what the master key vouches for, so that an old file, a missing one and one that was brought
-//! back are told from the present ones; and what is in the directory at start, against that.
+//! The list of the valid key files, which the master key authenticates. It exposes old, missing and restored files.
+//! Also the comparison of the directory with the list at start.
 
 use super::super::check_name;
 use super::MASTER;
@@ -8,17 +8,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SUFFIX: &str = ".key";
-/// Between a key's name and the number of the change that wrote its file. No name has it.
+/// Separates a key's name and the number of the change that wrote its file. Names do not contain it.
 const NUMBER: char = '@';
 
-/// The list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct List {
     /// The number of the last change of the directory.
     pub(super) changes: u64,
     /// The keys, each with the number of the change that wrote its file.
     pub(super) keys: BTreeMap<String, u64>,
-    /// Files that are no longer those of keys, until they are removed.
+    /// Files that are no longer valid, until they are removed.
     pub(super) void: BTreeSet<String>,
 }
 
@@ -35,7 +34,7 @@ impl List {
         next
     }
 
-    /// The list after the change of this number took the key away.
+    /// The list after the change of this number deleted the key.
     pub(super) fn without(&self, name: &str, number: u64) -> Self {
         let mut next = Self { changes: number, ..self.clone() };
         if let Some(old) = next.keys.remove(name) {
@@ -56,7 +55,7 @@ pub(super) fn file_of(name: &str, number: u64) -> String {
     format!("{name}{NUMBER}{number}{SUFFIX}")
 }
 
-/// Name and number of a key's file; `None`: it is none.
+/// Name and number of a key's file; `None`: it is not a key's file.
 pub(super) fn key_of(file: &str) -> Option<(&str, u64)> {
     let (name, number) = file.strip_suffix(SUFFIX)?.split_once(NUMBER)?;
     // The first change has number 1.
@@ -69,12 +68,12 @@ pub(super) fn key_of(file: &str) -> Option<(&str, u64)> {
 pub(super) struct Present {
     /// Files of keys in their places.
     pub(super) placed: BTreeSet<String>,
-    /// The places of files that stand beside them.
+    /// Places of files with temporary names.
     beside: BTreeSet<String>,
 }
 
 impl Present {
-    /// Looks by names.
+    /// Classifies files by names.
     pub(super) fn of(directory: &Directory) -> Result<Self, String> {
         let mut present = Self::default();
         for file in directory.files()? {
@@ -116,7 +115,7 @@ impl Present {
         Ok(missing.into_iter().map(|(name, _)| name.clone()).collect())
     }
 
-    /// Finishes what a change left behind that was interrupted.
+    /// Completes an interrupted change.
     pub(super) fn tidy(&self, directory: &Directory, list: &List) -> Result<(), String> {
         let listed: BTreeSet<String> = list.files().collect();
         for file in &self.beside {

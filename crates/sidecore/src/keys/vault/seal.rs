@@ -1,8 +1,8 @@
-//! The two kinds of files, as bytes: the master key under the passphrase with the list of keys under the master key, and
-//! a key under the master key.
+//! The two kinds of files, as bytes. One holds the master key under the passphrase and the list of keys under the
+//! master key; the other holds a key under the master key.
 //!
-//! Each begins with a line that says what it is and in which version. AES-256-GCM seals; what is not sealed (that line,
-//! a key's name and number) is authenticated with it. Reading is total.
+//! Each begins with a line with its kind and version. AES-256-GCM seals; the plain parts (that line, a key's name and
+//! number) are authenticated with it. Reading is total.
 
 use super::super::Acl;
 use super::list::List;
@@ -19,11 +19,12 @@ const KEY_LINE: &[u8] = b"sidecore key v2\n";
 const MASTER_LEN: usize = 32;
 /// Largest file of a key, bytes.
 pub(super) const MAX_FILE: usize = 32 * 1024;
-/// Largest file of a master key with its list: names of the most keys that a service can have, and of files that their
-/// change of the passphrase leaves behind.
+/// Largest file of a master key with its list: names of the most keys that a service can have, and of the void files
+/// after a change of the passphrase.
 pub(super) const MAX_MASTER: usize = 2 * 1024 * 1024;
 
-/// What the key from the passphrase costs: RFC 9106's second recommendation. A file says what it was made with.
+/// Cost of the key from the passphrase: RFC 9106's second recommendation. A file holds the cost that it was made
+/// with.
 pub(super) const COST: Cost = Cost { memory_kib: 64 * 1024, passes: 3, lanes: 4 };
 /// The most that a file may ask for.
 const MOST: Cost = Cost { memory_kib: 1024 * 1024, passes: 64, lanes: 16 };
@@ -37,7 +38,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// As little as there is: for tests, which make many stores.
+    /// The least cost: for tests, which make many stores.
     #[cfg(test)]
     pub(super) const LEAST: Self = Self { memory_kib: 8, passes: 1, lanes: 1 };
 
@@ -46,16 +47,16 @@ impl Cost {
     }
 }
 
-/// What is wrong with a file.
+/// Error of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unsealing {
-    /// It does not begin as such a file does.
+    /// Its beginning is unknown.
     Foreign,
-    /// It begins as one of another version does.
+    /// Its beginning is of another version.
     Version,
-    /// It is not what was written.
+    /// Its content has changed.
     Damaged,
-    /// The passphrase is not the one that it was written with.
+    /// The passphrase is another one.
     Passphrase,
     /// It holds the key of another name.
     Name(String),
@@ -65,7 +66,7 @@ pub(super) enum Unsealing {
     System,
 }
 
-/// What is secret, under a key.
+/// A ciphertext, with nonce and tag.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     nonce: [u8; NONCE_LEN],
@@ -84,19 +85,18 @@ struct Wrapped {
 struct KeyFile {
     name: String,
     number: u64,
-    /// Who may use it, and the key.
+    /// The users and the private key.
     secret: Sealed,
 }
 
 /// The key that seals the keys.
 pub(super) struct Master {
     key: LessSafeKey,
-    /// The beginning of its file: the line, and the key under the passphrase.
+    /// The beginning of its file: the line, and the wrapped key.
     wrapped: Vec<u8>,
 }
 
 impl Master {
-    /// A new one.
     pub(super) fn create(passphrase: &Secret, cost: Cost) -> Result<Self, Unsealing> {
         let mut master = Zeroizing::new(random::<MASTER_LEN>()?);
         let salt = random()?;
@@ -107,7 +107,7 @@ impl Master {
         Ok(Self { key, wrapped: [MASTER_LINE, &body].concat() })
     }
 
-    /// Whether this is its file, in this version, as far as its first line says.
+    /// Whether its first line names this kind of file in this version.
     pub(super) fn check_version(file: &[u8]) -> Result<(), Unsealing> {
         body_of(file, MASTER_LINE).map(|_| ())
     }
@@ -116,7 +116,7 @@ impl Master {
     pub(super) fn open(passphrase: &Secret, file: &[u8]) -> Result<(Self, List), Unsealing> {
         let (whole, sum) = file.split_last_chunk::<SHA256_OUTPUT_LEN>().unwrap_or((file, &[0; SHA256_OUTPUT_LEN]));
         body_of(file, MASTER_LINE)?;
-        // Tells damage from a wrong passphrase.
+        // Distinguishes damage from a wrong passphrase.
         if digest(&SHA256, whole).as_ref() != sum {
             return Err(Unsealing::Damaged);
         }
@@ -154,7 +154,7 @@ impl Master {
         Ok([KEY_LINE, &body].concat())
     }
 
-    /// Opens the file of a key: who may use it, and the key.
+    /// Opens the file of a key: its users, and the key.
     pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<(Acl, Secret), Unsealing> {
         let KeyFile { name: found, number: of, secret } = decode(body_of(file, KEY_LINE)?)?;
         if found != name {
@@ -180,13 +180,13 @@ impl Sealed {
         let mut bytes = Zeroizing::new(self.bytes);
         let nonce = Nonce::assume_unique_for_key(self.nonce);
         let len = key.open_in_place(nonce, Aad::from(associated), &mut bytes).ok()?.len();
-        // Shorter, in the same place.
+        // Shorter, within the same memory.
         bytes.truncate(len);
         Some(bytes)
     }
 }
 
-/// What is authenticated with a key: that it is one, in this version, of this name and change.
+/// The authenticated plain data of a key: its kind and version, name and number of the change.
 fn associated(name: &str, number: u64) -> Vec<u8> {
     [KEY_LINE, &number.to_le_bytes(), name.as_bytes()].concat()
 }
@@ -211,7 +211,7 @@ fn decode<'f, T: Deserialize<'f>>(body: &'f [u8]) -> Result<T, Unsealing> {
 fn stretched(passphrase: &Secret, salt: &[u8], cost: Cost) -> Result<Zeroizing<[u8; MASTER_LEN]>, Unsealing> {
     let Cost { memory_kib, passes, lanes } = cost;
     let parameters = Params::new(memory_kib, passes, lanes, Some(MASTER_LEN)).map_err(|_| Unsealing::Damaged)?;
-    // A service that runs must not end because there is no memory for this.
+    // A running service must not end for lack of this memory.
     let mut memory = Vec::new();
     memory.try_reserve_exact(parameters.block_count()).map_err(|_| Unsealing::System)?;
     memory.resize(parameters.block_count(), Block::default());
@@ -226,7 +226,7 @@ fn aead_key(key: &[u8]) -> Result<LessSafeKey, Unsealing> {
     UnboundKey::new(&AES_256_GCM, key).map(LessSafeKey::new).map_err(|_| Unsealing::System)
 }
 
-/// Random bytes. A nonce is never used twice but by chance: 96 bits, and a file is written by hand.
+/// Random bytes. A nonce is used twice only by chance: it has 96 bits, and files are rarely written.
 fn random<const N: usize>() -> Result<[u8; N], Unsealing> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|_| Unsealing::System)?;

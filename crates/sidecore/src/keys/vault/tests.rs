@@ -1,4 +1,4 @@
-//! The directory: what is found again, and what is wrong with it.
+//! Tests of the directory: its content after changes, and errors in it.
 
 use super::*;
 use std::fs::{self, Permissions};
@@ -19,7 +19,7 @@ fn directory() -> (TempDir, PathBuf) {
     (scratch, path)
 }
 
-/// Knows which directories were brought to the disk.
+/// Records which directories were flushed to the disk.
 #[derive(Clone, Debug, Default)]
 struct Synced(Arc<Mutex<Vec<u64>>>);
 
@@ -65,7 +65,7 @@ pub(in crate::keys) fn fill(path: &Path, pkcs8: &[u8]) {
     }
 }
 
-/// What a start finds.
+/// The keys that a start finds.
 pub(in crate::keys) fn found(path: &Path) -> Vec<Found> {
     open(path).unwrap().1
 }
@@ -203,7 +203,7 @@ fn one_service_at_a_time_has_the_directory() {
 #[test]
 fn an_interrupted_write_leaves_the_old_file() {
     let (_scratch, path) = filled();
-    // As a service leaves it that is killed before it renames.
+    // The state after a kill of the service before the rename.
     fs::write(path.join("www@3.key.tmp"), "half").unwrap();
     fs::write(path.join("master.tmp"), "half").unwrap();
     let (mut vault, found) = open(&path).unwrap();
@@ -219,7 +219,7 @@ fn an_interrupted_write_leaves_the_old_file() {
 fn a_write_that_fails_changes_nothing() {
     let (_scratch, path) = filled();
     let (mut vault, _) = open(&path).unwrap();
-    // A directory stands where the file is to be written.
+    // A directory stands at the place of the file to be written.
     fs::create_dir_all(path.join("new@3.key.tmp")).unwrap();
     let said = vault.write("new", &acl(1), &secret("x")).unwrap_err();
     assert!(said.contains("nothing was changed"), "{said}");

@@ -1,4 +1,4 @@
-//! What a session refuses, and what it leaves behind when it does.
+//! Refusals of sessions, and the output after a refusal.
 
 use super::super::{Cipher, DecryptionPadding, Hash};
 use super::*;

@@ -1,4 +1,4 @@
-//! Every class does what its inverse undoes, at any size.
+//! Round trips: each class and its inverse, at any size.
 
 use proptest::prelude::*;
 

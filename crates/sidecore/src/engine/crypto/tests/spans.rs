@@ -1,11 +1,11 @@
-//! Shared memory gives what private memory gives.
+//! Shared memory gives the same results as private memory.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::shm::span::Span;
 
-/// An arena as a lane has one: reached through spans only.
+/// An arena like a lane's, reached through spans only.
 struct Arena(Vec<u8>);
 
 impl Arena {

@@ -1,4 +1,4 @@
-//! Specs: over the wire and malformed.
+//! Tests of specs: over the wire and malformed.
 
 use proptest::prelude::*;
 use sidecore_client::keys::Kind;

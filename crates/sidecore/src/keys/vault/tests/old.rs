@@ -1,4 +1,4 @@
-//! Old files and old directories.
+//! Tests of old files and old directories.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn an_old_file_in_the_place_of_a_new_one_is_found() {
     put(&path, "www@3.key", &old);
     refused(&path, "it is the file of change 1");
     put(&path, "www@3.key", &new);
-    // Beside the new one it would not count; nor does it stay unsaid.
+    // Next to the new file it would be void, and it is reported all the same.
     put(&path, "www@1.key", &old);
     refused(&path, "does not count: move it away");
     fs::remove_file(path.join("www@1.key")).unwrap();
@@ -66,7 +66,7 @@ fn a_deleted_key_that_is_brought_back_does_not_count() {
     let (mut vault, _) = open(&path).unwrap();
     vault.delete("mail").unwrap();
     drop(vault);
-    // It might as well be left from a deletion that was interrupted.
+    // It might as well be left from an interrupted deletion.
     put(&path, "mail@2.key", &mail);
     assert_eq!(names(&path), ["www"]);
     assert!(!path.join("mail@2.key").exists());
@@ -88,7 +88,7 @@ fn a_missing_key_is_found_and_given_up_only_by_name() {
     let (vault, found) = open_with(&path, &accepted).unwrap();
     assert_eq!((found.len(), vault.changes()), (1, 3));
     drop(vault);
-    // For good: it need not be said again.
+    // The acceptance is permanent and need not be repeated.
     assert_eq!(names(&path), ["mail"]);
 }
 
@@ -120,7 +120,7 @@ fn an_old_directory_is_found_where_the_number_lies_elsewhere() {
     assert!(refused.contains("an old copy, of change 2") && refused.contains(number.to_str().unwrap()), "{refused}");
     // An empty directory is old, too.
     assert!(said(&scratch.path().join("empty"), &config).contains("of change 0"));
-    // Whoever wants the old one all the same says so by removing the number.
+    // An operator that wants the old directory removes the number.
     fs::remove_file(&number).unwrap();
     assert_eq!(open_with(&old, &config).unwrap().1.len(), 2);
     assert_eq!(fs::read_to_string(&number).unwrap(), "2\n");
@@ -133,7 +133,7 @@ fn a_number_that_cannot_be_noted_is_told_and_caught_up_with_at_the_next_start() 
     let (scratch, path) = filled();
     let config = counted(&scratch);
     let (mut vault, _) = open_with(&path, &config).unwrap();
-    // A directory stands where the number is to be written.
+    // A directory stands at the place of the number's file.
     fs::create_dir(scratch.path().join("number.tmp")).unwrap();
     let doubt = vault.delete("mail").unwrap().unwrap();
     assert!(doubt.contains("was not noted"), "{doubt}");
@@ -150,7 +150,7 @@ fn after_a_change_of_the_passphrase_neither_the_old_one_nor_old_files_open_anyth
         ["master", "www@1.key", "mail@2.key"].map(|file| (file, fs::read(path.join(file)).unwrap())).into();
     let (mut vault, _) = open(&path).unwrap();
     assert_eq!(vault.change_passphrase(&secret("open simsim")), Ok(None));
-    // The vault goes on with the new one.
+    // The vault continues with the new list.
     assert_eq!(vault.write("new", &acl(1), &secret("new")), Ok(None));
     drop(vault);
     refused(&path, "the passphrase is not the one");
@@ -160,7 +160,7 @@ fn after_a_change_of_the_passphrase_neither_the_old_one_nor_old_files_open_anyth
     put(&path, "www@1.key", &old[1].1);
     assert!(with_new("open simsim").unwrap_err().contains("it is an old file"));
     fs::remove_file(path.join("www@1.key")).unwrap();
-    // Under the old list, with the old passphrase, the new files open no more than before.
+    // With the old list and the old passphrase, the new files do not open.
     put(&path, "master", &old[0].1);
     assert!(with_new("open sesame").unwrap_err().contains("newer than the list"));
 }

@@ -1,4 +1,4 @@
-//! Changes of which one step fails, or after which nothing follows: what was said is what the next start finds.
+//! Changes with one failing step, or with a stop after it: the next start finds the reported state.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -7,21 +7,21 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Mutex};
 
-/// More steps than any of the changes here has.
+/// More steps than any change here has.
 pub(in crate::keys) const STEPS: usize = 24;
 
 /// How a step fails.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
-    /// This one, from 0.
+    /// The failing step, from 0.
     step: usize,
-    /// It was done all the same.
+    /// It took effect all the same.
     was_done: bool,
-    /// All that follow fail as well: the disk is gone, or the process.
+    /// All following steps fail as well: the disk is gone, or the process.
     lasts: bool,
 }
 
-/// A disk of which a step fails. It knows what a power failure would leave.
+/// A disk with a failing step. It tracks the state that a power failure would leave.
 #[derive(Debug)]
 struct Faulty {
     path: PathBuf,
@@ -32,7 +32,7 @@ struct Faulty {
 #[derive(Debug, Default)]
 struct State {
     steps: usize,
-    /// What was brought to the disk: content by name.
+    /// Content on the disk, by name.
     durable: BTreeMap<String, Vec<u8>>,
 }
 
@@ -97,7 +97,7 @@ impl Disk for Faulty {
     }
 }
 
-/// A vault with the keys `mail` and `www` of which a step fails, that is the first after it was opened or a later one.
+/// A vault with the keys `mail` and `www` and a failing step, counted from its opening.
 pub(in crate::keys) fn failing(path: &Path, step: usize) -> (Vault, Vec<Found>) {
     let (vault, found, _) = faulty(path, Fault { step, was_done: false, lasts: false });
     (vault, found)
@@ -106,7 +106,7 @@ pub(in crate::keys) fn failing(path: &Path, step: usize) -> (Vault, Vec<Found>) 
 fn faulty(path: &Path, fault: Fault) -> (Vault, Vec<Found>, Arc<Mutex<State>>) {
     let (opened, state) = opened(path, fault);
     let (vault, found) = opened.unwrap();
-    // A directory that nothing happened to is opened without a step.
+    // An unchanged directory is opened without a step.
     assert_eq!(state.lock().unwrap().steps, 0);
     (vault, found, state)
 }
@@ -139,7 +139,7 @@ fn patiently(open: impl Fn() -> Opened) -> Opened {
 const OLD: &str = "open sesame";
 const NEW: &str = "open simsim";
 
-/// What a start finds: by which passphrase, and the users of each key.
+/// State found by a start: the matching passphrase, and the users of each key.
 type Seen = (&'static str, Vec<(String, u32)>);
 
 fn seen(path: &Path) -> Seen {
@@ -175,7 +175,7 @@ fn as_seen(what: &str) -> Seen {
     }
 }
 
-/// What was said, by what may be found after it: without and with a power failure.
+/// States that may be found after a report: without and with a power failure.
 fn promised(said: &Result<Doubt, String>, old: &Seen, new: &Seen) -> (Vec<Seen>, Vec<Seen>) {
     let either = || vec![old.clone(), new.clone()];
     match said {
@@ -191,7 +191,7 @@ fn promised(said: &Result<Doubt, String>, old: &Seen, new: &Seen) -> (Vec<Seen>,
     }
 }
 
-/// Whether the step was there to fail.
+/// Whether the change has that step.
 fn walk(what: &str, change: Change, fault: Fault) -> bool {
     let (_scratch, path) = filled();
     let (mut vault, _, state) = faulty(&path, fault);
@@ -265,7 +265,7 @@ fn after_a_change_that_failed_the_next_one_is_made() {
 #[test]
 fn a_start_that_is_interrupted_anywhere_is_followed_by_one_that_succeeds() {
     for step in 0.. {
-        // A start that finishes a change.
+        // A start that completes a change.
         let (_scratch, path) = filled();
         let (mut vault, ..) = faulty(&path, Fault { step: 9, was_done: false, lasts: true });
         assert!(vault.write("www", &acl(7), &secret("www")).unwrap().is_some());
