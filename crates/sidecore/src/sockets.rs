@@ -1,8 +1,8 @@
-//! The service of sockets: what programs write into rings goes to their sockets, many messages by one system call.
+//! The service of sockets: it moves messages from programs' rings to their sockets, many by one system call.
 //!
 //! A program's socket stays the kernel's, and the program can take a stream back at any time: see
-//! [`sidecore_core::streams`]. The service has duplicates of sockets and no keys. What a user's sockets hold up is that
-//! user's threads: `user` serves and another closes; `listener` accepts and waits for nobody.
+//! [`sidecore_core::streams`]. The service has duplicates of sockets and no keys. A user's blocking sockets delay
+//! that user's threads only: `user` serves and another thread closes; `listener` accepts and never waits.
 
 mod content;
 mod cores;
@@ -37,27 +37,27 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// How long a service that ends waits for threads that a user's sockets may hold up.
+/// Time for users' blocked threads to end when the service ends.
 const PARTING: Duration = Duration::from_secs(2);
-/// Warnings that wait to be taken.
+/// Most warnings that wait to be taken.
 const WARNINGS: usize = 16;
 
-/// A running service of sockets. Dropping it stops it in order: what the kernel takes at once is sent, and programs go on
-/// themselves.
+/// A running service of sockets. Dropping it stops it in order: bytes that the kernel takes immediately are sent, and
+/// programs continue by themselves.
 #[derive(Debug)]
 pub struct Sockets {
     socket: PathBuf,
     shared: Arc<Shared>,
-    /// Ends when all threads have.
+    /// Closed once all threads have ended.
     running: Receiver<Infallible>,
     warnings: Option<Receiver<String>>,
-    /// The number of the socket that listens, which the listener has.
+    /// The number of the listening socket, which the listener has.
     door: RawFd,
-    /// Given back last.
+    /// Released last.
     _place: Place,
 }
 
-/// What all its threads have.
+/// State that all its threads share.
 #[derive(Debug)]
 struct Shared {
     limits: SocketsConfig,
@@ -66,9 +66,9 @@ struct Shared {
     park: OnceLock<ParkTimes>,
     cores: Arc<Cores>,
     registry: Registry,
-    /// Connections that were accepted so far.
+    /// Connections accepted so far.
     serials: AtomicU32,
-    /// Wasted connections that the listener does not know of.
+    /// Wasted connections that are not reported to the listener yet.
     wasted: AtomicU32,
     stop: AtomicBool,
     /// Wakes the listener.
@@ -94,7 +94,7 @@ impl Shared {
 }
 
 impl Shared {
-    /// As far as they are measured.
+    /// The measured times, or the defaults before.
     fn park_times(&self) -> &ParkTimes {
         self.park.get().unwrap_or(&ParkTimes::ASSUMED)
     }
@@ -104,7 +104,7 @@ impl Sockets {
     /// Starts the threads and listens.
     ///
     /// # Errors
-    /// What is wrong with configuration, cores, paths or the system, each with what to do.
+    /// An error of configuration, cores, paths or the system, each with the remedy.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         config.check().map_err(StartError::Config)?;
         let no_sockets = || StartError::Config("no section [sockets]: this is no service of sockets".to_owned());
@@ -138,17 +138,17 @@ impl Sockets {
         Ok(Self { socket: config.socket.clone(), shared, running, warnings: Some(warnings), door, _place: place })
     }
 
-    /// What people should know as it happens: in words, rarely, until the service ends. For whoever takes it first.
+    /// Rare warnings for the operator, in words, until the service ends. The first caller gets them.
     pub fn take_warnings(&mut self) -> Option<Receiver<String>> {
         self.warnings.take()
     }
 
-    /// The number of the socket that listens: no other has it until the service ends.
+    /// The number of the listening socket: no other file has it until the service ends.
     pub(crate) fn door(&self) -> RawFd {
         self.door
     }
 
-    /// Where programs connect.
+    /// The path where programs connect.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
@@ -158,7 +158,7 @@ impl Drop for Sockets {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         wake::ring(&self.shared.wake);
-        // Threads that are held up by their users' sockets are left behind.
+        // Threads that their users' sockets block are left behind.
         let _ = self.running.recv_timeout(PARTING + user::DRAIN);
     }
 }

@@ -1,10 +1,10 @@
-//! Closing and freeing what clients made, on threads that nobody waits for.
+//! Closing and freeing of ended connections, on threads that no client waits for.
 //!
-//! A client decides how long it takes to close what it sent: the last reference to a TCP socket may linger for seconds, and
-//! to unmap a large lane takes a hundred milliseconds. So sockets and lanes that ended are closed here, each user's by one
-//! thread at a time, and a user whose thread stands still waits alone, unless so many stand still that there is no thread left:
-//! then all wait for one. What is not closed yet still counts against its user's limits. A thread ends when there was
-//! nothing left to close for a while: a user that comes and goes starts no thread each time.
+//! A client controls how long it takes to close its objects: the last reference to a TCP socket may linger for
+//! seconds, and unmapping a large lane takes a hundred milliseconds. So ended sockets and lanes are closed here, each
+//! user's by one thread at a time. A user with a blocked thread waits alone, unless no thread is left: then all wait
+//! for one. Objects that are not closed yet still count against their user's limits. A thread ends after a while
+//! without work: a user that comes and goes starts no thread each time.
 
 use super::command::{Event, LaneKey};
 use crate::shm::LaneMemory;
@@ -18,34 +18,34 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Most threads at a time; further users wait for one to end.
+/// Most simultaneous threads; further users wait for one to end.
 const MAX_THREADS: usize = 16;
-/// How long a thread waits for a device to let go of a lane's memory before it looks again.
+/// Interval at which a thread checks whether a device has dropped a lane's memory.
 const RETRY: Duration = Duration::from_millis(5);
-/// How long a thread waits for something to close before it ends.
+/// Time without work after which a thread ends.
 const LINGER: Duration = Duration::from_millis(250);
-/// So much memory of ended sessions is given back to the system at once, bytes.
+/// Memory of ended sessions that is returned to the system in one step, bytes.
 const TRIM_BYTES: u64 = 4 << 20;
-/// But not more often than this, ns: other threads that allocate wait for it.
+/// Least time between two returns, ns: other threads that allocate wait for each.
 const TRIM_EVERY: Nanos = 1_000_000_000;
 
-/// What a connection leaves behind.
+/// The objects of a closed connection.
 #[derive(Debug, Default)]
 pub(super) struct Remains {
-    /// Names what is freed to the control thread; `None`: nothing is counted for it.
+    /// Identifies the freed objects to the control thread; `None`: they are not counted.
     pub(super) key: Option<LaneKey>,
-    /// Bytes of sessions among it.
+    /// Bytes of its sessions.
     pub(super) session_bytes: u64,
-    /// The memory of its lane. It is freed by whoever lets go of it last, which is seen to be this thread.
+    /// The memory of its lane. This thread waits until it has the last reference, and frees it.
     pub(super) memory: Option<Arc<LaneMemory>>,
-    /// All else, whose only use is to be dropped.
+    /// Other objects, which are only dropped.
     pub(super) rest: Vec<Box<dyn Any + Send>>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     remains: VecDeque<Remains>,
-    /// A thread is at work on it.
+    /// A thread works on it.
     served: bool,
 }
 
@@ -53,37 +53,36 @@ struct Queue {
 struct State {
     users: HashMap<u32, Queue>,
     threads: usize,
-    /// How many of them have nothing to close.
+    /// Number of threads without work.
     idle: usize,
-    /// Bytes of sessions freed since memory was given back, and when that was.
+    /// Bytes of sessions freed since the last return of memory, and the time of that.
     freed_bytes: u64,
     trimmed_at: Nanos,
-    /// A thread is about to give memory back.
+    /// A thread is about to return memory.
     trimming: bool,
 }
 
-/// The queues of all users.
 #[derive(Clone, Debug)]
 pub(super) struct Closer {
     state: Arc<Mutex<State>>,
-    /// There is something to close for an idle thread.
+    /// Notifies an idle thread of work.
     more: Arc<Condvar>,
     tell: Sender<Event>,
     listener: Arc<OwnedFd>,
 }
 
 impl Closer {
-    /// `listener` is rung after each event that says that something is freed.
+    /// `listener` is signalled after each event of freed objects.
     pub(super) fn new(tell: Sender<Event>, listener: Arc<OwnedFd>) -> Self {
         Self { state: Arc::default(), more: Arc::default(), tell, listener }
     }
 
-    /// Closes this, when [`Closer::start_threads`] is called next.
+    /// Queues objects, to be closed after the next [`Closer::start_threads`].
     pub(super) fn close(&self, user: u32, remains: Remains) {
         self.state().users.entry(user).or_default().remains.push_back(remains);
     }
 
-    /// Threads for users that have something to close and none, as far as there may be more; the system may have refused one
+    /// Starts threads for users with work and without a thread, up to the limit. The system may have refused one
     /// before.
     pub(super) fn start_threads(&self) {
         loop {
@@ -112,11 +111,11 @@ impl Closer {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panicking thread left is whole: nothing in here is done by halves.
+        // State after a panic is consistent: no change is left half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes what users left, one user after the other, until there is nothing more.
+    /// Closes users' objects, one user after the other, until none is left.
     fn work(&self, first: u32) {
         let mut user = Some(first);
         while let Some(current) = user {
@@ -129,7 +128,7 @@ impl Closer {
         }
     }
 
-    /// The next user with something to close. `None`: the thread ends.
+    /// The next user with work. `None`: the thread ends.
     fn wait_for_user(&self) -> Option<u32> {
         let mut state = self.state();
         state.idle += 1;
@@ -164,7 +163,7 @@ impl Closer {
         }
     }
 
-    /// Gives memory back to the system after much of it was freed, which the allocator would keep, as soon as it is time.
+    /// Returns memory to the system once much of it was freed and the interval is over; the allocator would keep it.
     fn trim(&self) {
         let due = {
             let mut state = self.state();
@@ -184,14 +183,14 @@ impl Closer {
 }
 
 impl State {
-    /// A user that has something to close and no thread, which is its own from now on.
+    /// A user with work and without a thread, which it gets from now on.
     fn next_user(&mut self) -> Option<u32> {
         let (user, queue) = self.users.iter_mut().find(|(_, queue)| !queue.served)?;
         queue.served = true;
         Some(*user)
     }
 
-    /// The next thing to close; without any the user is forgotten.
+    /// The next objects to close; without any the user is forgotten.
     fn take(&mut self, user: u32) -> Option<Remains> {
         let remains = self.users.get_mut(&user).and_then(|queue| queue.remains.pop_front());
         if remains.is_none() {
@@ -209,7 +208,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Takes as long to drop as somebody else likes.
+    /// Its drop takes until the test permits it.
     #[derive(Debug)]
     struct Slow(Receiver<()>);
 
@@ -268,7 +267,7 @@ mod tests {
         assert_eq!(all, (0..MAX_THREADS as u64 + 4).collect::<Vec<_>>());
     }
 
-    /// Says which thread closes it.
+    /// Reports the thread that closes it.
     #[derive(Debug)]
     struct Tells(Sender<thread::ThreadId>);
 

@@ -1,4 +1,4 @@
-//! What control thread, sidecores and closers tell each other. Outside the hot path, over channels.
+//! Messages between control thread, sidecores and closers, over channels, outside the hot path.
 
 use super::sessions::Sessions;
 use crate::counters::LaneBlock;
@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
-/// Names a connection, and with it its lane, as long as the service runs.
+/// Names a connection, and with it its lane, for the service's lifetime.
 pub(super) type LaneKey = u64;
 
 /// Names a client process: user and process number.
@@ -34,20 +34,21 @@ pub(super) struct Lane {
     pub(super) wake: OwnedFd,
 }
 
-/// What the control thread is told. What is left of a lane comes along, to be freed elsewhere than on a sidecore.
+/// Events for the control thread. They carry the rest of a lane, so that it is freed on another thread than a
+/// sidecore's.
 #[derive(Debug)]
 pub(super) enum Event {
     /// The client of this lane broke the protocol.
     Fault(LaneKey, Fault, Box<Lane>),
     /// The lane could not be taken: the tables are full.
     NoRoom(LaneKey, Box<Lane>),
-    /// The sidecore does not serve the lane any more; nothing is left where it had ended it itself.
+    /// The sidecore does not serve the lane any more; `None` if it had ended the lane itself.
     LaneClosed(LaneKey, Option<Box<Lane>>),
-    /// What this connection had is closed and freed.
+    /// All objects of this connection are closed and freed.
     Freed(LaneKey),
     /// A session of this lane is closed: no request finds it any more.
     SessionClosed(LaneKey),
-    /// The link of this gateway says something.
+    /// News from the link of this gateway.
     Gateway(LaneKey, Said),
     /// A device of this sidecore is gone.
     DeviceLost { device: String, sidecore: usize, loss: Loss },
@@ -55,7 +56,7 @@ pub(super) enum Event {
     WrongResult { device: String, blame: Blame },
 }
 
-/// What a sidecore is to do between two requests.
+/// A task for a sidecore between two requests.
 type Command<S> = Box<dyn FnOnce(&mut S) + Send>;
 
 /// Reaches one sidecore from the control thread.
@@ -73,7 +74,7 @@ pub(super) struct Mailbox<S> {
     waiting: Arc<Flag>,
 }
 
-/// Both ends. `wake` is rung after each command.
+/// Both ends. `wake` is signalled after each command.
 pub(super) fn mailbox<S>(wake: Arc<OwnedFd>) -> (SidecoreHandle<S>, Mailbox<S>) {
     let (sender, commands) = mpsc::channel();
     let waiting = Arc::new(Flag::default());
@@ -81,8 +82,8 @@ pub(super) fn mailbox<S>(wake: Arc<OwnedFd>) -> (SidecoreHandle<S>, Mailbox<S>) 
 }
 
 impl<S> Mailbox<S> {
-    /// Whether commands wait. Whoever was told by the control thread that something is done finds it here, so a sidecore
-    /// asks before each request; it costs the read of a word that seldom changes.
+    /// Whether commands wait. A client that has the control thread's answer must find the effect, so a sidecore
+    /// checks before each request. The check reads one word that rarely changes.
     #[inline]
     pub(super) fn has_mail(&self) -> bool {
         self.waiting.is_up()
@@ -96,12 +97,12 @@ impl<S> Mailbox<S> {
 }
 
 impl<S> SidecoreHandle<S> {
-    /// Rung to wake it.
+    /// The eventfd that wakes it.
     pub(super) fn bell(&self) -> Arc<OwnedFd> {
         self.wake.clone()
     }
 
-    /// A sidecore that is gone takes no commands; `Service::is_alive` tells.
+    /// A sidecore that is gone takes no commands; see `Service::is_alive`.
     pub(super) fn send(&self, command: impl FnOnce(&mut S) + Send + 'static) {
         if self.commands.send(Box::new(command)).is_ok() {
             self.waiting.raise();

@@ -1,9 +1,10 @@
-//! Closing connections that were declined, in a bounded number and a bounded time.
+//! Closing of declined connections, in a bounded number and a bounded time.
 //!
-//! A message on one may hold descriptors, and to close the last reference to a TCP socket takes as long as its maker likes: it
-//! lingers. The kernel lets none linger for a task that is ending. So such connections are closed by a thread that ends, in a
-//! table of descriptors of its own, and a silent one is closed at once. Where a thread cannot have such a table (before Linux
-//! 5.9) it closes them as it is. A listener pauses while [`Declined::is_full`].
+//! A message on one may hold descriptors, and closing the last reference to a TCP socket takes as long as its maker
+//! chooses, since it may linger. The kernel lets no socket linger for a task that is ending. So such connections are
+//! closed by a thread that ends, in a table of descriptors of its own, and a silent one is closed immediately. Before
+//! Linux 5.9 there is no such table, and the thread closes them directly. A listener pauses while
+//! [`Declined::is_full`].
 
 use crate::sys::packet::MAX_PACKET;
 use crate::sys::{message, own_descriptors};
@@ -14,10 +15,10 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
-/// Messages of a connection that are looked at for descriptors.
+/// Messages of a connection that are searched for descriptors.
 const MAX_MESSAGES: usize = 16;
 
-/// Those that wait to be closed.
+/// Connections that wait to be closed.
 #[derive(Clone, Debug)]
 pub(crate) struct Declined {
     state: Arc<Mutex<State>>,
@@ -27,26 +28,26 @@ pub(crate) struct Declined {
 #[derive(Debug, Default)]
 struct State {
     waiting: Vec<OwnedFd>,
-    /// Taken from `waiting`, and not closed yet.
+    /// Number taken from `waiting` and not closed yet.
     closing: usize,
     /// A thread closes.
     served: bool,
 }
 
 impl Declined {
-    /// Room for so many.
+    /// For at most `most` connections.
     pub(crate) fn new(most: usize) -> Self {
         Self { state: Arc::default(), most }
     }
 
-    /// Whether one more would be too many. Looks for a thread, where there was none.
+    /// Whether one more would be too many. Starts a thread if none runs.
     pub(crate) fn is_full(&self) -> bool {
         self.start();
         let state = self.state();
         state.waiting.len() + state.closing >= self.most
     }
 
-    /// Closes a connection, soon.
+    /// Queues a connection to be closed.
     pub(crate) fn close(&self, socket: OwnedFd) {
         if may_hold_descriptors(&socket) {
             self.state().waiting.push(socket);
@@ -55,7 +56,7 @@ impl Declined {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panicking thread left is whole: nothing in here is done by halves.
+        // State after a panic is consistent: no change is left half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,7 +66,7 @@ impl Declined {
             return;
         }
         let declined = self.clone();
-        // The system may have refused a thread; the next time it may not.
+        // The system may refuse a thread now and grant it next time.
         state.served = Builder::new().name("sidecore-declined".to_owned()).spawn(move || declined.work()).is_ok();
     }
 
@@ -85,7 +86,7 @@ impl Declined {
     }
 }
 
-/// Drops the sockets while a thread has them too, which then ends.
+/// Closes the sockets by the end of a thread that shares them in its own table.
 fn close_in_an_ending_thread(sockets: Vec<OwnedFd>) {
     let (tell, has_own) = mpsc::channel();
     let (may_end, ends) = mpsc::channel::<()>();
@@ -100,7 +101,7 @@ fn close_in_an_ending_thread(sockets: Vec<OwnedFd>) {
     drop(may_end);
 }
 
-/// Whether there may be descriptors in what was said on a connection. Nothing more is said there from now on.
+/// Whether a message on a connection may hold descriptors. Shuts the connection, so no further message arrives.
 pub(super) fn may_hold_descriptors(socket: &OwnedFd) -> bool {
     if rustix::net::shutdown(socket, Shutdown::Read).is_err() {
         return true;
@@ -108,10 +109,10 @@ pub(super) fn may_hold_descriptors(socket: &OwnedFd) -> bool {
     let mut buffer = [0; MAX_PACKET];
     for _ in 0..MAX_MESSAGES {
         match message::receive(socket, &mut buffer) {
-            // A message without content has a speaker all the same.
+            // A message without content still has a sender.
             Ok(heard) if heard.len == 0 && heard.speaker.is_none() => return false,
             Ok(_) => {}
-            // The program ended without having read that it is declined. What it said before that comes next.
+            // The program ended without reading that it is declined. Its earlier messages come next.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
             Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
         }
@@ -127,7 +128,7 @@ pub(crate) fn lingering() -> (std::net::TcpStream, std::net::TcpStream) {
     use std::net::{TcpListener, TcpStream};
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // Little is enough where the peer has room for less.
+    // A small buffer is enough where the peer's room is smaller.
     sockopt::set_socket_recv_buffer_size(&listener, 2048).unwrap();
     let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let there = listener.accept().unwrap().0;
@@ -150,7 +151,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// A connection on which descriptors pass, as before Linux 6.16.
+    /// A connection with descriptors in its messages, as before Linux 6.16.
     fn pair() -> (OwnedFd, OwnedFd) {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
@@ -175,7 +176,7 @@ mod tests {
             .collect();
         for mut peer in peers {
             peer.set_read_timeout(Some(PATIENCE)).unwrap();
-            // What was sent before the end, and then the end: nobody holds the socket any more.
+            // Messages sent before the end, and then the end: no reference to the socket is left.
             assert!(peer.read_to_end(&mut Vec::new()).is_ok(), "its other end is still open");
         }
         while declined.state().closing > 0 {

@@ -1,7 +1,7 @@
-//! The socket that a service listens on.
+//! The listening socket of a service.
 //!
-//! A connection that hung up before it was accepted is closed and costs nothing else. Wasted connections narrow the
-//! kernel's queue, as [`Intake`] says.
+//! A connection that hung up before it was accepted is closed without further work. Wasted connections narrow the
+//! kernel's queue, as [`Intake`] decides.
 
 use super::declined::{Declined, may_hold_descriptors};
 use crate::sys::{clock, message, packet};
@@ -10,14 +10,14 @@ use sidecore_core::policy::intake::{self, Intake};
 use sidecore_core::time::Nanos;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Connections that are accepted before anything else is looked at.
+/// Connections that are accepted in a row before other work.
 const AT_ONCE: u32 = 64;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Door {
     socket: OwnedFd,
-    /// The kernel lets no descriptors through to its connections.
+    /// The kernel refuses descriptors on its connections.
     refuses_descriptors: bool,
     declined: Declined,
     intake: Intake,
@@ -25,7 +25,7 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Of a socket that listens. So many connections may wait to be closed.
+    /// For a listening socket. At most `most_declined` connections may wait to be closed.
     pub(crate) fn new(socket: OwnedFd, most_declined: usize) -> Self {
         let refuses_descriptors = message::refuses_descriptors(&socket);
         let declined = Declined::new(most_declined);
@@ -46,9 +46,9 @@ impl Door {
         Ok(None)
     }
 
-    /// Most connections to accept before anything else is looked at.
+    /// Most connections to accept in a row before other work.
     pub(crate) fn at_once(&self) -> u32 {
-        // Where they come without end, the queue and one more.
+        // Under a permanent stream of connections, the queue and one more.
         AT_ONCE.min(self.backlog + 1)
     }
 
@@ -57,15 +57,15 @@ impl Door {
         self.declined.is_full()
     }
 
-    /// Closes a connection, soon.
+    /// Queues a connection to be closed.
     pub(crate) fn close(&self, socket: OwnedFd) {
-        // Nothing that takes long to close can be in it where the kernel takes no descriptors for it.
+        // Where the kernel refuses descriptors, a connection holds nothing that takes long to close.
         if !self.refuses_descriptors {
             self.declined.close(socket);
         }
     }
 
-    /// Closes a connection at once, unless it may hold descriptors.
+    /// Closes a connection immediately, unless it may hold descriptors.
     pub(crate) fn try_close(&self, socket: OwnedFd) -> Option<OwnedFd> {
         (!self.refuses_descriptors && may_hold_descriptors(&socket)).then_some(socket)
     }
@@ -75,20 +75,20 @@ impl Door {
         self.intake.wasted(clock::now(), connections);
     }
 
-    /// Makes the kernel's queue as wide as it is to be. The next look is due at that time.
+    /// Sets the length of the kernel's queue. Returns the time of the next call.
     pub(crate) fn set_backlog(&mut self, now: Nanos) -> Option<Nanos> {
         let backlog = self.intake.backlog(now);
         self.widen_to(backlog);
         self.intake.wide_at()
     }
 
-    /// Nobody accepts from now on, and the next service finds who waits.
+    /// Stops accepting: the next service finds the clients in the queue.
     pub(crate) fn leave(&mut self) {
         self.widen_to(intake::WIDE);
     }
 
     fn widen_to(&mut self, backlog: u32) {
-        // Where it fails, the queue is as it was, and a later look tries again.
+        // After a failure the queue is as before, and a later call tries again.
         if backlog != self.backlog && packet::set_backlog(&self.socket, backlog).is_ok() {
             self.backlog = backlog;
         }
@@ -110,7 +110,7 @@ mod tests {
     /// Connections of an attacker.
     const HOSTILE: usize = 300;
 
-    /// A connection, without waiting. `None`: the kernel's queue is full.
+    /// A connection attempt that does not block. `None`: the kernel's queue is full.
     fn knock(path: &Path) -> Option<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
@@ -139,7 +139,7 @@ mod tests {
         drop(client);
         assert!(packet::has_hung_up(&accepted));
         assert_eq!(door.accept().unwrap_err(), Errno::AGAIN);
-        // Another connection waits for so many at most.
+        // Another connection waits for this number at most.
         let wide_at = door.set_backlog(0).unwrap();
         let waiting = fill(&path);
         assert_eq!(waiting.len(), intake::NARROW as usize + 1);

@@ -1,10 +1,11 @@
-//! The control thread: accepts clients, gives them lanes within their limits, opens sessions, and changes the service.
+//! The control thread: accepts clients, gives them lanes within their limits, opens sessions, and changes the
+//! service.
 //!
-//! It waits for no client: one that does not read its answers loses its connection. For those who administer it does wait:
-//! for sidecores that carry out a change, and for the disk that keeps a key. Users take turns, by time
-//! ([`Turns`]), a message of one connection at a time; the next message of a connection is read when the one before has
-//! its answer. Keys of clients are parsed by the [`Opener`], and what a connection leaves behind is freed by the
-//! [`Closer`]: both can take as long as a client likes.
+//! It does not wait for clients: one that does not read its answers loses its connection. For administrators it does
+//! wait: for sidecores that carry out a change, and for the disk that keeps a key. Users take turns, by time
+//! ([`Turns`]), a message of one connection at a time. The next message of a connection is read after the answer to
+//! the one before. The [`Opener`] parses clients' keys, and the [`Closer`] frees the objects of ended connections: a
+//! client controls how long either takes.
 
 mod attach;
 mod audit;
@@ -50,21 +51,22 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use usage::Usage;
 use zeroize::Zeroizing;
 
-/// Numbers among the poller's sources; connections and processes have theirs from `FIRST` on.
+/// Numbers of the poller's sources; connections and processes have theirs from `FIRST` on.
 const LISTENER: u64 = 0;
 const WAKE: u64 = 1;
 const FIRST: u64 = 2;
-/// How often clients' reports are copied to the counter file while there is traffic, ns; the heartbeat's period.
+/// Interval at which clients' reports are copied to the counter file while there is traffic, ns; the heartbeat's
+/// period.
 const PUBLISH: Nanos = 250_000_000;
-/// Most batches of those who have something to say, and most news, before messages are answered.
+/// Most batches of ready sources, and most events, between two rounds of answers.
 const LOOKS: usize = 64;
 const EVENTS: usize = 256;
-/// How long messages are answered before the thread looks who else has something to say, ns.
+/// Time of answers before the thread looks for further ready sources, ns.
 const ROUND: Nanos = 50_000;
 
-/// What is left to be done of an order on the control thread, which answers.
+/// Continuation of a job. It runs on the control thread and builds the reply.
 type Rest = Box<dyn FnOnce(&mut Listener) -> Result<Reply, Refused> + Send>;
-/// What an order came to, or why nothing did.
+/// Result of a job, or the reason of its failure.
 type Made = Result<Rest, Refused>;
 
 fn then(rest: impl FnOnce(&mut Listener) -> Result<Reply, Refused> + Send + 'static) -> Rest {
@@ -76,23 +78,23 @@ fn then(rest: impl FnOnce(&mut Listener) -> Result<Reply, Refused> + Send + 'sta
 struct Connection {
     socket: OwnedFd,
     client: ClientKey,
-    /// Who wrote its first message, and so must all others.
+    /// The sender of its first message, and the only one permitted for all others.
     speaker: Option<Credentials>,
-    /// The poller knows it.
+    /// It is registered with the poller.
     polled: bool,
-    /// An answer is owed, and nothing more is read until it is given.
+    /// An answer is due, and nothing more is read until it is sent.
     busy: bool,
     attached: Option<Attached>,
-    /// The number under which its process is watched: its own is another process's when it has ended.
+    /// The number under which its process is watched: the process number may be reused after its end.
     process: Option<u64>,
-    /// A key that stands as long as this connection.
+    /// A key that exists as long as this connection.
     own: Option<OwnKey>,
 }
 
-/// What is to be done for a connection in its user's turn.
+/// Work for a connection in its user's turn.
 #[derive(Clone, Copy, Debug)]
 enum Work {
-    /// It has something to say, or has hung up.
+    /// A message has arrived, or the connection was closed.
     Listen(LaneKey),
     /// Its process has ended.
     End(LaneKey),
@@ -100,12 +102,11 @@ enum Work {
     Attach(LaneKey),
 }
 
-/// What the thread is started with.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) config: Config,
     pub(super) advice: Advice,
-    /// Rung after an event.
+    /// Signalled after an event.
     pub(super) wake: Arc<OwnedFd>,
     pub(super) events: Receiver<Event>,
     /// The other end of `events`.
@@ -115,54 +116,53 @@ pub(super) struct Setup {
     pub(super) store: Store,
 }
 
-/// The thread's state.
 pub(super) struct Listener {
     setup: Setup,
-    /// Lanes of each sidecore.
+    /// Number of lanes of each sidecore.
     loads: Vec<u32>,
     poller: Poller,
     next: u64,
     connections: HashMap<LaneKey, Connection>,
-    /// Connections that ended and are not freed yet.
+    /// Ended connections whose objects are not freed yet.
     ending: HashMap<LaneKey, Ending>,
     turns: Turns<u32, Work>,
     quotas: Quotas,
-    /// Connections that wait until there is room for a lane.
+    /// Connections that wait for a lane.
     queue: Queue,
     /// Descriptors from this number on are for root and the service's own user.
     reserved: i32,
     door: Door,
-    /// For one message.
+    /// Buffer of one message.
     room: Zeroizing<Vec<u8>>,
-    /// Nobody is accepted before that instant.
+    /// No connection is accepted before that instant.
     resumes: Option<Nanos>,
-    /// Given up for a moment where there is no other descriptor left, to say so.
+    /// Closed for a moment when no other descriptor is left, to send the refusal.
     spare: Option<OwnedFd>,
-    /// Tell when a client's process ends, also if a forked child still holds its sockets.
+    /// Descriptors that report the end of a client's process, even if a forked child still holds its sockets.
     watched: HashMap<ClientKey, (u64, OwnedFd)>,
-    /// Which process a poller number watches.
+    /// The watched process by poller number.
     processes: HashMap<u64, ClientKey>,
     tokens: HashMap<Token, LaneKey>,
     /// Free lane blocks of the counter file.
     blocks: Vec<usize>,
     opener: Opener<Made>,
-    /// Makes keys for programs, which takes longer than anybody should wait for a session.
+    /// Makes keys for programs, which takes too long for the opener of sessions.
     maker: Opener<Made>,
-    /// Makes stored keys, one at a time: each takes a core. What it was told it does, whoever has hung up.
+    /// Makes stored keys, one at a time: each takes a core. Its jobs are completed even if their connections end.
     keeper: Opener<Made>,
-    /// Seals stored keys anew, as the keeper does what it was told, and waits for none that is being made: meanwhile no stored
-    /// key can be changed.
+    /// Seals stored keys again. Its jobs are completed like the keeper's. It does not wait for a key that is being
+    /// made, since no stored key can be changed meanwhile.
     sealer: Opener<Made>,
-    /// What the four have done.
+    /// Results of the four.
     outcomes: Receiver<(LaneKey, Made)>,
-    /// Keys that were made for programs and still have their connections.
+    /// Keys that were made for programs and whose connections exist.
     made: HashMap<KeyToken, Arc<Material>>,
     /// Connections that serve remote devices.
     gateways: HashMap<LaneKey, Gateway>,
     closer: Closer,
-    /// What was told of refusals and faults.
+    /// Rates of reported refusals and faults.
     complaints: Complaints,
-    /// How long the stored keys are not asked for.
+    /// Time since the last request on each stored key.
     usage: Usage,
 }
 
@@ -219,7 +219,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Answers until told to stop.
+    /// Answers until `stop` is set.
     pub(super) fn run(mut self, stop: &AtomicBool) {
         let (mut publish_at, mut events_wait) = (0, false);
         while !stop.load(Ordering::Acquire) {
@@ -245,7 +245,7 @@ impl Listener {
         self.leave();
     }
 
-    /// Finds all who have something to say, so that each of them gets a turn.
+    /// Finds all ready sources and gives each a turn.
     fn look_around(&mut self, timeout: Nanos) {
         let mut timeout = timeout;
         for _ in 0..LOOKS {
@@ -261,7 +261,7 @@ impl Listener {
         }
     }
 
-    /// Takes news of other threads. `true`: there may be more.
+    /// Takes events of other threads. `true`: there may be more.
     fn hear_events(&mut self) -> bool {
         for _ in 0..EVENTS {
             if let Ok(event) = self.setup.events.try_recv() {
@@ -291,7 +291,7 @@ impl Listener {
         }
     }
 
-    /// Works for a while on what waits.
+    /// Does waiting work for a while.
     fn take_turns(&mut self, stop: &AtomicBool) {
         let mut now = clock::now();
         let end = now + ROUND;
@@ -328,10 +328,10 @@ impl Listener {
         }
     }
 
-    /// The sidecore serves this lane no more: its connection ends as well, and hears why.
+    /// The sidecore serves this lane no more: its connection ends as well, and gets the reason.
     fn lane_ended(&mut self, key: LaneKey, why: &str, left: Box<Lane>) {
         if let Some(connection) = self.connections.get(&key) {
-            // Only to say why; the connection ends in any case.
+            // Only to send the reason; the connection ends in any case.
             let _ = control::send(&connection.socket, &Reply::Ended(why.to_owned()), &[]);
             self.disconnect(key);
         }
@@ -358,8 +358,8 @@ impl Listener {
         }
     }
 
-    /// Whoever wrote the first message of a connection writes all others. A child that inherited it, or a process that has
-    /// become another user since, has what the first one may do no more.
+    /// Checks that the sender of the connection's first message wrote this one. A child that inherited the
+    /// connection, or a process that became another user since, loses the rights of the first one.
     fn recognise(&mut self, key: LaneKey, speaker: Credentials) -> Result<(), Refused> {
         let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
         let connected = connection.client.1;
@@ -379,7 +379,7 @@ impl Listener {
         Err(io::ErrorKind::PermissionDenied.into())
     }
 
-    /// The next message of this connection is read, unless an answer is owed.
+    /// Reads the next message of this connection, unless an answer is due.
     fn listen_again(&mut self, key: LaneKey) -> io::Result<()> {
         match self.connections.get_mut(&key) {
             Some(connection) if !connection.busy => {
@@ -395,7 +395,7 @@ impl Listener {
         let reply = match request {
             Request::Attach(attach) => return self.give_lane(key, Waiting::new(attach, clock::now())),
             Request::OpenSession(spec) => self.open_session(key, spec),
-            // The sidecore says when it is: no request that follows may still find the session.
+            // The sidecore reports when it is done: no later request may find the session.
             Request::CloseSession { handle } => self.close_session(key, handle).map(|()| None),
             Request::Set(texts) => self.set_and_tell(key, &texts).map(Some),
             Request::Settings => Ok(Some(Reply::Settings(self.setup.config.settings()))),
@@ -424,7 +424,7 @@ impl Listener {
         }
     }
 
-    /// Gives an answer that was owed.
+    /// Sends a due answer.
     fn conclude(&mut self, key: LaneKey, reply: &Reply) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         connection.busy = false;
@@ -443,7 +443,7 @@ impl Listener {
         control::send(&connection.socket, reply, fds)
     }
 
-    /// Copies the reports of the clients that had traffic to the counter file.
+    /// Copies the reports of the clients with traffic to the counter file.
     fn publish(&mut self, now: Nanos) {
         self.setup.counters.heartbeat(now);
         if self.usage.is_due(now) {
@@ -458,7 +458,6 @@ impl Listener {
         }
     }
 
-    /// The user of a connection.
     fn user(&self, key: LaneKey) -> u32 {
         self.connections.get(&key).map_or(0, |connection| connection.client.0)
     }

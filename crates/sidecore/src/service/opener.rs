@@ -1,9 +1,8 @@
-//! What takes longer than the control thread may wait is done on threads of its own: clients' keys are parsed on one, for a
-//! private RSA key takes milliseconds, and who may take how many of them, the client says; keys for programs are made on a
-//! second one, for that takes seconds; the service's own keys are made on a third one, and those at rest sealed anew on a
-//! fourth one, for until that is done they cannot be changed.
+//! Slow jobs, on four threads. The first parses clients' keys: a private RSA key takes milliseconds, and the client
+//! chooses how many it sends. The second makes keys for programs, which takes seconds. The third makes the service's
+//! own keys. The fourth seals the keys at rest again, which cannot be changed meanwhile.
 //!
-//! Each connection has one order at most: nothing more is read from it until that is answered. Users take turns.
+//! Each connection has one job at most: nothing more is read from it until that is answered. Users take turns.
 
 use super::command::LaneKey;
 use crate::sys::clock;
@@ -12,12 +11,12 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// What is to be done.
+/// A job.
 type Work<T> = Box<dyn FnOnce() -> T + Send>;
 
 struct State<T> {
     orders: Turns<u32, (LaneKey, Work<T>)>,
-    /// One more order is being carried out.
+    /// A job is running, outside the queue.
     at_work: bool,
     stop: bool,
 }
@@ -27,11 +26,11 @@ struct Shared<T> {
     changed: Condvar,
 }
 
-/// The control thread's end. When it is dropped, the thread ends after the order at hand.
+/// The control thread's end. When it is dropped, the thread ends after its present job.
 pub(super) struct Opener<T>(Arc<Shared<T>>);
 
 impl<T: 'static> Opener<T> {
-    /// Starts the thread of this name, which tells whose order came to what.
+    /// Starts the thread of this name, which passes each job's connection and result to `tell`.
     ///
     /// # Errors
     /// The system makes no thread.
@@ -51,22 +50,22 @@ impl<T: 'static> Opener<T> {
         Ok(Self(shared))
     }
 
-    /// Puts an order of this user and connection behind those of its user.
+    /// Queues a job of this user and connection.
     pub(super) fn order(&self, user: u32, key: LaneKey, work: impl FnOnce() -> T + Send + 'static) {
         self.0.state().orders.push(&user, (key, Box::new(work)));
         self.0.changed.notify_one();
     }
 
-    /// Orders that are not carried out yet.
+    /// Jobs that are not done yet.
     pub(super) fn len(&self) -> usize {
         let state = self.0.state();
         state.orders.len() + usize::from(state.at_work)
     }
 
-    /// The connection is gone, and its order with it.
+    /// The connection is gone: forgets its job.
     pub(super) fn forget(&self, user: u32, key: LaneKey) {
         let forgotten = self.0.state().orders.withdraw(&user, |(of, _)| *of == key);
-        // Keys are wiped without the lock.
+        // Keys are wiped outside the lock.
         drop(forgotten);
     }
 }
@@ -80,11 +79,11 @@ impl<T> Drop for Opener<T> {
 
 impl<T> Shared<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        // What a panicking thread left is whole: nothing in here is done by halves.
+        // State after a panic is consistent: no change is left half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next order and its user, waited for; nothing when the service ends.
+    /// Waits for the next job and its user; `None` when the service ends.
     fn next(&self) -> Option<(u32, (LaneKey, Work<T>))> {
         let idle = |state: &mut State<T>| state.orders.is_empty() && !state.stop;
         let mut state = self.state();

@@ -1,12 +1,11 @@
-//! What a service has in the file system while it runs: its socket, its counter file, and the lock that decides which
-//! service may have them.
+//! A service's files while it runs: its socket, its counter file, and the lock that assigns them to one service.
 //!
-//! To look whether a socket is dead, to remove it and to make another are three steps, between which a second service could
-//! do the same. So the lock comes first. It is held as long as the service runs, and the kernel releases it with the
-//! process, however that ends.
+//! Checking that a socket is dead, removing it and making another are three steps, between which a second service
+//! could do the same. So the lock comes first. It is held as long as the service runs, and the kernel releases it
+//! with the process, at any kind of end.
 //!
-//! A service manager may hold the socket from one service to the next, so that who connects meanwhile waits in its queue. The
-//! kernel tells clients of a listening socket who made it listen last: so each service does that again.
+//! A service manager may hold the socket from one service to the next, so that clients meanwhile wait in its queue.
+//! The kernel tells clients of a listening socket which process called `listen` last: so each service calls it again.
 
 use super::StartError;
 use crate::sys::packet;
@@ -21,15 +20,15 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// How often a lock file may be removed by its last holder just as it is opened here.
+/// Most retries if the lock file is removed by its last holder while it is opened here.
 const ATTEMPTS: u32 = 100;
 
-/// A socket that is one service's alone. Dropping it removes what is still its own.
+/// A socket of one service alone. Dropping it removes its files.
 #[derive(Debug)]
 pub(crate) struct Place {
     files: Vec<Owned>,
     lock: Owned,
-    /// A socket that listens there already, from the service before.
+    /// A socket that already listens there, from the service before.
     inherited: Option<OwnedFd>,
     /// It stays for the next service.
     stays: bool,
@@ -43,7 +42,7 @@ struct Owned {
 }
 
 impl Place {
-    /// Takes the socket's path, also from a service that died. `held`: sockets that a service manager hands over.
+    /// Takes the socket's path, also from a service that died. `held`: sockets from a service manager.
     pub(crate) fn take(path: &Path, held: Vec<OwnedFd>) -> Result<Self, StartError> {
         let at = |error| StartError::Path(path.to_owned(), error);
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
@@ -53,7 +52,7 @@ impl Place {
             fs::create_dir_all(directory).map_err(at)?;
         }
         let lock = lock(path)?;
-        // While this service has the lock, what listens there is no other service.
+        // While this service has the lock, a socket that listens there is not another service's.
         let inherited = held.into_iter().find(|socket| packet::listens_at(socket, path));
         if inherited.is_none() {
             remove_dead(path)?;
@@ -61,8 +60,8 @@ impl Place {
         Ok(Self { files: Vec::new(), lock, inherited, stays: false })
     }
 
-    /// Listens there. Before this clients find nothing: while a service starts they do what they do without one, and do not
-    /// take its start for an answer that is late.
+    /// Listens there. Before this, clients find no service. During a start they therefore act as without a service,
+    /// and do not mistake the start for a late answer.
     pub(crate) fn listen(&mut self, path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
         let at = |error| StartError::Path(path.to_owned(), error);
         let socket = match self.inherited.take() {
@@ -76,12 +75,12 @@ impl Place {
         Ok(socket)
     }
 
-    /// Somebody holds the socket for the next service: its file stays where it is.
+    /// A service manager holds the socket for the next service: its file stays in place.
     pub(crate) fn leave_socket(&mut self) {
         self.stays = true;
     }
 
-    /// The service made this file too.
+    /// Registers a further file of this service.
     pub(crate) fn keep(&mut self, path: &Path) -> Result<(), StartError> {
         self.add(path).map(drop).map_err(|error| StartError::Path(path.to_owned(), error))
     }
@@ -97,19 +96,20 @@ impl Drop for Place {
     fn drop(&mut self) {
         let is_socket = |file: &&Owned| fstat(&file.file).is_ok_and(|stat| is_socket(&stat));
         self.files.iter().filter(|file| !(self.stays && is_socket(file))).for_each(Owned::remove);
-        // Before it is released: whoever waits for it looks whether it is still there.
+        // Before the release: a process that waits for the lock checks whether the file still exists.
         self.lock.remove();
         // A child of this process may have the file open as well.
         let _ = flock(&self.lock.file, FlockOperation::Unlock);
     }
 }
 
-/// Binds a socket with its final mode, because a client that gets EACCES does not retry. Clients connect after the listen only.
+/// Binds a socket with its final mode, because a client that gets EACCES does not retry. Clients can connect only
+/// after the listen.
 ///
 /// The mask of the file system's modes belongs to the process. So a thread with a mask of its own binds.
 fn bind(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     let bind = || {
-        // Where it fails, as in some containers, the mode is final a moment later.
+        // After a failure, as in some containers, the mode becomes final a moment later.
         if unshare(CloneFlags::CLONE_FS).is_ok() {
             umask(Mode::from_raw_mode(!mode & 0o777));
         }
@@ -119,10 +119,10 @@ fn bind(path: &Path, mode: u32) -> io::Result<OwnedFd> {
         .unwrap_or_else(|_| Err(io::Error::other("the binding thread ended")))
 }
 
-/// Through the open file: where others may write, the name could lead elsewhere by now. Without `/proc` by the name, if that
-/// is the file's.
+/// Sets the mode through the open file: in a directory where others may write, the name could lead to another file by
+/// now. Without `/proc` by the name, if that is the file's.
 fn set_mode(entry: &Owned, mode: u32) -> io::Result<()> {
-    // Where a service manager made the socket, it may belong to another user.
+    // A socket of a service manager may belong to another user.
     if fstat(&entry.file).is_ok_and(|stat| stat.st_mode & 0o777 == mode) {
         return Ok(());
     }
@@ -141,7 +141,7 @@ impl Owned {
         fstat(&self.file).is_ok_and(|own| lstat(&self.path).is_ok_and(|found| number(own) == number(found)))
     }
 
-    /// Another service's file in its place stays.
+    /// Removes it, unless another service's file is in its place.
     fn remove(&self) {
         if self.is_there() {
             let _ = unlink(&self.path);
@@ -153,7 +153,7 @@ fn is_socket(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Socket
 }
 
-/// The lock beside that socket, unless another service has it.
+/// The lock file next to that socket, unless another service has it.
 fn lock(socket: &Path) -> Result<Owned, StartError> {
     let mut path = socket.as_os_str().to_owned();
     path.push(".lock");
@@ -190,7 +190,7 @@ fn open_lock(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Removes the socket that a service left as it died, and nothing else.
+/// Removes the socket of a dead service, and nothing else.
 fn remove_dead(path: &Path) -> Result<(), StartError> {
     let at = |error| StartError::Path(path.to_owned(), error);
     let exists = |what: &str| Err(at(io::Error::new(io::ErrorKind::AlreadyExists, what)));
@@ -219,7 +219,7 @@ mod tests {
         first.leave_socket();
         drop(first);
         let waiting = packet::connect_to(&path).unwrap();
-        // One that listens nowhere is no use, and one that listens at another place is none either.
+        // A socket that listens nowhere, or at another place, is not used.
         let other = packet::bind_to(&scratch.path().join("other")).unwrap();
         packet::listen(&other).unwrap();
         let mut second = Place::take(&path, vec![other, held]).unwrap();
@@ -236,7 +236,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("socket");
         let held = Place::take(&path, Vec::new()).unwrap().listen(&path, 0o600).unwrap();
-        // Its file went with the first place.
+        // Its file was removed with the first place.
         let mut second = Place::take(&path, vec![held]).unwrap();
         let socket = second.listen(&path, 0o600).unwrap();
         let _client = packet::connect_to(&path).unwrap();

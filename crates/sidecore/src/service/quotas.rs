@@ -1,6 +1,6 @@
-//! What clients and their users hold, and whether they may have more.
+//! Resources of clients and their users, and their limits.
 //!
-//! What ended is held until it is closed and freed: a client that makes closing slow has less, not more.
+//! Ended objects count until they are closed and freed: a client that delays closing has less, not more.
 
 use super::command::ClientKey;
 use crate::config::{Config, LimitsConfig};
@@ -8,26 +8,26 @@ use crate::control::Refused;
 use sidecore_core::layout::Layout;
 use std::collections::HashMap;
 
-/// Most connections without a lane, of one process and of one user. A client asks for its lane as soon as it is
-/// connected, so there are few at a time.
+/// Most connections without a lane, of one process and of one user. A client asks for its lane right after it
+/// connects, so there are few at a time.
 const LANELESS_PER_CLIENT: u32 = 64;
 const LANELESS_PER_UID: u32 = 1024;
 /// Most keys made for one process, and for the processes of one user, at a time: each has a connection.
 const KEYS_PER_CLIENT: u32 = 256;
 const KEYS_PER_UID: u32 = 1024;
-/// One lane in so many is for root and the service's own user.
+/// One lane in this number is reserved for root and the service's own user.
 const RESERVED: usize = 64;
 
-/// What one client, or one user, holds.
+/// Resources of one client, or of one user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Holding {
     /// Connections without a lane.
     laneless: u32,
-    /// Connections that stand for a key that was made for it.
+    /// Connections with a key that was made for it.
     keys: u32,
     lanes: u32,
     arena_bytes: u64,
-    /// Shared memory of its lanes, arenas among it.
+    /// Shared memory of its lanes, including arenas.
     lane_bytes: u64,
     session_bytes: u64,
 }
@@ -39,14 +39,14 @@ pub(super) struct NoRoom {
     pub(super) why: Refused,
 }
 
-/// What would have to end for the client to have a lane.
+/// The missing resource of a client without a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Short {
     /// All lanes of another process of its user.
     Clients,
     /// A lane of its user.
     Lanes,
-    /// Something of its own, which it ends itself.
+    /// A resource of its own, which it must free itself.
     Own,
 }
 
@@ -56,7 +56,7 @@ impl From<Refused> for NoRoom {
     }
 }
 
-/// All clients and users that hold something.
+/// All clients and users with resources.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
     clients: HashMap<ClientKey, Holding>,
@@ -64,10 +64,10 @@ pub(super) struct Quotas {
 }
 
 impl Quotas {
-    /// One more connection without a lane.
+    /// Counts one more connection without a lane.
     ///
     /// # Errors
-    /// There are too many: says of whom.
+    /// There are too many of the process or the user, as the text says.
     pub(super) fn connect(&mut self, client: ClientKey) -> Result<(), Refused> {
         let own = self.client(client).laneless;
         ensure_limit!(
@@ -89,7 +89,7 @@ impl Quotas {
         self.change(client, |holding| holding.laneless -= 1);
     }
 
-    /// A connection without a lane gets a key of so many bytes.
+    /// A connection without a lane gets a key of `bytes` bytes.
     ///
     /// # Errors
     /// The limit that it would exceed, by name.
@@ -115,7 +115,7 @@ impl Quotas {
         });
     }
 
-    /// Whether a lane of this layout may be given, where so many are left. `reserve`: those that are kept back may be used.
+    /// Checks a lane of this layout, with this number left. `reserve`: reserved lanes may be used.
     ///
     /// # Errors
     /// The limit that it would exceed, by name.
@@ -149,7 +149,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// Only for a client's first lane, for it looks at all clients.
+    /// Only for a client's first lane, since it reads all clients.
     fn check_clients(&self, client: ClientKey, limits: &LimitsConfig) -> Result<(), Refused> {
         if self.client(client).lanes > 0 {
             return Ok(());
@@ -195,7 +195,7 @@ impl Quotas {
         });
     }
 
-    /// One more session of so many bytes.
+    /// Counts one more session of `bytes` bytes.
     ///
     /// # Errors
     /// The limit that it would exceed, by name.
@@ -215,7 +215,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// Sessions of so many bytes are closed.
+    /// Sessions of `bytes` bytes in all are closed.
     pub(super) fn close(&mut self, client: ClientKey, bytes: u64) {
         self.change(client, |holding| holding.session_bytes -= bytes);
     }
@@ -233,7 +233,7 @@ impl Quotas {
         self.users.get(&uid).copied().unwrap_or_default()
     }
 
-    /// Changes what a client holds, and its user with it.
+    /// Changes the resources of a client and of its user.
     fn change(&mut self, client: ClientKey, change: impl Fn(&mut Holding)) {
         let (own, of_user) = (self.clients.entry(client).or_default(), self.users.entry(client.0).or_default());
         change(own);

@@ -1,7 +1,8 @@
-//! One sidecore's thread. It carries out what core's `Sidecore` decides, waits as that says, and obeys the control thread.
+//! One sidecore's thread. It carries out the decisions of core's `Sidecore`, waits accordingly, and obeys the control
+//! thread.
 //!
-//! It takes no lock and allocates nothing per request. It records into memory that it reserved at its start; the file is written
-//! when the record has ended, by the control thread or after the last round: never on the data path.
+//! It takes no lock and allocates nothing per request. It records into memory that it reserved at its start. The file
+//! is written after the end of the record, by the control thread or after the last round: never on the data path.
 
 mod devices;
 mod hands;
@@ -32,10 +33,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// Number of the wake-up channel among the poller's sources; lanes have theirs below.
+/// Number of the wake-up channel among the poller's sources; lanes have smaller ones.
 const WAKE: u64 = u64::MAX;
 
-/// What a sidecore is started with.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) index: usize,
@@ -51,12 +51,11 @@ pub(super) struct Setup {
     pub(super) advice: Advice,
 }
 
-/// The thread's state.
 #[derive(Debug)]
 pub(super) struct Reactor {
     sidecore: Sidecore<Lane, Request>,
     hands: Hands,
-    /// Told to stop.
+    /// The stop flag was seen.
     stopping: bool,
 }
 
@@ -82,7 +81,7 @@ impl Reactor {
         Ok(reactor)
     }
 
-    /// Serves until told to stop.
+    /// Serves until the service stops.
     pub(super) fn run(mut self) {
         while self.step().is_continue() {}
         let setup = &self.hands.setup;
@@ -114,7 +113,7 @@ impl Reactor {
         ControlFlow::Continue(())
     }
 
-    /// Waits for rings, for so long at most (ns), and reports those of lanes.
+    /// Waits for rings, for at most `timeout` ns, and reports those of lanes.
     fn collect_rings(&mut self, timeout: Option<Nanos>) {
         let Self { sidecore, hands, .. } = self;
         let mut poller = hands.poller.take();
@@ -127,7 +126,7 @@ impl Reactor {
         hands.poller = poller;
     }
 
-    /// Does what the control thread asks.
+    /// Carries out the control thread's commands.
     fn obey(&mut self) -> ControlFlow<()> {
         let commands: Vec<_> = self.hands.setup.mailbox.take().collect();
         for command in commands {
@@ -150,7 +149,7 @@ impl Reactor {
         };
         self.hands.keys.insert(key, id);
         let (Some(lane), Some(poller)) = (self.sidecore.lane_mut(id), &self.hands.poller) else { return };
-        // A pipe of our own making can be added unless memory is short; then the lane cannot be served.
+        // Adding a pipe of our own fails only for lack of memory; then the lane cannot be served.
         if poller.add_edge(&lane.doorbell, u64::from(id.0)).is_err()
             && let Some(lane) = self.close_lane(key)
         {
@@ -158,7 +157,7 @@ impl Reactor {
         }
     }
 
-    /// Serves the lane no more. What is left of it is to be freed elsewhere: to unmap it can take long.
+    /// Ends service of the lane. The rest of it is freed on another thread: unmapping can take long.
     fn close_lane(&mut self, key: LaneKey) -> Option<Lane> {
         let id = *self.hands.keys.get(&key)?;
         let lane = self.sidecore.close_lane(id)?;
@@ -166,7 +165,7 @@ impl Reactor {
         Some(lane)
     }
 
-    /// Serves the lane no more, and gives back what is left of it, if it was there still.
+    /// Ends service of the lane, and returns its rest to the control thread, if it was still open.
     pub(super) fn end_lane(&mut self, key: LaneKey) {
         let left = self.close_lane(key).map(Box::new);
         self.hands.tell(Event::LaneClosed(key, left));
@@ -178,7 +177,7 @@ impl Reactor {
         self.sidecore.lane_mut(id).map(|lane| &mut lane.sessions)
     }
 
-    /// Closes a session at its client's wish: no request finds it any more.
+    /// Closes a session for its client: no later request finds it.
     pub(super) fn close_session(&mut self, lane: LaneKey, handle: u32) {
         self.sessions(lane).and_then(|sessions| sessions.close(handle));
         self.hands.tell(Event::SessionClosed(lane));
@@ -203,7 +202,7 @@ impl Reactor {
         self.sidecore.set_order(&mut self.hands, order);
     }
 
-    /// The record ends; what there is of it.
+    /// Ends the record and returns it, if there is one.
     pub(super) fn end_record(&mut self) -> Option<Box<Tape>> {
         self.sidecore.end_record()
     }

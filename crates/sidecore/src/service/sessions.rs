@@ -3,7 +3,7 @@
 use crate::engine::crypto::Session;
 use std::sync::Arc;
 
-/// A handle is a place and its generation, so that one of a closed session finds nothing.
+/// A handle is a place and its generation, so that a closed session's handle matches nothing.
 const PLACE_BITS: u32 = 16;
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 
@@ -13,12 +13,11 @@ struct Place {
     session: Option<Arc<Session>>,
 }
 
-/// The table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions(Vec<Place>);
 
 impl Sessions {
-    /// Puts a session at a free place. `None`: `limit` are open already.
+    /// Puts a session at a free place. `None`: `limit` sessions are open already.
     pub(super) fn open(&mut self, session: Arc<Session>, limit: u32) -> Option<u32> {
         let free = self.0.iter().position(|place| place.session.is_none());
         let index = free.or_else(|| {
@@ -33,7 +32,7 @@ impl Sessions {
         Some(index as u32 | u32::from(place.generation) << PLACE_BITS)
     }
 
-    /// Enters a session under a handle that the other table gave it.
+    /// Enters a session under a handle of the other table.
     pub(super) fn insert(&mut self, handle: u32, session: Arc<Session>) {
         let index = (handle & PLACE_MASK) as usize;
         if self.0.len() <= index {
@@ -42,12 +41,11 @@ impl Sessions {
         self.0[index] = Place { generation: (handle >> PLACE_BITS) as u16, session: Some(session) };
     }
 
-    /// The session of a handle.
     pub(super) fn get(&self, handle: u32) -> Option<&Arc<Session>> {
         self.find(handle).map(|(_, session)| session)
     }
 
-    /// The session of a handle, and its place: good for [`Sessions::at`] until something is opened or closed.
+    /// The session of a handle, and its place, which is valid for [`Sessions::at`] until the next open or close.
     #[inline]
     pub(super) fn find(&self, handle: u32) -> Option<(u32, &Arc<Session>)> {
         let number = handle & PLACE_MASK;
@@ -56,7 +54,6 @@ impl Sessions {
         Some((number, session?))
     }
 
-    /// The session at a place.
     #[inline]
     pub(super) fn at(&self, place: u32) -> Option<&Arc<Session>> {
         self.0.get(place as usize)?.session.as_ref()
@@ -68,12 +65,10 @@ impl Sessions {
         self.0[(handle & PLACE_MASK) as usize].session.take()
     }
 
-    /// How many are open.
     pub(super) fn count(&self) -> usize {
         self.0.iter().filter(|place| place.session.is_some()).count()
     }
 
-    /// All open sessions with their handles.
     pub(super) fn all(&self) -> impl Iterator<Item = (u32, Arc<Session>)> + '_ {
         self.0.iter().enumerate().filter_map(|(index, place)| {
             let handle = index as u32 | u32::from(place.generation) << PLACE_BITS;

@@ -1,22 +1,22 @@
-//! Which sockets the service takes.
+//! Kinds of sockets that the service takes.
 
 use rustix::net::getpeername;
 use sidecore_client::sys::{tcp, udp};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-/// What is sent on a socket.
+/// Content of a socket's traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// Bytes, on a TCP connection.
     Bytes,
-    /// Datagrams, on a UDP socket that is connected, or that sends to that address alone.
+    /// Datagrams, on a connected UDP socket, or on one that sends to that address alone.
     Datagrams(Option<SocketAddr>),
 }
 
 impl Content {
-    /// By the kernel's word, where the program wishes to send to that address; without one the socket is connected. `None`: it
-    /// is no socket that is taken.
+    /// Determined from the kernel's information. `to` is the program's destination; without one the socket is
+    /// connected. `None`: the service does not take such a socket.
     pub(super) fn of(socket: impl AsFd, to: Option<SocketAddr>) -> Option<Self> {
         let socket = socket.as_fd();
         match to {
@@ -26,7 +26,7 @@ impl Content {
         }
     }
 
-    /// Whom it is sent to.
+    /// The destination.
     pub(super) fn peer(self, socket: impl AsFd) -> Option<SocketAddr> {
         match self {
             Self::Datagrams(Some(to)) => Some(to),

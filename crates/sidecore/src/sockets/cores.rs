@@ -1,17 +1,17 @@
-//! The cores that users' threads are tied to. One that the service owns may be spun on, by one thread alone.
+//! The cores of users' threads. One thread alone may spin on a core that the service owns.
 
 use crate::config::Sidecores;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Cores, with how many threads each has.
+/// Cores, with the number of threads on each.
 #[derive(Debug)]
 pub(super) struct Cores {
     cores: Vec<(usize, AtomicU32)>,
     owned: bool,
 }
 
-/// The core of one thread, as long as it runs.
+/// The core of one thread, for the thread's lifetime.
 #[derive(Debug)]
 pub(super) struct Core {
     of: Arc<Cores>,
@@ -36,7 +36,7 @@ impl Cores {
 }
 
 impl Core {
-    /// Its number; `None`: the thread is tied to none.
+    /// Its number; `None`: the thread has no fixed core.
     pub(super) fn cpu(&self) -> Option<usize> {
         self.index.map(|index| self.of.cores[index].0)
     }

@@ -1,4 +1,4 @@
-//! What a user's thread has for all of its programs.
+//! State of a user's thread that all of its programs share.
 
 use super::Shared;
 use super::ledger::Ledger;
@@ -11,10 +11,9 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// What is to be closed and freed, in its order.
+/// Objects to be closed and freed, in their order.
 pub(super) type Remains = Box<dyn Any + Send>;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) shared: Arc<Shared>,
@@ -29,19 +28,19 @@ pub(super) struct Desk {
     pub(super) spins: bool,
     /// Streams to retry, see `Turn::Held`.
     pub(super) held: Vec<(ClientId, StreamId)>,
-    /// To the user's closing thread: a socket may linger, and what is no socket may do worse.
+    /// To the user's closing thread: a socket may linger, and any other descriptor may block for longer.
     pub(super) closing: Sender<Remains>,
 }
 
 impl Desk {
-    /// From how many messages on a ring pays, for programs.
+    /// Least numbers of messages for which a ring pays, for programs.
     pub(super) fn break_even(&self) -> BreakEven {
         if self.spins { BreakEven::NONE } else { self.meter.break_even(self.shared.park_times().wake) }
     }
 
-    /// Closes and frees it, on a thread that nobody waits for.
+    /// Closes and frees it, on a separate thread.
     pub(super) fn close(&self, remains: impl Any + Send) {
-        // It hears until this end is gone.
+        // The closing thread ends only after this end is dropped.
         let _ = self.closing.send(Box::new(remains));
     }
 }

@@ -1,20 +1,19 @@
-//! The busiest sockets of programs whose connection to the service ended lately. Each user has room of its own.
+//! The busiest sockets of programs whose connection to the service ended recently. Each user has room of its own.
 
 use sidecore_client::sockets::protocol::Row;
 use sidecore_core::time::Nanos;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Rows that are kept of a program.
+/// Most rows kept of a program.
 pub(super) const ROWS: usize = 16;
-/// Rows that are kept of a user's programs.
+/// Most rows kept of a user's programs.
 const ROWS_OF_USER: usize = 256;
-/// Users whose rows are kept.
+/// Most users with kept rows.
 const USERS: usize = 64;
-/// How long, ns.
+/// Time for which rows are kept, ns.
 const KEPT: Nanos = 300_000_000_000;
 
-/// The rows of one program.
 #[derive(Debug)]
 pub(super) struct Past {
     pub(super) serial: u32,
@@ -23,14 +22,14 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// As they are now.
+    /// Rows, with their present ages.
     pub(super) fn rows(&self, now: Nanos) -> impl Iterator<Item = Row> {
         let gone_ns = Some(now.saturating_sub(self.since));
         self.rows.iter().map(move |row| Row { gone_ns, ..row.clone() })
     }
 }
 
-/// See the module.
+/// Ended programs by user.
 #[derive(Debug, Default)]
 pub(super) struct Gone(BTreeMap<u32, VecDeque<Arc<Past>>>);
 

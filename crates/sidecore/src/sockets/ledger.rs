@@ -1,13 +1,13 @@
-//! What one user holds in the service: a permit for each thing, given back when that is closed and not before.
+//! Resources of one user in the service: a permit for each object, released once the object is closed and not before.
 
 use crate::config::SocketsConfig;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Sockets beyond the limit that are held for a moment: what a stream that is refused has in its ring is still sent.
+/// Sockets beyond the limit that are held for a moment: bytes in the ring of a refused stream are still sent.
 const PARTING: u64 = 64;
 
-/// What is counted.
+/// Kinds of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Connections to the service.
@@ -18,14 +18,13 @@ pub(super) enum Kind {
     Bytes,
 }
 
-/// The counts of one user.
 #[derive(Debug)]
 pub(super) struct Ledger {
     limits: SocketsConfig,
     held: [AtomicU64; 3],
 }
 
-/// Part of what a user may hold. Dropped after what it is for.
+/// A part of a user's resources. Dropped after the object that it covers.
 #[derive(Debug)]
 pub(super) struct Permit {
     ledger: Arc<Ledger>,
@@ -44,7 +43,7 @@ impl Ledger {
         Arc::new(Self { limits, held: Default::default() })
     }
 
-    /// A permit for so much more.
+    /// A permit for `amount` more.
     ///
     /// # Errors
     /// The limit, by its name in the configuration.
@@ -64,7 +63,7 @@ impl Ledger {
         })
     }
 
-    /// Whether more sockets are held than the limit says: such a stream goes back to its program.
+    /// Whether more sockets are held than the limit: such a stream goes back to its program.
     pub(super) fn sockets_exceed(&self) -> bool {
         self.held[Kind::Sockets as usize].load(Ordering::Acquire) > self.limits.max_sockets.into()
     }

@@ -1,5 +1,5 @@
-//! The thread that accepts programs, and hands each to the thread of its user. It waits for nobody. Where the system lacks the
-//! means to accept, or too many that were declined are not closed yet, it pauses.
+//! The thread that accepts programs, and hands each to the thread of its user. It never waits for them. It pauses
+//! while the system lacks resources, or while too many declined connections are not closed yet.
 
 use super::Shared;
 use super::ledger::Kind;
@@ -20,23 +20,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 
-/// Numbers among the poller's sources.
+/// Numbers of the poller's sources.
 const LISTENER: u64 = 0;
 const WAKE: u64 = 1;
-/// How long nobody is accepted where the system lacked the means, ns.
+/// Pause of accepting after the system lacked resources, ns.
 const PAUSE: Nanos = 100_000_000;
-/// The same where too many that were declined are not closed yet, ns.
+/// The same while too many declined connections are not closed yet, ns.
 const SHORT_PAUSE: Nanos = 10_000_000;
-/// People are told of that so often at most, ns.
+/// Least time between two warnings about that, ns.
 const WARN_EVERY: Nanos = 60_000_000_000;
-/// Connections that were declined and may wait to be closed.
+/// Most declined connections that wait to be closed.
 const MOST_DECLINED: usize = 32;
-/// Why programs are declined: the service, or the system, has no room for them.
+/// Reason of a decline: service or system have no room for the program.
 const REASON: &str = "limit";
-/// The user of a connection of whom the kernel does not say whose it is.
+/// User of a connection for which the kernel names none.
 const NOBODY: u32 = u32::MAX;
 
-/// The thread's state.
 #[derive(Debug)]
 pub(super) struct Listener {
     shared: Arc<Shared>,
@@ -44,15 +43,15 @@ pub(super) struct Listener {
     poller: Poller,
     users: HashMap<u32, Arc<User>>,
     alive: Alive,
-    /// Given up for a moment where there is no other descriptor left, to say so.
+    /// Closed for a moment when no other descriptor is left, to send the refusal.
     spare: Option<OwnedFd>,
     /// The end of a pause.
     resumes: Option<Nanos>,
-    /// To people, who may be slow to hear.
+    /// Warnings for the operator; a slow reader loses some.
     warnings: SyncSender<String>,
-    /// When they were told last.
+    /// Time of the last warning.
     warned: Option<Nanos>,
-    /// What was told of programs that were declined, by user.
+    /// Rates of reports on declined programs, by user.
     declines: RateLimit<Source<()>>,
 }
 
@@ -84,11 +83,11 @@ impl Listener {
         })
     }
 
-    /// Accepts until the service ends, and has all threads end.
+    /// Accepts until the service ends, then ends all threads.
     pub(super) fn run(mut self) {
         while !self.shared.stop.load(Ordering::Acquire) {
             let resumes = self.resumes.map(|resumes| resumes.saturating_sub(clock::now()));
-            // What was not told is, also where nothing more comes with which to tell it.
+            // Suppressed counts are reported later, even without a new occurrence.
             let untold = self.declines.is_behind().then_some(events::PACE.every);
             let wide = self.door.set_backlog(clock::now()).map(|at| at.saturating_sub(clock::now()));
             let pause = resumes.into_iter().chain(untold).chain(wide).min();
@@ -108,7 +107,7 @@ impl Listener {
         self.users.values().for_each(|user| user.ring());
     }
 
-    /// Those who wait, up to a number.
+    /// Accepts waiting programs, up to a limit.
     ///
     /// # Errors
     /// As for [`Listener::accept`].
@@ -138,10 +137,11 @@ impl Listener {
         self.poller.watch_again(&self.door, LISTENER).map_err(error)
     }
 
-    /// The next program.
+    /// Accepts the next program.
     ///
     /// # Errors
-    /// `AGAIN`: no program waits. Else the system lacks the means: the program still waits, and would be announced again at once.
+    /// `AGAIN`: no program waits. Otherwise the system lacks resources: the program still waits, and the poller would
+    /// report it again immediately.
     fn accept(&mut self) -> Result<(), Errno> {
         let accepted = match self.door.accept() {
             Err(error @ (Errno::MFILE | Errno::NFILE)) => self.accept_without_descriptors(error),
@@ -158,7 +158,7 @@ impl Listener {
         accepted
     }
 
-    /// Left alone, the program would never know.
+    /// Without this the program would get no answer.
     fn accept_without_descriptors(&mut self, error: Errno) -> Result<(), Errno> {
         drop(self.spare.take());
         let socket = packet::accept(&self.door)?;
@@ -167,7 +167,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Nobody is announced until it is over, but the service may end.
+    /// Stops the reports of waiting programs until the pause is over; the service may end meanwhile.
     fn pause(&mut self, error: Errno) {
         self.resumes = Some(clock::now().saturating_add(PAUSE));
         self.warn(error);
@@ -184,7 +184,7 @@ impl Listener {
             Errno::NFILE => "raise the system's limit on files, fs.file-max",
             _ => "the machine needs more memory, or fewer programs",
         };
-        // Who has not heard the one before hears the next.
+        // A full channel holds an earlier warning.
         let _ = self.warnings.try_send(format!(
             "the service cannot accept programs: {error}; their connections stay on the kernel; {remedy}"
         ));
@@ -213,7 +213,7 @@ impl Listener {
         }
     }
 
-    /// The threads of a user, which are started where there are none.
+    /// The threads of a user, started if there are none.
     fn user(&mut self, uid: u32) -> Result<Arc<User>, String> {
         if let Some(user) = self.users.get(&uid).filter(|user| !user.has_ended()) {
             return Ok(user.clone());
@@ -232,7 +232,7 @@ impl Listener {
         Ok(user)
     }
 
-    /// Says why there is no connection. Nothing to do where the program does not even take that.
+    /// Sends the reason of a refused connection. A program that cannot take even that gets none.
     fn decline(&mut self, socket: OwnedFd, why: String) {
         let (uid, pid) = peer::credentials(&socket).map_or((NOBODY, 0), |peer| (peer.uid, peer.pid));
         if let Some(suppressed) = self.declines.tell(clock::now(), Source { what: (), uid }) {
@@ -259,19 +259,19 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// What takes longer does not happen any more, ns.
+    /// Longest wait for an event of the test, ns.
     const PATIENCE: Nanos = 60_000_000_000;
-    /// Connections of an attacker: more than wait anywhere.
+    /// Connections of an attacker: more than any queue holds.
     const HOSTILE: usize = 100;
 
-    /// The next program at `path` hears that it is declined.
+    /// Whether the next program at `path` is declined.
     fn declined(path: &Path) -> bool {
         let program = connect_by(path, clock::now() + PATIENCE).unwrap();
         assert!(wait_readable(program.as_fd(), Some(PATIENCE)).unwrap(), "nobody accepts");
         matches!(control::receive(&program), Ok((Reply::Refused(_), _)))
     }
 
-    /// On a socket whose kernel lets descriptors pass: those of before 6.16, and here one that was not told otherwise.
+    /// On a socket whose kernel passes descriptors: Linux before 6.16, and here a socket without the option.
     #[test]
     fn who_comes_with_descriptors_that_take_long_to_close_keeps_no_other_from_being_accepted() {
         let scratch = tempfile::tempdir().unwrap();
@@ -285,13 +285,13 @@ mod tests {
         let shared = Arc::new(Shared::of(limits));
         let ((alive, running), (warnings, _)) = (mpsc::channel(), mpsc::sync_channel(1));
         let listener = Listener::new(listening, shared.clone(), alive, warnings).unwrap();
-        // All that this user may have: whoever comes after it is declined.
+        // All that this user may have: each further one is declined.
         let _one = connect_by(&path, clock::now() + PATIENCE).unwrap();
         let peers: Vec<TcpStream> = (0..HOSTILE)
             .map(|_| {
                 let (here, there) = lingering();
                 let program = connect_by(&path, clock::now() + PATIENCE).unwrap();
-                // Among others, behind a message without content.
+                // Among others, after a message without content.
                 let with_it: [(&[u8], &[BorrowedFd<'_>]); 3] = [(b"one", &[]), (b"", &[]), (b"two", &[here.as_fd()])];
                 for (said, fds) in with_it {
                     send(&program, said, fds).unwrap();

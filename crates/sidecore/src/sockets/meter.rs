@@ -1,8 +1,8 @@
-//! What system calls of one user's thread cost: some transfers are measured.
+//! Costs of system calls of one user's thread, from a sample of transfers.
 //!
-//! By the thread's CPU clock: what others do with the core meanwhile is nobody's cost. Reading it is a system call too, so
-//! few are measured, and the time of the reading is left out. The same clock, read once in a row of transfers, says what else the
-//! thread costs.
+//! The clock is the thread's CPU clock, which excludes other threads' use of the core. Reading it is a system call
+//! too, so few transfers are measured, and the time of the reading is subtracted. The same clock, read once in a row
+//! of transfers, gives the thread's other costs.
 
 use crate::sys::clock;
 use sidecore_core::stage::Sampler;
@@ -11,55 +11,54 @@ use sidecore_core::time::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One transfer in so many is measured.
+/// One transfer in this number is measured.
 const SAMPLE_EVERY: u32 = 16;
-/// Transfers of a row, after which the break-even is reckoned anew.
+/// Transfers of a row, after which the break-even is computed again.
 const ROW: u64 = 64;
 /// Weight of a row in the mean, 1 / `PART`.
 const PART: u64 = 4;
-/// Readings that are compared to know what one takes.
+/// Readings that are compared for the time of one.
 const READINGS: usize = 16;
 
-/// What a system call costs beside its bytes, as others may see it.
+/// A system call's fixed cost, for other threads.
 #[derive(Debug)]
 pub(super) struct Price(AtomicU64);
 
-/// Stands for a price that is not known.
+/// Stands for an unknown price.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Price {
-    /// ns of CPU time. `None`: not known yet.
+    /// In ns of CPU time. `None`: unknown yet.
     pub(super) fn get(&self) -> Option<Nanos> {
         Some(self.0.load(Ordering::Relaxed)).filter(|price| *price != UNKNOWN)
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Meter {
     sampler: Sampler,
     fit: Fit,
-    /// What measuring adds, ns.
+    /// Cost of a measurement itself, ns.
     own: Nanos,
     price: Arc<Price>,
     row: Row,
-    /// Costs of a transfer for program and thread, without its call, ns. `None`: not known yet.
+    /// Costs of a transfer for program and thread, without its call, ns. `None`: unknown yet.
     extra: Option<Nanos>,
 }
 
-/// Transfers since the clock was read last.
+/// Transfers since the last reading of the clock.
 #[derive(Debug, Default)]
 struct Row {
-    /// The clock, ns.
+    /// Reading at its begin, ns.
     began: Nanos,
     transfers: u64,
     bytes: u64,
-    /// Times that a program woke the thread.
+    /// Wake-ups of the thread by a program.
     wakes: u64,
 }
 
 impl Meter {
-    /// Without knowledge.
+    /// Without measurements.
     pub(super) fn new() -> Self {
         let reading = |_| {
             let before = clock::thread_cpu();
@@ -71,7 +70,6 @@ impl Meter {
         Self { sampler: Sampler::new(SAMPLE_EVERY), fit: Fit::default(), own, price, row, extra: None }
     }
 
-    /// A program woke the thread.
     pub(super) fn woken(&mut self) {
         self.row.wakes += 1;
     }
@@ -82,7 +80,8 @@ impl Meter {
         self.row.bytes += u64::from(bytes);
     }
 
-    /// Learns from a row of transfers, once it is complete. `ring`: CPU time that waking the thread costs a program, ns.
+    /// Learns from a row of transfers, once it is complete. `ring`: CPU time that waking the thread costs a program,
+    /// ns.
     pub(super) fn learn(&mut self, ring: Nanos) -> bool {
         if self.row.transfers < ROW {
             return false;
@@ -98,18 +97,18 @@ impl Meter {
         true
     }
 
-    /// From how many messages on a ring pays. `wake`: time until the thread runs that a program woke, ns.
+    /// Least numbers of messages for which a ring pays. `wake`: time from a program's ring until the thread runs, ns.
     pub(super) fn break_even(&self, wake: Nanos) -> BreakEven {
         let known = self.fit.fixed().zip(self.extra);
         known.map_or(BreakEven::ASSUMED, |(fixed, extra)| BreakEven::new(fixed, extra, wake))
     }
 
-    /// What is known at any time.
+    /// The latest price.
     pub(super) fn price(&self) -> &Arc<Price> {
         &self.price
     }
 
-    /// Makes a transfer, which returns how many bytes it moved, and perhaps measures it.
+    /// Makes a transfer, which returns the number of bytes moved, and measures some of them.
     pub(super) fn measure<E>(&mut self, transfer: impl FnOnce() -> Result<usize, E>) -> Result<usize, E> {
         if !self.sampler.next() {
             return transfer().inspect(|moved| self.moved(*moved as u32));

@@ -1,7 +1,8 @@
 //! One program: its connection, its banks and the streams in them.
 //!
-//! It is heard until it hangs up. What its rings hold then is sent all the same, and after that it is forgotten. One that
-//! breaks the protocol is hung up on, which does it no harm: it goes on itself, from where the service stopped.
+//! Its messages are read until it hangs up. The bytes in its rings are still sent then, and after that it is
+//! forgotten. The service hangs up on a program that breaks the protocol. That does no harm: the program continues by
+//! itself, from the service's last position.
 
 use super::content::Content;
 use super::desk::Desk;
@@ -25,12 +26,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Messages of one program that are heard before anything else is done.
+/// Most messages of one program in a row.
 pub(super) const HEARD_AT_ONCE: usize = 16;
-/// Messages of a process that has ended: more than a connection has room for. Its child may go on for ever.
+/// Most messages read of an ended process: more than a connection has room for. Its child may send forever.
 pub(super) const HEARD_AT_THE_END: usize = 1024;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) serial: u32,
@@ -39,10 +39,10 @@ pub(super) struct Program {
     role: Role,
     banks: Vec<Arc<BankMemory>>,
     slots: Vec<Slot>,
-    /// Streams whose sockets are here.
+    /// Streams whose sockets the service has.
     open: u32,
     recent: Recent,
-    /// Nothing is heard of it any more.
+    /// It hung up.
     hung_up: bool,
     /// The service ends: new streams are refused.
     parting: bool,
@@ -50,12 +50,12 @@ pub(super) struct Program {
     permits: Vec<Permit>,
 }
 
-/// What it is, which its first message says.
+/// Its role, which its first message states.
 #[derive(Debug)]
 enum Role {
-    /// It has not said anything yet.
+    /// Before its first message.
     New,
-    /// It asks about programs.
+    /// It asks for rows about programs.
     Asking,
     /// It has streams.
     Sending(Sending),
@@ -66,29 +66,28 @@ struct Sending {
     listed: Arc<Listed>,
     /// The end of the doorbell's pipe that is waited on, and never read.
     doorbell: OwnedFd,
-    /// Tells when it has ended, also where its child still holds the connection.
+    /// Reports the end of the process, also where its child still holds the connection.
     process: Option<OwnedFd>,
 }
 
-/// One place.
 #[derive(Debug, Default)]
 struct Slot {
     stream: Option<Stream>,
-    /// Number of the stream that is here, or was last.
+    /// Number of the present stream, or of the last one.
     number: u32,
 }
 
-/// Why a connection ends.
+/// Reason of a connection's end.
 #[derive(Debug)]
 enum End {
     /// The program hung up.
     Gone,
-    /// The service hangs up, having said this.
+    /// The service hangs up, after sending this.
     Refused(String),
 }
 
 impl Program {
-    /// A connection that was accepted.
+    /// For an accepted connection.
     ///
     /// # Errors
     /// Those of the poller.
@@ -134,7 +133,7 @@ impl Program {
         matches!(self.role, Role::Asking) || self.slots.iter().any(|slot| slot.number != 0)
     }
 
-    /// Forgets it.
+    /// Closes its objects.
     pub(super) fn dismiss(self, desk: &mut Desk) {
         desk.sweep.remove_client(self.client);
         if !self.has_come_to_something() {
@@ -152,7 +151,7 @@ impl Program {
         desk.close(self);
     }
 
-    /// Hears so many of its messages at most.
+    /// Reads at most `most` of its messages.
     pub(super) fn hear(&mut self, desk: &mut Desk, most: usize) {
         for _ in 0..most {
             if self.hung_up {
@@ -171,14 +170,14 @@ impl Program {
         !matches!(self.role, Role::Sending(Sending { process: Some(_), .. }))
     }
 
-    /// `false`: it says nothing more now.
+    /// Reads one message. `false`: there is none now.
     fn hear_one(&mut self, desk: &mut Desk) -> Result<bool, End> {
         let mut buffer = [0; MAX_PACKET];
         let (len, fds) = match receive(&self.socket, &mut buffer) {
             Ok(received) => received,
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => return Ok(false),
-                // It ended without having read an answer. What it said before that comes next.
+                // It ended without reading an answer. Its earlier messages come next.
                 io::ErrorKind::ConnectionReset => return Ok(true),
                 io::ErrorKind::InvalidData => {
                     return Err(End::Refused("more than a message of this protocol, or no descriptor left: program and service must be of one version; else \
@@ -241,7 +240,8 @@ impl Program {
         }
     }
 
-    /// Who does not read its answers loses its connection. One who is gone may have said something before.
+    /// Sends an answer. A program that does not read its answers loses its connection. One that is gone may have sent
+    /// messages before.
     fn reply(&self, reply: &Reply, fds: &[BorrowedFd<'_>]) -> Result<(), String> {
         match control::send(&self.socket, reply, fds) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err("answers are not read".to_owned()),
@@ -280,7 +280,7 @@ impl Program {
         self.reply(&Reply::Welcome { ring_bytes }, &[memory.as_fd(), writer.as_fd(), given.map_err(system)?.as_fd()])
     }
 
-    /// 64 places more. The memory to hand over.
+    /// Adds 64 places. Returns the memory for the program.
     fn add_bank(&mut self, desk: &mut Desk) -> Result<OwnedFd, String> {
         if self.banks.len() == MAX_BANKS as usize {
             return Err(format!("a program has {MAX_BANKS} banks at most: its other connections stay on the kernel"));
@@ -300,7 +300,7 @@ impl Program {
         Ok(file)
     }
 
-    /// A stream begins, if that is the socket of one.
+    /// Begins a stream, if that is a suitable socket.
     fn promote(
         &mut self,
         desk: &mut Desk,
@@ -341,7 +341,8 @@ impl Program {
         Ok(())
     }
 
-    /// Asks for a report, if one is wanted. True: the question is sent. Where the program reads nothing it stays wanted.
+    /// Asks for a report, if one is wanted. True: the question is sent. While the program reads nothing, the report
+    /// stays wanted.
     pub(super) fn ask_for_report(&self) -> bool {
         let Role::Sending(Sending { listed, .. }) = &self.role else { return false };
         let asks = listed.reports.is_wanted() && control::send(&self.socket, &Reply::Describe, &[]).is_ok();
@@ -351,7 +352,7 @@ impl Program {
         asks
     }
 
-    /// The program hung up.
+    /// Marks that the program hung up.
     fn silence(&mut self) {
         self.hung_up = true;
         if let Role::Sending(Sending { listed, .. }) = &self.role {
@@ -359,14 +360,14 @@ impl Program {
         }
     }
 
-    /// Tells the program from how many messages on a ring pays.
+    /// Tells the program the least numbers of messages for which a ring pays.
     pub(super) fn tell(&self, break_even: BreakEven) {
         if let Some(first) = self.banks.first() {
             first.gathered()[0].store(break_even.to_word(), Ordering::Relaxed);
         }
     }
 
-    /// One turn of the stream at that place, and how many bytes it moved.
+    /// One turn of the stream at that place; also returns the bytes moved.
     pub(super) fn serve(&mut self, desk: &mut Desk, id: StreamId) -> (Outcome, u32) {
         let Some(memory) = self.banks.get((id / PLACES) as usize) else { return (Outcome::Empty, 0) };
         let at = At { memory, place: id % PLACES };
@@ -418,7 +419,7 @@ impl Program {
         desk.close(stream);
     }
 
-    /// Does that with each stream whose socket is here: if it says so the stream has ended.
+    /// Runs `act` on each stream whose socket is here. A stream ends if `act` returns its end.
     fn each(&mut self, desk: &mut Desk, mut act: impl FnMut(&mut Desk, StreamId, &mut Stream, At<'_>) -> Option<Over>) {
         for id in 0..self.slots.len() {
             let at = At { memory: &self.banks[id / PLACES as usize], place: id as u32 % PLACES };
@@ -429,7 +430,7 @@ impl Program {
         }
     }
 
-    /// It has hung up, or is `dead`. What its rings hold is still to be sent.
+    /// It has hung up, or is `dead`. The bytes in its rings are still sent.
     pub(super) fn bereave(&mut self, desk: &mut Desk, dead: bool) {
         self.silence();
         desk.poller.remove(&self.socket);
@@ -443,7 +444,8 @@ impl Program {
         });
     }
 
-    /// Ends the connection of a program that broke the protocol. It goes on alone. Streams that it left before are still sent.
+    /// Ends the connection of a program that broke the protocol, which continues alone. Streams that it left before
+    /// are still sent.
     pub(super) fn hang_up(&mut self, desk: &mut Desk, why: String) {
         self.silence();
         let _ = self.reply(&Reply::Refused(why), &[]);
@@ -452,8 +454,8 @@ impl Program {
         self.give_streams_back(desk, false);
     }
 
-    /// The service ends, and the program goes on alone. The connection stays open until its rings are empty: after its end the
-    /// program would take over a hold from the sidecore in mid-transfer.
+    /// The service ends, and the program continues alone. The connection stays open until its rings are empty: after
+    /// its end the program would take over a hold from the sidecore during a transfer.
     pub(super) fn part(&mut self, desk: &mut Desk) {
         self.parting = true;
         self.give_streams_back(desk, true);
@@ -482,7 +484,7 @@ impl Program {
         self.each(desk, |_, _, stream, at| Some(stream.cut(at)));
     }
 
-    /// Takes what was announced.
+    /// Takes the announced places.
     pub(super) fn collect(&self, desk: &mut Desk) {
         let Some(first) = self.banks.first() else { return };
         for (index, word) in first.announced_banks().0.iter().enumerate().take(self.banks.len().div_ceil(64)) {
@@ -499,18 +501,18 @@ impl Program {
         }
     }
 
-    /// It rings from now on.
+    /// Arms its doorbell.
     pub(super) fn arm(&self) {
         self.banks.iter().take(1).for_each(|first| first.doorbell().arm());
     }
 
-    /// It is looked at and need not ring.
+    /// Disarms its doorbell.
     pub(super) fn disarm(&self) {
         self.banks.iter().take(1).for_each(|first| first.doorbell().disarm());
     }
 }
 
-/// As much of a name as is kept.
+/// The kept part of a name.
 fn cut(name: &str) -> String {
     let whole = |(at, char): (usize, char)| Some(at + char.len_utf8()).filter(|end| *end <= MAX_NAME);
     name[..name.char_indices().map_while(whole).last().unwrap_or(0)].to_owned()
@@ -537,9 +539,9 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::mpsc;
 
-    /// Transfers that are simulated.
+    /// Number of simulated transfers.
     const TRANSFERS: u32 = 20_000;
-    /// What each takes, ns.
+    /// Time of each, ns.
     const TOOK: u64 = 10_000;
 
     fn desk(limits: SocketsConfig) -> Desk {
@@ -560,7 +562,7 @@ mod tests {
         }
     }
 
-    /// A program that has said its name, and its end of the connection.
+    /// A program that has stated its name, and its end of the connection.
     fn named(desk: &mut Desk, name: &str) -> (Program, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();

@@ -1,5 +1,5 @@
-//! Programs' reports on their sockets in no ring. Each request for the list asks the programs, and each program owes one answer
-//! at most.
+//! Programs' reports on their sockets outside rings. Each request for the list asks the programs, and each program
+//! owes one answer at most.
 
 use crate::sys::wake;
 use sidecore_client::sockets::protocol::{MAX_REPORTED, NUMBERS, Report, Reported};
@@ -24,7 +24,6 @@ impl Bell {
         Ok(Self { wake: wake::event()?, asks: AtomicBool::new(false) })
     }
 
-    /// The descriptor to wait on.
     pub(super) fn wake(&self) -> &OwnedFd {
         &self.wake
     }
@@ -33,7 +32,7 @@ impl Bell {
         wake::ring(&self.wake);
     }
 
-    /// Has the thread ask programs.
+    /// Makes the thread ask its programs.
     pub(super) fn ask(&self) {
         if !self.asks.swap(true, Ordering::AcqRel) {
             self.ring();
@@ -52,14 +51,14 @@ enum Stage {
     /// It owes none.
     #[default]
     Answered,
-    /// Its user's thread is to ask it.
+    /// Its user's thread must ask it.
     Wanted,
     Asked,
     /// It hung up.
     Silent,
 }
 
-/// The last report of a program, by its own word.
+/// The last report of a program: an allegation.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     stage: Stage,
@@ -78,17 +77,16 @@ impl Known {
     }
 }
 
-/// See [`Known`].
 #[derive(Debug, Default)]
 pub(super) struct Reports(Mutex<Known>);
 
 impl Reports {
     pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
-        // Nothing in here is done by halves.
+        // No change in here is left half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new report is wanted. True if the user's thread is to ask for it.
+    /// A new report is wanted. True if the user's thread must ask for it.
     pub(super) fn want(&self) -> bool {
         let mut known = self.lock();
         if known.stage == Stage::Answered {
@@ -105,7 +103,7 @@ impl Reports {
         self.lock().stage = Stage::Asked;
     }
 
-    /// Whether a report is on its way, and how many sockets were beyond the limit of the last.
+    /// Whether a report is due, and the number of sockets beyond the limit of the last one.
     pub(super) fn progress(&self) -> (bool, u32) {
         let known = self.lock();
         (matches!(known.stage, Stage::Wanted | Stage::Asked), if known.is_current() { known.beyond } else { 0 })
@@ -117,7 +115,7 @@ impl Reports {
     }
 
     /// # Errors
-    /// The program was not asked, or says nonsense.
+    /// The program was not asked, or the report is invalid.
     pub(super) fn take(&self, report: Report) -> Result<(), &'static str> {
         if self.lock().stage != Stage::Asked {
             return Err("a report that was not asked for");

@@ -20,12 +20,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Places that are looked at for one page: most may have nothing to tell, and the user's thread has streams to serve.
+/// Most places read for one page: most may have no row, and the user's thread has streams to serve.
 const MOST_PLACES: u32 = 4096;
-/// Programs that are looked at for one page.
+/// Most programs read for one page.
 const MOST_PROGRAMS: usize = MAX_ROWS;
 
-/// One program, as it is told of.
+/// One program, as listed.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) uid: u32,
@@ -50,7 +50,7 @@ struct Peer {
     is_open: bool,
 }
 
-/// Rows of one answer, as they are gathered.
+/// Rows of one answer, while they are gathered.
 #[derive(Default)]
 struct Page {
     rows: Vec<Row>,
@@ -70,7 +70,7 @@ struct Known {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in here is done by halves.
+    // No change in here is left half done.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -88,7 +88,7 @@ impl Listed {
         self.at(place, |peer| *peer = Peer { address, is_open: true });
     }
 
-    /// The service has the socket of that place no more.
+    /// The service closed the socket of that place.
     pub(super) fn end(&self, place: u32) {
         self.at(place, |peer| peer.is_open = false);
     }
@@ -101,8 +101,8 @@ impl Listed {
         }
     }
 
-    /// Adds rows of its places that have or had a stream, then of reported sockets, beginning at `from`. The first place that the
-    /// page has no room for; `None`: there are no more.
+    /// Adds rows of its places that have or had a stream, then of reported sockets, beginning at `from`. Returns the
+    /// first place that the page has no room for; `None`: there are no more.
     fn add_rows(&self, serial: u32, from: u32, page: &mut Page) -> Option<u32> {
         let (banks, known) = (lock(&self.banks), self.reports.lock());
         for place in from..banks.len() as u32 * PLACES {
@@ -125,7 +125,7 @@ impl Listed {
         None
     }
 
-    /// The busiest, after its end.
+    /// The busiest rows, after its end.
     fn last_rows(&self, serial: u32) -> Vec<Row> {
         let (banks, known) = (lock(&self.banks), self.reports.lock());
         let places = 0..(banks.len() as u32 * PLACES).min(MOST_PLACES);
@@ -160,9 +160,10 @@ impl Listed {
         let of_this = |socket: &&Reported| !peer.is_open && socket.seat.is_some_and(|seat| seat.stream == stream);
         let reported = reported.filter(of_this);
         let why = match (word(ROW, WHY) as u8, reported) {
-            // The program has it open still.
+            // The program still has it open.
             (why, Some(socket)) if why != Why::Closed as u8 => socket.why,
-            // It ended in the ring: by a call that the library did not see, or by an error that the program does not know yet.
+            // It ended in the ring: by a call that the library did not see, or by an error that the program has not
+            // read yet.
             (why, None) if why == Why::Row as u8 && !peer.is_open && peer.address.is_some() => Why::Closed as u8,
             (why, _) => why,
         };
@@ -180,7 +181,7 @@ impl Listed {
             transfers,
             drains,
             waiting: cursors.map_or(0, |cursors| cursors.waiting().into()),
-            // A message that was moved has a byte at least, whatever the program says.
+            // Each moved message has at least one byte, which bounds the program's count.
             saved_ns: self.price.get().map(|price| saved(price, messages.min(bytes), transfers.saturating_add(drains))),
             ..self.empty_row()
         })
@@ -228,7 +229,7 @@ impl Page {
         self.rows.len() == MAX_ROWS || self.places == MOST_PLACES
     }
 
-    /// Adds rows of a program that has ended, beginning at `from`. As [`Listed::add_rows`].
+    /// Adds rows of an ended program, beginning at `from`. As [`Listed::add_rows`].
     fn add_past(&mut self, past: &Past, from: u32, now: Nanos) -> Option<u32> {
         for (number, row) in (0..).zip(past.rows(now)).skip(from as usize) {
             if self.is_full() {
@@ -246,7 +247,7 @@ enum Entry {
     Gone(Arc<Past>),
 }
 
-/// Where a page begins: a program, and a place of it.
+/// Start of a page: a program, and one of its places.
 fn position(serial: u32, place: u32) -> u64 {
     u64::from(serial) << 32 | u64::from(place)
 }
@@ -267,8 +268,8 @@ impl Registry {
         }
     }
 
-    /// Counts programs of this user, for root of all users, that owe a report, and sockets beyond its limit. `fresh`:
-    /// their users' threads ask all of them for a new one first.
+    /// Counts programs of this user (for root: of all users) that owe a report, and sockets beyond its limit.
+    /// `fresh`: their users' threads first ask all of them for a new report.
     pub(super) fn reports(&self, uid: u32, fresh: bool) -> (u32, u64) {
         let known = lock(&self.known);
         known.programs.values().filter(|program| uid == 0 || program.uid == uid).fold(
@@ -283,8 +284,8 @@ impl Registry {
         )
     }
 
-    /// Some rows of this user's programs, for root of all, beginning at that position (any is one); and where the next begin.
-    /// Programs that come and go between pages shift no other's rows.
+    /// Some rows of this user's programs (for root: of all), beginning at that position; any number is valid. Also
+    /// returns the next position. Programs that start or end between pages do not shift other programs' rows.
     pub(super) fn page(&self, uid: u32, from: u64, now: Nanos) -> (Vec<Row>, Option<u64>) {
         let (first, place) = ((from >> 32) as u32, from as u32);
         let mut page = Page::default();

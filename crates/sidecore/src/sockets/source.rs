@@ -1,8 +1,8 @@
-//! Numbers of what a user's thread waits for: which program, and what of it. A number is never used for another.
+//! Numbers of the poller's sources of a user's thread: program, and kind. A number is never reused.
 
 /// Bits of a place's number among all of a program's banks.
 const PLACE_BITS: u32 = 15;
-/// Bits of what it is.
+/// Bits of the kind.
 const KIND_BITS: u32 = 2;
 /// Bits of a program's index.
 const CLIENT_BITS: u32 = 15;
@@ -10,12 +10,12 @@ const CLIENT_BITS: u32 = 15;
 /// Number of the wake-up channel.
 pub(super) const WAKE: u64 = u64::MAX;
 
-/// What something happened at.
+/// Kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// The connection.
     Control,
-    /// The pipe by which the program rings.
+    /// The pipe through which the program rings.
     Doorbell,
     /// The end of the process.
     Process,
@@ -23,7 +23,7 @@ pub(super) enum What {
     Stream(u32),
 }
 
-/// A source of a program: its index, and its number, which no other program ever has.
+/// A source of a program: its index, and its number, which is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) client: usize,

@@ -1,7 +1,8 @@
-//! One stream in the service: what its ring holds goes to the kernel, until the stream ends.
+//! One stream in the service: bytes of its ring go to the kernel, until the stream ends.
 //!
-//! Each turn takes the stream's hold for one system call that does not block. Who finds the ring empty arms the bell and
-//! looks once more; after that the program announces the stream. What the program writes is read once and checked.
+//! Each turn takes the stream's hold for one system call that does not block. After an empty ring the service arms
+//! the bell and looks once more; from then on the program announces the stream. A program's words are read once and
+//! checked.
 
 mod datagrams;
 
@@ -26,10 +27,9 @@ use std::sync::atomic::Ordering;
 
 /// Most bytes of one transfer.
 const MOST: u32 = 64 * 1024;
-/// Most turns of a stream of bytes that is given back: what its program writes meanwhile may be without end.
+/// Most turns of a stream of bytes that is given back: its program may write without pause meanwhile.
 const PARTING_TURNS: u32 = 64;
 
-/// A place in a bank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At<'a> {
     pub(super) memory: &'a BankMemory,
@@ -46,15 +46,15 @@ pub(super) struct Stream {
     life: Life,
     /// The bell was armed, and perhaps was not rung since.
     armed: bool,
-    /// The writer's word as it was read last.
+    /// The last read value of the writer's word.
     tail: u64,
     /// Bytes of the last transfer.
     moved: u32,
     /// Messages that its program had not sent itself by then.
     gathered: u64,
-    /// The poller knows the socket.
+    /// It is registered with the poller.
     polled: bool,
-    /// It sends datagrams, and not bytes.
+    /// Present if it sends datagrams, not bytes.
     datagrams: Option<Mover>,
 }
 
@@ -62,16 +62,16 @@ pub(super) struct Stream {
 enum Life {
     /// It is served until its program wishes otherwise.
     Open,
-    /// The bell is shut: with an empty ring, or where the program goes on itself, it ends.
+    /// The bell is shut. The stream ends once the ring is empty, or the program continues by itself.
     Ending,
-    /// Its program has hung up: with an empty ring it ends. `dead`: nobody else holds it.
+    /// Its program has hung up: it ends with an empty ring. `dead`: no process holds it.
     Orphan { dead: bool },
 }
 
-/// What a turn came to.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// There is more in the ring.
+    /// The ring holds more.
     More,
     /// The ring is empty, and the stream will be announced.
     Empty,
@@ -83,23 +83,23 @@ pub(super) enum Turn {
     Over(Over),
 }
 
-/// How a stream ended.
+/// Kind of a stream's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
-    /// As its program wished, or because that is no more.
+    /// As its program wished, or because the program has ended.
     Left(Wish),
-    /// The program goes on itself.
+    /// The program continues by itself.
     GivenBack,
     /// The connection is reset.
     Cut,
-    /// The kernel reported this, or the words of the place cannot be (`PROTO`).
+    /// The kernel reported this, or the words of the place are invalid (`PROTO`).
     Failed(Errno),
 }
 
-/// What one look at a ring that is held came to.
+/// Result of one look at a ring that is held.
 enum Moved {
     All,
-    /// As much as one transfer takes.
+    /// The most bytes of one transfer.
     Most,
     Nothing(Wish),
     Blocked,
@@ -115,23 +115,23 @@ impl At<'_> {
         self.memory.hold(self.place)
     }
 
-    /// What the program wants of that stream. What it wrote before is seen then.
+    /// The program's wish for that stream. Its earlier writes are visible after this.
     fn wish(&self, number: u32) -> Wish {
         wish_of(self.word(WRITER, WISH).load(Ordering::Acquire), number)
     }
 
-    /// Says what has become of that stream.
+    /// Sets the state of that stream.
     fn say(&self, number: u32, state: State) {
         self.word(SHARED, STATE).store(state_word(number, state), Ordering::Release);
     }
 
-    /// A stream is not taken: its program goes on itself.
+    /// A stream is not taken: its program continues by itself.
     pub(super) fn refuse(&self, number: u32) {
         self.memory.bell(self.place).shut();
         self.say(number, State::Ended);
     }
 
-    /// Takes the hold from whatever stands there, unless that is the program.
+    /// Takes the hold from any value of the word, except the program's.
     fn take_from_nobody(&self) -> bool {
         let Hold(word) = self.hold();
         let found = word.load(Ordering::Relaxed);
@@ -146,8 +146,8 @@ impl At<'_> {
 }
 
 impl Stream {
-    /// The program's bell is not armed: it is served at once. `beyond`: there is no room for it, and it goes back to its
-    /// program as soon as its ring is empty.
+    /// The program's bell is not armed: it is served immediately. `beyond`: there is no room for it, and it goes back
+    /// to its program as soon as its ring is empty.
     pub(super) fn begin(
         at: At<'_>,
         number: u32,
@@ -182,7 +182,7 @@ impl Stream {
         &self.socket
     }
 
-    /// Whether the poller knows the socket already, as it does from now on.
+    /// Marks the socket as registered with the poller. Returns whether it was already.
     pub(super) fn now_polled(&mut self) -> bool {
         std::mem::replace(&mut self.polled, true)
     }
@@ -191,14 +191,13 @@ impl Stream {
         self.polled
     }
 
-    /// One turn.
     pub(super) fn serve(&mut self, at: At<'_>, meter: &mut Meter) -> Turn {
         if !self.hold(at) {
             return match self.life {
-                // The program cannot empty it now, and may not come back when it can.
+                // The program cannot empty it now, and may not return when it can.
                 Life::Ending if self.datagrams.is_some() && udp::is_full(&self.socket) => Turn::Blocked,
                 Life::Ending => Turn::Over(Over::GivenBack),
-                // Whoever holds it announces it, or dies.
+                // The holder announces it, or dies.
                 Life::Open => Turn::Empty,
                 Life::Orphan { .. } => Turn::Held,
             };
@@ -223,12 +222,12 @@ impl Stream {
         }
     }
 
-    /// The service ends, or has done with the program while that lives: it shall go on itself. What the kernel takes now is
-    /// still moved.
+    /// The service ends, or is done with a live program, which continues by itself. Bytes that the kernel takes now
+    /// are still moved.
     pub(super) fn give_back(&mut self, at: At<'_>, meter: &mut Meter) -> Over {
         at.memory.bell(at.place).shut();
         self.life = Life::Ending;
-        // Each turn may move no more than one datagram, the smallest of which is its length alone.
+        // A turn may move a single datagram, the smallest of which is its length alone.
         let datagrams = at.memory.layout().ring_bytes() / HEADER;
         for _ in 0..if self.datagrams.is_some() { datagrams } else { PARTING_TURNS } {
             match self.serve(at, meter) {
@@ -240,8 +239,8 @@ impl Stream {
         Over::GivenBack
     }
 
-    /// As [`give_back`](Self::give_back). `None`: the service goes on to send the ring, because the program has left the stream or
-    /// has ended, or may end first (`ending`: the service ends).
+    /// As [`give_back`](Self::give_back). `None`: the service continues to send the ring, because the program has
+    /// left the stream or has ended, or may end first (`ending`: the service ends).
     pub(super) fn part(&mut self, at: At<'_>, meter: &mut Meter, ending: bool) -> Option<Over> {
         if matches!(self.life, Life::Orphan { .. }) {
             return None;
@@ -256,7 +255,7 @@ impl Stream {
         None
     }
 
-    /// How the stream ends when the drain time is over.
+    /// The stream's end when the drain time is over.
     pub(super) fn cut(&mut self, at: At<'_>) -> Over {
         let is_left = at.wish(self.number) != Wish::Stay || self.life == Life::Orphan { dead: true };
         match (self.has_rest(at), is_left) {
@@ -272,8 +271,8 @@ impl Stream {
         self.datagrams.is_none() && at.cursors(tail).is_none_or(|cursors| cursors.waiting() > 0)
     }
 
-    /// Its program has hung up, or is `dead`. It is to be served at once. `false`: whether the kernel has what the program
-    /// was sending as it died cannot be known.
+    /// Its program has hung up, or is `dead`. It is served immediately. `false`: it is unknown whether the kernel has
+    /// the bytes that the program was sending as it died.
     #[must_use]
     pub(super) fn bereave(&mut self, at: At<'_>, dead: bool) -> bool {
         at.memory.bell(at.place).shut();
@@ -299,7 +298,8 @@ impl Stream {
             Life::Orphan { dead } => dead || at.take_from_nobody(),
             Life::Ending => false,
             Life::Open => {
-                // The program announces it when it lets go, if it sees the bell armed; else it has let go by now.
+                // The program announces it on release, if it sees the bell armed; otherwise the release is over
+                // already.
                 at.memory.bell(at.place).arm();
                 self.armed = true;
                 at.hold().take(Holder::Sidecore)
@@ -312,7 +312,7 @@ impl Stream {
         self.moved
     }
 
-    /// Messages of the last transfer, as its program says: each has a byte at least.
+    /// Messages of the last transfer, by the program's count, which the bytes bound: each has at least one.
     pub(super) fn gathered(&mut self, at: At<'_>) -> u64 {
         let read = |word| at.word(WRITER, word).load(Ordering::Relaxed);
         let gathered = read(MESSAGES).wrapping_sub(read(DRAINS));
@@ -322,7 +322,7 @@ impl Stream {
 
     fn move_some(&mut self, at: At<'_>, meter: &mut Meter) -> Moved {
         self.moved = 0;
-        // The wish first: what was written before it is seen by the look at the ring.
+        // The wish first: everything written before it is visible to the look at the ring.
         let wish = at.wish(self.number);
         self.tail = at.word(WRITER, TAIL).load(Ordering::Acquire);
         let Some(cursors) = at.cursors(self.tail) else { return Moved::Failed(Errno::PROTO) };
@@ -351,7 +351,7 @@ impl Stream {
         }
     }
 
-    /// Whether something was written since the last look.
+    /// Whether bytes were written since the last look.
     fn is_filled(&self, at: At<'_>) -> bool {
         at.word(WRITER, TAIL).load(Ordering::Relaxed) != self.tail
     }
@@ -368,10 +368,10 @@ impl Stream {
         Turn::More
     }
 
-    /// How far its program came that died while it had the stream.
+    /// Finds the position of a program that died while it held the stream.
     fn recover(&self, at: At<'_>) -> Option<()> {
         let cursors = at.cursors(at.word(WRITER, TAIL).load(Ordering::Acquire))?;
-        // Of datagrams nobody knows: those that it was at are sent again.
+        // The position in datagrams is unknown: the ones in progress are sent again.
         if cursors.waiting() == 0 || self.datagrams.is_some() {
             return Some(());
         }
@@ -381,7 +381,7 @@ impl Stream {
         Some(())
     }
 
-    /// Says at its place how it ended, and nothing after that: the next stream may begin there.
+    /// Sets its end at its place, as the last write: the next stream may begin there.
     pub(super) fn conclude(&self, at: At<'_>, over: Over) {
         let state = match over {
             Over::Left(wish) => {
@@ -389,13 +389,13 @@ impl Stream {
                     tcp::end_in_order(&self.socket, at.word(SHARED, LINGER));
                 }
                 if wish == Wish::ShutAndLeave {
-                    // Fails only where the connection is no more.
+                    // Fails only where the connection is gone.
                     let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
                 }
                 State::Free
             }
             Over::GivenBack => {
-                // Else the program restores it after the last byte.
+                // Otherwise the program restores it after the last byte.
                 if self.datagrams.is_none() && !self.has_rest(at) {
                     tcp::end_in_order(&self.socket, at.word(SHARED, LINGER));
                 }

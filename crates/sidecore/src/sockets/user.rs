@@ -1,7 +1,7 @@
-//! The thread of one user: hears its programs, and moves what their streams hold.
+//! The thread of one user: it reads its programs' messages, and moves the bytes of their streams.
 //!
-//! Whatever a user's sockets do to who calls the kernel about them holds up this thread and no other's. It looks at the
-//! programs that rang since it slept last; before it sleeps it has them ring again, and looks once more.
+//! A user's sockets that block in the kernel delay this thread and no other. It looks at the programs that rang since
+//! its last sleep. Before it sleeps it arms their doorbells, and looks once more.
 
 use super::Shared;
 use super::desk::{Desk, Remains};
@@ -26,16 +26,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Most requests for a report at once.
+/// Most requests for a report in a row.
 const ASKED_AT_ONCE: usize = 64;
 /// Streams that are served before the programs are looked at again.
 const SERVED_AT_ONCE: usize = 8;
-/// How long streams are served, or programs are looked at, before connections and full sockets are asked after, ns.
+/// Time of serving streams, or looking at programs, between two polls of connections and full sockets, ns.
 const LISTEN_EVERY: Nanos = 20_000;
 /// Looks of a thread that spins before it reads the clock.
 const SPIN_LOOKS: usize = 64;
 
-/// A user's thread, as others see it.
+/// A user's thread, for other threads.
 #[derive(Debug)]
 pub(super) struct User {
     pub(super) ledger: Arc<Ledger>,
@@ -44,7 +44,7 @@ pub(super) struct User {
     bell: Arc<Bell>,
 }
 
-/// Held by each thread as long as it runs.
+/// Held by each thread for its lifetime.
 pub(super) type Alive = Sender<Infallible>;
 
 impl User {
@@ -74,7 +74,7 @@ impl User {
     /// Hands over a connection.
     ///
     /// # Errors
-    /// The thread has ended: the connection back.
+    /// The thread has ended: returns the connection.
     pub(super) fn hand(&self, socket: OwnedFd, permit: Permit) -> Result<(), OwnedFd> {
         let first = match self.inbox.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             Some(inbox) => {
@@ -83,7 +83,7 @@ impl User {
             }
             None => return Err(socket),
         };
-        // The thread takes all at once.
+        // The thread takes all of them together.
         if first {
             self.ring();
         }
@@ -102,10 +102,10 @@ impl User {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// `true`: nobody can hand it anything any more.
+    /// `true`: it accepts no further connections.
     fn end_if_idle(&self) -> bool {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        // A permit comes before what it is for.
+        // Each connection takes its permit before the handover.
         if inbox.as_ref().is_some_and(Vec::is_empty) && self.ledger.is_empty() {
             *inbox = None;
         }
@@ -121,7 +121,7 @@ impl User {
         ends
     }
 
-    /// The closing thread.
+    /// Body of the closing thread.
     fn close(&self, remains: &Receiver<Remains>, _running: &Alive) {
         for remains in remains {
             drop(remains);
@@ -134,23 +134,22 @@ impl User {
 
 /// Time for the rings of left streams when the service ends.
 pub(super) const DRAIN: Duration = Duration::from_secs(10);
-/// How long a user's threads stay without programs, ns: programs that follow each other start none each.
+/// Time for which a user's threads stay without programs, ns: programs in sequence start none each.
 const LINGER: Nanos = 250_000_000;
 /// Retry interval for rings that a program holds, ns.
 const LOOK_EVERY: Nanos = 20_000_000;
 
-/// The thread's state.
 struct Serving {
     user: Arc<User>,
     desk: Desk,
     programs: Vec<Option<Program>>,
-    /// Programs that are looked at without having rung.
+    /// Programs that are polled without a ring.
     watched: Vec<ClientId>,
     waits: WaitLoop,
     now: Nanos,
-    /// When the poller was asked last.
+    /// Time of the last poll.
     listened: Nanos,
-    /// Since when nothing is held for the user.
+    /// Time since when the user has no resources.
     idle_since: Option<Nanos>,
     events: Vec<u64>,
 }
@@ -176,7 +175,7 @@ impl Serving {
         let shared = self.desk.shared.clone();
         let core = shared.cores.take();
         if let Some(cpu) = core.cpu() {
-            // A core that went away is no reason to serve nobody.
+            // Without its core the thread still serves, on another one.
             let _ = cpu::pin(cpu);
         }
         cpu::precise_sleep();
@@ -236,7 +235,7 @@ impl Serving {
         }
     }
 
-    /// Has programs know from how many messages on a ring pays.
+    /// Publishes to programs the least numbers of messages for which a ring pays.
     fn tell(&self) {
         let break_even = self.desk.break_even();
         self.programs.iter().flatten().for_each(|program| program.tell(break_even));
@@ -249,12 +248,12 @@ impl Serving {
         self.now = clock::now();
     }
 
-    /// Waits for so long at most (ns; `None`: without end) for what is not in shared memory.
+    /// Waits for at most `timeout` ns (`None`: no limit) for events outside shared memory.
     fn listen(&mut self, timeout: Option<Nanos>) -> ControlFlow<()> {
         let park = self.desk.shared.park_times();
         self.waits.waiter.set_park_cost(park.cost);
         self.waits.waiter.set_wake_time(park.wake);
-        // Half of what a thread spends that is woken and wakes another.
+        // The cost of waking another thread: half of a sleep and a wake-up.
         if self.desk.meter.learn(park.cost / 2) {
             self.tell();
         }
@@ -265,7 +264,7 @@ impl Serving {
             self.desk.sweep.announce(client, stream);
         }
         if self.desk.shared.stop.load(Ordering::Acquire) {
-            // Who died before is known to be dead.
+            // An earlier death is noticed before the rest.
             self.take_events(Some(0));
             self.leave();
             return ControlFlow::Break(());
@@ -273,7 +272,7 @@ impl Serving {
         if self.has_lingered() && self.user.end_if_idle() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Whether nothing is held for the user, for long enough or because another user needs the place.
+    /// Whether the user has no resources, for long enough or while another user needs the place.
     fn has_lingered(&mut self) -> bool {
         let idle = self.user.ledger.is_empty();
         self.idle_since = idle.then(|| self.idle_since.unwrap_or(self.now));
@@ -296,7 +295,7 @@ impl Serving {
         self.listened = self.now;
     }
 
-    /// Takes connections that were handed over.
+    /// Takes the connections handed over.
     fn receive(&mut self) {
         for (socket, permit) in self.user.received() {
             let serial = self.desk.shared.serials.fetch_add(1, Ordering::Relaxed);
@@ -307,7 +306,7 @@ impl Serving {
         }
     }
 
-    /// Where the list is wanted.
+    /// Asks where the list is wanted.
     fn ask_for_reports(&mut self) {
         if !self.desk.bell.asks() {
             return;
@@ -331,7 +330,7 @@ impl Serving {
                 }
             }
             What::Process => {
-                // What it said before it ended counts.
+                // Messages from before its end count.
                 program.hear(&mut self.desk, HEARD_AT_THE_END);
                 program.bereave(&mut self.desk, true);
             }
@@ -346,7 +345,8 @@ impl Serving {
         }
     }
 
-    /// The service ends: programs go on alone. Rings of left streams are drained for [`DRAIN`], then their connections are reset.
+    /// The service ends: programs continue alone. Rings of left streams are drained for [`DRAIN`], then their
+    /// connections are reset.
     fn leave(&mut self) {
         *self.user.inbox.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.each_program(Program::part);
@@ -383,7 +383,7 @@ mod tests {
     use crate::sockets::ledger::Kind;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-    /// Longer than anything takes.
+    /// Longer than any step takes.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which core a thread runs on.
+//! Cores of threads.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
@@ -17,7 +17,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
 /// Lets the calling thread run on these cores only.
 ///
 /// # Errors
-/// One of them cannot be, or this process may use none of them.
+/// One of the numbers is too large, or this process may use none of them.
 pub fn limit(cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus {
@@ -29,8 +29,8 @@ pub fn limit(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Whether a thread of this process may be tied to that core. A core that the kernel keeps free (`isolcpus`) is for those
-/// who name it, and not among [`allowed`].
+/// Whether a thread of this process may be tied to that core. A core that the kernel reserves (`isolcpus`) must be
+/// named explicitly, and is not in [`allowed`].
 pub fn is_usable(cpu: usize) -> bool {
     allowed().contains(&cpu) || thread::spawn(move || pin(cpu).is_ok()).join().unwrap_or(false)
 }
@@ -41,7 +41,7 @@ pub fn allowed() -> Vec<usize> {
         .map_or_else(|_| vec![0], |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// The core that the first thread of a process is tied to, if it is one alone, as the kernel says.
+/// The only core of a process's first thread, if it is tied to one, by the kernel's information.
 pub(crate) fn only(pid: u32) -> Option<usize> {
     let pid = Pid::from_raw(pid.cast_signed())?;
     let set = sched_getaffinity(Some(pid)).ok().filter(|set| set.count() == 1)?;
@@ -50,6 +50,6 @@ pub(crate) fn only(pid: u32) -> Option<usize> {
 
 /// Timed sleeps of the calling thread end as close to their time as the kernel can (the default slack is 50 us).
 pub fn precise_sleep() {
-    // Failing costs precision only.
+    // A failure costs precision only.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }

@@ -1,4 +1,4 @@
-//! Directories that are made so that they are there after a loss of power.
+//! Directories that are made so that they exist after a loss of power.
 
 use rustix::fs::{Mode, OFlags, open};
 use std::fs::DirBuilder;
@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The directories on the way there that do not exist, the outermost first.
+/// The missing directories on the way there, the outermost first.
 pub(crate) fn missing(directory: &Path) -> Vec<PathBuf> {
     let exists = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let mut missing: Vec<PathBuf> = directory.ancestors().take_while(exists).map(Path::to_owned).collect();
@@ -15,7 +15,7 @@ pub(crate) fn missing(directory: &Path) -> Vec<PathBuf> {
     missing
 }
 
-/// The directory in which that is.
+/// The directory that contains it.
 pub(crate) fn parent(path: &Path) -> PathBuf {
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory.to_owned(),
@@ -23,7 +23,7 @@ pub(crate) fn parent(path: &Path) -> PathBuf {
     }
 }
 
-/// Makes one, and has `sync` bring the one around it to the disk: what is written into a directory that is not there is lost.
+/// Makes a directory, and flushes its parent to the disk by `sync`: otherwise its files would be lost with it.
 ///
 /// # Errors
 /// Those of the system.

@@ -1,4 +1,4 @@
-//! What the kernel offers, found by asking it.
+//! Features of the kernel, found by asking it.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};

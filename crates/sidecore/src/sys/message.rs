@@ -1,9 +1,9 @@
-//! Messages of clients, and who wrote them as the kernel says.
+//! Messages of clients, and their senders by the kernel's information.
 //!
-//! Descriptors that a client sends never become this process's. To close one can take as long as its maker likes (a TCP
-//! socket lingers), and the kernel closes what a receiver has no room for while it receives. So they are refused by the
-//! kernel where it can (`SO_PASSRIGHTS`, Linux 6.16), and elsewhere seen before they are taken: such a message stays where
-//! it is, to be closed with its socket by somebody who has time.
+//! Descriptors in a client's message never become this process's. Closing one can take as long as its maker chooses
+//! (a TCP socket lingers), and the kernel itself closes descriptors without room during the receive. So the kernel
+//! refuses them where it can (`SO_PASSRIGHTS`, Linux 6.16). On older kernels they are detected before they are taken:
+//! such a message stays in its socket, which is closed later by a thread that may block.
 
 use super::peer::Credentials;
 use nix::cmsg_space;
@@ -22,23 +22,23 @@ pub(crate) const SO_PASSRIGHTS: c_int = 83;
 pub(crate) struct Heard {
     /// Its length; 0: the peer is gone.
     pub(crate) len: usize,
-    /// Who wrote it.
+    /// Its sender.
     pub(crate) speaker: Option<Credentials>,
 }
 
-/// Has the kernel say with each message who wrote it, and refuse messages with descriptors where it can. Set on a
-/// listening socket, it holds for its connections.
+/// Makes the kernel name each message's sender, and refuse messages with descriptors where it can. Set on a listening
+/// socket, it holds for its connections.
 ///
 /// # Errors
 /// Those of the socket.
 pub(crate) fn identify_speakers(socket: impl AsFd) -> io::Result<()> {
     sockopt::set_socket_passcred(&socket, true)?;
-    // Where the kernel does not know the option, descriptors are seen by `receive`.
+    // Where the kernel does not have the option, `receive` detects descriptors.
     let _ = pass_descriptors(&socket, false);
     Ok(())
 }
 
-/// A connection of such a listening socket takes descriptors from now on, and does not say who speaks.
+/// Lets a connection of such a listening socket take descriptors from now on, without naming senders.
 ///
 /// # Errors
 /// Those of the socket.
@@ -75,7 +75,7 @@ pub(crate) fn refuses_descriptors(socket: impl AsFd) -> bool {
 /// Receives one message without descriptors. One with descriptors stays unread.
 ///
 /// # Errors
-/// `InvalidData`: descriptors come with it, or it is longer than `buffer`; `WouldBlock`: there is none.
+/// `InvalidData`: it has descriptors, or is longer than `buffer`; `WouldBlock`: there is no message.
 pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Heard> {
     let (_, flags) = receive_once(&socket, &mut [], MsgFlags::MSG_PEEK)?;
     if flags.contains(MsgFlags::MSG_CTRUNC) {
@@ -88,7 +88,7 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Heard>
     Ok(heard)
 }
 
-/// `recvmsg` with room for credentials and for nothing else.
+/// `recvmsg` with room for credentials only.
 fn receive_once(socket: &impl AsFd, buffer: &mut [u8], flags: MsgFlags) -> io::Result<(Heard, MsgFlags)> {
     let (mut parts, mut room) = ([IoSliceMut::new(buffer)], cmsg_space!(UnixCredentials));
     let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!((len, fds.len()), (9, 1));
     }
 
-    /// On a socket whose kernel lets descriptors pass: those of before 6.16, and here one that was not told otherwise.
+    /// On a socket whose kernel passes descriptors: Linux before 6.16, and here a socket without the option.
     #[test]
     fn a_message_with_descriptors_stays_unread() {
         let (ours, theirs) = pair();

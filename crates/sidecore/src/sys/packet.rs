@@ -1,4 +1,4 @@
-//! The service's ends of sockets that carry whole messages: those that listen, and what they accept.
+//! The service's packet sockets: the listening ones, and the connections that they accept.
 
 use super::clock::timespec;
 use super::message;
@@ -19,7 +19,7 @@ pub(crate) use sidecore_client::sys::packet::send;
 pub(crate) use sidecore_client::sys::packet::{MAX_PACKET, receive};
 use sidecore_client::sys::packet::{connect_by, socket};
 
-/// How long a service that starts waits for the one that may be at its socket.
+/// Longest wait of a starting service for another one at its socket.
 const CONNECT_TIMEOUT: Nanos = 10_000_000_000;
 
 /// A socket at `path`, which refuses all until it [listens](listen).
@@ -30,14 +30,14 @@ pub(crate) fn bind_to(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// What all that listen here have in common.
+/// Options that all listening sockets here have.
 pub(crate) fn prepare(socket: &OwnedFd) -> io::Result<()> {
     message::identify_speakers(socket)?;
-    // A client that is gone again must not make the service wait for the next.
+    // A client that is gone again must not block the service until the next one.
     Ok(ioctl_fionbio(socket, true)?)
 }
 
-/// Whether this socket is one that listens, at `path`, and is found there.
+/// Whether this socket listens at `path`, and is reached there.
 pub(crate) fn listens_at(socket: &OwnedFd, path: &Path) -> bool {
     let is_listening = || -> Result<bool, Errno> {
         let is_of_packets =
@@ -45,7 +45,7 @@ pub(crate) fn listens_at(socket: &OwnedFd, path: &Path) -> bool {
         let own = SocketAddrUnix::try_from(getsockname(socket)?)?;
         Ok(is_of_packets && own.path_bytes() == SocketAddrUnix::new(path)?.path_bytes())
     };
-    // A full queue is one as well.
+    // A full queue is a socket that listens, too.
     is_listening().unwrap_or(false) && matches!(knock(path), Ok(()) | Err(Errno::AGAIN))
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn listen(socket: impl AsFd) -> io::Result<()> {
     set_backlog(socket, WIDE)
 }
 
-/// So many clients may wait in the kernel from now on. Further ones wait while they connect.
+/// Sets the length of the kernel's queue of clients. Further ones wait while they connect.
 pub(crate) fn set_backlog(socket: impl AsFd, backlog: u32) -> io::Result<()> {
     Ok(net::listen(socket, backlog.cast_signed())?)
 }
@@ -77,7 +77,7 @@ pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     connect_by(path, clock::now().saturating_add(CONNECT_TIMEOUT))
 }
 
-/// The next client of a listening socket, never blocking on it afterwards.
+/// The next client of a listening socket. Its socket does not block.
 pub(crate) fn accept(listener: impl AsFd) -> Result<OwnedFd, Errno> {
     retry_on_intr(|| accept_with(&listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK))
 }

@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket, as the kernel vouches for: as it was when the peer connected.
+//! The process at the other end of a Unix socket, by the kernel's credentials from the time when it connected.
 
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerPidfd;
@@ -11,13 +11,13 @@ pub(crate) use sidecore_client::sys::peer::{Credentials, credentials};
 /// Most supplementary groups that Linux lets a process have.
 const MAX_GROUPS: usize = 65_536;
 
-/// On whose behalf something is asked: the process that connected, and the one that speaks now where the kernel says that
-/// it has become another user. Only what each of them may do is done.
+/// The processes on whose behalf a request is: the one that connected, and the present sender if it has become
+/// another user. Each of them must have the right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asker(Vec<Peer>);
 
 impl Asker {
-    /// The process that connected this socket and wrote that message.
+    /// The process that connected this socket, and the sender of that message.
     ///
     /// # Errors
     /// Those of the socket.
@@ -31,7 +31,7 @@ impl Asker {
         Ok(Self(peers))
     }
 
-    /// All of them, the one who connected first.
+    /// All of them, the connecting one first.
     pub(crate) fn peers(&self) -> impl Iterator<Item = &Peer> {
         self.0.iter()
     }
@@ -52,8 +52,8 @@ pub(crate) struct Peer {
     pub(crate) gids: Vec<u32>,
 }
 
-/// A descriptor of the very process that connected this socket, which its number might not be any more; readable when it
-/// has ended. From Linux 6.5 on.
+/// A descriptor of the very process that connected this socket, whose number may be reused by now. It becomes
+/// readable when the process has ended. From Linux 6.5 on.
 ///
 /// # Errors
 /// Those of the socket.
@@ -61,7 +61,7 @@ pub(crate) fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
     Ok(getsockopt(&socket, PeerPidfd)?)
 }
 
-/// `SO_PEERGROUPS`. Where the room is too small the kernel says how much it takes.
+/// `SO_PEERGROUPS`. If the room is too small the kernel returns the necessary size.
 fn supplementary(socket: &impl AsFd) -> io::Result<Vec<u32>> {
     let mut groups = vec![0_u32; 32];
     loop {

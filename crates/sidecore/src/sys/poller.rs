@@ -1,4 +1,4 @@
-//! Sleeping until one of many things happens.
+//! Waiting for one of many events.
 
 use super::clock::timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -12,11 +12,11 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(crate) const BATCH: usize = 64;
 const ONCE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ONESHOT);
 
-/// An epoll set. Each source has a number, returned when something happens there.
+/// An epoll set. Each source has a number, which is returned with its events.
 #[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    /// What the last wait found.
+    /// Numbers of the last wait's events.
     numbers: Vec<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), EventFlags::IN | EventFlags::RDHUP)?)
     }
 
-    /// Reports a source once: when it can be read or has hung up. Then not before it is watched again.
+    /// Reports a source once: when it can be read or has hung up. Then not again until [`Poller::watch_again`].
     pub(crate) fn add_once(&self, source: impl AsFd, number: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), ONCE)?)
     }
@@ -45,7 +45,7 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, source, EventData::new_u64(number), ONCE)?)
     }
 
-    /// Reports a source once: when it takes something again, or never will. `known`: it was reported so before.
+    /// Reports a source once: when it takes bytes again, or never will. `known`: it was reported so before.
     pub(crate) fn watch_writable(&self, source: impl AsFd, number: u64, known: bool) -> io::Result<()> {
         let (data, flags) = (EventData::new_u64(number), EventFlags::OUT | EventFlags::ONESHOT);
         let watch = if known { epoll::modify } else { epoll::add };
@@ -53,21 +53,21 @@ impl Poller {
     }
 
     pub(crate) fn remove(&self, source: impl AsFd) {
-        // Fails only if the source is not there, which is what is wanted.
+        // Fails only if the source is not in the set.
         let _ = epoll::delete(&self.epoll, source);
     }
 
-    /// Sleeps at most that long (`None`: without end) and yields the numbers of the sources where something happened.
+    /// Waits at most that long (`None`: no limit) and yields the numbers of the sources with events.
     pub(crate) fn wait(&mut self, timeout: Option<Nanos>) -> impl Iterator<Item = u64> + '_ {
         if let Some(nanos @ 1..) = timeout {
-            // epoll itself counts in milliseconds before Linux 5.11; an epoll set can be polled, and poll counts in ns.
-            // An interrupted wait is a short wait.
+            // epoll itself counts in milliseconds before Linux 5.11; an epoll set can be polled, and poll counts in
+            // ns. An interrupted wait is only a shorter one.
             let _ = poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec(nanos)));
         }
         let timeout = timeout.map(|_| timespec(0));
         let mut events = [MaybeUninit::<Event>::uninit(); BATCH];
         self.numbers.clear();
-        // An interrupted wait is a short wait.
+        // An interrupted wait is only a shorter one.
         if let Ok((events, _)) = epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
             self.numbers.extend(events.iter().map(|event| event.data.u64()));
         }

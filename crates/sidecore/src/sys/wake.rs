@@ -1,4 +1,4 @@
-//! The eventfd that wakes a service thread, beside the two wake-up channels of a lane.
+//! The eventfd that wakes a service thread, apart from the two wake-up channels of a lane.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{retry_on_intr, write};
@@ -12,7 +12,7 @@ pub(crate) fn event() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
-/// Wakes whoever waits on this eventfd. A counter that is full has woken it already.
+/// Wakes the thread that waits on this eventfd. A full counter has woken it already.
 pub(crate) fn ring(event: impl AsFd) {
     let _ = retry_on_intr(|| write(&event, &1u64.to_ne_bytes()));
 }

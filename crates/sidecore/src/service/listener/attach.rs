@@ -1,4 +1,4 @@
-//! Giving lanes to connections.
+//! Attachment of lanes to connections.
 
 use super::room::Claim;
 use super::{Listener, Reply};
@@ -22,25 +22,24 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// The lane of a connection.
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) sidecore: usize,
     pub(super) memory: Arc<LaneMemory>,
     pub(super) sessions: Sessions,
-    /// What they were charged.
+    /// Charge of its sessions.
     pub(super) session_bytes: u64,
     pub(super) token: Token,
     pub(super) counters: LaneBlock,
     pub(super) block: usize,
-    /// Requests when the report was last copied.
+    /// Number of requests at the last copy of the report.
     pub(super) published: u64,
-    /// Whether and when its user's other processes may have it.
+    /// Whether and when another process of its user may take it over.
     pub(super) claim: Claim,
 }
 
 impl Listener {
-    /// Makes a lane and hands it to its sidecore. What its client gets comes back.
+    /// Makes a lane and hands it to its sidecore. Returns the reply and descriptors for the client.
     pub(super) fn attach(&mut self, key: LaneKey, attach: &Attach) -> Result<(Reply, [OwnedFd; 4]), NoRoom> {
         let (client, layout) = self.admissible(key, attach)?;
         let master = self.setup.store.is_master(client.0);
@@ -115,22 +114,23 @@ impl Listener {
         Ok((Reply::Attached { slots, arena_bytes, max_request_bytes, token }, [file, ring, reader, theirs]))
     }
 
-    /// Why a lane of this shape will never be had, however few others there are.
+    /// Refuses a lane whose shape exceeds a limit even if it were the only one.
     pub(super) fn beyond_limits(&self, key: LaneKey, attach: &Attach) -> Result<(), Refused> {
         let limits = &self.setup.config.limits;
         let (slots, arena) = (limits.slots_per_lane, self.setup.config.limits_of(self.user(key)).arena_bytes);
         ensure_limit!(attach.slots <= slots, "{} slots: use up to {slots} (limits.slots_per_lane)", attach.slots);
         let asked = attach.arena_bytes;
         ensure_limit!(asked <= arena, "{asked} arena bytes: use up to {arena} (limits.arena_bytes_per_client)");
-        // What is no layout at all is refused as that.
+        // An invalid layout is refused for that reason later.
         let bytes = Layout::new(attach.slots, asked).map_or(0, |layout| layout.total_bytes() as u64);
         let most = limits.lane_bytes_per_uid;
         ensure_limit!(bytes <= most, "{bytes} bytes of lane: use up to {most} (limits.lane_bytes_per_uid)");
         Ok(())
     }
 
-    /// The sessions of the lane that a forked child's token names, if it is of the same user; of those on stored keys,
-    /// the ones that it may use itself, of the others as many as it may have. With what they are charged.
+    /// The sessions of the parent's lane that a forked child's token names, if it has the same user. Of those on
+    /// stored keys, only the ones that the child may use itself; of the others, up to its limit. Also returns their
+    /// charge.
     fn adopt(&mut self, key: LaneKey, client: ClientKey, token: Token) -> (Sessions, u64) {
         let parent = self.tokens.get(&token).and_then(|key| self.connections.get(key));
         let parent = parent.filter(|parent| parent.client.0 == client.0);
@@ -164,7 +164,7 @@ impl Listener {
                 self.is_of(key, number);
                 return Ok(());
             }
-            // The number is used again, and that was not heard yet.
+            // The number is reused, before the event of its process's end.
             self.process_ended(number);
         }
         let Some(connection) = self.connections.get(&key) else { return Ok(()) };
@@ -179,7 +179,7 @@ impl Listener {
             Err(Errno::SRCH | Errno::INVAL) => {
                 return Err("the process that connected has ended: connect again".into());
             }
-            // Not to be had on this system: its sockets tell, unless a child holds them.
+            // Not available on this system: the end of its sockets tells, unless a child holds them.
             Err(_) => return Ok(()),
         };
         let number = self.number();
@@ -191,15 +191,15 @@ impl Listener {
         Ok(())
     }
 
-    /// The connection is the process's that is watched under that number.
+    /// Registers the connection for the process watched under that number.
     fn is_of(&mut self, key: LaneKey, number: u64) {
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.process = Some(number);
         }
     }
 
-    /// The sidecore on the core that the client is tied to, as the kernel says. Where they share one, neither wakes another
-    /// core, and what the client has just written is in the caches.
+    /// The sidecore on the core that the client is tied to, by the kernel's information. On a shared core neither
+    /// wakes another core, and the client's last writes are in the caches.
     fn near(&self, pid: u32) -> Option<usize> {
         let Sidecores { cpus, owned } = &self.setup.config.sidecores;
         if *owned || cpus.len() < 2 {
@@ -222,7 +222,7 @@ pub(super) fn no_descriptor() -> Refused {
     Refused::limit("the service has no file descriptor left: raise its limit (ulimit -n)")
 }
 
-/// Bytes that nobody guesses.
+/// Unpredictable bytes.
 pub(super) fn random() -> io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;

@@ -1,4 +1,4 @@
-//! What the control thread tells of itself: who changed what, and at a bounded rate whom it refused. See [`crate::events`].
+//! Events of the control thread: changes with their author, and refusals at a bounded rate. See [`crate::events`].
 
 use super::settings::NotSet;
 use super::{Listener, Reply};
@@ -12,7 +12,7 @@ use crate::sys::peer::Credentials;
 use sidecore_core::policy::rate::RateLimit;
 use sidecore_core::time::Nanos;
 
-/// What is told at a bounded rate.
+/// Kinds of reports with a bounded rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Complaint {
     /// A refusal.
@@ -42,15 +42,15 @@ impl Complaint {
     }
 }
 
-/// Which complaints of which users were told.
+/// Rates of users' complaints.
 pub(super) type Complaints = RateLimit<Source<Complaint>>;
 
-/// None was told yet.
+/// An empty table of rates.
 pub(super) fn complaints() -> Complaints {
     RateLimit::new(events::PACE)
 }
 
-/// A change of a key that is about to be made: by whom, and what the key is before it.
+/// A pending change of a key: its author, and the key before the change.
 pub(super) struct Change {
     event: &'static str,
     who: Credentials,
@@ -59,21 +59,21 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// The same change of what the key is by now.
+    /// The same change, with the key's present state.
     pub(super) fn of_now(self, store: &Store) -> Self {
         Self { before: store.describe(&self.name), ..self }
     }
 }
 
 impl Listener {
-    /// Who spoke last on a connection.
+    /// The sender of the last message on a connection.
     pub(super) fn who(&self, key: LaneKey) -> Credentials {
         let connection = self.connections.get(&key);
         let nobody = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
         connection.and_then(|connection| connection.speaker).unwrap_or(nobody)
     }
 
-    /// Changes the service, and tells by whom.
+    /// Changes the service, and reports the author.
     pub(super) fn set_and_tell(&mut self, key: LaneKey, texts: &[String]) -> Result<Reply, Refused> {
         let before = Settings::of(&self.setup.config);
         let done = self.set(key, texts);
@@ -86,12 +86,12 @@ impl Listener {
         Ok(done?)
     }
 
-    /// A change of the key of this name, to be told when it is made.
+    /// A pending change of the key of this name, to be reported once made.
     pub(super) fn change(&self, event: &'static str, key: LaneKey, name: &str) -> Change {
         Change { event, who: self.who(key), name: name.to_owned(), before: self.setup.store.describe(name) }
     }
 
-    /// The change that this command is, if it is made at once.
+    /// The change of this command, if it takes effect without a job.
     pub(super) fn change_of(&self, key: LaneKey, command: &KeyCommand) -> Option<Change> {
         let (event, name) = match command {
             KeyCommand::Share { name, .. } => ("key-site-changed", name),
@@ -102,17 +102,17 @@ impl Listener {
         Some(self.change(event, key, name))
     }
 
-    /// A change was made, perhaps with a doubt about it.
+    /// Reports a change that was made, perhaps with a doubt.
     pub(super) fn changed(&self, change: &Change, doubt: Option<&str>) {
         let Change { event, who, name, before } = change;
         let now = self.setup.store.describe(name);
-        // Of a key that was deleted, what it was.
+        // A deleted key is reported with its last state.
         if let Some(key) = now.as_ref().or(before.as_ref()) {
             events::key_changed(event, *who, key, before.as_ref(), doubt);
         }
     }
 
-    /// An answer that is none is told at a bounded rate.
+    /// Reports a refusal at a bounded rate.
     pub(super) fn tell_refusal(&mut self, key: LaneKey, reply: &Reply) {
         let (Reply::Refused(why) | Reply::TooLarge(why)) = reply else { return };
         if let Some(client) = self.connections.get(&key).map(|connection| connection.client) {
@@ -127,7 +127,7 @@ impl Listener {
         }
     }
 
-    /// A client broke the protocol in this way.
+    /// Reports a client that broke the protocol.
     pub(super) fn tell_fault(&mut self, key: LaneKey, why: &str) {
         let Some((uid, pid)) = self.connections.get(&key).map(|connection| connection.client) else { return };
         if let Some(suppressed) = self.complains(Complaint::Fault, uid) {
@@ -135,7 +135,7 @@ impl Listener {
         }
     }
 
-    /// A result of a batch did not verify: whose it was.
+    /// Reports a batch's result that did not verify, with its owner.
     pub(super) fn tell_blame(&mut self, device: &str, Blame { owner, key }: Blame) {
         let uid = owner.map_or(u32::MAX, |(uid, _)| uid);
         if let Some(suppressed) = self.complains(Complaint::WrongResult, uid) {
@@ -145,19 +145,19 @@ impl Listener {
         }
     }
 
-    /// Whether one more of this user is told, and how many before it were not.
+    /// `Some`: report one more of this user, with the number of suppressed ones before it.
     pub(super) fn complains(&mut self, what: Complaint, uid: u32) -> Option<u64> {
         self.complaints.tell(clock::now(), Source { what, uid })
     }
 
-    /// Tells how many were not, where nothing more came with which to tell it.
+    /// Reports the numbers of suppressed ones whose time has come, without a new occurrence.
     pub(super) fn tell_overdue(&mut self, now: Nanos) {
         while let Some(quiet) = self.complaints.overdue(now) {
             events::suppressed(&quiet, Complaint::name, None);
         }
     }
 
-    /// The same at the end, when nothing more will come.
+    /// The same at the end, without a wait.
     pub(super) fn tell_rest(&mut self) {
         while let Some(quiet) = self.complaints.rest() {
             events::suppressed(&quiet, Complaint::name, None);

@@ -1,4 +1,4 @@
-//! Connections: accepted, declined, ended. What they leave behind is closed elsewhere.
+//! Connections: accepting, declining, ending. The closer frees their objects.
 
 use super::attach::no_descriptor;
 use super::{Attached, Connection, LISTENER, Listener, Reply, Request, Work};
@@ -19,22 +19,22 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use zeroize::Zeroize;
 
-/// One descriptor in so many is for connections that were declined, and so many at most: less than is kept back.
+/// One descriptor in this number is for declined connections, and this number at most: fewer than are reserved.
 const DECLINED: u64 = 32;
 const MOST_DECLINED: u64 = 32;
-/// How long nobody is accepted where the system lacks the means, or too many were declined, ns.
+/// Pause of accepting while the system lacks resources, or after too many declined connections, ns.
 const PAUSE: Nanos = 10_000_000;
-/// One descriptor in so many is kept back for root and the service's own user, and so many at most.
+/// One descriptor in this number is reserved for root and the service's own user, and this number at most.
 const RESERVED: u64 = 16;
 const MOST_RESERVED: u64 = 64;
 const HIDDEN: &str = "the service cannot see this process, which is in another PID namespace: run both in one (for \
                       containers: the host's, --pid=host, hostPID)";
 
-/// A connection that ended, as far as it is still counted until what it left behind is closed.
+/// An ended connection, which still counts until its objects are closed.
 #[derive(Debug)]
 pub(super) struct Ending {
     client: ClientKey,
-    /// Until its sidecore has let go of its lane, if it had one.
+    /// Present until its sidecore has dropped its lane, if it had one.
     remains: Option<Remains>,
     lane: Option<EndingLane>,
 }
@@ -54,23 +54,23 @@ impl Ending {
     }
 }
 
-/// From which number on descriptors are kept back.
+/// The first reserved descriptor number.
 pub(super) fn reserved() -> i32 {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(i32::MAX as u64);
     (limit - (limit / RESERVED).min(MOST_RESERVED)) as i32
 }
 
-/// Connections that were declined and may wait to be closed.
+/// Most declined connections that wait to be closed.
 pub(super) fn most_declined() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     (limit / DECLINED).clamp(1, MOST_DECLINED) as usize
 }
 
-/// Receives a request, which comes without descriptors, and who wrote it. `room` is wiped.
+/// Receives a request, which arrives without descriptors, and its sender. `room` is wiped.
 ///
 /// # Errors
-/// Those of the socket, or `InvalidData`; `UnexpectedEof`: the client is gone; `PermissionDenied` where the kernel does not
-/// say who wrote it.
+/// Those of the socket, or `InvalidData`; `UnexpectedEof`: the client is gone; `PermissionDenied` where the kernel
+/// does not name the sender.
 pub(super) fn receive_request(socket: impl AsFd, room: &mut [u8]) -> io::Result<(Request, Credentials)> {
     let Heard { len, speaker } = match message::receive(socket, room) {
         Ok(heard) => heard,
@@ -88,13 +88,13 @@ pub(super) fn receive_request(socket: impl AsFd, room: &mut [u8]) -> io::Result<
 }
 
 impl Listener {
-    /// Accepts those who wait, or pauses: they would be announced again and again.
+    /// Accepts waiting connections, or pauses: the poller would report them again immediately.
     pub(super) fn accept(&mut self) {
         let resumes = !self.accept_some() || self.poller.watch_again(&self.door, LISTENER).is_err();
         self.resumes = resumes.then(|| clock::now() + PAUSE);
     }
 
-    /// Up to a number: the others after what those have to say. `false`: there is no use in more.
+    /// Accepts up to a limit, so that accepted clients get turns in between. `false`: no further attempt is useful.
     fn accept_some(&mut self) -> bool {
         for _ in 0..self.door.at_once() {
             if self.door.is_full() {
@@ -135,11 +135,11 @@ impl Listener {
             own: None,
         };
         self.connections.insert(key, connection);
-        // It may have said something already.
+        // It may have sent a message already.
         self.turns.push(&client.0, Work::Listen(key));
     }
 
-    /// Left alone, the next client would never know. `false`: nor does it know now.
+    /// Without this the next client would get no answer. `false`: the client could not be notified.
     fn accept_without_descriptors(&mut self) -> bool {
         let gave_up = self.spare.take().is_some();
         let accepted = if gave_up { packet::accept(&self.door).ok() } else { None };
@@ -152,7 +152,7 @@ impl Listener {
         declines
     }
 
-    /// Says why there is no connection. Nothing to do where the client does not even take that.
+    /// Sends the reason of a refused connection. A client that cannot take even that gets none.
     fn decline(&mut self, client: ClientKey, socket: OwnedFd, why: Refused) {
         self.tell_refused(client, &why);
         let _ = control::send(&socket, &Reply::Refused(why), &[]);
@@ -204,7 +204,7 @@ impl Listener {
         self.ending.insert(key, Ending { client, remains: Some(remains), lane: Some(lane) });
     }
 
-    /// The sidecore has let go of the lane, if there was one: what is left of the connection is closed.
+    /// The sidecore has dropped the lane, if there was one: the connection's other objects are closed.
     pub(super) fn dispose(&mut self, key: LaneKey, left: Option<Box<Lane>>) {
         let Some(ending) = self.ending.get_mut(&key) else { return };
         // A lane that the sidecore ended itself is reported twice.
@@ -213,7 +213,7 @@ impl Listener {
         self.closer.close(ending.client.0, remains);
     }
 
-    /// What a connection had is closed and freed, and its client may have as much again.
+    /// A connection's objects are closed and freed, and its client's limits are restored.
     pub(super) fn freed(&mut self, key: LaneKey) {
         let Some(Ending { client, lane, .. }) = self.ending.remove(&key) else { return };
         match lane {
@@ -232,8 +232,9 @@ impl Listener {
         self.spare = self.spare.take().or_else(|| wake::event().ok());
     }
 
-    /// The connections of the process that was watched so end, even if a child of it still holds the sockets: but for those of
-    /// keys, which are the child's too. Another process may have its number by now, and connections of its own.
+    /// Ends the connections of the process that was watched under this number, even if its child still holds the
+    /// sockets. Connections of keys stay, since they are the child's too. Another process may have its process number
+    /// by now, with connections of its own.
     pub(super) fn process_ended(&mut self, number: u64) {
         let Some(client) = self.processes.get(&number).copied() else { return };
         self.forget_process(client);

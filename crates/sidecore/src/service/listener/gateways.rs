@@ -1,6 +1,6 @@
-//! Gateways: processes of a named user that serve remote devices, and which keys the machines behind them have.
+//! Gateways: processes of a named user that serve remote devices, and the keys of the machines behind them.
 //!
-//! A connection that became a gateway's is not read here any more: its link does that, and tells what becomes of it.
+//! The control thread stops reading a connection that became a gateway's. Its link reads it, and reports news.
 
 use super::audit::Complaint;
 use super::{Listener, Reply};
@@ -16,14 +16,13 @@ use sidecore_core::time::Nanos;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A gateway that is connected.
 #[derive(Debug)]
 pub(super) struct Gateway {
     device: DeviceConfig,
     control: Arc<Control>,
     /// The keys that it offers, with their public parts.
     offers: BTreeMap<String, Vec<u8>>,
-    /// It was said that it offers a key with another public part.
+    /// An offer with another public part was reported already.
     doubted: bool,
 }
 
@@ -34,7 +33,7 @@ impl Drop for Gateway {
 }
 
 impl Listener {
-    /// Makes a connection a gateway's. The answer is given here.
+    /// Turns a connection into a gateway's, and sends the answer.
     pub(super) fn gateway(&mut self, key: LaneKey, hello: &Hello) -> Result<(), Refused> {
         let Hello { version, device: name } = hello;
         ensure!(
@@ -81,10 +80,10 @@ impl Listener {
         let (control, ports) = Remote::start(options, bells.into_iter()).map_err(|error| error.to_string())?;
         for (sidecore, port) in with.into_iter().zip(ports) {
             let device = device.clone();
-            // Where there is no room for one more device, the port is dropped and with it the link.
+            // Without room for one more device, the port is dropped and with it the link.
             self.setup.sidecores[sidecore].send(move |reactor| drop(reactor.join(&device, key, port)));
         }
-        // Nothing of it is read here from now on.
+        // From now on only the link reads it.
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.busy = true;
         }
@@ -95,7 +94,7 @@ impl Listener {
         Ok(())
     }
 
-    /// The remote device of this name, if whoever speaks may be its gateway.
+    /// The remote device of this name, if the sender may be its gateway.
     fn device_of_gateway(&self, key: LaneKey, name: &str) -> Result<DeviceConfig, Refused> {
         let name: String = name.chars().take(80).collect();
         let mut remote = self.setup.config.devices.iter().filter(|device| device.kind == DeviceKind::Remote);
@@ -117,10 +116,10 @@ impl Listener {
         }
     }
 
-    /// What a link says.
+    /// Handles news of a link.
     pub(super) fn gateway_said(&mut self, key: LaneKey, said: Said) {
         match said {
-            // The last of each is dropped here, when the news is dealt with.
+            // The last reference is dropped here, when the news is handled.
             Said::Offered(name, public, _unheard) => self.offered(key, name, public),
             Said::Withdrawn(name, _unheard) => {
                 let known = self.gateways.get_mut(&key).is_some_and(|gateway| gateway.offers.remove(&name).is_some());
@@ -176,7 +175,7 @@ impl Listener {
         }
     }
 
-    /// A key is there from now on, or is another one: what gateways said of it counts.
+    /// A key was added or replaced: gateways' offers of its name are checked again.
     pub(super) fn offers_changed(&self, name: &str) {
         let Some(place) = self.setup.store.place(name) else { return };
         for (key, gateway) in &self.gateways {
@@ -186,7 +185,7 @@ impl Listener {
         }
     }
 
-    /// The key of this place is gone: the place may be another's next.
+    /// The key of this place is gone: the place may get another key.
     pub(super) fn forget_offers(&self, place: u16) {
         self.gateways.keys().for_each(|key| self.hold(*key, place, false));
     }

@@ -1,8 +1,8 @@
-//! Stored keys: what is known of them, who may use them, and changes of them while lanes use them; and keys that the service
-//! makes for programs: each stands as long as the connection that asked for it, and serves whoever has its token.
+//! Stored keys: their descriptions, their users, and changes while lanes use them. Also keys that the service makes
+//! for programs: each exists as long as its connection, and serves any process with its token.
 //!
-//! Forked children inherit the connection, so such a key lives until the last of them lets go of it; that the process which
-//! asked has ended does not end it.
+//! Forked children inherit the connection, so such a key lives until the last of them closes it. The end of the
+//! process that asked for it does not end it.
 
 use super::attach::random;
 use super::audit::Change;
@@ -20,19 +20,19 @@ use crate::sys::peer::Asker;
 use sidecore_core::time::Nanos;
 use std::sync::Arc;
 
-/// What a program's key is charged: about what it takes of the heap with its connection, bytes. That of ML-DSA-65 is the
+/// Charge of a program's key: an estimate of its heap memory with its connection, bytes. That of ML-DSA-65 is the
 /// largest.
 pub(super) const KEY_BYTES: u64 = 8 << 10;
 
 /// Most keys of the service's own that wait to be made.
 const MAX_WANTED: usize = 64;
 
-/// Which sessions on a key stay open.
+/// The sessions on a key that stay open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keep {
-    /// Those of connections that may use it.
+    /// Sessions of connections that may use it.
     Permitted,
-    /// None: the key is another.
+    /// None: the key was replaced.
     None,
 }
 
@@ -48,8 +48,8 @@ impl Listener {
         self.setup.store.info(name, &self.asker(key)?)
     }
 
-    /// Whether whoever speaks on this connection may change the service. A lane, which children of its process inherit, has
-    /// given that up.
+    /// Checks that the sender may change the service. A connection with a lane, which children of its process
+    /// inherit, may not.
     pub(super) fn administers(&self, key: LaneKey, what: &str) -> Result<(), Refused> {
         let has_lane = self.connections.get(&key).is_some_and(|connection| connection.attached.is_some());
         ensure!(!has_lane, "a connection that has a lane cannot {what}: use one without");
@@ -67,7 +67,7 @@ impl Listener {
         let change = self.change_of(key, &command);
         let Changed { what: place, doubt } = match command {
             KeyCommand::Import { name, pkcs8, acl } => {
-                // Before the key is looked at, for that takes longer.
+                // Checked before the key itself, which takes longer.
                 self.setup.store.check_new(&name, &acl)?;
                 let change = self.change("key-imported", key, &name);
                 let store = move |listener: &mut Self, material| listener.stored(&change, &name, material, acl);
@@ -123,7 +123,7 @@ impl Listener {
         doubt.map_or(Ok(Some(Reply::Done)), |doubt| Err(doubt.into()))
     }
 
-    /// The keys after that one, each with the time since it was asked for.
+    /// The keys after that one, each with the time since its last request.
     fn list(&mut self, after: &str) -> Vec<KeyEntry> {
         let now = clock::now();
         self.look_at_usage(now);
@@ -138,12 +138,12 @@ impl Listener {
     pub(super) fn look_at_usage(&mut self, now: Nanos) {
         let (counters, sidecores) = (&self.setup.counters, 0..self.setup.sidecores.len());
         let of = |sidecore, place| counters.key(sidecore, place).get(KeyCounter::Submitted);
-        // Only of keys that are there: other blocks have no memory.
+        // Only for existing keys: other blocks have no memory.
         let places = self.setup.store.places().map(|(place, _)| usize::from(place));
         self.usage.look(now, places.map(|place| (place, sidecores.clone().map(|sidecore| of(sidecore, place)).sum())));
     }
 
-    /// Has a key read, and goes on with it if whoever asked may still change keys.
+    /// Has a key read, and continues with it if the sender may still change keys.
     fn read(
         &mut self,
         key: LaneKey,
@@ -159,7 +159,7 @@ impl Listener {
         });
     }
 
-    /// Seals the keys at rest anew, which takes a while. Keys are used meanwhile.
+    /// Seals the keys at rest again, which takes a while. Keys are used meanwhile.
     fn change_passphrase(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), Refused> {
         let lent = self.setup.store.lend(passphrase)?;
         let who = self.who(key);
@@ -176,7 +176,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Stores a key and begins to count for it. One that cannot be counted for is not kept.
+    /// Stores a key and opens its counters. A key without counters is not kept.
     fn stored(&mut self, change: &Change, name: &str, material: Material, acl: Acl) -> Result<Reply, Refused> {
         let Changed { what: entry, doubt } = self.setup.store.insert(name, material, acl)?;
         if let Some(place) = self.setup.store.place(name) {
@@ -193,9 +193,10 @@ impl Listener {
         doubt.map_or(Ok(Reply::Keys(vec![entry])), |doubt| Err(doubt.into()))
     }
 
-    /// Puts a key in another's place. No session of the old one is found from then on, whoever may use the new one.
+    /// Replaces a key's material. From then on no request finds a session on the old one, not even of users of the
+    /// new one.
     fn replaced(&mut self, change: Change, name: &str, material: Material) -> Result<Reply, Refused> {
-        // What it was may have changed while the new one was read.
+        // The old key may have changed while the new one was read.
         let change = change.of_now(&self.setup.store);
         let Changed { what: place, doubt } = self.setup.store.replace(name, material)?;
         self.close_sessions_on(place, Keep::None);
@@ -205,14 +206,14 @@ impl Listener {
         doubt.map_or(Ok(Reply::Done), |doubt| Err(doubt.into()))
     }
 
-    /// On whose behalf the connection's message at hand is.
+    /// The processes on whose behalf the connection's present message is.
     pub(super) fn asker(&self, key: LaneKey) -> Result<Asker, Refused> {
         let connection = self.connections.get(&key).ok_or("not connected")?;
         let asker = Asker::of(&connection.socket, connection.speaker);
         asker.map_err(|error| format!("the kernel does not say who asks: {error}").into())
     }
 
-    /// The sessions of a parent's lane that its child may use: its user is the same, its groups need not be.
+    /// Keeps the sessions of a parent's lane that its child may use: its user is the same, its groups need not be.
     pub(super) fn keep_permitted(&self, sessions: &mut Sessions, asker: &Asker) {
         let forbidden = |session: &Session| session.key().is_some_and(|place| !self.setup.store.permits(place, asker));
         let handles: Vec<u32> =
@@ -222,8 +223,8 @@ impl Listener {
         }
     }
 
-    /// Closes the sessions on the key of this place that are no longer permitted. Whoever is told afterwards that it is
-    /// done finds them closed, for sidecores look for commands before each request.
+    /// Closes the sessions on the key of this place that are no longer permitted. They are closed for every client
+    /// that has the answer to the change, since sidecores look for commands before each request.
     fn close_sessions_on(&mut self, place: u16, keep: Keep) {
         let mut closed: Vec<Vec<(LaneKey, u32)>> = vec![Vec::new(); self.setup.sidecores.len()];
         for (key, connection) in &mut self.connections {
@@ -233,7 +234,7 @@ impl Listener {
             if handles.is_empty() {
                 continue;
             }
-            // Whoever the kernel does not vouch for may use nothing.
+            // A peer without the kernel's credentials may use nothing.
             let asker = Asker::of(&connection.socket, connection.speaker);
             if keep == Keep::Permitted && asker.is_ok_and(|asker| self.setup.store.permits(place, &asker)) {
                 continue;
@@ -256,7 +257,7 @@ impl Listener {
         }
     }
 
-    /// Makes a key for a program. The answer comes when it is made.
+    /// Makes a key for a program. The answer follows once it is made.
     pub(super) fn make_key(&mut self, key: LaneKey, kind: Kind) -> Result<(), Refused> {
         let connection = self.connections.get_mut(&key).ok_or("not connected")?;
         let free = connection.attached.is_none() && connection.own.is_none();
@@ -275,7 +276,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Keeps a key for whoever asked for it, if that one is still there.
+    /// Keeps a key for its connection, if that still exists.
     fn key_made(&mut self, key: LaneKey, material: Material) -> Result<Reply, Refused> {
         let own =
             self.connections.get_mut(&key).and_then(|connection| connection.own.as_mut()).ok_or("not connected")?;
@@ -286,7 +287,7 @@ impl Listener {
         Ok(Reply::KeyMade { token, public })
     }
 
-    /// The key's connection is gone. Sessions on it stay with those who opened them.
+    /// The key's connection is gone. Open sessions on it stay.
     pub(super) fn forget_key(&mut self, client: ClientKey, own: &OwnKey) {
         if let Some(token) = own.token {
             self.made.remove(&token);
@@ -294,7 +295,6 @@ impl Listener {
         self.quotas.forget_key(client, KEY_BYTES);
     }
 
-    /// The key of this token.
     pub(super) fn made_key(&self, token: KeyToken) -> Result<Arc<Material>, Refused> {
         let gone = "the service has no such key: it is gone with the program that had it made, or the service was started anew";
         self.made.get(&token).cloned().ok_or_else(|| Refused::new(Ground::NoKey, gone))

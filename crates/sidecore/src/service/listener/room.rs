@@ -1,10 +1,9 @@
-//! Room for lanes: where a user has as many as it may have, those of its processes that are idle are taken back for one that
-//! asks.
+//! Room for lanes: at a user's limit, idle lanes of its processes are taken back for another one of them.
 //!
-//! So a server may have more workers than the limit on its user's processes, as long as not all of them are at work. Only
-//! lanes whose clients said that they can do without are taken back, the longest idle first, and only for a process of the
-//! same user. A request that a client sends at that moment is lost with its lane, and done on another one by the client. A
-//! connection waits until what was taken back is freed, or, where all lanes are at work, until one is idle.
+//! So a server may have more workers than the limit on its user's processes, as long as not all of them work. A lane
+//! is taken back only if its client permits that, the longest idle first, and only for a process of the same user. A
+//! request that a client sends at that moment is lost with its lane, and the client repeats it on another one. A
+//! connection waits until the lane taken back is freed, or, where all lanes are in use, until one is idle.
 
 use super::{Attached, Listener, Reply, Work};
 use crate::control::{self, Attach};
@@ -18,11 +17,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::fd::AsFd;
 
-/// A lane is idle that nothing was asked of for so long, ns.
+/// Time without a request after which a lane is idle, ns.
 const IDLE: Nanos = 10_000_000;
-/// How often is looked for lanes that became idle while somebody waits, ns.
+/// Interval of checks for idle lanes while a connection waits, ns.
 pub(super) const LOOK: Nanos = 10_000_000;
-/// How long a connection waits for room, ns: less than its client waits for an answer, so that it hears which limit it is.
+/// Longest wait of a connection for room, ns: shorter than its client's wait for an answer, so that the client learns
+/// which limit it is.
 const PATIENCE: Nanos = 1_500_000_000;
 const TAKEN_BACK: &str = "it was idle, and another process of this user needs a lane";
 
@@ -30,7 +30,7 @@ const TAKEN_BACK: &str = "it was idle, and another process of this user needs a 
 #[derive(Debug)]
 pub(super) struct Claim {
     reclaimable: bool,
-    /// Requests at the last look, and when there were fewer.
+    /// Requests at the last look, and the time of the last increase.
     requests: u64,
     used_at: Nanos,
 }
@@ -40,7 +40,7 @@ impl Claim {
         Self { reclaimable, requests: 0, used_at: now }
     }
 
-    /// When the lane was last seen at work: now, if there were requests since the last look, or some are in flight.
+    /// The last time of use: `now`, if there were requests since the last look, or some are in flight.
     fn look(&mut self, requests: u64, in_flight: bool, now: Nanos) -> Nanos {
         if requests != self.requests || in_flight {
             (self.requests, self.used_at) = (requests, now);
@@ -54,9 +54,9 @@ impl Claim {
 pub(super) struct Waiting {
     attach: Attach,
     until: Nanos,
-    /// Lanes that were taken back for it.
+    /// Lanes that are taken back for it.
     taken_back: Vec<LaneKey>,
-    /// Its turn comes.
+    /// It has a turn already.
     called: bool,
 }
 
@@ -65,14 +65,14 @@ impl Waiting {
         Self { attach, until: now + PATIENCE, taken_back: Vec::new(), called: false }
     }
 
-    /// Something was taken back for it.
+    /// Whether lanes are being taken back for it.
     fn expects_room(&self) -> bool {
         !self.taken_back.is_empty()
     }
 }
 
-/// Those that wait, in the order in which they connected. A connection waits once, so there are no more than connections
-/// without a lane.
+/// Waiting connections, in the order of their connection. A connection waits once, so there are no more than
+/// connections without a lane.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: BTreeMap<LaneKey, Waiting>,
@@ -89,7 +89,7 @@ impl Queue {
     }
 }
 
-/// Lanes that can only be taken back together, and since when all of them are idle.
+/// Lanes that can only be taken back together, and the time since when all of them are idle.
 #[derive(Debug)]
 struct Holder {
     lanes: Vec<LaneKey>,
@@ -98,7 +98,7 @@ struct Holder {
 }
 
 impl Listener {
-    /// Answers a connection that asks for a lane, or has it wait for one.
+    /// Answers a connection that asks for a lane, or queues it.
     pub(super) fn give_lane(&mut self, key: LaneKey, mut waiting: Waiting) -> io::Result<()> {
         if let Err(reason) = self.beyond_limits(key, &waiting.attach) {
             return self.reply(key, &Reply::TooLarge(reason));
@@ -119,7 +119,7 @@ impl Listener {
         }
     }
 
-    /// Its turn has come: there is room now, or there will be, or it is refused.
+    /// Its turn has come: it gets a lane, waits for one being freed, or is refused.
     pub(super) fn attach_again(&mut self, key: LaneKey) {
         let Some(waiting) = self.queue.waiting.remove(&key) else { return };
         if let Some(connection) = self.connections.get_mut(&key) {
@@ -130,12 +130,12 @@ impl Listener {
             self.disconnect(key);
         }
         if self.queue.waiting.get(&key).is_some_and(Waiting::expects_room) {
-            // There may be more that is idle, for the next.
+            // Other lanes may be idle, for the next connection.
             self.call_next(user, |waiting| !waiting.expects_room());
         }
     }
 
-    /// Something of this user is freed: the first of its connections that wait gets a turn.
+    /// Objects of this user were freed: the first of its waiting connections gets a turn.
     pub(super) fn room_for_next(&mut self, user: u32) {
         self.call_next(user, |_| true);
     }
@@ -152,8 +152,8 @@ impl Listener {
         }
     }
 
-    /// Lanes become idle by and by: the first of each user that waits gets a turn now and then, and who has waited for long
-    /// enough, to be refused.
+    /// Gives periodic turns to the first waiting connection of each user, since lanes become idle over time.
+    /// Connections at the end of their wait get a turn to be refused.
     pub(super) fn look_for_room(&mut self) {
         let now = clock::now();
         if self.queue.is_empty() || now < self.queue.looked_at + LOOK {
@@ -171,7 +171,7 @@ impl Listener {
         }
     }
 
-    /// Takes back what helps this connection. `false`: it is not to wait for it.
+    /// Takes back lanes for this connection. `false`: it should not wait.
     fn make_room(&mut self, key: LaneKey, waiting: &mut Waiting, short: Short) -> bool {
         let now = clock::now();
         if short == Short::Own || now >= waiting.until {
@@ -193,7 +193,7 @@ impl Listener {
         reclaimable().next().is_some() || self.ending.values().any(|ending| ending.is_lane_of(client.0))
     }
 
-    /// What its user would have to give up, together, for there to be room.
+    /// The groups of lanes of which any one, taken back together, would make room for the user.
     fn holders(&mut self, user: u32, short: Short, now: Nanos) -> Vec<Holder> {
         let mut holders: HashMap<(ClientKey, Option<LaneKey>), Holder> = HashMap::new();
         for (key, connection) in self.connections.iter_mut().filter(|(_, connection)| connection.client.0 == user) {
@@ -214,7 +214,7 @@ impl Listener {
 
     fn take_back(&mut self, lane: LaneKey) {
         if let Some(connection) = self.connections.get(&lane) {
-            // Only to say why; the connection ends in any case.
+            // Only to send the reason; the connection ends in any case.
             let _ = control::send(&connection.socket, &Reply::Ended(TAKEN_BACK.to_owned()), &[]);
             let (uid, pid) = connection.client;
             events::lane_taken_back(uid, pid);
@@ -224,7 +224,7 @@ impl Listener {
 }
 
 impl Attached {
-    /// When it was last seen at work.
+    /// Time of its last use.
     fn used_at(&mut self, now: Nanos) -> Nanos {
         let get = |counter| self.counters.get(counter);
         let requests = get(LaneCounter::Submitted);

@@ -11,12 +11,12 @@ use crate::spec::{KeyMaterial, SessionSpec};
 use std::sync::Arc;
 
 impl Listener {
-    /// `None`: the answer comes when the key is parsed.
+    /// `None`: the answer follows once the key is parsed.
     pub(super) fn open_session(&mut self, key: LaneKey, spec: SessionSpec) -> Result<Option<Reply>, Refused> {
         self.has_room(key)?;
         let (user, scheme) = (self.user(key), spec.scheme.clone());
         let client = self.connections.get(&key).ok_or("not connected")?.client;
-        // A key is tried here, in the turn of its user, and not where others wait.
+        // A key is tested here, in its user's turn, and not on a path where others wait.
         let gathers = self.setup.config.devices.iter().any(|device| device.kind == DeviceKind::Batch);
         match spec.key {
             KeyMaterial::Stored(name) => match self.setup.store.ready(&name, &scheme, &self.asker(key)?)? {
@@ -26,7 +26,7 @@ impl Listener {
                     if gathers {
                         session.make_ready();
                     }
-                    // If it is still that key and still permitted.
+                    // The key may have been changed, or its users.
                     Ok(then(move |listener| {
                         let asker = listener.asker(key)?;
                         let session = listener.setup.store.keep(&name, &material, &scheme, session, &asker)?;
@@ -84,7 +84,7 @@ impl Listener {
         let attached = connection.attached.as_mut().ok_or("attach first")?;
         self.quotas.open(connection.client, bytes, &self.setup.config.limits)?;
         attached.session_bytes += bytes;
-        // There is room, as was seen above.
+        // There is room, as checked above.
         let handle = attached.sessions.open(session.clone(), limit).ok_or("no room for a session")?;
         self.setup.sidecores[attached.sidecore].send(move |reactor| {
             if let Some(sessions) = reactor.sessions(key) {

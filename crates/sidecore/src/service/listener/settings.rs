@@ -1,4 +1,4 @@
-//! What `sidecore set` changes while the service runs.
+//! Changes of the running service by `sidecore set`.
 
 use super::{Listener, Reply};
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind, HOPS, Setting, in_force};
@@ -9,19 +9,19 @@ use crate::service::reactor::{Reactor, write_record};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// How long a sidecore may take to carry out a change.
+/// Longest time for a sidecore to carry out a change.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type Outcome = Result<(), String>;
-/// A setting, and as it was asked for.
+/// A setting, and its text.
 type Request<'t> = (Setting, &'t str);
 
 /// Why settings are not in force.
 #[derive(Debug)]
 pub(super) enum NotSet {
-    /// None of them is.
+    /// None of them is in force.
     AtAll(Refused),
-    /// Some are.
+    /// Some of them are in force.
     InPart(String),
 }
 
@@ -41,8 +41,8 @@ impl From<String> for NotSet {
 }
 
 impl Listener {
-    /// Carries out settings, all of them or none: what may be refused is looked at before anything is changed, and what may
-    /// fail for want of memory or disk comes first and is undone.
+    /// Applies settings, all of them or none. Refusals are checked before any change. Steps that may fail for lack of
+    /// memory or disk come first and are undone.
     pub(super) fn set(&mut self, key: LaneKey, texts: &[String]) -> Result<Reply, NotSet> {
         self.administers(key, "change the service").map_err(NotSet::AtAll)?;
         let parsed = texts.iter().map(|text| Ok((Setting::parse(text)?, text.as_str())));
@@ -50,7 +50,7 @@ impl Listener {
         let checked = settings.and_then(|mut settings| {
             settings.sort_by_key(|(setting, _)| rank(setting));
             settings.iter().try_for_each(|(setting, text)| {
-                // Of several it is not seen which one is meant.
+                // With several settings the message names the wrong one.
                 let named = |why| if settings.len() > 1 { format!("{text}: {why}") } else { why };
                 self.check(setting, &settings).map_err(named)
             })?;
@@ -81,13 +81,13 @@ impl Listener {
         Ok((!notes.is_empty()).then(|| notes.join("; ")))
     }
 
-    /// Whether this can be done, as far as can be seen before.
+    /// Checks whether this can be done, as far as is known beforehand.
     fn check(&self, setting: &Setting, beside: &[Request<'_>]) -> Outcome {
         match setting {
             Setting::AddDevice(device) => {
                 let same =
                     |(other, _): &&Request<'_>| matches!(other, Setting::AddDevice(other) if other.name == device.name);
-                // A remote one has its name also while it has no gateway.
+                // A remote device keeps its name while it has no gateway.
                 let taken = self.is_remote(&device.name) || beside.iter().filter(same).count() > 1;
                 ensure!(!taken, "there is a device {:?} already: give this one another name", device.name);
                 device.cpu.map_or(Ok(()), check_cpu).map_err(|error| error.to_string())?;
@@ -95,7 +95,7 @@ impl Listener {
                 self.ask(of(device), move |reactor| reactor.place_for(&name).map(drop), |refused| refused == 0)
             }
             Setting::Device(name, _) if beside.iter().any(|(other, _)| adds(other, name)) => Ok(()),
-            // It is there or not, as its gateway is.
+            // A remote device exists only while its gateway is connected.
             Setting::Device(name, DeviceAction::Remove) if self.is_remote(name) => Ok(()),
             Setting::Device(name, action) => {
                 let (name, action) = (name.clone(), *action);
@@ -122,14 +122,14 @@ impl Listener {
                 self.have_all(move |reactor| reactor.set_order(order));
             }
             Setting::Limit(limit, value) => self.setup.config.limits.set(limit, value)?,
-            // It is there when its gateway is.
+            // A remote device starts when its gateway connects.
             Setting::AddDevice(device) if device.kind == DeviceKind::Remote => self.setup.config.devices.push(device),
             Setting::AddDevice(device) => {
                 self.ask(of(&device), move |reactor| reactor.add_device(&device), |refused| refused == 0)?;
             }
             Setting::EndRecord => self.end_record()?,
             Setting::Device(name, DeviceAction::Remove) if self.is_remote(&name) => {
-                // No gateway is let in for it from now on.
+                // From now on no gateway is admitted for it.
                 self.setup.config.devices.retain(|device| device.name != name);
                 let _ = self.ask_any(move |reactor| reactor.device_action(&name, DeviceAction::Remove));
             }
@@ -142,7 +142,7 @@ impl Listener {
         self.setup.config.devices.iter().any(|device| device.kind == DeviceKind::Remote && device.name == name)
     }
 
-    /// Takes a device away that was added a moment ago, from each sidecore that has it.
+    /// Removes a device that was just added, from each sidecore that has it.
     fn undo(&mut self, setting: &Setting) {
         let Setting::AddDevice(device) = setting else { return };
         if device.kind == DeviceKind::Remote {
@@ -164,11 +164,11 @@ impl Listener {
         self.ask(|_| true, act, |refused| refused < sidecores)
     }
 
-    /// Which of these hops park under a policy that spins, and why.
+    /// The hops among these that park under a policy that spins, with the reason.
     fn parking(&self, hop: Option<usize>) -> Option<String> {
         let waiters = self.setup.counters.waiters();
         let notify = self.setup.config.notify.hops().map(Some);
-        // Hops that park for the same reason are told together.
+        // Hops that park for the same reason are listed together.
         let mut told: Vec<(Vec<&str>, String)> = Vec::new();
         for (((of, name), policy), why) in HOPS.into_iter().enumerate().zip(notify).zip(waiters.parked(notify)) {
             let Some(why) = why.filter(|_| hop.is_none_or(|hop| hop == of)) else { continue };
@@ -213,7 +213,7 @@ impl Listener {
         self.setup.counters.set_clients_may_spin(self.setup.advice.may_spin);
     }
 
-    /// Has each sidecore that it is `on` do this, and judges by how many refused.
+    /// Runs this on each sidecore for which `on` holds, and judges by the number of refusals.
     fn ask(
         &self,
         on: impl Fn(usize) -> bool,
@@ -231,7 +231,7 @@ impl Listener {
     }
 }
 
-/// What may fail comes before what cannot be undone, and that before what cannot fail.
+/// Order of application: changes that may fail, then those that cannot be undone, then those that cannot fail.
 fn rank(setting: &Setting) -> u32 {
     match setting {
         Setting::AddDevice(_) => 0,
@@ -255,14 +255,14 @@ fn adds(setting: &Setting, name: &str) -> bool {
     matches!(setting, Setting::AddDevice(device) if device.name == name && device.kind != DeviceKind::Remote)
 }
 
-/// Has the sidecore do this, and waits for the answer.
+/// Runs this on the sidecore, and waits for the answer.
 fn answer<T: Send + 'static>(
     sidecore: &SidecoreHandle<Reactor>,
     act: impl FnOnce(&mut Reactor) -> T + Send + 'static,
 ) -> Result<T, String> {
     let (tell, answer) = sync_channel(1);
     sidecore.send(move |reactor| {
-        // The asker may have given up waiting; it is done all the same.
+        // The caller may have stopped waiting; the change is done all the same.
         let _ = tell.send(act(reactor));
     });
     answer.recv_timeout(PATIENCE).map_err(|error| match error {

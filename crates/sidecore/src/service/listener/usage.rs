@@ -1,12 +1,12 @@
-//! How long no program has asked for each stored key, which says when a former key may be deleted.
+//! Time since the last request on each stored key: it shows when a former key may be deleted.
 
 use sidecore_core::time::Nanos;
 
-/// How often the keys' counters are looked at, ns: as coarse as the answer is.
+/// Interval of looks at the keys' counters, ns: the resolution of the answer.
 const LOOK: Nanos = 600 * SECOND;
 const SECOND: Nanos = 1_000_000_000;
 
-/// Of each place of a key: the requests that were counted at the last look, and the time of the look that saw the latest one.
+/// For each place of a key: requests at the last look, and the time of the look that saw the latest one.
 #[derive(Debug)]
 pub(super) struct Usage {
     places: Vec<(u64, Nanos)>,
@@ -14,7 +14,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// All keys count as asked for now.
+    /// All keys count as used now.
     pub(super) fn new(places: usize, now: Nanos) -> Self {
         Self { places: vec![(0, now); places], look_at: now + LOOK }
     }
@@ -24,7 +24,7 @@ impl Usage {
         now >= self.look_at
     }
 
-    /// Takes the requests that were counted for the keys, by place.
+    /// Takes the counted requests of the keys, by place.
     pub(super) fn look(&mut self, now: Nanos, requests: impl Iterator<Item = (usize, u64)>) {
         for (place, counted) in requests {
             if let Some(usage) = self.places.get_mut(place).filter(|(seen, _)| *seen != counted) {
@@ -41,7 +41,7 @@ impl Usage {
         }
     }
 
-    /// For how long no look has seen a new request.
+    /// Time since the last look with a new request, s.
     pub(super) fn idle_seconds(&self, place: usize, now: Nanos) -> u64 {
         self.places.get(place).map_or(0, |(_, asked)| now.saturating_sub(*asked) / SECOND)
     }

@@ -1,4 +1,4 @@
-//! Devices as their sidecore's thread knows them: their ports, and what is asked of them by name.
+//! Devices of a sidecore's thread: their ports, and actions on them by name.
 
 use super::Reactor;
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind, Place};
@@ -13,18 +13,17 @@ use sidecore_core::policy::balance::Rates;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 
-/// What `sed` compares devices by: their time for this operation and size.
+/// Operation and size whose times set the weights of `sed`.
 const REFERENCE: (&str, u32) = ("aes-256-gcm", 16_384);
 /// The time of the reference on a device of weight 1000, ns.
 const FASTEST: Nanos = 1_000;
-/// What the way to another machine and back takes until it is learnt, ns.
+/// Assumed round trip to another machine until it is measured, ns.
 const FIRST_WAY: Nanos = 500_000;
 
-/// One device.
 #[derive(Debug)]
 pub(super) struct Device {
     config: DeviceConfig,
-    /// None of the sidecore itself, which does its work at once.
+    /// `None` for the sidecore itself, which does its work inline.
     pub(super) port: Option<Box<dyn Port>>,
     pub(super) counters: DeviceBlock,
     /// Requests handed to it, and bytes of their input.
@@ -34,14 +33,14 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// So many requests with that many bytes of input are handed to it.
+    /// `requests` requests with that many bytes of input in all are handed to it.
     #[inline]
     pub(super) fn count(&mut self, requests: u32, bytes: u64) {
         self.handed.0 += u64::from(requests);
         self.handed.1 += bytes;
     }
 
-    /// What is to be told when it is gone in this way. Of a remote one its gateway's end is told.
+    /// Event of its end, with this reason. For a remote device the gateway's end is reported instead.
     pub(super) fn lost(&self, sidecore: usize, loss: Loss) -> Option<Event> {
         let told = self.gateway.is_none() || loss == Loss::Removed;
         told.then(|| Event::DeviceLost { device: self.config.name.clone(), sidecore, loss })
@@ -52,7 +51,7 @@ impl Device {
         Event::WrongResult { device: self.config.name.clone(), blame }
     }
 
-    /// Brings the device's counters up to date. From time to time: its code is kept out of what each request goes through.
+    /// Updates the device's counters. Called by housekeeping, so that its code stays out of the path of requests.
     #[inline(never)]
     pub(super) fn publish(&self, dispatch: &Dispatch, device: usize, loss: Loss) {
         let (load, (requests, bytes)) = (dispatch.device_load(device), self.handed);
@@ -77,7 +76,7 @@ impl Reactor {
     pub(super) fn add_configured_devices(&mut self) -> Result<(), String> {
         for config in self.hands.setup.config.devices.clone() {
             let is_here = config.sidecore.is_none_or(|sidecore| sidecore == self.hands.setup.index);
-            // A remote one is there when its gateway is.
+            // A remote device exists only while its gateway is connected.
             if is_here && config.kind != DeviceKind::Remote {
                 self.add_device(&config)?;
             }
@@ -89,14 +88,14 @@ impl Reactor {
         self.enter(config, None)
     }
 
-    /// A remote device is there, as long as its gateway's link.
+    /// Adds a remote device for as long as its gateway's link lives.
     pub(in crate::service) fn join(
         &mut self,
         config: &DeviceConfig,
         gateway: LaneKey,
         port: Remote,
     ) -> Result<(), String> {
-        // One of the same name had a gateway that is gone.
+        // An earlier device of the same name lost its gateway.
         let before = (0..self.hands.devices.len()).find(|index| {
             let device = &self.hands.devices[*index];
             device.gateway.is_some() && device.config.name == config.name && self.is_there(*index)
@@ -107,7 +106,7 @@ impl Reactor {
         self.enter(config, Some((gateway, port)))
     }
 
-    /// The machines behind a gateway have the key of this place, or no more.
+    /// The machines behind a gateway gained or lost the key of this place.
     pub(in crate::service) fn hold(&mut self, gateway: LaneKey, place: u16, holds: bool) {
         let found = self.hands.devices.iter().position(|device| device.gateway == Some(gateway));
         if let Some(index) = found.filter(|index| self.is_there(*index)) {
@@ -115,7 +114,7 @@ impl Reactor {
         }
     }
 
-    /// A gateway answered what is not true.
+    /// A gateway gave a false answer.
     pub(in crate::service) fn count_wrong_answer(&mut self) {
         self.hands.counters.add(SidecoreCounter::WrongAnswers, 1);
     }
@@ -157,7 +156,7 @@ impl Reactor {
     /// The number that a device of this name would get.
     ///
     /// # Errors
-    /// There is one of this name, or no room.
+    /// The name is taken, or there is no room.
     pub(in crate::service) fn place_for(&self, name: &str) -> Result<usize, String> {
         let taken = |(index, device): (usize, &Device)| device.config.name == name && self.is_there(index);
         let taken = self.hands.devices.iter().enumerate().any(taken);
@@ -208,7 +207,7 @@ impl Reactor {
         }
     }
 
-    /// What `sidecore set device.NAME=…` asks for.
+    /// Carries out `sidecore set device.NAME=…`.
     pub(in crate::service) fn device_action(&mut self, name: &str, action: DeviceAction) -> Result<(), String> {
         let index = self.find(name, action)?;
         match action {
@@ -227,7 +226,7 @@ impl Reactor {
     /// The device of this name.
     ///
     /// # Errors
-    /// There is none, or this cannot be done with it.
+    /// There is none, or it does not permit this action.
     pub(in crate::service) fn find(&self, name: &str, action: DeviceAction) -> Result<usize, String> {
         let there = || (0..self.hands.devices.len()).filter(|index| self.is_there(*index));
         let Some(index) = there().rev().find(|index| self.hands.devices[*index].config.name == name) else {

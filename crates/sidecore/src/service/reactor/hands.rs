@@ -1,4 +1,4 @@
-//! What `Sidecore` has done: clock, rings, engine, devices, counters.
+//! The host of `Sidecore` in real time: clock, rings, engine, devices, counters.
 
 use super::Setup;
 use super::devices::Device;
@@ -25,27 +25,27 @@ use sidecore_core::wire::{Fault, Status, Submission};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Submissions that are asked for when more are likely there.
+/// Submissions to prefetch when more are likely.
 const EXPECTED: u64 = 16;
 
-/// Everything of a sidecore's thread but what it decides by.
+/// The state of a sidecore's thread outside its decisions.
 #[derive(Debug)]
 pub(super) struct Hands {
     pub(super) setup: Setup,
     pub(super) keys: HashMap<LaneKey, LaneId>,
     /// By number in dispatch.
     pub(super) devices: Vec<Device>,
-    /// How each will have ended when it is gone: beside the devices, which are looked at for each request.
+    /// The reported kind of loss of each device: apart from the devices, which are read for each request.
     pub(super) losses: Vec<Loss>,
-    /// Cores for workers that are tied to none.
+    /// Cores for workers without a fixed core.
     pub(super) free: Vec<usize>,
     scratch: Scratch,
     /// Largest input of one request, bytes.
     max_request: u64,
-    /// Taken out while it is waited for.
+    /// Taken out during a wait.
     pub(super) poller: Option<Poller>,
     pub(super) counters: SidecoreBlock,
-    /// Where this sidecore counts for stored keys, by their places.
+    /// Counters of this sidecore for stored keys, by their places.
     pub(super) stored_keys: Vec<KeyBlock>,
     /// Requests and bytes since the last housekeeping, by class.
     tally: Vec<(u64, u64)>,
@@ -85,7 +85,7 @@ impl Hands {
         }
     }
 
-    /// The lane's doorbell is not listened to any more.
+    /// Removes the lane's doorbell from the poller.
     pub(super) fn deafen(&mut self, lane: &Lane) {
         self.keys.remove(&lane.key);
         if let Some(poller) = &self.poller {
@@ -93,7 +93,7 @@ impl Hands {
         }
     }
 
-    /// Reports the owners of results of batches that did not verify.
+    /// Reports the owners of batch results that did not verify.
     fn tell_blamed(&mut self) {
         for number in 0..self.devices.len() {
             while let Some(blame) = self.port(number).and_then(Port::blamed) {
@@ -131,7 +131,7 @@ impl Hands {
         Some(&mut **self.devices[device].port.as_mut()?)
     }
 
-    /// Where is counted for a stored key. A request without one passes by with a single branch.
+    /// Counters of a stored key. A request without one costs a single branch.
     #[inline]
     fn key(&self, session: Option<&Arc<Session>>) -> Option<&KeyBlock> {
         self.stored_keys.get(usize::from(session?.key()?))
@@ -157,12 +157,12 @@ impl Host for Hands {
         lane.consumer.ready(lane.memory.submission())
     }
 
-    /// Starts the transfers of its payload and of the slot for its completion, too.
+    /// Also starts the transfers of its payload and of the slot for its completion.
     #[inline]
     fn receive(&mut self, lane: &mut Lane, place: &mut Submission, ahead: usize) -> Result<bool, Fault> {
         let memory = &*lane.memory;
         let arena_bytes = memory.layout().arena_bytes();
-        // Outputs come first: lines that an input shares with them, as in place, come once and for writing.
+        // Outputs come first: lines that an input shares with them, as in place, are fetched once and for writing.
         let is_there = place.receive(&mut lane.consumer, memory.submission(), arena_bytes, |extent, is_written| {
             memory.span(extent).inspect(if is_written { Span::prefetch_write } else { Span::prefetch });
         })?;
@@ -426,7 +426,7 @@ impl Host for Hands {
     }
 }
 
-/// A request on a stored key is done here and now.
+/// Counts a request on a stored key that was done inline.
 #[cold]
 fn count_done(key: &KeyBlock, op: Op, outcome: Result<u32, Refusal>) {
     key.add(KeyCounter::Submitted, 1);
@@ -434,7 +434,6 @@ fn count_done(key: &KeyBlock, op: Op, outcome: Result<u32, Refusal>) {
     key.add(if outcome.is_ok() { KeyCounter::Done } else { KeyCounter::Refused }, 1);
 }
 
-/// The stages that the service sees.
 #[inline]
 fn times(stamps: &Stamps) -> [(Stage, Nanos); 3] {
     [(Stage::Queue, stamps.queue()), (Stage::Device, stamps.device()), (Stage::Host, stamps.host())]

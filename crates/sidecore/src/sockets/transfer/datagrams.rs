@@ -1,4 +1,4 @@
-//! Transfers of datagrams: one call for as many as follow each other with one length.
+//! Transfers of datagrams: one call for a run of one length.
 
 use super::{At, Life, Moved, Stream};
 use crate::sockets::meter::Meter;
@@ -10,7 +10,7 @@ use sidecore_core::words;
 use std::sync::atomic::Ordering;
 
 impl Stream {
-    /// One transfer of what waits in a ring that is held.
+    /// One transfer from a ring that is held.
     pub(super) fn move_datagrams(&mut self, at: At<'_>, meter: &mut Meter, cursors: &Cursors) -> Moved {
         let Some(mover) = &mut self.datagrams else { return Moved::Most };
         match mover.step(&self.socket, at.memory, at.place, cursors) {
@@ -30,11 +30,11 @@ impl Stream {
         }
     }
 
-    /// The program is told by its next call, which finds the bell shut: what it has sent is moved all the same, and then the
-    /// stream ends. It tells its kernel's errors itself from there.
+    /// Notes the error for the program, whose next call finds the bell shut. Its sent datagrams are moved all the
+    /// same, and then the stream ends. From there the program reports its kernel's errors itself.
     fn note(&mut self, at: At<'_>, error: Errno) {
         let error = error.raw_os_error().unsigned_abs().into();
-        // The first is told, as the kernel keeps one.
+        // The first error is kept, as in the kernel.
         let _ = at.word(SHARED, ERROR).compare_exchange(0, error, Ordering::Relaxed, Ordering::Relaxed);
         at.memory.bell(at.place).shut();
         if self.life == Life::Open {
