@@ -22,18 +22,19 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Slots of the lane.
 const SLOTS: u32 = 256;
-/// Rounds before the first that counts: tables, buffers and histories are as in a service that has run for a while.
+/// Rounds before the first counted one: tables, buffers and histories are as in a service that has run for a while.
 const WARM_UP: u32 = 8;
-/// From one look of the client for completions to the next: the sidecore, too, is done then.
+/// Interval of the client's looks for completions: the sidecore is done within it, too.
 const NAP: Duration = Duration::from_millis(5);
 /// The name of the operation without sidecore: [`PAYLOAD`] bytes sealed by the library.
 const LIBRARY: &str = "library";
-/// The name of what programs do that the service of sockets serves: [`PAYLOAD`] bytes go into a ring.
+/// Name of the operation of programs under the service of sockets: [`PAYLOAD`] bytes go into a ring.
 const SEND: &str = "send";
 /// Bytes of payload of an operation that has one.
 const PAYLOAD: usize = 64;
 
-/// Called with the name of a class, [`LIBRARY`] or [`SEND`], the number of rounds to count, and how many requests a round has.
+/// Called with the name of a class, [`LIBRARY`] or [`SEND`], the number of rounds to count, and how many requests a
+/// round has.
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, rounds, depth] = arguments.as_slice() else { return Err("run it by `cargo xtask count`".into()) };
@@ -48,8 +49,8 @@ fn main() -> Result<()> {
     through_a_lane(class, rounds, depth)
 }
 
-/// The sidecore parks when it has done all of a round, and the client sleeps until then: neither counts what it spins, which
-/// is as often as valgrind lets it.
+/// The sidecore parks when it has done a whole round, and the client sleeps until then. So no spinning is counted,
+/// whose amount depends on valgrind.
 fn through_a_lane(class: Class, rounds: u32, depth: u32) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let service = Service::start(Config {
@@ -84,7 +85,7 @@ fn library(times: u32) -> Result<()> {
     Ok(())
 }
 
-/// One session, and a place in the arena for each request. The input stays as it is; the result goes behind it.
+/// One session, and a place in the arena for each request. The input stays; the result goes after it.
 struct Load {
     client: Client,
     session: Session,
@@ -102,7 +103,7 @@ impl Load {
         Ok(Self { client, session, sample, places })
     }
 
-    /// Submits a request for each place, rings, and takes their completions; so many times.
+    /// Submits a request for each place, rings, and takes their completions, `rounds` times.
     fn run(&mut self, rounds: u32) -> Result<()> {
         let (session, op, head_len) = (self.session, self.sample.op, self.sample.head_len as u32);
         for _ in 0..rounds {

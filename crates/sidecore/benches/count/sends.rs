@@ -1,4 +1,4 @@
-//! Small messages into a ring of the service of sockets, as the library that is preloaded offers them.
+//! Small messages into a ring of the service of sockets, as the preloaded library offers them.
 
 use crate::{NAP, PAYLOAD, Result, WARM_UP, sys};
 use sidecore::config::{Config, NotifyConfig, SocketsConfig};
@@ -17,10 +17,11 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::thread;
 
-/// Naps for which a service that valgrind slows down may be too late to answer in time.
+/// Naps before giving up on a service that valgrind slows down.
 const TRIES: u32 = 12_000;
 
-/// Rounds of so many messages. After each the program sleeps until the ring is empty, so that all of the next one fit.
+/// Rounds of `depth` messages. After each the program sleeps until the ring is empty, so that all of the next one
+/// fit.
 pub(crate) fn sends(rounds: u32, depth: u32) -> Result<()> {
     let socket = std::env::var_os(SOCKET_VARIABLE).ok_or("no socket is named for the service")?.into();
     let notify = NotifyConfig::all(Notify::Park);
@@ -51,7 +52,7 @@ pub(crate) fn sends(rounds: u32, depth: u32) -> Result<()> {
                 }
             }
         }
-        // How often it looks whether all is moved is another number each time.
+        // The number of looks until all is moved varies, and is not counted.
         sys::stop_instrumentation();
         while stream.waiting(key) > 0 {
             thread::sleep(NAP);
@@ -79,7 +80,6 @@ fn wake(stream: &Stream, key: Key, message: &mut [u8]) -> Result<()> {
     Err("no message wakes the sidecore".into())
 }
 
-/// The connection, in a ring.
 fn promoted(connection: BorrowedFd<'_>, key: Key) -> Result<&'static Stream> {
     let candidate = Candidate { socket: connection, key, to: None, sent: None };
     let process = Process { may_prepare: || true, sends_unseen: || false, sockets: Report::default };

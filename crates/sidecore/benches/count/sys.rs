@@ -1,4 +1,4 @@
-//! What valgrind is told by the program that it runs.
+//! Requests of a program to the valgrind that runs it.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::asm;
@@ -7,26 +7,26 @@ use std::arch::asm;
 const START: u64 = 0x4354_0004;
 const STOP: u64 = 0x4354_0005;
 
-/// From here on callgrind counts, in all threads. Without valgrind nothing happens.
+/// Starts callgrind's count, in all threads. Without valgrind it has no effect.
 pub(crate) fn start_instrumentation() {
     request(START);
 }
 
-/// The end of what callgrind counts.
+/// Ends callgrind's count.
 pub(crate) fn stop_instrumentation() {
     request(STOP);
 }
 
-/// Elsewhere the sequence is another, and `cargo xtask count` does not begin.
+/// Other architectures have other sequences; `cargo xtask count` refuses them.
 #[cfg(not(target_arch = "x86_64"))]
 fn request(_code: u64) {}
 
-/// Four rotations that undo each other, and an exchange that does nothing: valgrind knows the sequence for a request.
+/// Four rotations that cancel, and an exchange without effect: valgrind recognises the sequence as a request.
 #[cfg(target_arch = "x86_64")]
 fn request(code: u64) {
     let arguments = [code, 0, 0, 0, 0, 0];
-    // SAFETY: the sequence has no effect on a processor. Valgrind reads the arguments, which live until its end, and writes
-    // its answer to rdx alone.
+    // SAFETY: the sequence has no effect on a processor. Valgrind reads the arguments, which live until its end, and
+    // writes its answer to rdx alone.
     unsafe {
         asm!(
             "rol rdi, 3",

@@ -1,4 +1,4 @@
-//! What sessions are charged is what they take: in a process of its own, where nobody else allocates.
+//! The charge of sessions covers their memory. A process of its own, without other allocations.
 
 mod sys;
 
@@ -10,7 +10,7 @@ use sys::allocated;
 /// Sessions of one kind that are open at a time.
 const SESSIONS: usize = 64;
 
-/// What one open session takes that was used once.
+/// Memory of one open session after its first use, and its charge, bytes.
 fn taken(class: Class) -> (u64, u64) {
     let sample = sample(class, 64, 1);
     let open = |spec: &SessionSpec| {
@@ -19,7 +19,7 @@ fn taken(class: Class) -> (u64, u64) {
         session.run(sample.op, sample.head_len as usize, &sample.input, &mut output).unwrap();
         session
     };
-    // What the library sets up at its first use is not a session's.
+    // The library's data of its first use is not a session's.
     drop(open(&sample.spec));
     let mut sessions = Vec::with_capacity(SESSIONS);
     let before = allocated();
@@ -34,7 +34,7 @@ fn sessions_are_charged_for_what_they_take() {
     for class in Class::all() {
         let (taken, charged) = taken(class);
         println!("{:26} takes {taken:6}, is charged {charged:6}", class.name());
-        // From above, so that no limit is exceeded; not by much, so that none is out of reach.
+        // The charge is an upper bound, so that no limit is exceeded, and a close one, so that limits stay reachable.
         if charged < taken || charged > 8 * taken + 1024 {
             wrong.push((class.name(), taken, charged));
         }

@@ -1,6 +1,6 @@
-//! What the allocator says.
+//! Figures of the allocator.
 
-/// Bytes that the C library's allocator has given out.
+/// Bytes allocated from the C library.
 pub(crate) fn allocated() -> u64 {
     // SAFETY: it takes nothing and returns numbers.
     let found = unsafe { libc::mallinfo2() };

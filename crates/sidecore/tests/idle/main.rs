@@ -1,5 +1,5 @@
-//! What a service costs that has nothing to do, and that nobody spins on a core that is not its own. A test program of
-//! its own, for it looks at the threads of its process.
+//! CPU time of an idle service, and no spinning on a core that is not its own. A test program of its own, since it
+//! reads the threads of its process.
 
 use sidecore::client::{Admin, Client, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig};
@@ -52,7 +52,7 @@ fn connect(service: &Service) -> Client {
     Client::connect(&Options { socket, slots: 16, arena_bytes: 1 << 16, ..Options::default() }).unwrap()
 }
 
-/// So many small requests, one after the other.
+/// Makes `requests` small requests, one after the other.
 fn work(client: &mut Client, requests: u32) {
     let sample = sample(sidecore::core::session::Class::from_name("aes-256-gcm").unwrap(), 100, 1);
     let session = client.open_session(&sample.spec).unwrap();
@@ -69,14 +69,13 @@ fn ticks() -> u64 {
     stats.filter(|stat| stat.contains("(sidecore-")).map(|stat| ticks_of(&stat)).sum()
 }
 
-/// Fields 14 and 15, counted from behind the name.
+/// Fields 14 and 15, counted from the end of the name.
 fn ticks_of(stat: &str) -> u64 {
     let (_, fields) = stat.rsplit_once(')').unwrap();
     fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
 }
 
-/// Whether it comes to so many ticks at most, once of three times: a neighbour of this machine makes CPU time longer, never
-/// shorter.
+/// Whether one of three runs takes at most that number of ticks: other load lengthens CPU time, never shortens it.
 fn takes_at_most(most: u64, what: &str, mut took: impl FnMut() -> u64) -> bool {
     (0..3).any(|_| {
         let took = took();
@@ -135,13 +134,13 @@ fn counted(service: &Service) -> [u64; 2] {
     [SidecoreCounter::EmptyPolls, SidecoreCounter::Waits].map(|counter| sidecore.get(counter))
 }
 
-/// And since then.
+/// The same since `before`.
 fn counted_since(service: &Service, before: [u64; 2]) -> [u64; 2] {
     let now = counted(service);
     [now[0] - before[0], now[1] - before[1]]
 }
 
-/// Empty polls and waits of the sidecore, as soon as the counters say them.
+/// Empty polls and waits of the sidecore, once the counters satisfy `said`.
 fn when(service: &Service, said: impl Fn([u64; 2]) -> bool) -> [u64; 2] {
     let patience = Instant::now() + Duration::from_secs(10);
     loop {
@@ -154,7 +153,7 @@ fn when(service: &Service, said: impl Fn([u64; 2]) -> bool) -> [u64; 2] {
     }
 }
 
-/// On a thread that is tied to one core, so that service and client have this one only.
+/// Runs the test on a thread that is tied to one core, so that service and client have this one only.
 fn on_one_core(test: impl FnOnce() + Send) {
     let all = rustix::thread::sched_getaffinity(None).unwrap();
     let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();

@@ -1,6 +1,6 @@
-//! An intruder who got control of a service process, and what it tries.
+//! Attempts of an intruder with control of a service process.
 //!
-//! The process is made as `sidecore serve` makes its own, with or without the sandbox; then it tries one thing.
+//! The process starts like `sidecore serve`, with or without the sandbox; then it tries one attack.
 
 use rustix::process::{Pid, Resource, Rlimit, setrlimit, test_kill_process};
 use sidecore::config::Config;
@@ -80,7 +80,7 @@ mod ffi {
     }
 }
 
-/// Serves in `directory`, tries `what` on `victim` (a path or a process), and says how that went.
+/// Serves in `directory`, tries `what` on `victim` (a path or a process), and prints the result.
 pub(crate) fn run(what: &str, how: &str, directory: &Path, victim: &str) {
     let section = if how == "sockets" { "[sockets]" } else { "" };
     let socket = directory.join("socket");

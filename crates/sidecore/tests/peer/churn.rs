@@ -18,7 +18,7 @@ const AT_A_TIME: usize = 8;
 /// How long a connection or an answer may take, ns.
 const PATIENCE: u64 = 60_000_000_000;
 
-/// Says for each line how many connections there were.
+/// Prints for each line the number of connections so far.
 pub(crate) fn run(socket: &str, what: &str, uid: u32) {
     become_user(uid);
     let connections = AtomicU64::new(0);
@@ -41,7 +41,7 @@ pub(crate) fn run(socket: &str, what: &str, uid: u32) {
 
 fn once(socket: &str, what: &str) {
     let connection = connect_by(socket.as_ref(), clock::now() + PATIENCE).expect("the service listens");
-    // It may have been declined, and hung up on.
+    // It may have been declined, with the connection closed.
     let _ = match what {
         "nothing" => Ok(()),
         "lane" => control::send(&connection, &attach_request(8, 4096), &[]),

@@ -1,4 +1,4 @@
-//! A service among many that want one socket.
+//! One of several services that want the same socket.
 
 use crate::wait_for_line;
 use sidecore::config::Config;
@@ -6,7 +6,7 @@ use sidecore::service::Service;
 use sidecore::sys::clock;
 use std::hint::spin_loop;
 
-/// Starts a service at each time, ns of the monotonic clock, that it is told; says what became of it; ends it when told.
+/// Starts a service at each given time, ns of the monotonic clock; prints the result; ends the service on command.
 pub(crate) fn run(socket: &str) {
     println!("ready");
     while let Some(time) = wait_for_line() {

@@ -1,4 +1,4 @@
-//! Clients of the control socket: one that asks once, and one that keeps no rule.
+//! Clients of the control socket: one that asks once, and one that breaks every rule.
 
 use crate::checked::Random;
 use crate::options;
@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Rounds of the attack.
 const ROUNDS: usize = 300;
 
-/// What a client hears that asks for a lane.
+/// The answer to a client that asks for a lane.
 pub(crate) fn once(socket: &str) -> String {
     match Client::connect(&options(socket)) {
         Ok(_) => "attached".to_owned(),
@@ -31,7 +31,7 @@ pub(crate) fn tied(socket: &str, cpu: usize) {
     crate::wait_for_line();
 }
 
-/// Breaks every rule of the control socket, and says what it was refused.
+/// Breaks every rule of the control socket, and prints the refusals.
 pub(crate) fn attack(socket: &str, seed: u64) {
     let mut random = Random(seed);
     for _ in 0..ROUNDS {
@@ -55,15 +55,15 @@ fn garbage(socket: &str, random: &mut Random) {
     assert!(matches!(refused, Err(_) | Ok((Reply::Refused(_) | Reply::TooLarge(_), _))), "{refused:?}");
 }
 
-/// Descriptors come with a message that takes none.
+/// Sends descriptors with a message that takes none.
 fn descriptors(socket: &str, random: &mut Random) {
     let control = control(socket);
     let count = 1 + random.below(16);
     let fds = vec![control.0.as_fd(); count];
     match control.send_bytes(b"\x02\x00", &fds) {
-        // Where the kernel refuses descriptors for the service, it has heard nothing.
+        // A kernel that refuses descriptors for the service passes nothing on.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-        // It may have hung up before, which is as good.
+        // The service may have hung up already, which is also correct.
         _ => drop(control.receive()),
     }
 }
@@ -75,7 +75,7 @@ fn attach_twice(socket: &str, _: &mut Random) {
     expect_refusal(control.ask(&attach_request(8, 4096)), "has its lane already");
 }
 
-/// A key, and then another one and a lane.
+/// Asks for a key, and then for another one and a lane.
 fn two_keys(socket: &str, _: &mut Random) {
     let control = control(socket);
     let made = control.ask(&Request::MakeKey(Kind::Ed25519));
@@ -98,7 +98,7 @@ fn expect_refusal(answer: io::Result<(Reply, Vec<OwnedFd>)>, reason: &str) {
     }
 }
 
-/// Asks and asks and reads no answer.
+/// Asks repeatedly and reads no answer.
 fn no_reader(socket: &str, _: &mut Random) {
     let control = control(socket);
     let request = Request::Set(vec!["nonsense".repeat(100)]);
@@ -112,12 +112,12 @@ fn half_open(socket: &str, random: &mut Random) {
     let _ = control.send(&attach_request(8, 4096));
 }
 
-/// Opens connections and says nothing on them, until the service refuses more; keeps them for a while.
+/// Opens connections without a message until the service refuses more; keeps them for a while.
 fn hold_connections(socket: &str) -> String {
     let mut held = Vec::new();
     for count in 1..=5000 {
         held.push(control(socket));
-        // The service may still be behind; it need not answer each at once.
+        // The service may be behind with its answers.
         let reason = if count % 16 == 0 { held.iter().find_map(refusal) } else { None };
         if let Some(reason) = reason {
             println!("{count} connections");

@@ -1,4 +1,5 @@
-//! A program that closes all descriptors and opens its own at their numbers, as daemons do; then it goes on with its client.
+//! A program that closes all descriptors and opens its own at their numbers, as daemons do; then it continues to use
+//! its client.
 
 use crate::options;
 use rustix::event::{EventfdFlags, eventfd};
@@ -22,7 +23,7 @@ mod ffi {
         unsafe { libc::close(fd) };
     }
 
-    /// Moves a descriptor to the number `at`, whatever is there.
+    /// Moves a descriptor to the number `at`, and replaces any other one there.
     pub(super) fn put(from: OwnedFd, at: RawFd) -> OwnedFd {
         if from.as_raw_fd() == at {
             return from;
@@ -35,7 +36,7 @@ mod ffi {
     }
 }
 
-/// What a program may have at a number.
+/// A descriptor that a program may have at a number.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     File,
@@ -46,10 +47,11 @@ enum Kind {
 }
 
 const KINDS: [Kind; 5] = [Kind::File, Kind::Socket, Kind::Packets, Kind::Event, Kind::Pipe];
-/// What a program may do next with its client.
+/// Next steps of a program with its client.
 const USES: [fn(&mut Client, Session); 6] = [ring_and_wait, look, ask, arm, close_session, do_nothing];
 
-/// For every use of a lane and every kind of descriptor at each of its numbers: nothing happens to what is there.
+/// For every use of a lane and every kind of descriptor at each of its numbers: the foreign descriptor stays
+/// untouched.
 pub(crate) fn use_foreign(socket: &str) {
     for go_on in USES {
         for first in 0..KINDS.len() {
@@ -67,7 +69,7 @@ pub(crate) fn use_foreign(socket: &str) {
             go_on(&mut client, session);
             drop(client);
             things.iter().for_each(Thing::is_untouched);
-            // The program closes what is its own.
+            // The program closes its own descriptors.
             drop(things);
             let mut next = Client::connect(&options(socket)).expect("another lane");
             next.open_session(&sample(Class::NOOP, 0, 0).spec).expect("a session");
@@ -134,12 +136,12 @@ fn close_session(client: &mut Client, session: Session) {
 
 fn do_nothing(_: &mut Client, _: Session) {}
 
-/// Something of the program's.
+/// A descriptor of the program.
 struct Thing {
     fd: OwnedFd,
     kind: Kind,
     inode: (u64, u64),
-    /// Receives what was written.
+    /// Receives the bytes written to it.
     receives: Option<OwnedFd>,
 }
 
@@ -156,7 +158,7 @@ impl Thing {
             }
         };
         let status = fstat(&made).expect("a file");
-        // Where no other thing goes.
+        // At a high number that no other descriptor takes.
         let receives = receives.map(|end| fcntl_dupfd_cloexec(end, 200).expect("a descriptor"));
         if let Some(receives) = &receives {
             ioctl_fionbio(receives, true).expect("a descriptor");

@@ -1,6 +1,6 @@
 //! A client that forks.
 //!
-//! This process has one thread, so a forked child may do whatever its parent could.
+//! This process has one thread, so a forked child may do everything that its parent could.
 
 use crate::checked::Load;
 use crate::{options, wait_for_line};
@@ -40,7 +40,7 @@ pub(crate) fn run(scenario: &str, socket: &str) {
 pub(crate) fn fork(child: impl FnOnce()) -> c_int {
     match ffi::fork() {
         0 => {
-            // The parent's unwinding and exit handlers are not the child's.
+            // The parent's unwinding and exit handlers must not run in the child.
             let result = catch_unwind(AssertUnwindSafe(child));
             ffi::_exit(c_int::from(result.is_err()))
         }
@@ -106,7 +106,7 @@ fn one_child(socket: &str) {
     println!("done");
 }
 
-/// Each of 50 gets a lane, while the parent checks results of its own.
+/// Each of 50 children gets a lane, while the parent checks its own results.
 fn many_children(socket: &str) {
     let mut load = Load::new(&options(socket), 32, 5).expect("a lane");
     let session = load.client().open_session(&signing().spec).expect("a session");
@@ -125,7 +125,7 @@ fn many_children(socket: &str) {
     println!("done");
 }
 
-/// A child that never calls drops its client. Where the lane was mapped, the child has put something else.
+/// A child that never calls drops its client. The child has mapped other memory at the lane's place.
 fn dropping_child(socket: &str) {
     let client = client(socket);
     let child = fork(|| {
@@ -140,7 +140,7 @@ fn dropping_child(socket: &str) {
     println!("done");
 }
 
-/// A child that calls for the first time when told to, whatever became of its parent.
+/// A child whose first call comes on command, even after its parent's end.
 fn orphan(socket: &str) {
     let mut client = client(socket);
     let session = client.open_session(&signing().spec).expect("a session");
@@ -165,7 +165,7 @@ fn orphan(socket: &str) {
     }
 }
 
-/// A child that signs with the key that was made for its parent, whatever became of it.
+/// A child that signs with its parent's key, even after the parent's end.
 fn heir(socket: &str) {
     let _lane = client(socket);
     let key = Admin::connect(&options(socket)).expect("a service").make_key(Kind::Ed25519).expect("a key");

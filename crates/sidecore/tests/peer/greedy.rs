@@ -12,7 +12,7 @@ use sidecore::engine::crypto::sample::sample;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Keeps `lanes` lanes full as that user, and says for each line on stdin how much was done.
+/// Keeps `lanes` lanes full as that user, and prints for each line on stdin the work done.
 pub(crate) fn run(socket: &str, op: &str, size: usize, lanes: u64, uid: u32) {
     if uid != 0 {
         rustix::thread::set_thread_uid(Uid::from_raw(uid)).expect("root may be anybody");
@@ -32,7 +32,7 @@ pub(crate) fn run(socket: &str, op: &str, size: usize, lanes: u64, uid: u32) {
     });
 }
 
-/// Ends with stdin, in the middle of all work.
+/// Ends with stdin, in the middle of its work.
 fn answer_lines(done: &[AtomicU64]) {
     println!("busy");
     while wait_for_line().is_some() {
@@ -42,7 +42,7 @@ fn answer_lines(done: &[AtomicU64]) {
     std::process::exit(0);
 }
 
-/// Makes its work look cheap: asks for a measurement of requests that end at once, for none of those that take long.
+/// Makes its work look cheap: it has requests sampled that end immediately, and none that take long.
 pub(crate) fn cheat(socket: &str) {
     let (lane, _fds) = RawLane::attach(socket, 64, 4096).expect("a lane");
     let session = lane.open_session(sample(signing(), 0, 1).spec).expect("a session");

@@ -1,4 +1,4 @@
-//! A client that writes anything anywhere it can reach.
+//! A client that writes any value to any word within its reach.
 
 use crate::checked::Random;
 use crate::raw::RawLane;
@@ -18,13 +18,13 @@ use std::time::Duration;
 /// Writes of one lane: by the attack itself and by a second thread at the same time.
 const WRITES: u64 = 3000;
 const WRITES_BESIDE: u64 = 1000;
-/// Requests that are not submitted to a full lane before one is all the same.
+/// Submissions that a full lane suppresses before one is made all the same.
 const PATIENCE: u32 = 100;
-/// Sessions that requests go to; the last is on a slow device.
+/// Operations of the requests' sessions; the last is on a slow device.
 const OPS: [&str; 3] = ["aes-256-gcm", "sha-256", "3des-cbc"];
 
 type Attack = fn(&mut Attacker<'_>);
-/// What an attacker does, with how often of 1000.
+/// An attacker's actions, with their frequency per 1000.
 const ATTACKS: [(usize, Attack); 14] = [
     (600, |a| a.write_anywhere()),
     (180, |a| a.flip_a_bit()),
@@ -42,7 +42,7 @@ const ATTACKS: [(usize, Attack); 14] = [
     (1, |a| a.close_something()),
 ];
 
-/// Attacks lane after lane until so many writes were made; says how the lanes ended.
+/// Attacks lane after lane until `mutations` writes were made; prints how the lanes ended.
 pub(crate) fn run(socket: &str, seed: u64, mutations: u64) {
     let (mut random, mut ends, mut made) = (Random(seed), BTreeMap::<String, u64>::new(), 0);
     while made < mutations {
@@ -57,7 +57,7 @@ pub(crate) fn run(socket: &str, seed: u64, mutations: u64) {
     println!("{made} mutations");
 }
 
-/// Breaks each rule alone, on a lane of its own, and says what the service said.
+/// Breaks each rule alone, on a lane of its own, and prints the service's answer.
 pub(crate) fn break_each_rule(socket: &str) {
     let valid = *Submission::new(7, Op::Digest, 0, &[Extent::new(0, 64)], &[]).expect("one extent").words();
     let breakages: [fn(&mut Message); 6] = [
@@ -73,7 +73,7 @@ pub(crate) fn break_each_rule(socket: &str) {
         let mut words = valid;
         break_it(&mut words);
         lane.push(&words);
-        // The service looks by itself now and then, but nobody has to wait for that.
+        // Wakes the service, which would look only after a while.
         let _ = rustix::io::write(&fds[1], &1_u64.to_ne_bytes());
         println!("{}", end_of(&lane));
     }
@@ -100,7 +100,7 @@ fn end_of(lane: &RawLane) -> String {
     }
 }
 
-/// Asks for sessions that are not there, as fast as it can, until the service is gone.
+/// Asks for sessions that do not exist, as fast as it can, until the service is gone.
 pub(crate) fn flood(socket: &str) {
     let lanes = [(); 3].map(|()| RawLane::attach(socket, 64, 4096).expect("a lane").0);
     let request = |tag| *Submission::new(tag, Op::Encrypt, 12_345, &[], &[]).expect("no extent").words();
@@ -121,7 +121,7 @@ pub(crate) fn flood(socket: &str) {
     }
 }
 
-/// How the lane ended, and how much was written to it.
+/// Returns the lane's end, and the number of writes to it.
 fn attack_lane(socket: &str, (slots, arena): (u32, u32), random: &mut Random) -> io::Result<(String, u64)> {
     let (lane, fds) = RawLane::attach(socket, slots, arena)?;
     let open = |op| lane.open_session(sample(Class::from_name(op).expect("an operation"), 64, 1).spec);
@@ -164,14 +164,14 @@ struct Attacker<'l> {
 }
 
 impl Attacker<'_> {
-    /// Until the service ends the lane, or that is enough.
+    /// Attacks until the service ends the lane, or until it has made enough writes.
     fn run(&mut self) -> String {
         while self.writes < WRITES {
             for _ in 0..32 {
                 self.attack();
             }
             if self.writes >= WRITES {
-                // On a machine of one core the service sees the lane now.
+                // On a machine with one core this lets the service see the lane.
                 self.ring(1);
                 thread::yield_now();
             }
@@ -202,7 +202,7 @@ impl Attacker<'_> {
         self.store(word, value);
     }
 
-    /// One bit of the control lines and slots, where each counts.
+    /// Flips one bit of the control lines and slots.
     fn flip_a_bit(&mut self) {
         let word = self.random.below(self.lane.layout.lines() * 8);
         let value = self.lane.words()[word].load(Ordering::Relaxed) ^ 1 << self.random.below(64);
@@ -222,7 +222,7 @@ impl Attacker<'_> {
         *Submission::new(tag, op, self.sessions[which], &inputs, &outputs).expect("two extents").words()
     }
 
-    /// Submits if there is room, and after long enough without any all the same.
+    /// Submits if there is room, and after a while even without room.
     fn submit(&mut self, message: &Message) {
         while self.answered < self.lane.pushed.get() && self.lane.answered(self.answered) {
             (self.answered, self.patience) = (self.answered + 1, PATIENCE);
@@ -236,7 +236,7 @@ impl Attacker<'_> {
         self.writes += 8;
     }
 
-    /// Changes what is to be read while it is read.
+    /// Changes a request while the service reads it.
     fn submit_and_scribble(&mut self) {
         let which = self.random.below(3) % 2;
         let message = self.request(which);
@@ -249,7 +249,7 @@ impl Attacker<'_> {
         }
     }
 
-    /// A request of before under the number of the next.
+    /// Submits an earlier request under the number of the next.
     fn replay(&mut self) {
         let from = self.random.below(self.lane.layout.slots() as usize) as u64;
         let words = self.lane.slot(from);
@@ -291,7 +291,7 @@ impl Attacker<'_> {
         self.submit(&message);
     }
 
-    /// Many more than the ring holds, without a look at the answers.
+    /// Submits many more than the ring holds, without a look at the answers.
     fn overrun(&mut self) {
         for _ in 0..self.lane.layout.slots() * 3 {
             let message = self.request(1);
@@ -301,7 +301,7 @@ impl Attacker<'_> {
         self.ring(1);
     }
 
-    /// As many as the ring holds to a device that keeps them, and one more.
+    /// Submits as many as the ring holds to a slow device, and one more.
     fn flood_slow_device(&mut self) {
         for _ in 0..=self.lane.layout.slots() {
             let mut message = self.request(2);
@@ -314,7 +314,7 @@ impl Attacker<'_> {
         }
     }
 
-    /// Rings the doorbell, needed or not. One that is full must not block this process.
+    /// Rings the doorbell, needed or not. A full one must not block this process.
     fn ring(&self, bytes: usize) {
         if let Some(doorbell) = self.fds.get(1) {
             let _ = fcntl_setfl(doorbell, OFlags::NONBLOCK);
@@ -332,7 +332,7 @@ impl Attacker<'_> {
         }
     }
 
-    /// Fills the pipe that it is woken through, so that the service cannot write.
+    /// Fills its own wake-up pipe, so that the service cannot write.
     fn wake_oneself(&mut self) {
         let Some(pipe) = self.fds.get(2) else { return };
         let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
@@ -341,14 +341,14 @@ impl Attacker<'_> {
         }
     }
 
-    /// Makes all descriptors block, on this side and on whatever is shared with the other.
+    /// Makes all descriptors blocking, on this side and for every file shared with the other.
     fn make_blocking(&mut self) {
         for fd in self.fds.iter().chain([&self.lane.control.0]) {
             let _ = fcntl_setfl(fd, OFlags::empty());
         }
     }
 
-    /// Tries to take the memory away, and punches holes into it, which is allowed.
+    /// Tries to remove the memory, and punches holes into it, which is permitted.
     fn reshape_memory(&mut self) {
         let Some(memory) = self.fds.first() else { return };
         let total = self.lane.layout.total_bytes() as u64;

@@ -1,4 +1,4 @@
-//! Somebody who listens where the service should be, and says how much is said to it.
+//! An impostor at the service's socket, which prints the size of clients' messages.
 
 use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, recv, socket_with,
@@ -9,7 +9,7 @@ use sidecore::client::{Client, Options};
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// Becomes a user, listens, and says for each client how many bytes its first message has.
+/// Becomes a user, listens, and prints for each client the length of its first message.
 pub(crate) fn run(socket: &str, uid: &str) {
     let number = uid.parse().expect("a number");
     let (uid, gid) = (Uid::from_raw(number), Gid::from_raw(number));
@@ -29,7 +29,7 @@ pub(crate) fn run(socket: &str, uid: &str) {
     }
 }
 
-/// What a program without a configuration connects to, and what becomes of it.
+/// Prints the connection target of a program without a configuration, and the result.
 pub(crate) fn visit(socket: &str) {
     let mut options = Options::default();
     println!("{}", options.socket.display());

@@ -1,5 +1,5 @@
-//! A program that lives and dies at a test's word while the test speaks on its connection, and a service of sockets in a
-//! process of its own.
+//! A program that lives and dies on a test's command while the test uses its connection, and a service of sockets in
+//! a process of its own.
 
 use crate::neighbour::become_user;
 use crate::sys::Never;
@@ -25,7 +25,7 @@ pub(crate) fn run(socket: &str, uid: u32) {
     wait_for_line();
 }
 
-/// Has the service wait for the lock of a socket, which this program does not let go of.
+/// Makes the service wait for a socket's lock, which this program never releases.
 pub(crate) fn hold_up(socket: &str, uid: u32) {
     let never = Never::new().expect("root may");
     become_user(uid);
@@ -43,7 +43,7 @@ pub(crate) fn hold_up(socket: &str, uid: u32) {
     wait_for_line();
 }
 
-/// Serves until killed or told to end.
+/// Serves until it is killed or ended by a command.
 pub(crate) fn serve(socket: &str, config: &str) {
     let config = Config { socket: socket.into(), ..Config::parse(config).expect("a good configuration") };
     let mut service = Sockets::start(&config).expect("a service");

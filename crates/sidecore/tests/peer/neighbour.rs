@@ -1,4 +1,4 @@
-//! Neighbours: one that only wants to sign, and those that want all of the service for themselves.
+//! Neighbours: a client that only signs, and clients that try to use up the service.
 
 use crate::raw::{Control, RawLane, attach_request};
 use crate::{options, wait_for_line};
@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How long the kernel waits when the last reference to an attacker's socket goes: far longer than anything else takes.
+/// Time for which the kernel blocks on the last reference to an attacker's socket: far longer than any other step.
 const LINGER: Duration = Duration::from_secs(60);
 const RSA_4096: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-4096.pkcs8.der");
 
-/// Becomes another user for good, before there are threads.
+/// Becomes another user permanently, before there are threads.
 pub(crate) fn become_user(uid: u32) {
     if uid == rustix::process::getuid().as_raw() {
         return;
@@ -33,7 +33,7 @@ pub(crate) fn become_user(uid: u32) {
     set_thread_res_uid(uid, uid, uid).expect("root may");
 }
 
-/// A TCP socket that its last owner closes for a minute: it has unsent data, and its peer reads nothing.
+/// A TCP socket that takes its last owner a minute to close: it has unsent data, and its peer reads nothing.
 fn lingering() -> (OwnedFd, OwnedFd, OwnedFd) {
     let tcp = || socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("a socket");
     let (listener, sender) = (tcp(), tcp());
@@ -47,7 +47,7 @@ fn lingering() -> (OwnedFd, OwnedFd, OwnedFd) {
     (sender, receiver, listener)
 }
 
-/// Sends such sockets to the service in each way, and lets go of them. Says how often the kernel passed them on.
+/// Sends such sockets to the service in each way, and closes them. Prints how often the kernel passed them on.
 pub(crate) fn send_lingering(socket: &str) {
     let mut passed = 0;
     let mut kept = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn send_lingering(socket: &str) {
             if control.send_bytes(b"\x02\x00", &[sender.as_fd()]).is_ok() {
                 passed += 1;
             } else {
-                // The kernel refuses it for the service, and nobody is to wait for it here either.
+                // The kernel refuses it for the service, and closing it here must not block either.
                 sockopt::set_socket_linger(&sender, None).expect("an option");
             }
             drop(sender);
@@ -72,7 +72,7 @@ pub(crate) fn send_lingering(socket: &str) {
     wait_for_line();
 }
 
-/// Connects as that user, sends such a socket on each connection and lets go of both.
+/// Connects as that user, sends such a socket on each connection and closes both.
 pub(crate) fn besiege(socket: &str, connections: u64, uid: u32) {
     become_user(uid);
     let kept: Vec<OwnedFd> = (0..connections)
@@ -102,8 +102,8 @@ pub(crate) fn answer(socket: &str, uid: u32) {
     }
 }
 
-/// Lanes that all open and close sessions on RSA keys of their own, each as soon as it is answered. Says for each line how
-/// many answers there were.
+/// Runs lanes that all open and close sessions on RSA keys of their own, the next right after each answer. Prints for
+/// each line the number of answers.
 pub(crate) fn throng(socket: &str, lanes: u64, uid: u32) {
     become_user(uid);
     let lanes: Vec<Control> = (0..lanes)
@@ -149,7 +149,7 @@ fn open_again(open: &Request) -> SessionSpec {
     }
 }
 
-/// Takes all that it gets of lanes, or of sessions, and says why there is no more; keeps it until a line comes.
+/// Takes as many lanes, or sessions, as it gets, and prints the refusal; keeps them until a line arrives.
 pub(crate) fn hoard(socket: &str, what: &str, uid: u32) {
     become_user(uid);
     let mut clients = Vec::new();
@@ -182,7 +182,7 @@ pub(crate) fn hoard(socket: &str, what: &str, uid: u32) {
     wait_for_line();
 }
 
-/// What a forked child hears on its parent's connections, and a process on the one that it made as another user.
+/// Answers to a forked child on its parent's connections, and to a process that has become another user.
 pub(crate) fn inherit(socket: &str) {
     let lane = Control::connect(socket).expect("the service listens");
     lane.ask(&attach_request(8, 4096)).expect("a lane");

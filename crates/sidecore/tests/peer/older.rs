@@ -1,4 +1,4 @@
-//! A kernel as it was before.
+//! Simulation of an older kernel.
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,

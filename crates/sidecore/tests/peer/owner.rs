@@ -1,4 +1,4 @@
-//! A client of another user, and its children: what they may do with stored keys.
+//! A client of another user, and its children, for tests of rights on stored keys.
 //!
 //! This process has one thread, so the user of that thread is its user.
 
@@ -11,7 +11,7 @@ use sidecore::engine::crypto::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, S
 use sidecore::keys::{Acl, KeyCommand};
 use std::io::stdin;
 
-/// Becomes a user with these groups, and does what stdin says. Its children can become root again: the saved user stays.
+/// Becomes a user with these groups, and obeys stdin. Its children can become root again: the saved user stays.
 pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
     become_user(uid, gids);
     let mut client = Client::connect(&options(socket)).expect("a lane");

@@ -1,6 +1,6 @@
-//! The other process of the integration tests: a service, a client, or an attacker, told by its arguments.
+//! The other process of the integration tests: a service, a client, or an attacker, as its arguments say.
 //!
-//! It answers on stdout, one line for each thing asked. A failure panics, which its exit code tells.
+//! It answers on stdout, one line for each command. A failure panics, and the exit code shows it.
 
 mod attempt;
 #[path = "../service/busy.rs"]
@@ -90,7 +90,7 @@ fn options(socket: &str) -> Options {
     Options { socket: socket.into(), name: "peer".to_owned(), ..Options::default() }
 }
 
-/// Serves until killed or told to end.
+/// Serves until it is killed or ended by a command.
 fn serve(socket: &str, config: &str) {
     let config = Config { socket: PathBuf::from(socket), ..Config::parse(config).expect("a good configuration") };
     let service = Service::start(config).expect("a service");
@@ -99,7 +99,7 @@ fn serve(socket: &str, config: &str) {
     assert!(service.is_alive(), "a thread of the service ended");
 }
 
-/// Until the test lets go of stdin, or says something.
+/// Waits for a line of the test, or the end of stdin.
 fn wait_for_line() -> Option<String> {
     let mut line = String::new();
     (std::io::stdin().read_line(&mut line).expect("a pipe") > 0).then(|| line.trim().to_owned())

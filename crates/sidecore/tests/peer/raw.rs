@@ -1,4 +1,4 @@
-//! A lane attached by hand: what a client that keeps no rule can reach.
+//! A lane attached by hand, with everything that a hostile client can reach.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a slot; the last is its sequence number.
 const SLOT: usize = 8;
-/// How long an answer may take: far longer than it ever does, so that a hang is found.
+/// Longest wait for an answer: far longer than usual, so that a hang is found.
 const PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 
-/// A connection without any rule kept.
+/// A connection without any checks.
 pub(crate) struct Control(pub(crate) OwnedFd);
 
 impl Control {
@@ -69,7 +69,7 @@ impl Control {
         self.receive()
     }
 
-    /// Whether an answer or the end is there.
+    /// Whether an answer, or the end, has arrived.
     pub(crate) fn ready(&self) -> bool {
         self.wait(&Timespec { tv_sec: 0, tv_nsec: 0 })
     }
@@ -116,7 +116,6 @@ impl RawLane {
         Ok((Self { control, layout, start, pushed: Cell::new(0) }, fds))
     }
 
-    /// All of it.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: mapped for the life of `self`, page-aligned; any bytes are valid atomics.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.total_bytes() / 8) }
@@ -128,7 +127,7 @@ impl RawLane {
         &self.words()[line * SLOT..][..SLOT]
     }
 
-    /// Publishes whatever these words are as the next message.
+    /// Publishes these words as the next message.
     pub(crate) fn push(&self, message: &Message) {
         for (word, value) in self.slot(self.pushed.get()).iter().zip(message) {
             word.store(*value, Ordering::Relaxed);
@@ -136,14 +135,14 @@ impl RawLane {
         self.publish();
     }
 
-    /// Publishes what the next slot holds.
+    /// Publishes the next slot's content.
     pub(crate) fn publish(&self) {
         let number = self.pushed.get();
         self.slot(number)[SLOT - 1].store(number + 1, Ordering::Release);
         self.pushed.set(number + 1);
     }
 
-    /// Whether completion `number` is there.
+    /// Whether completion `number` has arrived.
     pub(crate) fn answered(&self, number: u64) -> bool {
         let line = self.layout.completion().start + (number % u64::from(self.layout.slots())) as usize;
         self.words()[line * SLOT + SLOT - 1].load(Ordering::Acquire) == number + 1

@@ -16,7 +16,7 @@ mod ffi {
 
     extern "C" fn nothing(_signal: libc::c_int) {}
 
-    /// Interrupts whatever waits, every so many microseconds.
+    /// Interrupts all blocking calls every `period` us.
     pub(super) fn interrupt_every(period: i64) {
         // SAFETY: the handler does nothing, and the structures are plain numbers for which zero is a value.
         unsafe {
@@ -30,7 +30,7 @@ mod ffi {
     }
 }
 
-/// Has that many lanes give their first result, and says how many did.
+/// Runs that number of lanes to their first result, and prints how many had one.
 pub(crate) fn run(socket: &str) {
     ffi::interrupt_every(PERIOD);
     let done = (0..ROUNDS).filter(|_| first_request(socket).inspect_err(|error| println!("{error}")).is_ok());

@@ -27,7 +27,7 @@ struct Register {
     ioctls: u64,
 }
 
-/// A page that whoever touches it waits for.
+/// A page whose first access blocks forever.
 #[derive(Debug)]
 pub(crate) struct Never {
     start: usize,
@@ -42,8 +42,8 @@ impl Never {
     pub(crate) fn new() -> io::Result<Self> {
         let check = |code: i64| if code < 0 { Err(io::Error::last_os_error()) } else { Ok(code) };
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh mapping at an address that the kernel picks; the descriptor is new and nobody else's; both structures
-        // are plain numbers that live for the calls.
+        // SAFETY: a fresh mapping at an address that the kernel picks; the descriptor is new and nobody else's; both
+        // structures are plain numbers that live for the calls.
         unsafe {
             let start = libc::mmap(std::ptr::null_mut(), PAGE, protection, flags, -1, 0);
             let faults = check(libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK))?;
@@ -56,7 +56,8 @@ impl Never {
         }
     }
 
-    /// A thread sends the page on that socket. It waits for the page, and has the socket's lock meanwhile.
+    /// Starts a thread that sends the page on that socket. It waits for the page, and has the socket's lock
+    /// meanwhile.
     pub(crate) fn send(&self, socket: &OwnedFd) {
         let (socket, start) = (socket.as_raw_fd(), self.start);
         thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A service with a remote device, a client on a key that is elsewhere, and what is waited for.
+//! A service with a remote device, a client on a remote key, and waits for events.
 
 pub(crate) use crate::served::{Running, administer, connect, options, root_or_skipped, start};
 use rustix::fs::{Gid, Uid};
@@ -16,28 +16,28 @@ use std::time::{Duration, Instant};
 
 pub(crate) const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 pub(crate) const RSA_PUBLIC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.spki.der");
-/// How long anything may take before the test calls it a stall.
+/// Longest wait of any step before the test calls it a stall.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The service itself, and a remote device that may leave a request without an answer for so long.
+/// A configuration with an inline device, and a remote one that may delay an answer for `timeout_ms` ms.
 pub(crate) fn config(timeout_ms: u32) -> Config {
     let limits = LimitsConfig { device_timeout_ms: timeout_ms, ..LimitsConfig::default() };
     let devices = vec![DeviceConfig::inline("here"), DeviceConfig::remote("far", "keys")];
     Config { devices, limits, socket_mode: 0o666, ..Config::default() }
 }
 
-/// One that is patient enough for a busy machine.
+/// With a timeout that is long enough for a busy machine.
 pub(crate) fn remote() -> Running {
     start(config(20_000))
 }
 
-/// Stores the public part of a key that is elsewhere.
+/// Stores the public part of a remote key.
 pub(crate) fn import_public(service: &Service, name: &str, public: &[u8]) -> KeyEntry {
     let command = KeyCommand::ImportPublic { name: name.to_owned(), public: public.to_vec(), acl: Acl::default() };
     administer(service).keys(command).unwrap().remove(0)
 }
 
-/// Stores a key here.
+/// Stores a local key.
 pub(crate) fn import(service: &Service, name: &str, pkcs8: &[u8]) -> KeyEntry {
     let command = KeyCommand::Import { name: name.to_owned(), pkcs8: Secret::from(pkcs8), acl: Acl::default() };
     administer(service).keys(command).unwrap().remove(0)
@@ -68,7 +68,7 @@ pub(crate) fn run(session: &crypto::Session, op: Op, input: &[u8]) -> Result<Vec
     Ok(result)
 }
 
-/// Does it with the private key, as its owner would.
+/// Does `op` with the private key, as its owner would.
 pub(crate) fn owner(scheme: &Scheme, pkcs8: &[u8], op: Op, input: &[u8]) -> Result<Vec<u8>, Refusal> {
     run(&session_of(scheme, pkcs8), op, input)
 }
@@ -90,7 +90,7 @@ impl Signer {
         self.client.call(self.session, Op::Sign, 0, b"message", 256)
     }
 
-    /// Signs until somebody does it.
+    /// Signs until a gateway does it.
     pub(crate) fn sign_soon(&mut self) -> Vec<u8> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -104,7 +104,7 @@ impl Signer {
         }
     }
 
-    /// Signs until nobody does it any more, for that reason.
+    /// Signs until no gateway does it any more, and checks the reason.
     pub(crate) fn refused_soon(&mut self) {
         until("nobody signs", || matches!(self.sign(), Err(Error::Refused(Refusal::KeyElsewhere))));
     }
@@ -120,7 +120,7 @@ pub(crate) fn let_others_in(service: &Running) {
     fs::set_permissions(service.socket().parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Does it as another user, in a thread that is that user's for ever. For root only.
+/// Runs `does` as another user, in a thread that stays that user's. For root only.
 pub(crate) fn as_user<T: Send>(user: u32, does: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let other = scope.spawn(|| {
@@ -138,7 +138,6 @@ pub(crate) fn expected() -> Vec<u8> {
     owner(&pkcs1(), RSA, Op::Sign, b"message").unwrap()
 }
 
-/// Waits until it holds.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !holds() {

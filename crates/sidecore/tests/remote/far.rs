@@ -1,4 +1,4 @@
-//! A gateway with a key server in it: a thread that speaks the protocol and does with its keys what it is asked.
+//! A gateway with a key server in it: a thread that speaks the protocol and serves requests with its keys.
 
 use crate::common::{PATIENCE, options, run, session_of};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A key as its owner has it.
+/// A key with its private part.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnKey {
     pub(crate) name: &'static str,
@@ -29,17 +29,17 @@ pub(crate) enum Manner {
     Honest,
     /// It answers nothing.
     Mute,
-    /// It answers nothing, and is not there any more after so many requests.
+    /// It answers nothing, and disconnects after this number of requests.
     DiesAfter(u32),
-    /// It says of each request that others may do it.
+    /// It answers each request with the hint that others may do it.
     Elsewhere,
 }
 
-/// A gateway's connection as a test has it: it answers nothing by itself.
+/// A gateway's connection under a test's control: it answers nothing by itself.
 pub(crate) struct Line {
     pub(crate) gateway: Gateway,
     pub(crate) welcome: Welcome,
-    /// Tickets whose answers the service called wrong.
+    /// Tickets whose answers the service reported as wrong.
     pub(crate) wrong: Vec<u64>,
     buffer: Vec<u8>,
 }
@@ -49,7 +49,7 @@ impl Line {
         Self::of(service, "far")
     }
 
-    /// When the device is free of the gateway before.
+    /// Connects once the device has lost its earlier gateway.
     fn of(service: &Service, device: &str) -> Self {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -70,7 +70,7 @@ impl Line {
         Some(Self { gateway, welcome, wrong: Vec::new(), buffer: vec![0; MAX_PACKET] })
     }
 
-    /// Says it, when the service has room for it.
+    /// Sends a message, once the service has room for it.
     pub(crate) fn tell(&self, message: &Tell<'_>) -> Result<(), ErrorKind> {
         loop {
             match self.gateway.tell(message) {
@@ -85,7 +85,7 @@ impl Line {
         let _ = self.tell(&Tell::Offer(Offer { key: key.name, public: key.public }));
     }
 
-    /// What the service says next, handed to `then`. `None`: nothing for a beat. It beats meanwhile.
+    /// The service's next message, passed to `then`. `None`: no message within a beat. It beats meanwhile.
     pub(crate) fn hear<T>(&mut self, then: impl FnOnce(Ask<'_>) -> T) -> Result<Option<T>, ErrorKind> {
         self.wait(PollFlags::IN);
         match self.gateway.hear(&mut self.buffer) {
@@ -112,7 +112,7 @@ impl Line {
         }
     }
 
-    /// Whether the service ends the connection, which it must.
+    /// Waits for the service to end the connection, as it must.
     pub(crate) fn is_ended(&mut self) -> bool {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -132,7 +132,7 @@ impl Line {
 /// A gateway that runs by itself. It ends when dropped.
 pub(crate) struct Far {
     stop: Arc<AtomicBool>,
-    /// Requests that it was asked.
+    /// Requests received.
     asked: Arc<AtomicU32>,
     thread: Option<JoinHandle<()>>,
 }
@@ -151,7 +151,7 @@ impl Far {
         let thread = thread::spawn(move || {
             let mut line = Some(line);
             while !stopped.load(Ordering::SeqCst) {
-                // A busy machine may keep it from its beat: then it connects again.
+                // A busy machine may delay its beat: then it connects again.
                 match line.take().or_else(|| Line::again(&options, &device)) {
                     Some(line) => serve(line, &keys, manner, &stopped, &counted),
                     None => thread::sleep(Duration::from_millis(1)),

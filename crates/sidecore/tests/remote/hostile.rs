@@ -1,4 +1,4 @@
-//! Gateways that break the rules: each loses its device with a reason, and nobody else loses anything.
+//! Gateways that break the rules: each loses its device with a reason, and no other party loses anything.
 
 use crate::common::{
     RSA, RSA_PUBLIC, Signer, config, expected, import, import_public, remote, share, sign_digest, start, until,
@@ -13,8 +13,8 @@ use sidecore::service::Service;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// A service with a key in both places, whose gateway is asked for it: then it does this. The request is done in the end
-/// all the same, the gateway loses its connection, and the next one serves.
+/// A service with a key in both places sends a request to the gateway, which does this. The request is done in the
+/// end all the same, the gateway loses its connection, and the next one serves.
 fn harmless(does: impl FnOnce(&mut Line, u64, &[u8])) {
     let service = remote();
     harmless_to(&service, does);
@@ -47,8 +47,8 @@ fn answer(line: &Line, ticket: u64, result: &[u8]) {
     let _ = line.tell(&Tell::Answer(Answer { ticket, outcome: Outcome::Done(result) }));
 }
 
-/// A service with a key in both places. Its gateway answers each attempt of a request by `does`. The request is done in
-/// the end all the same, and the gateway serves again as soon as it answers well.
+/// A service with a key in both places. Its gateway answers each attempt of a request by `does`. The request is done
+/// in the end all the same, and the gateway serves again as soon as its answers are good.
 fn wrong(service: &Service, does: impl Fn(&mut Line, u64, &[u8])) {
     import(service, "www", RSA);
     share(service, "www", true);
@@ -74,7 +74,7 @@ fn wrong(service: &Service, does: impl Fn(&mut Line, u64, &[u8])) {
         told = before;
     });
     thread::scope(|scope| {
-        // By turns: one of the next two is asked for there.
+        // Devices take turns: one of the next two requests goes to the gateway.
         let signing = scope.spawn(|| {
             for _ in 0..2 {
                 assert_eq!(signer.sign().unwrap(), expected());
@@ -136,7 +136,7 @@ fn a_gateway_whose_answers_are_all_wrong_loses_its_device() {
 fn an_answer_that_was_not_asked_for_ends_the_connection() {
     harmless(|line, ticket, digest| answer(line, ticket ^ 1 << 32, &sign_digest(digest)));
     harmless(|line, _, digest| answer(line, u64::MAX, &sign_digest(digest)));
-    // The same one twice.
+    // The same answer twice.
     harmless(|line, ticket, digest| {
         answer(line, ticket, &sign_digest(digest));
         answer(line, ticket, &sign_digest(digest));
@@ -170,7 +170,7 @@ fn a_flood_ends_the_connection() {
 #[test]
 fn a_gateway_that_reads_nothing_is_waited_for_no_longer_than_is_configured() {
     let service = start(config(200));
-    // It beats, and reads nothing more: its requests stay where they are.
+    // It beats, and reads nothing more: its requests stay in the socket.
     harmless_to(&service, |line, _, _| {
         while line.tell(&Tell::Beat).is_ok() {
             thread::sleep(std::time::Duration::from_millis(5));

@@ -15,7 +15,7 @@ fn count(service: &Service, counter: SidecoreCounter) -> u64 {
     Snapshot::read(service.counters()).unwrap().sidecores[0].get(counter)
 }
 
-/// A service where another gateway is asked, or the key is here as well, when one is lost.
+/// A service with another way after a loss: a second gateway, or the local key.
 fn with_two() -> crate::common::Running {
     let devices =
         vec![DeviceConfig::inline("here"), DeviceConfig::remote("far", "keys"), DeviceConfig::remote("other", "keys")];
@@ -105,7 +105,7 @@ fn a_gateway_that_says_nothing_at_all_loses_its_device() {
     import_public(&service, "www", RSA_PUBLIC);
     let mut silent = Line::to(&service);
     silent.offer(&WWW);
-    // It hears, and does not beat.
+    // It reads, and does not beat.
     assert!(silent.is_ended());
     drop(Line::to(&service));
 }
@@ -120,7 +120,7 @@ fn a_gateway_that_withdraws_a_key_is_not_asked_for_it_until_it_offers_it_again()
     thread::scope(|scope| {
         let signing = scope.spawn(|| signer.sign_soon());
         let (ticket, _) = line.request();
-        // Others may do it, but nobody does; asked again, it says the same until it has the key again.
+        // The answer names others, but no other gateway exists. It is repeated until one has the key again.
         line.tell(&Tell::Withdraw("www")).unwrap();
         line.tell(&Tell::Answer(Answer { ticket, outcome: Outcome::Elsewhere })).unwrap();
         line.offer(&WWW);

@@ -1,4 +1,4 @@
-//! Remote devices: keys that are on other machines, and gateways of every kind.
+//! Tests of remote devices: remote keys, and gateways of every kind.
 
 mod common;
 mod far;

@@ -1,4 +1,4 @@
-//! What remote devices do, and for whom.
+//! Operations and users of remote devices.
 
 use crate::common::{
     PATIENCE, RSA, RSA_PUBLIC, Signer, administer, as_user, config, connect, expected, import, import_public,
@@ -16,7 +16,7 @@ use sidecore::keys::{Acl, KeyCommand, Kind, Site};
 use std::time::Instant;
 
 pub(crate) const WWW: OwnKey = OwnKey { name: "www", pkcs8: RSA, public: RSA_PUBLIC };
-/// A user of nobody.
+/// A user id without an account.
 const STRANGER: u32 = 61_234;
 const EC: OwnKey = OwnKey {
     name: "ec",
@@ -59,7 +59,7 @@ fn all_that_takes_a_private_key_is_done_elsewhere_and_verification_here() {
     }
     let far = Far::start(&service, &[WWW, EC, ED], Manner::Honest);
     for key in ["www", "ec", "ed"] {
-        // Each is there when its offer has arrived.
+        // A key is usable once its offer has arrived.
         let scheme = match key {
             "www" => crate::common::pkcs1(),
             "ec" => Scheme::Ecdsa { hash: Hash::Sha256 },
@@ -129,7 +129,7 @@ fn a_key_that_is_here_only_never_leaves_and_one_that_is_in_both_places_is_shared
     administer(&service).set("balance=round-robin").unwrap();
     let far = Far::start(&service, &[WWW], Manner::Honest);
     let mut signer = Signer::new(&service, "www");
-    // The offer of another key arrives behind that of this one.
+    // The offer of another key arrives after that of this one.
     import_public(&service, "ed", ED.public);
     for _ in 0..50 {
         assert_eq!(signer.sign().unwrap(), expected());
@@ -197,11 +197,11 @@ fn a_deleted_key_is_asked_for_no_more_and_another_at_its_place_is_not_taken_for_
     signer.sign_soon();
     administer(&service).keys(KeyCommand::Delete { name: "www".to_owned() }).unwrap();
     assert!(matches!(signer.sign().unwrap_err(), Error::Refused(Refusal::NoSession)));
-    // The same place, another name, and the same name with another key: neither is what was offered.
+    // The same key under another name, and the same name with another key: neither matches the offer.
     import_public(&service, "other", RSA_PUBLIC);
     let refused = Signer::new(&service, "other").sign().unwrap_err();
     assert!(matches!(refused, Error::Refused(Refusal::KeyElsewhere)), "{refused}");
-    // The one that was offered is served again when it is back.
+    // The offered key is served again once it is back.
     import_public(&service, "www", RSA_PUBLIC);
     assert_eq!(Signer::new(&service, "www").sign_soon(), expected());
 }

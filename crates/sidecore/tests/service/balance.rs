@@ -1,4 +1,4 @@
-//! How requests are divided between devices. Judged by counts and modelled times; what the clock says is printed only.
+//! Division of requests between devices. Judged by counts and modelled times; measured times are printed only.
 
 use crate::common::{connect, start};
 use crate::devices::{shares, worker};
@@ -37,7 +37,8 @@ fn of_the_sum(times: &[f64], shares: &[u64]) -> f64 {
 
 #[test]
 fn eft_uses_devices_of_unequal_speed_in_full() {
-    // So slow, and with so much in flight, that none runs dry while the sidecore, which computes for all, is kept from it.
+    // Slow, and with many requests in flight, so that no device runs dry while the sidecore, which computes for all,
+    // is interrupted.
     let device = |name: &str, fixed: u64, per_byte: f64| DeviceConfig {
         depth: 256,
         ..DeviceConfig::emulated(name, fixed, per_byte)
@@ -87,7 +88,7 @@ fn a_device_of_small_depth_gets_what_it_can_hold() {
 fn every_policy_serves_devices_that_are_full() {
     let device = |name: &str, fixed: u64| DeviceConfig { depth: 2, ..DeviceConfig::emulated(name, fixed, 0.0) };
     for balance in Balance::ALL {
-        // All is done, and each device has its part.
+        // Everything is done, and each device has its part.
         let shares = divided(balance, vec![device("a", 20_000), device("b", 40_000)], 192);
         assert!(shares.iter().all(|share| *share > 0), "{balance}: {shares:?}");
     }

@@ -1,5 +1,5 @@
-//! The batch device: right results at every fill with a key for each client, and what happens to a batch when something dies
-//! or goes wrong in the middle of it.
+//! The batch device: right results at every fill with a key for each client, and the effect of deaths and errors in
+//! the middle of a batch.
 
 use crate::common::{Running, administer, connect};
 use crate::devices::{devices_when, service, worker};
@@ -18,7 +18,7 @@ use sidecore_batch::{cbc, hmac, p256, x25519};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// As many as do requests side by side.
+/// The largest fill.
 const MOST: usize = 8;
 const PADDINGS: [SignaturePadding; 2] =
     [SignaturePadding::Pkcs1, SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest }];
@@ -72,7 +72,7 @@ impl Signer {
 
     fn sign(&mut self) {
         let (id, session, op) = &self.sessions[self.signed as usize % self.sessions.len()];
-        // As long as a digest, which some sessions sign as it is.
+        // With the length of a digest, which some sessions sign unhashed.
         let mut message = [0; 32];
         message[..4].copy_from_slice(&self.signed.to_le_bytes());
         let signature = self.client.call(*id, *op, 0, &message, 256).unwrap();
@@ -86,7 +86,7 @@ fn count(service: &Running, counter: DeviceCounter) -> u64 {
     Snapshot::read(service.counters()).unwrap().devices.iter().map(|device| device.get(counter)).sum()
 }
 
-/// So many clients sign until `disturb` is done, and each once more; how many signatures that were.
+/// `clients` clients sign until `disturb` is done, and each once more; returns the number of signatures.
 fn survive(service: &Running, specs: fn() -> Specs, clients: usize, disturb: impl FnOnce()) -> u64 {
     let done = AtomicBool::new(false);
     let mut signers: Vec<Signer> = (0..clients).map(|_| Signer::new(service, &specs())).collect();
@@ -105,7 +105,7 @@ fn survive(service: &Running, specs: fn() -> Specs, clients: usize, disturb: imp
     signers.iter().map(|signer| u64::from(signer.signed)).sum()
 }
 
-/// Attempts: each service measures anew if batches pay, on loaded cores.
+/// Number of services tried: each measures again whether batches pay, on loaded cores.
 const SERVICES: u32 = 8;
 
 /// Runs `done` on new services until one has done requests side by side. `done` returns their number.
@@ -144,7 +144,7 @@ fn clients_with_keys_of_p_256_get_right_signatures_at_every_fill() {
     sign_at_every_fill(p_256, p256::is_here());
 }
 
-/// The key of a hostile client: its factors are no primes, which the library does not see.
+/// The key of a hostile client: its factors are no primes, which the library does not check.
 const COMPOSITE: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048-composite.pkcs8.der");
 
 #[test]
@@ -221,7 +221,7 @@ fn a_client_that_leaves_with_requests_in_a_batch_takes_none_of_the_others_along(
     assert_eq!(count(&service, DeviceCounter::WrongResults), 0);
 }
 
-/// Secrets, messages of several lengths and signatures at once, each of which is what the library makes by itself.
+/// Secrets, messages of several lengths and signatures in one batch: each equals the library's result.
 #[test]
 fn operations_of_several_kinds_share_a_device_and_every_result_is_right() {
     let service = service([batch("lanes", 0)]);

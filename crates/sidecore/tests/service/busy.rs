@@ -5,7 +5,6 @@ use sidecore::core::session::{Class, Op};
 use sidecore::core::wire::Status;
 use sidecore::engine::crypto::sample::sample;
 
-/// The client.
 pub(crate) struct Busy {
     client: Client,
     session: Session,
@@ -23,7 +22,7 @@ impl Busy {
         let sample = sample(Class::from_name(op).expect("a known class"), size, 1);
         let session = client.open_session(&sample.spec)?;
         let input = client.alloc(sample.input.len() as u32)?;
-        // All requests write the same place: nobody looks.
+        // All requests write to the same place, since no result is read.
         let output = client.alloc(sample.output_len as u32)?;
         client.write(&input, 0, &sample.input)?;
         Ok(Self { client, session, op: sample.op, input, output, next_tag: 0, done: 0 })

@@ -8,14 +8,14 @@ use std::collections::HashMap;
 
 /// Length of the nonce before the text of AES-GCM.
 const NONCE: u32 = 12;
-/// Length of the tag behind it.
+/// Length of the tag after it.
 const TAG: u32 = 16;
-/// Bytes of text: copied by the service, done in place by it, and done in place over several pages.
+/// Bytes of text for three paths: copied by the service, in place, and in place over several pages.
 const SIZES: [u32; 3] = [100, 1500, 9000];
 /// Room for the longest request and its result.
 const ROOM: u32 = NONCE + SIZES[2] + TAG;
 
-/// How requests ended.
+/// Ends of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) submitted: u64,
@@ -30,7 +30,7 @@ impl Counts {
     }
 }
 
-/// A session here and the same one at the service.
+/// A local session and the same one at the service.
 struct Pair {
     op: Op,
     here: crypto::Session,
@@ -41,11 +41,10 @@ struct Pair {
 struct Expected {
     buffer: Buffer,
     result: Vec<u8>,
-    /// Where the result stands in the buffer.
+    /// Position of the result in the buffer.
     at: u32,
 }
 
-/// The client.
 pub(crate) struct Load {
     client: Client,
     pairs: [Pair; 2],
@@ -66,7 +65,7 @@ impl Load {
         Ok(Self { client, pairs, free, in_flight: HashMap::new(), random, next_tag: 0, counts })
     }
 
-    /// Submits as many as there is room for and takes the next completion.
+    /// Fills the lane and takes the next completion.
     pub(crate) fn step(&mut self) -> Result<(), Error> {
         self.fill()?;
         self.take()
@@ -84,7 +83,7 @@ impl Load {
         &mut self.client
     }
 
-    /// Submits as many as there is room for.
+    /// Submits requests while there is room.
     pub(crate) fn fill(&mut self) -> Result<(), Error> {
         while let Some(buffer) = self.free.pop() {
             self.submit(buffer)?;

@@ -33,7 +33,7 @@ pub(crate) fn options(service: &Service) -> Options {
     Options { socket: service.socket().to_owned(), name: "test".to_owned(), ..Options::default() }
 }
 
-/// Whoever changes that service.
+/// An administrator of that service.
 pub(crate) fn administer(service: &Service) -> Admin {
     Admin::connect(&options(service)).unwrap()
 }
@@ -43,7 +43,7 @@ pub(crate) fn connect(service: &Service) -> Client {
     Client::connect(&options(service)).unwrap()
 }
 
-/// Whether this is root. Where it is not, what takes that is skipped.
+/// Whether this is root. If not, the part that needs root is reported as skipped.
 pub(crate) fn root_or_skipped(what: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {

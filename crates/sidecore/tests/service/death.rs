@@ -1,4 +1,4 @@
-//! The service dies: everybody who waits learns it, and the next service takes over.
+//! Death of the service: all waiting clients notice it, and the next service takes over.
 
 use crate::checked::Load;
 use crate::common::start;
@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 /// A device that answers long after the service is dead.
 const NEVER: &str = "device = [{ name = \"never\", kind = \"emulated\", fixed_ns = 1000000000 }]";
 const ROUNDS: usize = 3;
-/// Requests in flight: the last of them would be answered after so many seconds.
+/// Requests in flight: the device would answer the last of them after this number of seconds.
 const IN_FLIGHT: u32 = 16;
 
 fn policies() -> [Notify; 7] {
@@ -30,7 +30,7 @@ fn options(socket: &Path, notify: Option<Notify>) -> Options {
     Options { socket: socket.to_owned(), notify, ..Options::default() }
 }
 
-/// A client that waits; when it learned that the service is gone.
+/// A client that waits; returns the time when it noticed the service's end.
 fn waiting(socket: &Path, notify: Notify) -> JoinHandle<Nanos> {
     let mut client = Client::connect(&options(socket, Some(notify))).unwrap();
     let session = client.open_session(&sample(Class::NOOP, 0, 0).spec).unwrap();
@@ -48,7 +48,7 @@ fn waiting(socket: &Path, notify: Notify) -> JoinHandle<Nanos> {
     })
 }
 
-/// How long each policy's client took to learn it.
+/// Time until each policy's client noticed it.
 fn kill_under_waiters(socket: &Path) -> Vec<Nanos> {
     let mut service = Peer::serve(socket, NEVER);
     let waiters = policies().map(|notify| waiting(socket, notify));
@@ -104,7 +104,7 @@ fn a_file_that_is_no_socket_is_not_replaced() {
     let message = Service::start(Config { socket: path.clone(), ..Config::default() }).unwrap_err().to_string();
     assert!(message.contains("precious"), "{message}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "data");
-    // Another program's socket, which speaks another protocol, is not taken away either.
+    // Another program's socket, which speaks another protocol, is not removed either.
     let path = directory.path().join("other");
     let _other = UnixListener::bind(&path).unwrap();
     assert!(Service::start(Config { socket: path.clone(), ..Config::default() }).is_err());

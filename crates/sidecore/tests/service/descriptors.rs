@@ -1,4 +1,4 @@
-//! Programs that close descriptors which they did not open. What happens in them is in `tests/peer/descriptors.rs`.
+//! Programs that close foreign descriptors. `tests/peer/descriptors.rs` runs inside them.
 
 use crate::common::start;
 use crate::peer::Peer;

@@ -1,4 +1,4 @@
-//! Devices of each kind: right results, and coming and going under load.
+//! Devices of each kind: right results, and devices that join and leave under load.
 
 use crate::common::{Running, administer, connect, start};
 use crate::load::{Load, Tally};
@@ -20,7 +20,7 @@ pub(crate) fn worker(name: &str) -> DeviceConfig {
     DeviceConfig::worker(name, None, false)
 }
 
-/// What the counters say of the devices, as soon as `ready` finds them so.
+/// The devices' counters, once `ready` accepts them.
 pub(crate) fn devices_when(service: &Running, ready: impl Fn(&[DeviceStats]) -> bool) -> Vec<DeviceStats> {
     let patience = Instant::now() + Duration::from_secs(10);
     loop {
@@ -33,7 +33,7 @@ pub(crate) fn devices_when(service: &Running, ready: impl Fn(&[DeviceStats]) -> 
     }
 }
 
-/// How many requests each device was given, when they are `total` together.
+/// Number of requests of each device, once their sum is `total`.
 pub(crate) fn shares(service: &Running, total: u64) -> Vec<u64> {
     let given = |device: &DeviceStats| device.get(DeviceCounter::Requests);
     let all = devices_when(service, |devices| devices.iter().map(given).sum::<u64>() == total);
@@ -53,9 +53,9 @@ fn randomised(scheme: &Scheme, op: Op) -> bool {
     (signature && matches!(op, Op::Sign | Op::SignDigest)) || encryption || op == Op::Encapsulate
 }
 
-/// The result is what the engine makes here, or what the engine here takes for right.
+/// Whether the result equals the local engine's, or the local engine accepts it.
 fn agrees(sample: &Sample, result: &[u8]) -> bool {
-    // What RSA encrypts is known by what the same key makes of it.
+    // RSA encryption is checked by decryption with the same key.
     let scheme = match &sample.spec.scheme {
         Scheme::RsaEncryption { .. } => Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 },
         scheme => scheme.clone(),
@@ -70,7 +70,7 @@ fn agrees(sample: &Sample, result: &[u8]) -> bool {
         Op::Encrypt => run(Op::Decrypt, 0, result).unwrap() == sample.input,
         Op::Encapsulate => run(Op::Decapsulate, 0, &result[..1088]).unwrap() == result[1088..],
         Op::Sign => run(Op::Verify, result.len(), &[result, &sample.input].concat()).is_ok(),
-        // A digest that belongs to no known message cannot be verified: its length is all there is to see.
+        // A signature of a digest without a known message cannot be verified: only its length is checked.
         _ => result.len() >= 64,
     }
 }
@@ -183,7 +183,7 @@ fn devices_are_added_and_removed_while_requests_run() {
             control.set(&format!("device.{name}=remove")).unwrap();
             load.run(200);
         }
-        // The next round's get their numbers.
+        // The next round's devices reuse their numbers.
         let gone =
             |all: &[DeviceStats]| all.len() == 3 && all[1..].iter().all(|d| d.state() == Some(DeviceState::Gone));
         let all = devices_when(&service, gone);
@@ -218,7 +218,7 @@ fn what_cannot_be_done_to_a_device_is_explained() {
     let service = service([DeviceConfig::inline("here"), worker("there")]);
     let mut client = administer(&service);
     let mut told = |setting: &str| reason(client.set(setting));
-    // As at the start.
+    // The message equals that of a start.
     assert!(told("device={name='far',kind='worker',cpu=900}").starts_with("core 900 is not here: name one of those"));
     let elsewhere = told("device.elsewhere=drain");
     assert_eq!(elsewhere, r#"no device "elsewhere" here; there are here, there; nothing was changed"#);
@@ -284,25 +284,25 @@ fn a_thousand_devices_come_and_go_under_load_and_nothing_is_lost() {
     for round in 0..1_000 {
         let kind = ["kind='worker'", "kind='emulated',fixed_ns=2000", "kind='emulated',fixed_ns=200000"][round % 3];
         submitted += load.fill(16);
-        // Those that were told to leave finish first what they have.
+        // Devices that leave finish their requests first.
         until("a number is free", || {
             let added = control.set(&format!("device={{name='d{round}',{kind}}}"));
             added.inspect_err(|error| assert!(error.to_string().contains("at a time"), "{error}")).is_ok()
         });
         submitted += load.fill(16);
-        // A worker that is killed may take along what it is just writing: here only others are.
+        // A killed worker may lose a request while it writes the result: only other kinds are killed here.
         let end = if round % 3 == 2 { "kill" } else { "remove" };
         control.set(&format!("device.d{round}={end}")).unwrap();
         load.finish();
     }
     assert_eq!(load.tally, Tally { done: submitted, ..Tally::default() });
-    // Those that left keep their rows until their numbers are given out again.
+    // Devices that left keep their rows until their numbers are reused.
     let one_is_left = |all: &[DeviceStats]| all.iter().filter(|d| d.state() != Some(DeviceState::Gone)).count() == 1;
     assert!(devices_when(&service, one_is_left).len() <= 64);
 }
 
-/// A device that does not answer for eleven seconds is found by the time since it has work. Had it been idle for long, idle time would count as
-/// well: then no attempt would take less than that.
+/// A device that does not answer for eleven seconds is found by the time since it has work. If idle time counted as
+/// well, as after a long idle time, no attempt would be faster than that.
 #[test]
 fn a_device_that_hangs_after_an_idle_time_is_found_as_soon_as_any() {
     const IDLE: Duration = Duration::from_secs(3);
@@ -316,7 +316,7 @@ fn a_device_that_hangs_after_an_idle_time_is_found_as_soon_as_any() {
         control.set("device={name='v',kind='emulated',fixed_ns=1000000000,per_byte_ns=1000000}").unwrap();
         std::thread::sleep(IDLE);
         let start = Instant::now();
-        // One of two has its turn on each device, and is done by the other one in the end.
+        // Each device has one of two requests, and the other one does both in the end.
         load.run(2);
         devices_when(&service, |all| all[1].state() == Some(DeviceState::Gone));
         start.elapsed() < IDLE

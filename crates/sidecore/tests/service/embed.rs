@@ -1,4 +1,4 @@
-//! What a program that embeds the service is told when it does not start.
+//! Errors of a service that does not start, for a program that embeds it.
 
 use crate::common::{administer, connect, start};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
@@ -101,7 +101,7 @@ fn a_directory_is_made_for_the_socket() {
     connect(&service);
 }
 
-/// The cores that the thread of this name may use, as the kernel says it.
+/// The cores that the thread of this name may use, by the kernel's information.
 fn cores_of_thread(name: &str) -> String {
     let mut tasks = fs::read_dir("/proc/self/task").unwrap().flatten().map(|task| task.path());
     let named = |path: &PathBuf| fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name);
@@ -119,7 +119,7 @@ fn a_worker_that_is_tied_to_no_core_leaves_an_owned_one_alone() {
     let notify = NotifyConfig::all(Notify::Park);
     let config = Config { sidecores, devices, notify, ..at(&directory.path().join("socket")) };
     let _service = Service::start(config).unwrap();
-    // It sets this itself, as the first that it does.
+    // It sets this itself, as its first step.
     let settled = (0..10_000).any(|_| {
         thread::sleep(Duration::from_millis(1));
         cores_of_thread("sidecore-loose") != first.to_string()
@@ -135,7 +135,7 @@ fn a_core_that_is_kept_free_is_used_by_who_names_it() {
     let sidecores = Sidecores { cpus: vec![last], owned: false };
     let config = Config { sidecores, ..at(&directory.path().join("socket")) };
     let start = || {
-        // As the kernel has it with `isolcpus`.
+        // The state of a kernel with `isolcpus`.
         cpu::pin(first).unwrap();
         Service::start(config)
     };

@@ -1,6 +1,6 @@
-//! Clients that fork. What happens in them is in `tests/peer/forks.rs`.
+//! Clients that fork. `tests/peer/forks.rs` runs inside them.
 //!
-//! A child that calls for the first time after its parent died gets a lane. It also gets the parent's sessions if the
+//! A child whose first call comes after its parent's death gets a lane. It also gets the parent's sessions if the
 //! service has not noticed the death yet; afterwards its requests are refused with `NoSession`.
 
 use crate::common::start;
@@ -39,7 +39,7 @@ fn a_dead_parents_lane_is_freed_while_its_child_lives() {
     let parent = family.line().parse().unwrap();
     assert_eq!(Held::by(service.pid()).lanes, 1);
     kill(parent);
-    // The child still holds the lane's socket: it is the process whose end is noticed.
+    // The child still holds the lane's socket: the service notices the end of the process.
     until("the lane is freed", || Held::by(service.pid()) == before);
     family.say("call");
     family.expect("no session");

@@ -1,4 +1,4 @@
-//! Clients that keep no rule, and neighbours that must not notice.
+//! Hostile clients, and neighbours that must stay unaffected.
 
 use crate::checked::Load;
 use crate::common::{connect, options, start};
@@ -16,11 +16,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Attackers at a time, and writes of each.
+/// Number of simultaneous attackers, and writes of each.
 const ATTACKERS: u64 = 2;
 const MUTATIONS: u64 = 4_000_000;
 
-/// All kinds of devices; the last one keeps what it has for long.
+/// All kinds of devices; the last one keeps its requests for long.
 const DEVICES: &str = r#"
 device = [
     { name = "inline", kind = "inline", ops = ["aes-256-gcm", "noop"] },
@@ -33,7 +33,7 @@ fn socket(service: &Service) -> &str {
     service.socket().to_str().unwrap()
 }
 
-/// Does `work` beside a client that checks each of its results, and has done so when this returns.
+/// Runs `work` while a client checks each of its results; the client has made requests when this returns.
 fn check_while<T>(service: &Service, work: impl FnOnce() -> T) -> (T, Load) {
     let done = AtomicBool::new(false);
     let mut load = Load::new(&options(service), 32, 77).unwrap();
@@ -54,7 +54,7 @@ fn check_while<T>(service: &Service, work: impl FnOnce() -> T) -> (T, Load) {
     (result, load)
 }
 
-/// Lines of a count and what was counted.
+/// Adds up lines of a count and its name.
 fn add_up(lines: Vec<String>, sums: &mut BTreeMap<String, u64>) {
     for line in lines {
         let (count, what) = line.split_once(' ').unwrap();
@@ -78,7 +78,7 @@ fn whatever_is_written_to_a_lane_harms_no_other() {
     println!("{sums:#?}\nneighbour: {:?}", neighbour.counts);
     assert!(service.is_alive());
     assert!(sums["mutations"] >= ATTACKERS * MUTATIONS);
-    // Lanes end by a fault or because the attacker had enough; for nothing else.
+    // Lanes end only by a fault, or by the attacker's own decision.
     let known = |end: &str| Fault::ALL.iter().any(|fault| end.ends_with(&format!("({})", fault.name())));
     let strange: Vec<_> =
         sums.keys().filter(|end| !known(end) && !["left", "mutations"].contains(&end.as_str())).collect();
@@ -111,7 +111,7 @@ fn whatever_is_said_to_the_socket_harms_no_other() {
             (1..=2u64).map(|seed| Peer::start(&["knock", socket(&service), &seed.to_string()])).collect();
         let holding: Vec<String> = knockers.iter_mut().map(Peer::line).collect();
         println!("{holding:?}");
-        // With as many connections held as there may be, others still get in and are served.
+        // With the most permitted connections held, others still connect and are served.
         for _ in 0..20 {
             let mut client = connect(&service);
             let spec = sample(Class::NOOP, 0, 0).spec;

@@ -1,4 +1,4 @@
-//! Signals during every wait.
+//! Tests of signals during every wait.
 
 use crate::common::start;
 use crate::peer::Peer;

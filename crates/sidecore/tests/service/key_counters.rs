@@ -1,4 +1,4 @@
-//! What is counted for each stored key, whatever device does its requests.
+//! Counters of each stored key, with any device for its requests.
 
 use crate::common::{Running, administer, connect, start};
 use crate::devices::{devices_when, worker};
@@ -53,7 +53,7 @@ fn requests_are_counted_by_the_key_that_they_use() {
         assert!(matches!(forged, Err(Error::Refused(Refusal::Authentication))), "{forged:?}");
         let unsupported = client.call(session, Op::Digest, 0, b"message", 32);
         assert!(matches!(unsupported, Err(Error::Refused(Refusal::Unsupported))));
-        // A key that the client brought is nobody's here.
+        // A key that the client brought has no counters here.
         let material = KeyMaterial::Symmetric(Secret::from(&[7; 32][..]));
         let own = SessionSpec { scheme: Scheme::Cipher(Cipher::Aes256Gcm), key: material };
         let own = client.open_session(&own).unwrap();

@@ -82,7 +82,7 @@ fn a_key_of_each_kind_is_made_and_serves_its_scheme() {
                 assert_eq!(client.call(session, Op::Decapsulate, 0, ciphertext, 32).unwrap(), secret);
             }
             _ => {
-                // Verified with the public key that the service tells: another session, of the client's own key.
+                // Verified with the service's public key, in another session with the client's own key.
                 let signature = client.call(session, Op::Sign, 0, b"message", 4096).unwrap();
                 let public = SessionSpec { scheme: scheme_of(kind), key: KeyMaterial::Public(info.public) };
                 let verifier = client.open_session(&public).unwrap();
@@ -151,7 +151,7 @@ fn a_replaced_key_signs_for_no_lane_any_more() {
     two.call(other, Op::Sign, 0, b"m", 256).unwrap();
     let again = open(&mut two, "www");
     assert_ne!(two.call(again, Op::Sign, 0, b"m", 256).unwrap(), old);
-    // Nothing is lost where what comes is no key, or there is none to replace.
+    // The old key stays if the new one is malformed, or if the name does not exist.
     let broken = KeyCommand::Replace { name: "www".to_owned(), pkcs8: Secret::from(&RSA[1..]) };
     assert!(matches!(admin.keys(broken), Err(Error::Service(_))));
     let nobody = KeyCommand::Replace { name: "nobody".to_owned(), pkcs8: Secret::from(RSA) };

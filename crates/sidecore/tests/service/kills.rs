@@ -1,4 +1,4 @@
-//! Clients and devices that die in the middle of everything: who lives loses nothing and gets nothing twice.
+//! Clients and devices that die in the middle of everything: surviving clients lose nothing and get nothing twice.
 
 use crate::checked::{Counts, Load, Random};
 use crate::peer::{Held, Peer, until};
@@ -10,10 +10,10 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Clients killed, and how many live at a time.
+/// Number of killed clients, and of simultaneous ones.
 const KILLS: usize = 120;
 const VICTIMS: usize = 4;
-/// Rounds in which a worker and an emulated device are killed and replaced.
+/// Rounds with a kill and a replacement of a worker and an emulated device.
 const DEVICE_ROUNDS: u32 = 28;
 const SURVIVORS: u64 = 2;
 
@@ -29,7 +29,7 @@ device = [
     { name = "card0", kind = "emulated", fixed_ns = 3000, per_byte_ns = 0.2 },
 ]"#;
 
-/// A service in a process of its own, with what it held before any client came.
+/// A service in a process of its own, with its resources before any client.
 struct World {
     service: Peer,
     socket: PathBuf,
@@ -50,7 +50,7 @@ impl World {
         Options { socket: self.socket.clone(), ..Options::default() }
     }
 
-    /// Keeps clients working while `disturb` runs; what they counted.
+    /// Keeps clients working while `disturb` runs; returns their counts.
     fn survive(&self, disturb: impl FnOnce(&Path)) -> Vec<Counts> {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -71,7 +71,7 @@ impl World {
         })
     }
 
-    /// The service gave back everything that its clients had, and lives.
+    /// The service released all resources of its clients, and lives.
     fn end(self) {
         until("lanes and descriptors are given back", || Held::by(self.service.pid()) == self.before);
         self.service.finish();
@@ -109,7 +109,7 @@ fn killed_clients_take_nothing_with_them() {
     world.end();
 }
 
-/// Kills the device of each kind and puts another in its place, as `sidecore set` does.
+/// Kills the device of each kind and adds another in its place, as `sidecore set` does.
 fn replace_devices(socket: &Path) {
     let mut client = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() }).unwrap();
     for round in 0..DEVICE_ROUNDS {
@@ -131,7 +131,7 @@ fn killed_devices_lose_nothing_where_another_is_left() {
     println!("{} devices killed; clients: {counts:?}", 2 * DEVICE_ROUNDS);
     for counts in counts {
         assert_eq!((counts.done + counts.failed, counts.refused), (counts.submitted, 0));
-        // Given up is only what four devices died under.
+        // Only requests under which four devices died are abandoned.
         assert!(counts.done > 1000 && counts.failed < 100, "{counts:?}");
     }
     world.end();

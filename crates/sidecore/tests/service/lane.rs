@@ -1,4 +1,4 @@
-//! Requests through a lane.
+//! Tests of requests through a lane.
 
 use crate::common::{connect, start};
 use crate::peer::Peer;
@@ -131,7 +131,7 @@ fn waiting_rings_for_what_was_submitted() {
 fn a_client_tied_to_a_core_is_served_on_that_core_where_cores_are_shared() {
     let cpus = sidecore::sys::cpu::allowed();
     let (first, last) = (cpus[0], *cpus.last().unwrap());
-    // The kernel is asked about the process, so another one it must be.
+    // The kernel reports on processes, so the client is another process.
     let served_by = |owned: bool, cpu: usize| {
         let sidecores = Sidecores { cpus: vec![first, last], owned };
         let service = start(Config { sidecores, ..Config::default() });

@@ -1,4 +1,4 @@
-//! What one client may take, and what is left for the others.
+//! Limits of one client, and the room left for others.
 
 use crate::busy::Busy;
 use crate::common::{Running, connect, options, root_or_skipped, start};
@@ -18,7 +18,7 @@ use std::thread;
 
 /// Requests of the modest client over which shares are counted.
 const COUNTED: u64 = 1500;
-/// A user that is not the one the tests run as.
+/// A user other than the one of the tests.
 const NOBODY: u32 = 65_534;
 
 fn limited(limits: LimitsConfig) -> Running {
@@ -57,7 +57,7 @@ fn clients_of_a_user_are_limited() {
     assert!(lines[0].contains("1 clients already (limits.clients_per_uid)"), "{lines:?}");
 }
 
-/// A lane that its client can do without, under a limit that lets nobody have a second one.
+/// A lane that its client lets the service take back, under a limit of one.
 fn reclaimable(limits: LimitsConfig) -> (Running, Client) {
     let service = limited(limits);
     let client = Client::connect(&Options { reclaimable: true, ..options(&service) }).unwrap();
@@ -96,7 +96,7 @@ fn a_user_that_takes_all_lanes_that_there_are_gets_no_idle_one_of_another() {
     mine.call(session, Op::Noop, 0, &[], 0).unwrap();
 }
 
-/// The process before may not be noticed to have ended.
+/// Connects, also while the service has not noticed the end of the earlier process.
 fn connect_when_free(service: &Running) -> Client {
     let mut client = None;
     crate::peer::until("the client is forgotten", || {
@@ -162,7 +162,7 @@ fn requests_beyond_the_limit_in_flight_are_held() {
     assert_ne!(digests[0], digests[1], "the last request was read before there was room for it");
 }
 
-/// Work done by the modest client of one lane and by its rival, from when both were at work.
+/// Work of the modest client of one lane and of its rival, from the time when both work.
 fn shares(service: &Running, op: &str, size: usize, mut rival: Peer) -> (u64, Vec<u64>) {
     rival.expect("busy");
     let counts = |rival: &mut Peer| {
@@ -216,8 +216,8 @@ fn eight_full_lanes_do_not_starve_one_on_a_full_card() {
     check_equal_shares(vec![card], "sha-256", 100);
 }
 
-/// Requests wait for such cards in the sidecore, and those of eight lanes were there first. With a second card it is half of one of
-/// them at least.
+/// Requests wait for such cards in the sidecore, where those of eight lanes arrived first. With a second card the
+/// modest client gets at least half of one card.
 #[test]
 fn eight_full_lanes_do_not_starve_one_where_requests_wait_for_the_best_card() {
     let card = |name: &str| DeviceConfig { depth: 8, ..DeviceConfig::emulated(name, 500_000, 0.0) };
@@ -236,7 +236,7 @@ fn lanes_of_a_client_take_turns_though_each_asks_again_at_once() {
     let shares: Vec<u32> = thread::scope(|scope| {
         let lane = || {
             let mut load = Load::new(connect(&service), "rsa-1024-sign", 32, 1, false);
-            // Else the first to connect may have it all before the last does.
+            // Otherwise the first to connect might finish before the last one begins.
             all.wait();
             while served.fetch_add(1, Ordering::Relaxed) < TOTAL {
                 load.run(1);
@@ -257,7 +257,7 @@ fn a_client_cannot_make_its_work_look_cheap() {
     assert!(part(own, &others) >= 0.4);
 }
 
-/// Shares go by user, so this needs the right to be another one.
+/// Shares are by user, so this needs the right to become another one.
 #[test]
 fn weights_divide_the_work() {
     if !root_or_skipped("play two users") {

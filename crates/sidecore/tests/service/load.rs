@@ -1,4 +1,4 @@
-//! A closed loop on one lane: so many requests in flight, each checked when it comes back.
+//! A closed loop on one lane: a number of requests in flight, each checked at its completion.
 
 use sidecore::client::{Buffer, Client, Received, Request, Session};
 use sidecore::core::session::{Class, Op, Refusal};
@@ -7,10 +7,10 @@ use sidecore::core::wire::Status;
 use sidecore::engine::crypto::{self, sample::sample};
 use std::collections::HashMap;
 
-/// How long an answer may take before the test calls it a stall, ns.
+/// Longest wait for an answer before the test calls it a stall, ns.
 const STALL: u64 = 20_000_000_000;
 
-/// How the requests of a load ended.
+/// Ends of the requests of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) done: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Tally {
     pub(crate) failed: Vec<u8>,
 }
 
-/// Where one request has its input and output.
+/// Places of one request's input and output.
 struct Place {
     input: Vec<u8>,
     expected: Vec<u8>,
@@ -27,11 +27,11 @@ struct Place {
     to: Option<Buffer>,
 }
 
-/// The load. Every tag is new, so that a completion that came twice would be found.
+/// The load. Every tag is new, so that a second completion would be found.
 pub(crate) struct Load {
     pub(crate) client: Client,
     pub(crate) tally: Tally,
-    /// Stage times of the requests that were sampled.
+    /// Stage times of the sampled requests.
     pub(crate) stages: Vec<(Stamps, u64)>,
     pub(crate) urgent: bool,
     session: Session,
@@ -43,7 +43,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Up to `places` requests of a class (encryption, digest or signature of which the result is determined) in flight.
+    /// Up to `places` requests in flight, of a class with determined results (encryption, digest or signature).
     /// `in_place`: the output overwrites the input.
     pub(crate) fn new(mut client: Client, class: &str, size: usize, places: usize, in_place: bool) -> Self {
         let class = Class::from_name(class).unwrap();
@@ -81,7 +81,7 @@ impl Load {
         }
     }
 
-    /// Completes `total` requests, with as many in flight as there are places until the last are submitted.
+    /// Completes `total` requests, with all places in use until the last are submitted.
     pub(crate) fn run(&mut self, total: u32) {
         let mut left = total;
         while left > 0 || !self.in_flight.is_empty() {
@@ -90,7 +90,7 @@ impl Load {
         }
     }
 
-    /// Submits up to `most` requests, as many as there are free places. Returns how many.
+    /// Submits up to `most` requests, limited by the free places. Returns their number.
     pub(crate) fn fill(&mut self, most: u32) -> u32 {
         let mut submitted = 0;
         while submitted < most
@@ -110,7 +110,7 @@ impl Load {
         self.check(received.unwrap_or_else(|| panic!("stalled with {in_flight} in flight, {:?}", self.tally)));
     }
 
-    /// Takes what is in flight.
+    /// Takes the completions of all requests in flight.
     pub(crate) fn finish(&mut self) {
         while !self.in_flight.is_empty() {
             self.take_one();

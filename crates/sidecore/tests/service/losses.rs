@@ -12,7 +12,7 @@ use sidecore::counters::{DeviceCounter, SidecoreCounter, Snapshot};
 use sidecore::engine::crypto::sample::sample;
 use std::time::Duration;
 
-/// Bytes of triple DES that take some hundred milliseconds: for so long a worker does not answer.
+/// Input of triple DES that keeps a worker busy for some hundred milliseconds, bytes.
 const LONG: usize = 8 << 20;
 
 pub(crate) fn replayed(service: &Running) -> u64 {
@@ -23,13 +23,13 @@ fn gone(service: &Running, device: usize) {
     devices_when(service, |all| all[device].state() == Some(DeviceState::Gone));
 }
 
-/// A device that takes a second and a millisecond a byte: what it has it still has when the test goes on. Eleven seconds, for
-/// 10,000 bytes, are longer than any test waits for something to be seen.
+/// A device with a time of a second and a millisecond a byte, so that it still has its requests when the test
+/// continues. Eleven seconds, for 10,000 bytes, exceed every other wait of the tests.
 pub(crate) fn frozen(name: &str) -> DeviceConfig {
     DeviceConfig::emulated(name, 1_000_000_000, 1e6)
 }
 
-/// A service that lets a device take its time.
+/// A service with a long timeout of devices.
 pub(crate) fn patience(devices: Vec<DeviceConfig>) -> Config {
     let limits = LimitsConfig { device_timeout_ms: 600_000, ..LimitsConfig::default() };
     Config { devices, limits, ..Config::default() }
@@ -39,7 +39,7 @@ pub(crate) fn patient(devices: Vec<DeviceConfig>) -> Running {
     start(patience(devices))
 }
 
-/// Kills a device again and again while requests are in flight, many of them on it.
+/// Kills a device repeatedly while requests are in flight, many of them on it.
 fn killed_under_load(victim: &DeviceConfig, rounds: u32) {
     let service = service([DeviceConfig::inline("survivor")]);
     let mut control = administer(&service);
@@ -53,7 +53,7 @@ fn killed_under_load(victim: &DeviceConfig, rounds: u32) {
         control.set("device.v=kill").unwrap();
         load.run(100);
         assert_eq!(load.tally, Tally { done: 264, ..Tally::default() });
-        // The next one gets its number.
+        // The next one reuses its number.
         gone(&service, 1);
     }
     println!("{} replayed in {rounds} rounds", replayed(&service));
@@ -90,7 +90,7 @@ fn with_all_devices_dead_requests_fail_by_number_and_new_ones_are_refused() {
     for (victim, count) in [(frozen("only"), 16), (worker("only"), 1)] {
         let service = patient(vec![victim]);
         let mut control = administer(&service);
-        // A worker is killed while it computes; an emulated device holds all until their time.
+        // A worker is killed while it computes; an emulated device holds all requests until their time.
         let (class, size) = if count == 1 { ("rsa-4096-decrypt", 0) } else { ("aes-256-gcm", 4000) };
         let mut load = Load::new(connect(&service), class, size, count, false);
         load.fill(count as u32);
@@ -158,13 +158,13 @@ fn requests_that_wait_for_room_are_taken_over_by_a_device_that_joins() {
     assert_eq!(load.tally, Tally { done: 16, ..Tally::default() });
 }
 
-/// A service with large requests and little patience.
+/// A service with large requests and a short timeout.
 fn impatient(device_timeout_ms: u32, devices: Vec<DeviceConfig>) -> Running {
     let limits = LimitsConfig { max_request_bytes: 16 << 20, device_timeout_ms, ..LimitsConfig::default() };
     start(Config { devices, limits, sample_every: 1, ..Config::default() })
 }
 
-/// One long request in place. Returns its buffer's content after the answer, and what it should be.
+/// One long request in place. Returns its buffer's content after the answer, and the expected content.
 fn long_request(client: &mut Client) -> (sidecore::client::Buffer, Status, Vec<u8>) {
     let des = sample(Class::from_name("3des-cbc").unwrap(), LONG, 3);
     let session = client.open_session(&des.spec).unwrap();
@@ -196,7 +196,7 @@ fn a_device_that_hangs_is_replaced_and_its_late_answer_ignored() {
     assert!(got == local(&input), "replayed from input that was overwritten, or not at all");
     gone(&service, 0);
     assert_eq!(replayed(&service), 1);
-    // The late one finds its gate shut: what the client writes there now stays.
+    // The late worker finds its gate shut: the client's later writes stay.
     client.write(&buffer, 0, &input).unwrap();
     std::thread::sleep(Duration::from_millis(700));
     client.read(&buffer, 0, &mut got).unwrap();

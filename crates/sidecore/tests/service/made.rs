@@ -42,7 +42,7 @@ fn a_key_serves_all_lanes_of_its_program_and_goes_with_it() {
         until("the key is gone", || open(&mut other, kind, material.clone()).is_err());
         let gone = open(&mut other, kind, material).unwrap_err().to_string();
         assert!(gone.contains("no such key"), "{gone}");
-        // Sessions stay with those who opened them.
+        // Open sessions stay with their owners.
         let signed = [
             one.call(first, Op::Sign, 0, MESSAGE, 4000).unwrap(),
             other.call(second, Op::Sign, 0, MESSAGE, 4000).unwrap(),
@@ -80,7 +80,7 @@ fn keys_of_a_program_are_limited() {
     };
     let mut keys: Vec<MadeKey> = (0..256).map(|_| make(&service, Kind::Ed25519).unwrap()).collect();
     refused("256 keys made", make(&service, Kind::Ed25519));
-    // Other connections are not concerned.
+    // Other connections are unaffected.
     let mut client = connect(&service);
     open(&mut client, Kind::Ed25519, keys[0].material()).unwrap();
     keys.pop();

@@ -1,4 +1,4 @@
-//! Clients and a service in one test process or several, over real lanes.
+//! Tests of clients and a service in one process or several, over real lanes.
 
 mod balance;
 mod batch;

@@ -1,6 +1,6 @@
-//! Clients that want all of the service for themselves, and a neighbour who wants to sign.
+//! Clients that try to use up the service, and a neighbour that signs.
 //!
-//! Only root can play other users; elsewhere tests that need them say so and show nothing.
+//! Only root can act as other users; without root the tests that need them are reported as skipped.
 
 use crate::common::root_or_skipped;
 use crate::peer::{Held, Peer, until};
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
-/// Users that nothing else here has.
+/// A user id without other processes.
 const USER: &str = "64011";
 const OTHER: &str = "64012";
-/// Half as long as an attacker's socket takes to close, and far longer than anything else.
+/// Half the closing time of an attacker's socket, and far longer than any other step.
 const LONG: Duration = Duration::from_secs(30);
 
-/// A service in a process of its own, which everybody may connect to.
+/// A service in a process of its own, open to all users.
 struct Site {
     service: Option<Peer>,
     directory: TempDir,
@@ -91,7 +91,7 @@ fn descriptors_that_take_long_to_close_keep_nobody_waiting() {
     assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
 }
 
-/// Before Linux 6.16 each connection that is declined may bring a socket that takes a minute to close.
+/// Before Linux 6.16 each declined connection may bring a socket that takes a minute to close.
 #[test]
 fn connections_that_are_declined_take_no_descriptor_from_root() {
     const DESCRIPTORS: usize = 256;
@@ -104,7 +104,7 @@ fn connections_that_are_declined_take_no_descriptor_from_root() {
     let socket = path.to_str().unwrap();
     let mut service = Peer::start(&["serve-older", &DESCRIPTORS.to_string(), socket, "socket_mode = '666'"]);
     service.expect("serving");
-    // All of it is there before the first is accepted.
+    // All connections wait before the first is accepted.
     signal(service.pid(), Signal::STOP);
     let mut attacker = Peer::start(&["besiege", socket, "400", USER]);
     attacker.expect("besieged by 400");
@@ -115,13 +115,13 @@ fn connections_that_are_declined_take_no_descriptor_from_root() {
         root.say("go");
         root.line() == "signed"
     });
-    // One process may have 64 connections without a lane, and those are counted until they are closed.
+    // One process may have 64 connections without a lane, which count until they are closed.
     until("what was declined is closed", || Held::by(service.pid()).descriptors < DESCRIPTORS / 2);
     attacker.kill();
     service.finish();
 }
 
-/// The number of a process that has ended, and is another's before the service heard of the end.
+/// A process's number is reused by another one before the service learns of the first one's end.
 #[test]
 fn a_process_whose_number_was_anothers_keeps_its_connections() {
     const ATTEMPTS: u32 = 200;
@@ -133,7 +133,7 @@ fn a_process_whose_number_was_anothers_keeps_its_connections() {
     first.expect("loading");
     let number = first.pid();
     signal(site.pid(), Signal::STOP);
-    // Heard of first: then the service accepts all who wait, and only then hears of the end.
+    // The service sees the listening socket first: it accepts all waiting connections before the end.
     let mut early = site.neighbour("0");
     early.say("go");
     until("the first connects", || waits_for(early.pid()));
@@ -182,7 +182,7 @@ fn one_user_at_its_limits_keeps_no_other_waiting() {
         throng.say("how many");
         throng.line().parse::<u64>().unwrap()
     };
-    // Until it is under way.
+    // Until the load has started.
     until("the throng is served", || answers() > 100);
     let before = answers();
     let mut took: Vec<Duration> = (0..ROUNDS)
@@ -195,12 +195,12 @@ fn one_user_at_its_limits_keeps_no_other_waiting() {
     let meanwhile = (answers() - before) / ROUNDS;
     took.sort_unstable();
     println!("attached and signed in {:?}, {:?} at most; {meanwhile} answers to others meanwhile", took[20], took[39]);
-    // A thousand have asked before; served in turn by message, all of them would be answered first.
+    // A thousand asked before; served in order of messages, all of them would be answered first.
     assert!(meanwhile < 200, "{meanwhile} answers");
     assert!(answers() > before, "the throng is served as well");
 }
 
-/// How many connections a user made for each that was made here meanwhile: half of the rounds saw fewer.
+/// Number of a user's connections for each one made here meanwhile: the median of the rounds.
 fn churned(churner: &mut Peer, mut attach: impl FnMut()) -> u64 {
     const ROUNDS: usize = 41;
     let mut connections = || {
@@ -288,7 +288,7 @@ fn sessions_are_limited_in_bytes_and_their_memory_comes_back() {
     assert!((6 * MIB..40 * MIB).contains(&(full - before)), "{before} {full}");
 }
 
-/// CPU time of the threads of a process that serve everybody, in clock ticks of 10 ms.
+/// CPU time of a process's threads that serve all users, in clock ticks of 10 ms.
 fn serving_ticks(pid: u32) -> u64 {
     let ticks = |stat: String| {
         let (name, fields) = stat.rsplit_once(')')?;

@@ -1,4 +1,4 @@
-//! The choice and the order of requests on devices, changed under load: nothing is lost, nothing comes twice.
+//! Changes of the choice and the order of requests on devices under load: nothing is lost, nothing is done twice.
 
 use crate::common::{administer, connect};
 use crate::devices::{devices_when, service, worker};

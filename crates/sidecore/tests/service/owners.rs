@@ -1,6 +1,6 @@
-//! Who may use a stored key: other users, their groups and their children, while rights change.
+//! Rights on a stored key: other users, their groups and their children, while rights change.
 //!
-//! Only root can play other users; elsewhere these tests say so and show nothing.
+//! Only root can act as other users; without root these tests are reported as skipped.
 
 use crate::common::{Running, administer, root_or_skipped};
 use crate::peer::Peer;
@@ -12,13 +12,13 @@ use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
-/// Users and groups that nothing else here has.
+/// User and group ids without other processes.
 const USER: &str = "64001";
 const OTHER: &str = "64002";
 const GROUP: u32 = 64_100;
 const GROUPS: &str = "64001,64100";
 
-/// A service that everybody may connect to, with the key `www` for those; `None`: not root.
+/// A service that is open to all users, with the key `www` for those of `acl`; `None`: not root.
 fn serve(acl: Acl) -> Option<(Running, Admin)> {
     if !root_or_skipped("play another user") {
         return None;
@@ -37,7 +37,7 @@ fn peer(service: &Running, uid: &str, gids: &str) -> Peer {
     peer
 }
 
-/// What the peer hears when it does this.
+/// The answer to the peer's command.
 fn hears(peer: &mut Peer, what: &str) -> String {
     peer.say(what);
     peer.line()

@@ -1,4 +1,4 @@
-//! Other processes: `tests/peer` plays the part that it is told to.
+//! Other processes: `tests/peer` plays the role given by its arguments.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Far longer than anything takes here, so that a hang is found and a slow machine is not.
+/// Far longer than any step, so that a hang is found and a slow machine is not.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process. Killed when dropped.
@@ -50,7 +50,7 @@ impl Peer {
         peer
     }
 
-    /// The next line that it says; empty when it ended.
+    /// The next line of its output; empty when it ended.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -74,7 +74,7 @@ impl Peer {
         self.child.wait().unwrap();
     }
 
-    /// What it still says until it ends of its own, which it must, and well.
+    /// The rest of its output until it ends by itself, which it must do successfully.
     pub(crate) fn finish(mut self) -> Vec<String> {
         self.stdin = None;
         let lines = (&mut self.stdout).lines().map(Result::unwrap).collect();
@@ -96,7 +96,7 @@ pub(crate) fn kill(pid: u32) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
 }
 
-/// Waits until it holds. What is waited for takes milliseconds.
+/// Waits for a condition, which usually takes milliseconds.
 pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
@@ -106,7 +106,7 @@ pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     }
 }
 
-/// What a service process holds of its clients.
+/// A service process's resources for its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) descriptors: usize,

@@ -1,4 +1,4 @@
-//! A socket has one service, whoever else wants it, and each service removes what is its own.
+//! Assignment of a socket to one of several services, and each service's removal of its own files.
 
 use crate::common::{root_or_skipped, start};
 use crate::peer::{Peer, until};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const ROUNDS: usize = 50;
 const SERVICES: usize = 8;
-/// For all of them to hear when to start.
+/// Time for all of them to read the time of the start.
 const HEAR_NS: u64 = 2_000_000;
 
 fn at(socket: &Path) -> Config {
@@ -31,7 +31,7 @@ fn beside(socket: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-/// What is in the directory of that socket.
+/// Files in the directory of that socket.
 fn left(socket: &Path) -> Vec<PathBuf> {
     fs::read_dir(socket.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
@@ -55,7 +55,7 @@ fn of_many_services_at_one_dead_socket_exactly_one_takes_it() {
         let refused = said.iter().filter(|line| line.contains("a service answers at")).count();
         assert_eq!((serving, refused), (1, SERVICES - 1), "round {round}: {said:?}");
         assert!(Client::connect(&Options { socket: socket.clone(), ..Options::default() }).is_ok());
-        // The refused ones end first: none of them takes anything with it.
+        // The refused ones end first, and remove none of the first one's files.
         let (mut last, mut first): (Vec<_>, Vec<_>) =
             peers.iter_mut().zip(&said).partition(|(_, line)| *line == "serving");
         for (peer, _) in &mut first {
@@ -87,7 +87,7 @@ fn a_service_that_stops_leaves_what_another_put_in_its_place() {
     let (socket, lock) = (directory.path().join("socket"), directory.path().join("socket.lock"));
     let first = Service::start(at(&socket)).unwrap();
     let counters = first.counters().to_owned();
-    // Somebody clears the directory, and the next service starts there.
+    // An operator clears the directory, and the next service starts there.
     for file in [&socket, &counters, &lock] {
         fs::remove_file(file).unwrap();
     }
@@ -103,7 +103,7 @@ fn a_service_that_stops_leaves_what_another_put_in_its_place() {
 fn a_service_that_does_not_start_removes_no_counter_file_of_another() {
     let first = start(Config::default());
     let socket = first.socket().parent().unwrap().join("other");
-    // Its counter file cannot be made: the name that it has before it is in place is not free.
+    // Its counter file cannot be made: the draft's name is taken.
     let draft = beside(first.counters(), &format!(".{}.new", std::process::id()));
     fs::create_dir(&draft).unwrap();
     let config = Config { counters: Some(first.counters().to_owned()), ..at(&socket) };
@@ -124,7 +124,7 @@ fn what_others_put_in_the_place_of_the_lock_is_neither_followed_nor_waited_for()
     mknodat(CWD, &lock, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     assert!(refusal(&socket).contains("no regular file: remove it"));
     fs::remove_file(&lock).unwrap();
-    // Who may open it can keep a service from starting, and the message says by what.
+    // A process that may open the lock can keep a service from starting, and the message names the lock.
     let held = File::create(&lock).unwrap();
     flock(&held, FlockOperation::LockExclusive).unwrap();
     assert!(refusal(&socket).contains("socket.lock"));

@@ -1,4 +1,4 @@
-//! How the four hops wait: nothing stalls under any policy, in any mixture, nor while policies change.
+//! Waiting of the four hops: nothing stalls under any policy, in any mixture, nor while policies change.
 
 use crate::common::{Running, administer, connect, options, start};
 use crate::devices::worker;
@@ -131,11 +131,11 @@ fn balance_changes_under_load_and_nothing_is_lost() {
     assert_eq!(load.tally, Tally { done: 60 * 82, ..Tally::default() });
 }
 
-/// No test waits so long, ns.
+/// Longer than any test waits, ns.
 const NEVER: u64 = 86_400_000_000_000;
 
-/// The longest of some single requests under `coalesce(8,delay)` on the last hop, on a device of 2 ms, for which the client
-/// goes to sleep.
+/// The longest of some single requests under `coalesce(8,delay)` on the last hop. The device takes 2 ms, so that the
+/// client sleeps.
 fn coalesced(delay: u64, urgent: bool) -> Duration {
     let client = Notify::Coalesce { count: 8, delay };
     let slow = vec![DeviceConfig::emulated("slow", 2_000_000, 0.0)];
@@ -154,7 +154,7 @@ fn coalesced(delay: u64, urgent: bool) -> Duration {
 fn a_coalesced_completion_comes_after_the_delay_and_an_urgent_one_at_once() {
     let patient = coalesced(30_000_000, false);
     assert!(patient >= Duration::from_millis(32), "{patient:?}");
-    // It comes at all.
+    // An urgent completion is announced.
     coalesced(NEVER, true);
 }
 
@@ -182,7 +182,7 @@ fn a_client_that_looks_by_itself_is_never_woken() {
     assert_eq!(lane.get(LaneCounter::WakeupsSent), 0);
 }
 
-/// Requests of one size on a device of 1 ms, one at a time, until the waits are as they should be.
+/// Requests of one size on a device of 1 ms, one at a time, until `are` accepts the waits.
 fn until_the_waits(notify: &str, are: impl Fn(&Audit) -> bool) {
     let slow = vec![DeviceConfig::emulated("slow", 1_000_000, 0.0)];
     let service = with(NotifyConfig::all(Notify::Park), slow);
@@ -205,13 +205,13 @@ fn until_the_waits(notify: &str, are: impl Fn(&Audit) -> bool) {
 
 #[test]
 fn a_client_that_knows_how_long_a_request_takes_does_not_spin_before_it_sleeps() {
-    // It naps where it knows that well enough, else it parks; break-even would cost twice the optimum.
+    // It naps if its forecast is sure enough, else it parks; break-even would cost twice the optimum.
     until_the_waits("predict", |audit| audit.waits >= 100 && audit.ratio() < 1.5);
 }
 
 #[test]
 fn a_client_learns_to_park_at_once_for_what_takes_long() {
-    // Break-even would spin for as long as it parks.
+    // Break-even would spin for as long as a park costs.
     until_the_waits("learn", |audit| audit.parks >= 100 && audit.ratio() < 1.5);
 }
 

@@ -1,5 +1,5 @@
-//! Someone who broke into a service: a process that is shut in as `sidecore serve` is tries what an intruder would.
-//! Each attempt is made without the sandbox first, where it must succeed, so that a refusal means something.
+//! An intruder in a service: a process with the sandbox of `sidecore serve` makes an intruder's attempts. Each
+//! attempt is made without the sandbox first, where it must succeed, so that a refusal proves something.
 
 use rustix::io::Errno;
 use sidecore::core::policy::intake;
@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command};
 
-/// What an attempt comes to.
+/// Result of an attempt.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
@@ -42,7 +42,7 @@ fn attempt_in(directory: &Path, what: &str, how: &str, victim: &str) -> Outcome 
     Outcome::Done
 }
 
-/// Possible outside, and inside the sandbox of each service comes to that.
+/// The attempt is possible outside the sandbox, and has the expected result inside that of each service.
 fn inside(what: &str, victim: &str, expected: &Outcome) {
     assert_eq!(attempt(what, "outside", victim), Outcome::Done, "{what} without the sandbox");
     comes_to(what, "inside", victim, expected);
@@ -56,7 +56,7 @@ fn comes_to(what: &str, how: &str, victim: &str, expected: &Outcome) {
     }
 }
 
-/// A file: the service of keys may open those below its directories, that of sockets none.
+/// A file: the service of keys may open those below its directories, and the service of sockets none.
 fn denied(what: &str, file: &str) {
     assert_eq!(attempt(what, "outside", file), Outcome::Done, "{what} without the sandbox");
     comes_to(what, "inside", file, &Outcome::Refused(Errno::ACCESS));
@@ -158,7 +158,7 @@ fn what_serving_takes_is_still_possible() {
         ("thread", "inside", "", Outcome::Done),
         ("create", "inside", own, Outcome::Done),
         ("thread", "sockets", "", Outcome::Done),
-        // Beside its socket, where it made it: no more.
+        // Next to its socket, where it has made its files: no further one.
         ("create", "sockets", own, Outcome::Refused(Errno::PERM)),
     ] {
         match attempt_in(scratch.path(), what, how, victim) {

@@ -1,4 +1,4 @@
-//! No answer holds a byte of a private key: each request there is, looked at as packets.
+//! A search of all answers, as packets, for bytes of a private key: one request of each kind.
 
 use crate::common::{administer, connect, start};
 use crate::peer::{Peer, until};
@@ -30,7 +30,7 @@ const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pk
 const SPKI: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.spki.der");
 const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
 const PACKET: usize = 16 * 1024;
-/// So many bytes in a row are no chance.
+/// Bytes in a row that cannot match by chance.
 const TRACE: usize = 8;
 
 #[derive(Sequence)]
@@ -53,7 +53,7 @@ struct RsaPrivateKey<'a> {
     inverse: UintRef<'a>,
 }
 
-/// The secret numbers of the RSA key, and those that everybody may know.
+/// The secret numbers of the RSA key, and its public ones.
 fn numbers() -> (Vec<Vec<u8>>, Vec<u8>) {
     let info = PrivateKeyInfo::from_der(RSA).unwrap();
     let key = RsaPrivateKey::from_der(info.key.as_bytes()).unwrap();
@@ -61,7 +61,7 @@ fn numbers() -> (Vec<Vec<u8>>, Vec<u8>) {
     (secret.iter().map(|number| number.as_bytes().to_vec()).collect(), key.n.as_bytes().to_vec())
 }
 
-/// Whether any piece of a number is in there, in either byte order.
+/// Whether any piece of a number is in the packet, in either byte order.
 fn holds(packet: &[u8], number: &[u8]) -> bool {
     let reversed: Vec<u8> = number.iter().rev().copied().collect();
     let pieces = |number: &[u8]| number.chunks_exact(TRACE).map(<[u8]>::to_vec).collect::<Vec<_>>();
@@ -69,7 +69,7 @@ fn holds(packet: &[u8], number: &[u8]) -> bool {
     pieces.any(|piece| packet.windows(TRACE).any(|window| window == piece))
 }
 
-/// A connection that shows its packets.
+/// A connection whose packets can be read.
 struct Line(OwnedFd);
 
 impl Line {
@@ -141,7 +141,7 @@ fn schemes() -> Vec<Scheme> {
     ]
 }
 
-/// Requests of every kind, those that are refused among them.
+/// Requests of every kind, including refused ones.
 fn requests() -> Vec<Request> {
     let text = str::to_owned;
     let list = |after: &str| Request::Keys(KeyCommand::List { after: text(after) });
@@ -227,7 +227,7 @@ fn request_kind(request: &Request) -> usize {
     }
 }
 
-/// A new kind of answer needs a row here, and a request above that is answered so.
+/// A new kind of answer needs a row here, and a request above with that answer.
 fn reply_kind(reply: &Reply) -> usize {
     match reply {
         Reply::Attached { .. } => 0,
@@ -239,15 +239,15 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Noted(_) => 6,
         Reply::Public(_) => 7,
         Reply::Settings(_) => 8,
-        // Only said to lanes that broke the protocol, with the name of the rule.
+        // Sent only to lanes that broke the protocol, with the name of the rule.
         Reply::Ended(_) => 9,
-        // Only said to those who ask for a lane beyond the limits: what they asked for, and the limit.
+        // Sent only to those who ask for a lane beyond the limits: their request, and the limit.
         Reply::TooLarge(_) => 10,
-        // Only said where keys are at rest, and holds the name of a file.
+        // Sent only where keys are at rest, with the name of a file.
         Reply::PassphraseChanged { .. } => 11,
-        // Only said of a key that nobody outside knows, and built of its public part.
+        // Sent only for a new random key, and built of its public part.
         Reply::KeyMade { .. } => 12,
-        // Only said to gateways of a device: the name of a farm, and limits.
+        // Sent only to gateways of a device: the name of a farm, and limits.
         Reply::Gateway(_) => 13,
     }
 }
@@ -273,7 +273,7 @@ fn no_answer_holds_a_piece_of_a_private_key() {
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
     assert_eq!(seen(requests.iter().map(request_kind)), (0..19).collect::<Vec<_>>());
     assert_eq!(seen(replies.iter().map(reply_kind)), (0..9).collect::<Vec<_>>());
-    // The search finds what is there: the modulus in answers, the secret in the request that brought it.
+    // The search works: it finds the modulus in answers, and the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));
     let mut buffer = vec![0; PACKET];
     let brought = encode(&import("www", RSA), &mut buffer).unwrap().to_vec();
@@ -292,7 +292,7 @@ fn no_result_holds_a_piece_of_a_private_key() {
         let spec = SessionSpec { scheme, key: KeyMaterial::Stored("www".to_owned()) };
         let session = client.open_session(&spec).unwrap();
         for op in (0..Op::COUNT).filter_map(|number| Op::from_u8(number as u8)) {
-            // One, zero, the modulus itself and what stands nearest to it, and lengths around what is allowed.
+            // Zero, one, the modulus itself and its neighbours, and lengths around the permitted ones.
             let mut one = vec![0; 256];
             one[255] = 1;
             let below: Vec<u8> = modulus.iter().enumerate().map(|(at, byte)| byte - u8::from(at == 255)).collect();
@@ -319,7 +319,7 @@ fn a_key_that_is_being_made_keeps_nobody_waiting() {
     let listed = other.keys(KeyCommand::List { after: String::new() }).unwrap().len();
     let last = makers.last().unwrap();
     assert!(listed < makers.len() && !last.answers_within(Timespec { tv_sec: 0, tv_nsec: 0 }));
-    // Who asks and leaves has its key made all the same; a name that was given away meanwhile is told.
+    // The key of a closed connection is made all the same; a name that was taken meanwhile is reported.
     let taken = KeyCommand::Import { name: "key-7".to_owned(), pkcs8: Secret::from(EC), acl: Acl::default() };
     other.keys(taken).unwrap();
     let mut makers = makers;
@@ -342,7 +342,7 @@ fn keys_that_are_being_made_for_programs_keep_nobody_waiting() {
     connect(&service).open_session(&spec).unwrap();
     let last = makers.last().unwrap();
     assert!(!last.answers_within(Timespec { tv_sec: 0, tv_nsec: 0 }));
-    // Who leaves is not waited for.
+    // Closed connections are not waited for.
     drop(makers);
     assert!(administer(&service).make_key(Kind::Ed25519).is_ok());
 }
@@ -352,7 +352,7 @@ fn keys_that_wait_to_be_made_are_limited_and_nothing_else_is() {
     let service = start(Config::default());
     let makers: Vec<Line> = (0..100)
         .map(|number| {
-            // A connection that has a key is none of those without a lane, of which a process has fewer.
+            // A connection with a key does not count as one without a lane, of which a process has fewer.
             let line = Line::to(&service);
             line.say(&Request::MakeKey(Kind::Ed25519));
             line.hear();
@@ -368,7 +368,7 @@ fn keys_that_wait_to_be_made_are_limited_and_nothing_else_is() {
     let said: Vec<Reply> = answers.map(|maker| decode(&maker.hear()).unwrap()).collect();
     let full = |reply: &&Reply| matches!(reply, Reply::Refused(why) if why.contains("64 keys are being made already"));
     let refused = said.iter().filter(full).count();
-    // Each that is made by now may have made room for one.
+    // Each key made by now may have made room for one more.
     let made = said.len() - refused;
     assert!((1..=36).contains(&refused) && refused + made >= 36, "{refused} refused, {made} made");
 }
@@ -401,7 +401,7 @@ impl Pieces {
         memory.windows(TRACE).filter(|window| is_piece(window)).count()
     }
 
-    /// How many are in the memory that a process can write.
+    /// Number of pieces in the memory that a process can write.
     fn in_process(&self, pid: u32) -> usize {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
         let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
@@ -464,7 +464,7 @@ fn keys_are_used_while_the_passphrase_is_changed_and_not_changed_meanwhile() {
         Reply::Refused(why) => why.text,
         _ => String::new(),
     };
-    // Sealing takes longer than three answers, unless this process does not come to its turn for so long.
+    // Sealing takes longer than three answers, unless this process is not scheduled for that time.
     let mut rounds = (0..100).map(|_| {
         let import = KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(EC), acl: Acl::default() };
         admin.keys(import).unwrap();

@@ -1,4 +1,4 @@
-//! Stage times and counters: whole, in order, and of one mind with the client.
+//! Stage times and counters: complete, in order, and consistent with the client.
 
 use crate::common::{Running, administer, connect, start};
 use crate::devices::{devices_when, worker};
@@ -43,7 +43,7 @@ fn wakeups(service: &Running) -> u64 {
 
 #[test]
 fn under_a_timer_no_device_rings() {
-    // Each request is rung for once by its client; some are for commands.
+    // Each request has one ring of its client; some wake-ups are for commands.
     const REQUESTS: u64 = 20;
     const COMMANDS: u64 = 8;
     let rung = |from_device: &str, class: &str| {
@@ -61,7 +61,8 @@ fn under_a_timer_no_device_rings() {
         wakeups(&service) - before
     };
     assert!(rung("timer(20ms)", "aes-256-gcm") <= REQUESTS + COMMANDS, "the device rang");
-    // As a control: what takes milliseconds finds the sidecore asleep again, and under park the device rings as well.
+    // As a control: a request of milliseconds finds the sidecore asleep again, and under park the device rings as
+    // well.
     assert!(rung("park", "rsa-4096-decrypt") > REQUESTS + COMMANDS, "nobody rang");
 }
 
@@ -93,7 +94,7 @@ fn one_in_so_many_is_sampled_and_of_long_operations_each() {
     }
 }
 
-/// The counters, as soon as the client's report has been taken over, too.
+/// The counters, once they include the client's report.
 fn settled(service: &Running, received: u64) -> Snapshot {
     let patience = Instant::now() + Duration::from_secs(10);
     loop {

@@ -1,4 +1,4 @@
-//! A service that is stopped, not dead: its clients learn it within their patience.
+//! A service that is stopped, not dead: its clients notice within their timeout.
 
 use crate::peer::{Peer, until};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Ten times as long is still far from the 10 s that it took.
+/// Even ten times this would be less than the 10 s of an earlier version.
 const BOUND: Duration = Duration::from_secs(3);
 
 fn options(socket: &Path) -> Options {
@@ -50,7 +50,7 @@ fn a_stopped_service_is_waited_for_as_long_as_the_options_say() {
     assert!(error.to_string().contains("does not answer within 300 ms"), "{error}");
     let error = in_time(|| client.open_session(&spec)).unwrap_err();
     assert!(matches!(error, Error::NoAnswer(_)), "{error}");
-    // The answer may still come, and would be taken for that of another question.
+    // The answer may still arrive, and must not be taken for that of another request.
     go_on(&service);
     assert!(matches!(client.open_session(&spec), Err(Error::Gone(_))));
     let patient = Options { patience: Duration::from_secs(60), ..options(&socket) };

@@ -1,6 +1,6 @@
-//! Whom a client takes for its service, and what a program with more rights than its caller believes.
+//! A client's trust in a service, and in its environment if it has more rights than its caller.
 //!
-//! Only root can play other users; elsewhere these tests say so and show nothing.
+//! Only root can act as other users; without root these tests are reported as skipped.
 
 use crate::common::root_or_skipped;
 use crate::peer::Peer;
@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Users that nothing else here has.
+/// User ids without other processes.
 const SOMEBODY: u32 = 64_031;
 const OTHER: u32 = 64_032;
 
-/// A directory in which everybody may make files.
+/// A directory in which all users may make files.
 fn place() -> Option<TempDir> {
     if !root_or_skipped("play another user") {
         return None;
@@ -29,7 +29,7 @@ fn place() -> Option<TempDir> {
     Some(directory)
 }
 
-/// Somebody of this user, who is no service, at a socket.
+/// A process of this user at a socket, which is not a service.
 fn impostor(directory: &TempDir, user: u32) -> (Peer, PathBuf) {
     let socket = directory.path().join("socket");
     let mut peer = Peer::start(&["impostor", socket.to_str().unwrap(), &user.to_string()]);
@@ -46,7 +46,7 @@ fn copy(directory: &TempDir, name: &str, user: u32, group: u32, mode: u32) -> Pa
     copy
 }
 
-/// What a program says that a user starts with an environment of its own: socket, users, and what became of connecting.
+/// Output of a program that a user starts with a given environment: socket, users, and the result of connecting.
 fn visit(program: &Path, user: u32, socket: &Path) -> [String; 3] {
     let mut command = Command::new(program);
     command.args(["visit", socket.to_str().unwrap()]).uid(user).gid(user).env_clear();
@@ -69,7 +69,7 @@ fn who_listens_at_the_socket_without_being_trusted_gets_no_message() {
         other => panic!("{other:?}"),
     }
     impostor.expect("0 bytes");
-    // One that is named gets a message; as it gives no answer, that is all.
+    // A user named in the options gets a message; without an answer nothing more is sent.
     let named = Options { service_users: vec![SOMEBODY.to_string()], ..options };
     let error = Client::connect(&named).unwrap_err();
     assert!(!matches!(error, ConnectError::ForeignService { .. }), "{error}");
@@ -117,7 +117,7 @@ fn a_privileged_program_does_not_trust_the_user_who_started_it() {
     }
     drop(impostor);
     fs::remove_file(&socket).unwrap();
-    // One that was given a user trusts a service of that user.
+    // A program whose options name a user trusts a service of that user.
     let (mut own, socket) = self::impostor(&directory, OTHER);
     let _ = visit(&directory.path().join("set-uid"), SOMEBODY, &socket);
     assert_ne!(own.line(), "0 bytes");

@@ -32,7 +32,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What takes longer does not happen any more.
+/// Longest wait for any event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running service. Ends when dropped.
@@ -69,10 +69,10 @@ pub(crate) fn open_to_all(socket: &Path) {
     }
 }
 
-/// A user that is nobody's.
+/// A user id without an account.
 pub(crate) const OTHER: u32 = 54_321;
 
-/// That of most tests.
+/// Configuration of most tests.
 pub(crate) fn config() -> Config {
     let notify = NotifyConfig::all(Notify::Park);
     Config { notify, sockets: Some(SocketsConfig::default()), ..Config::default() }
@@ -88,7 +88,7 @@ pub(crate) fn start(config: Config) -> Running {
 /// A service in a process of its own. Killed when dropped.
 pub(crate) struct Apart {
     process: Child,
-    /// What it says.
+    /// Its output.
     said: BufReader<ChildStdout>,
     socket: PathBuf,
     _directory: TempDir,
@@ -105,12 +105,12 @@ impl Apart {
         let said = BufReader::new(process.stdout.take().unwrap());
         let mut service = Self { process, said, socket, _directory: directory };
         assert_eq!(service.says(), "serving\n");
-        // It measures beside its first requests, with descriptors of its own.
+        // It measures during its first requests, with descriptors of its own.
         until("it has measured", || service.threads().iter().all(|(name, _)| !name.starts_with("sockets-measu")));
         service
     }
 
-    /// The next line that it says.
+    /// The next line of its output.
     pub(crate) fn says(&mut self) -> String {
         until("a word of the service", || self.has_said());
         let mut line = String::new();
@@ -118,12 +118,12 @@ impl Apart {
         line
     }
 
-    /// Whether it has said something more.
+    /// Whether it has written anything more.
     pub(crate) fn has_said(&self) -> bool {
         !self.said.buffer().is_empty() || readable(self.said.get_ref())
     }
 
-    /// So many descriptors may it have from now on; `None`: as many as this process.
+    /// Limits its descriptors to `most`; `None`: the limit of this process.
     pub(crate) fn limit_descriptors(&self, most: Option<u64>) {
         let (process, own) = (Pid::from_child(&self.process), getrlimit(Resource::Nofile).maximum);
         prlimit(Some(process), Resource::Nofile, Rlimit { current: most.or(own), maximum: own }).unwrap();
@@ -133,13 +133,13 @@ impl Apart {
         &self.socket
     }
 
-    /// Ends it in order, as a program that is told to.
+    /// Ends it in order, by a signal.
     pub(crate) fn end(&mut self) {
         drop(self.process.stdin.take());
         assert!(self.process.wait().unwrap().success());
     }
 
-    /// Kills it, and does not wait for its end.
+    /// Kills it, without waiting for its end.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
     }
@@ -170,7 +170,7 @@ impl Apart {
     pub(crate) fn ticks(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
         let (_, fields) = stat.rsplit_once(')').unwrap();
-        // The 14th and 15th, counted from behind the name.
+        // The 14th and 15th, counted from the end of the name.
         fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
     }
 }
@@ -188,18 +188,18 @@ pub(crate) fn limited(limits: SocketsConfig) -> Running {
     start(Config { sockets: Some(limits), ..config() })
 }
 
-/// A connection to the service that has not said anything.
+/// A connection to the service, without a message.
 pub(crate) fn connect(socket: &Path) -> OwnedFd {
     connect_by(socket, clock::now() + PATIENCE.as_nanos() as u64).unwrap()
 }
 
-/// Asks on a connection, with these descriptors.
+/// Sends a message on a connection, with these descriptors.
 pub(crate) fn say(control: &OwnedFd, ask: &Ask, fds: &[&dyn AsFd]) {
     let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
     control::send(control, ask, &fds).unwrap();
 }
 
-/// The answer, and what comes with it. `None`: the service hung up.
+/// The answer, with its descriptors. `None`: the service hung up.
 pub(crate) fn answer(control: &OwnedFd) -> Option<(Reply, Vec<OwnedFd>)> {
     until("an answer", || readable(control));
     match control::receive(control) {
@@ -209,7 +209,7 @@ pub(crate) fn answer(control: &OwnedFd) -> Option<(Reply, Vec<OwnedFd>)> {
     }
 }
 
-/// Waits until the service has hung up. What it said before, if it said that it refuses.
+/// Waits until the service has hung up. Returns the text of its refusal, if it sent one.
 pub(crate) fn hung_up(control: &OwnedFd) -> Option<String> {
     let mut why = None;
     while let Some((reply, _)) = answer(control) {
@@ -246,7 +246,7 @@ pub(crate) fn rows_by(control: &OwnedFd) -> Vec<Row> {
     rows_from(control, 0)
 }
 
-/// Those from there on.
+/// The rows from that position on.
 pub(crate) fn rows_from(control: &OwnedFd, from: u64) -> Vec<Row> {
     let (mut all, mut next) = (Vec::new(), Some(from));
     while let Some(from) = next {
@@ -258,7 +258,7 @@ pub(crate) fn rows_from(control: &OwnedFd, from: u64) -> Vec<Row> {
     all
 }
 
-/// One answer, and where the next one begins.
+/// One answer, and the position of the next one.
 pub(crate) fn page(control: &OwnedFd, from: u64) -> (Vec<Row>, Option<u64>) {
     say(control, &Ask::List { from }, &[]);
     match answer(control) {
@@ -267,7 +267,7 @@ pub(crate) fn page(control: &OwnedFd, from: u64) -> (Vec<Row>, Option<u64>) {
     }
 }
 
-/// Waits until it holds. What is waited for takes milliseconds.
+/// Waits for a condition, which usually takes milliseconds.
 pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
@@ -277,7 +277,7 @@ pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     }
 }
 
-/// Looks without a pause until it holds.
+/// Checks without a pause until it holds.
 pub(crate) fn until_at_once(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
@@ -295,14 +295,14 @@ pub(crate) fn connection() -> (TcpStream, TcpStream) {
     (here, there)
 }
 
-/// The next bytes that a peer gets.
+/// The next bytes at a peer.
 pub(crate) fn got(there: &mut TcpStream, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     there.read_exact(&mut bytes).unwrap();
     bytes
 }
 
-/// What a peer gets until the connection ends.
+/// All bytes at a peer until the connection ends.
 pub(crate) fn all(there: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     there.read_to_end(&mut bytes).unwrap();
@@ -312,7 +312,7 @@ pub(crate) fn all(there: &mut TcpStream) -> Vec<u8> {
 /// A process that made a connection to the service, and whose end is the program's. Killed when dropped.
 pub(crate) struct Lender {
     child: Child,
-    /// It waits as long as this is there.
+    /// The process runs while this is open.
     _meeting: OwnedFd,
 }
 
@@ -323,7 +323,7 @@ impl Lender {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
         command.args(["lend", socket.to_str().unwrap(), &uid.to_string()]).stdin(there);
         let child = command.spawn().unwrap();
-        // Its end is its own alone: a lender that fails is noticed.
+        // The process has the only other copy of its end: a lender that fails is noticed.
         drop(command);
         let (_, mut fds) = receive(&here, &mut [0; 16]).unwrap();
         (Self { child, _meeting: here }, fds.remove(0))
@@ -335,7 +335,7 @@ impl Lender {
     }
 }
 
-/// A process of that user that holds its thread of the service up for ever. `None`: this machine does not let it.
+/// A process of that user that blocks its thread of the service forever. `None`: this machine does not permit it.
 pub(crate) fn held_up(socket: &Path, uid: u32) -> Option<Child> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
     command.args(["hold-up", socket.to_str().unwrap(), &uid.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -352,7 +352,7 @@ pub(crate) struct Churner {
 }
 
 impl Churner {
-    /// It asks for that each time.
+    /// It sends that message each time.
     pub(crate) fn start(socket: &Path, what: &str, uid: u32) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
         command.args(["churn", socket.to_str().unwrap(), what, &uid.to_string()]);
@@ -369,7 +369,7 @@ impl Churner {
         line.trim_end().to_owned()
     }
 
-    /// How many connections it has made.
+    /// The number of its connections so far.
     pub(crate) fn connections(&mut self) -> u64 {
         self.process.stdin.as_mut().unwrap().write_all(b"how many\n").unwrap();
         self.line().parse().unwrap()
@@ -410,12 +410,12 @@ impl Program {
         Self::hello(connect(service.socket()))
     }
 
-    /// On a connection that somebody made.
+    /// On a connection made elsewhere in the test.
     pub(crate) fn hello(control: OwnedFd) -> Self {
         Self::named(control, "a test")
     }
 
-    /// One that gives itself this name.
+    /// One that states this name.
     pub(crate) fn named(control: OwnedFd, name: &str) -> Self {
         say(&control, &Ask::Hello { abi: ABI, name: name.to_owned() }, &[]);
         let Some((Reply::Welcome { ring_bytes }, fds)) = answer(&control) else { panic!("not welcome") };
@@ -424,12 +424,12 @@ impl Program {
         Self { control, banks: vec![bank], writer, _reader: reader }
     }
 
-    /// Asks for 64 places more, which may be too many. `false`: the service has hung up.
+    /// Asks for 64 places more, possibly beyond the limit. `false`: the service has hung up.
     pub(crate) fn try_add_bank(&self) -> bool {
         control::send(&self.control, &Ask::Bank, &[]).is_ok() && answer(&self.control).is_some()
     }
 
-    /// 64 places more, or why not.
+    /// Adds 64 places, or returns the refusal.
     pub(crate) fn add_bank(&mut self) -> Result<(), String> {
         say(&self.control, &Ask::Bank, &[]);
         match answer(&self.control).unwrap() {
@@ -442,14 +442,14 @@ impl Program {
         }
     }
 
-    /// A stream on that socket at that place, which the service is told of.
+    /// A stream on that socket at that place, which is announced to the service.
     pub(crate) fn promote(&self, place: u32, number: u32, socket: &impl AsFd) -> Stream<'_> {
         let stream = self.begin(place, number, socket);
         say(&self.control, &Ask::Promote { place, stream: number }, &[socket]);
         stream
     }
 
-    /// A stream that the service is not told of.
+    /// A stream that is not announced to the service.
     pub(crate) fn begin(&self, place: u32, number: u32, socket: &impl AsFd) -> Stream<'_> {
         let bank = &self.banks[(place / PLACES) as usize];
         let stream = Stream { program: self, bank, place, number, tail: 0 };
@@ -464,7 +464,7 @@ impl Program {
         stream
     }
 
-    /// Tells the service that there is something at that place.
+    /// Announces that place to the service.
     pub(crate) fn announce(&self, place: u32) {
         let bank = place / PLACES;
         self.banks[bank as usize].announced().fetch_or(1 << (place % PLACES), Ordering::Release);
@@ -493,7 +493,7 @@ impl Stream<'_> {
         self.word(line, word).load(Ordering::Acquire)
     }
 
-    /// What the service says of it.
+    /// The service's state for it.
     pub(crate) fn state(&self) -> Option<State> {
         state_of(self.read(SHARED, STATE), self.number)
     }
@@ -507,7 +507,7 @@ impl Stream<'_> {
         Cursors::read(self.read(SHARED, HEAD), word(self.tail, false), size).unwrap().room() as usize
     }
 
-    /// Writes to the ring without a word to anybody.
+    /// Writes to the ring without a notification.
     pub(crate) fn write_silently(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.room(), "there is room");
         let mut from = 0;
@@ -520,7 +520,7 @@ impl Stream<'_> {
         self.word(WRITER, TAIL).store(word(self.tail, false), Ordering::Release);
     }
 
-    /// Tells the service what it wants to be told. `false`: the service does not look any more.
+    /// Notifies the service as far as it needs. `false`: the service does not look any more.
     pub(crate) fn ring(&self) -> bool {
         match self.bank.bell(self.place % PLACES).ring() {
             Rung::Watched => {}
@@ -530,13 +530,13 @@ impl Stream<'_> {
         true
     }
 
-    /// Sends what there is room for, which must be all.
+    /// Writes all bytes, which must fit, and notifies the service.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> bool {
         self.write_silently(bytes);
         self.ring()
     }
 
-    /// Sends all, as room comes.
+    /// Writes all bytes, waiting for room.
     pub(crate) fn write_all(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -559,7 +559,7 @@ impl Stream<'_> {
         until("an armed bell", || self.bell() == 1);
     }
 
-    /// Waits until the service has taken the stream for good, or has not.
+    /// Waits until the service has taken or refused the stream.
     pub(crate) fn is_taken(&self) -> bool {
         until("an armed bell or a shut one", || self.bell() != 0);
         self.bell() == 1
@@ -570,7 +570,7 @@ impl Stream<'_> {
     }
 }
 
-/// Bytes that tell where they are.
+/// Bytes that depend on their position.
 pub(crate) fn pattern(from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|at| (at % 251) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! Datagrams: whole, in order, by few calls, with the kernel's errors; and whatever a program writes.
+//! Datagrams: whole, in order, by few calls, with the kernel's errors; and any other words of a program.
 
 use crate::common::{Lender, Program, Stream, config, connection, own_user, pattern, rows, say, start, until};
 use rustix::io::Errno;
@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// One that is connected to the other.
+/// A socket that is connected to another one, and that one.
 fn pair() -> (UdpSocket, UdpSocket) {
     let [here, there] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     here.connect(there.local_addr().unwrap()).unwrap();
@@ -22,7 +22,7 @@ fn pair() -> (UdpSocket, UdpSocket) {
     (here, there)
 }
 
-/// Writes a datagram, whose length is said to be another.
+/// Writes a datagram with the length `len`.
 fn put_as(stream: &mut Stream<'_>, bytes: &[u8], len: u32) {
     let (bank, size) = (stream.bank, stream.bank.layout().ring_bytes());
     assert!(record(bytes.len() as u32) as usize <= stream.room(), "there is room");
@@ -37,7 +37,7 @@ fn put_as(stream: &mut Stream<'_>, bytes: &[u8], len: u32) {
     stream.word(WRITER, TAIL).store(word(stream.tail, false), Ordering::Release);
 }
 
-/// Writes a datagram without a word to anybody.
+/// Writes a datagram without a notification.
 fn put(stream: &mut Stream<'_>, bytes: &[u8]) {
     put_as(stream, bytes, bytes.len() as u32);
 }
@@ -55,7 +55,7 @@ fn is_silent(there: &UdpSocket) -> bool {
     silent
 }
 
-/// The service serves.
+/// Checks that the service serves.
 fn serves(program: &Program, number: u32) {
     let (here, there) = pair();
     let mut stream = program.promote(7, number, &here);

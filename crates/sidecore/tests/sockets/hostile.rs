@@ -1,4 +1,4 @@
-//! Whatever a program writes, says or sends harms itself at most.
+//! Hostile programs: anything that a program writes or sends harms at most itself.
 
 use crate::common::{
     Lender, OTHER, Program, all, answer, config, connect, connection, got, hung_up, limited, open_to_all, own_user,
@@ -27,10 +27,10 @@ use std::time::Duration;
 
 /// Rounds of garbage.
 const ROUNDS: u32 = 300;
-/// Programs that ask without end, one after the other.
+/// Programs that ask without a pause, one after the other.
 const FLOODS: u32 = 50;
 
-/// Not a good one.
+/// A simple generator.
 struct Random(u64);
 
 impl Random {
@@ -39,7 +39,7 @@ impl Random {
         self.0 >> 11
     }
 
-    /// Words that are near to right ones, and words that are not.
+    /// Words close to valid ones, and arbitrary words.
     fn word(&mut self) -> u64 {
         match self.next() % 4 {
             0 => self.next() << 11,
@@ -55,7 +55,7 @@ fn unconnected() -> OwnedFd {
     socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
 }
 
-/// One that is connected and sends UDP's packets as they are. `None`: not by this user.
+/// A raw socket, connected, that sends UDP packets. `None`: this user may not have one.
 fn raw() -> Option<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with};
     let raw = socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, Some(ipproto::UDP)).ok()?;
@@ -63,7 +63,7 @@ fn raw() -> Option<OwnedFd> {
     Some(raw)
 }
 
-/// A connection that is no more.
+/// A connection that was reset.
 fn reset() -> TcpStream {
     let (here, there) = connection();
     set_socket_linger(&there, Some(Duration::ZERO)).unwrap();
@@ -72,7 +72,7 @@ fn reset() -> TcpStream {
     here
 }
 
-/// A connection whose last owner waits for a minute as it closes it.
+/// A connection that blocks its last owner for a minute on close.
 fn lingering() -> (TcpStream, TcpStream) {
     let (here, there) = connection();
     here.set_nonblocking(true).unwrap();
@@ -81,7 +81,7 @@ fn lingering() -> (TcpStream, TcpStream) {
     (here, there)
 }
 
-/// The service serves, a stream of another program among others.
+/// Checks that the service serves a stream of another program.
 fn serves(neighbour: &Program, number: u32) {
     let (here, mut there) = connection();
     let mut stream = neighbour.promote(0, number, &here);
@@ -120,7 +120,7 @@ fn only_connected_tcp_and_udp_sockets_are_taken() {
         until(what, || stream.state() == Some(State::Ended));
         assert!(!stream.write(b"not through here"), "{what}: the program knows");
     }
-    // The place is as good as before.
+    // The place is usable as before.
     let (here, mut there) = connection();
     assert!(program.promote(9, 77, &here).write(b"TCP"));
     assert_eq!(got(&mut there, 3), b"TCP");
@@ -181,7 +181,7 @@ fn what_is_no_message_in_its_turn_ends_the_connection() {
         let mut program = None;
         until("the last one is forgotten", || {
             let control = connect(service.socket());
-            // It may be declined before it has said anything.
+            // It may be declined before its first message.
             let _ = control::send(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
             program = match answer(&control) {
                 Some((Reply::Welcome { .. }, _)) => Some(control),
@@ -206,7 +206,7 @@ fn who_has_not_said_hello_has_no_streams() {
         say(&control, &ask, &[]);
         assert!(hung_up(&control).is_some());
     }
-    // Nor who asks for the list. What comes with its messages is not taken, or closed.
+    // The same for programs that ask for the list. Descriptors with their messages are refused or closed.
     let control = connect(service.socket());
     say(&control, &Ask::List { from: 0 }, &[]);
     assert!(matches!(answer(&control), Some((Reply::Sockets { .. }, _))));
@@ -230,7 +230,7 @@ fn whatever_stands_in_the_shared_words_harms_no_other() {
     let (here, there) = connection();
     there.set_nonblocking(true).unwrap();
     for round in 1..=ROUNDS {
-        // It may have been hung up on: then the next one comes.
+        // Its connection may be closed: then the next one follows.
         let place = random.next() as u32 % PLACES;
         if control::send(&attacking.1.control, &Ask::Promote { place, stream: round }, &[here.as_fd()]).is_err() {
             attacking = attacker();
@@ -238,7 +238,7 @@ fn whatever_stands_in_the_shared_words_harms_no_other() {
         let program = &attacking.1;
         scribble(&program.banks[0], &mut random);
         program.announce(place);
-        // What comes out is what this program likes to send to its own peer.
+        // The output is unspecified: the program's own bytes for its own peer.
         let _ = (&there).read(&mut [0; 8192]);
         stream.write_all(&pattern(0, 999));
         assert_eq!(got(&mut other_peer, 999), pattern(0, 999));
@@ -284,7 +284,7 @@ fn a_socket_that_takes_long_to_close_holds_nobody_up() {
     let (here, _there) = lingering();
     let stream = program.promote(1, 1, &here);
     stream.until_state(State::Open);
-    // The service is to be who closes it last.
+    // The service must have the last reference.
     drop(here);
     stream.wish(Wish::Leave);
     stream.until_state(State::Free);
@@ -302,7 +302,7 @@ fn a_flood_of_questions_keeps_nobody_waiting() {
     let (_process, control) = Lender::start(socket, if own_user() == 0 { OTHER } else { own_user() });
     let neighbours = [Program::attach(&service), Program::hello(control)];
     thread::scope(|scope| {
-        // None of them hangs up before the end.
+        // All of them stay connected until the end.
         let flood = scope.spawn(|| (0..FLOODS).map(|_| flood(socket)).collect::<Vec<_>>());
         for number in 1.. {
             let is_over = flood.is_finished();
@@ -316,10 +316,10 @@ fn a_flood_of_questions_keeps_nobody_waiting() {
     });
 }
 
-/// Asks until the service hangs up because nobody reads the answers, or the connection is full.
+/// Asks until the service hangs up because the answers are not read, or the connection is full.
 fn flood(socket: &Path) -> [OwnedFd; 2] {
     let [sending, asking] = [connect(socket), connect(socket)];
-    // It may be declined before it has said anything.
+    // It may be declined before its first message.
     let _ = control::send(&sending, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
     while control::send(&sending, &Ask::Bank, &[]).is_ok() {}
     while control::send(&asking, &Ask::List { from: 0 }, &[]).is_ok() {}
@@ -350,7 +350,7 @@ fn who_goes_on_speaking_for_a_dead_program_is_hung_up_on() {
     let (here, mut there) = connection();
     program.promote(0, 1, &here).write(b"before it died");
     thread::scope(|scope| {
-        // As its child may, which has the connection as well.
+        // Its child has the connection as well, and may do the same.
         scope.spawn(|| while program.try_add_bank() {});
         serves(&neighbour, 1);
         process.kill();

@@ -1,4 +1,4 @@
-//! What a service costs that has much to wait for and nothing to do, and what it leaves.
+//! CPU time of a service with many sources and no work, and its resources afterwards.
 
 use crate::common::{Apart, Lender, Program, connect, connection, got, own_user, until};
 use std::thread;
@@ -7,7 +7,8 @@ use std::time::Duration;
 /// Clock ticks of CPU time, 10 ms each, that a service may take in one idle second.
 const TICKS: u64 = 2;
 
-/// Streams on one connection, which is all the same to the service: as many as the limit on files of most machines lets be.
+/// Streams on one connection, which the service cannot distinguish from others: as many as the usual limit on files
+/// permits.
 fn silent(program: &mut Program, streams: u32) {
     let (here, _there) = connection();
     for place in 0..streams {
@@ -15,7 +16,7 @@ fn silent(program: &mut Program, streams: u32) {
             program.add_bank().unwrap();
         }
         let stream = program.promote(place, 1, &here);
-        // Now and then, so that the connection has room for what is said.
+        // From time to time, so that the connection has room for the messages.
         if place % 64 == 63 || place + 1 == streams {
             stream.until_armed();
         }
@@ -32,7 +33,7 @@ fn ten_thousand_silent_streams_take_no_cpu_time() {
         let (here, mut there) = connection();
         let mut last = program.promote(10_000, 1, &here);
         last.until_armed();
-        // Once of three times: a neighbour of this machine makes CPU time longer, never shorter.
+        // One of three runs: other load lengthens CPU time, never shortens it.
         let took = || {
             let before = service.ticks();
             thread::sleep(Duration::from_secs(1));
@@ -48,7 +49,7 @@ fn ten_thousand_silent_streams_take_no_cpu_time() {
 #[test]
 fn programs_that_were_killed_leave_nothing() {
     let service = Apart::start("[sockets]\nring_kib = 4");
-    // What a user's threads hold is there as long as the user has a program.
+    // A user's threads and their resources stay while the user has a program.
     let mut one = Program::hello(connect(service.socket()));
     silent(&mut one, 1);
     let before = service.descriptors();
@@ -68,7 +69,7 @@ fn a_user_without_programs_leaves_no_thread() {
     let before = service.descriptors();
     for _ in 0..20 {
         drop(Program::hello(connect(service.socket())));
-        // By one number the listener knows that they have, until the next user comes.
+        // The listener keeps one descriptor of the ended threads until the next user connects.
         until("its threads have ended", || service.descriptors() <= before + 1);
     }
     service.end();

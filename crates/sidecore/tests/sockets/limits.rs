@@ -1,4 +1,4 @@
-//! What one user may take is limited, each refusal names the key, and what is given back is there again.
+//! Limits of one user: each refusal names the key, and released resources are available again.
 
 use crate::common::{Apart, Program, answer, connect, connection, got, hung_up, limited, say, until};
 use sidecore::config::SocketsConfig;
@@ -8,7 +8,7 @@ use sidecore_client::sockets::protocol::{Ask, Reply};
 use std::thread;
 use std::time::Duration;
 
-/// Clock ticks of CPU time, 10 ms each, that a service may take in a second of which it accepts nobody. A tenth of a core.
+/// Clock ticks of CPU time, 10 ms each, that a service may take in a second without accepting. A tenth of a core.
 const TICKS: u64 = 10;
 
 #[test]
@@ -20,7 +20,7 @@ fn programs_are_limited() {
     drop(two);
     until("there is room again", || {
         let control = connect(service.socket());
-        // It may be declined before it has said anything.
+        // It may be declined before its first message.
         let _ = sidecore::control::send(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
         matches!(answer(&control), Some((Reply::Welcome { .. }, _)))
     });
@@ -35,7 +35,7 @@ fn memory_is_limited() {
     let control = connect(service.socket());
     say(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
     assert!(hung_up(&control).unwrap().contains("sockets.max_mib = 5"));
-    // Places of the second bank are as good as those of the first.
+    // Places of the second bank work like those of the first.
     let (here, mut there) = connection();
     assert!(program.promote(64 + 63, 1, &here).write(b"second bank"));
     assert_eq!(got(&mut there, 11), b"second bank");
@@ -74,12 +74,12 @@ fn a_service_that_cannot_accept_says_so_once_and_does_not_try_without_end() {
     let (here, mut there) = connection();
     let mut stream = program.promote(0, 1, &here);
     stream.until_armed();
-    // Not even for the one that is kept to say so.
+    // Without even the descriptor that is reserved for sending a refusal.
     service.limit_descriptors(Some(3));
     let waiting = [connect(service.socket()), connect(service.socket())];
     let said = service.says();
     assert!(said.contains("cannot accept programs") && said.contains("LimitNOFILE="), "{said}");
-    // Once of three times: a neighbour of this machine makes CPU time longer, never shorter.
+    // One of three runs: other load lengthens CPU time, never shortens it.
     let took = || {
         let before = service.ticks();
         thread::sleep(Duration::from_secs(1));

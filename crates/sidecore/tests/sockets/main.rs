@@ -1,4 +1,4 @@
-//! Programs and a service of sockets, over rings, TCP connections and UDP sockets of this machine.
+//! Tests of programs and a service of sockets, over rings, TCP connections and UDP sockets of this machine.
 
 mod common;
 mod datagrams;

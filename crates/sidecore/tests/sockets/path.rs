@@ -1,4 +1,4 @@
-//! What programs write comes out at their peers, whatever becomes of program and service.
+//! Programs' bytes arrive at their peers, through any end of program or service.
 
 use crate::common::{
     Apart, Lender, Program, Stream, all, config, connect, connection, got, own_user, pattern, start, until,
@@ -79,7 +79,7 @@ fn a_program_takes_its_stream_and_gives_it_back() {
     let mut stream = program.promote(0, 1, &here);
     stream.until_armed();
     assert!(stream.bank.hold(0).take(Holder::Program));
-    // The service finds it held, and leaves it alone.
+    // The service finds it held, and does not touch it.
     assert!(stream.write(b"ring "));
     stream.until_armed();
     (&here).write_all(b"ring ").unwrap();
@@ -99,7 +99,7 @@ fn what_a_dead_program_left_is_sent() {
         let connections: Vec<_> = (0..count).map(|_| connection()).collect();
         let (here, mut there): (Vec<_>, Vec<_>) = connections.into_iter().unzip();
         for (place, here) in (0..).zip(&here) {
-            // It dies before it says so, and before the service knows the stream.
+            // It dies before it announces the stream, and before the service knows it.
             program.promote(place, 1, here).write_silently(b"left behind");
         }
         drop(here);
@@ -122,10 +122,10 @@ fn a_program_that_dies_while_it_sends_loses_nothing_and_doubles_nothing() {
         stream.until_armed();
         assert!(stream.bank.hold(0).take(Holder::Program));
         stream.write_silently(b"twelve bytes");
-        // The kernel has some of it, and nobody says how much.
+        // The kernel has some of it, and no word records how much.
         (&here).write_all(&b"twelve bytes"[..moved]).unwrap();
         drop(here);
-        // Somebody still has its connection, as a child of it may.
+        // Another process still has its connection, as a child of it may.
         process.kill();
         assert_eq!(all(&mut there), b"beforetwelve bytes", "{moved} were moved");
     }
@@ -184,7 +184,7 @@ fn a_service_that_ends_sends_what_the_kernel_takes_and_says_so() {
     assert_eq!(busy.read(SHARED, HEAD), 13);
     assert_eq!(busy.read(WRITER, TAIL), 26);
     assert_eq!(crate::common::hung_up(&program.control), None);
-    // The next one knows nothing of it.
+    // The next service knows nothing of it.
     service.again();
     let program = Program::attach(&service);
     assert!(program.promote(0, 1, &connection().0).write(b"x"));
@@ -264,7 +264,7 @@ fn what_an_ended_program_left_is_reset_when_the_service_is_killed() {
     let (_, stream) = full(&program, &here);
     drop(here);
     rustix::net::shutdown(&program.control, rustix::net::Shutdown::Both).unwrap();
-    // Nobody but the service has the rest, and it says so.
+    // Only the service has the rest, and it sets the linger.
     until("a linger of zero", || stream.read(SHARED, LINGER) != 0);
     service.kill();
     until("the end of the service", || service.has_ended());

@@ -1,4 +1,4 @@
-//! Programs' reports on their sockets in no ring, with and without a request.
+//! Programs' reports on their sockets outside rings, with and without a request.
 
 use crate::common::{
     Lender, OTHER, Program, answer, config, connect, connection, hung_up, open_to_all, own_user, readable, reports,
@@ -67,7 +67,7 @@ fn what_a_program_reports_is_listed_beside_what_is_in_rings() {
     ];
     assert_eq!(rows.iter().map(of).collect::<Vec<_>>(), expected);
     assert_eq!((rows[3].descriptor, rows[3].peer.as_deref()), (9, Some("127.0.0.1:80")));
-    // A new report takes the place of the last.
+    // A new report replaces the last one.
     told(&asking, &program, report(0..MAX_REPORTED as u32));
     assert_eq!(rows_by(&asking).len(), 2 + MAX_REPORTED, "on several pages");
     told(&asking, &program, Report::default());
@@ -103,7 +103,7 @@ fn a_report_that_is_not_right_costs_its_program_the_connection_and_no_other_anyt
         let listed = rows(service.socket());
         assert_eq!(listed.iter().map(|row| row.descriptor).collect::<Vec<_>>(), [3, 4]);
     }
-    // Twice is once too often.
+    // A second answer to one request is refused.
     told(&asking, &neighbour, report(3..5));
     say(&neighbour.control, &Ask::Report(report(3..5)), &[]);
     assert!(hung_up(&neighbour.control).unwrap().contains("not asked for"));

@@ -1,4 +1,4 @@
-//! What is told of programs and their sockets, and to whom.
+//! Rows of programs and their sockets, and the users that see them.
 
 use crate::common::{
     Lender, OTHER, Program, config, connect, connection, got, limited, open_to_all, own_user, page, rows, rows_by,
@@ -44,7 +44,7 @@ fn each_socket_is_told_with_its_path_and_its_counts() {
     let told = rows(service.socket());
     assert_eq!((told[0].open, told[0].why, told[0].kernel_messages), (false, Why::Large as u8, 5));
     assert_eq!(told[0].peer, Some(here.peer_addr().unwrap().to_string()));
-    // It ended in its ring, for all that the program says.
+    // It ended in its ring, although the program's word says otherwise.
     stream.word(ROW, WHY).store(Why::Row as u64, Ordering::Relaxed);
     assert_eq!(rows(service.socket())[0].why, Why::Closed as u8);
     drop(program);
@@ -80,7 +80,7 @@ fn what_fewer_calls_saved_is_told_once_calls_were_measured() {
     let ring = |messages: u64| -(messages * WRITE_NS).cast_signed();
     assert_eq!(saved(CALLS, 0), ring(CALLS), "one message a call is moved, not saved");
     assert_eq!(saved(10_000, 10_000 - CALLS), ring(10_000), "the program's own calls are calls");
-    // Fifty messages a call: as much as what one costs, which is more than a message's way through the ring.
+    // Fifty messages a call: they cost as much as one call, which is more than a message's way through the ring.
     assert!(saved(CALLS * 50, 0) > 0);
     assert_eq!(saved(u64::MAX, 0), saved(CALLS * BYTES, 0), "no message is less than a byte");
 }
@@ -119,7 +119,7 @@ fn programs_that_end_between_two_answers_hide_and_double_no_other() {
     let told: Vec<u32> = told.iter().map(|row| row.descriptor).collect();
     let each = [0, 100, 200].into_iter().flat_map(|first| first..first + 50).collect::<Vec<u32>>();
     assert_eq!(told, each);
-    // Wherever somebody says that the last answer ended.
+    // Any position is valid, also one that no answer gave.
     for from in [next.unwrap() | u64::from(u32::MAX), u64::MAX, u64::MAX - 1] {
         assert!(rows_from(&asking, from).len() <= 50);
     }
@@ -136,7 +136,7 @@ fn one_answer_looks_at_so_many_places_and_the_next_goes_on() {
     let (none, next) = page(&asking, 0);
     assert_eq!(none, []);
     assert_eq!(rows_from(&asking, next.unwrap()).len(), 1);
-    // As programs, of which most have nothing to tell.
+    // As programs, most of them without rows.
     let programs: Vec<_> = (0..70).map(|_| Program::attach(&service)).collect();
     programs[69].promote(0, 1, &here).until_state(State::Open);
     assert_eq!(rows_by(&asking).len(), 2);

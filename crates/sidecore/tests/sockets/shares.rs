@@ -1,4 +1,4 @@
-//! Who is served when: counted in transfers of others, so that a slow machine changes nothing.
+//! Order of service: counted in transfers of others, so that a slow machine changes nothing.
 
 use crate::common::{Program, connection, got, limited, until, until_at_once};
 use sidecore::config::SocketsConfig;
@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 
 /// Streams that are flooded: all places of the first bank.
 const FLOODED: u32 = 64;
-/// Bytes that each of them has at once: several transfers.
+/// Bytes in each of their rings: several transfers.
 const EACH: u64 = 256 << 10;
-/// Rounds until one is seen: where another thread had the core meanwhile, a round says nothing.
+/// Rounds before the test fails: a round proves nothing if another thread had the core meanwhile.
 const ROUNDS: u64 = 200;
-/// Transfers of others that are still to come in a round that says something.
+/// Least remaining transfers of others in a valid round.
 const TO_COME: u64 = 100;
-/// Transfers of others that one who is new waits for, at most. In turn it would be one of each of them.
+/// Most transfers of others before a new stream's. By plain turns it would be one of each of them.
 const WAITS: u64 = 24;
 
 fn transfers(program: &Program) -> u64 {

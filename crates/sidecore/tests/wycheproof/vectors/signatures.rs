@@ -14,7 +14,7 @@ const ECDSA: [ecdsa::TestName; 6] = [
     ecdsa::TestName::EcdsaSecp384r1Sha512,
     ecdsa::TestName::EcdsaSecp521r1Sha512,
 ];
-/// Of each: what it is called here, bytes of a coordinate, and the end of its identifier in DER.
+/// Of each: its name here, bytes of a coordinate, and the end of its identifier in DER.
 const ECDH: [(ecdh::TestName, &str, usize, &[u8]); 3] = [
     (ecdh::TestName::EcdhSecp256r1Ecpoint, "p-256-derive", 32, &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7]),
     (ecdh::TestName::EcdhSecp384r1Ecpoint, "p-384-derive", 48, &[0x2b, 0x81, 4, 0, 0x22]),
@@ -60,7 +60,7 @@ fn ecdh(runner: &mut Runner<'_>, (set, name, size, curve): (ecdh::TestName, &str
     }
 }
 
-/// In as many bytes as a coordinate has.
+/// With the length of a coordinate.
 fn scalar(number: &[u8], size: usize) -> Vec<u8> {
     let number = &number[number.len().saturating_sub(size)..];
     [&vec![0; size - number.len()], number].concat()
