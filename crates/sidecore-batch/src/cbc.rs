@@ -1,7 +1,7 @@
 //! Encryption by AES in CBC mode, of several messages side by side, each with its own key.
 //!
-//! Within one message each block waits for the one before it, so a core's AES unit stands idle most of the time; another
-//! message does not wait. Only encryption is here: decryption waits for nothing.
+//! Within one message each block waits for the one before it, so a core's AES unit stands idle most of the time;
+//! another message does not wait. Decryption is not included: its blocks do not wait for each other.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod fours;
@@ -28,12 +28,12 @@ pub const KEYS: [usize; 2] = [16, 32];
 /// Words of the longest key schedule: those of 15 rounds.
 const WORDS: usize = 60;
 
-/// What encrypts.
+/// A unit that encrypts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Instructions for a block each.
+    /// Instructions that do one block each.
     Single,
-    /// Instructions for four blocks each: VAES with AVX-512.
+    /// Instructions that do four blocks each: VAES with AVX-512.
     Fours,
 }
 
@@ -49,7 +49,7 @@ impl Unit {
         }
     }
 
-    /// The fastest of this machine.
+    /// The fastest unit of this machine.
     pub fn best() -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.is_here())
     }
@@ -57,21 +57,21 @@ impl Unit {
 
 /// A key, made ready.
 pub struct Key {
-    /// Each column of a round's key a word, as it stands in memory.
+    /// One word for each column of a round's key, in its byte order in memory.
     schedule: Box<Zeroizing<[u32; WORDS]>>,
-    /// Keys of rounds, one more than rounds.
+    /// Number of round keys: rounds plus one.
     rounds: usize,
 }
 
 /// One message.
 pub struct Job<'a> {
-    /// All of a call have the same length.
+    /// All keys of a call have the same length.
     pub key: &'a Key,
     /// The initialisation vector.
     pub vector: &'a [u8; BLOCK],
     /// Whole blocks.
     pub input: &'a [u8],
-    /// As long.
+    /// Has the input's length.
     pub output: &'a mut [u8],
 }
 
@@ -102,7 +102,7 @@ impl Key {
         Self { schedule, rounds }
     }
 
-    /// As they lie in memory.
+    /// The round keys' bytes in memory.
     #[cfg(test)]
     pub(crate) fn round_keys(&self) -> Vec<Vec<u8>> {
         let of_round = |words: &[u32; 4]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -110,7 +110,7 @@ impl Key {
     }
 }
 
-/// Twice that, in the field of AES.
+/// Doubles a number in the field of AES.
 fn twice(x: u32) -> u32 {
     (x << 1) ^ ((x >> 7) * 0x11b)
 }
@@ -120,13 +120,13 @@ pub fn is_here() -> bool {
     Aes::here().is_some()
 }
 
-/// Encrypts up to [`MOST`] messages side by side, whose lengths may differ. `false`: this machine cannot, or the jobs do not fit
-/// together; nothing is done then.
+/// Encrypts up to [`MOST`] messages side by side, whose lengths may differ. `false`: this machine cannot, or the jobs
+/// do not fit together; nothing is done then.
 pub fn encrypt(jobs: &mut [Job<'_>]) -> bool {
     Unit::best().is_some_and(|unit| encrypt_by(unit, jobs))
 }
 
-/// As [`encrypt`], by that unit.
+/// As [`encrypt`], by the given unit.
 pub fn encrypt_by(unit: Unit, jobs: &mut [Job<'_>]) -> bool {
     let Some(rounds) = jobs.first().map(|job| job.key.rounds) else { return true };
     let fits = |job: &Job<'_>| {
@@ -141,7 +141,7 @@ pub fn encrypt_by(unit: Unit, jobs: &mut [Job<'_>]) -> bool {
     })
 }
 
-/// There is no value of a unit to call these with.
+/// Stubs for other architectures, where no unit has a value, so that no call exists.
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere {
     pub(super) fn substitute(_: super::Aes, word: u32) -> u32 {

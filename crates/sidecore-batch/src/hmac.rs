@@ -14,15 +14,15 @@ pub const TAG: usize = 32;
 
 /// A key, made ready.
 pub struct Key {
-    /// The hash of what stands before each message, so far.
+    /// Hash state after the inner padded key.
     inner: Box<Zeroizing<State>>,
-    /// The hash of what stands before the inner digest, so far.
+    /// Hash state after the outer padded key.
     outer: Box<Zeroizing<State>>,
 }
 
 /// One message.
 pub struct Job<'a> {
-    /// Whose tag it gets.
+    /// The key of its tag.
     pub key: &'a Key,
     /// Of any length.
     pub input: &'a [u8],
@@ -55,7 +55,8 @@ impl Key {
         Self { inner: state(0x36), outer: state(0x5c) }
     }
 
-    /// As they lie in memory: whole, in the order of the instructions, and each word in a lane of its own for all messages.
+    /// The states' bytes in memory: whole, in the order of the instructions, and each word in a lane of its own for
+    /// all messages.
     #[cfg(test)]
     pub(crate) fn states(&self) -> Vec<Vec<u8>> {
         let flat = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
@@ -73,13 +74,13 @@ pub fn is_here() -> bool {
     Units::here().is_some()
 }
 
-/// The tags of up to [`MOST`] messages side by side, whose lengths may differ. `false`: this machine cannot, or they are more;
-/// nothing is done then.
+/// The tags of up to [`MOST`] messages side by side, whose lengths may differ. `false`: this machine cannot, or there
+/// are more jobs; nothing is done then.
 pub fn tags(jobs: &mut [Job<'_>]) -> bool {
     tags_if(Units::here(), jobs)
 }
 
-/// As [`tags`], by that unit.
+/// As [`tags`], by the given unit.
 pub fn tags_by(unit: Unit, jobs: &mut [Job<'_>]) -> bool {
     tags_if(Units::only(unit), jobs)
 }

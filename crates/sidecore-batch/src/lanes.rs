@@ -23,11 +23,11 @@ pub(crate) const POWERS: usize = 1 << WINDOW;
 pub(crate) struct Modulus<D, const N: usize> {
     /// `n`, odd.
     pub(crate) value: [D; N],
-    /// `-1/n` modulo `R`, which is what `N` digits can hold and one.
+    /// `-1/n` modulo `R`, which is one more than the largest number of `N` digits.
     pub(crate) inverse: [D; N],
 }
 
-/// Columns of a product, and of what its reduction multiplies.
+/// Memory for the columns of a product, and for the columns of its reduction.
 pub(crate) struct Work<D, C, const N: usize> {
     columns: [[C; N]; 2],
     quotient: [C; N],
@@ -35,7 +35,7 @@ pub(crate) struct Work<D, C, const N: usize> {
 }
 
 impl<D: Copy, C: Copy, const N: usize> Work<D, C, N> {
-    /// Filled with that.
+    /// Filled with these values.
     pub(crate) fn new((digit, column): (D, C)) -> Self {
         Self { columns: [[column; N]; 2], quotient: [column; N], digits: [digit; N] }
     }
@@ -56,12 +56,12 @@ impl<D: Zeroize, const N: usize> Zeroize for Modulus<D, N> {
     }
 }
 
-/// A unit that this machine has. Numbers are in Montgomery's form, up to four times their modulus; results are below twice
-/// that. `R` is at least sixteen times a modulus.
+/// A unit that this machine has. Numbers are in Montgomery's form, up to four times their modulus; results are below
+/// twice that. `R` is at least sixteen times a modulus.
 pub(crate) trait Unit: Copy {
     /// Numbers that it multiplies side by side, at most [`MOST`].
     const LANES: usize;
-    /// Of their digits.
+    /// Radix of their digits.
     const RADIX: Radix;
     /// A digit in each lane.
     type Digit: Copy + Zeroize;
@@ -105,7 +105,7 @@ pub(crate) trait Unit: Copy {
     /// `x + y`, not reduced.
     fn sum<const N: usize>(self, x: &mut [Self::Digit; N], y: &[Self::Digit; N]);
 
-    /// Takes one of the powers in each lane, and reads all of them.
+    /// Takes one of the powers in each lane, and reads all of them, so that no address depends on the choice.
     fn choose<const N: usize>(
         self,
         chosen: &mut [Self::Digit; N],

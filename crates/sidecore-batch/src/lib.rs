@@ -1,8 +1,9 @@
 //! Crypto of several clients side by side in the wide units of one core.
 //!
-//! A core has wide multipliers which one operation of one client cannot fill. Several operations of the same kind can: each
-//! takes lanes of its own, and each instruction works on all of them. Its units for AES and SHA begin with a block while others
-//! are on their way through them, but for blocks of one chain. Keys may differ from lane to lane and from chain to chain.
+//! A core has wide multipliers, which one operation of one client cannot fill. Several operations of the same kind
+//! can: each takes lanes of its own, and each instruction works on all of them. The core's units for AES and SHA are
+//! pipelined, which helps several chains but not the blocks of one chain. Keys may differ from lane to lane and from
+//! chain to chain.
 //!
 //! This crate computes and decides nothing: it knows no queue, no clock and no client. No branch and no address depends on a
 //! secret.
@@ -26,5 +27,5 @@ mod stack;
 mod sys;
 pub mod x25519;
 
-/// Operations that one call does side by side, at most.
+/// Most operations that one call does side by side.
 pub const MOST: usize = 8;

@@ -6,11 +6,11 @@ use std::hint::black_box;
 
 use zeroize::Zeroizing;
 
-/// Bits of a digit: at most 52, so that a product of two and sums of several fit in what is calculated with.
+/// Bits of a digit: at most 52, so that sums and products of digits fit in the types of the calculation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Radix(pub(crate) usize);
 
-/// Bytes that are read at once.
+/// Bytes of one read.
 const WORD: usize = 8;
 
 /// Digits that are wiped when they are dropped.
@@ -29,7 +29,7 @@ impl Radix {
         digits
     }
 
-    /// As [`of_bytes`], into a place that is there.
+    /// As [`of_bytes`], into existing digits.
     pub(crate) fn read(self, bytes: &[u8], digits: &mut [u64]) {
         for (place, digit) in digits.iter_mut().enumerate() {
             // The eight bytes from its lowest bit's on hold all of it, since a digit has at most 52 bits.
@@ -42,7 +42,7 @@ impl Radix {
         }
     }
 
-    /// Writes digits as big-endian bytes, as many as there is room for.
+    /// Writes digits as big-endian bytes, limited by the room.
     pub(crate) fn write(self, digits: &[u64], bytes: &mut [u8]) {
         let (mut held, mut bits, mut digits) = (0u128, 0, digits.iter());
         for byte in bytes.iter_mut().rev() {
@@ -63,11 +63,11 @@ impl Radix {
             *a = difference & self.mask();
             borrow = difference >> 63;
         }
-        // The compiler would see that this is all or nothing, and branch on it.
+        // Without this the compiler would see that the mask is all or nothing, and branch on it.
         black_box(0u64.wrapping_sub(borrow))
     }
 
-    /// Adds those digits of `b` that the mask leaves; what is carried out of the last digit is dropped.
+    /// Adds those digits of `b` where the mask is set; the carry out of the last digit is dropped.
     pub(crate) fn add_masked(self, a: &mut [u64], b: &[u64], mask: u64) {
         let mut carry = 0;
         for (a, b) in a.iter_mut().zip(b) {
@@ -77,7 +77,7 @@ impl Radix {
         }
     }
 
-    /// Subtracts `modulus` if that leaves something.
+    /// Subtracts `modulus` if the result is not negative.
     pub(crate) fn reduce_once(self, a: &mut [u64], modulus: &[u64]) {
         let below = self.subtract(a, modulus);
         self.add_masked(a, modulus, below);
@@ -97,7 +97,8 @@ impl Radix {
         }
     }
 
-    /// `R² mod n`, where `R` is what the digits can hold and one, and `inverse` `-1/n` modulo that. The modulus has `bits` bits.
+    /// `R² mod n`, where `R` is one more than the largest number of the digits, and `inverse` is `-1/n` modulo `R`.
+    /// The modulus has `bits` bits.
     ///
     /// `R · 2^e` squared by Montgomery's product is `R · 2^(2 e)`: `e` grows to the exponent of `R`, bit by bit.
     pub(crate) fn square_of_range(self, modulus: &[u64], inverse: &[u64], bits: usize) -> Digits {
@@ -126,14 +127,15 @@ impl Radix {
         self.reduce_once(a, modulus);
     }
 
-    /// `-1 / odd` modulo what its digits can hold.
+    /// `-1 / odd` modulo `R`.
     pub(crate) fn negative_inverse(self, odd: &[u64]) -> Digits {
-        // Of the lowest digit by Newton's iteration: right in its last three bits, and in twice as many after each step.
+        // The lowest digit by Newton's iteration: right in its last three bits, and in twice the number after each
+        // step.
         let mut first = odd[0];
         for _ in 0..5 {
             first = first.wrapping_mul(2u64.wrapping_sub(odd[0].wrapping_mul(first)));
         }
-        // Digit by digit `1 + inverse · odd` comes to zero.
+        // Digit by digit `1 + inverse · odd` becomes zero.
         let mut inverse = Zeroizing::new(vec![0; odd.len()]);
         let mut rest = Zeroizing::new(vec![0u64; odd.len()]);
         rest[0] = 1;
@@ -145,7 +147,7 @@ impl Radix {
         inverse
     }
 
-    /// `sum += a · b`; what is carried out of the last digit is dropped.
+    /// `sum += a · b`; the carry out of the last digit is dropped.
     pub(crate) fn add_product(self, sum: &mut [u64], a: &[u64], b: &[u64]) {
         for (place, a) in a.iter().enumerate() {
             self.add_multiple(&mut sum[place..], *a, b);
@@ -156,7 +158,7 @@ impl Radix {
         let (sum, above) = sum.split_at_mut(b.len().min(sum.len()));
         let mut carry = 0u64;
         for (sum, b) in sum.iter_mut().zip(b) {
-            // Below 2^104 and twice what a digit holds, so that the carry is a digit again.
+            // Below 2^104 plus twice the largest digit, so that the carry is a digit again.
             let total = u128::from(a) * u128::from(*b) + u128::from(*sum + carry);
             *sum = total as u64 & self.mask();
             carry = (total >> self.0) as u64;

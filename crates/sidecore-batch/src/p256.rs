@@ -1,13 +1,14 @@
 //! Signatures by ECDSA on P-256 (FIPS 186-5), of several keys side by side: a lane for each.
 //!
-//! A signature leaves only where two tests found no fault: that its point, with the `r` of the signature, lies on the curve, and
-//! that `s k = z + r d`, with both sides computed anew. A fault while points are added leaves the curve but for a negligible
-//! chance; one modulo the group's order breaks the equation.
+//! A signature is released only after two tests. Its point, with the `r` of the signature, must lie on the curve, and
+//! `s k = z + r d` must hold, with both sides computed again. A fault during the additions of points leaves the curve
+//! but for a negligible chance; one modulo the group's order breaks the equation.
 //!
-//! What they do not find: a point of the table that is another point of the curve, a digit of the nonce that is read wrongly or
-//! gets the wrong sign, a key or nonce that was wrong before. Such a signature does not verify. Who sees one of a wrong digit can
-//! find that digit; a key could be computed from the digits of very many. To find these faults as well a signature would have to
-//! be verified, which is several times the work of making it. AWS-LC, which is what would sign instead, tests neither.
+//! The tests do not find these faults: a point of the table that is another point of the curve, a digit of the nonce
+//! that is misread or gets the wrong sign, a key or nonce that was wrong before. Such a signature does not verify. An
+//! observer of one with a wrong digit can find that digit; a key could be computed from the digits of very many. Only
+//! a verification of the signature would find these faults as well, at several times the work of making it. AWS-LC,
+//! which would sign instead, tests neither.
 
 #[cfg(target_arch = "x86_64")]
 mod curve;
@@ -41,17 +42,18 @@ pub struct Job<'a> {
     pub private: &'a [u8; LEN],
     /// A secret number, big-endian, that is random and used for this signature only.
     pub nonce: &'a [u8; LEN],
-    /// The first 256 bits of a message's digest; of a shorter one all, behind zeros.
+    /// The first 256 bits of a message's digest; a shorter one whole, after zeros.
     pub digest: &'a [u8; LEN],
     /// `r` and `s`, big-endian. All zero unless `good`.
     pub output: &'a mut [u8; 2 * LEN],
-    /// After the call: the result is there and was checked.
+    /// After the call: the result exists and was checked.
     pub good: bool,
-    /// For tests: a bit is turned over on the way, as a fault of the machine would.
+    /// For tests: a bit is flipped on the way, like a fault of the machine.
     pub disturb: bool,
 }
 
-/// Whether a private key or a nonce can be that number: from 1 to `n - 1`. Only the answer shows in what the machine does.
+/// Whether that number is valid as a private key or a nonce: from 1 to `n - 1`. The machine's steps depend only on
+/// the answer.
 pub fn is_in_range(number: &[u8; LEN]) -> bool {
     let bits = Radix(BITS);
     let (mut difference, order) = (bits.of_bytes(number, DIGITS), bits.of_bytes(&ORDER, DIGITS));
@@ -64,7 +66,7 @@ pub fn is_here() -> bool {
     Ifma::here().is_some()
 }
 
-/// Does up to [`MOST`] jobs side by side. `false`: this machine cannot, or they are more; none is good then.
+/// Does up to [`MOST`] jobs side by side. `false`: this machine cannot, or there are more jobs; none is good then.
 pub fn sign(jobs: &mut [Job<'_>]) -> bool {
     for job in jobs.iter_mut() {
         job.good = false;
@@ -110,7 +112,7 @@ mod by_lanes {
         }
     }
 
-    /// Whether it is zero. Who asked learns this: it is no secret.
+    /// Whether it is zero. The caller learns this: it is no secret.
     #[inline(never)]
     fn is_none(number: &Digits) -> bool {
         number.iter().all(|digit| *digit == 0)

@@ -1,8 +1,8 @@
 //! The private operation of RSA, of several keys side by side.
 //!
-//! Each operation takes two lanes, one for each prime (Chinese remainder theorem), so two operations fill a vector. A result
-//! leaves only after the public exponent led back from it to the input: a wrong one would give away the primes (D. Boneh and
-//! others, 1997).
+//! Each operation takes two lanes, one for each prime (Chinese remainder theorem), so two operations fill a vector. A
+//! result is released only after the public exponent led back from it to the input: a wrong one would reveal the
+//! primes (D. Boneh and others, 1997).
 
 #[cfg(target_arch = "x86_64")]
 mod private;
@@ -30,7 +30,7 @@ pub struct Parts<'a> {
     pub coefficient: &'a [u8],
 }
 
-/// What multiplies.
+/// A unit that multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Fused operations on four doubles: two private operations fill it. AVX2 and FMA.
@@ -51,7 +51,7 @@ impl Unit {
         }
     }
 
-    /// The fastest of this machine.
+    /// The fastest unit of this machine.
     pub fn best() -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.is_here())
     }
@@ -60,7 +60,7 @@ impl Unit {
         Radix(if self == Self::Fma { 51 } else { 52 })
     }
 
-    /// How many digits numbers of this many bytes take, with bits to spare: a multiple of five, for doubles and one more.
+    /// Digits of numbers of this many bytes, with bits to spare: a multiple of five, and one more for doubles.
     fn digits_of(self, bytes: usize) -> usize {
         let (bits, five) = (bytes * 8, self.radix().0 * 5);
         match self {
@@ -83,7 +83,7 @@ pub struct Key {
     coefficient: Digits,
 }
 
-/// An odd number that others are reduced by.
+/// An odd modulus with its constants.
 struct Modulus {
     digits: Digits,
     /// `-1/n` modulo `R`.
@@ -94,27 +94,27 @@ struct Modulus {
 
 /// One private operation.
 pub struct Job<'a> {
-    /// Whose result it is.
+    /// The key of the operation.
     pub key: &'a Key,
     /// A number below the modulus, big-endian, of its length.
     pub input: &'a [u8],
-    /// As long. All zero unless `good`.
+    /// Has the modulus's length. All zero unless `good`.
     pub output: &'a mut [u8],
-    /// After the call: the result is there and was checked.
+    /// After the call: the result exists and was checked.
     pub good: bool,
-    /// For tests: a bit of one prime's power is turned over, as a fault of the machine would.
+    /// For tests: a bit of one prime's power is flipped, like a fault of the machine.
     pub disturb: bool,
 }
 
 impl Key {
-    /// Makes a key ready for the fastest unit of this machine. `None` where it has none, for lengths other than [`MODULI`] and
-    /// numbers that are no key's in form; whether they belong together shows when a result is checked.
+    /// Prepares a key for the fastest unit of this machine. `None` where it has none, for lengths other than
+    /// [`MODULI`] and for malformed numbers. Inconsistent numbers show only in the check of a result.
     pub fn new(parts: &Parts<'_>) -> Option<Self> {
         Self::of_unit(parts, Unit::best()?)
     }
 
-    /// As [`new`](Self::new), for that unit. `None` for lengths other than [`MODULI`] and numbers that are no key's in form; whether they belong
-    /// together shows when a result is checked.
+    /// As [`new`](Self::new), for that unit. `None` for lengths other than [`MODULI`] and for malformed numbers.
+    /// Inconsistent numbers show only in the check of a result.
     pub fn of_unit(parts: &Parts<'_>, unit: Unit) -> Option<Self> {
         let len = parts.modulus.len();
         let halves = parts.primes.iter().chain(&parts.exponents).chain([&parts.coefficient]);
@@ -161,8 +161,8 @@ pub fn is_here() -> bool {
     Unit::best().is_some()
 }
 
-/// Does up to [`MOST`] jobs side by side; all keys have the same length. `false`: this machine cannot, or the jobs do not fit
-/// together; none is good then.
+/// Does up to [`MOST`] jobs side by side; all keys have the same length. `false`: this machine cannot, or the jobs do
+/// not fit together; none is good then.
 pub fn private(jobs: &mut [Job<'_>]) -> bool {
     for job in jobs.iter_mut() {
         job.good = false;

@@ -16,21 +16,20 @@ use elsewhere as sys;
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 64;
-/// Behind a message stands its length in bits, in so many bytes.
+/// Bytes of the message's length in bits, which ends the last block.
 const LENGTH: usize = 8;
-/// From so many messages on the lanes are faster than the instructions of SHA, which take a time for each.
+/// Number of messages from which lanes are faster than the instructions of SHA, whose time grows with each message.
 const LANES_FROM: usize = 7;
 
-/// Bytes of a block.
 pub(crate) type Block = [u8; BLOCK];
-/// The hash of what was compressed so far.
+/// The hash of the blocks compressed so far.
 pub(crate) type State = [u32; 8];
 
 /// The hash of nothing: the first bits of the square roots of the first eight primes.
 pub(crate) const INITIAL: State =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
-/// What is added in each round, by fours: the first bits of the cube roots of the first 64 primes.
+/// The rounds' constants, by fours: the first bits of the cube roots of the first 64 primes.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const CONSTANTS: [[u32; 4]; 16] = [
@@ -44,7 +43,7 @@ const CONSTANTS: [[u32; 4]; 16] = [
     [0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208], [0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2],
 ];
 
-/// What hashes.
+/// A unit that hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// The instructions of SHA, on two or three messages in turn.
@@ -86,7 +85,7 @@ impl Units {
         }
     }
 
-    /// That one, if this machine has it.
+    /// The given unit, if this machine has it.
     pub(crate) fn only(unit: Unit) -> Option<Self> {
         match unit {
             Unit::Sha => Sha::here().map(Self::Sha),
@@ -94,7 +93,7 @@ impl Units {
         }
     }
 
-    /// Hashes up to [`MOST`] messages, before each of which so many bytes were hashed.
+    /// Hashes up to [`MOST`] messages, after `before` bytes of each that are hashed already.
     pub(crate) fn hash(self, states: &mut [State], messages: &[&[u8]], before: usize) {
         let parts = messages.iter().map(|message| message.as_chunks());
         self.all(states, parts.clone().map(|(blocks, _)| blocks));
@@ -107,14 +106,14 @@ impl Units {
         let mut streams = Vec::with_capacity(MOST);
         streams.extend(states.iter_mut().zip(blocks).map(|(state, blocks)| Stream { state, blocks }));
         streams.sort_by_key(|stream| std::cmp::Reverse(stream.blocks.len()));
-        // All go on until the shortest ends, then the others.
+        // All continue until the shortest ends, then the others.
         while let Some(shortest) = streams.last().map(|stream| stream.blocks.len()) {
             self.compress(&mut streams, shortest);
             streams.retain(|stream| !stream.blocks.is_empty());
         }
     }
 
-    /// So many blocks of each stream.
+    /// Compresses `blocks` blocks of each stream.
     pub(crate) fn compress(self, streams: &mut [Stream<'_>], blocks: usize) {
         match self {
             Self::Both(_, unit) if streams.len() >= LANES_FROM => sys::compress_lanes(unit, streams, blocks),
@@ -127,14 +126,14 @@ impl Units {
     }
 }
 
-/// What is left of a message behind its whole blocks, with a bit set behind it and its length at the end.
+/// The last blocks of a message: its rest, a set bit, and the length at the end.
 struct End {
     bytes: Zeroizing<[Block; 2]>,
     blocks: usize,
 }
 
 impl End {
-    /// `rest` is shorter than a block; `len` is how much was hashed with it, in bytes.
+    /// `rest` is shorter than a block; `len` is the whole length that was hashed, in bytes.
     fn new(rest: &[u8], len: usize) -> Self {
         let mut bytes = Zeroizing::new([[0; BLOCK]; 2]);
         let blocks = if rest.len() < BLOCK - LENGTH { 1 } else { 2 };
@@ -150,7 +149,7 @@ impl End {
     }
 }
 
-/// A hash as others see it.
+/// A hash in the standard's byte order.
 pub(crate) fn bytes(state: &State) -> Zeroizing<[u8; 32]> {
     let mut bytes = Zeroizing::new([0; 32]);
     for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(state) {
@@ -159,7 +158,7 @@ pub(crate) fn bytes(state: &State) -> Zeroizing<[u8; 32]> {
     bytes
 }
 
-/// There is no value of a unit to call these with.
+/// Stubs for other architectures, where no unit has a value, so that no call exists.
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere {
     use super::{Lanes, Sha, Stream};

@@ -1,11 +1,11 @@
-//! What work leaves on the stack: spilled registers, copies of keys and hash states. It is overwritten before the caller goes on.
+//! Wiping of the stack after work: it holds spilled registers, copies of keys and hash states.
 
 use std::hint::black_box;
 
-/// Bytes of stack that the work of one call takes at most, in code that is optimised.
+/// Most stack that one call's work takes in optimised code, bytes.
 const DEPTH: usize = 8 << 10;
 
-/// Does work that has secrets on its stack, which are not there afterwards.
+/// Runs work with secrets on its stack, and wipes them afterwards.
 #[inline]
 pub(crate) fn wiped<T>(work: impl FnOnce() -> T) -> T {
     let result = below(work);
@@ -19,7 +19,7 @@ fn below<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// The frame lies where those of the work lay.
+/// Its frame covers those of the work.
 #[inline(never)]
 fn overwrite() {
     black_box(&mut [0u8; DEPTH]);
@@ -31,7 +31,8 @@ mod tests {
     use crate::sys::residue::{find, residue};
     use crate::{MOST, cbc, hmac, p256, x25519};
 
-    /// In a thread of its own, so that what others left is not found. The work knows its secrets before it begins.
+    /// Runs in a thread of its own, so that residue of other work is not found. The work knows its secrets before it
+    /// begins.
     fn left(work: impl FnOnce() -> Vec<Vec<u8>> + Send + 'static) -> Vec<usize> {
         let thread = std::thread::spawn(|| {
             let secrets = work();
@@ -41,7 +42,7 @@ mod tests {
         thread.join().unwrap()
     }
 
-    /// Nothing but what depends on the seed.
+    /// Bytes that depend only on the seed.
     fn bytes<const LEN: usize>(seed: u8) -> [u8; LEN] {
         std::array::from_fn(|at| (at as u8).wrapping_mul(151) ^ seed)
     }
@@ -136,7 +137,7 @@ mod tests {
         }
     }
 
-    /// The lowest digits of 52 bits of a number, as they lie in memory.
+    /// The lowest digits of 52 bits of a number, as bytes in memory.
     fn digits(number: &[u8; 32]) -> Vec<u8> {
         let low = u128::from_be_bytes(*number.last_chunk().unwrap());
         let mask = (1 << 52) - 1;

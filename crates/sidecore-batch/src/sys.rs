@@ -20,7 +20,7 @@ use crate::sha256::{Stream, instructions, lanes};
 #[cfg(target_arch = "x86_64")]
 use crate::x25519::ladder::{self, Digits, Outcome, Scalar};
 
-/// Defines units, of which there are values only where the machine has all of their features.
+/// Defines units, which have values only where the machine has all of their features.
 macro_rules! units {
     ($($(#[$doc:meta])* $name:ident: [$($feature:tt)*];)*) => {
         $(
@@ -29,7 +29,7 @@ macro_rules! units {
             pub(crate) struct $name(());
 
             impl $name {
-                /// Where this machine has it.
+                /// A value, if this machine has the unit.
                 pub(crate) fn here() -> Option<Self> {
                     #[cfg(target_arch = "x86_64")]
                     if [$(is_x86_feature_detected!($feature)),*].into_iter().all(|has| has) {
@@ -64,7 +64,7 @@ pub(crate) fn substitute(_: Aes, word: u32) -> u32 {
     unsafe { streams::substitute(word) }
 }
 
-/// Encrypts messages whose keys have so many rounds.
+/// Encrypts messages whose keys have this number of rounds.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn encrypt(_: Aes, rounds: usize, jobs: &mut [Job<'_>]) {
     // SAFETY: as above.
@@ -78,7 +78,7 @@ pub(crate) fn encrypt_fours(_: Vaes, rounds: usize, jobs: &mut [Job<'_>]) {
     unsafe { fours::encrypt(rounds, jobs) }
 }
 
-/// So many blocks of messages, by the instructions of SHA.
+/// Compresses `blocks` blocks of messages, by the instructions of SHA.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn compress(_: Sha, streams: &mut [Stream<'_>], blocks: usize) {
     // SAFETY: as above.

@@ -1,7 +1,7 @@
 //! Shared secrets by X25519 (RFC 7748), of several keys side by side: a lane for each.
 //!
-//! A secret leaves only where the ladder's two points still fit each other at its end, so that a fault of the machine does not
-//! come out as somebody's key.
+//! A secret is released only if the ladder's two points still fit each other at its end, so that a fault of the
+//! machine does not become a key.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ladder;
@@ -17,15 +17,15 @@ pub const LEN: usize = 32;
 
 /// One exchange.
 pub struct Job<'a> {
-    /// A private key, as RFC 7748 has it on the wire: the bits that are fixed need not be set.
+    /// A private key, in RFC 7748's encoding: the fixed bits need not be set.
     pub private: &'a [u8; LEN],
     /// The peer's public key.
     pub public: &'a [u8; LEN],
     /// The shared secret: all zero where the peer's key is a point of small order, and unless `good`.
     pub output: &'a mut [u8; LEN],
-    /// After the call: the result is there and was checked.
+    /// After the call: the result exists and was checked.
     pub good: bool,
-    /// For tests: a bit is turned over on the way, as a fault of the machine would.
+    /// For tests: a bit is flipped on the way, like a fault of the machine.
     pub disturb: bool,
 }
 
@@ -34,7 +34,7 @@ pub fn is_here() -> bool {
     Ifma::here().is_some()
 }
 
-/// Does up to [`MOST`] jobs side by side. `false`: this machine cannot, or they are more; none is good then.
+/// Does up to [`MOST`] jobs side by side. `false`: this machine cannot, or there are more jobs; none is good then.
 pub fn derive(jobs: &mut [Job<'_>]) -> bool {
     for job in jobs.iter_mut() {
         job.good = false;
@@ -62,7 +62,6 @@ mod by_lanes {
     use crate::number::Radix;
     use crate::sys::{Ifma, ladder};
 
-    /// Of the field's digits.
     const RADIX: Radix = Radix(BITS as usize);
     /// `2^255 - 19`.
     const MODULUS: Digits = [MASK - 18, MASK, MASK, MASK, MASK];
@@ -84,7 +83,7 @@ mod by_lanes {
         }
     }
 
-    /// Whether it is zero. Who asked learns this: it is no secret.
+    /// Whether it is zero. The caller learns this: it is no secret.
     #[inline(never)]
     fn is_none(fault: &Digits) -> bool {
         fault.iter().all(|digit| *digit == 0)
@@ -98,7 +97,7 @@ mod by_lanes {
         scalar
     }
 
-    /// A coordinate, which may be as large as 255 bits allow.
+    /// A coordinate of up to 255 bits, not reduced.
     fn read(public: &[u8; LEN]) -> Digits {
         let (mut bytes, mut digits) = (*public, Digits::default());
         bytes[LEN - 1] &= 0x7f;
@@ -112,9 +111,9 @@ mod by_lanes {
         output.reverse();
     }
 
-    /// The least number from 0 on that is the same modulo `2^255 - 19`.
+    /// The residue from 0 on modulo `2^255 - 19`.
     fn least(mut digits: Digits) -> Digits {
-        // The first round leaves less than 2^255 and what a carry can add, the second less than 2^255.
+        // The first round leaves less than 2^255 plus a carry, the second less than 2^255.
         for _ in 0..2 {
             let mut carry = 0;
             for digit in &mut digits {

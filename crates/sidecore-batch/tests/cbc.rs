@@ -9,7 +9,7 @@ use operations::operations;
 use sidecore_batch::MOST;
 use sidecore_batch::cbc::{self, BLOCK, Job, KEYS, Key, Unit};
 
-/// A message and what it is encrypted with.
+/// A message, its key and its vector.
 struct Message {
     key: Vec<u8>,
     vector: [u8; BLOCK],
@@ -30,7 +30,7 @@ fn digest(of: &[u64]) -> Vec<u8> {
     aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &bytes).as_ref().to_vec()
 }
 
-/// What AWS-LC says.
+/// AWS-LC's result.
 fn theirs(message: &Message) -> Vec<u8> {
     let algorithm = if message.key.len() == 16 { &AES_128 } else { &AES_256 };
     let key = EncryptingKey::cbc(UnboundCipherKey::new(algorithm, &message.key).unwrap()).unwrap();
@@ -60,12 +60,12 @@ fn compare(messages: &[Message]) {
     }
 }
 
-/// Those of this machine.
+/// Units of this machine.
 fn units() -> impl Iterator<Item = Unit> {
     Unit::ALL.into_iter().filter(|unit| unit.is_here())
 }
 
-/// Whether this machine can; says which units it lacks.
+/// Whether this machine has any unit; reports the missing ones.
 fn is_here() -> bool {
     for unit in Unit::ALL.into_iter().filter(|unit| !unit.is_here()) {
         println!("{unit:?}: missing, nothing is compared");

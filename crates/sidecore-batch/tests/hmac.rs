@@ -46,12 +46,12 @@ fn compare(messages: &[Message]) {
     }
 }
 
-/// Those of this machine.
+/// Units of this machine.
 fn units() -> impl Iterator<Item = Unit> {
     Unit::ALL.into_iter().filter(|unit| unit.is_here())
 }
 
-/// Whether this machine can; says which units it lacks.
+/// Whether this machine has any unit; reports the missing ones.
 fn is_here() -> bool {
     for unit in Unit::ALL.into_iter().filter(|unit| !unit.is_here()) {
         println!("{unit:?}: missing, nothing is compared");

@@ -1,4 +1,5 @@
-//! Signatures on P-256 side by side, against RFC 6979's, those of other code with the same nonce, and AWS-LC's verification.
+//! Signatures on P-256 side by side, against RFC 6979's, those of another implementation with the same nonce, and
+//! AWS-LC's verification.
 
 #[path = "shared/operations.rs"]
 mod operations;
@@ -16,10 +17,10 @@ use sidecore_batch::p256::{self as lanes, Job, LEN, ORDER};
 type Bytes = [u8; LEN];
 type Signature = [u8; 2 * LEN];
 
-/// What is signed: private key, nonce, digest.
+/// Private key, nonce, digest.
 type Input = (Bytes, Bytes, Bytes);
 
-/// What other code makes of that.
+/// The signature of another implementation.
 fn theirs((private, nonce, digest): &Input) -> Signature {
     let [private, nonce, digest] = [private, nonce, digest].map(reduced);
     let r = reduced(&(ProjectivePoint::GENERATOR * nonce).to_affine().x().into());
@@ -31,7 +32,7 @@ fn reduced(number: &Bytes) -> Scalar {
     Scalar::reduce_bytes(&(*number).into())
 }
 
-/// The signatures that are good, with that lane disturbed.
+/// The good signatures, with that lane disturbed.
 fn ours(inputs: &[Input], disturbed: Option<usize>) -> Vec<Option<Signature>> {
     let mut outputs = vec![[7; 2 * LEN]; inputs.len()];
     let parts = inputs.iter().zip(&mut outputs).enumerate();
@@ -53,7 +54,7 @@ fn ours(inputs: &[Input], disturbed: Option<usize>) -> Vec<Option<Signature>> {
     outputs.into_iter().zip(good).map(|(output, good)| good.then_some(output)).collect()
 }
 
-/// Whether this machine can; says so where it cannot.
+/// Whether this machine has the unit; reports it if not.
 fn is_here() -> bool {
     let is_here = lanes::is_here();
     println!("AVX-512-IFMA: {}", if is_here { "here" } else { "missing, nothing is compared" });
@@ -99,7 +100,8 @@ fn minus(mut number: Bytes, less: &Bytes) -> Bytes {
     number
 }
 
-/// Numbers on the edge: the least and the greatest, powers of two, what is just before them, and the same from the order down.
+/// Edge cases: the least and the greatest number, powers of two, their predecessors, and the same from the order
+/// down.
 fn edges() -> Vec<Bytes> {
     let powers = (1..256).flat_map(|bit| [power(bit), minus(power(bit), &small(1))]);
     let low: Vec<Bytes> = (1..=70).map(small).chain(powers).collect();
@@ -168,7 +170,7 @@ fn numbers_on_the_edge_are_signed_with() {
     for some in edges.chunks(MOST) {
         let nonces: Vec<Input> = some.iter().map(|nonce| (scalar(1), *nonce, random(2))).collect();
         let keys: Vec<Input> = some.iter().map(|key| (*key, scalar(3), random(4))).collect();
-        // As digests as well those that the order has to be taken off.
+        // As digests also numbers above the order.
         let digests: Vec<Input> = some.iter().map(|digest| (scalar(5), scalar(6), *digest)).collect();
         for inputs in [nonces, keys, digests] {
             let expected: Vec<_> = inputs.iter().map(|input| Some(theirs(input))).collect();
@@ -187,8 +189,7 @@ fn the_one_nonce_whose_sum_is_of_equal_points_gives_no_result() {
     if !is_here() {
         return;
     }
-    // Twice the last row's 15, minus the order: 30 · 2^252 is more than 32 bytes hold, but for 14 of them and what the order
-    // is less than 16.
+    // Twice the last row's 15, minus the order: 30 · 2^252 - n, computed within 32 bytes as 14 · 2^252 + (2^256 - n).
     let mut fourteen = [0; LEN];
     fourteen[0] = 0xe0;
     let rest = minus([0xff; LEN], &minus(ORDER, &small(1)));
@@ -232,7 +233,8 @@ fn a_disturbed_lane_gives_no_result_and_the_others_are_right() {
     }
 }
 
-/// As for RSA's: `SIDECORE_RANDOM_OPERATIONS=1000000 cargo test --release -p sidecore-batch random` takes some minutes.
+/// As for RSA's: `SIDECORE_RANDOM_OPERATIONS=1000000 cargo test --release -p sidecore-batch random` takes some
+/// minutes.
 #[test]
 fn random_signatures_are_those_of_other_code_at_random_fills() {
     if !is_here() {

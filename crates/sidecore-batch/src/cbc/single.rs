@@ -9,7 +9,7 @@ use super::streams::{self, Stream};
 use crate::MOST;
 use crate::sys::registers::{load, store};
 
-/// Encrypts messages whose keys have so many rounds.
+/// Encrypts messages whose keys have this number of rounds.
 #[target_feature(enable = "aes,avx")]
 pub(crate) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
     if rounds == 11 {
@@ -19,7 +19,7 @@ pub(crate) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
     }
 }
 
-/// So many blocks of each.
+/// Encrypts `blocks` blocks of each message.
 #[target_feature(enable = "aes,avx")]
 fn go_on<const ROUNDS: usize>(streams: &mut [Stream<'_>], blocks: usize) {
     match streams.len() {
@@ -34,7 +34,7 @@ fn go_on<const ROUNDS: usize>(streams: &mut [Stream<'_>], blocks: usize) {
     }
 }
 
-/// So many blocks of each of so many streams.
+/// Encrypts `blocks` blocks of each of `STREAMS` streams.
 #[target_feature(enable = "aes,avx")]
 fn chains<const ROUNDS: usize, const STREAMS: usize>(streams: &mut [Stream<'_>], blocks: usize) {
     let Some(streams) = streams.first_chunk_mut::<STREAMS>() else { return };

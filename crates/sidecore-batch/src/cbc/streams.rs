@@ -1,4 +1,4 @@
-//! Several messages that are encrypted at once: all go on until the shortest of them ends, then the others.
+//! Several messages under encryption: all continue until the shortest of them ends, then the others.
 
 use std::arch::x86_64::{
     __m128i, _mm_aesenclast_si128, _mm_cvtsi128_si32, _mm_set_epi32, _mm_set1_epi32, _mm_setzero_si128,
@@ -8,13 +8,12 @@ use super::{BLOCK, Job, Key};
 use crate::MOST;
 use crate::sys::registers::load;
 
-/// Bytes of a block.
 type Block = [u8; BLOCK];
 
 /// A message, from its next block on.
 pub(super) struct Stream<'a> {
     key: &'a Key,
-    /// The block before.
+    /// The previous ciphertext block, or the vector.
     pub(super) chained: __m128i,
     pub(super) input: &'a [Block],
     pub(super) output: &'a mut [Block],
@@ -29,7 +28,7 @@ impl Stream<'_> {
         _mm_set_epi32(words(3), words(2), words(1), words(0))
     }
 
-    /// So many blocks were encrypted, the last of which is this.
+    /// Takes off `blocks` encrypted blocks, of which `chained` was the last.
     pub(super) fn advance(&mut self, blocks: usize, chained: __m128i) {
         self.chained = chained;
         self.input = &self.input[blocks..];
@@ -37,14 +36,15 @@ impl Stream<'_> {
     }
 }
 
-/// Each byte of a word through the S-box: the last round on four equal columns, which its rotation of rows leaves as they are.
+/// Each byte of a word through the S-box: the last round on four equal columns, which its rotation of rows leaves as
+/// they are.
 #[target_feature(enable = "aes,avx")]
 pub(crate) fn substitute(word: u32) -> u32 {
     let columns = _mm_aesenclast_si128(_mm_set1_epi32(word.cast_signed()), _mm_setzero_si128());
     _mm_cvtsi128_si32(columns).cast_unsigned()
 }
 
-/// Encrypts messages: `go_on` does so many blocks of each that is left.
+/// Encrypts messages: `go_on` does the given number of blocks of each remaining one.
 pub(super) fn encrypt(jobs: &mut [Job<'_>], go_on: impl Fn(&mut [Stream<'_>], usize)) {
     let mut streams = Vec::with_capacity(MOST);
     streams.extend(jobs.iter_mut().map(|job| Stream {

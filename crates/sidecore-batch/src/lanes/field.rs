@@ -1,8 +1,9 @@
 //! Eight numbers modulo `2^255 - 19`, side by side in multiplications of 52 bits (AVX-512-IFMA).
 //!
-//! A number has five digits of 51 bits, which may be a little larger: below `2^51 + 2^17`. What is beyond 255 bits comes back
-//! nineteenfold, so that each operation ends with one round of carries (D. J. Bernstein and others, "High-speed high-security
-//! signatures", 2011, for digits of that size; the halves of products are as in RSA's multiplication).
+//! A number has five digits of 51 bits, which may be a little larger: below `2^51 + 2^17`. The part beyond 255 bits
+//! is added back times nineteen, so that each operation ends with one round of carries (D. J. Bernstein and others,
+//! "High-speed high-security signatures", 2011, for digits of that size; the halves of products are as in RSA's
+//! multiplication).
 
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_mask_blend_epi64,
@@ -44,7 +45,6 @@ pub(crate) fn eight(of: [u64; MOST]) -> Digit {
     _mm512_set_epi64(of[7], of[6], of[5], of[4], of[3], of[2], of[1], of[0])
 }
 
-/// One lane's digits.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn lane(number: &Element, lane: usize) -> [u64; DIGITS] {
     let mut digits = [0; DIGITS];
@@ -89,7 +89,7 @@ pub(crate) fn square(a: &Element) -> Element {
     fold(&low, &high)
 }
 
-/// `a²` so many times.
+/// Squares `a` `times` times.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn squares(a: &Element, times: u32) -> Element {
     let mut power = *a;
@@ -148,7 +148,7 @@ pub(crate) fn swap(lanes: u8, a: &mut Element, b: &mut Element) {
 /// `a^(p - 2)`, which is `1/a`, and zero for zero.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn invert(a: &Element) -> Element {
-    // From five on by the number of ones in the exponent, the last of which is 2^255 - 21.
+    // From here on, names give the number of ones in the exponent; the final one is 2^255 - 21.
     let two = square(a);
     let nine = multiply(a, &squares(&two, 2));
     let eleven = multiply(&two, &nine);

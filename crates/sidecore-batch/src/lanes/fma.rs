@@ -1,16 +1,17 @@
 //! Numbers of four lanes and their Montgomery products in fused operations on doubles.
 //!
-//! A product of two digits has 102 bits, a double 53. Two fused operations give both halves exactly (N. Emmart, F. Zheng,
-//! C. Weems, "Faster Modular Exponentiation Using Double Precision Floating Point Arithmetic on the GPU", ARITH 2018): added
-//! to `1.5 · 2^103` the product is rounded to a multiple of `2^51`; taken from that, it leaves the rest. The rounding is to
-//! nearest, so the rest has a sign. Both halves are added up as the bits of their doubles; what the constants' exponents add
-//! up to is known beforehand and taken off at the end.
+//! A product of two digits has 102 bits, a double 53. Two fused operations give both halves exactly (N. Emmart, F.
+//! Zheng, C. Weems, "Faster Modular Exponentiation Using Double Precision Floating Point Arithmetic on the GPU",
+//! ARITH 2018). Added to `1.5 · 2^103` the product is rounded to a multiple of `2^51`; subtracted from that, it
+//! leaves the rest. The rounding is to nearest, so the rest has a sign. Both halves are added up as the bits of their
+//! doubles. The sum of the constants' exponents is known beforehand and subtracted at the end.
 //!
-//! A reduction after P. L. Montgomery (1985) on whole numbers: `Q = T · (-1/n) mod R`, then `(T + Q n) / R`. Of the second
-//! product only the upper half is made. The lower half comes to a multiple of `R`, and its highest column tells which:
-//! all columns below it come to less than `2^-44` of `R`.
+//! A reduction after P. L. Montgomery (1985) on whole numbers: `Q = T · (-1/n) mod R`, then `(T + Q n) / R`. Of the
+//! second product only the upper half is made. The lower half is a multiple of `R`, and its highest column gives the
+//! factor: the sum of all columns below it is less than `2^-44` of `R`.
 //!
-//! Digits have signs, -2^50 to 2^50 and a little beyond: then a carry moves one place only, and all move at once.
+//! Digits have signs, -2^50 to 2^50 and a little beyond: then a carry moves one place only, and all carries move
+//! simultaneously.
 
 use std::arch::x86_64::{
     __m256d, __m256i, _mm_cvtsd_f64, _mm_unpackhi_pd, _mm256_add_epi64, _mm256_add_pd, _mm256_and_si256,
@@ -23,11 +24,10 @@ use super::{Modulus, POWERS, Work};
 use crate::MOST;
 use crate::number::Radix;
 
-/// Of digits.
 pub(crate) const RADIX: Radix = Radix(51);
 const BITS: usize = RADIX.0;
 const MASK: u64 = RADIX.mask();
-/// [`BITS`], as shifts take them.
+/// [`BITS`] in the type of shifts.
 const SHIFT: i32 = 51;
 const _: () = assert!(SHIFT as usize == BITS);
 
@@ -42,18 +42,18 @@ type Number<const N: usize> = [Digit; N];
 /// multiple of it and one more.
 const ROWS: usize = 5;
 
-/// Bits of `1.5 · 2^103`: what is added to it is rounded to a multiple of `2^51`.
+/// Bits of `1.5 · 2^103`: a sum with it is rounded to a multiple of `2^51`.
 const HIGH: u64 = 0x4668 << 48;
-/// Bits of `1.5 · 2^52`: a whole number is added to it exactly.
+/// Bits of `1.5 · 2^52`: a sum of it with a whole number is exact.
 const LOW: u64 = 0x4338 << 48;
-/// Added to a column it makes it positive, and the division by a digit's range one to the nearest.
+/// Added to a column it makes the column positive, and its division by a digit's range one to the nearest.
 const OFFSET: u64 = (1 << 62) + (1 << (BITS - 1));
-/// Bits of `2^52`, which a whole number below that is put into.
+/// Bits of `2^52`, whose lower bits hold a smaller whole number.
 const WHOLE: u64 = 0x433 << 52;
-/// Taken from a digit with [`WHOLE`] and a carry: `2^52` and what both owe to [`OFFSET`].
+/// Subtracted from a digit with [`WHOLE`] and a carry: `2^52` and the parts of [`OFFSET`] in both.
 const OWED: f64 = ((1u64 << 52) + (1 << (BITS - 1)) + (1 << (62 - BITS))) as f64;
 
-/// What the constants add to the columns of each product, negated; and [`OFFSET`].
+/// Negated contributions of the constants to the columns of each product, plus [`OFFSET`].
 struct Biases<const N: usize>;
 
 impl<const N: usize> Biases<N> {
@@ -101,7 +101,6 @@ const fn both<const N: usize>(a: &[u64; N], b: &[u64; N]) -> [u64; N] {
     sum
 }
 
-/// Nothing in each lane.
 #[target_feature(enable = "avx2,fma")]
 pub(crate) fn zero() -> (Digit, Column) {
     (_mm256_setzero_pd(), _mm256_setzero_si256())
@@ -211,7 +210,7 @@ fn lower_half<const N: usize>(x: &Number<N>, y: &Number<N>, columns: &mut [Colum
     columns[N - 1] = _mm256_add_epi64(columns[N - 1], low);
 }
 
-/// The columns of a product from the `N`th on, one-based.
+/// The columns of a product from the `N`th on, counted from one.
 #[target_feature(enable = "avx2,fma")]
 fn upper_half<const N: usize>(x: &Number<N>, y: &Number<N>, columns: &mut [Column]) {
     for i in (0..N - 1).step_by(ROWS) {
@@ -317,7 +316,7 @@ fn keep(last: &mut Digit, carry: Column) {
     *last = _mm256_fmadd_pd(carry, _mm256_set1_pd((1u64 << BITS) as f64), *last);
 }
 
-/// The carry into a number's first digit: none but what [`OFFSET`] leaves.
+/// The carry into a number's first digit: only the part of [`OFFSET`].
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 fn no_carry() -> Column {
@@ -355,12 +354,12 @@ pub(crate) fn lane<const N: usize>(number: &Number<N>, lane: usize, digits: &mut
     }
 }
 
-/// Takes one of sixteen numbers in each lane, and reads all of them.
+/// Takes one of sixteen numbers in each lane, and reads all of them, so that no address depends on the choice.
 #[target_feature(enable = "avx2,fma")]
 pub(crate) fn choose<const N: usize>(chosen: &mut Number<N>, powers: &[Number<N>; POWERS], indices: [u8; MOST]) {
     let [a, b, c, d, ..] = indices.map(i64::from);
     let index = _mm256_set_epi64x(d, c, b, a);
-    // A blend goes by the highest bit.
+    // A blend takes the highest bit of each lane.
     let bits = [
         _mm256_castsi256_pd(_mm256_slli_epi64::<63>(index)),
         _mm256_castsi256_pd(_mm256_slli_epi64::<62>(index)),

@@ -1,17 +1,18 @@
 //! Numbers of eight lanes and their Montgomery products in multiplications of 52 bits (AVX-512-IFMA).
 //!
-//! One instruction adds the lower half of a product of two digits to a column, another the upper half. Digits are below
-//! `2^52`; a column holds the sum of some hundred halves before it is carried over (S. Gueron, V. Krasnov, "Software
-//! Implementation of Modular Exponentiation, Using Advanced Vector Instructions Architectures", WAIFI 2012). What a digit has
-//! beyond 52 bits is not seen by multiplications, so it is left there until something else reads the digit.
+//! One instruction adds the lower half of a product of two digits to a column, another the upper half. Digits are
+//! below `2^52`; a column holds the sum of some hundred halves before it is carried over (S. Gueron, V. Krasnov,
+//! "Software Implementation of Modular Exponentiation, Using Advanced Vector Instructions Architectures", WAIFI
+//! 2012). Multiplications ignore a digit's bits beyond 52, so these bits stay until another operation reads the
+//! digit.
 //!
-//! The whole product is made first, then reduced digit by digit after P. L. Montgomery (1985): so many times the modulus are
-//! added that the lowest column becomes zero, and its carry goes to the next.
+//! The whole product is made first, then reduced digit by digit after P. L. Montgomery (1985). A multiple of the
+//! modulus is added that makes the lowest column zero, and its carry goes to the next.
 //!
-//! A core begins two multiplications in a cycle and has the result of each after four. Loads take from that rate and stores take
-//! more, so sums stay in registers: ten rows of digits meet one digit after another of the other number, and each step completes
-//! one column. A reduction's next quotient waits for the one before it, so two are made at a time, before the products that nothing
-//! waits for.
+//! A core begins two multiplications in a cycle and has the result of each after four. Loads take from that rate and
+//! stores take more, so sums stay in registers: ten rows of digits meet one digit after another of the other number,
+//! and each step completes one column. A reduction's next quotient waits for the one before it. So two are made
+//! together, before the products on which nothing waits.
 
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_mask_blend_epi64,
@@ -25,9 +26,8 @@ use crate::MOST;
 use crate::number::Radix;
 use crate::sys::registers::in_order;
 
-/// Of digits.
 pub(crate) const RADIX: Radix = Radix(52);
-/// Its bits, as shifts take them.
+/// Its bits, in the type of shifts.
 const SHIFT: u32 = 52;
 
 /// A digit in each lane.
@@ -37,13 +37,13 @@ pub(crate) type Column = __m512i;
 /// A number in each lane.
 type Number<const N: usize> = [Digit; N];
 
-/// Rows of digits that stay in registers while they meet the digits of the other number, ten at a time. Each length of numbers
-/// is a multiple of it.
+/// Rows of digits that stay in registers while they meet the digits of the other number, ten at a time. Each length
+/// of numbers is a multiple of it.
 const ROWS: usize = 10;
-/// Digits of a modulus that quotients are found with, where it has as many.
+/// Digits of a modulus that are used to find quotients, where it has that number.
 const WIDE: usize = 2 * ROWS;
 
-/// Does something for each of so many rows, written out: what loops shift or turn around does not stay in registers.
+/// Repeats a step for each row, written out: arrays that loops shift or rotate do not stay in registers.
 macro_rules! each {
     ($do:ident) => {
         each!($do: 0 1 2 3 4 5 6 7 8 9)
@@ -53,8 +53,8 @@ macro_rules! each {
     };
 }
 
-/// Adds the products of rows with ten digits to sums, of which each step completes the first and takes one more. After the
-/// ten each sum is in the register of the one that it follows: none is moved.
+/// Adds the products of rows with ten digits to sums; each step completes the first sum and takes one more. After the
+/// ten steps each sum is in the register of its predecessor: none is moved.
 macro_rules! ten_steps {
     ($sums:ident, $rows:expr, $digits:expr, |$j:ident| $next:expr, |$k:ident, $first:ident| $done:expr) => {{
         let digits: &[Digit; ROWS] = $digits.first_chunk().expect("so many");
@@ -71,7 +71,6 @@ macro_rules! ten_steps {
     }};
 }
 
-/// Nothing in each lane.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn zero() -> (Digit, Column) {
     (_mm512_setzero_si512(), _mm512_setzero_si512())
@@ -97,8 +96,8 @@ pub(crate) fn square<const N: usize>(
     reduce(x, modulus, work);
 }
 
-/// Adds the products of some rows with themselves and the digits after them, and completes the columns that no other rows come
-/// to: products of two different digits count twice there.
+/// Adds the products of some rows with themselves and the following digits, where products of two different digits
+/// count twice. Completes the columns that no other rows reach.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn square_rows<const N: usize, const FIRST: bool, const LAST: bool>(x: &Number<N>, at: usize, columns: &mut [Column]) {
@@ -139,7 +138,7 @@ fn square_rows<const N: usize, const FIRST: bool, const LAST: bool>(x: &Number<N
     }
 }
 
-/// Twice a column, and the half of a digit's square that belongs there.
+/// Twice a column, plus the half of a digit's square with its weight.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn twice_and_square(column: Column, at: usize, digit: Digit) -> Column {
@@ -232,13 +231,13 @@ fn reduce<const N: usize>(x: &mut Number<N>, modulus: &Modulus<Digit, N>, work: 
     normalise(x, &work.columns[1]);
 }
 
-/// So many, the first of them.
+/// The first `W` of them.
 fn first_of<const W: usize>(all: &[Digit]) -> &[Digit; W] {
     all.first_chunk().expect("so many")
 }
 
-/// How many times the modulus makes zeros of the first `R` columns, digit by digit. Adds that as far as the modulus's first `W`
-/// digits go, and leaves the `W` columns that follow.
+/// The multiple of the modulus that makes the first `R` columns zero, digit by digit. Adds its products with the
+/// modulus's first `W` digits, and leaves the `W` columns that follow.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 #[expect(unused_assignments, reason = "after the last digits there is no next one")]
@@ -254,14 +253,14 @@ fn quotient<const W: usize, const R: usize>(
     let mut next = _mm512_madd52lo_epu64(zero, all[0], inverse);
     macro_rules! two_rows {
         ($at:literal) => {
-            // More digits than registers: those that were kept for the next rows would be spilled.
+            // There are more digits than registers: digits kept for the next rows would be spilled.
             let modulus = if W > ROWS { black_box(modulus) } else { modulus };
             let one = next;
             let second = first_two(_mm512_add_epi64(all[1], carry(all[0])), modulus, one);
             let two = _mm512_madd52lo_epu64(zero, second, inverse);
             let third = both(_mm512_add_epi64(all[2], carry(second)), modulus[2], modulus[1], one);
             all[0] = first_two(third, modulus, two);
-            // The next one, for which others wait, before what nothing waits for.
+            // The next quotient, on which others wait, before products on which nothing waits.
             let (first, [one, two]) = in_order(_mm512_madd52lo_epu64(zero, all[0], inverse), [one, two]);
             (next, quotient[$at], quotient[$at + 1]) = (first, one, two);
             for k in 1..W - 2 {
@@ -280,15 +279,15 @@ fn quotient<const W: usize, const R: usize>(
     quotient
 }
 
-/// What a column that becomes zero carries over. What is added to its digit makes `2^52` of it, or nothing of nothing: the
-/// carry need not wait for it.
+/// The carry of a column that becomes zero. The addition completes its digit to `2^52`, or leaves zero: the carry
+/// need not wait for it.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn carry(column: Column) -> Column {
     _mm512_srli_epi64::<SHIFT>(_mm512_add_epi64(column, constant(RADIX.mask())))
 }
 
-/// A column, and what so many times the first two digits of a modulus add to it.
+/// A column plus the contributions of the first two digits of a modulus times `times`.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn first_two<const W: usize>(column: Column, modulus: &[Digit; W], times: Digit) -> Column {
@@ -328,7 +327,7 @@ fn both(column: Column, low: Digit, high: Digit, digit: Digit) -> Column {
     _mm512_madd52lo_epu64(_mm512_madd52hi_epu64(column, high, digit), low, digit)
 }
 
-/// Columns to digits. What a digit has beyond 52 bits stays there: multiplications do not see it.
+/// Columns to digits. A digit's bits beyond 52 stay: multiplications ignore them.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn normalise(x: &mut [Digit], columns: &[Column]) {
@@ -339,7 +338,7 @@ fn normalise(x: &mut [Digit], columns: &[Column]) {
     }
 }
 
-/// A digit by itself.
+/// A digit without bits beyond 52.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn bare(digit: Digit) -> Digit {
@@ -365,7 +364,6 @@ fn eight(of: [i64; MOST]) -> Digit {
     _mm512_set_epi64(of[7], of[6], of[5], of[4], of[3], of[2], of[1], of[0])
 }
 
-/// One lane's digits.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn lane<const N: usize>(number: &Number<N>, lane: usize, digits: &mut [i64]) {
     for (digit, of_lanes) in digits.iter_mut().zip(number) {
@@ -373,7 +371,7 @@ pub(crate) fn lane<const N: usize>(number: &Number<N>, lane: usize, digits: &mut
     }
 }
 
-/// Takes one of sixteen numbers in each lane, and reads all of them.
+/// Takes one of sixteen numbers in each lane, and reads all of them, so that no address depends on the choice.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn choose<const N: usize>(chosen: &mut Number<N>, powers: &[Number<N>; POWERS], indices: [u8; MOST]) {
     let index = eight(indices.map(i64::from));

@@ -1,9 +1,9 @@
 //! Eight numbers modulo a prime of 256 bits, side by side in multiplications of 52 bits (AVX-512-IFMA).
 //!
-//! Numbers have five digits of 52 bits and are below sixteen times the prime, which is about `R = 2^260`. Products are
-//! Montgomery's (1985), digit by digit. Instead of the prime a multiple is added that is `-1` modulo a digit, so that each digit
-//! says by itself how often: nothing waits for a multiplication to know it (H. Orup, "Simplifying quotient determination in
-//! high-radix modular multiplication", 1995).
+//! Numbers have five digits of 52 bits and are below sixteen times the prime, which is about `R = 2^260`. Products
+//! are Montgomery's (1985), digit by digit. Instead of the prime a multiple is added that is `-1` modulo a digit, so
+//! that each digit itself is the factor: no multiplication is needed to find it (H. Orup, "Simplifying quotient
+//! determination in high-radix modular multiplication", 1995).
 
 use std::arch::x86_64::{
     _mm512_add_epi64, _mm512_and_si512, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_setzero_si512,
@@ -13,7 +13,6 @@ use std::arch::x86_64::{
 use super::field::{DIGITS, Digit, Element, of_all};
 use crate::number::Radix;
 
-/// Of digits.
 pub(crate) const RADIX: Radix = Radix(BITS as usize);
 /// Bits of a digit.
 pub(crate) const BITS: u32 = 52;
@@ -99,8 +98,8 @@ pub(crate) fn leave<P: Prime>(a: &Element) -> Element {
     multiply::<P>(a, &constant([1, 0, 0, 0, 0]))
 }
 
-/// `1/a` modulo one prime and `1/b` modulo another in Montgomery's form, and zero for zero. Each waits for itself most of the
-/// time: two take little longer than one.
+/// `1/a` modulo one prime and `1/b` modulo another in Montgomery's form, and zero for zero. Each waits for its own
+/// results most of the time: two take little longer than one.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn invert<P: Prime, Q: Prime>(a: &Element, b: &Element) -> (Element, Element) {
     let mut powers = [(constant(P::ONE), constant(Q::ONE)); 1 << WINDOW];
@@ -118,7 +117,7 @@ pub(crate) fn invert<P: Prime, Q: Prime>(a: &Element, b: &Element) -> (Element, 
     (x, y)
 }
 
-/// A window of `p - 2`, the exponent of which the power is the inverse. Known of all.
+/// A window of the public exponent `p - 2`, whose power is the inverse.
 fn exponent<P: Prime>(window: usize) -> usize {
     let digit = P::VALUE[window / WINDOWS] - if window < WINDOWS { 2 } else { 0 };
     (digit >> (window % WINDOWS * WINDOW)) as usize % (1 << WINDOW)
@@ -135,7 +134,7 @@ pub(crate) fn carry(mut number: Element) -> Element {
     number
 }
 
-/// The least number from zero on that is the same modulo the prime, of one below three times that.
+/// The residue of a number below three times the prime.
 pub(crate) fn least<P: Prime>(mut digits: [u64; DIGITS]) -> [u64; DIGITS] {
     RADIX.reduce_once(&mut digits, &P::VALUE);
     RADIX.reduce_once(&mut digits, &P::VALUE);
@@ -176,7 +175,7 @@ fn last<P: Prime>(mut columns: Columns) -> Element {
     if P::INVERSE == 1 {
         fold::<P>(&mut columns, DIGITS - 1);
     } else {
-        // The multiple is a digit longer than the prime: added here as well, the result were too.
+        // The multiple is a digit longer than the prime: added here as well, it would make the result too long.
         fold_exactly::<P>(&mut columns);
     }
     let mut number = [_mm512_setzero_si512(); DIGITS];
@@ -184,7 +183,7 @@ fn last<P: Prime>(mut columns: Columns) -> Element {
     carry(number)
 }
 
-/// Makes a digit zero by adding the multiple as often as the digit says.
+/// Makes a digit zero by adding the multiple as often as the digit's value.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn fold<P: Prime>(columns: &mut Columns, at: usize) {

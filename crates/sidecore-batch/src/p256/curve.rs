@@ -10,9 +10,9 @@ use zeroize::Zeroize;
 use crate::lanes::field::{DIGITS, Element, of_all};
 use crate::lanes::prime::{Prime, carry, constant, multiply, square};
 
-/// What coordinates are reduced by: `2^256 - 2^224 + 2^192 + 2^96 - 1`.
+/// The field of coordinates, modulo `2^256 - 2^224 + 2^192 + 2^96 - 1`.
 pub(crate) struct Field;
-/// How many points there are.
+/// The order of the group.
 pub(crate) struct Order;
 
 /// Bits of the last digit that belong to 256 bits.
@@ -20,7 +20,7 @@ const LAST: u32 = 48;
 /// `b` of the curve `y² = x³ - 3x + b`, in Montgomery's form.
 const B: [u64; DIGITS] =
     [0xd_f622_9c4b_ddfd, 0xc_a884_3090_d89c, 0x2_12ed_6acf_005c, 0x8_3415_a220_abf7, 0x0_c300_61dd_4874];
-/// The coordinates of the point that all others are multiples of.
+/// The coordinates of the base point, whose multiples are all other points.
 const BASE: [[u64; DIGITS]; 2] = [
     [0x1_3945_d898_c296, 0x8_12de_b33a_0f4a, 0x3_a440_f277_037d, 0x4_247f_8bce_6e56, 0x0_6b17_d1f2_e12c],
     [0x6_4068_37bf_51f5, 0x5_76b3_15ec_ecbb, 0xc_0f9e_162b_ce33, 0x7_f9b8_ee7e_b4a7, 0x0_4fe3_42e2_fe1a],
@@ -64,7 +64,6 @@ impl Zeroize for Point {
     }
 }
 
-/// The point that all others are multiples of.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn base() -> Point {
     let [x, y] = BASE;
@@ -72,8 +71,8 @@ pub(crate) fn base() -> Point {
     Point { x: enter(x), y: enter(y), z: constant(Field::ONE) }
 }
 
-/// A point and another, or its negative in `negated` lanes, of which the coordinates themselves are given. Where the two are the
-/// same point, or one the other's negative, or the first is none, `Z` comes to zero.
+/// A point plus another, or in `negated` lanes plus the other's negative. The other is given by its coordinates. `Z`
+/// becomes zero if the two are equal, or each other's negative, or the first is the point at infinity.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 pub(crate) fn add(point: &Point, other: &[Element; 2], negated: u8) -> Point {
@@ -162,8 +161,9 @@ fn twice(a: &Element) -> Element {
     settled_sum(a, a)
 }
 
-/// A number of some times `p`, with any sign, to one between zero and `2p + 2^230`. What is beyond 256 bits counts
-/// `2^224 - 2^192 - 2^96 + 1`; carries that are still to come leave that off by a little, and one `p` more makes up for it.
+/// Reduces a number of up to a few times `p`, of any sign, to one between zero and `2p + 2^230`. The part beyond 256
+/// bits counts `2^224 - 2^192 - 2^96 + 1`. Pending carries make that inexact by a little, and one `p` more compensates
+/// it.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn settle(mut number: Element) -> Element {

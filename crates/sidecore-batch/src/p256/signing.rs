@@ -21,10 +21,9 @@ const WORD: usize = 64;
 /// Words of a multiplier.
 const WORDS: usize = 4;
 
-/// What is signed by what.
+/// Input of one signature.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Input {
-    /// The private key.
     pub(crate) private: Digits,
     /// The secret number of this signature, from 1 to `n - 1`.
     pub(crate) nonce: Digits,
@@ -40,15 +39,15 @@ impl Zeroize for Input {
     }
 }
 
-/// What comes out of a lane.
+/// Result of a lane.
 pub(crate) struct Outcome {
     /// The signature's numbers, `r` and `s`.
     pub(crate) numbers: [Digits; 2],
-    /// Zero where no fault shows: of the point, and of the signature's equation.
+    /// Zero without a fault: of the point, and of the signature's equation.
     pub(crate) faults: [Digits; 2],
 }
 
-/// Signs. `disturbed`: lanes in which a bit is turned over on the way, as a fault of the machine would.
+/// Signs. `disturbed`: lanes in which a bit is flipped on the way, like a fault of the machine.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn sign(inputs: &[Input; MOST], disturbed: u8) -> [Outcome; MOST] {
     let load = |of: fn(&Input) -> &Digits| Zeroizing::new(side_by_side(&inputs.each_ref().map(|input| *of(input))));
@@ -60,7 +59,7 @@ pub(crate) fn sign(inputs: &[Input; MOST], disturbed: u8) -> [Outcome; MOST] {
     let x = leave::<Field>(&multiply::<Field>(&point.x, &depth_squared));
     let y = multiply::<Field>(&point.y, &multiply::<Field>(&depth_squared, &depth));
     let x: [Digits; MOST] = std::array::from_fn(|at| least::<Field>(lane(&x, at)));
-    // The point is tested by the coordinate that is in the signature.
+    // The point's test uses the coordinate in the signature.
     let off = curve::error(&enter::<Field>(&side_by_side(&x)), &y);
     let r = x.map(least::<Order>);
     let r_lanes = side_by_side(&r);
@@ -77,7 +76,7 @@ pub(crate) fn sign(inputs: &[Input; MOST], disturbed: u8) -> [Outcome; MOST] {
     })
 }
 
-/// Zero modulo `n` where `s k = z + r d`. Everything is computed anew.
+/// Zero modulo `n` where `s k = z + r d`. Everything is computed again.
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn inequality(inputs: &[Input; MOST], r: &Element, s: &Element) -> Element {
     let load = |of: fn(&Input) -> &Digits| Zeroizing::new(side_by_side(&inputs.each_ref().map(|input| *of(input))));
@@ -86,7 +85,7 @@ fn inequality(inputs: &[Input; MOST], r: &Element, s: &Element) -> Element {
     let right = sum(&product, &load(|input| &input.digest));
     let mut difference = left;
     for k in 0..DIGITS {
-        // Four times the order is more than what is subtracted.
+        // Four times the order exceeds the subtracted number.
         let more = _mm512_add_epi64(left[k], of_all(4 * Order::VALUE[k]));
         difference[k] = _mm512_sub_epi64(more, right[k]);
     }
@@ -95,11 +94,11 @@ fn inequality(inputs: &[Input; MOST], r: &Element, s: &Element) -> Element {
 
 /// Multiples of the base point, or their negatives, which have the same `x`.
 ///
-/// An even multiplier is made odd by subtracting it from `n`. An odd one is a sum of odd digits from -63 to 63, one in each row
-/// of the table; no digit is zero (M. Joye, M. Tunstall, "Exponent recoding and regular exponentiation algorithms", 2009). What
-/// is added up from the lowest row on is less than the next row's smallest point, so that no sum is of equal or opposite points,
-/// but for one multiplier: with the last row's digit 15 the sum may be the digit's point again, beyond `n`. `Z` comes to zero
-/// then, and no curve has the point that this gives.
+/// An even multiplier is made odd by subtracting it from `n`. An odd one is a sum of odd digits from -63 to 63, one
+/// in each row of the table; no digit is zero (M. Joye, M. Tunstall, "Exponent recoding and regular exponentiation
+/// algorithms", 2009). The sum from the lowest row on is less than the next row's smallest point. So no addition is
+/// of equal or opposite points, but for one multiplier: with the last row's digit 15 the sum may be the digit's point
+/// again, beyond `n`. `Z` is zero then, and the resulting point is not on any curve.
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn multiple(multipliers: &[[u64; WORDS]; MOST], disturbed: u8) -> Point {
     let words: Zeroizing<[Digit; WORDS]> =
@@ -108,7 +107,7 @@ fn multiple(multipliers: &[[u64; WORDS]; MOST], disturbed: u8) -> Point {
     let (index, negated) = digit(&words, 0);
     let [x, y] = table::choose(&rows[0], index);
     let mut point = Point { x, y, z: constant(Field::ONE) };
-    // Negative coordinates are not at hand: the sign of the first is given to all others.
+    // Negative coordinates are not available: the sign of the first is moved to all others.
     let first = negated;
     for (at, row) in rows.iter().enumerate().skip(1) {
         let (index, negated) = digit(&words, at);
@@ -121,7 +120,7 @@ fn multiple(multipliers: &[[u64; WORDS]; MOST], disturbed: u8) -> Point {
     point
 }
 
-/// The place in its row of a digit's point, and in which lanes it is negative.
+/// The index of a digit's point in its row, and the lanes in which it is negative.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn digit(words: &[Digit; WORDS], row: usize) -> (Digit, u8) {
@@ -132,14 +131,14 @@ fn digit(words: &[Digit; WORDS], row: usize) -> (Digit, u8) {
         bits = _mm512_or_si512(bits, _mm512_sll_epi64(*next, shift(WORD - bit % WORD)));
     }
     let half = 1 << (WINDOW - 1);
-    // The last row's digit is what is left, and positive.
+    // The last row's digit is the rest, and positive.
     let negative = if row == ROWS - 1 { 0 } else { _mm512_testn_epi64_mask(bits, of_all(half)) };
     let index = _mm512_and_si512(bits, of_all(half - 1));
     let turned = _mm512_xor_si512(index, of_all(half - 1));
     (_mm512_mask_blend_epi64(negative, index, turned), negative)
 }
 
-/// A nonce, or what is left of the order where that is odd, in words.
+/// A nonce, or the order minus an even nonce, in words.
 fn words(nonce: &Digits) -> [u64; WORDS] {
     let (mut rest, mut odd) = (Zeroizing::new(Order::VALUE), Zeroizing::new(*nonce));
     RADIX.subtract(&mut rest[..], nonce);
@@ -148,7 +147,7 @@ fn words(nonce: &Digits) -> [u64; WORDS] {
         *digit = *digit & is_odd | rest & !is_odd;
     }
     let bits = |at: usize| {
-        // Two digits have 64 bits from there on.
+        // Two digits hold 64 bits from that position on.
         let (digit, shift) = (at * WORD / RADIX.0, at * WORD % RADIX.0);
         odd[digit] >> shift | odd[digit + 1] << (RADIX.0 - shift)
     };

@@ -12,7 +12,7 @@ use crate::lanes::prime::{invert, least, multiply, square};
 
 /// Bits of a nonce that one row covers.
 pub(crate) const WINDOW: usize = 6;
-/// Rows: as many as cover 256 bits.
+/// Rows: enough for 256 bits.
 pub(crate) const ROWS: usize = 43;
 /// Points in a row.
 const POINTS: usize = 1 << (WINDOW - 1);
@@ -22,21 +22,20 @@ type Digits = [Digit; POINTS / MOST];
 /// Both coordinates of a row's points, in Montgomery's form and below `p`.
 pub(crate) type Row = [[Digits; DIGITS]; 2];
 
-/// The rows.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn rows() -> &'static [Row] {
     static TABLE: OnceLock<Vec<Row>> = OnceLock::new();
     TABLE.get_or_init(|| make())
 }
 
-/// One of a row's points in each lane. All are read.
+/// One of a row's points in each lane. All are read, so that no address depends on the index.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 pub(crate) fn choose(row: &Row, index: Digit) -> [Element; 2] {
     let is_upper = _mm512_test_epi64_mask(index, of_all(POINTS as u64 / 2));
     let mut point = [[_mm512_setzero_si512(); DIGITS]; 2];
     for (chosen, from) in point.as_flattened_mut().iter_mut().zip(row.as_flattened()) {
-        // The permutation looks at as many bits of an index as choose among these.
+        // The permutation uses only the bits of an index that choose among these.
         let lower = _mm512_permutex2var_epi64(from[0], index, from[1]);
         let upper = _mm512_permutex2var_epi64(from[2], index, from[3]);
         *chosen = _mm512_mask_blend_epi64(is_upper, lower, upper);
@@ -90,7 +89,7 @@ fn fill(rows: &mut [Row], mut point: Point) {
     }
 }
 
-/// The coordinates themselves, in Montgomery's form and below `p`.
+/// The affine coordinates, in Montgomery's form and below `p`.
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn coordinates(point: &Point) -> [Element; 2] {
     let (inverse, _) = invert::<Field, Field>(&point.z, &point.z);
@@ -103,7 +102,7 @@ fn coordinates(point: &Point) -> [Element; 2] {
     })
 }
 
-/// Takes over some lanes of another point.
+/// Replaces some lanes by those of another point.
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn take(point: &mut Point, other: &Point, lanes: u8) {
     for (to, from) in [(&mut point.x, &other.x), (&mut point.y, &other.y), (&mut point.z, &other.z)] {

@@ -7,12 +7,11 @@ use crate::MOST;
 use crate::lanes::{Modulus, POWERS, Unit, WINDOW, Work};
 use crate::number::Digits;
 
-/// The unit's work.
 type WorkOf<U, const N: usize> = Work<<U as Unit>::Digit, <U as Unit>::Column, N>;
-/// A modulus in each of its lanes.
 type ModulusOf<U, const N: usize> = Modulus<<U as Unit>::Digit, N>;
 
-/// Does jobs whose keys have the same length. `P` digits for numbers modulo a prime, `N` for numbers modulo their product.
+/// Does jobs whose keys have the same length. `P` digits for numbers modulo a prime, `N` for numbers modulo their
+/// product.
 pub(super) fn all<U: Unit, const P: usize, const N: usize>(unit: U, jobs: &mut [Job<'_>]) {
     let mut work = Zeroizing::new(Work::new(unit.zero()));
     for some in jobs.chunks_mut(U::LANES / 2) {
@@ -24,7 +23,7 @@ pub(super) fn all<U: Unit, const P: usize, const N: usize>(unit: U, jobs: &mut [
     }
 }
 
-/// Fills lanes beyond the last job with those of the first: what is computed there is not used.
+/// Fills lanes beyond the last job with those of the first, whose results are discarded.
 fn lane_of<T>(of: &[T], lane: usize) -> &T {
     of.get(lane).unwrap_or(&of[0])
 }
@@ -94,7 +93,7 @@ fn inputs<U: Unit, const P: usize>(
     number
 }
 
-/// Powers of a number in Montgomery's form, out of it, by fixed windows.
+/// Powers of a number in Montgomery's form, converted out of it, by fixed windows.
 fn power<U: Unit, const P: usize>(
     unit: U,
     number: &mut [U::Digit; P],
@@ -119,7 +118,7 @@ fn power<U: Unit, const P: usize>(
     *number = powers[0];
     for byte in 0..exponents[0].len() {
         for shift in [8 - WINDOW, 0] {
-            // Of the first window nothing was multiplied yet.
+            // There is no product to square before the first window.
             let squares = if byte == 0 && shift > 0 { 0 } else { WINDOW };
             for _ in 0..squares {
                 unit.square(number, modulus, work);
@@ -131,7 +130,7 @@ fn power<U: Unit, const P: usize>(
     unit.divide(number, modulus, work);
 }
 
-/// Leaves those results good from which the public exponent leads back to the input.
+/// Keeps only the results good from which the public exponent leads back to the input.
 fn check<U: Unit, const N: usize>(unit: U, jobs: &mut [Job<'_>], work: &mut WorkOf<U, N>) {
     let moduli: [_; MOST] = std::array::from_fn(|lane| &lane_of(jobs, lane).key.modulus);
     let modulus = modulus_of::<U, N>(unit, moduli);
@@ -151,13 +150,14 @@ fn check<U: Unit, const N: usize>(unit: U, jobs: &mut [Job<'_>], work: &mut Work
     }
 }
 
-/// Whether they are the same number. Who asked learns this: it is no secret, and the test of constant time knows it by name.
+/// Whether they are the same number. The caller learns this: it is no secret. The test of constant time refers to
+/// this name.
 #[inline(never)]
 fn is_right(found: &[u64], expected: &[u64]) -> bool {
     found == expected
 }
 
-/// One lane's number modulo the modulus, from 0 on. It lies between minus the modulus and twice that.
+/// One lane's number modulo the modulus, from 0 on. It lies between minus the modulus and twice the modulus.
 fn least<U: Unit, const N: usize>(unit: U, number: &[U::Digit; N], lane: usize, modulus: &[u64]) -> Digits {
     let mut signed = Zeroizing::new([0; N]);
     unit.lane(number, lane, &mut signed[..]);

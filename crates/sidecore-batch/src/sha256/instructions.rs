@@ -9,7 +9,7 @@ use std::array;
 use super::{Block, CONSTANTS, State, Stream};
 use crate::sys::registers::{load, load_four, store_four};
 
-/// Messages in turn, at most: more are no faster.
+/// Most messages in turn: more are no faster.
 const TURN: usize = 3;
 
 /// A state in two registers.
@@ -17,10 +17,10 @@ type Halves = [__m128i; 2];
 /// Sixteen words of a message's schedule.
 type Words = [__m128i; 4];
 
-/// Which words of a state stand in which register, the lowest first.
+/// Order of a state's words in the two registers, lowest first.
 const ORDER: [[usize; 4]; 2] = [[5, 4, 1, 0], [7, 6, 3, 2]];
 
-/// So many blocks of each.
+/// Compresses `blocks` blocks of each stream.
 #[target_feature(enable = "sha,sse4.1,avx")]
 pub(crate) fn compress(streams: &mut [Stream<'_>], blocks: usize) {
     let turns = streams.len().div_ceil(TURN).max(1);
@@ -33,7 +33,7 @@ pub(crate) fn compress(streams: &mut [Stream<'_>], blocks: usize) {
     }
 }
 
-/// So many blocks of each of so many streams.
+/// Compresses `blocks` blocks of each of `STREAMS` streams.
 #[target_feature(enable = "sha,sse4.1,avx")]
 fn in_turn<const STREAMS: usize>(streams: &mut [Stream<'_>], blocks: usize) {
     let Some(streams) = streams.first_chunk_mut::<STREAMS>() else { return };
@@ -57,7 +57,7 @@ fn in_turn<const STREAMS: usize>(streams: &mut [Stream<'_>], blocks: usize) {
     }
 }
 
-/// And makes the words of the next sixteen, if there `are_more`.
+/// Also makes the words of the next sixteen rounds, if there `are_more`.
 #[target_feature(enable = "sha,sse4.1,avx")]
 #[inline]
 fn sixteen_rounds<const STREAMS: usize>(
@@ -89,7 +89,7 @@ fn halves(state: &State) -> Halves {
     ORDER.map(|order| load_four(&order.map(|at| state[at])))
 }
 
-/// The words of a block, which stand in it with their highest byte first.
+/// The big-endian words of a block.
 #[target_feature(enable = "avx")]
 #[inline]
 fn first_words(block: &Block) -> Words {

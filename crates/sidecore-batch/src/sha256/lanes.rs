@@ -1,5 +1,5 @@
-//! Eight messages in lanes of 32 bits, on registers of 256 bits with what AVX-512 has for them: rotations, and any function of
-//! three bits.
+//! Eight messages in lanes of 32 bits, on registers of 256 bits with two operations of AVX-512: rotations, and any
+//! function of three bits.
 
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi32, _mm256_permute2x128_si256, _mm256_ror_epi32, _mm256_set_epi64x, _mm256_set1_epi32,
@@ -15,7 +15,7 @@ use crate::sys::registers::{load_bytes, load_eight, store_eight};
 /// A word of each message.
 type Word = __m256i;
 
-/// Functions of three bits: their sum, a choice of the second or third by the first, and what most of them are.
+/// Functions of three bits: their sum, a choice of the second or third by the first, and their majority.
 const SUM: i32 = 0x96;
 const CHOICE: i32 = 0xca;
 const MAJORITY: i32 = 0xe8;
@@ -30,7 +30,7 @@ macro_rules! sixteen_times {
     };
 }
 
-/// So many blocks of each. Lanes beyond the last stream work on its message again.
+/// Compresses `blocks` blocks of each. Lanes beyond the last stream repeat its message.
 #[target_feature(enable = "avx512f,avx512vl")]
 pub(crate) fn compress(streams: &mut [Stream<'_>], blocks: usize) {
     let Some(last) = streams.len().checked_sub(1) else { return };
@@ -72,7 +72,7 @@ fn rounds(state: &mut [Word; 8], blocks: [&Block; MOST]) {
     }
 }
 
-/// A round whose number is so much more than a multiple of sixteen: words of the state do not move, but their names.
+/// The round `AT` of sixteen: the state's words keep their registers and change their roles.
 #[target_feature(enable = "avx512f,avx512vl")]
 #[inline]
 fn round<const AT: usize>(state: &mut [Word; 8], word: Word, constant: u32) {
@@ -87,7 +87,7 @@ fn round<const AT: usize>(state: &mut [Word; 8], word: Word, constant: u32) {
     (state[name(3)], state[name(7)]) = (_mm256_add_epi32(named(3), sum), _mm256_add_epi32(other, sum));
 }
 
-/// The word that takes the place of this one.
+/// The schedule's word that replaces this one.
 #[target_feature(enable = "avx512f,avx512vl")]
 #[inline]
 fn scheduled<const AT: usize>(words: &[Word; 16]) -> Word {
@@ -113,7 +113,7 @@ fn shifted<const X: i32, const Y: i32, const Z: i32>(word: Word) -> Word {
     _mm256_ternarylogic_epi32::<SUM>(x, y, z)
 }
 
-/// The words of a block of each, where they stand with their highest byte first.
+/// The big-endian words of a block of each message.
 #[target_feature(enable = "avx512f,avx512vl")]
 #[inline]
 fn words_of(blocks: [&Block; MOST]) -> [Word; 16] {
@@ -127,7 +127,7 @@ fn words_of(blocks: [&Block; MOST]) -> [Word; 16] {
     words
 }
 
-/// Rows of eight words as columns.
+/// Transposes eight rows of eight words.
 #[target_feature(enable = "avx512f,avx512vl")]
 #[inline]
 fn turned(rows: [Word; 8]) -> [Word; 8] {

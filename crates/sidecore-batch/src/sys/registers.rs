@@ -1,4 +1,4 @@
-//! What is between registers and memory, and in which order.
+//! Transfers between registers and memory, and their order.
 
 use std::arch::asm;
 use std::arch::x86_64::{
@@ -63,8 +63,8 @@ pub(crate) fn store(state: __m128i, block: &mut [u8; BLOCK]) {
     unsafe { _mm_storeu_si128(block.as_mut_ptr().cast(), state) }
 }
 
-/// All as they are. What is computed from the last two stands after what the first is computed from, in the order of the
-/// machine's instructions: the compiler's own order follows what needs fewest registers.
+/// Returns all values unchanged, and fixes an order of instructions. Those behind the last two values come after
+/// those behind the first. The compiler's own order minimises registers.
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(crate) fn in_order(mut first: __m512i, [mut one, mut two]: [__m512i; 2]) -> (__m512i, [__m512i; 2]) {

@@ -1,8 +1,8 @@
 //! Montgomery's ladder, eight scalars on eight points side by side.
 //!
-//! After each of its steps the ladder holds two points whose difference is the point that it began with. Whether that still
-//! holds at the end tells of a fault on the way (P.-A. Fouque and others, "Fault attack on elliptic curve Montgomery ladder
-//! implementation", 2008, on why it is to be checked), at a hundredth of the ladder's time.
+//! After each of its steps the ladder holds two points whose difference is its first point. A check of that
+//! difference at the end detects a fault on the way, at a hundredth of the ladder's time. P.-A. Fouque and others
+//! explain why it must be checked ("Fault attack on elliptic curve Montgomery ladder implementation", 2008).
 
 use std::arch::x86_64::{_mm512_set1_epi64, _mm512_test_epi64_mask, _mm512_xor_si512};
 
@@ -20,14 +20,14 @@ const WORDS: usize = 4;
 
 /// A number, as the field counts its digits.
 pub(crate) type Digits = [u64; DIGITS];
-/// A scalar by words, the lowest first. The highest bit is none of it.
+/// A scalar by words, the lowest first. The highest bit is not part of it.
 pub(crate) type Scalar = [u64; WORDS];
 
-/// What comes out of a lane.
+/// Result of a lane.
 pub(crate) struct Outcome {
     /// The shared secret.
     pub(crate) secret: Zeroizing<Digits>,
-    /// Zero modulo `p` where no fault shows: of the ladder, and of the division after it.
+    /// Zero without a fault: of the ladder, and of the division after it.
     pub(crate) faults: [Digits; 2],
 }
 
@@ -45,7 +45,7 @@ impl Zeroize for Point {
     }
 }
 
-/// Scalars times points. `disturbed`: lanes in which a bit is turned over on the way, as a fault of the machine would.
+/// Scalars times points. `disturbed`: lanes in which a bit is flipped on the way, like a fault of the machine.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn ladder(scalars: &[Scalar; MOST], points: &[Digits; MOST], disturbed: u8) -> [Outcome; MOST] {
     let start = std::array::from_fn(|k| eight(points.map(|digits| digits[k])));
@@ -91,8 +91,8 @@ fn step(low: &mut Point, high: &mut Point, start: &Element) {
     low.z = multiply(&between, &add(&sum, &scale(&between, (A - 2) / 4)));
 }
 
-/// Zero where `high - low` is the point that the ladder began with: its `x = u` solves `u² (x₀-x₁)² - 2u ((x₀+x₁)(x₀x₁+1) +
-/// 2A x₀x₁) + (x₀x₁-1)² = 0`, whose solutions are the coordinates of sum and difference (P. L. Montgomery, 1987).
+/// Zero where `high - low` is the ladder's first point. Its `x = u` solves `u² (x₀-x₁)² - 2u ((x₀+x₁)(x₀x₁+1) + 2A
+/// x₀x₁) + (x₀x₁-1)² = 0`, whose solutions are the coordinates of sum and difference (P. L. Montgomery, 1987).
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn incoherence(low: &Point, high: &Point, start: &Element) -> Element {
     let (across, back) = (multiply(&low.x, &high.z), multiply(&high.x, &low.z));

@@ -1,4 +1,4 @@
-//! A private key's numbers out of its encoding.
+//! Extraction of a private key's numbers from its encoding.
 
 /// The integers of a private key in DER, one after another, without leading zeros.
 pub(crate) fn integers(mut der: &[u8]) -> Vec<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! Private operations of RSA side by side.
+//! Tests of private operations of RSA side by side.
 
 mod der;
 #[path = "../shared/operations.rs"]

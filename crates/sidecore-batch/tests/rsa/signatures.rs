@@ -1,4 +1,4 @@
-//! The batched private operation against AWS-LC's signatures.
+//! Tests of the batched private operation against AWS-LC's signatures.
 
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rand::SystemRandom;
@@ -10,7 +10,7 @@ use sidecore_batch::rsa::{self, Job, Key, Parts, Unit};
 use crate::der;
 use crate::operations::operations;
 
-/// What PKCS#1 v1.5 puts before a digest of SHA-256.
+/// Prefix of a SHA-256 digest in PKCS#1 v1.5.
 const DIGEST_INFO: [u8; 19] =
     [0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20];
 
@@ -44,14 +44,14 @@ fn signed(pair: &Pair, message: &[u8]) -> Vec<u8> {
     signature
 }
 
-/// Those of this machine.
+/// Units of this machine.
 fn units() -> Vec<Unit> {
     let (here, missing): (Vec<Unit>, Vec<Unit>) = Unit::ALL.into_iter().partition(|unit| unit.is_here());
     println!("units: {here:?}; this machine lacks {missing:?}");
     here
 }
 
-/// Signs at each fill with these keys, one of the jobs disturbed or none; returns nothing and fails on any difference.
+/// Signs at each fill with these keys, one of the jobs disturbed or none; fails on any difference.
 fn compare(pairs: &[Pair], disturbed: Option<usize>) {
     let len = pairs[0].ours.modulus_len();
     for fill in 1..=MOST {
@@ -115,7 +115,7 @@ fn random_messages_have_the_signatures_of_aws_lc_at_random_fills() {
     }
 }
 
-/// Of each message by the key whose turn it is, side by side.
+/// Signs the messages side by side, with the keys in turn.
 fn signatures(pairs: &[Pair], messages: &[[u8; 8]]) -> Vec<Vec<u8>> {
     let len = pairs[0].ours.modulus_len();
     let inputs: Vec<Vec<u8>> = messages.iter().map(|message| encoded(message, len)).collect();

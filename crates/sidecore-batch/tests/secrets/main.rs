@@ -1,4 +1,4 @@
-//! Nothing that the machine does depends on a secret: no branch, and no address.
+//! Tests that no branch and no address depends on a secret.
 #![cfg(target_arch = "x86_64")]
 
 #[path = "../rsa/der.rs"]

@@ -1,6 +1,6 @@
-//! No branch and no address depends on a key: memcheck is told that its bytes are undefined, and reports every branch and every
-//! address that depends on what is undefined. It knows no AVX-512, so of RSA this is the code that all units share and that for
-//! doubles.
+//! No branch and no address depends on a key: memcheck takes the key's bytes as undefined, and reports every branch
+//! and every address that depends on undefined bytes. It does not know AVX-512, so of RSA this covers the code that
+//! all units share and that for doubles.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,20 +13,20 @@ use sidecore_batch::rsa::{self, Job, Key, Parts, Unit};
 
 use crate::{der, sys};
 
-/// Tells the second process what to do.
+/// Role of the second process.
 const ROLE: &str = "SIDECORE_BATCH_ROLE";
-/// Where the key's numbers are, each of half the modulus's length but the first.
+/// The key's numbers, each of half the modulus's length but the first.
 const NUMBERS: &str = "SIDECORE_BATCH_NUMBERS";
-/// What memcheck makes the second process's exit code if it finds something.
+/// Exit code of the second process under memcheck after a finding.
 const FOUND: i32 = 9;
 const LEN: usize = 256;
 
-/// Runs this program under memcheck in that role; its exit code, and what memcheck said.
+/// Runs this program under memcheck in that role; returns its exit code, and memcheck's output.
 fn memcheck(role: &str) -> (Option<i32>, String) {
     let directory = tempfile::tempdir().unwrap();
     let [numbers, suppressions] = ["numbers", "suppressions"].map(|name| directory.path().join(name));
     fs::write(&numbers, key().concat()).unwrap();
-    // Whether a result is right is no secret: it is what the caller learns.
+    // The correctness of a result is no secret: the caller learns it.
     let public = |kind: &str| format!("{{\n  public\n  Memcheck:{kind}\n  ...\n  fun:*is_right*\n}}\n");
     fs::write(&suppressions, ["Cond", "Value8", "Addr8"].map(public).concat()).unwrap();
     let output = Command::new("valgrind")
@@ -69,14 +69,14 @@ fn memcheck_finds_a_branch_that_does() {
     assert!(said.contains("depends on uninitialised value"), "{said}");
 }
 
-/// What runs under memcheck; nothing where nobody asked for it.
+/// The work under memcheck; without a role it does nothing.
 #[test]
 fn work_on_secrets() {
     let Ok(role) = env::var(ROLE) else { return };
     let mut numbers = fs::read(Path::new(&env::var(NUMBERS).unwrap())).unwrap();
     let (modulus, secrets) = numbers.split_at_mut(LEN);
     for number in secrets.chunks_mut(LEN / 2) {
-        // That a prime is odd and as long as it should be is known of all, and asked when a key is made.
+        // A prime's oddness and length are public, and checked when a key is made.
         let len = number.len();
         sys::make_undefined(&mut number[1..len - 1]);
     }
@@ -87,7 +87,7 @@ fn work_on_secrets() {
     }
 }
 
-/// The one half is the key, the other the message.
+/// One half is the key, the other the message.
 fn encrypt(secrets: &mut [u8]) {
     sys::make_undefined(secrets);
     let (key, input) = secrets.split_at(cbc::KEYS[1]);
@@ -100,7 +100,7 @@ fn encrypt(secrets: &mut [u8]) {
     }
 }
 
-/// As careless code would.
+/// A careless implementation.
 fn leak(secrets: &[u8]) {
     if secrets[5] & 1 == 1 {
         println!("an odd byte");

@@ -1,5 +1,6 @@
-//! The machine takes the same steps for any secret: no branch depends on one, in the code for AVX-512 as well, which valgrind
-//! does not know. A second process stops before each instruction and its places are compared for two secrets.
+//! The machine takes the same steps for any secret: no branch depends on one. This includes the code for AVX-512,
+//! which valgrind does not know. A second process stops before each instruction, and its instruction addresses are
+//! compared for two secrets.
 
 use std::ops::Range;
 use std::os::unix::process::CommandExt;
@@ -13,28 +14,28 @@ use nix::unistd::Pid;
 use sidecore_batch::rsa::{self, Key, Parts, Unit};
 use sidecore_batch::{MOST, cbc, hmac, p256, x25519};
 
-/// Tells the second process what to do.
+/// Role of the second process.
 const ROLE: &str = "SIDECORE_BATCH_STEPS";
 /// The second process sends this to itself before and after the work on each of two secrets.
 const MARK: Signal = Signal::SIGUSR1;
-/// A work of more steps does not end.
+/// Limit of steps: work with more does not end.
 const MOST_STEPS: usize = 5_000_000;
 
-/// A process one of whose threads is seen at every step; it ends with its value.
+/// A process whose marked thread is observed at every step; it is killed when dropped.
 struct Stepped {
     process: Child,
     thread: Pid,
-    /// Where its own code lies. What the system's allocator does depends on what was allocated before.
+    /// Addresses of its own code. The system allocator's steps depend on earlier allocations.
     code: Range<u64>,
 }
 
 impl Stepped {
-    /// Begins to see it at the first mark.
+    /// Starts the process, and observes it from the first mark on.
     fn start(role: &str) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--exact", "steps::work_on_two_secrets", "--nocapture"]).env(ROLE, role);
         let process = command.process_group(0).spawn().unwrap();
-        // Tests run in a thread of their own, which is waited for as one of the process's group.
+        // Tests run in a thread of their own, which is waited for as a member of the process's group.
         let group = Pid::from_raw(-process.id().cast_signed());
         let (thread, signal) = stopped(group);
         assert_eq!(signal, MARK);
@@ -42,13 +43,13 @@ impl Stepped {
         Self { process, thread, code }
     }
 
-    /// From the end of one work to the beginning of the next.
+    /// Runs from the end of one work to the beginning of the next.
     fn go_on(&self) {
         ptrace::cont(self.thread, None).unwrap();
         assert_eq!(stopped(self.thread).1, MARK);
     }
 
-    /// The places of its own instructions up to the next mark.
+    /// Addresses of its own instructions up to the next mark.
     fn places(&self) -> Vec<u64> {
         let mut places = Vec::new();
         for _ in 0..MOST_STEPS {
@@ -62,7 +63,7 @@ impl Stepped {
     }
 }
 
-/// Where the code of the program is in that process.
+/// Addresses of the program's code in that process.
 fn code(process: &Child) -> Range<u64> {
     let maps = fs::read_to_string(format!("/proc/{}/maps", process.id())).unwrap();
     let path = env::current_exe().unwrap();
@@ -81,14 +82,14 @@ fn stopped(of: Pid) -> (Pid, Signal) {
 
 impl Drop for Stepped {
     fn drop(&mut self) {
-        // It may have ended by itself, and waits to be seen by its tracer first.
+        // It may have ended by itself, and its tracer must collect its end first.
         let _ = self.process.kill();
         let group = Pid::from_raw(-self.process.id().cast_signed());
         while waitpid(group, Some(WaitPidFlag::__WALL)).is_ok() {}
     }
 }
 
-/// Where the work on two secrets first takes different ways, and how many steps the first took.
+/// The first step at which the work on two secrets differs, and the number of steps of the first.
 fn difference(role: &str) -> (Option<usize>, usize) {
     let stepped = Stepped::start(role);
     let one = stepped.places();
@@ -100,7 +101,8 @@ fn difference(role: &str) -> (Option<usize>, usize) {
     (at, one.len())
 }
 
-/// Where the machine has the unit; says so where it has not. `least`: steps that the work takes for sure.
+/// Fails on a difference, where the machine has the unit; reports it if not. `least`: steps that the work certainly
+/// takes.
 fn no_difference(role: &str, is_here: bool, least: usize) {
     if !is_here {
         println!("{role}: the unit is missing, nothing is stepped through");
@@ -143,7 +145,7 @@ fn a_branch_on_a_secret_is_found() {
     assert!(difference("leak").0.is_some());
 }
 
-/// What runs step by step; nothing where nobody asked for it.
+/// The work that runs step by step; without a role it does nothing.
 #[test]
 fn work_on_two_secrets() {
     match env::var(ROLE).as_deref() {
@@ -189,7 +191,7 @@ fn work_on_two_secrets() {
     }
 }
 
-/// The secret is the key of some messages, and what stands in all.
+/// The secret is the key of some messages, and the content of all.
 fn encrypt(secret: &[u8; 32], outputs: &mut [[u8; 4 * cbc::BLOCK]; MOST]) {
     let (key, input) = (cbc::Key::new(secret).unwrap(), [secret[0]; 4 * cbc::BLOCK]);
     let lengths = [4, 4, 2, 3, 1, 4, 4, 2].map(|blocks| blocks * cbc::BLOCK);
@@ -205,7 +207,7 @@ fn encrypt(secret: &[u8; 32], outputs: &mut [[u8; 4 * cbc::BLOCK]; MOST]) {
     assert!(cbc::encrypt_by(cbc::Unit::Fours, &mut jobs));
 }
 
-/// The secret is the key of some messages, and what stands in all.
+/// The secret is the key of some messages, and the content of all.
 fn tags(unit: hmac::Unit, secret: &[u8; 32]) {
     let (key, input) = (hmac::Key::new(secret).unwrap(), [secret[0]; 200]);
     let mut outputs = [[0; hmac::TAG]; MOST];
@@ -215,7 +217,7 @@ fn tags(unit: hmac::Unit, secret: &[u8; 32]) {
     assert!(hmac::tags_by(unit, &mut jobs));
 }
 
-/// Once for each secret to have everything ready, and then under observation.
+/// Once for each secret as a warm-up, and then under observation.
 fn twice<T>(secrets: &[T; 2], mut work: impl FnMut(&T)) {
     for (at, secret) in secrets.iter().chain(secrets).enumerate() {
         if at == secrets.len() {
@@ -225,7 +227,7 @@ fn twice<T>(secrets: &[T; 2], mut work: impl FnMut(&T)) {
     }
 }
 
-/// By itself, so that there is one place for all secrets.
+/// Not inlined, so that all secrets share one address.
 #[inline(never)]
 fn marked<T>(is_seen: bool, secret: &T, work: &mut impl FnMut(&T)) {
     if is_seen {
@@ -237,8 +239,8 @@ fn marked<T>(is_seen: bool, secret: &T, work: &mut impl FnMut(&T)) {
     }
 }
 
-/// Numbers in the form of a key of RSA-1024 that come from a seed. They belong to no key: the steps are the same, the result is
-/// wrong and told so.
+/// Numbers in the form of a key of RSA-1024, made from a seed. They belong to no key: the steps are the same, and the
+/// wrong result is reported.
 fn key(seed: u8) -> Key {
     let number = |at: u8, len: usize| {
         let mut bytes: Vec<u8> = (0..len).map(|byte| (byte as u8).wrapping_mul(seed) ^ at.wrapping_mul(97)).collect();

@@ -1,15 +1,15 @@
-//! What a program tells valgrind: a sequence of instructions that does nothing elsewhere.
+//! Requests of a program to valgrind: a sequence of instructions without effect on a processor.
 
 use std::arch::asm;
 
 /// Memcheck's request that bytes count as undefined: `VG_USERREQ__MAKE_MEM_UNDEFINED` of its header.
 const MAKE_UNDEFINED: u64 = ((b'M' as u64) << 24 | (b'C' as u64) << 16) + 1;
 
-/// From now on memcheck takes these bytes for undefined.
+/// Marks these bytes as undefined for memcheck.
 pub(crate) fn make_undefined(bytes: &mut [u8]) {
     let request = [MAKE_UNDEFINED, bytes.as_mut_ptr() as u64, bytes.len() as u64, 0, 0, 0];
-    // SAFETY: the rotations come to a whole turn, and the exchange is of a register with itself. Valgrind reads the request and
-    // answers in rdx.
+    // SAFETY: the rotations come to a whole turn, and the exchange is of a register with itself. Valgrind reads the
+    // request and answers in rdx.
     unsafe {
         asm!(
             "rol rdi, 3",

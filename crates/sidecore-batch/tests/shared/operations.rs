@@ -1,6 +1,6 @@
-//! How many random operations are compared.
+//! Number of random operations to compare.
 
-/// So many, or as many as `SIDECORE_RANDOM_OPERATIONS` says, where somebody has the time.
+/// `usual`, or the number in `SIDECORE_RANDOM_OPERATIONS`, for longer runs.
 pub(crate) fn operations(usual: u64) -> u64 {
     let said = std::env::var("SIDECORE_RANDOM_OPERATIONS").ok();
     said.map_or(usual, |count| count.parse().expect("SIDECORE_RANDOM_OPERATIONS is a whole number"))
