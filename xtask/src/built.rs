@@ -1,4 +1,4 @@
-//! What cargo built. All is built as the tests are, with the same features: so nothing is built twice.
+//! Artifacts of cargo. All builds have the features of the tests, so that nothing is built twice.
 
 use std::fs;
 use std::io::{self, BufReader};
@@ -23,13 +23,14 @@ pub(crate) fn everything(root: &Path) -> Result<Vec<Artifact>> {
     Ok(built)
 }
 
-/// Copies a library that programs load to the directory of programs, as `cargo build` does. `cargo test` leaves it in `deps`.
+/// Copies a library that programs load to the directory of programs, as `cargo build` does. `cargo test` leaves it in
+/// `deps`.
 fn put_beside_programs(artifact: &Artifact) -> io::Result<()> {
     let is_library = artifact.target.is_cdylib() && !artifact.profile.test;
     for file in artifact.filenames.iter().filter(|file| is_library && file.extension() == Some("so")) {
         let (Some(deps), Some(name)) = (file.parent(), file.file_name()) else { continue };
         if let Some(programs) = deps.parent().filter(|_| deps.file_name() == Some("deps")) {
-            // The file there may be a second name of one of cargo's own.
+            // The file there may be a hard link to one of cargo's own.
             let _ = fs::remove_file(programs.join(name));
             fs::copy(file, programs.join(name))?;
         }
@@ -37,7 +38,7 @@ fn put_beside_programs(artifact: &Artifact) -> io::Result<()> {
     Ok(())
 }
 
-/// Builds the tests that these arguments choose, of all crates, and what they need.
+/// Builds the tests of all crates that these arguments choose, with their dependencies.
 pub(crate) fn tests(cargo: &mut Command, choice: &[&str]) -> Result<Vec<Artifact>> {
     cargo.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]).args(choice);
     let mut child = cargo.stdout(Stdio::piped()).spawn()?;
@@ -51,7 +52,7 @@ pub(crate) fn tests(cargo: &mut Command, choice: &[&str]) -> Result<Vec<Artifact
     if child.wait()?.success() { Ok(artifacts) } else { Err("it does not build".into()) }
 }
 
-/// The program of that name among what was built: not the tests of its own parts, which have the same name.
+/// The program of that name among the artifacts; test binaries, which have the same name, are excluded.
 pub(crate) fn program(artifacts: &[Artifact], name: &str) -> Result<PathBuf> {
     let is_it =
         |artifact: &&Artifact| artifact.target.name == name && artifact.profile.test == artifact.target.is_bench();

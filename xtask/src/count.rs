@@ -13,17 +13,17 @@ use crate::{Result, built};
 const LIMITS: &str = "docs/results/lane.md";
 /// Rounds that are counted.
 const ROUNDS: u64 = 50;
-/// Requests in a round: a figure is the difference, by request.
+/// Requests in a round. A figure is the difference between both depths, for one request.
 const DEPTHS: [u64; 2] = [128, 256];
-/// What is run at both depths, as `crates/sidecore/benches/count` knows it.
+/// Operations that run at both depths, by their names in `crates/sidecore/benches/count`.
 const OPERATIONS: [&str; 4] = ["noop", "aes-256-gcm", "library", "send"];
-/// Where a program and the service of sockets in it find each other.
+/// The environment variable of the socket by which a program finds the service of sockets.
 const SOCKETS: &str = "SIDECORE_SOCKETS";
-/// How the workspace's crates are built: as for a release, with one unit of code each in the place of optimisation when
-/// linking. The others are, but for assertions, and so are shared with the tests.
+/// Settings of the workspace's crates: as for a release, with one unit of code each in the place of optimisation when
+/// linking. The other crates have the release's settings except for assertions, and so are shared with the tests.
 const AS_RELEASED: [&str; 4] = ["opt-level=3", "debug-assertions=false", "overflow-checks=false", "codegen-units=1"];
 
-/// Whether there are limits for this machine, and why not.
+/// Whether there are limits for this machine, and the reason if not.
 pub(crate) const IS_LIMITED: bool = cfg!(target_arch = "x86_64");
 pub(crate) const NOT_LIMITED: &str = "the limits are for x86-64: count on such a machine";
 
@@ -34,7 +34,7 @@ struct Cost {
     sidecore: f64,
 }
 
-/// Prints the figures of this program, or of one built for it, beside their limits. `false`: one is above its limit.
+/// Prints the figures of this program, or of one built here, with their limits. `false`: one is above its limit.
 pub(crate) fn run(root: &Path, program: Option<&Path>) -> Result<bool> {
     if !IS_LIMITED {
         return Err(NOT_LIMITED.into());
@@ -59,8 +59,8 @@ pub(crate) fn run(root: &Path, program: Option<&Path>) -> Result<bool> {
     Ok(held)
 }
 
-/// The program, built. The workspace's crates get settings of their own, in the directory that the tests use, where the
-/// runtime's other programs are such ones too until everything is built again.
+/// Builds the program. The workspace's crates get settings of their own, in the directory of the tests. The runtime's
+/// other programs there have the same settings until everything is built again.
 pub(crate) fn build(root: &Path) -> Result<PathBuf> {
     let mut cargo = built::cargo(root);
     for package in MetadataCommand::new().current_dir(root).no_deps().exec()?.packages {
@@ -72,7 +72,7 @@ pub(crate) fn build(root: &Path) -> Result<PathBuf> {
     built::program(&built::tests(&mut cargo, &["--bench", "count"])?, "count")
 }
 
-/// Runs all at once: callgrind counts the same however many run beside it.
+/// Runs all in parallel: callgrind's counts do not depend on other load.
 fn costs(program: &Path, directory: &Path) -> Result<[Cost; OPERATIONS.len()]> {
     let _ = fs::remove_dir_all(directory);
     let mut runs = Vec::new();
@@ -90,7 +90,6 @@ fn costs(program: &Path, directory: &Path) -> Result<[Cost; OPERATIONS.len()]> {
     Ok(costs)
 }
 
-/// One run of the program under callgrind.
 struct Run {
     child: Child,
     directory: PathBuf,
@@ -107,7 +106,7 @@ impl Run {
         Ok(Self { child: command.stdin(Stdio::null()).spawn()?, directory: directory.to_owned() })
     }
 
-    /// Instructions of the first thread, which is the client, and of all others, of which only the sidecore does anything.
+    /// Instructions of the first thread, which is the client, and of all others, of which only the sidecore works.
     fn end(mut self) -> Result<[u64; 2]> {
         if !self.child.wait()?.success() {
             return Err("the program to count failed under valgrind".into());
@@ -121,7 +120,7 @@ impl Run {
     }
 }
 
-/// Number and total of the thread that one of callgrind's files is of. The file of the whole process names no thread.
+/// Number and total of the thread of one callgrind file. The file of the whole process names no thread.
 fn thread_total(profile: &str) -> Option<(u64, u64)> {
     let field = |name: &str| profile.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     Some((field("thread:")?, field("totals:")?))

@@ -1,6 +1,6 @@
-//! `cargo xtask evp DIRECTORY`: takes over those of OpenSSL's own test vectors that apply to the provider.
+//! `cargo xtask evp DIRECTORY`: imports those of OpenSSL's own test vectors that apply to the provider.
 //!
-//! DIRECTORY is `test/recipes/30-test_evp_data` of OpenSSL's source. Comments, titles and what concerns OpenSSL's FIPS
+//! DIRECTORY is `test/recipes/30-test_evp_data` of OpenSSL's source. Comments, titles and entries for OpenSSL's FIPS
 //! module only are left out.
 
 mod stanza;
@@ -12,18 +12,17 @@ use std::path::Path;
 use crate::Result;
 use stanza::{Stanza, stanzas};
 
-/// Where the vectors stand.
+/// Directory of the vectors.
 const DATA: &str = "crates/sidecore-openssl/tests/evp/data";
 
-/// Which stanzas of a file are taken.
 enum Which {
     /// Those whose keys begin with one of these.
     Keys(&'static [&'static str]),
-    /// The first ones, of the operation with this name, and their keys, until so many bytes are full.
+    /// The first ones of the operation with this name, with their keys, up to this number of bytes.
     First(&'static str, usize),
 }
 
-/// A file of OpenSSL's, and what of it is taken.
+/// A file of OpenSSL's, and the stanzas to take.
 const FILES: [(&str, Which); 6] = [
     ("evppkey_rsa_common.txt", Which::Keys(&["RSA-"])),
     ("evppkey_rsa.txt", Which::Keys(&["RSA-"])),
@@ -52,7 +51,7 @@ pub(crate) fn run(root: &Path, directory: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// The version of the source that the directory is in, as far as its `VERSION.dat` says it.
+/// The version of the directory's source, from its `VERSION.dat`.
 fn version(directory: &Path) -> String {
     let file = directory.join("../../../VERSION.dat");
     let text = fs::read_to_string(file).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Pages that programs make and that are committed: a change of policy, or of a message, is a changed table in review.
+//! Committed pages that programs make: a change of policy, or of a message, is a changed table in review.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::{Result, built};
 /// Where the pages stand.
 const DOCS: &str = "docs/results/simulated";
 
-/// A page, and the arguments with which `sidecore sim` makes it.
+/// A page, and the arguments of `sidecore sim` for it.
 type Page = (&'static str, &'static [&'static str]);
 
 const PAGES: [Page; 17] = [
@@ -46,12 +46,12 @@ const LHCB: &str = "plans/lhcb.toml";
 const FARM: &str = "plans/farm.toml";
 const STREAMS: &str = "plans/streams.toml";
 
-/// Tests that compare pages, and write them where the variable is set: the program, and which of its tests.
+/// Tests that compare pages, and write them if the variable is set: the program, and the name of its test.
 const COMPARED: [(&str, &str); 2] = [("wrong_inputs", ""), ("openssl", "cases::each_case_has_the_result")];
 const WRITES: &str = "SIDECORE_WRITE_PAGES";
 
-/// Makes every page of the simulator again. With `write`, the committed ones are replaced, and those too that tests compare; else each
-/// that differs is named.
+/// Makes every page of the simulator again. With `write`, the committed ones are replaced, and also those that tests
+/// compare. Otherwise each one that differs is named.
 pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
     let built = built::everything(root)?;
     let program = built::program(&built, "sidecore-lab")?;
@@ -109,7 +109,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The first line in which two files differ.
+/// The first line that differs between two files.
 fn difference(made: &Path, committed: &Path) -> Result<Option<String>> {
     let name = committed.display();
     let Ok(old) = fs::read_to_string(committed) else { return Ok(Some(format!("{name}: is not there"))) };

@@ -12,7 +12,7 @@ use crate::source::{Source, line};
 use crate::tidy::median;
 use crate::tree::{Tree, is_kind};
 
-/// Directories and files that hold nothing but tests and what they need.
+/// Directories and files with tests and their helpers only.
 const TEST_PLACES: [&str; 3] = ["tests", "benches", "tests.rs"];
 
 /// Prints the table.
@@ -21,12 +21,12 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Lines of a crate, blank ones and comments among them.
+/// Lines of a crate, including blank ones and comments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Lines {
     code: usize,
     tests: usize,
-    /// Lengths of the functions that are no tests.
+    /// Lengths of the functions outside tests.
     functions: Vec<usize>,
 }
 
@@ -72,7 +72,7 @@ fn count(path: &str, text: &str) -> std::result::Result<Lines, (usize, String)> 
     Ok(Lines { code: all - tests, tests, functions: functions.map(|function| function.lines).collect() })
 }
 
-/// First and last lines of what is compiled for tests only, with its attributes.
+/// First and last lines of the code that is compiled for tests only, with its attributes.
 struct Marked(Vec<(usize, usize)>);
 
 impl<'ast> Visit<'ast> for Marked {
@@ -97,7 +97,7 @@ impl<'ast> Visit<'ast> for Marked {
 }
 
 impl Marked {
-    /// Whether that is for tests.
+    /// Marks the code if it is for tests. Returns whether it is.
     fn mark(&mut self, attributes: &[syn::Attribute], end: proc_macro2::Span) -> bool {
         let marked = attributes.iter().any(is_for_tests);
         if marked {

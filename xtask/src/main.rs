@@ -1,6 +1,6 @@
-//! The project's own tools: `cargo xtask tidy` checks that the source keeps its rules, `cargo xtask test` runs
-//! everything a change must pass, `cargo xtask count` counts instructions, `cargo xtask lines` lines,
-//! `cargo xtask golden` makes the simulator's pages again, `cargo xtask evp` takes over OpenSSL's test vectors.
+//! The project's own tools. `cargo xtask tidy` checks the rules of the source, and `cargo xtask test` runs every
+//! check of a change. `cargo xtask count` counts instructions, and `cargo xtask lines` counts lines. `cargo xtask
+//! golden` makes the simulator's pages again, and `cargo xtask evp` imports OpenSSL's test vectors.
 
 mod built;
 mod count;
@@ -16,7 +16,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What can go wrong that is not a finding: no file system, no cargo.
+/// Errors other than findings: of the file system, or of cargo.
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "\
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The workspace's directory, whatever directory the command was typed in.
+/// The workspace's directory, independent of the current one.
 fn root() -> Result<PathBuf> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     Ok(metadata.workspace_root.into_std_path_buf())

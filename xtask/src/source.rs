@@ -3,7 +3,7 @@
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-/// A Rust file: its text for comments, its tokens for what also counts inside macros, its syntax for the rest.
+/// A Rust file: its text for comments, its tokens for checks inside macros, its syntax for the rest.
 pub(crate) struct Source<'a> {
     pub(crate) path: &'a str,
     pub(crate) lines: Vec<&'a str>,
@@ -11,7 +11,7 @@ pub(crate) struct Source<'a> {
     pub(crate) syntax: syn::File,
 }
 
-/// A function with a body, wherever it stands.
+/// A function with a body, also inside a macro.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     pub(crate) name: String,
@@ -32,7 +32,7 @@ impl<'a> Source<'a> {
         Ok(Self { path, lines: text.lines().collect(), tokens, syntax })
     }
 
-    /// A source made up for a test.
+    /// A source for a test.
     #[cfg(test)]
     pub(crate) fn of(path: &'a str, text: &'a str) -> Self {
         Self::parse(path, text).expect("a test's source is Rust")
@@ -51,7 +51,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The line where that begins, from 1.
+/// The line of its beginning, from 1.
 pub(crate) fn line(span: Span) -> usize {
     span.start().line
 }

@@ -1,6 +1,6 @@
-//! `cargo xtask test`: all that a change must pass, each with its time. The machine is prepared first. What needs no build comes
-//! next; then all tests are built, once. What only computes runs beside each other, and after it one by one the programs that
-//! start services.
+//! `cargo xtask test`: every check of a change, each with its time. The machine is prepared first. Checks without a
+//! build come next; then all tests are built, once. Programs that only compute run in parallel, and after them, one
+//! by one, the programs that start services.
 
 mod counts;
 mod machine;
@@ -28,27 +28,27 @@ const LOOM_PREEMPTIONS: &str = "3";
 /// Runs of simulated faults, by random schedules: many more than the tests have time for.
 const FAULT_SEEDS: &str = "10000";
 
-/// Crates whose tests only compute. Those of others start services and programs, and wait for them.
+/// Crates whose tests only compute. Tests of other crates start services and programs, and wait for them.
 const BESIDE: [&str; 6] = ["sidecore-core", "sidecore-client", "sidecore-sim", "sidecore-libcrypto", "xtask", "fuzz"];
 
-/// A program that has not ended by then hangs: the longest takes six minutes on two quiet cores.
+/// Time after which a program counts as hanging: the longest takes six minutes on two quiet cores.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Tells tests that all programs and libraries are built.
 const BUILT: &str = "SIDECORE_TESTS_BUILT";
 
-/// Where tests say what they left out, and where output goes meanwhile, below the workspace.
+/// File for tests' reports of skips, and directory for output of running programs, below the workspace.
 const SKIPPED: &str = "target/skipped";
 const OUTPUT: &str = "target/output";
 
-/// Runs the steps up to the first that fails, then all programs, and ends with what tests skipped and one line that sums them
-/// up. What fails without a failed test, by its format or in the build, counts as one failure; so does, in CI, each skip
-/// that is not accepted there.
+/// Runs the steps up to the first failure, then all programs. Ends with the skips of tests and one line of totals. A
+/// failure without a failed test, of the format or the build, counts as one failure. In CI, so does each skip that is
+/// not accepted there.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let machine = Machine::prepare(root)?;
     let mut counts = Counts::default();
     let (skipped, output) = (root.join(SKIPPED), root.join(OUTPUT));
-    // Of a run before; there may be none.
+    // From an earlier run; they may not exist.
     let _ = (fs::remove_file(&skipped), fs::remove_dir_all(&output));
     fs::create_dir_all(&output)?;
     match prepared(root) {
@@ -73,17 +73,17 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(counts.failed + refused == 0)
 }
 
-/// What a step is called, and what makes it.
+/// Title and function of a step.
 type Step = (&'static str, fn(&Path) -> Result<bool>);
 
 const STEPS: [Step; 3] = [("cargo fmt", format), ("cargo clippy", lint), ("cargo xtask tidy", tidy::run)];
 
-/// What was built, and the program to count where it has limits, if everything before it passed.
+/// The artifacts, and the program to count on a machine with limits, if everything before it passed.
 fn prepared(root: &Path) -> Option<(Vec<Artifact>, Option<PathBuf>)> {
     for (title, step) in STEPS {
         timed(title, || Ok(step(root)?.then_some(())))?;
     }
-    // First, for where both leave a program of the same name the tests need theirs.
+    // First, since both leave a program of the same name, and the tests need theirs.
     let count = if count::IS_LIMITED {
         Some(timed("cargo test --bench count --no-run", || count::build(root).map(Some))?)
     } else {
@@ -92,7 +92,7 @@ fn prepared(root: &Path) -> Option<(Vec<Artifact>, Option<PathBuf>)> {
     Some((timed("cargo test --no-run", || built::everything(root).map(Some))?, count))
 }
 
-/// Makes a step. `None`: it failed.
+/// Runs a step. `None`: it failed.
 fn timed<T>(title: &str, step: impl FnOnce() -> Result<Option<T>>) -> Option<T> {
     println!("\n==> {title}");
     let start = Instant::now();
@@ -130,12 +130,12 @@ fn ensure_component(command: &str, component: &str) -> Result<()> {
     }
     let line = format!("rustup component add {component}");
     println!("cargo {command} is missing; trying: {line}");
-    // Whether it worked is seen below.
+    // The check below shows the result.
     let _ = Command::new("rustup").args(["component", "add", component]).status();
     if is_there() { Ok(()) } else { Err(format!("cargo {command} is missing; run: {line}").into()) }
 }
 
-/// What computes and is no test.
+/// Programs that compute and are not tests.
 fn computations(root: &Path, built: &[Artifact], count: Option<&Path>) -> Result<Vec<Program>> {
     let itself = std::env::current_exe()?;
     let xtask = |command: &str| {
@@ -175,7 +175,7 @@ fn models(root: &Path) -> Command {
     command
 }
 
-/// A program of tests, run as cargo runs it, and whether it is to run alone.
+/// A program of tests, run as cargo runs it, and whether it runs alone.
 fn test(root: &Path, artifact: &Artifact, path: &OsStr) -> Option<(bool, Program)> {
     let program = artifact.executable.as_ref().filter(|_| artifact.profile.test)?;
     let directory = artifact.manifest_path.parent()?;

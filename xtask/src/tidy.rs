@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the house that no compiler checks.
+//! `cargo xtask tidy`: the project's rules that no compiler checks.
 //!
-//! Each rule is a function from the tree, or from one source of it, to findings. A finding says where, what is wrong
-//! and what to do about it.
+//! Each rule is a function from the tree, or from one source of it, to findings. A finding names the place, the error
+//! and the remedy.
 
 mod arrows;
 mod docs;
@@ -21,7 +21,7 @@ use crate::source::Source;
 use crate::tree::{Tree, is_kind};
 pub(crate) use size::median;
 
-/// A rule that is broken, and where.
+/// A violation of a rule, and its place.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -30,7 +30,7 @@ struct Finding {
     remedy: String,
 }
 
-/// Checks the tree and prints what it found. `false`: there are findings.
+/// Checks the tree and prints the findings. `false`: there are findings.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let tree = Tree::load(root)?;
     let (sources, mut findings) = parse(&tree);

@@ -1,4 +1,4 @@
-//! The project's files: what git tracks, read once.
+//! The project's files: those that git tracks, read once.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::Result;
 
-/// Path, relative to the root and with `/`, to text; `None` for what is not text.
+/// Path, relative to the root and with `/`, to text; `None` for other content.
 pub(crate) struct Tree(BTreeMap<String, Option<String>>);
 
 impl Tree {
@@ -16,7 +16,7 @@ impl Tree {
         Ok(Self(paths.into_iter().filter_map(|path| read(root, path)).collect()))
     }
 
-    /// A tree made up for a test.
+    /// A tree for a test.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         Self(files.iter().map(|(path, text)| ((*path).to_owned(), Some((*text).to_owned()))).collect())

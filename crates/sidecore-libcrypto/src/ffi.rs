@@ -1,4 +1,4 @@
-//! The functions of libcrypto, and what all its objects have in common.
+//! The functions of libcrypto, and the common parts of its objects.
 
 mod cipher;
 mod context;
@@ -25,43 +25,43 @@ use std::sync::LazyLock;
 
 /// Any object of libcrypto: an `EVP_CIPHER`, an `EVP_PKEY`, …; [`Handle`] keeps the kinds apart.
 type Object = *mut c_void;
-/// `EVP_MD_CTX_new` and its like, which ask nothing of their caller.
+/// `EVP_MD_CTX_new` and similar functions, without preconditions.
 type New = unsafe extern "C" fn() -> Object;
-/// `EVP_CIPHER_free` and its like.
+/// `EVP_CIPHER_free` and similar functions.
 type Free = unsafe extern "C" fn(Object);
-/// `EVP_CIPHER_get0_provider` and its like, and other parts that an object has and keeps.
+/// `EVP_CIPHER_get0_provider` and similar functions, which return a part that stays the object's.
 type Part = unsafe extern "C" fn(Object) -> Object;
-/// `EVP_CIPHER_get_mode` and its like.
+/// `EVP_CIPHER_get_mode` and similar functions.
 type Number = unsafe extern "C" fn(Object) -> c_int;
-/// `EVP_CIPHER_fetch` and its like: library context, name, properties.
+/// `EVP_CIPHER_fetch` and similar functions: library context, name, properties.
 type Fetch = unsafe extern "C" fn(Object, *const c_char, *const c_char) -> Object;
-/// `EVP_PKEY_sign_init_ex` and its like: context, parameters.
+/// `EVP_PKEY_sign_init_ex` and similar functions: context, parameters.
 type Init = unsafe extern "C" fn(Object, *const Parameter) -> c_int;
-/// `EVP_PKEY_sign` and its like: context, output, its length, input, its length.
+/// `EVP_PKEY_sign` and similar functions: context, output, its length, input, its length.
 type Transform = unsafe extern "C" fn(Object, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
-/// `EVP_PKEY_derive` and its like: context, output, its length.
+/// `EVP_PKEY_derive` and similar functions: context, output, its length.
 type Finish = unsafe extern "C" fn(Object, *mut c_uchar, *mut usize) -> c_int;
-/// `EVP_PKEY_verify` and its like: context, signature, its length, input, its length.
+/// `EVP_PKEY_verify` and similar functions: context, signature, its length, input, its length.
 type Check = unsafe extern "C" fn(Object, *const c_uchar, usize, *const c_uchar, usize) -> c_int;
-/// `EVP_DigestUpdate` and its like.
+/// `EVP_DigestUpdate` and similar functions.
 type Update = unsafe extern "C" fn(Object, *const c_void, usize) -> c_int;
-/// `EVP_DigestSignInit_ex` and its like: context, where to put the key context, digest's name, library context,
+/// `EVP_DigestSignInit_ex` and similar functions: context, place for the key context, digest's name, library context,
 /// properties, key, parameters.
 type MessageInit =
     unsafe extern "C" fn(Object, *mut Object, *const c_char, Object, *const c_char, Object, *const Parameter) -> c_int;
-/// `PEM_read_bio_PUBKEY_ex` and its like: source, key to fill, pass phrase's function and its data, library context,
-/// properties.
+/// `PEM_read_bio_PUBKEY_ex` and similar functions: source, key to fill, pass phrase's function and its data, library
+/// context, properties.
 type FromPem = unsafe extern "C" fn(Object, *mut Object, Object, Object, Object, *const c_char) -> Object;
-/// `d2i_PUBKEY_ex` and its like: key to fill, position, length, library context, properties.
+/// `d2i_PUBKEY_ex` and similar functions: key to fill, position, length, library context, properties.
 type FromDer = unsafe extern "C" fn(*mut Object, *mut *const c_uchar, c_long, Object, *const c_char) -> Object;
-/// `EVP_PKEY_new_raw_public_key_ex` and its like: library context, kind, properties, key, its length.
+/// `EVP_PKEY_new_raw_public_key_ex` and similar functions: library context, kind, properties, key, its length.
 type FromRaw = unsafe extern "C" fn(Object, *const c_char, *const c_char, *const c_uchar, usize) -> Object;
-/// What an asynchronous job runs: it gets a copy of the bytes that were given with it.
+/// Body of an asynchronous job. Its argument is a copy of the bytes given at the start.
 type JobFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// File names of OpenSSL 3's libcrypto, the versioned one first.
 const FILES: [&str; 2] = ["libcrypto.so.3", "libcrypto.so"];
-/// What this begins with is refused before its functions are looked up.
+/// Least version. Older libraries are refused before their functions are looked up.
 const NEEDED: (u32, u32) = (3, 0);
 const REASON_BYTES: usize = 256;
 /// The variable of the environment that names another libcrypto.
@@ -71,10 +71,10 @@ const PACKAGES: &str =
 
 macro_rules! symbols {
     ($($field:ident = $symbol:literal: $signature:ty;)*) => {
-        /// The functions of libcrypto that are used, with the library that holds them.
+        /// The functions of libcrypto in use, with the library that holds them.
         struct Api {
             _library: Library,
-            /// As the library words it.
+            /// In the library's wording.
             version: String,
             $($field: $signature,)*
         }
@@ -243,13 +243,13 @@ impl Api {
         Self::look_up(library, version).map_err(explain)
     }
 
-    /// An object of those that are made of nothing.
+    /// An object made without arguments.
     fn make(&'static self, new: New, free: Free, call: &'static str) -> Result<Handle, Failure> {
         // SAFETY: functions of this type ask nothing of their caller.
         self.own(unsafe { new() }, free, call, None)
     }
 
-    /// Takes the ownership of what `call` returned, made within that library context.
+    /// Takes the ownership of an object that `call` made within that library context.
     fn own(
         &'static self,
         raw: Object,
@@ -287,7 +287,7 @@ impl Api {
                 CStr::from_ptr(line.as_ptr()).to_string_lossy()
             };
             let reason = line.rsplit(':').next().unwrap_or_default();
-            // SAFETY: a C string if it is not null, which lives until the queue is asked again.
+            // SAFETY: a C string if it is not null, which lives until the next call on the queue.
             let data = unsafe { string(data) }.filter(|data| !data.is_empty());
             reasons.push(data.map_or_else(|| reason.to_owned(), |data| format!("{reason}: {data}")));
         }
@@ -328,7 +328,7 @@ impl Drop for Handle {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     call: &'static str,
-    /// What the library's queue of errors said, the first one first.
+    /// Messages of the library's error queue, in order.
     pub reasons: Vec<String>,
 }
 
@@ -347,7 +347,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Major and minor number of a version as the library words it, e.g. `OpenSSL 3.0.19 27 Jan 2026`.
+/// Major and minor number in the library's wording of its version, e.g. `OpenSSL 3.0.19 27 Jan 2026`.
 fn release(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.strip_prefix("OpenSSL ")?.split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
@@ -376,7 +376,7 @@ fn or_null(text: &CStr) -> *const c_char {
     if text.is_empty() { ptr::null() } else { text.as_ptr() }
 }
 
-/// A length as libcrypto's older calls take it.
+/// A length in the type of libcrypto's older calls.
 fn c_length(length: usize, call: &'static str) -> Result<c_int, Failure> {
     c_int::try_from(length).map_err(|_| Failure::new(call, format!("{length} bytes do not fit a C int")))
 }

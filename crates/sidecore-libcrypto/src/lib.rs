@@ -1,7 +1,7 @@
 //! OpenSSL's libcrypto, loaded at run time, behind types that own their memory.
 //!
-//! No header and no import library is needed to build this: the functions of the stable ABI of OpenSSL 3 are looked up
-//! by name, once for a process. `SIDECORE_TEST_LIBCRYPTO` names another libcrypto than the system's.
+//! The build needs no header and no import library: the functions of the stable ABI of OpenSSL 3 are looked up by
+//! name, once for a process. `SIDECORE_TEST_LIBCRYPTO` names another libcrypto than the system's.
 //!
 //! Where a function takes properties, an empty text means none.
 

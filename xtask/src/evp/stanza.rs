@@ -1,17 +1,16 @@
 //! The stanzas of OpenSSL's test data: lines `name = value`, perhaps followed by PEM, up to an empty line.
 
-/// One stanza.
 #[derive(Clone, Debug)]
 pub(super) struct Stanza {
     /// Names and values.
     pub(super) lines: Vec<(String, String)>,
-    /// With its first and last line; empty without.
+    /// With its first and last line; empty without PEM.
     pem: String,
 }
 
-/// What only OpenSSL's FIPS module is asked.
+/// Names of settings for OpenSSL's FIPS module only.
 const OF_FIPS: [&str; 2] = ["Securitycheck", "Unapproved"];
-/// Lines that say nothing to others.
+/// Lines without use here.
 const LEFT_OUT: [&str; 3] = ["Title", "FIPSversion", "Availablein"];
 
 impl Stanza {
@@ -20,7 +19,7 @@ impl Stanza {
         self.lines.first().map_or(("", ""), |(name, value)| (name, value))
     }
 
-    /// It tests the FIPS module, or a provider that is not there.
+    /// Whether it tests the FIPS module, or a provider that is not available.
     pub(super) fn of_fips(&self) -> bool {
         let elsewhere = |value: &str| !value.split_whitespace().any(|provider| provider == "default");
         self.lines
@@ -28,7 +27,7 @@ impl Stanza {
             .any(|(name, value)| OF_FIPS.contains(&name.as_str()) || name == "Availablein" && elsewhere(value))
     }
 
-    /// Without the lines that say nothing here.
+    /// Removes the lines without use here.
     pub(super) fn plain(mut self) -> Self {
         self.lines.retain(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
         self
@@ -59,7 +58,7 @@ impl Stanza {
         first.into_iter().chain(others.map(|(_, value)| value.as_str())).map(str::to_owned).collect()
     }
 
-    /// As it is written.
+    /// In the file's format.
     pub(super) fn text(&self) -> String {
         let line = |(name, value): &(String, String)| format!("{name} = {value}").trim_end().to_owned() + "\n";
         self.lines.iter().map(line).chain([self.pem.clone()]).collect()

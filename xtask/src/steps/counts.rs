@@ -1,4 +1,4 @@
-//! How many tests passed and failed, read from the closing lines that cargo's test binaries print.
+//! Numbers of passed and failed tests, read from the closing lines of cargo's test binaries.
 
 use std::fmt;
 
@@ -10,7 +10,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds what one line of output says: `test result: ok. 3 passed; 1 failed; ...`, or nothing.
+    /// Adds the numbers of one line of output, such as `test result: ok. 3 passed; 1 failed; ...`. Other lines add
+    /// nothing.
     pub(super) fn add(&mut self, line: &str) {
         if let Some(result) = line.trim_end().strip_prefix("test result: ") {
             self.passed += before(result, " passed");

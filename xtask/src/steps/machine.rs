@@ -1,5 +1,5 @@
-//! Prepares this machine for the tests: packages and tools that it lacks are installed, and a setting of the kernel holds until
-//! the tests end.
+//! Prepares this machine for the tests: missing packages and tools are installed, and a setting of the kernel holds
+//! until the tests end.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -16,15 +16,15 @@ use super::packages;
 use crate::Result;
 use crate::built::cargo;
 
-/// Where programs are that ordinary users' paths lack.
+/// Directories of programs that ordinary users' paths lack.
 const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
 const SETTINGS: &str = "/proc/sys/net/ipv4";
-/// What `apt-get` says of a lock that its option does not wait for: that of the lists.
+/// Message of `apt-get` for a lock that its option does not wait for: that of the lists.
 const LOCKED: &str = "Could not get lock";
 const LOCK_TIMEOUT: &str = "DPkg::Lock::Timeout=600";
 const RETRIES: u32 = 120;
 
-/// A machine that can run the tests, as long as this value exists.
+/// A machine that can run the tests, for the lifetime of this value.
 pub(super) struct Machine {
     /// The tests' `PATH`.
     pub(super) path: OsString,
@@ -32,7 +32,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Installs what is missing where this process may. The error of a process that may not is the line to run.
+    /// Installs missing packages, if this process may. Otherwise the error is the command to run.
     pub(super) fn prepare(root: &Path) -> Result<Self> {
         let tools = root.join("target/tools");
         let own = env::var_os("PATH").unwrap_or_default();
@@ -102,7 +102,7 @@ impl Apt {
         Ok(Some(undo))
     }
 
-    /// Runs it, again as long as another process has a lock.
+    /// Runs it, and repeats it while another process has a lock.
     fn run(&self, arguments: &[&str]) -> Result<()> {
         println!("\n==> apt-get {}", arguments.join(" "));
         for _ in 0..RETRIES {
@@ -124,7 +124,8 @@ impl Apt {
     }
 }
 
-/// Installs what makes Debian packages, below `target`. It is built faster than it packs.
+/// Installs the tool that makes Debian packages, below `target`. To build it takes less time than to install its
+/// package.
 fn ensure_cargo_deb(root: &Path, tools: &Path, path: &OsStr) -> Result<()> {
     if cargo(root).args(["deb", "--version"]).env("PATH", path).output()?.status.success() {
         return Ok(());
@@ -145,8 +146,8 @@ fn ensure_cargo_deb(root: &Path, tools: &Path, path: &OsStr) -> Result<()> {
     if done.success() { Ok(()) } else { Err("cargo-deb is missing; run: cargo install cargo-deb --locked".into()) }
 }
 
-/// Allows `cubic` to all processes where the kernel has it: within a namespace the kernel takes only such an algorithm.
-/// `None`: it is allowed, or cannot be.
+/// Allows `cubic` to all processes where the kernel has it: within a namespace the kernel takes only such an
+/// algorithm. `None`: it is allowed already, or cannot be.
 fn allow_cubic(settings: &Path) -> Result<Option<Afterwards>> {
     let file = settings.join("tcp_allowed_congestion_control");
     let has_cubic = |text: &str| text.split_whitespace().any(|name| name == "cubic");
@@ -162,7 +163,7 @@ fn allow_cubic(settings: &Path) -> Result<Option<Afterwards>> {
     Ok(Some(undo))
 }
 
-/// A shell that runs a script when this value is dropped, or when this process was killed.
+/// A shell that runs a script when this value is dropped, or when this process is killed.
 struct Afterwards(Child);
 
 impl Afterwards {
@@ -177,7 +178,7 @@ impl Afterwards {
 impl Drop for Afterwards {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
-        // It failed as far as it says so on standard error.
+        // A failure is reported on standard error.
         let _ = self.0.wait();
     }
 }
@@ -287,7 +288,7 @@ mod tests {
         let mark = scripted.directory.join("mark");
         let mut undo = Afterwards::run(": >\"$1\"", [mark.as_os_str()]).unwrap();
         assert!(!mark.exists());
-        // What the kernel does at the end of a process that is killed.
+        // The kernel does this at the end of a killed process.
         drop(undo.0.stdin.take());
         assert!(undo.0.wait().unwrap().success() && mark.exists());
     }

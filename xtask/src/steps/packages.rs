@@ -1,4 +1,4 @@
-//! The Debian packages that the tests need: one list, and those that this machine lacks.
+//! The Debian packages that the tests need: one list, and the check for missing ones.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -6,10 +6,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines: a program or the path of a file, and the packages that bring it.
+/// Lines: a program or the path of a file, and the packages that provide it.
 const LIST: &str = include_str!("../../packages.txt");
 
-/// Packages of the list with a program that is in none of these directories, or with a file that does not exist.
+/// Packages of the list whose program is in none of these directories, or whose file does not exist.
 pub(super) fn missing(search: &OsStr) -> Vec<&'static str> {
     missing_of(LIST, |need| is_there(need, search))
 }

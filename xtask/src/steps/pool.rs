@@ -1,5 +1,5 @@
-//! Programs that are run, some of them beside each other. Of each its output and its verdict count. Its time does not, but one
-//! that hangs is ended.
+//! Runs programs, some of them in parallel. Output and verdict of each count. Its time does not, but a program that
+//! hangs is ended.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,26 +9,25 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often is looked whether a program has ended.
+/// Interval of checks for ended programs.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A program to run.
 pub(super) struct Program {
     pub(super) title: String,
     pub(super) command: Command,
 }
 
-/// What became of it.
+/// Result of a program.
 pub(super) struct Ended {
     pub(super) title: String,
     pub(super) passed: bool,
-    /// What it wrote, on both of its outputs.
+    /// Both of its outputs.
     pub(super) output: String,
     pub(super) took: Duration,
 }
 
-/// Runs all, so many at a time, each for `limit` at most. Each that has ended is told. Output goes to files of this directory
-/// meanwhile, each named as its program, so that nobody waits for a program that was left running.
+/// Runs all, `at_a_time` in parallel, each for `limit` at most, and reports each end. Output goes to files of this
+/// directory, each named after its program, so that a process left behind does not block the end.
 pub(super) fn run(
     programs: Vec<Program>,
     at_a_time: usize,
@@ -68,7 +67,7 @@ impl Program {
     }
 }
 
-/// How it ended by itself, if it did until then. Otherwise it is killed.
+/// Its exit status, if it ended by itself until then. Otherwise it is killed.
 fn ended(mut child: Child, until: Instant) -> io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {

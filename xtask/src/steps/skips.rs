@@ -1,4 +1,5 @@
-//! What tests left out where this machine lacks something, as they write it to a file, and which of it CI puts up with.
+//! Parts of tests that were skipped on this machine, as the tests report them in a file, and the skips that CI
+//! accepts.
 
 use std::fmt;
 use std::path::Path;
@@ -8,19 +9,19 @@ use crate::Result;
 /// The variable with the path of the file: a line `test: why` for each.
 pub(super) const VARIABLE: &str = "SIDECORE_SKIPPED";
 
-/// Tests of which CI may leave out a part, each with what a runner may lack and no package brings. Everything else that
-/// is skipped there fails.
+/// Tests of which CI may skip a part, each with the feature that a runner may lack and no package provides. Every
+/// other skip fails there.
 const ACCEPTED: [(&str, &str); 2] = [
     ("no_memory_becomes_code_and_the_kernels_wide_doors_are_shut", "many kernels have io_uring switched off for all"),
     ("a_crash_leaves_no_core", "whether an ordinary process dumps core is the machine's own setting"),
 ];
 
-/// What was skipped, each once.
+/// Skips, each once.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Skips(Vec<String>);
 
 impl Skips {
-    /// Reads the file. Without one nothing was skipped.
+    /// Reads the file. Without a file nothing was skipped.
     pub(super) fn read(file: &Path) -> Result<Self> {
         match std::fs::read_to_string(file) {
             Ok(text) => Ok(Self::of(&text)),
@@ -40,7 +41,7 @@ impl Skips {
         self.0.len() as u64
     }
 
-    /// How many of them CI does not put up with.
+    /// Number of skips that CI does not accept.
     pub(super) fn refused(&self) -> u64 {
         self.0.iter().filter(|line| accepted(line).is_none()).count() as u64
     }
@@ -58,7 +59,7 @@ impl fmt::Display for Skips {
     }
 }
 
-/// Why CI puts up with it, if it does.
+/// The reason why CI accepts it, if it does.
 fn accepted(line: &str) -> Option<&'static str> {
     let test = line.split(": ").next()?.rsplit("::").next()?;
     ACCEPTED.iter().find(|(name, _)| *name == test).map(|(_, why)| *why)

@@ -1,4 +1,5 @@
-//! Which crate may depend on which: faces on the client, the service on it too, the client on core, core on nothing.
+//! Permitted dependencies between crates: faces on the client, the service on it too, the client on core, core on
+//! nothing.
 
 use std::path::Path;
 
@@ -55,7 +56,7 @@ const FOR_TESTS: [(&str, &str); 4] = [
     ("sidecore-farm", "sidecore"),
 ];
 
-/// Finds arrows that point the wrong way, as cargo sees them.
+/// Finds forbidden dependencies, from cargo's metadata.
 pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Finding>> {
     let metadata = MetadataCommand::new().current_dir(root).no_deps().exec()?;
     let arrows: Vec<Arrow> = metadata.packages.iter().flat_map(|package| arrows(package, root)).collect();
@@ -91,7 +92,7 @@ struct Arrow {
     from: String,
     to: String,
     development: bool,
-    /// The `cfg` it is limited to.
+    /// The `cfg` of its target.
     target: Option<String>,
 }
 

@@ -7,7 +7,7 @@ use crate::tree::{Tree, is_kind};
 
 const TOP: [&str; 3] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 
-/// Finds links to files that are not there, and the lack of a top document.
+/// Finds links to missing files, and the lack of a top document.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let absent = TOP.iter().filter(|path| **path != "ARCHITECTURE.md" && tree.text(path).is_none());
     let absent = absent.map(|path| Finding::new(path, 1, "there is no such file", "write it"));
@@ -44,7 +44,7 @@ fn leads_somewhere(tree: &Tree, document: &str, target: &str) -> bool {
     is_elsewhere || file.is_empty() || resolve(document, file).is_some_and(|path| tree.contains(&path))
 }
 
-/// The path of `target` from the root, seen from a document. `None` for what leaves the project.
+/// The path of `target` from the root, seen from a document. `None` for a target outside the project.
 fn resolve(document: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = document.split('/').collect();
     parts.pop();

@@ -1,4 +1,4 @@
-//! Unsafe code: only where it belongs, and never without the reason why it is sound.
+//! Rules of unsafe code: permitted places, and a reason for each use.
 
 use proc_macro2::{Delimiter, TokenTree};
 use syn::Meta;
@@ -10,7 +10,7 @@ use crate::source::{Source, group, is_word, line};
 const MODULES: [&str; 4] = ["shm", "sys", "ffi", "interpose"];
 const CORE: &str = "crates/sidecore-core/src/lib.rs";
 
-/// Finds unsafe code in the wrong place, and such as lacks its reason.
+/// Finds unsafe code in a forbidden place, and unsafe code without its reason.
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     source.each_token(&mut |tokens| {
@@ -25,7 +25,7 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Finds that core does not forbid unsafe code and the standard library.
+/// Checks that core forbids unsafe code and the standard library.
 pub(super) fn core_attributes(source: &Source<'_>) -> Vec<Finding> {
     if source.path != CORE {
         return Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn core_attributes(source: &Source<'_>) -> Vec<Finding> {
     no_std.into_iter().chain(forbid).collect()
 }
 
-/// How many unsafe blocks the source has.
+/// Number of unsafe blocks of the source.
 pub(super) fn blocks(source: &Source<'_>) -> usize {
     let mut count = 0;
     source.each_token(&mut |tokens| count += usize::from(matches!(kind(tokens), Some(Kind::Block { .. }))));
@@ -56,7 +56,7 @@ fn flat(meta: &Meta) -> String {
     }
 }
 
-/// What the word `unsafe` introduces.
+/// The construct that the word `unsafe` introduces.
 enum Kind {
     Block {
         opens: usize,
@@ -65,7 +65,7 @@ enum Kind {
     Extern,
     Function,
     Trait,
-    /// An attribute or the type of a function: nothing is claimed here.
+    /// An attribute or the type of a function: no claim is made here.
     Other,
 }
 
@@ -81,7 +81,7 @@ fn kind(tokens: &[TokenTree]) -> Option<Kind> {
     })
 }
 
-/// Follows `unsafe`: a function has a name, the type of one has not.
+/// Tokens after `unsafe`: a function has a name, the type of one does not.
 fn function(tokens: &[TokenTree]) -> Kind {
     match tokens.get(1) {
         Some(TokenTree::Ident(_)) => Kind::Function,
@@ -89,7 +89,7 @@ fn function(tokens: &[TokenTree]) -> Kind {
     }
 }
 
-/// Follows `unsafe extern`: maybe an ABI, then a function or a block.
+/// Tokens after `unsafe extern`: maybe an ABI, then a function or a block.
 fn external(tokens: &[TokenTree]) -> Kind {
     let tokens = if matches!(tokens.first(), Some(TokenTree::Literal(_))) { &tokens[1..] } else { tokens };
     match group(tokens.first(), Delimiter::Brace) {
@@ -99,7 +99,7 @@ fn external(tokens: &[TokenTree]) -> Kind {
     }
 }
 
-/// Only what is under `src` has modules; tests are free in where, not in why.
+/// Only files under `src` have modules. Tests may have unsafe code anywhere, but need its reason.
 fn is_permitted(path: &str) -> bool {
     let Some((_, inside)) = path.rsplit_once("src/") else { return true };
     let is_named =
@@ -144,7 +144,7 @@ fn comments_below<'a>(lines: &[&'a str], line: usize) -> Vec<&'a str> {
     lines[line..].iter().map(|text| text.trim()).take_while(|text| text.starts_with("//")).collect()
 }
 
-/// Whether what follows is not covered by a comment above this line.
+/// Whether the code after this line is not covered by a comment above it.
 fn ends_statement(text: &str) -> bool {
     let code = text.split(" //").next().unwrap_or(text).trim_end();
     code.is_empty() || code.ends_with([';', '{', '}']) || code.contains("unsafe") && !code.starts_with("#[")

@@ -1,4 +1,4 @@
-//! The threat model's tests: each one that the table names must exist.
+//! Rules of the threat model: each test that its table names must exist.
 
 use std::ops::Range;
 
@@ -43,7 +43,7 @@ fn named(text: &str) -> Option<Vec<(usize, String)>> {
     table.found.then_some(table.named)
 }
 
-/// Where in a table the parser is.
+/// The parser's position in a table.
 #[derive(Default)]
 struct Table {
     in_head: bool,
@@ -82,7 +82,7 @@ fn exists(tree: &Tree, sources: &[Source<'_>], name: &str) -> bool {
     sources.iter().any(|source| is_place(place, source.path) && is_test(source))
 }
 
-/// Whether a test in that file may be said to be in that place: the file itself, or a module of its crate.
+/// Whether a test in that file may be listed at that place: the file itself, or a module of its crate.
 fn is_place(place: &str, path: &str) -> bool {
     if is_kind(place, "rs") {
         return path == place || path.ends_with(&format!("/{place}"));

@@ -1,4 +1,4 @@
-//! Words that no file may hold: work left undone, tests switched off, lints silenced, paths of one machine.
+//! Forbidden words of any file: unfinished work, tests switched off, lints silenced, paths of one machine.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
@@ -6,12 +6,12 @@ use super::Finding;
 use crate::source::{Source, each_token, group, is_word, line};
 use crate::tree::Tree;
 
-// Written in two parts, so that this file does not hold them.
+// Written in two parts, so that this file does not contain them.
 const UNDONE: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const MACHINE: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 const MACROS: [&str; 3] = [concat!("to", "do"), "unimplemented", "dbg"];
 
-/// Finds undone work, tests that are ignored, lints that are allowed, and `mod.rs`.
+/// Finds unfinished work, ignored tests, allowed lints, and `mod.rs`.
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = mod_file(source).into_iter().chain(undone(source)).collect();
     source.each_token(&mut |tokens| {
@@ -73,7 +73,7 @@ fn forbidden(attribute: &TokenStream) -> Option<Verdict> {
     silencing(&inside)
 }
 
-/// Judges an attribute by its name and what follows it.
+/// Judges an attribute by its name and the tokens after it.
 fn silencing(tokens: &[TokenTree]) -> Option<Verdict> {
     let arguments = group(tokens.get(1), Delimiter::Parenthesis);
     let has_reason =

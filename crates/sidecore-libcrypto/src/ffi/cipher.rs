@@ -24,7 +24,7 @@ impl Cipher {
     /// The cipher of that name, e.g. `AES-256-GCM`, set up with `key`. Block modes take whole blocks: no padding.
     ///
     /// # Errors
-    /// There is none, or its mode or the length of its key is another.
+    /// There is no such cipher, its mode is not supported, or the key has another length.
     pub fn new(context: &Context, name: &str, key: &[u8]) -> Result<Self, Failure> {
         let api = context.api;
         let cipher = context.fetch(api.cipher_fetch, api.cipher_free, name, "")?;
@@ -52,7 +52,7 @@ impl Cipher {
     /// Encrypts `data` in place under `iv`.
     ///
     /// # Errors
-    /// The length of either is not one that the cipher takes.
+    /// The cipher does not take a length of these.
     pub fn encrypt(&mut self, iv: &[u8], data: &mut [u8]) -> Result<(), Failure> {
         if iv.len() != self.iv_bytes {
             return Err(Failure::new("EVP_CipherInit_ex", format!("{} IV bytes, not {}", iv.len(), self.iv_bytes)));
@@ -80,7 +80,7 @@ impl Cipher {
         }
     }
 
-    /// The tag over what was encrypted last.
+    /// The tag over the last encrypted message.
     ///
     /// # Errors
     /// The cipher makes none.

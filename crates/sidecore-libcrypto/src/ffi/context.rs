@@ -1,4 +1,4 @@
-//! Library contexts: providers and their settings, apart from the rest of the process or not.
+//! Library contexts: providers and their settings, separate from the rest of the process or shared with it.
 
 use super::{Api, Failure, Fetch, Free, Handle, Object, Part, api, or_null, release, text};
 use std::path::Path;
@@ -8,20 +8,20 @@ use std::rc::Rc;
 /// A library context.
 pub struct Context {
     pub(super) api: &'static Api,
-    /// Without one it is that of programs which name none.
+    /// `None`: the default context of programs.
     own: Option<Rc<Handle>>,
 }
 
 impl Context {
-    /// The context of programs that name none.
+    /// The default context of programs.
     ///
     /// # Errors
-    /// There is no libcrypto; says which packages to install.
+    /// There is no libcrypto; the text names the packages to install.
     pub fn system() -> Result<Self, Failure> {
         Ok(Self { api: api()?, own: None })
     }
 
-    /// What that configuration file describes.
+    /// The context that a configuration file describes.
     ///
     /// # Errors
     /// There is no libcrypto, it cannot read the file, or the file activates no provider of the name `provider`.
@@ -38,7 +38,7 @@ impl Context {
         }
     }
 
-    /// The version of libcrypto as it words it, e.g. `OpenSSL 3.0.19 27 Jan 2026`.
+    /// The version in libcrypto's wording, e.g. `OpenSSL 3.0.19 27 Jan 2026`.
     pub fn version(&self) -> &str {
         &self.api.version
     }
@@ -48,7 +48,8 @@ impl Context {
         release(self.version()).unwrap_or_default()
     }
 
-    /// The provider whose cipher of that name a program gets that asks with these properties; none without.
+    /// The provider of the cipher that a program gets for that name and these properties; `None` without such a
+    /// cipher.
     pub fn provider_of_cipher(&self, name: &str, properties: &str) -> Option<String> {
         let Api { cipher_fetch, cipher_free, cipher_provider, .. } = *self.api;
         self.provider_of(cipher_fetch, cipher_free, cipher_provider, (name, properties))
@@ -74,7 +75,7 @@ impl Context {
         self.own(raw, free, "fetch of an algorithm")
     }
 
-    /// Takes the ownership of what `call` returned, made by a provider of this context.
+    /// Takes the ownership of an object that `call` made by a provider of this context.
     pub(super) fn own(&self, raw: Object, free: Free, call: &'static str) -> Result<Handle, Failure> {
         self.api.own(raw, free, call, self.own.clone())
     }

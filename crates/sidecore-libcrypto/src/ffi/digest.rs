@@ -43,7 +43,7 @@ impl Digest {
         Ok(Self { algorithm, context })
     }
 
-    /// Digests `message` into the front of `out`; the digest's length.
+    /// Digests `message` into the front of `out`; returns the digest's length.
     ///
     /// # Errors
     /// The library refuses.
@@ -89,7 +89,7 @@ impl Mac {
         Ok(Self(context))
     }
 
-    /// Writes the tag over `message` into the front of `out`; the tag's length.
+    /// Writes the tag over `message` into the front of `out`; returns the tag's length.
     ///
     /// # Errors
     /// The library refuses.

@@ -7,27 +7,27 @@ use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-// Of `openssl/async.h`: what `ASYNC_start_job` returns.
+// Return values of `ASYNC_start_job` in `openssl/async.h`.
 const NO_JOBS: c_int = 1;
 const PAUSED: c_int = 2;
 const FINISHED: c_int = 3;
 
-/// Where a job stands.
+/// Progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// It waits, and goes on with the next [`Job::step`] after its descriptor became readable.
+    /// It waits, and continues with the next [`Job::step`] after its descriptor became readable.
     Paused,
     /// The work is done.
     Finished,
 }
 
-/// Work that is done again and again, and the fibre that it runs on.
+/// Repeatable work, and the fibre that it runs on.
 pub struct Job<T> {
     wait: Handle,
     work: Box<Work<T>>,
     /// The paused job, or null.
     running: Object,
-    /// What it waits for while it is paused.
+    /// The descriptor that it waits for while it is paused.
     descriptor: Option<RawFd>,
 }
 
@@ -38,7 +38,7 @@ struct Work<T> {
 }
 
 impl<T> Job<T> {
-    /// A job that does `run` with its subject. That stands on the small stack of a job, and must not panic.
+    /// A job that does `run` with its subject. `run` has the small stack of a job, and must not panic.
     ///
     /// # Errors
     /// There is no libcrypto, or it has no memory.
@@ -49,7 +49,7 @@ impl<T> Job<T> {
         Ok(Self { wait, work, running: ptr::null_mut(), descriptor: None })
     }
 
-    /// Starts the work, or goes on with it where it paused.
+    /// Starts the work, or continues it where it paused.
     ///
     /// # Errors
     /// Those of the work, or libcrypto has no job to spare.
@@ -82,12 +82,12 @@ impl<T> Job<T> {
         !self.running.is_null()
     }
 
-    /// The subject. Only while it is not paused.
+    /// The subject; `None` while the job is paused.
     pub fn subject(&self) -> Option<&T> {
         (!self.is_paused()).then_some(&self.work.subject)
     }
 
-    /// What a paused job waits for, if that is one descriptor.
+    /// The descriptor of a paused job, if it waits for exactly one.
     pub fn descriptor(&self) -> Option<RawFd> {
         self.descriptor
     }
@@ -105,7 +105,7 @@ impl<T> Job<T> {
 
 impl<T> Drop for Job<T> {
     fn drop(&mut self) {
-        // A fibre that is left behind would still write to its work. One that fails is gone as well.
+        // An abandoned fibre would still write to its work. A fibre that failed is gone as well.
         let mut ready = Ready::default();
         while self.is_paused() {
             let _ = ready.wait_for_any(std::slice::from_ref(self), -1);
@@ -114,19 +114,19 @@ impl<T> Drop for Job<T> {
     }
 }
 
-/// What runs on the fibre.
+/// Body of the fibre.
 ///
 /// # Safety
-/// `argument` points to a pointer to work that nobody else uses until this returns.
+/// `argument` points to a pointer to work that no other code uses until this returns.
 unsafe extern "C" fn run<T>(argument: *mut c_void) -> c_int {
-    // SAFETY: `argument` is the library's copy of the pointer that `step` gave. The work lives until the job has finished,
-    // and only the fibre uses it until then.
+    // SAFETY: `argument` is the library's copy of the pointer that `step` gave. The work lives until the job has
+    // finished, and only the fibre uses it until then.
     let work = unsafe { &mut **argument.cast::<*mut Work<T>>() };
     work.result = (work.run)(&mut work.subject);
     1
 }
 
-/// Which jobs can go on, and memory that each wait leaves to the next.
+/// The jobs that can continue, and memory reused from wait to wait.
 #[derive(Default)]
 pub struct Ready {
     /// Their indices.
@@ -136,7 +136,7 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Waits until a paused job can go on, at most `timeout_ms` (-1: for ever), and says which can.
+    /// Waits until a paused job can continue, at most `timeout_ms` (-1: without a limit), and lists those that can.
     ///
     /// # Errors
     /// The system refuses.
@@ -144,19 +144,19 @@ impl Ready {
         let Self { indices, fds } = self;
         let jobs = || jobs.iter().enumerate();
         indices.clear();
-        // Without a descriptor it can always go on.
+        // Without a descriptor it can always continue.
         indices.extend(jobs().filter(|(_, job)| job.is_paused() && job.descriptor.is_none()).map(|(index, _)| index));
         let timeout = if indices.is_empty() { timeout_ms } else { 0 };
         let timeout = (timeout >= 0)
             .then(|| Timespec { tv_sec: i64::from(timeout / 1000), tv_nsec: i64::from(timeout % 1000) * 1_000_000 });
         let awaited = || jobs().filter_map(|(index, job)| Some((index, job.descriptor?)));
-        // SAFETY: the job's wait context keeps its descriptor open while the job is paused, and nobody steps it on before the
-        // list is emptied below.
+        // SAFETY: the job's wait context keeps its descriptor open while the job is paused, and nobody steps it on
+        // before the list is emptied below.
         fds.extend(
             awaited().map(|(_, fd)| PollFd::from_borrowed_fd(unsafe { BorrowedFd::borrow_raw(fd) }, PollFlags::IN)),
         );
         let polled = poll(fds, timeout.as_ref());
-        // Whatever is there, be it an error, is for the job to see. Where the system refuses, nothing is.
+        // Any event, also an error, is for the job to handle. Where the system refuses, there is none.
         let woken = awaited().zip(fds.drain(..)).filter(|(_, fd)| !fd.revents().is_empty());
         indices.extend(woken.map(|((index, _), _)| index));
         match polled {

@@ -3,23 +3,23 @@
 use super::{Context, Failure, Handle, Object, c_length, or_null, text};
 use std::ptr;
 
-/// A public key, or a private one with its public half. Whoever reads it is chosen by context and properties.
+/// A public key, or a private one with its public half. Context and properties choose the provider that reads it.
 pub struct Key(pub(super) Handle);
 
 /// Which half of a pair a document holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
-    /// The private one, with which the public one comes.
+    /// The private one, which includes the public one.
     Private,
     /// The public one.
     Public,
 }
 
 impl Key {
-    /// The key in a PEM text: what servers do with the file of their configuration.
+    /// The key in a PEM text, read as servers read the file of their configuration.
     ///
     /// # Errors
-    /// Nobody reads it.
+    /// No provider reads it.
     pub fn from_pem(context: &Context, half: Half, pem: &str, properties: &str) -> Result<Self, Failure> {
         let (api, none, properties) = (context.api, ptr::null_mut(), text(properties)?);
         let (read, call) = match half {
@@ -37,7 +37,7 @@ impl Key {
     /// The key in a document in DER: PKCS#8, or `SubjectPublicKeyInfo`.
     ///
     /// # Errors
-    /// Nobody reads it.
+    /// No provider reads it.
     pub fn from_der(context: &Context, half: Half, der: &[u8], properties: &str) -> Result<Self, Failure> {
         let (api, properties, mut position) = (context.api, text(properties)?, der.as_ptr());
         let (read, call) = match half {
@@ -53,7 +53,7 @@ impl Key {
     /// A key of this kind, e.g. `X25519`, in its raw form.
     ///
     /// # Errors
-    /// Nobody reads it.
+    /// No provider reads it.
     pub fn from_raw(
         context: &Context,
         half: Half,
@@ -73,7 +73,7 @@ impl Key {
     /// The key at a URI.
     ///
     /// # Errors
-    /// Nobody opens it, or there is no key.
+    /// No provider opens it, or there is no key.
     pub fn stored(context: &Context, uri: &str, properties: &str) -> Result<Self, Failure> {
         let (uri, properties) = (text(uri)?, text(properties)?);
         let (api, none, none_set) = (context.api, ptr::null_mut(), ptr::null());
@@ -100,7 +100,7 @@ impl Key {
         context.own(key, api.key_free, "OSSL_STORE_load").map(Self)
     }
 
-    /// Whether it is of that kind, as RSA or EC, and has so many bits.
+    /// Whether it is of that kind, e.g. RSA or EC, and has that number of bits.
     pub fn is(&self, kind: &str, bits: usize) -> bool {
         let (api, raw) = (self.0.api, self.0.raw());
         // SAFETY: an EVP_PKEY, and the name is a C string.

@@ -1,17 +1,17 @@
-//! What is done with keys, each with a context that may be reused from operation to operation.
+//! Operations with keys, each with a context that may be reused from operation to operation.
 
 use super::{Api, Context, Failure, Handle, Init, Key, MessageInit, Object, Transform, Update, or_null, text};
 use std::ffi::{c_int, c_uchar};
 use std::ptr;
 
-/// What an [`Operation`] does.
+/// Kind of an [`Operation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Sign a digest.
     Sign,
     /// Verify the signature of a digest.
     Verify,
-    /// Take what was signed out of a signature.
+    /// Recover the signed input from a signature.
     VerifyRecover,
     /// Encrypt under the public half.
     Encrypt,
@@ -26,7 +26,8 @@ pub enum Action {
 }
 
 impl Action {
-    /// How it begins, what makes a result of an input, if that is what it does, and the name of that.
+    /// The function that begins it, the one that makes a result of an input, if it has one, and the name of the
+    /// latter.
     fn functions(self, api: &Api) -> (Init, Option<Transform>, &'static str) {
         match self {
             Self::Sign => (api.sign_init, Some(api.sign), "EVP_PKEY_sign"),
@@ -41,18 +42,18 @@ impl Action {
     }
 }
 
-/// Something that is set up once with a key: an operation on one input, or one on messages.
+/// An operation that is set up once with a key: on single inputs, or on messages.
 pub struct Operation {
     /// An `EVP_PKEY_CTX`, or an `EVP_MD_CTX` for messages.
     context: Handle,
-    /// The `EVP_PKEY_CTX` in any case.
+    /// The `EVP_PKEY_CTX` in both cases.
     settings: Object,
     transform: Option<Transform>,
     call: &'static str,
     messages: Option<Messages>,
 }
 
-/// What only operations on messages can do.
+/// Functions of operations on messages.
 #[derive(Clone, Copy)]
 struct Messages {
     begin: MessageInit,
@@ -103,8 +104,8 @@ impl Operation {
         Ok(Self { context: own, settings, transform: Some(api.message_sign), call, messages })
     }
 
-    /// Starts another message with the key and the digest that it has, a fifth faster than if it took them again. What
-    /// takes no messages needs no start.
+    /// Starts another message with the present key and digest, a fifth faster than with a new setup. Operations
+    /// without messages need no start.
     ///
     /// # Errors
     /// The implementation refuses.
@@ -116,14 +117,14 @@ impl Operation {
         self.context.api.check(status, self.call)
     }
 
-    /// Who does it.
+    /// The provider of the implementation.
     pub fn provider(&self) -> Option<String> {
         let api = self.context.api;
         // SAFETY: an EVP_PKEY_CTX, which keeps its provider.
         unsafe { api.name_of((api.operation_provider)(self.settings)) }
     }
 
-    /// Sets what `openssl pkeyutl -pkeyopt NAME:VALUE` sets.
+    /// Sets the value of `openssl pkeyutl -pkeyopt NAME:VALUE`.
     ///
     /// # Errors
     /// The implementation has no such setting or value.
@@ -134,7 +135,7 @@ impl Operation {
         api.check(status, "EVP_PKEY_CTX_ctrl_str")
     }
 
-    /// Sets whom to derive a secret with.
+    /// Sets the peer of a derivation.
     ///
     /// # Errors
     /// The peer's key is of another kind.
@@ -144,7 +145,7 @@ impl Operation {
         api.check(unsafe { (api.derive_peer)(self.settings, peer.0.raw()) }, "EVP_PKEY_derive_set_peer")
     }
 
-    /// What it makes of the input (of the next message: its signature), in the front of `out`; the length.
+    /// Writes the result for the input (for a message: its signature) to the front of `out`; returns its length.
     ///
     /// # Errors
     /// The implementation refuses, or `out` is too short.
@@ -157,7 +158,7 @@ impl Operation {
         Ok(length)
     }
 
-    /// What it makes of the input, after the implementation was asked for the length.
+    /// The result for the input, after a call for its length.
     ///
     /// # Errors
     /// The implementation refuses.
@@ -177,7 +178,7 @@ impl Operation {
         }
     }
 
-    /// `Ok` if `signature` is one of `input`.
+    /// `Ok` if `signature` is a valid one of `input`.
     ///
     /// # Errors
     /// It is not.
@@ -191,7 +192,7 @@ impl Operation {
     /// Adds a piece of a message.
     ///
     /// # Errors
-    /// It takes none, or whole messages only.
+    /// The operation takes none, or whole messages only.
     pub fn update(&self, piece: &[u8]) -> Result<(), Failure> {
         let Messages { update, .. } = self.messages()?;
         // SAFETY: an EVP_MD_CTX, and the bytes are there.
@@ -201,7 +202,7 @@ impl Operation {
     /// The signature of all pieces.
     ///
     /// # Errors
-    /// There are none, or the implementation refuses.
+    /// The operation takes no pieces, or the implementation refuses.
     pub fn finish(&self) -> Result<Vec<u8>, Failure> {
         self.messages()?;
         // SAFETY: an EVP_MD_CTX; null, or room for so many bytes.
@@ -243,7 +244,7 @@ impl Operation {
         Ok((sent, secret))
     }
 
-    /// Asks `make` for the length, without room for the result, then for the result.
+    /// Calls `make` for the length, without room for the result, then for the result.
     fn in_two_steps(&self, make: impl Fn(*mut c_uchar, *mut usize) -> c_int) -> Result<Vec<u8>, Failure> {
         let (api, mut len) = (self.context.api, 0);
         api.check(make(ptr::null_mut(), &raw mut len), self.call)?;
