@@ -3,7 +3,7 @@
 pub(crate) mod keys;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use sidecore::sockets::protocol;
+use sidecore_sockets::protocol;
 use sidecore_terminal::arguments::Manuals;
 use std::ffi::OsString;
 use std::net::SocketAddr;

@@ -31,13 +31,12 @@ mod watch;
 
 pub use admin::Admin;
 pub use arena::Buffer;
-pub(crate) use error::refused;
-pub use error::{ConnectError, Error};
+pub use error::{ConnectError, Error, refused};
 pub use lane::{Received, WaitReport};
 pub(crate) use lane::{after, question};
 pub use made::MadeKey;
 pub(crate) use trust::connect as connect_trusted;
-pub(crate) use trust::{is_trusted, number_of};
+pub use trust::{is_trusted, number_of};
 
 use crate::control::{self, Reply, Token};
 use crate::environment::{service_users, socket_of_environment};

@@ -29,7 +29,7 @@ pub fn service_users() -> Vec<String> {
 }
 
 /// As [`service_users`], with another default user.
-pub(crate) fn service_users_or(default: &str) -> Vec<String> {
+pub fn service_users_or(default: &str) -> Vec<String> {
     named_users(trusted_variable(SERVICE_USER_VARIABLE).as_deref().unwrap_or(default))
 }
 
@@ -40,6 +40,6 @@ pub fn named_users(text: &str) -> Vec<String> {
 
 /// A variable of the environment. `None` in a program with more rights than the user who started it: that user could
 /// misuse them through the variable.
-pub(crate) fn trusted_variable(name: &str) -> Option<String> {
+pub fn trusted_variable(name: &str) -> Option<String> {
     if is_privileged() { None } else { std::env::var(name).ok() }
 }

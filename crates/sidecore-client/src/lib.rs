@@ -7,12 +7,11 @@
 //! |---|---|
 //! |`client`|one lane: submit, ring, poll, wait; arena, fork, new keys (`made`), trust in the service (`trust`), administration (`admin`)|
 //! |`face`|stored keys for programs: keys, lanes, calls with one retry, waiting, credentials, failures|
-//! |`sockets`|connections whose sending goes through rings: `stream`, `datagrams`, `program`; messages to the service of sockets|
 //! |`spec`|operation and key of a session; secrets that are wiped|
 //! |`keys`|kinds, names and users of stored keys; `uri` and `pem` stand in for a key in files|
 //! |`control`, `gateway`|messages with the service: lanes, sessions, settings, keys; messages between service and gateway|
 //! |`report`, `environment`, `text`|the client's report in its lane; the service of an unconfigured program; text for terminals|
-//! |`shm`|mapped memory: lanes, banks of streams, spans of payload, fork guard; no `&[u8]` on shared memory|
+//! |`shm`|mapped memory: lanes, spans of payload, fork guard; no `&[u8]` on shared memory|
 //! |`sys`|system calls of both sides: clock, packets, waiting, wake-ups; verified descriptors, stacks, locks, signals|
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -25,7 +24,6 @@ pub mod gateway;
 pub mod keys;
 pub mod report;
 pub mod shm;
-pub mod sockets;
 pub mod spec;
 pub mod sys;
 pub mod text;

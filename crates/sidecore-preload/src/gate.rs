@@ -7,10 +7,10 @@
 use crate::interpose::slot::Slot;
 use crate::interpose::{is_borrower, socket};
 use crate::table;
-use sidecore_client::sockets::stream::{Remains, Stream};
 use sidecore_client::sys::own::Own;
 use sidecore_core::streams::rule::{Rule, Why};
 use sidecore_core::streams::slot::{Key, Look, State, Ticket};
+use sidecore_sockets::stream::{Remains, Stream};
 use std::os::fd::{BorrowedFd, RawFd};
 
 /// The socket of one call.

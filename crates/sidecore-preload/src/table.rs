@@ -4,7 +4,7 @@
 //! So sockets of unknown origin stay on the kernel's path, as do all other files.
 
 use crate::interpose::slot::Slot;
-use sidecore_client::sockets::stream::Remains;
+use sidecore_sockets::stream::Remains;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -3,11 +3,11 @@
 use crate::spec::Secret;
 use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::Operation;
-use sidecore_client::sockets::protocol;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Class, Classes, Op};
+use sidecore_sockets::protocol;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};

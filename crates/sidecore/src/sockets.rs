@@ -26,7 +26,6 @@ use crate::sys::wake;
 use cores::Cores;
 use listener::Listener;
 use rows::Registry;
-pub use sidecore_client::sockets::{ask, loadable, protocol};
 use sidecore_core::policy::notify::Notify;
 use std::convert::Infallible;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

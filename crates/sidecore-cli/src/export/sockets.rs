@@ -10,7 +10,7 @@ use crate::sockets::listed;
 use crate::sockets::programs::{Counts, Seen, Way};
 use crate::users::Users;
 use sidecore::counters::Kind;
-use sidecore::sockets::protocol::Row;
+use sidecore_sockets::protocol::Row;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

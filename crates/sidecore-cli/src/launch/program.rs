@@ -6,7 +6,7 @@ use object::{Endianness, FileKind, ReadCache};
 use rustix::fs::fgetxattr;
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, getuid};
-use sidecore::sockets::loadable;
+use sidecore_sockets::loadable;
 use std::env;
 use std::ffi::{CString, OsStr};
 use std::fmt;

@@ -2,8 +2,8 @@
 
 use super::{PLACES, program};
 use crate::args::Run;
-use sidecore::sockets::ask;
-use sidecore::sockets::protocol::{SOCKET_VARIABLE, USERS_VARIABLE};
+use sidecore_sockets::ask;
+use sidecore_sockets::protocol::{SOCKET_VARIABLE, USERS_VARIABLE};
 use sidecore_terminal::{output, programs};
 use std::env;
 use std::ffi::{OsStr, OsString};

@@ -4,7 +4,7 @@
 //! their ends.
 
 use sidecore::core::streams::rule::Why;
-use sidecore::sockets::protocol::Row;
+use sidecore_sockets::protocol::Row;
 use std::collections::HashMap;
 
 /// What one socket or several counted.

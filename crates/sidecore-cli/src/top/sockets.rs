@@ -12,7 +12,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Wrap};
-use sidecore::sockets::protocol::Row;
+use sidecore_sockets::protocol::Row;
 use sidecore_terminal::output;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

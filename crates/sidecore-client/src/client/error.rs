@@ -168,7 +168,7 @@ impl Error {
 }
 
 /// The kernel gives one error for a file that is no socket and for a socket without a listener. This tells them apart.
-pub(crate) fn refused(socket: &Path, error: io::Error) -> io::Error {
+pub fn refused(socket: &Path, error: io::Error) -> io::Error {
     match socket.metadata() {
         Ok(found) if !found.file_type().is_socket() => io::Error::new(error.kind(), "it is no socket"),
         _ => error,

@@ -24,12 +24,12 @@ pub(crate) fn connect(options: &Options, deadline: Nanos) -> Result<Own, Connect
 }
 
 /// Trusted are root, the program's own user, and the users named.
-pub(crate) fn is_trusted(user: u32, service_users: &[String]) -> bool {
+pub fn is_trusted(user: u32, service_users: &[String]) -> bool {
     user == 0 || is_own(user) || service_users.iter().any(|named| number_of(named) == Some(user))
 }
 
 /// `None`: this machine has no such user.
-pub(crate) fn number_of(user: &str) -> Option<u32> {
+pub fn number_of(user: &str) -> Option<u32> {
     user.parse().ok().or_else(|| Some(nix::unistd::User::from_name(user).ok()??.uid.as_raw()))
 }
 

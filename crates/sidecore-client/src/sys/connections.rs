@@ -15,7 +15,7 @@ const TAKEN: RawFd = -2;
 
 /// Sockets that are connections of this process, at most `PLACES`. A child reads the list without a lock: each place
 /// is consistent at any time.
-pub(crate) struct Connections<const PLACES: usize> {
+pub struct Connections<const PLACES: usize> {
     places: [Place; PLACES],
     /// Places from here on were never in use.
     end: AtomicUsize,
@@ -50,15 +50,15 @@ impl Place {
 
 /// A listed socket: children drop it. Must be dropped before the socket is closed.
 #[derive(Debug)]
-pub(crate) struct Listed(&'static Place);
+pub struct Listed(&'static Place);
 
 impl<const PLACES: usize> Connections<PLACES> {
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { places: [const { Place::free() }; PLACES], end: AtomicUsize::new(0) }
     }
 
     /// Lists the socket, so that children drop it. `None`: there is no free place, or it is no open descriptor.
-    pub(crate) fn list(&'static self, socket: BorrowedFd<'_>) -> Option<Listed> {
+    pub fn list(&'static self, socket: BorrowedFd<'_>) -> Option<Listed> {
         let of = fstat(socket).ok()?;
         let is_free =
             |place: &Place| place.fd.compare_exchange(NONE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -76,11 +76,11 @@ impl<const PLACES: usize> Connections<PLACES> {
     }
 
     /// Listed numbers. A number may refer to another file now.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = RawFd> {
+    pub fn numbers(&self) -> impl Iterator<Item = RawFd> {
         self.used().map(|place| place.fd.load(Ordering::Acquire)).filter(|number| *number >= 0)
     }
 
-    pub(crate) fn is(&self, number: RawFd) -> bool {
+    pub fn is(&self, number: RawFd) -> bool {
         // The number first, which takes no system call.
         let has_it = |place: &&Place| place.fd.load(Ordering::Acquire) == number;
         self.used().filter(has_it).any(|place| place.number() == Some((number, true)))
@@ -88,7 +88,7 @@ impl<const PLACES: usize> Connections<PLACES> {
 
     /// In a child: drops the parent's connections. Each number stays in use, for a dead socket, because owners from
     /// the parent's threads may still close it here.
-    pub(crate) fn let_go(&self) {
+    pub fn let_go(&self) {
         let mut nowhere = None;
         // If the program closed ours and reused the number, its file stays.
         for (number, _) in self.used().filter_map(Place::number).filter(|(_, is_ours)| *is_ours) {

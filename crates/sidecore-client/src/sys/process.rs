@@ -6,7 +6,7 @@ use std::io;
 
 /// A place for one `T` per process. A parent's value stays in memory in its children, because a thread that does not
 /// exist there may have been changing it.
-pub(crate) struct PerProcess<T: 'static>(per_process::PerProcess<Made<T>>);
+pub struct PerProcess<T: 'static>(per_process::PerProcess<Made<T>>);
 
 struct Made<T> {
     guard: ForkGuard,
@@ -15,19 +15,19 @@ struct Made<T> {
 
 impl<T: Send + Sync> PerProcess<T> {
     /// An empty place.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self(per_process::PerProcess::empty())
     }
 
     /// This process's value, if it was made.
-    pub(crate) fn peek(&'static self) -> Option<&'static T> {
+    pub fn peek(&'static self) -> Option<&'static T> {
         // SAFETY: what was put here is never freed.
         self.0.peek(is_own).map(|own| unsafe { &(*own).value })
     }
 
     /// This process's value, made at the first call. Then `inherit` receives the parent's value; it must not wait for
     /// any lock in there.
-    pub(crate) fn get(&'static self, make: fn() -> io::Result<T>, inherit: fn(&T)) -> io::Result<&'static T> {
+    pub fn get(&'static self, make: fn() -> io::Result<T>, inherit: fn(&T)) -> io::Result<&'static T> {
         let make = || io::Result::Ok(Box::into_raw(Box::new(Made { guard: ForkGuard::new()?, value: make()? })));
         let own = match self.0.get(is_own, make)? {
             Got::There(own) => own,

@@ -7,8 +7,8 @@ use crate::calls::forks;
 use crate::calls::promote;
 use crate::calls::settle::drain_until;
 use crate::gate;
-use sidecore_client::sockets::program;
 use sidecore_core::streams::rule::Why;
+use sidecore_sockets::program;
 use std::time::{Duration, Instant};
 
 /// Time limit for rings that a full kernel does not take. After it, the call meets the thread.

@@ -3,11 +3,11 @@
 use crate::calls::{forks, report, settle};
 use crate::gate::{Gate, InRing};
 use crate::interpose::{has_rings_of_its_own, signals};
-use sidecore_client::sockets::program::{self, Candidate, Process};
-use sidecore_client::sys::undisturbed::Undisturbed;
 use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::{Rule, Why};
 use sidecore_core::streams::slot::State;
+use sidecore_sockets::program::{self, Candidate, Process};
+use sidecore_sockets::sys::undisturbed::Undisturbed;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

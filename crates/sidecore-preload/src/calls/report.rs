@@ -5,10 +5,10 @@
 use crate::calls::promote;
 use crate::gate::{self, Gate};
 use rustix::net::getpeername;
-use sidecore_client::sockets::protocol::{MAX_REPORTED, Report, Reported};
-use sidecore_client::sys::tcp;
 use sidecore_core::streams::rule::{Rule, Why};
 use sidecore_core::streams::slot::State;
+use sidecore_sockets::protocol::{MAX_REPORTED, Report, Reported};
+use sidecore_sockets::sys::tcp;
 use std::net::SocketAddr;
 
 /// All sockets, up to the limit.

@@ -8,9 +8,9 @@ use crate::interpose::message::Message;
 use libc::c_int;
 use rustix::io::Errno;
 use sidecore_client::shm::span::Span;
-use sidecore_client::sockets::stream::{Drained, Offered, Sent};
-use sidecore_client::sys::tcp;
 use sidecore_core::streams::rule::{Advice, Rule, Why};
+use sidecore_sockets::stream::{Drained, Offered, Sent};
+use sidecore_sockets::sys::tcp;
 use std::net::{IpAddr, SocketAddr};
 
 /// Flags that every ring supports.

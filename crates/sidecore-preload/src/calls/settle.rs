@@ -6,11 +6,12 @@ use crate::interpose::socket;
 use rustix::io::Errno;
 use rustix::thread::nanosleep;
 use rustix::time::Timespec;
-use sidecore_client::sockets::program;
-use sidecore_client::sockets::stream::{Drained, Progress, Remains};
-use sidecore_client::sys::{clock, tcp};
+use sidecore_client::sys::clock;
 use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::{Rule, Why};
+use sidecore_sockets::program;
+use sidecore_sockets::stream::{Drained, Progress, Remains};
+use sidecore_sockets::sys::tcp;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 

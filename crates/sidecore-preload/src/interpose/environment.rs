@@ -9,7 +9,7 @@ use libc::{c_char, c_int, c_void};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat};
 use rustix::io::Errno;
 use rustix::path::DecInt;
-use sidecore_client::sockets::loadable::{self, look, search};
+use sidecore_sockets::loadable::{self, look, search};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -4,7 +4,7 @@ use super::errno;
 use super::{intercept, pages, pass};
 use crate::calls::forks::{self, Child, Fork};
 use libc::{c_char, c_int, c_void, pid_t};
-use sidecore_client::sockets::program;
+use sidecore_sockets::program;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// Number of calls whose child is in this process's memory until it becomes a program, and the process that makes

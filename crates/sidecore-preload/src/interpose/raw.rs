@@ -9,8 +9,8 @@ use crate::calls::promote;
 use crate::calls::settle;
 use crate::gate;
 use libc::{c_int, c_long, c_uint, c_ulong, pid_t};
-use sidecore_client::sockets::program;
 use sidecore_core::streams::rule::Why;
+use sidecore_sockets::program;
 
 /// Arguments of a system call; the upper half of a narrower argument is undefined.
 struct Arguments([usize; 6]);

@@ -53,7 +53,7 @@ extern "C" fn missing() -> isize {
 extern "C" fn find_all() {
     REAL.find();
     environment::prepare();
-    sidecore_client::sockets::program::prepare();
+    sidecore_sockets::program::prepare();
 }
 
 #[used]

@@ -3,7 +3,7 @@
 use super::processes::is_borrower;
 use super::{errno, intercept, pass};
 use libc::{c_int, uid_t};
-use sidecore_client::sockets::program;
+use sidecore_sockets::program;
 
 /// Changes the user by `call`, which returns 0 on success.
 fn changed(call: impl FnOnce() -> c_int) -> c_int {

@@ -2,7 +2,7 @@
 
 use super::program::{command, compiled, compiled_with, library, started};
 use super::{found, same, skipped};
-use sidecore_client::sockets::ask;
+use sidecore_sockets::ask;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

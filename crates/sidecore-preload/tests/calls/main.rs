@@ -7,8 +7,8 @@ mod ring;
 mod program;
 
 use program::{command, compiled, started};
-use sidecore_client::sockets::ask;
-use sidecore_client::sockets::protocol::Row;
+use sidecore_sockets::ask;
+use sidecore_sockets::protocol::Row;
 use sidecore_testing::skipped;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};

@@ -2,8 +2,8 @@
 
 use super::{Config, DeviceConfig, KeysConfig, require, within};
 use serde::Deserialize;
-use sidecore_client::sockets::protocol::MAX_NAME;
 use sidecore_core::streams::layout::{MAX_RING, MIN_RING};
+use sidecore_sockets::protocol::MAX_NAME;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 

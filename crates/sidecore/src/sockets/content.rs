@@ -1,7 +1,7 @@
 //! Kinds of sockets that the service takes.
 
 use rustix::net::getpeername;
-use sidecore_client::sys::{tcp, udp};
+use sidecore_sockets::sys::{tcp, udp};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 

@@ -1,7 +1,7 @@
 //! The busiest sockets of programs whose connection to the service ended recently. Each user has room of its own.
 
-use sidecore_client::sockets::protocol::Row;
 use sidecore_core::time::Nanos;
+use sidecore_sockets::protocol::Row;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //! owes one answer at most.
 
 use crate::sys::wake;
-use sidecore_client::sockets::protocol::{MAX_REPORTED, NUMBERS, Report, Reported};
 use sidecore_core::streams::rule::Why;
+use sidecore_sockets::protocol::{MAX_REPORTED, NUMBERS, Report, Reported};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;

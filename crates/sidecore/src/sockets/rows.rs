@@ -4,8 +4,6 @@
 use super::gone::{Gone, Past, ROWS};
 use super::meter::Price;
 use super::reports::{Bell, Reports};
-use crate::shm::BankMemory;
-use sidecore_client::sockets::protocol::{MAX_ROWS, REPORTED, Reported, Row};
 use sidecore_core::streams::cursor::Cursors;
 use sidecore_core::streams::layout::{
     DRAINS, HEAD, KERNEL_MESSAGES, MESSAGES, PLACES, ROW, SHARED, SOCKET, STATE, TAIL, TRANSFERS, WHY, WRITER,
@@ -14,6 +12,8 @@ use sidecore_core::streams::place::stream_of;
 use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::saving::saved;
 use sidecore_core::time::Nanos;
+use sidecore_sockets::protocol::{MAX_ROWS, REPORTED, Reported, Row};
+use sidecore_sockets::shm::BankMemory;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

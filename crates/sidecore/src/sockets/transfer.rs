@@ -9,10 +9,7 @@ mod datagrams;
 use super::content::Content;
 use super::ledger::Permit;
 use super::meter::Meter;
-use crate::shm::BankMemory;
 use rustix::io::Errno;
-use sidecore_client::sockets::datagrams::Mover;
-use sidecore_client::sys::{tcp, udp};
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::datagrams::HEADER;
 use sidecore_core::streams::hold::{Hold, Holder};
@@ -22,6 +19,9 @@ use sidecore_core::streams::layout::{
 use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::words;
+use sidecore_sockets::datagrams::Mover;
+use sidecore_sockets::shm::BankMemory;
+use sidecore_sockets::sys::{tcp, udp};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 

@@ -6,7 +6,7 @@ use crate::common::root_or_skipped;
 use crate::peer::Peer;
 use sidecore::client::{Client, ConnectError, Options};
 use sidecore::config::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET};
-use sidecore::sockets::ask;
+use sidecore_sockets::ask;
 use std::fs::{self, Permissions, set_permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -14,11 +14,12 @@ use sidecore::core::streams::layout::{
 use sidecore::core::streams::place::{State, Wish, state_of, wish_word};
 use sidecore::core::sync::AtomicU64;
 use sidecore::sockets::Sockets;
-use sidecore_client::shm::BankMemory;
-use sidecore_client::sockets::protocol::{Ask, Reply, Row};
+use sidecore_client::sys::clock;
 use sidecore_client::sys::packet::{connect_by, receive};
 use sidecore_client::sys::wake::ring_pipe;
-use sidecore_client::sys::{clock, tcp, udp};
+use sidecore_sockets::protocol::{Ask, Reply, Row};
+use sidecore_sockets::shm::BankMemory;
+use sidecore_sockets::sys::{tcp, udp};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -8,7 +8,7 @@ use sidecore::core::streams::hold::Holder;
 use sidecore::core::streams::layout::{ERROR, HEAD, SHARED, TAIL, TRANSFERS, WRITER};
 use sidecore::core::streams::place::{State, Wish};
 use sidecore::core::wire::Extent;
-use sidecore_client::sockets::protocol::Ask;
+use sidecore_sockets::protocol::Ask;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;

@@ -4,7 +4,7 @@ use crate::common::{Apart, Program, answer, connect, connection, got, hung_up, l
 use sidecore::config::SocketsConfig;
 use sidecore::core::streams::layout::ABI;
 use sidecore::core::streams::place::{State, Wish};
-use sidecore_client::sockets::protocol::{Ask, Reply};
+use sidecore_sockets::protocol::{Ask, Reply};
 use std::thread;
 use std::time::Duration;
 

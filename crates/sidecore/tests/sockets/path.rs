@@ -6,7 +6,7 @@ use crate::common::{
 use sidecore::core::streams::hold::Holder;
 use sidecore::core::streams::layout::{BASE, ERROR, HEAD, LINGER, SHARED, TAIL, TRANSFERS, WRITER};
 use sidecore::core::streams::place::{State, Wish};
-use sidecore_client::sys::tcp;
+use sidecore_sockets::sys::tcp;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;

@@ -7,8 +7,8 @@ use crate::common::{
 use sidecore::core::streams::layout::{ROW, WHY};
 use sidecore::core::streams::place::{State, Wish};
 use sidecore::core::streams::rule::Why;
-use sidecore::sockets::ask;
-use sidecore_client::sockets::protocol::{Ask, MAX_REPORTED, NUMBERS, REPORTED, Reply, Report, Reported, Row, Seated};
+use sidecore_sockets::ask;
+use sidecore_sockets::protocol::{Ask, MAX_REPORTED, NUMBERS, REPORTED, Reply, Report, Reported, Row, Seated};
 use sidecore_testing::skipped;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;

@@ -9,7 +9,7 @@ use sidecore::core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, ROW, SO
 use sidecore::core::streams::place::{State, Wish};
 use sidecore::core::streams::rule::Why;
 use sidecore::core::streams::saving::WRITE_NS;
-use sidecore_client::sockets::protocol::Row;
+use sidecore_sockets::protocol::Row;
 use sidecore_testing::skipped;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;

@@ -55,13 +55,13 @@ impl<'l> Ring<'l> {
 
     /// Connections that are in rings with nothing to send.
     pub(super) fn silent(&self) -> Result<usize, BenchError> {
-        let rows = sidecore::sockets::ask::rows(self.service.socket())?;
+        let rows = sidecore_sockets::ask::rows(self.service.socket())?;
         Ok(rows.iter().filter(|row| row.open && row.why == Why::Row as u8 && row.waiting == 0).count())
     }
 
     /// Messages so far of connections in a ring, and the system calls of both sides that moved them.
     pub(super) fn counted(&self) -> Result<[u64; 2], BenchError> {
-        let rows = sidecore::sockets::ask::rows(self.service.socket())?;
+        let rows = sidecore_sockets::ask::rows(self.service.socket())?;
         Ok(rows
             .iter()
             .filter(|row| row.gone_ns.is_none())

@@ -3,10 +3,10 @@
 use super::{At, Life, Moved, Stream};
 use crate::sockets::meter::Meter;
 use rustix::io::Errno;
-use sidecore_client::sockets::datagrams::Step;
 use sidecore_core::streams::cursor::{Cursors, Fault};
 use sidecore_core::streams::layout::{ERROR, SHARED, TRANSFERS};
 use sidecore_core::words;
+use sidecore_sockets::datagrams::Step;
 use std::sync::atomic::Ordering;
 
 impl Stream {

@@ -1,7 +1,7 @@
 //! A program's datagrams, also when no service moves them.
 
 use super::*;
-use crate::sockets::attachment::Target;
+use crate::attachment::Target;
 use sidecore_core::streams::layout::{BELL, MESSAGES};
 use std::net::UdpSocket;
 use std::time::Duration;

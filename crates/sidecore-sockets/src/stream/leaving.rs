@@ -41,7 +41,7 @@ impl Ring {
     }
 
     /// For an adopted ring: whether the kernel still has no room. Otherwise the program's wish is carried out.
-    pub(in crate::sockets) fn is_unfinished(&mut self, socket: BorrowedFd<'_>, wish: Wish) -> bool {
+    pub(crate) fn is_unfinished(&mut self, socket: BorrowedFd<'_>, wish: Wish) -> bool {
         let drained = self.drain(socket);
         if drained == Drained::Empty && wish == Wish::ShutAndLeave {
             tcp::shut_sending(socket);

@@ -1,11 +1,11 @@
 //! Datagrams in a ring: each enters it whole or not at all, and each error from the kernel is reported once.
 
 use super::{Drained, Ring, Sent};
-use crate::shm::span::Span;
-use crate::sockets::attachment::Target;
-use crate::sockets::datagrams::{Mover, Step};
+use crate::attachment::Target;
+use crate::datagrams::{Mover, Step};
 use crate::sys::udp::{self, Pieces};
 use rustix::io::Errno;
+use sidecore_client::shm::span::Span;
 use sidecore_core::streams::cursor::{Fault, word};
 use sidecore_core::streams::datagrams::{HEADER, MOST_BYTES, header, record};
 use sidecore_core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, TAIL, WRITER};

@@ -3,10 +3,10 @@
 //! The system calls are made directly: in a program with rings, the C library's functions of the same names are the
 //! interposed ones.
 
-use crate::shm::span::Span;
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use rustix::net::sockopt::{self, socket_protocol, socket_type};
+use sidecore_client::shm::span::Span;
 use sidecore_core::sync::AtomicU64;
 use std::io;
 use std::mem::offset_of;

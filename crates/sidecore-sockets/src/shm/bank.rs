@@ -2,9 +2,9 @@
 //!
 //! The service creates it as a memfd and seals its size, as with lanes.
 
-use super::mapping::Mapping;
-use super::span::Span;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
+use sidecore_client::shm::Mapping;
+use sidecore_client::shm::span::Span;
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::streams::bell::Bell;
 use sidecore_core::streams::hold::Hold;

@@ -1,10 +1,11 @@
 //! Messages that find the sidecore asleep.
 
 use super::{RING, Service, attached, check, connection, datagrams, key, promote, send};
-use crate::sockets::stream::{Drained, Sent};
-use crate::sys::poll::wait_readable;
-use crate::sys::{tcp, wake};
+use crate::stream::{Drained, Sent};
+use crate::sys::tcp;
 use rustix::io::Errno;
+use sidecore_client::sys::poll::wait_readable;
+use sidecore_client::sys::wake;
 use sidecore_core::streams::layout::{BELL, DRAINS, HEAD, MESSAGES, SHARED, TRANSFERS, WRITER};
 use sidecore_core::streams::saving::BreakEven;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,12 +1,12 @@
 //! Questions to a service of sockets: whether a trusted one listens, and which sockets it knows.
 
 use super::protocol::{Ask, DEFAULT_SERVICE_USER, Reply, Row};
-use crate::client::{is_trusted, number_of, refused};
-use crate::control::{decode, encode};
-use crate::environment::service_users_or;
-use crate::sys::own::{Own, closed};
-use crate::sys::packet::{MAX_PACKET, connect_own, receive, send};
-use crate::sys::{clock, peer, poll};
+use sidecore_client::client::{is_trusted, number_of, refused};
+use sidecore_client::control::{decode, encode};
+use sidecore_client::environment::service_users_or;
+use sidecore_client::sys::own::{Own, closed};
+use sidecore_client::sys::packet::{MAX_PACKET, connect_own, receive, send};
+use sidecore_client::sys::{clock, peer, poll};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::AsFd;
@@ -152,9 +152,9 @@ fn ask(socket: &Path, question: &Ask) -> io::Result<Reply> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sockets::protocol::MAX_ROWS;
-    use crate::sys::packet;
+    use crate::protocol::MAX_ROWS;
     use rustix::net::{SocketAddrUnix, accept, bind, listen};
+    use sidecore_client::sys::packet;
     use std::thread;
 
     fn row(number: usize) -> Row {

@@ -2,20 +2,20 @@
 
 use super::protocol::{Ask, Reply, Report, Seated};
 use super::stream::Ring;
-use crate::control;
 use crate::shm::BankMemory;
-use crate::sys::clock;
-use crate::sys::connections::{Connections, Listed};
-use crate::sys::own::{Own, closed};
-use crate::sys::packet;
-use crate::sys::poll::{wait_for, wait_readable};
 use crate::sys::tcp;
 use crate::sys::undisturbed::Undisturbed;
 use crate::sys::usage::thread_usage;
-use crate::sys::wake::Ringer;
 use rustix::event::PollFlags;
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::geteuid;
+use sidecore_client::control;
+use sidecore_client::sys::clock;
+use sidecore_client::sys::connections::{Connections, Listed};
+use sidecore_client::sys::own::{Own, closed};
+use sidecore_client::sys::packet;
+use sidecore_client::sys::poll::{wait_for, wait_readable};
+use sidecore_client::sys::wake::Ringer;
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::layout::{
     self, BASE, Bank, HEAD, MAX_BANKS, PLACES, ROW, SHARED, STATE, TAIL, WHY, WISH, WRITER, why_stream, why_word,

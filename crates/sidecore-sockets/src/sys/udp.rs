@@ -3,12 +3,12 @@
 //!
 //! The system calls are made directly, as in [`super::tcp`].
 
-use crate::shm::span::Span;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_domain, socket_protocol, socket_type};
 use rustix::net::{AddressFamily, SocketType, getpeername};
 use rustix::time::Timespec;
+use sidecore_client::shm::span::Span;
 use sidecore_core::streams::datagrams;
 use std::marker::PhantomData;
 use std::mem::offset_of;

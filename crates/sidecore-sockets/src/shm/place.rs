@@ -1,7 +1,7 @@
 //! One place of a bank, as its program uses it for each message.
 
 use super::bank::BankMemory;
-use super::span::Span;
+use sidecore_client::shm::span::Span;
 use sidecore_core::streams::bell::Bell;
 use sidecore_core::streams::cursor::pieces;
 use sidecore_core::streams::hold::Hold;

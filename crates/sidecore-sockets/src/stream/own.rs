@@ -1,9 +1,10 @@
 //! Messages that find the sidecore asleep: the program sends them itself.
 
 use super::{Drained, Ring};
-use crate::shm::span::Span;
-use crate::sys::{clock, tcp};
+use crate::sys::tcp;
 use rustix::io::Errno;
+use sidecore_client::shm::span::Span;
+use sidecore_client::sys::clock;
 use sidecore_core::streams::cursor::word;
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{DRAINS, HEAD, MESSAGES, SHARED, TAIL, WRITER};

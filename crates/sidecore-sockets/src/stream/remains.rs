@@ -1,8 +1,8 @@
 //! Bytes still in a ring when its process forked. The child's messages must follow them.
 
 use super::Stream;
+use crate::attachment::Seat;
 use crate::shm::BankMemory;
-use crate::sockets::attachment::Seat;
 use sidecore_core::streams::layout::{HEAD, SHARED, STATE};
 use sidecore_core::streams::place::{State, state_of, stream_of};
 use sidecore_core::streams::slot::Key;

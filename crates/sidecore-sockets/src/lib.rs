@@ -1,0 +1,26 @@
+//! Sending on a program's connections through rings, as an alternative to the kernel's own path: the program's side, and
+//! the messages between both sides.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`program`|state of a process: its connection to the service of sockets, its banks, and the thread that goes on without a service|
+//! |`stream`, `datagrams`|one connection in a ring; whole messages in it|
+//! |`protocol`, `ask`|messages between program and service; those of operators|
+//! |`loadable`|which programs can load a library|
+//! |`shm`|mapped memory: banks of places, one place|
+//! |`sys`|system calls of such a program: sockets, locks, threads, signals|
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod ask;
+mod attachment;
+pub mod datagrams;
+pub mod loadable;
+mod patience;
+pub mod program;
+pub mod protocol;
+pub mod shm;
+pub mod stream;
+pub mod sys;
+#[cfg(test)]
+mod tests;
