@@ -433,7 +433,7 @@ pub(crate) enum Scenario {
     Batch,
     /// Small messages over TCP and UDP, by an unmodified program; not among all
     Sockets,
-    /// The network laboratory against iperf3, netperf, neper, sockperf and `NetPIPE` on the same path; not among all
+    /// The network laboratory against iperf3 and sockperf on the same path; not among all
     Net,
     /// What a link of `sidecore net link` carries, and its moderation against the policy simulated; not among all
     Link,

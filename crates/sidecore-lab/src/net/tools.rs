@@ -3,9 +3,6 @@
 mod case;
 mod dialogue;
 mod iperf;
-mod neper;
-mod netperf;
-mod netpipe;
 mod program;
 mod sockperf;
 
@@ -18,20 +15,18 @@ use super::protocol::{Direction, Load, PORT, Serving};
 use crate::bench::Outcome;
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::report::Times;
-use case::{Case, Found, Trip, Way, cases};
+use case::{Case, Found, Way, cases};
 use indicatif::ProgressBar;
 use program::Port;
 pub(super) use program::Tool;
 use sidecore::sys::cpu;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
 /// What a load of our own has before it counts, as others have theirs.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Parts of a window of which `NetPIPE` takes the best one, as it takes the best of three trials.
-const TRIALS: u32 = 3;
-/// Ports for servers: each has one of its own, and the one beside it, so that none waits for what the last one has left.
+/// Ports that servers take in turn: none waits for connections of the server before.
 const PORTS: u16 = 1_000;
 
 /// What a line sends, bits a second, and how far it is one way, ns.
@@ -63,8 +58,8 @@ pub(crate) fn measure(
     let ways = || Way::ALL.into_iter().filter(|way| wants(way.name()));
     let mut cases: Vec<_> = ways().flat_map(|way| cases(way, quick)).collect();
     let missing = cases.iter().map(|case| case.tool).filter(|tool| !tool.is_there());
-    for (name, install) in missing.map(|tool| (tool.name(), tool.install())).collect::<BTreeMap<_, _>>() {
-        outcome.lacks(format!("net: {name} is not installed: {install}"));
+    for name in missing.map(Tool::name).collect::<BTreeSet<_>>() {
+        outcome.lacks(format!("net: {name} is not installed: apt-get install {name}"));
     }
     cases.retain(|case| case.tool.is_there());
     if cases.is_empty() {
@@ -91,15 +86,13 @@ pub(crate) fn measure(
     outcome.add_rows(cases.iter().flat_map(|case| case.rows(&pinned)));
     outcome.noted(format!(
         "net-tools: two namespaces joined by veth, {pinned}; both programs inherit their end's core, and so do their servers. Each \
-         counts for {} s, this program after {} ms, NetPIPE for as long as it likes. They take turns, and change who begins. This \
-         program serves streams as the other one does: against iperf3 by one thread that polls, against others by a thread each \
-         that reads no more at a time than one message has; in `its own way` it reads up to 128 KiB. Round trips are compared \
-         by what a tool tells: sockperf by medians, netperf and neper by means, NetPIPE by the best mean of three trials, and \
-         of it no CPU time is known. CPU time is that of the processes at the near end (client CPU) and at the far end (service \
-         CPU), for each message, without what a tool does before and after it measures; a ratio to a tool's CPU is of both ends \
-         together. Ratios are geometric means over pairs, and their intervals Student's at 95 %: held is what lies within as \
-         a whole, missed what lies outside as a whole. net-tools-line: the same over a link of {} Mbit/s, {} us each way, so that \
-         no program is the limit.",
+         counts for {} s, this program after {} ms. They take turns, and change who begins. This program serves TCP streams as \
+         iperf3 does, by one thread that polls; in `its own way` a thread for each connection reads up to 128 KiB. Round trips \
+         are compared with sockperf's by their medians. CPU time is that of the processes at the near end (client CPU) and at the \
+         far end (service CPU), for each message, without what a tool does before and after it measures; a ratio to a tool's CPU \
+         is of both ends together. Ratios are geometric means over pairs, and their intervals Student's at 95 %: held is what lies \
+         within as a whole, missed what lies outside as a whole. net-tools-line: the same over a link of {} Mbit/s, {} us each \
+         way, so that no program is the limit.",
         time.as_secs(),
         WARM_UP.as_millis(),
         RATE / 1_000_000,
@@ -144,36 +137,23 @@ impl Laboratory {
         Ok((Self { pair, _line: line, path, served: 0, time }, places))
     }
 
-    /// The load once by the laboratory itself, with what that tool calls the time of a round trip.
-    fn own(&mut self, load: &Load, tool: Tool) -> Result<Found, String> {
-        let parts = if tool == Tool::NetPipe { TRIALS } else { 1 };
+    /// The load once by the laboratory itself.
+    fn own(&mut self, load: &Load) -> Result<Found, String> {
         let mut running = self.path.begin(load)?;
         thread::sleep(WARM_UP);
         running.keep_latencies(true);
-        let mut counts = vec![running.count()?];
-        for _ in 0..parts {
-            thread::sleep(self.time / parts);
-            counts.push(running.count()?);
-        }
+        let before = running.count()?;
+        thread::sleep(self.time);
+        let Both { near, far } = running.count()?.since(&before);
         running.keep_latencies(false);
         let latencies = running.end()?;
-        let Both { near, far } = counts[parts as usize].since(&counts[0]);
         let (sender, receiver) = if load.direction == Direction::Receive { (&far, &near) } else { (&near, &far) };
         let messages = |bytes: u64| bytes as f64 / load.size as f64;
         let cpu = [&near, &far].map(|end| us(end.process_ns as f64) / messages(end.sent.bytes.max(end.received.bytes)));
-        let part = |pair: &[Both]| {
-            let near = pair[1].since(&pair[0]).near;
-            us(near.at_ns as f64) / near.received.messages as f64
-        };
-        let trip = match tool {
-            Tool::NetPipe => Some(counts.windows(2).map(part).fold(f64::INFINITY, f64::min)),
-            Tool::Sockperf => Some(us(latencies.value_at_quantile(0.5) as f64)),
-            _ => Some(us(latencies.mean())),
-        };
         Ok(Found {
             rate: messages(receiver.received.bytes) / receiver.seconds(),
             sent: messages(sender.sent.bytes) / sender.seconds(),
-            trip: trip.filter(|_| !latencies.is_empty()).map(|figure| Trip { figure, times: Some(times(&latencies)) }),
+            trip: (!latencies.is_empty()).then(|| times(&latencies)),
             cpu: Some(cpu),
         })
     }
@@ -181,17 +161,13 @@ impl Laboratory {
     /// The load once by that tool, with a server of its own.
     fn other(&mut self, load: &Load, tool: Tool) -> Result<Found, String> {
         self.served += 1;
-        let port = Port(PORT + 1 + self.served % PORTS * 2);
+        let port = Port(PORT + 1 + self.served % PORTS);
         let server = self.pair.far.ask(&Order::Run { tool, arguments: tool.server(load, port) })?;
         let met = port.wait_for(tool, server, tool.meets_by_tcp(load));
         let said = met.and_then(|()| tool.run(&tool.client(load, port, self.time), self.time, server));
         self.pair.far.order(&Order::End)?;
         let said = said?;
         let found = tool.read(&said.output, load)?;
-        if tool == Tool::NetPipe {
-            // How often it asked in all it does not say.
-            return Ok(found);
-        }
         // What it said comes first: it may be why it was so short.
         let spent = said.cpu.ok_or_else(|| format!("{} ended before its time", tool.name()))?;
         let ends =
@@ -219,12 +195,12 @@ impl Drop for Laboratory {
 impl Case {
     /// Once by each; all or none count.
     fn run(&mut self, laboratory: &mut Laboratory, own_first: bool) -> Result<(), String> {
-        let early = if own_first { Some(laboratory.own(&self.load, self.tool)?) } else { None };
+        let early = if own_first { Some(laboratory.own(&self.load)?) } else { None };
         let other = laboratory.other(&self.load, self.tool)?;
-        let own = early.map_or_else(|| laboratory.own(&self.load, self.tool), Ok)?;
+        let own = early.map_or_else(|| laboratory.own(&self.load), Ok)?;
         if let Some(plain) = &mut self.plain {
             let load = Load { serving: Serving::default(), ..self.load };
-            plain.push(laboratory.own(&load, self.tool)?);
+            plain.push(laboratory.own(&load)?);
         }
         self.own.push(own);
         self.other.push(other);

@@ -64,54 +64,34 @@ pub(super) struct Found {
     /// Messages a second that came through, and that were sent.
     pub(super) rate: f64,
     pub(super) sent: f64,
-    /// Of round trips.
-    pub(super) trip: Option<Trip>,
-    /// CPU time of a message at the near end, and at the far end, us. `None`: of no known number of messages.
+    /// Of round trips, us. Medians are compared.
+    pub(super) trip: Option<Times>,
+    /// CPU time of a message at the near end, and at the far end, us. `None`: it is not known yet.
     pub(super) cpu: Option<[f64; 2]>,
-}
-
-/// How long a round trip takes, us.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Trip {
-    /// What is compared.
-    pub(super) figure: f64,
-    pub(super) times: Option<Times>,
 }
 
 /// What is compared: a tool for a kind of traffic, with sizes of messages and numbers of connections.
 type Kind = (Tool, Transport, Direction, &'static [usize], &'static [usize]);
 
 /// Of a whole run.
-const ALL: [Kind; 16] = [
+const ALL: [Kind; 8] = [
     (Tool::Iperf3, Tcp, Send, &[1_448], &[1]),
     (Tool::Iperf3, Tcp, Send, &[65_536], &[1, 4]),
     (Tool::Iperf3, Tcp, Receive, &[1_448], &[1]),
     (Tool::Iperf3, Tcp, Receive, &[65_536], &[1, 4]),
     (Tool::Iperf3, Udp, Send, &[1_472], &[1]),
     (Tool::Iperf3, Udp, Receive, &[1_472], &[1]),
-    (Tool::Netperf, Tcp, Send, &[65_536], &[1]),
-    (Tool::Netperf, Tcp, Receive, &[65_536], &[1]),
-    (Tool::Netperf, Udp, Send, &[1_472], &[1]),
-    (Tool::NeperStream, Tcp, Send, &[65_536], &[1, 4]),
     (Tool::Sockperf, Tcp, RoundTrip, &[64, 1_024, 16_384], &[1]),
     (Tool::Sockperf, Udp, RoundTrip, &[64, 1_024], &[1]),
-    (Tool::Netperf, Tcp, RoundTrip, &[64], &[1]),
-    (Tool::NetPipe, Tcp, RoundTrip, &[64, 1_024, 16_384], &[1]),
-    (Tool::NeperTcpTrips, Tcp, RoundTrip, &[64], &[1]),
-    (Tool::NeperUdpTrips, Udp, RoundTrip, &[64], &[1]),
 ];
 
 /// On a line.
-const LINE: [Kind; 9] = [
+const LINE: [Kind; 5] = [
     (Tool::Iperf3, Tcp, Send, &[65_536], &[1, 4]),
     (Tool::Iperf3, Tcp, Receive, &[65_536], &[1]),
     (Tool::Iperf3, Udp, Send, &[1_472], &[1]),
-    (Tool::Netperf, Tcp, Send, &[65_536], &[1]),
-    (Tool::NeperStream, Tcp, Send, &[65_536], &[1]),
     (Tool::Sockperf, Tcp, RoundTrip, &[64, 1_024], &[1]),
     (Tool::Sockperf, Udp, RoundTrip, &[64], &[1]),
-    (Tool::Netperf, Tcp, RoundTrip, &[64], &[1]),
-    (Tool::NetPipe, Tcp, RoundTrip, &[64], &[1]),
 ];
 
 /// On a line, of a short run.
@@ -119,16 +99,12 @@ const QUICK_LINE: [Kind; 2] =
     [(Tool::Iperf3, Tcp, Send, &[65_536], &[1]), (Tool::Sockperf, Tcp, RoundTrip, &[64], &[1])];
 
 /// Of a short one.
-const QUICK: [Kind; 9] = [
+const QUICK: [Kind; 5] = [
     (Tool::Iperf3, Tcp, Send, &[65_536], &[1]),
     (Tool::Iperf3, Tcp, Receive, &[65_536], &[4]),
     (Tool::Iperf3, Udp, Send, &[1_472], &[1]),
-    (Tool::Netperf, Tcp, Send, &[65_536], &[1]),
-    (Tool::NeperStream, Tcp, Send, &[65_536], &[4]),
     (Tool::Sockperf, Tcp, RoundTrip, &[64], &[1]),
     (Tool::Sockperf, Udp, RoundTrip, &[64], &[1]),
-    (Tool::NetPipe, Tcp, RoundTrip, &[64], &[1]),
-    (Tool::NeperUdpTrips, Udp, RoundTrip, &[64], &[1]),
 ];
 
 /// All that is compared over that path.
@@ -165,12 +141,10 @@ impl Case {
     fn new(way: Way, tool: Tool, mut load: Load) -> Self {
         let plain = load.serving;
         if load.transport == Tcp && load.direction != RoundTrip {
-            // What others do there is what their system calls show: iperf3 has one thread that selects, and all read no more
-            // at a time than they write.
-            load.serving =
-                if tool == Tool::Iperf3 { Serving::OnePolls } else { Serving::EachWaits { read: load.size } };
+            // iperf3 has one thread that selects, and reads no more at a time than it writes, as its system calls show.
+            load.serving = Serving::OnePolls;
         }
-        let plain = (way == Way::Veth && tool == Tool::Iperf3 && load.serving != plain).then(Vec::new);
+        let plain = (way == Way::Veth && load.serving != plain).then(Vec::new);
         Self { way, load, tool, own: Vec::new(), plain, other: Vec::new(), wrong: None }
     }
 
@@ -195,7 +169,7 @@ impl Case {
             return Vec::new();
         }
         let name = self.tool.name();
-        let figure = |found: &Found| found.trip.map_or(Some(found.rate), |trip| Some(trip.figure));
+        let figure = |found: &Found| Some(found.trip.map_or(found.rate, |trip| trip.p50));
         // The threads of a line are this program's, and their work is the line's.
         let both_ends = |found: &Found| found.cpu.filter(|_| self.way == Way::Veth).map(|[near, far]| near + far);
         let ratio =
@@ -234,21 +208,15 @@ impl Case {
     fn row(&self, variant: &str, found: &[Found]) -> Row {
         let rates = figures(found, &|found| Some(found.rate));
         let row = self.base(variant, found).with(Key::OpsPerS, median(&rates));
-        let trips: Vec<Trip> = found.iter().filter_map(|found| found.trip).collect();
+        let trips: Vec<Times> = found.iter().filter_map(|found| found.trip).collect();
         if trips.is_empty() {
             let payload = median(&rates) * self.load.size as f64 * 8.0 / 1e6;
             return row.with(Key::MbitPerS, payload).with(Key::Spread, spread(&rates));
         }
-        let compared: Vec<f64> = trips.iter().map(|trip| trip.figure).collect();
-        let times: Vec<Times> = trips.iter().filter_map(|trip| trip.times).collect();
-        let middle = |of: fn(&Times) -> f64| median(&times.iter().map(of).collect::<Vec<_>>());
-        let row = row.with(Key::Spread, spread(&compared));
-        if times.is_empty() {
-            return row.with(Key::TotalMean, median(&compared));
-        }
-        let all =
-            Times { mean: middle(|times| times.mean), p50: middle(|times| times.p50), p99: middle(|times| times.p99) };
-        row.with_times(Key::TotalMean, Some(all))
+        let each = |of: fn(&Times) -> f64| trips.iter().map(of).collect::<Vec<_>>();
+        let [mean, p50, p99] = [each(|times| times.mean), each(|times| times.p50), each(|times| times.p99)];
+        let all = Times { mean: median(&mean), p50: median(&p50), p99: median(&p99) };
+        row.with(Key::Spread, spread(&p50)).with_times(Key::TotalMean, Some(all))
     }
 }
 
@@ -322,7 +290,7 @@ mod tests {
     fn every_tool_has_its_part_in_a_whole_run_and_in_a_short_one() {
         for quick in [false, true] {
             let cases: Vec<_> = Way::ALL.into_iter().flat_map(|way| cases(way, quick)).collect();
-            for name in ["iperf3", "sockperf", "netperf", "neper", "NetPIPE"] {
+            for name in ["iperf3", "sockperf"] {
                 assert!(cases.iter().any(|case| case.tool.name() == name), "{name} {quick}");
             }
             assert!(cases.iter().all(|case| case.load.check().is_ok()));

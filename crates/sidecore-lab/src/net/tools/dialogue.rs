@@ -2,7 +2,7 @@
 
 use super::case::Found;
 use super::program::{Port, Tool};
-use super::{iperf, neper, netperf, netpipe, sockperf};
+use super::{iperf, sockperf};
 use crate::net::protocol::{Load, Transport};
 use std::time::Duration;
 
@@ -12,9 +12,6 @@ impl Tool {
         words(&match self {
             Self::Iperf3 => iperf::server(port),
             Self::Sockperf => sockperf::server(load, port),
-            Self::Netperf => netperf::server(port),
-            Self::NetPipe => netpipe::server(load, port),
-            Self::NeperStream | Self::NeperTcpTrips | Self::NeperUdpTrips => neper::server(load, port),
         })
     }
 
@@ -23,9 +20,6 @@ impl Tool {
         words(&match self {
             Self::Iperf3 => iperf::client(load, port, time),
             Self::Sockperf => sockperf::client(load, port, time),
-            Self::Netperf => netperf::client(load, port, time),
-            Self::NetPipe => netpipe::client(load, port),
-            Self::NeperStream | Self::NeperTcpTrips | Self::NeperUdpTrips => neper::client(load, port, time),
         })
     }
 
@@ -42,9 +36,6 @@ impl Tool {
         match self {
             Self::Iperf3 => iperf::found(said, load),
             Self::Sockperf => sockperf::read(said),
-            Self::Netperf => netperf::read(said, load),
-            Self::NetPipe => netpipe::read(said, load),
-            Self::NeperStream | Self::NeperTcpTrips | Self::NeperUdpTrips => neper::read(said, load),
         }
     }
 }

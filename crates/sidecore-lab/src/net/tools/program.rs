@@ -20,8 +20,6 @@ const LOOK: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The kernel has no larger number of a process.
 const MOST_PROCESSES: u32 = 1 << 22;
-/// Characters of what it said that are said again.
-const MOST_WORDS: usize = 160;
 /// Most of what a client says that is read, bytes.
 const MOST: u64 = 1 << 20;
 
@@ -30,12 +28,6 @@ const MOST: u64 = 1 << 20;
 pub(in crate::net) enum Tool {
     Iperf3,
     Sockperf,
-    Netperf,
-    NetPipe,
-    /// neper, which has a program for each kind of traffic.
-    NeperStream,
-    NeperTcpTrips,
-    NeperUdpTrips,
 }
 
 /// What a client said, and what it cost while it measured.
@@ -50,50 +42,18 @@ pub(super) struct Said {
 type Sample = (f64, [f64; 2]);
 
 impl Tool {
-    /// Its name.
+    /// Its name, which is that of its program at both ends and of its package.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Iperf3 => "iperf3",
             Self::Sockperf => "sockperf",
-            Self::Netperf => "netperf",
-            Self::NetPipe => "NetPIPE",
-            Self::NeperStream | Self::NeperTcpTrips | Self::NeperUdpTrips => "neper",
         }
     }
 
-    /// Its programs: of the near end, and of the far end.
-    fn programs(self) -> [&'static str; 2] {
-        match self {
-            Self::Iperf3 => ["iperf3"; 2],
-            Self::Sockperf => ["sockperf"; 2],
-            Self::Netperf => ["netperf", "netserver"],
-            Self::NetPipe => ["NPtcp"; 2],
-            Self::NeperStream => ["tcp_stream"; 2],
-            Self::NeperTcpTrips => ["tcp_rr"; 2],
-            Self::NeperUdpTrips => ["udp_rr"; 2],
-        }
-    }
-
-    /// How one comes by it.
-    pub(super) fn install(self) -> &'static str {
-        match self {
-            Self::Iperf3 => "apt-get install iperf3",
-            Self::Sockperf => "apt-get install sockperf",
-            Self::Netperf => "apt-get install netperf, which is in Debian's non-free",
-            Self::NetPipe => "apt-get install netpipe-tcp",
-            Self::NeperStream | Self::NeperTcpTrips | Self::NeperUdpTrips => {
-                "git clone https://github.com/google/neper, make, and put its programs into a directory of PATH"
-            }
-        }
-    }
-
-    /// Whether its programs are in a directory of PATH.
+    /// Whether its program is in a directory of PATH.
     pub(super) fn is_there(self) -> bool {
-        // None is started to find out: some would wait for a client.
-        self.programs().iter().all(|program| {
-            std::env::var_os("PATH")
-                .is_some_and(|all| std::env::split_paths(&all).any(|own| own.join(program).is_file()))
-        })
+        std::env::var_os("PATH")
+            .is_some_and(|all| std::env::split_paths(&all).any(|own| own.join(self.name()).is_file()))
     }
 
     /// Starts its server.
@@ -101,7 +61,7 @@ impl Tool {
     /// # Errors
     /// It is not there.
     pub(in crate::net) fn serve(self, arguments: &[String]) -> Result<Child, String> {
-        start(self.programs()[1], arguments, Stdio::null(), Stdio::null())
+        start(self.name(), arguments, Stdio::null(), Stdio::null())
     }
 
     /// Runs a client that was told to measure for so long, beside its server, which is that process.
@@ -114,7 +74,7 @@ impl Tool {
         let copy = || output.try_clone().map(Stdio::from).map_err(wrong);
         // iperf3 says what is wrong in its report: other words would spoil that.
         let errors = if self == Self::Iperf3 { Stdio::null() } else { copy()? };
-        let mut child = start(self.programs()[0], arguments, copy()?, errors)?;
+        let mut child = start(self.name(), arguments, copy()?, errors)?;
         let samples =
             attend(&mut child, server, time + PATIENCE).map_err(|error| format!("{}: {error}", self.name()))?;
         Ok(Said { output: all(&mut output).map_err(wrong)?, cpu: steady(&samples, time) })
@@ -128,12 +88,6 @@ fn start(program: &str, arguments: &[String], output: Stdio, errors: Stdio) -> R
     // An interrupt from the keyboard is for whoever started it.
     command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
     command.spawn().map_err(|error| format!("cannot start {program} by setpriv (package util-linux): {error}"))
-}
-
-/// What a text says last, for people: that is where a program says why it ends.
-pub(super) fn last_line(said: &str) -> String {
-    let line = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
-    line.chars().filter(|c| !c.is_control()).take(MOST_WORDS).collect()
 }
 
 /// What was written to that file.
@@ -272,15 +226,8 @@ mod tests {
     #[test]
     fn a_server_that_ended_is_not_waited_for() {
         let mut gone = start("true", &[], Stdio::null(), Stdio::null()).unwrap();
-        let waited = Port(1).wait_for(Tool::NetPipe, gone.id(), true);
-        assert_eq!(waited, Err("the server of NetPIPE ended at once".to_owned()));
+        let waited = Port(1).wait_for(Tool::Sockperf, gone.id(), true);
+        assert_eq!(waited, Err("the server of sockperf ended at once".to_owned()));
         gone.wait().unwrap();
-    }
-
-    #[test]
-    fn what_is_said_again_is_one_line_without_colours() {
-        assert_eq!(last_line("more\n \u{1b}[31mwrong\u{7}\n\n"), "[31mwrong");
-        assert_eq!(last_line(""), "it said nothing");
-        assert_eq!(last_line(&"x".repeat(1 << 20)).len(), MOST_WORDS);
     }
 }

@@ -1,6 +1,6 @@
 //! What `sockperf ping-pong --full-rtt` says: text for people, with colours.
 
-use super::case::{Found, Trip};
+use super::case::Found;
 use super::program::Port;
 use crate::net::pair::FAR;
 use crate::net::protocol::{Load, Transport};
@@ -42,7 +42,7 @@ pub(super) fn read(said: &str) -> Result<Found, String> {
         p50: after(valid, "percentile 50.000 =")?,
         p99: after(valid, "percentile 99.000 =")?,
     };
-    Ok(Found { rate, sent: rate, trip: Some(Trip { figure: times.p50, times: Some(times) }), cpu: None })
+    Ok(Found { rate, sent: rate, trip: Some(times), cpu: None })
 }
 
 /// The number that a text begins with, after spaces. `None`: the text may have been cut off in it.
@@ -63,7 +63,7 @@ mod tests {
         let times = Times { mean: 88.741, p50: 14.131, p99: 1856.048 };
         let found = read(RECORDED).unwrap();
         assert!((found.rate - 6195.0 / 0.550).abs() < 1e-6 && found.cpu.is_none());
-        assert_eq!(found.trip, Some(Trip { figure: times.p50, times: Some(times) }));
+        assert_eq!(found.trip, Some(times));
     }
 
     #[test]
