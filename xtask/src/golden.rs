@@ -14,7 +14,7 @@ const DOCS: &str = "docs/results/simulated";
 /// A page, and the arguments of `sidecore sim` for it.
 type Page = (&'static str, &'static [&'static str]);
 
-const PAGES: [Page; 17] = [
+const PAGES: [Page; 14] = [
     (
         "what-would-have-helped.md",
         &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, "--seeds", "1", "--title", "What would have helped"],
@@ -29,22 +29,17 @@ const PAGES: [Page; 17] = [
     ("zvm-ten-threads.md", &[ZVM, "--compare", "docs/published/zvm_table1.csv"]),
     ("zvm-one-thread.md", &[ZVM, "--compare", "docs/published/zvm_table3.csv"]),
     ("zvm-one-thread-50us.md", &[ZVM, "--compare", "docs/published/zvm_table4.csv"]),
-    ("inic.md", &[INIC, "--seeds", "1", "--compare", "docs/published/inic.csv"]),
     ("lhcb.md", &[LHCB, "--seeds", "1", "--compare", "docs/published/lhcb.csv"]),
     ("lhcb-latency.md", &[LHCB, "--seeds", "1", "--title", "Two PCs: what the slides leave out"]),
-    ("streams.md", &[STREAMS, "--seeds", "1", "--title", "Many small sends"]),
     ("farm.md", &[FARM, "--seeds", "1", "--title", "A farm: credit, policies and pull consumers"]),
-    ("streams-measured.md", &[STREAMS, "--seeds", "1", "--compare", "docs/results/simulated/streams.csv"]),
 ];
 
 const OCF_HIFN: &str = "plans/ocf-hifn7751x4.toml";
 const OCF_BCM: &str = "plans/ocf-bcm5820x4.toml";
 const ZVM: &str = "plans/zvm.toml";
 const ZVM_ONE: &str = "plans/zvm-one-thread.toml";
-const INIC: &str = "plans/inic.toml";
 const LHCB: &str = "plans/lhcb.toml";
 const FARM: &str = "plans/farm.toml";
-const STREAMS: &str = "plans/streams.toml";
 
 /// Tests that compare pages, and write them if the variable is set: the program, and the name of its test.
 const COMPARED: [(&str, &str); 2] = [("wrong_inputs", ""), ("openssl", "cases::each_case_has_the_result")];

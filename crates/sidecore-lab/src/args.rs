@@ -267,7 +267,7 @@ pub(crate) struct NetPapers {
     /// How often each is measured, in turn with the others; an interval takes six
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(crate) repeats: Option<u16>,
-    /// Where the plans are that simulate the papers
+    /// Folder of lhcb.toml, the plan that simulates lhcb
     #[arg(long, value_name = "DIR", default_value = "plans")]
     pub(crate) plans: PathBuf,
     #[command(flatten)]

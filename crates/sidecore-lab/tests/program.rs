@@ -5,7 +5,7 @@ use std::io::pipe;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const PLAN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/inic.toml");
+const PLAN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/lhcb.toml");
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-lab");
 
 fn lab(arguments: &[&str]) -> Command {

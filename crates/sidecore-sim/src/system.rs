@@ -2,14 +2,13 @@
 
 mod farm;
 mod machine;
-mod nic;
 mod ocf;
 mod pair;
 mod queue;
-mod streams;
 mod zvm;
 
 use crate::estimate::{Effort, Estimate, estimate};
+use crate::names;
 use crate::settings::{Parameter, Settings};
 pub use machine::PARTS;
 use serde::de::DeserializeOwned;
@@ -138,16 +137,25 @@ fn fullest<'a>(parts: &[(&'a str, f64)]) -> (&'a str, f64) {
 }
 
 /// All systems.
-pub static ALL: [System; 8] = [
+pub static ALL: [System; 6] = [
     System::new::<queue::Queue>("queue", queue::METRICS),
     System::new::<machine::Machine>("machine", machine::METRICS),
     System::new::<ocf::Ocf>("ocf", ocf::METRICS),
     System::new::<zvm::Zvm>("zvm", zvm::METRICS),
-    System::new::<nic::NetworkInterface>("nic", nic::METRICS),
     System::new::<pair::Pair>("pair", pair::METRICS),
-    System::new::<streams::Streams>("streams", streams::METRICS),
     System::new::<farm::Farm>("farm", farm::METRICS),
 ];
+
+/// Systems of earlier versions, each with the command that measures instead.
+const REMOVED: [(&str, &str); 2] = [("nic", "sidecore net link"), ("streams", "sidecore bench sockets")];
+
+/// Why there is no system of that name.
+pub(crate) fn unknown(name: &str) -> String {
+    match REMOVED.iter().find(|(removed, _)| *removed == name) {
+        Some((_, command)) => format!("there is no system `{name}` any more: measured by {command}"),
+        None => names::unknown("system", name, ALL.iter().map(|system| system.name)),
+    }
+}
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static System> {

@@ -98,6 +98,12 @@ fn what_is_wrong_is_said_with_file_line_and_remedy() {
         ("load = 0.8", "lod = 0.8", "plan.toml:7: unknown parameter `arrivals.lod`; did you mean `arrivals.load`?"),
         ("count = 20_000", "count = 2.5", "plan.toml:8: `2.5` is no value for arrivals.count: write a whole number"),
         ("system = \"queue\"", "system = \"queu\"", "plan.toml:2: unknown system `queu`; did you mean `queue`?"),
+        ("\"queue\"", "\"nic\"", "plan.toml:2: there is no system `nic` any more: measured by sidecore net link"),
+        (
+            "\"queue\"",
+            "\"streams\"",
+            "plan.toml:2: there is no system `streams` any more: measured by sidecore bench sockets",
+        ),
         ("wait_us", "wait_ms", "plan.toml:11: unknown metric `wait_ms`; did you mean `wait_us`?"),
         ("step = 0.2", "step = 0.0001", "plan.toml:13: the range has more than 1024 values: widen its step"),
         ("step = 0.2", "step = 0", "plan.toml:13: a range has either a `step` above 0 or a `factor` above 1"),

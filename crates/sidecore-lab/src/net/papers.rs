@@ -34,8 +34,8 @@ const MOST_WRONG: usize = 2;
 struct Study {
     /// Scenario of its rows; that of its effects ends with [`EFFECTS`].
     scenario: &'static str,
-    /// The plan that simulates it.
-    plan: &'static str,
+    /// The plan that simulates it, if there is one.
+    plan: Option<&'static str>,
     contrasts: Vec<Contrast>,
     effects: Vec<Effect>,
     /// Whether its effects are of one kind, so that the largest of them can be named.
@@ -101,7 +101,7 @@ fn rounds(studies: &mut [Study], args: &NetPapers) -> Result<BTreeSet<String>, S
 }
 
 impl Study {
-    /// Its rows, and its effects beside what was published and what the plan in that folder says.
+    /// Its rows, and its effects beside the published ones and those of its plan in that folder.
     fn add_to(&self, outcome: &mut Outcome, plans: &Path) {
         let wrong = |contrast: &Contrast| format!("{}: {}", contrast.words(), contrast.wrong.join("; "));
         outcome.lacks_all(self.contrasts.iter().filter(|contrast| !contrast.wrong.is_empty()).map(wrong));
@@ -110,13 +110,13 @@ impl Study {
             return;
         }
         outcome.add_rows(done().flat_map(|contrast| contrast.rows(self.scenario)));
-        let mut predictions = match Predictions::read(&plans.join(self.plan), SEED) {
+        let mut predictions = self.plan.and_then(|plan| match Predictions::read(&plans.join(plan), SEED) {
             Ok(predictions) => Some(predictions),
             Err(why) => {
-                outcome.lacks(format!("what is simulated: {why}; --plans names the folder of {}", self.plan));
+                outcome.lacks(format!("what is simulated: {why}; --plans names the folder of {plan}"));
                 None
             }
-        };
+        });
         let mut effects = Vec::new();
         for effect in &self.effects {
             let found = self.contrasts.iter().find(|contrast| effect.is_of(contrast) && !contrast.is_empty());

@@ -43,8 +43,8 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     }
     if plan.system.name != "machine" {
         return Err(format!(
-            "{} holds rows of a bench: only a plan of `bench calibrate` predicts them; those of `net papers` are predicted by \
-             plans/inic.toml and plans/lhcb.toml, those of `farm bench` by plans/farm.toml",
+            "{} holds rows of a bench: only a plan of `bench calibrate` predicts them; those of `net papers lhcb` are \
+             predicted by plans/lhcb.toml, those of `farm bench` by plans/farm.toml",
             path.display()
         ));
     }

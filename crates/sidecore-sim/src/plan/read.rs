@@ -215,8 +215,7 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     let (own, parts): (DeTable<'_>, DeTable<'_>) = root.into_inner().into_iter().partition(is_own);
     let written: Written = file.read(Spanned::new(span, DeValue::Table(own)), "")?;
     let name = written.system.get_ref();
-    let known = || system::ALL.iter().map(|system| system.name);
-    let system = system::find(name).ok_or_else(|| file.wrong(&written.system)(unknown("system", name, known())))?;
+    let system = system::find(name).ok_or_else(|| file.wrong(&written.system)(system::unknown(name)))?;
     let (mut settings, mut places) = (system.settings(), Places::new());
     if let Some(first) = written.include.get(MAX_INCLUDES) {
         return Err(file.wrong(first)(format!("a plan includes at most {MAX_INCLUDES} files")));

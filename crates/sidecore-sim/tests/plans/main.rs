@@ -1,9 +1,7 @@
 //! The plans of this project, compared with published measurements and with invariants.
 
 mod choose;
-mod nic;
 mod pair;
-mod streams;
 mod zvm;
 
 use sidecore_sim::plan::Plan;

@@ -21,7 +21,7 @@ use tun_rs::{VIRTIO_NET_HDR_LEN, VirtioNetHdr};
 /// Most frames and bytes that are taken before others have their turn.
 const BATCH: u64 = 64;
 const BATCH_BYTES: u64 = 256 << 10;
-/// Registers that a driver reads for an interrupt, as `plans/parameters/inic.toml` has it: status, and how many frames came.
+/// Registers that a driver reads for an interrupt: status, and the number of new frames.
 const INTERRUPT_READS: u64 = 2;
 
 /// One direction: its frames, and what it does with them.

@@ -35,7 +35,7 @@ pub(super) struct Contrast {
 pub(super) struct Side {
     pub(super) variant: &'static str,
     link: Settings,
-    /// Parameters of the plan that say the same; none: the plan has no such case.
+    /// Parameters of the plan that say the same; none: no plan has such a case.
     plan: Vec<(&'static str, String)>,
     case: Case,
     counted: Vec<Counters>,

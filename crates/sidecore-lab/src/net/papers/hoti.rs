@@ -13,7 +13,7 @@ use sidecore::core::policy::notify::Notify;
 const VARIANTS: [&str; 2] = ["integrated", "discrete"];
 /// What an access to a register costs on each, ns.
 const REGISTERS: [u64; 2] = [0, 1_000];
-/// As the paper's interfaces: 32 packets, or 8 clocks of 25 us (`plans/parameters/inic.toml`).
+/// As the paper's interfaces: 32 packets, or 8 clocks of 25 us, to which the driver nxge of illumos sets the timer.
 const MODERATION: Notify = Notify::Coalesce { count: 32, delay: 200_000 };
 const CONNECTIONS: usize = 32;
 const LARGE: usize = 65_536;
@@ -22,7 +22,7 @@ const SMALL: usize = 64;
 pub(super) fn study(quick: bool) -> Study {
     Study {
         scenario: "net-hoti",
-        plan: "inic.toml",
+        plan: None,
         contrasts: contrasts(quick),
         effects: effects(),
         is_ordered: true,
@@ -70,10 +70,7 @@ fn parts(direction: Direction) -> Contrast {
 }
 
 fn stream_sides(direction: Direction, size: usize, connections: usize) -> [Side; 2] {
-    let load = load(direction, size, connections);
-    let plan = [("client.connections", connections.to_string()), ("client.io_bytes", size.to_string())];
-    let has_plan = direction == Direction::Receive;
-    sides(load, Some(MODERATION), has_plan.then_some(&plan))
+    sides(load(direction, size, connections), Some(MODERATION))
 }
 
 fn load(direction: Direction, size: usize, connections: usize) -> Load {
@@ -81,18 +78,13 @@ fn load(direction: Direction, size: usize, connections: usize) -> Load {
 }
 
 fn trip(size: usize) -> Contrast {
-    let load = load(Direction::RoundTrip, size, 1);
-    let plan = [("client.ping_bytes", size.to_string()), ("nic.moderation_count", "1".to_owned())];
-    // The plan's message is one packet.
-    Contrast::new(sides(load, None, (size <= 1_024).then_some(&plan)), of_trip)
+    Contrast::new(sides(load(Direction::RoundTrip, size, 1), None), of_trip)
 }
 
-fn sides(load: Load, moderation: Option<Notify>, plan: Option<&[(&'static str, String); 2]>) -> [Side; 2] {
+fn sides(load: Load, moderation: Option<Notify>) -> [Side; 2] {
     [0, 1].map(|at| {
         let link = Settings { offload: false, register: REGISTERS[at], moderation, ..Settings::default() };
-        let attachment = [("nic.attachment", VARIANTS[at].to_owned())];
-        let plan = plan.map_or_else(Vec::new, |plan| attachment.iter().chain(plan).cloned().collect());
-        Side::new(VARIANTS[at], link, load, plan)
+        Side::new(VARIANTS[at], link, load, Vec::new())
     })
 }
 
@@ -109,7 +101,7 @@ fn of_stream(found: &Found) -> Metrics {
     .collect()
 }
 
-/// By the parts of the plan's path; the scheduler is beside it.
+/// By the parts of the paper's path. The scheduler is no part of it.
 const PARTS: [(&str, &[Component]); 5] = [
     ("driver_us_per_packet", &[Component::Driver]),
     ("stack_us_per_packet", &[Component::Protocol, Component::Socket]),

@@ -45,7 +45,7 @@ pub(super) fn study(_quick: bool) -> Study {
     let free = FREE.iter().map(|pair| contrast(pair, Transport::Tcp, Direction::Send, None));
     Study {
         scenario: "net-lhcb",
-        plan: "lhcb.toml",
+        plan: Some("lhcb.toml"),
         contrasts: PAIRS.iter().flat_map(limited).chain(free).collect(),
         effects: effects(),
         is_ordered: false,
