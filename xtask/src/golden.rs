@@ -14,13 +14,12 @@ const DOCS: &str = "docs/results/simulated";
 /// A page, and the arguments of `sidecore sim` for it.
 type Page = (&'static str, &'static [&'static str]);
 
-const PAGES: [Page; 14] = [
+const PAGES: [Page; 13] = [
     (
         "what-would-have-helped.md",
         &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, "--seeds", "1", "--title", "What would have helped"],
     ),
     ("bakeoff.md", &["bakeoff", "--seeds", "60"]),
-    ("waiting.md", &["waiting"]),
     ("gather.md", &["gather"]),
     ("queue.md", &["plans/queue.toml", "--seeds", "1", "--title", "Queues with known answers"]),
     ("ocf-hifn7751x4.md", &[OCF_HIFN, "--compare", "docs/published/ocf_hifn7751x4.csv"]),

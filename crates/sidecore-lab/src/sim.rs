@@ -13,7 +13,6 @@ mod paper_rows;
 mod plots;
 mod replay;
 mod tables;
-mod waiting;
 
 use crate::args::{Sim, SimCommand};
 use crate::report::Grid;
@@ -31,7 +30,7 @@ pub(crate) fn run(args: &Sim) -> Result<bool, String> {
             let depths = if depth.is_empty() { vec![None] } else { depth.iter().copied().map(Some).collect() };
             bakeoff::run(&Setup { seeds: *seeds, depths, burst: *burst }, output)
         }
-        Some(SimCommand::Waiting { seed, output }) => waiting::run(*seed, output),
+        Some(SimCommand::Waiting(_)) => Err(removed("waiting", "cargo test -p sidecore-sim --test waiting")),
         Some(SimCommand::Gather(args)) => gathering::run(args),
         Some(SimCommand::Faults(args)) => faults::run(args),
         Some(SimCommand::Replay(args)) => replay::run(args),
@@ -39,6 +38,11 @@ pub(crate) fn run(args: &Sim) -> Result<bool, String> {
         Some(SimCommand::Fit(args)) => fit::run(args),
         Some(SimCommand::Speed) => speed(),
     }
+}
+
+/// What replaces a command of earlier versions.
+fn removed(command: &str, successor: &str) -> String {
+    format!("sim {command} is a test now: run {successor} in the source")
 }
 
 /// Events in each measurement of the simulator's speed.

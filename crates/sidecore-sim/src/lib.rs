@@ -12,7 +12,7 @@
 //! |`table`, `estimate`|cells of a plan, each run until it is sure|
 //! |`compare`, `rule`, `speed`|published cells; the simplest rule for them; events a second|
 //! |`fit`, `choose`|parameters from published tables; the cheapest variant under a bound|
-//! |`bakeoff`, `gathering`, `waiting`|policies judged: balance on random pools, gathering, waiting on gaps of every kind|
+//! |`bakeoff`, `gathering`|policies judged: balance on random pools, gathering|
 //! |`faults`, `replay`|random schedules with faults and invariants; records of the service, decided again|
 #![forbid(unsafe_code)]
 
@@ -33,4 +33,3 @@ pub mod settings;
 pub mod speed;
 pub mod system;
 pub mod table;
-pub mod waiting;

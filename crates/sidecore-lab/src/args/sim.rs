@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use sidecore_sim::estimate::{Effort, MOST};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -108,14 +109,9 @@ pub(crate) enum SimCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Notify policies on gaps of every kind, against the best that was possible
-    Waiting {
-        /// Seed of everything random
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-        #[command(flatten)]
-        output: Output,
-    },
+    /// An earlier command, refused with the name of the test in its place
+    #[command(hide = true, disable_help_flag = true)]
+    Waiting(Removed),
     /// How batches fill and how long requests take in them, on devices that are known or on one of these times
     Gather(Gathering),
     /// Random schedules with faults; invariants are checked after each event
@@ -129,6 +125,12 @@ pub(crate) enum SimCommand {
     Fit(Fit),
     /// How fast the simulator is here: events a second
     Speed,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Removed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _arguments: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

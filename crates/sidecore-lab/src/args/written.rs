@@ -43,12 +43,12 @@ impl Sim {
     fn named(&self) -> Vec<Named<'_>> {
         match &self.command {
             None => self.plans.output.named(),
-            Some(SimCommand::Bakeoff { output, .. } | SimCommand::Waiting { output, .. }) => output.named(),
+            Some(SimCommand::Bakeoff { output, .. }) => output.named(),
             Some(SimCommand::Choose(args)) => args.output.named(),
             Some(SimCommand::Gather(args)) => args.output.named(),
             Some(SimCommand::Fit(args)) => [args.output.named(), given([("--write", &args.write)])].concat(),
             Some(SimCommand::Replay(args)) => given([("--json", &args.json)]),
-            Some(SimCommand::Faults(_) | SimCommand::Speed) => Vec::new(),
+            Some(SimCommand::Waiting(_) | SimCommand::Faults(_) | SimCommand::Speed) => Vec::new(),
         }
     }
 }

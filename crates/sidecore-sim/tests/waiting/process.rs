@@ -1,13 +1,13 @@
-//! Processes of gaps: how long a waiter has to wait, each time anew.
+//! Random processes of gaps, a length for each wait.
 
 use super::Machine;
-use crate::engine::Random;
 use sidecore_core::time::Nanos;
+use sidecore_sim::engine::Random;
 use std::fmt::{self, Display, Formatter};
 
 /// Where gaps come from. Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Process {
+pub(super) enum Process {
     /// Memoryless arrivals.
     Poisson {
         /// Mean gap.
@@ -40,7 +40,7 @@ const SIZES: [u32; 2] = [1_024, 16_384];
 impl Process {
     /// Poisson with mean gaps of an eighth to 32 times what a park costs, bursts, completions whose time is known within
     /// 0.5 to 2 %, and the adversary.
-    pub fn all(machine: &Machine) -> Vec<Self> {
+    pub(super) fn all(machine: &Machine) -> Vec<Self> {
         let cost = machine.park_cost;
         let poisson = (0..9).map(|power| Self::Poisson { mean: (cost << power) / 8 });
         let bursty = [4, 64, 1_024].map(|stay| Self::Bursty { on: cost / 8, off: 32 * cost, stay });
