@@ -1,10 +1,12 @@
 //! The project's own tools. `cargo xtask tidy` checks the rules of the source, and `cargo xtask test` runs every
 //! check of a change. `cargo xtask count` counts instructions, and `cargo xtask lines` counts lines. `cargo xtask
-//! golden` makes the simulator's pages again, and `cargo xtask evp` imports OpenSSL's test vectors.
+//! golden` makes the simulator's pages again, `cargo xtask faults` checks core under faults, and `cargo xtask evp`
+//! imports OpenSSL's test vectors.
 
 mod built;
 mod count;
 mod evp;
+mod faults;
 mod golden;
 mod lines;
 mod source;
@@ -29,6 +31,8 @@ usage: cargo xtask COMMAND
   lines            count the lines of each crate, without tests and of tests
   golden           make the simulator's pages again and name those that differ from the committed ones
   golden --write   replace the committed ones, and write crates/sidecore-cli/tests/wrong_inputs.md anew
+  faults           check core under random faults with 500 seeds, and that each deliberate defect is found
+  faults --seeds N the same with that number of seeds
   evp DIRECTORY    take over OpenSSL's test vectors for what the provider does, from test/recipes/30-test_evp_data";
 
 fn main() -> ExitCode {
@@ -40,6 +44,8 @@ fn main() -> ExitCode {
         ["lines"] => root().and_then(|root| lines::run(&root)),
         ["golden"] => root().and_then(|root| golden::run(&root, false)),
         ["golden", "--write"] => root().and_then(|root| golden::run(&root, true)),
+        ["faults"] => root().and_then(|root| faults::run(&root, None)),
+        ["faults", "--seeds", seeds] => root().and_then(|root| faults::run(&root, Some(seeds))),
         ["evp", directory] => root().and_then(|root| evp::run(&root, directory.as_ref())),
         ["test"] => root().and_then(|root| steps::run(&root)),
         _ => Err(USAGE.into()),

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use cargo_metadata::Artifact;
 
 use crate::built::{self, cargo};
-use crate::{Result, count, tidy};
+use crate::{Result, count, faults, tidy};
 use counts::Counts;
 use machine::Machine;
 use pool::{Ended, Program};
@@ -25,7 +25,7 @@ use skips::Skips;
 
 /// How many times loom may take the processor from a thread: its manual finds 2 or 3 enough for most bugs.
 const LOOM_PREEMPTIONS: &str = "3";
-/// Runs of simulated faults, by random schedules: many more than the tests have time for.
+/// Runs of simulated faults; the test program alone makes fewer.
 const FAULT_SEEDS: &str = "10000";
 
 /// Crates whose tests only compute. Tests of other crates start services and programs, and wait for them.
@@ -58,7 +58,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
                 fs::write(&skipped, format!("cargo xtask count: {}\n", count::NOT_LIMITED))?;
             }
             let (alone, beside) = tests(root, &built, &machine.path);
-            let beside = computations(root, &built, count.as_deref())?.into_iter().chain(beside).collect();
+            let beside = computations(root, count.as_deref())?.into_iter().chain(beside).collect();
             for (programs, at_a_time) in [(beside, 2), (alone, 1)] {
                 pool::run(programs, at_a_time, LIMIT, &output, |ended| tell(&ended, &mut counts));
             }
@@ -137,7 +137,7 @@ fn ensure_component(command: &str, component: &str) -> Result<()> {
 }
 
 /// Programs that compute and are not tests.
-fn computations(root: &Path, built: &[Artifact], count: Option<&Path>) -> Result<Vec<Program>> {
+fn computations(root: &Path, count: Option<&Path>) -> Result<Vec<Program>> {
     let itself = std::env::current_exe()?;
     let xtask = |command: &str| {
         let mut program = Command::new(&itself);
@@ -149,13 +149,11 @@ fn computations(root: &Path, built: &[Artifact], count: Option<&Path>) -> Result
         counting.command.arg(count);
         counting
     });
-    let (mut faults, mut doc) = (Command::new(built::program(built, "sidecore-lab")?), cargo(root));
-    faults.args(["sim", "faults", "--seeds", FAULT_SEEDS]);
+    let mut doc = cargo(root);
     doc.args(["test", "--workspace", "--doc"]);
     let program = |title: &str, command| Program { title: title.to_owned(), command };
     let first = [program("loom", models(root)), xtask("golden")];
-    let last = [program("sidecore sim faults", faults), program("cargo test --doc", doc)];
-    Ok(first.into_iter().chain(counting).chain(last).collect())
+    Ok(first.into_iter().chain(counting).chain([program("cargo test --doc", doc)]).collect())
 }
 
 /// The programs of tests: those to run alone, and the others.
@@ -182,6 +180,7 @@ fn test(root: &Path, artifact: &Artifact, path: &OsStr) -> Option<(bool, Program
     let directory = artifact.manifest_path.parent()?;
     let mut command = Command::new(program);
     command.current_dir(directory).env("PATH", path).env(skips::VARIABLE, root.join(SKIPPED)).env(BUILT, "1");
+    command.env(faults::VARIABLE, FAULT_SEEDS);
     let source = artifact.target.src_path.as_std_path();
     let title = source.strip_prefix(root).unwrap_or(source).display().to_string();
     let alone = !directory.file_name().is_some_and(|name| BESIDE.contains(&name));

@@ -3,7 +3,7 @@
 mod sim;
 mod written;
 
-pub(crate) use sim::{Choose, Faults, Fit, Gathering, Output, Plans, Replay, Sim, SimCommand};
+pub(crate) use sim::{Choose, Fit, Gathering, Output, Plans, Replay, Sim, SimCommand};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sidecore_terminal::arguments::Manuals;

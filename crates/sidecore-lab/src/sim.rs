@@ -5,7 +5,6 @@ mod bench_rows;
 mod choose;
 mod compare;
 mod farm_rows;
-mod faults;
 mod fit;
 mod gathering;
 mod output;
@@ -32,7 +31,7 @@ pub(crate) fn run(args: &Sim) -> Result<bool, String> {
         }
         Some(SimCommand::Waiting(_)) => Err(removed("waiting", "cargo test -p sidecore-sim --test waiting")),
         Some(SimCommand::Gather(args)) => gathering::run(args),
-        Some(SimCommand::Faults(args)) => faults::run(args),
+        Some(SimCommand::Faults(_)) => Err(removed("faults", "cargo xtask faults --seeds N")),
         Some(SimCommand::Replay(args)) => replay::run(args),
         Some(SimCommand::Choose(args)) => choose::run(args),
         Some(SimCommand::Fit(args)) => fit::run(args),

@@ -13,7 +13,7 @@
 //! |`compare`, `rule`, `speed`|published cells; the simplest rule for them; events a second|
 //! |`fit`, `choose`|parameters from published tables; the cheapest variant under a bound|
 //! |`bakeoff`, `gathering`|policies judged: balance on random pools, gathering|
-//! |`faults`, `replay`|random schedules with faults and invariants; records of the service, decided again|
+//! |`replay`|records of the service, decided again|
 #![forbid(unsafe_code)]
 
 pub mod bakeoff;
@@ -21,7 +21,6 @@ pub mod choose;
 pub mod compare;
 pub mod engine;
 pub mod estimate;
-pub mod faults;
 pub mod fit;
 pub mod gathering;
 mod names;

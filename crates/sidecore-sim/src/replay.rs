@@ -5,8 +5,6 @@
 //! give a result or a [`ReplayError`].
 
 mod again;
-#[cfg(test)]
-mod tests;
 mod traffic;
 
 pub use again::{Again, Pool, again};

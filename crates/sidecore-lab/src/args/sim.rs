@@ -114,8 +114,9 @@ pub(crate) enum SimCommand {
     Waiting(Removed),
     /// How batches fill and how long requests take in them, on devices that are known or on one of these times
     Gather(Gathering),
-    /// Random schedules with faults; invariants are checked after each event
-    Faults(Faults),
+    /// An earlier command, refused with the name of the test in its place
+    #[command(hide = true, disable_help_flag = true)]
+    Faults(Removed),
     /// Go through a recorded run of the service again, and compare each decision; with --devices, --like, --depth, --balance or
     /// --order its requests come once more, to other devices
     Replay(Replay),
@@ -208,19 +209,6 @@ pub(crate) struct Fit {
     pub(crate) seeds: u32,
     #[command(flatten)]
     pub(crate) output: Output,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Faults {
-    /// How many runs
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) seeds: u64,
-    /// Seed of the first run
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    pub(crate) first: u64,
-    /// Put a defect in, to see that it is found
-    #[arg(long, value_name = "NAME")]
-    pub(crate) sabotage: Option<String>,
 }
 
 #[derive(Debug, Args)]

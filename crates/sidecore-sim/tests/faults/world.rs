@@ -7,9 +7,9 @@ use super::sabotage::Sabotage;
 use super::scenario::{FAULTS, Scenario};
 use super::service::Service;
 use super::{Broken, Invariant};
-use crate::engine::Engine;
 use sidecore_core::session::Class;
 use sidecore_core::time::{Nanos, Pretty};
+use sidecore_sim::engine::Engine;
 use std::collections::VecDeque;
 use strum::Display;
 

@@ -1,12 +1,12 @@
 //! Scenarios of seeds: participants, their policies, and faults with their times.
 
-use crate::engine::Random;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Algorithm, Class, Classes, Op};
 use sidecore_core::sidecore::Hops;
 use sidecore_core::time::{Nanos, Pretty};
+use sidecore_sim::engine::Random;
 use std::fmt;
 use strum::{EnumDiscriminants, VariantArray, VariantNames};
 
@@ -146,7 +146,7 @@ pub(super) enum Fault {
 }
 
 /// Names of the kinds of faults, as `device-death`.
-pub const FAULTS: &[&str] = Fault::VARIANTS;
+pub(super) const FAULTS: &[&str] = Fault::VARIANTS;
 
 /// Parameters of one run.
 #[derive(Clone, Debug)]

@@ -1,132 +1,125 @@
 //! Random schedules with faults, one run for each seed.
 //!
 //! A small world runs core's real structures and decisions: rings, doorbells and the words of requests, `Dispatch`,
-//! waiters and moderators on all four hops. Clients, the service's loop and devices take steps with random delays, so
-//! that rare interleavings occur; faults from the seed's plan strike in between. After each event the [`Invariant`]s
-//! are checked. A [`Sabotage`] is a deliberate defect that must be found.
+//! waiters and moderators on all four hops. Clients, the service's loop and devices take steps with random delays
+//! between them, so that rare interleavings come up; faults of the seed's plan strike in between. After each event the
+//! [`Invariant`]s are checked. A [`Sabotage`] is a deliberate defect that must be found.
 //!
-//! Steps of different parties run one after the other. The loom models cover the effects of a weak memory order.
+//! Steps of different parties follow each other. Weak memory orders between them are left to the loom models.
+//!
+//! `cargo xtask faults --seeds N` makes that number of runs.
 
 mod check;
 mod client;
 mod device;
 mod hop;
+mod replay;
 mod sabotage;
 mod scenario;
 mod service;
 mod shrink;
 mod strike;
-#[cfg(test)]
 mod tests;
 mod world;
 
-pub use sabotage::Sabotage;
-pub use scenario::FAULTS;
-
-use crate::engine::Engine;
 use client::Link;
-use scenario::Scenario;
+use sabotage::Sabotage;
+use scenario::{FAULTS, Scenario};
 use service::Run;
 use sidecore_core::time::Nanos;
-use std::ops::ControlFlow;
+use sidecore_sim::engine::Engine;
 use strum::Display;
 use world::{Clock, Watch, World};
 
-/// A run that lasts longer counts as endless, ns.
+/// A run that has not come to its end by then never does, ns.
 const HORIZON: Nanos = 40_000_000;
-/// A run with more events counts as endless.
+/// Nor does one of so many events.
 const MAX_EVENTS: u64 = 400_000;
 
-/// The invariants.
+/// What must hold.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
-pub enum Invariant {
+enum Invariant {
     /// Each request is answered, or reported as lost, exactly once.
     #[strum(to_string = "each request is answered exactly once")]
     Once,
-    /// An answer matches its request: result, reason, stage times.
+    /// An answer is the one to its request: result, reason, stage times.
     #[strum(to_string = "an answer is the one to its request")]
     Answer,
-    /// Nothing waits forever.
+    /// Nothing waits for ever.
     #[strum(to_string = "nothing waits for ever")]
     Stall,
-    /// Requests in flight are at most the capacity of rings, devices and tables.
+    /// In flight is at most what rings, devices and tables hold.
     #[strum(to_string = "in flight is at most what fits")]
     Capacity,
-    /// No thread sleeps armed with something to read and without a wake-up on its way.
+    /// Nobody sleeps armed with something to read and no ring on its way.
     #[strum(to_string = "no wake-up is lost")]
     Wakeup,
-    /// No client exceeds its credit in flight.
+    /// No client has more in flight than its credit.
     #[strum(to_string = "no client exceeds its credit")]
     Credit,
     /// Time on devices of backlogged clients follows their weights.
     #[strum(to_string = "shares follow weights")]
     Share,
-    /// A client that breaks the protocol harms no other client.
+    /// A client that breaks the protocol harms nobody else.
     #[strum(to_string = "a hostile client harms nobody else")]
     Bystander,
-    /// A void ticket has no effect.
+    /// A void ticket changes nothing.
     #[strum(to_string = "a void ticket changes nothing")]
     Void,
-    /// The load of each device is the sum of its requests in flight.
+    /// The load of each device is the sum of what is in flight on it.
     #[strum(to_string = "the load of a device is what is in flight on it")]
     Accounting,
-    /// A request fails only if no device could do it, and names a device that is gone.
+    /// A request fails only where no device could do it, and names a device that is gone.
     #[strum(to_string = "a request fails only with its device, and names it")]
     Blame,
-    /// No thread spins on a shared core.
+    /// Nobody spins on a core that is not its own.
     #[strum(to_string = "nobody spins on a core that is not its own")]
     Spin,
 }
 
-/// The first broken invariant of a run.
+/// The first invariant that did not hold in a run.
 #[derive(Clone, Debug)]
 struct Broken {
     invariant: Invariant,
     what: String,
 }
 
-/// Result of a series of runs.
+/// What many runs came to.
 #[derive(Debug)]
-pub struct Report {
-    /// Number of runs.
-    pub seeds: u64,
-    /// Events in all of them.
-    pub events: u64,
-    /// Requests that were submitted.
-    pub requests: u64,
-    /// Dormant lanes found, summed over all housekeeping of services.
-    pub rested: u64,
-    /// Faults that struck, by kind in the order of [`FAULTS`].
-    pub faults: [u64; FAULTS.len()],
-    /// The first run with a broken invariant. It was the last run.
-    pub broken: Option<Failure>,
-    /// Hash over all events of all runs.
-    pub trace: u64,
-}
-
-/// A run with a broken invariant.
-#[derive(Debug)]
-pub struct Failure {
-    /// Its seed. The run repeats with the same commit.
-    pub seed: u64,
-    /// The broken invariant.
-    pub invariant: Invariant,
-    /// Details.
-    pub what: String,
-    /// A smaller run that breaks the same invariant, in words: participants and faults with their times.
-    pub scenario: String,
-    /// The last events of the smaller run in words, up to the one that broke the invariant.
-    pub trace: Vec<String>,
-}
-
-/// Runs `seeds` seeds from the first one on, up to a broken invariant. After each run, `progress` receives the runs
-/// done and the total, and can end the series.
-pub fn run(
-    first_seed: u64,
+struct Report {
+    /// Runs that were made.
     seeds: u64,
-    sabotage: Option<Sabotage>,
-    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
-) -> Report {
+    /// Events in all of them.
+    events: u64,
+    /// Requests that were submitted.
+    requests: u64,
+    /// Lanes that were found dormant, over all times that a service kept house.
+    rested: u64,
+    /// Faults that struck, by kind in the order of [`FAULTS`].
+    faults: [u64; FAULTS.len()],
+    /// The first run in which an invariant did not hold. No further one was made.
+    broken: Option<Failure>,
+    /// Hash over all events of all runs.
+    trace: u64,
+}
+
+/// A run in which an invariant did not hold.
+#[derive(Debug)]
+struct Failure {
+    /// Its seed. With the same commit it fails again.
+    seed: u64,
+    /// What did not hold.
+    invariant: Invariant,
+    /// How.
+    what: String,
+    /// A smaller run that breaks the same invariant, in words: who takes part and what goes wrong when.
+    scenario: String,
+    /// The last events of the smaller run in words, up to the one that broke it.
+    trace: Vec<String>,
+}
+
+/// Runs that number of seeds from the first one on, up to one that breaks an invariant.
+fn run(first_seed: u64, seeds: u64, sabotage: Option<Sabotage>) -> Report {
     let faults = [0; FAULTS.len()];
     let mut report = Report { seeds: 0, events: 0, requests: 0, rested: 0, faults, broken: None, trace: 0 };
     for seed in (first_seed..).take(usize::try_from(seeds).unwrap_or(usize::MAX)) {
@@ -143,23 +136,20 @@ pub fn run(
             report.broken = Some(shrink::explain(&scenario, sabotage, broken));
             break;
         }
-        if progress(report.seeds, seeds).is_break() {
-            break;
-        }
     }
     report
 }
 
-/// The run of this seed as a record for [`replay`](crate::replay::replay): the calls into the dispatch of its last
-/// service, in at most `words` words of 8 bytes.
-pub fn record(seed: u64, words: usize) -> Vec<u8> {
+/// The run of that seed as a record for [`replay`](sidecore_sim::replay::replay): the calls into the dispatch of its last
+/// service, in at most that number of words of 8 bytes.
+fn record(seed: u64, words: usize) -> Vec<u8> {
     let scenario = Scenario::new(seed);
     let (_, mut run) = run_one(&scenario, None, Watch { words: false, tape: Some(words) });
     let record = run.sidecore.end_record().map(|tape| tape.into_words()).unwrap_or_default();
     record.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Runs a scenario to its end or to the first broken invariant.
+/// The run of a scenario, to its end or to the first invariant that does not hold.
 fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> (Clock, Run<'_>) {
     let mut clock = Engine::new(scenario.seed);
     let mut run = Run::new(scenario, sabotage, watch, &mut clock);
@@ -174,8 +164,7 @@ fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> (Cl
     (clock, run)
 }
 
-/// Shares are measured from the time all clients have requests waiting until the first client has submitted all of its
-/// requests.
+/// Shares are measured from when everybody has requests waiting until somebody has submitted all.
 #[derive(Clone, Copy, Debug)]
 enum Shares {
     Before,
@@ -185,7 +174,7 @@ enum Shares {
 
 impl Shares {
     fn next(self, world: &mut World) -> Self {
-        // The service has accepted each lane, with several requests in it.
+        // The service has each lane, with several requests in it.
         let waits = |link: &Link| link.accepted && link.submission.waiting() > 8;
         match self {
             Self::Before if world.links.iter().all(waits) => {
@@ -201,7 +190,7 @@ impl Shares {
     }
 }
 
-/// The result of a request as a device computes it; requests have different results.
+/// The result of a request as a device computes it: different for each.
 fn result(link: u32, tag: u32, size: u32) -> u32 {
     let word = u64::from(link) << 40 ^ u64::from(tag) << 20 ^ u64::from(size);
     (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32 | 1

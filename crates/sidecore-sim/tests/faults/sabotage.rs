@@ -2,63 +2,63 @@
 
 use super::Invariant;
 use sidecore_core::sidecore::Defect;
-use strum::{Display, EnumString, VariantArray};
+use strum::{Display, VariantArray};
 
-/// One deliberate defect of the simulated runtime. Command-line names have the form `drop-client-ring`.
-#[derive(Clone, Copy, Debug, Display, EnumString, VariantArray, PartialEq, Eq)]
+/// One deliberate defect of the simulated runtime. Failures name it as `drop-client-ring`.
+#[derive(Clone, Copy, Debug, Display, VariantArray, PartialEq, Eq)]
 #[strum(serialize_all = "kebab-case")]
-pub enum Sabotage {
-    /// A client sometimes does not ring the service when it must.
+pub(super) enum Sabotage {
+    /// A client that must ring the service sometimes does not.
     DropClientRing,
-    /// The service sometimes does not ring a client when it must.
+    /// The service does not always ring a client that it must wake.
     DropServiceRing,
-    /// All threads look before arming the doorbell, and not again after it.
+    /// Everybody looks before arming the doorbell, and not again after it.
     ArmAfterLook,
-    /// A deferred announcement is forgotten.
+    /// An announcement that was put off is forgotten.
     ForgetAnnouncement,
     /// A completion is sometimes written twice.
     DuplicateCompletion,
     /// A completion is sometimes not written.
     LoseCompletion,
-    /// A client that finds the service dead does not report lost requests.
+    /// A client that finds the service dead is not told which requests were lost.
     ForgetLost,
-    /// An answer counts for any request that has its place in the table now.
+    /// An answer is taken for whatever request has the place in the table now.
     ReuseTicket,
-    /// A device sometimes returns the result of the previous request.
+    /// A device sometimes returns the result of the request before.
     MixUpResults,
-    /// A request counts as completed when it is handed to its device.
+    /// A request counts as completed when it is handed over.
     CompleteEarly,
     /// Requests are taken from clients whose credit is used up.
     IgnoreCredit,
     /// The first client's share is refilled before each of its requests.
     IgnoreShare,
-    /// Devices report a larger depth than they have.
+    /// Devices are said to be deeper than they are.
     Overcommit,
-    /// The requests of a dead device are not reassigned.
+    /// What a dead device had is not given to others.
     ForgetOrphans,
-    /// A device that does not answer is never removed.
+    /// A device that does not answer is waited for without end.
     NoTimeout,
     /// A failed request is blamed on another device.
     BlameOther,
     /// A client that breaks the protocol costs another one its lane.
     PunishNeighbour,
-    /// All threads believe that they own their cores.
+    /// Everybody is told that its core is its own.
     SpinUnowned,
-    /// A dormant lane that rings is not checked again.
+    /// A dormant lane that rings is not looked at again.
     SleepThroughRing,
-    /// A quiet lane becomes dormant without a second look.
+    /// A quiet lane goes dormant without a second look.
     RestBlindly,
 }
 
 impl Sabotage {
-    pub const ALL: &'static [Self] = Self::VARIANTS;
+    pub(super) const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The invariant that it breaks.
-    pub fn breaks(self) -> Invariant {
+    pub(super) fn breaks(self) -> Invariant {
         self.does().0
     }
 
-    /// The defect to enable in core's own sidecore; `None` for defects of clients, devices and doorbells.
+    /// What core's own sidecore does wrong under it; `None` for those of clients, devices and doorbells.
     pub(super) fn defect(self) -> Option<Defect> {
         self.does().1
     }

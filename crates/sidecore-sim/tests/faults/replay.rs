@@ -1,20 +1,31 @@
-//! Records of simulated runs with faults replay without differences; changed, cut and invented records are detected.
+//! Replays of runs with faults make the same decisions; changed, cut and invented records are refused or differ.
 
-use super::*;
-use crate::faults::record;
+use super::record;
 use proptest::prelude::*;
-use sidecore_core::dispatch::record::Recorded;
+use sidecore_core::dispatch::record::{Call, END, Recorded, Start, hash};
 use sidecore_core::dispatch::{Capability, ClientId, LaneId, Placed, Reach, Work};
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
+use sidecore_sim::replay::{Again, Pool, ReplayError, Replayed, again, replay, traffic};
 use std::sync::OnceLock;
 
 const ROOM: usize = 1 << 20;
-/// A run in which no device is immediate.
+/// Words of a record's end.
+const TRAILER: usize = 2;
+/// A run whose devices all answer later.
 const SEED: u64 = 8;
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+/// Words of arguments and of decision behind the first word of a call.
+fn lengths(head: u64) -> [usize; 2] {
+    [head >> 8 & 0xffff, head >> 24 & 0xff].map(|count| count as usize)
+}
 
 fn to_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -23,17 +34,17 @@ fn to_bytes(words: &[u64]) -> Vec<u8> {
 /// The record of one run, as words.
 fn sample() -> &'static [u64] {
     static SAMPLE: OnceLock<Vec<u64>> = OnceLock::new();
-    SAMPLE.get_or_init(|| words(&record(SEED, ROOM)).unwrap())
+    SAMPLE.get_or_init(|| words(&record(SEED, ROOM)))
 }
 
-/// Appends the hash of the words.
+/// With a hash that fits the words.
 fn sealed(mut words: Vec<u64>) -> Vec<u8> {
     let last = words.len() - 1;
     words[last] = hash(&words[..last]);
     to_bytes(&words)
 }
 
-/// Positions of the first words of all calls with this number.
+/// Places of the first words of all calls of that number.
 fn calls_of(number: u8) -> Vec<usize> {
     let (words, mut at) = (sample(), Start::WORDS);
     let mut found = Vec::new();
@@ -41,8 +52,7 @@ fn calls_of(number: u8) -> Vec<usize> {
         if words[at] as u8 == number {
             found.push(at);
         }
-        let [arguments, decided] = [(words[at] >> 8) as u16, (words[at] >> 24) as u16 & 255];
-        at += 1 + usize::from(arguments) + usize::from(decided);
+        at += 1 + lengths(words[at]).iter().sum::<usize>();
     }
     found
 }
@@ -63,11 +73,11 @@ fn runs_with_faults_come_out_the_same() {
 fn each_kind_of_call_is_in_some_record() {
     let mut seen = [false; 256];
     for seed in 0..60 {
-        let words = words(&record(seed, ROOM)).unwrap();
+        let words = words(&record(seed, ROOM));
         let mut left = &words[Start::WORDS..words.len() - TRAILER];
         while let Some((head, rest)) = left.split_first() {
             seen[usize::from(*head as u8)] = true;
-            left = split(*head, rest).unwrap().2;
+            left = &rest[lengths(*head).iter().sum::<usize>()..];
         }
     }
     let missing: Vec<usize> = (1..=22).filter(|kind| !seen[*kind]).collect();
@@ -76,7 +86,7 @@ fn each_kind_of_call_is_in_some_record() {
 
 #[test]
 fn a_changed_argument_is_found() {
-    // Calls that reached a device: its load depends on the size, and its later answer on the tag.
+    // Those that went to a device: its load shows the size, the answer later shows the tag.
     let placed: Vec<usize> = calls_of(11).into_iter().filter(|place| sample()[place + 5] as u8 == 1).collect();
     assert!(placed.len() > 20);
     for (place, byte) in placed.iter().flat_map(|place| [(place, 0), (place, 6)]) {
@@ -119,10 +129,10 @@ fn what_cannot_be_is_told() {
     assert_eq!(replay(&with(&[2 | 1 << 8, 0])).unwrap_err(), ReplayError::Arguments(0, 2));
     assert!(matches!(replay(&with(&[9])).unwrap_err(), ReplayError::Impossible(0, _)));
     assert_eq!(replay(&with(&[9 | 4 << 8])).unwrap_err(), ReplayError::Truncated);
-    let mut huge = words(&with(&[])).unwrap();
+    let mut huge = words(&with(&[]));
     huge[3] |= u64::from(u32::MAX);
     assert_eq!(replay(&sealed(huge)).unwrap_err(), ReplayError::Limits);
-    let mut of_other_classes = words(&with(&[])).unwrap();
+    let mut of_other_classes = words(&with(&[]));
     of_other_classes[3] += 1 << 32;
     assert_eq!(replay(&sealed(of_other_classes)).unwrap_err(), ReplayError::NoRecord);
 }
@@ -140,7 +150,7 @@ proptest! {
         prop_assert!(replay(&bytes).is_err());
     }
 
-    /// A real record with changed words gives a result or an error.
+    /// Words of a real record put together anew: an answer or an error.
     #[test]
     fn a_forged_record_is_survived(
         changes in prop::collection::vec((Start::WORDS..sample().len() - TRAILER, any::<u64>(), 0..3_u8), 1..12),
@@ -156,7 +166,7 @@ proptest! {
         let _ = replay(&sealed(words));
     }
 
-    /// Calls in any order, with names that may not exist.
+    /// Calls in any order, with names that may not be there.
     #[test]
     fn invented_calls_are_survived(
         calls in prop::collection::vec((1..23_u64, 0..4_u64, prop::collection::vec(0..70_u64, 0..5)), 0..200),
@@ -171,7 +181,7 @@ proptest! {
     }
 }
 
-/// The record of ten simultaneous requests on one device, which works on each for a microsecond.
+/// The record of ten requests that come at once to one device, which works on each for a microsecond.
 fn burst() -> Vec<u8> {
     let limits = Limits { lanes: 1, clients: 1, in_flight: 64, quantum: 1_000, kept: 0 };
     let mut recorded = Recorded::new(limits, Balance::Eft, Some(ROOM));
@@ -195,7 +205,7 @@ fn burst() -> Vec<u8> {
         recorded.complete(ticket, Some(1_000));
         recorded.announce(6_000 + 1_000 * done as u64, LaneId(0));
     }
-    // One that is unfinished at the end of the record.
+    // One that is not done when the record ends.
     recorded.place_run(20_000, work(11), 1, Nanos::MAX);
     to_bytes(&recorded.end_record().unwrap().into_words())
 }
@@ -216,14 +226,14 @@ fn recorded_requests_come_once_more() {
     }
     let two = again(&traffic, &pool(2, Balance::Eft)).unwrap();
     assert_eq!((two.span, &two.busy[..]), (5_000, &[5_000, 5_000][..]));
-    // Requests without room wait.
+    // What finds no room waits.
     let full = again(&traffic, &Pool { depth: Some(1), ..pool(1, Balance::Eft) }).unwrap();
     assert_eq!(full.times, each);
     assert_eq!(again(&traffic, &Pool { devices: vec![1], ..pool(1, Balance::Eft) }), None);
     assert_eq!(again(&traffic, &pool(0, Balance::Eft)), None);
 }
 
-/// The completed requests of any run can run again.
+/// Whatever happened in a run, what was done of it can come again.
 #[test]
 fn records_with_faults_can_come_once_more() {
     let mut requests = 0;
@@ -240,13 +250,13 @@ fn records_with_faults_can_come_once_more() {
     assert!(traffic(&burst()[..80]).is_err());
 }
 
-/// A record is untrusted: it may name missing devices, and times without limit.
+/// A record may come from anywhere: devices that there are not, and times beyond all measure.
 #[test]
 fn what_a_record_alleges_is_no_place_in_a_table() {
-    let mut words = words(&burst()).unwrap();
+    let mut words = words(&burst());
     let mut at = Start::WORDS;
     while words[at] as u8 != END {
-        let [arguments, decided] = [words[at] >> 8 & 0xffff, words[at] >> 24 & 0xff].map(|count| count as usize);
+        let [arguments, decided] = lengths(words[at]);
         let decision = at + 1 + arguments;
         match words[at] as u8 {
             // Another device in the decision about each place and each completion; a day for each request.

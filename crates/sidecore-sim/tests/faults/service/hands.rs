@@ -1,12 +1,12 @@
-//! The host of core's `Sidecore` in a simulated world: it carries out the sidecore's calls, and checks them.
+//! What `Sidecore` has done in a simulated world, and what the world makes of it.
 
 use super::{InFlight, Request};
-use crate::faults::client::{ARENA, End, MAX_REQUEST};
-use crate::faults::device::Handed;
-use crate::faults::sabotage::Sabotage;
-use crate::faults::scenario::class_of;
-use crate::faults::world::{Clock, Who, World};
-use crate::faults::{Invariant, result};
+use crate::client::{ARENA, End, MAX_REQUEST};
+use crate::device::Handed;
+use crate::sabotage::Sabotage;
+use crate::scenario::class_of;
+use crate::world::{Clock, Who, World};
+use crate::{Invariant, result};
 use sidecore_core::dispatch::{Done, Given, LaneId, MAX_LOSSES, Reach, Replaced, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::Ring;
@@ -24,12 +24,12 @@ pub(super) struct Hands<'h, 'a> {
 }
 
 impl Hands<'_, '_> {
-    /// Index of a device in the world.
+    /// The world's name of a device.
     fn index(&self, device: usize) -> u32 {
         self.world.service.devices[device]
     }
 
-    /// Checks that a failed request names a device that is gone. Its number may be reused later.
+    /// A failed request names a device that is gone. Later its number may be another's.
     fn check_blame(&mut self, device: u8) {
         let named = self.world.service.devices.get(usize::from(device));
         if named.is_none_or(|device| !self.world.devices[*device as usize].leaving) {
@@ -252,7 +252,7 @@ impl Host for Hands<'_, '_> {
             Replaced::Given(Given { ticket, device, cost, .. }) => {
                 InFlight { ticket, device: Some(device), cost, handed: false, ..known }
             }
-            // It is answered next, and removed then.
+            // It is answered next, and forgotten then.
             Replaced::Now(_) => known,
             Replaced::GivenUp(done) => {
                 let hopeless = losses > MAX_LOSSES || !self.world.some_device_can(known.work.class);
@@ -282,8 +282,8 @@ impl Host for Hands<'_, '_> {
 }
 
 impl World<'_> {
-    /// Requests of an open lane in flight, by the world's count.
-    pub(in crate::faults) fn in_flight_on(&self, lane: LaneId) -> u32 {
+    /// Requests of an open lane in flight, counted by the world.
+    pub(crate) fn in_flight_on(&self, lane: LaneId) -> u32 {
         self.service.in_flight.iter().flatten().filter(|known| known.work.lane == lane).count() as u32
     }
 }

@@ -12,13 +12,13 @@ use super::hop::Thread;
 use super::sabotage::Sabotage;
 use super::scenario::{DEVICE_TIMEOUT, DevicePlan, Fault, Kind, Scenario};
 use super::world::{Clock, Event, Watch, Who, World, pick};
-use crate::engine;
 use hands::Hands;
 use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::sidecore::{Hops, NewLane, Next, Pace, Reply, Settings, Sidecore};
 use sidecore_core::time::Nanos;
+use sidecore_sim::engine;
 use std::collections::VecDeque;
 
 const MAX_LANES: u32 = 64;

@@ -1,11 +1,11 @@
 //! One direction between two parties, and the threads at its ends.
 
-use crate::engine::Timer;
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::ring::{Consumer, Message, Producer};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{self, Completion, NoCompletion};
 use sidecore_core::words::Line;
+use sidecore_sim::engine::Timer;
 
 /// A ring with its doorbell: core's own, in private memory in place of shared memory.
 #[derive(Debug)]
