@@ -1,7 +1,7 @@
 //! One sidecore: its rounds over devices and lanes, and its waits.
 //!
-//! [`Sidecore`] decides, a [`Host`] carries out: the service's thread in real time, a simulated one under `sim
-//! faults`. The caller asks for one [`Sidecore::step`] after the other and does as [`Next`] says. In between it may
+//! [`Sidecore`] decides, a [`Host`] carries out: the service's thread in real time, a simulated one under `cargo
+//! xtask faults`. The caller asks for one [`Sidecore::step`] after the other and does as [`Next`] says. In between it may
 //! add and close lanes and devices. Each call is statically dispatched, so the service's compiler sees one loop.
 //!
 //! A round looks once at all devices and at all watched lanes. Lanes that were quiet for a while go dormant: they are

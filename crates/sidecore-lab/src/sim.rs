@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Sim) -> Result<bool, String> {
     }
 }
 
-/// What replaces a command of earlier versions.
+/// Names the test in place of a command of earlier versions.
 fn removed(command: &str, successor: &str) -> String {
     format!("sim {command} is a test now: run {successor} in the source")
 }

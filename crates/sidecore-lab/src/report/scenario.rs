@@ -136,7 +136,7 @@ const KNOWN: [(&str, &str, &str); 30] = [
     (
         "net-hoti-effects",
         "HOTI 2009: from the chip to the bus",
-        "How much a figure changes from the integrated interface to the discrete one, beside what the paper and its simulation say. \
+        "How much a figure changes from the integrated interface to the discrete one, beside the change in the paper. \
          Intervals are each for itself.",
     ),
     (

@@ -1,4 +1,4 @@
-//! Checks of the invariants after each event, and at the end.
+//! The checks of invariants, after each event and at the end.
 
 use super::Invariant;
 use super::client::Link;
@@ -9,7 +9,7 @@ use super::world::World;
 use sidecore_core::sidecore::{Health, Sidecore};
 use sidecore_core::time::Pretty;
 
-/// Largest allowed difference between the shares of two backlogged clients, as a fraction of the larger one.
+/// Largest difference between the shares of two backlogged clients, as a part of the larger one.
 const UNFAIR: f64 = 0.2;
 
 impl World<'_> {
@@ -34,6 +34,7 @@ impl World<'_> {
         }
     }
 
+    /// In flight is at most what fits.
     fn capacity(&self) -> Option<String> {
         let over = |link: &Link| {
             let slots = u64::from(link.plan.slots);
@@ -43,6 +44,7 @@ impl World<'_> {
         Some(format!("link {found} has more in a ring than it has slots"))
     }
 
+    /// No client is above its credit.
     fn credit(&self, sidecore: &Sidecore<u32, Request>) -> Option<String> {
         for (tenant, plan) in self.plan.clients.iter().enumerate() {
             let own = sidecore.lanes().filter(|(_, link)| self.links[**link as usize].tenant as usize == tenant);
@@ -54,7 +56,7 @@ impl World<'_> {
         None
     }
 
-    /// Dispatch's counts equal the world's.
+    /// Dispatch and the world have equal counts.
     fn accounting(&self, sidecore: &Sidecore<u32, Request>) -> Option<String> {
         let service = &self.service;
         let total = service.in_flight.iter().flatten().count();
@@ -75,7 +77,7 @@ impl World<'_> {
         None
     }
 
-    /// No client sleeps armed with a completion to read and without a wake-up on its way.
+    /// No client sleeps armed with an unread completion and no wake-up on its way.
     fn wakeup_of_clients(&self, sidecore: &Sidecore<u32, Request>) -> Option<String> {
         let service = &self.service;
         for (index, link) in self.links.iter().enumerate() {
@@ -95,7 +97,7 @@ impl World<'_> {
         None
     }
 
-    /// The service does not sleep with unread messages and without a wake-up on its way.
+    /// The service does not sleep with something unread and no wake-up on its way.
     fn wakeup_of_service(&self, sidecore: &Sidecore<u32, Request>) -> Option<String> {
         let service = &self.service;
         if !service.thread.nobody_wakes() {
@@ -119,14 +121,14 @@ impl World<'_> {
         None
     }
 
-    /// No device sleeps armed with a request to read and without a wake-up on its way.
+    /// No device sleeps armed with an unread request and no wake-up on its way.
     fn wakeup_of_devices(&self, _: &Sidecore<u32, Request>) -> Option<String> {
         let lost = |device: &Device| device.thread.nobody_wakes() && device.handed.is_unheard();
         let index = self.devices.iter().position(lost)?;
         Some(format!("device {index} sleeps armed with a request to read"))
     }
 
-    /// A device that has work and makes no progress is removed soon after its timeout.
+    /// A device with work that shows no progress is found, soon after its time.
     fn timeouts(&self, _: &Sidecore<u32, Request>) -> Option<String> {
         let late = |index: &&u32| {
             let device = &self.devices[**index as usize];
@@ -138,7 +140,7 @@ impl World<'_> {
         Some(format!("device {index} shows no progress since {since}, and still has work"))
     }
 
-    /// Checks at the end of a run; `finished`: it ended by itself. Shares are checked if they can be measured.
+    /// At the end of a run that came to none, or of one in which shares can be measured.
     pub(super) fn check_end(&mut self, finished: bool) {
         if self.broken.is_none() && !finished {
             let waiting = self.links.iter().filter(|link| !link.is_settled()).count();
@@ -149,7 +151,7 @@ impl World<'_> {
         }
     }
 
-    /// While all clients have requests waiting, their times on the device follow their weights.
+    /// While all clients have requests waiting, their time on the device follows their weights.
     pub(super) fn check_shares(&mut self) {
         let plans = self.plan.clients.iter();
         let shares = plans.zip(&self.charged).map(|(plan, charged)| *charged as f64 / f64::from(plan.weight));

@@ -1,4 +1,4 @@
-//! Clients: submit, ring, look, wait by their policy, and detect the death of the service.
+//! Clients: submit, ring, look, wait as their policy says, and find out that the service died.
 
 use super::hop::{Hop, Thread};
 use super::sabotage::Sabotage;
@@ -11,46 +11,46 @@ use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{self, Completion, Extent, NoCompletion, Status, Submission};
 
-/// Size of each lane's arena, bytes.
+/// Bytes of each lane's arena.
 pub(super) const ARENA: u32 = 1 << 16;
-/// Size limit of a request, bytes; larger ones are refused.
+/// Larger requests are refused, bytes.
 pub(super) const MAX_REQUEST: u64 = 32 << 10;
-/// Cost of a sleep with its wake-up, ns.
+/// Cost of a sleep and a wake-up, ns.
 pub(super) const PARK_COST: Nanos = 4_000;
 
-/// A request in its client's list. Its tag is its index.
+/// A request as its client knows it. Its tag is its place in the list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     /// Times that it was answered, or reported as lost.
     pub(super) answers: u32,
     submitted: Nanos,
-    /// The expected answer: a refusal, or a result.
+    /// The answer that the service owes: refused with this reason, or done with this result.
     expected: Result<u32, Refusal>,
 }
 
-/// Program counter of a client's thread.
+/// Where a client's thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pc {
-    /// Submits, or continues with a look.
+    /// Submits, or goes on to look.
     Act,
-    /// Has submitted something, and rings.
+    /// Submitted something and rings.
     Ring,
     Poll,
     Wait,
 }
 
-/// Reason for the end of a connection.
+/// Why a connection is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// All requests are done.
+    /// All was done.
     Done,
     Died,
-    /// The service ended it, because the client broke the protocol.
+    /// The service ended it: the client broke the protocol.
     Fault,
     ServiceGone,
 }
 
-/// One connection: a lane and the client's thread on it.
+/// One connection: a lane and the client's thread that uses it.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) tenant: u32,
@@ -59,43 +59,43 @@ pub(super) struct Link {
     pub(super) submission: Hop,
     pub(super) completion: Hop,
     pub(super) thread: Thread,
-    /// The service's advice on waiting.
+    /// The service's advice.
     pub(super) advice: Notify,
     pub(super) requests: Vec<Request>,
     pub(super) in_flight: u32,
-    /// Incarnation of its service.
+    /// Which service it is connected to.
     pub(super) service: u32,
     pub(super) ended: Option<End>,
-    /// The way in which it breaks the protocol.
+    /// How it will break the protocol, or did.
     pub(super) hostile: Option<Hostile>,
-    /// It reads no completions before this time.
+    /// It reads no completions until then.
     pub(super) deaf: Option<Nanos>,
     /// Requests to come.
     pub(super) left: u32,
     next_at: Nanos,
-    /// Time from submission to answer of the last answered request.
+    /// From submission to answer, of the last request that was answered.
     latency: Nanos,
     waits: WaitLoop,
     pc: Pc,
     /// The service hung up.
     gone: bool,
-    /// The service has accepted the lane.
+    /// The service took the lane.
     pub(super) accepted: bool,
 }
 
 impl Link {
-    /// Nothing more is expected of it: it ended, or it will never read its completions.
+    /// Nothing more will come of it: it ended, or it will never read what is there.
     pub(super) fn is_settled(&self) -> bool {
         let deaf = self.deaf == Some(Nanos::MAX) && self.completion.waiting() == u64::from(self.in_flight);
         self.ended.is_some() || (deaf && (self.left == 0 || self.in_flight >= self.most()))
     }
 
-    /// Submits nothing before this time.
+    /// It submits nothing before that instant.
     pub(super) fn rest(&mut self, until: Nanos) {
         self.next_at = self.next_at.max(until);
     }
 
-    /// Limit of its requests in flight.
+    /// Most requests that it keeps in flight.
     fn most(&self) -> u32 {
         match self.plan.load {
             Load::Closed(depth) => depth.min(self.plan.slots),
@@ -107,14 +107,14 @@ impl Link {
         self.deadline().is_some_and(|at| at <= now)
     }
 
-    /// Time of its next submission.
+    /// When it submits again by itself.
     fn deadline(&self) -> Option<Nanos> {
         (self.left > 0 && self.in_flight < self.most()).then_some(self.next_at)
     }
 }
 
 impl World<'_> {
-    /// A new connection of this client for the remaining requests.
+    /// A new connection of that client for what is left to do.
     pub(super) fn connect(&mut self, clock: &mut Clock, tenant: u32, lane: u32, left: u32) {
         let client = &self.plan.clients[tenant as usize];
         let plan = client.lanes[lane as usize];
@@ -209,13 +209,13 @@ impl World<'_> {
         if let Load::Open(gap) = link.plan.load {
             link.next_at = clock.now() + clock.random().exponential(gap as f64) as Nanos;
         }
-        // Rings after one submission or after several.
+        // It rings after one submission or after several.
         link.pc = if clock.random().below(2) == 0 { Pc::Ring } else { Pc::Act };
         self.say(|| format!("link {index} submits tag {tag}"));
         self.go_on(clock, Who::Client(index));
     }
 
-    /// A request without its extent, and its expected answer.
+    /// A request that is still without its extent, and how it is to end.
     fn request(
         &self,
         clock: &mut Clock,
@@ -275,7 +275,7 @@ impl World<'_> {
         self.go_on(clock, Who::Client(index));
     }
 
-    /// Handles a completion.
+    /// A completion came.
     fn receive(&mut self, clock: &mut Clock, index: u32, completion: Result<Completion, NoCompletion>) {
         let now = clock.now();
         let Ok(Completion { tag, status, stamps }) = completion else {
@@ -328,7 +328,7 @@ impl World<'_> {
                 let owned = self.plan.clients[link.tenant as usize].owned;
                 return self.spin(clock, Who::Client(index), owned);
             }
-            // The socket is readable, so the sleep ends immediately.
+            // The socket is readable: nobody sleeps on it.
             Wait::Sleep { .. } if link.gone => {}
             Wait::Sleep { until, .. } => {
                 let until = until.into_iter().chain(link.deadline()).min();
@@ -344,7 +344,7 @@ impl World<'_> {
         self.go_on(clock, Who::Client(index));
     }
 
-    /// The connection reports the death of the service.
+    /// The connection tells that the service died.
     pub(super) fn hang_up(&mut self, clock: &mut Clock, index: u32) {
         let link = &mut self.links[index as usize];
         if link.ended.is_some() {
@@ -355,7 +355,7 @@ impl World<'_> {
         self.wake(clock, Who::Client(index));
     }
 
-    /// Reports unanswered requests as lost to the caller, then connects again.
+    /// What was not answered is lost, and the caller is told so; then it connects again.
     fn report_lost(&mut self, clock: &mut Clock, index: u32) {
         let link = &mut self.links[index as usize];
         for request in link.requests.iter_mut().filter(|request| request.answers == 0) {
@@ -367,7 +367,7 @@ impl World<'_> {
         self.come_back(clock, index);
     }
 
-    /// Connects again for the remaining requests, immediately or when the service is back.
+    /// Connects again for what is left to do, at once or when the service is back.
     fn come_back(&mut self, clock: &mut Clock, index: u32) {
         let Link { tenant, lane, left, .. } = self.links[index as usize];
         if left > 0 && self.service.thread.ended {
@@ -384,7 +384,7 @@ impl World<'_> {
         clock.after(delay, Event::Closed(index));
     }
 
-    /// Ends the connection. A living client has had one answer or loss for each of its requests.
+    /// The connection is no more. Whoever lives was told of each of its requests once.
     pub(super) fn end_link(&mut self, clock: &mut Clock, index: u32, end: End) {
         self.end(clock, Who::Client(index));
         let link = &mut self.links[index as usize];
@@ -405,7 +405,7 @@ impl World<'_> {
         }
     }
 
-    /// Breaks the protocol, and dies a little later unless the service ends it.
+    /// Breaks the protocol, and dies a little later if the service did not end it.
     fn attack(&mut self, clock: &mut Clock, index: u32) {
         let link = &mut self.links[index as usize];
         let Some(how) = link.hostile else { return };

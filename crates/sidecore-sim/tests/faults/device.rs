@@ -1,4 +1,4 @@
-//! Devices: workers behind two hops, and emulated ones that the service polls for due answers.
+//! Devices: workers behind two hops, and emulated ones, polled by the service.
 
 use super::client::PARK_COST;
 use super::hop::{Hop, Thread};
@@ -14,7 +14,7 @@ use sidecore_core::sidecore::{Health, Hops, Reply};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// A request as a device receives it.
+/// A request as a device gets it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handed {
     pub(super) ticket: Ticket,
@@ -36,40 +36,40 @@ impl Handed {
 #[derive(Clone, Copy, Debug)]
 enum Pc {
     Take,
-    /// Working since this time.
+    /// At work since then.
     Work(Handed, Nanos),
-    /// Past the gate: writing the result.
+    /// Past the gate: the result is being written.
     Write(Handed, Reply),
-    /// Has answered a request; the flag is its urgency.
+    /// Answered a request; the flag is its urgency.
     Announce(bool),
     Wait,
 }
 
-/// One device, during the life of its service.
+/// One device, for as long as its service lives.
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) plan: DevicePlan,
-    /// The incarnation of its service.
+    /// The incarnation of the service that it belongs to.
     pub(super) service: u32,
     pub(super) handed: Hop,
     pub(super) replies: Hop,
     pub(super) thread: Thread,
-    /// Drained, removed or dead in its service's view.
+    /// Drained, removed or dead as far as its service knows.
     pub(super) leaving: bool,
     pub(super) health: Health,
-    /// Time of a deferred announcement by a worker.
+    /// An announcement that a worker has put off.
     pub(super) ring_at: Option<Nanos>,
-    /// An emulated device's requests, with the times at which they are due.
+    /// Requests on an emulated one, each with the instant at which it is due.
     queue: VecDeque<(Handed, Nanos)>,
     free_at: Nanos,
-    /// It does nothing before this time.
+    /// It does nothing before this instant.
     stalled_until: Nanos,
-    /// Time of its last answer, or of the first request after it had none.
+    /// When it last answered, or was given a request while it had none.
     pub(super) progress_at: Nanos,
-    /// Factor on all times, and its end.
+    /// How many times as long everything takes, and until when.
     pub(super) slow: (u64, Nanos),
     killed: bool,
-    /// The answer to a request that it still gives after its removal.
+    /// Taken away with a request that it answers after all.
     late: Option<Reply>,
     /// The last result.
     last: u32,
@@ -105,23 +105,23 @@ impl Device {
         }
     }
 
-    /// It was not killed and did not die by itself.
+    /// It has not been killed and has not died by itself.
     pub(super) fn is_alive(&self) -> bool {
         !self.killed && self.health == Health::Alive
     }
 
-    /// Number of unanswered requests.
+    /// Requests that it has and has not answered.
     pub(super) fn has(&self) -> u64 {
         let at_work = matches!(self.pc, Pc::Work(..) | Pc::Write(..));
         self.handed.waiting() + self.queue.len() as u64 + u64::from(at_work)
     }
 
-    /// Time of the next answer, if it is known.
+    /// When the next answer is due, if that is known.
     pub(super) fn due(&self) -> Option<Nanos> {
         self.queue.front().map(|(_, due)| *due)
     }
 
-    /// Stalls for this time; `None`: forever.
+    /// It does nothing for so long; `None`: ever again.
     pub(super) fn stall(&mut self, now: Nanos, time: Option<Nanos>) {
         let until = time.map_or(Nanos::MAX, |time| now + time);
         self.stalled_until = self.stalled_until.max(until);
@@ -137,7 +137,7 @@ impl Device {
 }
 
 impl World<'_> {
-    /// Receives a request. The device has room, by dispatch's count.
+    /// Hands a request over. The device has room: dispatch counts.
     pub(super) fn hand(&mut self, device: u32, handed: Handed) {
         let now = self.now;
         let state = &mut self.devices[device as usize];
@@ -156,7 +156,7 @@ impl World<'_> {
         }
     }
 
-    /// The next answer of a device, if it is ready.
+    /// The next answer of a device, if there is one.
     pub(super) fn collect(&mut self, device: u32, now: Nanos) -> Option<Reply> {
         let state = &mut self.devices[device as usize];
         if state.plan.kind == Kind::Worker {
@@ -225,7 +225,7 @@ impl World<'_> {
         self.go_on_after(clock, Who::Device(index), time);
     }
 
-    /// Result and reply are written in one step.
+    /// The result and the reply are written in one go.
     fn write(&mut self, index: u32, handed: &Handed, reply: &Reply) {
         let device = &mut self.devices[index as usize];
         let len = reply.outcome.unwrap_or(0).into();
@@ -289,7 +289,7 @@ impl World<'_> {
         self.go_on(clock, who);
     }
 
-    /// Ends the worker's thread. One that was working at its removal still answers, as hardware would.
+    /// The worker's thread ends. One that was at work when it was taken away answers all the same, as hardware would.
     fn end_device(&mut self, clock: &mut Clock, index: u32) {
         let device = &mut self.devices[index as usize];
         device.health = Health::Dead;
@@ -307,7 +307,7 @@ impl World<'_> {
         clock.after(delay, Event::Late(index));
     }
 
-    /// An answer to a request that was reassigned long ago.
+    /// An answer to a request that was given to others long ago.
     pub(super) fn answer_late(&mut self, clock: &mut Clock, index: u32) {
         let Some(reply) = self.devices[index as usize].late.take() else { return };
         if self.devices[index as usize].service != self.service.thread.incarnation {
@@ -317,26 +317,26 @@ impl World<'_> {
         self.tell(clock, Command::Late(index, reply));
     }
 
-    /// It dies by itself, in the middle of any step.
+    /// It dies by itself, in the middle of whatever it does.
     pub(super) fn crash(&mut self, clock: &mut Clock, index: u32) {
         let device = &mut self.devices[index as usize];
         device.health = match device.pc {
             Pc::Write(_, reply) => Health::DeadWriting(reply.ticket),
             _ => Health::Dead,
         };
-        // Its deferred announcement is lost; the service checks its devices.
+        // What it announced late it does not announce any more; the service looks after its devices.
         (device.killed, device.ring_at) = (true, None);
         device.queue.clear();
         device.pc = Pc::Take;
         self.end(clock, Who::Device(index));
     }
 
-    /// The service removes it: from now on it writes to no lane.
+    /// The service takes it away: from now on it writes to no lane.
     pub(super) fn revoke(&mut self, clock: &mut Clock, index: u32) -> Health {
         let device = &mut self.devices[index as usize];
         device.killed = true;
         if let Pc::Write(handed, reply) = device.pc {
-            // Past the gate: it finishes this copy first.
+            // Past the gate: it finishes that copy first.
             self.write(index, &handed, &reply);
         }
         let device = &mut self.devices[index as usize];

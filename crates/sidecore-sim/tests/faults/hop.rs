@@ -7,21 +7,21 @@ use sidecore_core::wire::{self, Completion, NoCompletion};
 use sidecore_core::words::Line;
 use sidecore_sim::engine::Timer;
 
-/// A ring with its doorbell: core's own, in private memory in place of shared memory.
+/// A ring with its doorbell: core's own, in private memory that stands for the shared one.
 #[derive(Debug)]
 pub(super) struct Hop {
     pub(super) slots: Vec<Line>,
     bell: Line,
     producer: Producer,
     pub(super) consumer: Consumer,
-    /// A message was pushed, and the producer has not yet decided whether to ring.
+    /// Something was pushed and the producer has not yet decided whether to ring.
     pub(super) unrung: bool,
-    /// The consumer has armed the doorbell and not disarmed it.
+    /// The consumer armed the doorbell and has not disarmed it.
     armed: bool,
 }
 
 impl Hop {
-    /// A ring with at least this number of slots.
+    /// At least that number of slots.
     pub(super) fn new(slots: u32) -> Self {
         Self {
             slots: (0..slots.next_power_of_two().max(2)).map(|_| Line::default()).collect(),
@@ -60,7 +60,7 @@ impl Hop {
         self.armed && self.ready() && !self.unrung
     }
 
-    /// Number of messages pushed and not popped.
+    /// Messages pushed and not popped.
     pub(super) fn waiting(&self) -> u64 {
         self.producer.pushed() - self.consumer.popped()
     }
@@ -75,7 +75,7 @@ impl Hop {
         self.armed = false;
     }
 
-    /// The producer's decision whether the consumer must be woken.
+    /// The producer's decision: whether the consumer must be woken.
     pub(super) fn must_wake(&mut self) -> bool {
         self.unrung = false;
         self.bell().must_wake()
@@ -86,25 +86,25 @@ impl Hop {
     }
 }
 
-/// A thread of control, with at most one pending event of its own.
+/// A thread of control: at most one event of its own is pending.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    /// Sleeps until woken or until `timer`.
+    /// It sleeps until woken or until `timer`.
     pub(super) asleep: bool,
-    /// It was woken while it did not sleep, so its next sleep ends immediately.
+    /// It was woken while it did not sleep: its next sleep ends at once.
     pub(super) token: bool,
-    /// Wake-up calls on their way to it.
+    /// Wake-up calls under way to it.
     pub(super) flying: u32,
     pub(super) timer: Option<Timer>,
-    /// Time at which the sleep ends by itself.
+    /// When the sleep ends by itself.
     pub(super) until: Option<Nanos>,
     pub(super) ended: bool,
-    /// Counts the threads that had this name.
+    /// Which of several threads that had this name in turn.
     pub(super) incarnation: u32,
 }
 
 impl Thread {
-    /// It sleeps, and no wake-up is on its way.
+    /// It sleeps, and nothing is under way that would wake it.
     pub(super) fn nobody_wakes(&self) -> bool {
         self.asleep && !self.ended && !self.token && self.flying == 0
     }

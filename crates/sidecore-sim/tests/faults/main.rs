@@ -31,12 +31,12 @@ use sidecore_sim::engine::Engine;
 use strum::Display;
 use world::{Clock, Watch, World};
 
-/// A run that has not come to its end by then never does, ns.
+/// A run without an end by then never ends, ns.
 const HORIZON: Nanos = 40_000_000;
-/// Nor does one of so many events.
+/// Nor does one with that number of events.
 const MAX_EVENTS: u64 = 400_000;
 
-/// What must hold.
+/// A property that holds after each event.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 enum Invariant {
     /// Each request is answered, or reported as lost, exactly once.
@@ -51,7 +51,7 @@ enum Invariant {
     /// In flight is at most what rings, devices and tables hold.
     #[strum(to_string = "in flight is at most what fits")]
     Capacity,
-    /// Nobody sleeps armed with something to read and no ring on its way.
+    /// No thread sleeps armed with something to read and no wake-up on its way.
     #[strum(to_string = "no wake-up is lost")]
     Wakeup,
     /// No client has more in flight than its credit.
@@ -60,19 +60,19 @@ enum Invariant {
     /// Time on devices of backlogged clients follows their weights.
     #[strum(to_string = "shares follow weights")]
     Share,
-    /// A client that breaks the protocol harms nobody else.
+    /// A client that breaks the protocol harms no other.
     #[strum(to_string = "a hostile client harms nobody else")]
     Bystander,
     /// A void ticket changes nothing.
     #[strum(to_string = "a void ticket changes nothing")]
     Void,
-    /// The load of each device is the sum of what is in flight on it.
+    /// The load of each device is the sum of its requests in flight.
     #[strum(to_string = "the load of a device is what is in flight on it")]
     Accounting,
     /// A request fails only where no device could do it, and names a device that is gone.
     #[strum(to_string = "a request fails only with its device, and names it")]
     Blame,
-    /// Nobody spins on a core that is not its own.
+    /// No thread spins on a shared core.
     #[strum(to_string = "nobody spins on a core that is not its own")]
     Spin,
 }
@@ -84,7 +84,7 @@ struct Broken {
     what: String,
 }
 
-/// What many runs came to.
+/// Sums over many runs.
 #[derive(Debug)]
 struct Report {
     /// Runs that were made.
@@ -93,32 +93,30 @@ struct Report {
     events: u64,
     /// Requests that were submitted.
     requests: u64,
-    /// Lanes that were found dormant, over all times that a service kept house.
+    /// Dormant lanes, summed over all rounds of housekeeping.
     rested: u64,
     /// Faults that struck, by kind in the order of [`FAULTS`].
     faults: [u64; FAULTS.len()],
-    /// The first run in which an invariant did not hold. No further one was made.
+    /// The first run with a broken invariant. It is the last one.
     broken: Option<Failure>,
     /// Hash over all events of all runs.
     trace: u64,
 }
 
-/// A run in which an invariant did not hold.
+/// A run with a broken invariant.
 #[derive(Debug)]
 struct Failure {
     /// Its seed. With the same commit it fails again.
     seed: u64,
-    /// What did not hold.
     invariant: Invariant,
-    /// How.
     what: String,
-    /// A smaller run that breaks the same invariant, in words: who takes part and what goes wrong when.
+    /// A smaller run that breaks the same invariant, in words: clients, devices, and faults with their times.
     scenario: String,
-    /// The last events of the smaller run in words, up to the one that broke it.
+    /// The last events of the smaller run in words, up to the broken invariant.
     trace: Vec<String>,
 }
 
-/// Runs that number of seeds from the first one on, up to one that breaks an invariant.
+/// Runs that number of seeds from the first one on, until an invariant is broken.
 fn run(first_seed: u64, seeds: u64, sabotage: Option<Sabotage>) -> Report {
     let faults = [0; FAULTS.len()];
     let mut report = Report { seeds: 0, events: 0, requests: 0, rested: 0, faults, broken: None, trace: 0 };
@@ -164,7 +162,7 @@ fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> (Cl
     (clock, run)
 }
 
-/// Shares are measured from when everybody has requests waiting until somebody has submitted all.
+/// Shares are measured while each client has requests waiting, until one has submitted all.
 #[derive(Clone, Copy, Debug)]
 enum Shares {
     Before,

@@ -3,7 +3,7 @@
 use super::record;
 use proptest::prelude::*;
 use sidecore_core::dispatch::record::{Call, END, Recorded, Start, hash};
-use sidecore_core::dispatch::{Capability, ClientId, LaneId, Placed, Reach, Work};
+use sidecore_core::dispatch::{Capability, ClientId, LaneId, Limits, Placed, Reach, Work};
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
@@ -181,7 +181,7 @@ proptest! {
     }
 }
 
-/// The record of ten requests that come at once to one device, which works on each for a microsecond.
+/// The record of ten requests that come simultaneously to one device, with a microsecond of work each.
 fn burst() -> Vec<u8> {
     let limits = Limits { lanes: 1, clients: 1, in_flight: 64, quantum: 1_000, kept: 0 };
     let mut recorded = Recorded::new(limits, Balance::Eft, Some(ROOM));
@@ -233,7 +233,7 @@ fn recorded_requests_come_once_more() {
     assert_eq!(again(&traffic, &pool(0, Balance::Eft)), None);
 }
 
-/// Whatever happened in a run, what was done of it can come again.
+/// Requests of any run can be replayed on other devices.
 #[test]
 fn records_with_faults_can_come_once_more() {
     let mut requests = 0;

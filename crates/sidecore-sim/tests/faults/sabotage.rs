@@ -12,7 +12,7 @@ pub(super) enum Sabotage {
     DropClientRing,
     /// The service does not always ring a client that it must wake.
     DropServiceRing,
-    /// Everybody looks before arming the doorbell, and not again after it.
+    /// Each thread looks before arming the doorbell, and not again after it.
     ArmAfterLook,
     /// An announcement that was put off is forgotten.
     ForgetAnnouncement,
@@ -20,9 +20,9 @@ pub(super) enum Sabotage {
     DuplicateCompletion,
     /// A completion is sometimes not written.
     LoseCompletion,
-    /// A client that finds the service dead is not told which requests were lost.
+    /// A client of a dead service does not learn which requests were lost.
     ForgetLost,
-    /// An answer is taken for whatever request has the place in the table now.
+    /// An answer counts for the request that now has the place in the table.
     ReuseTicket,
     /// A device sometimes returns the result of the request before.
     MixUpResults,
@@ -32,17 +32,17 @@ pub(super) enum Sabotage {
     IgnoreCredit,
     /// The first client's share is refilled before each of its requests.
     IgnoreShare,
-    /// Devices are said to be deeper than they are.
+    /// Devices report more depth than they have.
     Overcommit,
-    /// What a dead device had is not given to others.
+    /// Requests of a dead device are not given to others.
     ForgetOrphans,
-    /// A device that does not answer is waited for without end.
+    /// The service waits forever for a silent device.
     NoTimeout,
     /// A failed request is blamed on another device.
     BlameOther,
     /// A client that breaks the protocol costs another one its lane.
     PunishNeighbour,
-    /// Everybody is told that its core is its own.
+    /// Each thread believes that its core is its own.
     SpinUnowned,
     /// A dormant lane that rings is not looked at again.
     SleepThroughRing,
@@ -58,7 +58,7 @@ impl Sabotage {
         self.does().0
     }
 
-    /// What core's own sidecore does wrong under it; `None` for those of clients, devices and doorbells.
+    /// The switch of core's own sidecore; `None` for defects of clients, devices and doorbells.
     pub(super) fn defect(self) -> Option<Defect> {
         self.does().1
     }

@@ -1,4 +1,4 @@
-//! Scenarios of seeds: participants, their policies, and faults with their times.
+//! The plan of a seed: clients, devices, policies, and faults with their times.
 
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
@@ -10,15 +10,15 @@ use sidecore_sim::engine::Random;
 use std::fmt;
 use strum::{EnumDiscriminants, VariantArray, VariantNames};
 
-/// Algorithms of the sessions, by handle from 1 on, each with an operation that it supports.
+/// Algorithms of the sessions, by handle from 1 on, with the operation that each can do.
 pub(super) const SESSIONS: [(Algorithm, Op); 3] =
     [(Algorithm::Aes256Gcm, Op::Encrypt), (Algorithm::Sha256, Op::Digest), (Algorithm::Rsa2048, Op::Sign)];
-/// Faults strike before this time, ns.
+/// Faults of a run happen before this instant, ns.
 const FAULTS_UNTIL: u64 = 400_000;
-/// A device that has work and makes no progress for this time is removed, ns.
+/// A device with work that shows no progress for so long is taken away, ns.
 pub(super) const DEVICE_TIMEOUT: Nanos = 2_000_000;
 
-/// The class of a request to this session. `Err`: the expected refusal.
+/// The class of a request to that session. `Err`: what becomes of it.
 pub(super) fn class_of(session: u32, op: Op) -> Result<Class, sidecore_core::session::Refusal> {
     use sidecore_core::session::Refusal;
     let number = (session as usize).wrapping_sub(1);
@@ -26,12 +26,12 @@ pub(super) fn class_of(session: u32, op: Op) -> Result<Class, sidecore_core::ses
     Class::of(algorithm, op).filter(|_| op == can).ok_or(Refusal::Unsupported)
 }
 
-/// Arrival process of a lane.
+/// How requests of a lane come.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
-    /// Closed: this number is always in flight.
+    /// So many are kept in flight.
     Closed(u32),
-    /// Open: random arrivals with this mean gap, ns.
+    /// One after the other at random, with this mean gap, ns.
     Open(Nanos),
 }
 
@@ -67,7 +67,7 @@ pub(super) struct DevicePlan {
     pub(super) weight: u32,
     pub(super) owned: bool,
     pub(super) fixed: Nanos,
-    /// Speed, bytes of input per ns.
+    /// Bytes of input in a nanosecond.
     pub(super) bytes_per_ns: u64,
 }
 
@@ -84,7 +84,7 @@ impl DevicePlan {
     }
 }
 
-/// Ways to break the protocol.
+/// How a client breaks the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub(super) enum Hostile {
     UnknownOp,
@@ -96,10 +96,10 @@ pub(super) enum Hostile {
     Scribble,
 }
 
-/// A fault or a change. A number picks one of the devices or clients that exist at the time.
+/// A fault or a change. Numbers pick one of the clients, lanes or devices of that instant.
 ///
-/// A device's death is `told` by `sidecore set`, or its service detects it. A time of `None` is forever. A device that
-/// stalls forever still answers late, if it is removed during the stall.
+/// A death of a device is `told` by `sidecore set`, or its service finds out. A time of `None` is for ever; a device that stalls
+/// so answers late all the same, if it is revoked meanwhile.
 #[derive(Clone, Copy, Debug, EnumDiscriminants, VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 #[strum_discriminants(name(FaultKind), vis(pub(super)))]
@@ -117,7 +117,7 @@ pub(super) enum Fault {
         factor: u8,
         time: Nanos,
     },
-    /// No client submits anything for this time; after that the device hangs.
+    /// No client submits anything for so long; then the device does nothing any more.
     IdleThenHang {
         device: u8,
         idle: Nanos,
@@ -148,7 +148,7 @@ pub(super) enum Fault {
 /// Names of the kinds of faults, as `device-death`.
 pub(super) const FAULTS: &[&str] = Fault::VARIANTS;
 
-/// Parameters of one run.
+/// One run.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) seed: u64,
@@ -161,18 +161,18 @@ pub(super) struct Scenario {
     pub(super) quantum: Nanos,
     /// The sidecore may spin.
     pub(super) owned: bool,
-    /// Above this number of lanes, quiet ones become dormant.
+    /// Of more lanes than these, the quiet ones go dormant.
     pub(super) watched_lanes: usize,
     pub(super) faults: Vec<(Nanos, Fault)>,
-    /// Every client always has requests waiting, so shares can be measured.
+    /// Every client always has requests waiting: shares can be measured.
     pub(super) backlogged: bool,
 }
 
-/// Separates the random numbers of the plan from those of the run.
+/// Distinguishes the random numbers of the plan from those of the run.
 const PLAN: u64 = 0x5ce2_a810_0000_0000;
 
 impl Scenario {
-    /// The scenario of this seed. Every eighth one measures shares, without faults.
+    /// The scenario of that seed. Every eighth one measures shares, without faults.
     pub(super) fn new(seed: u64) -> Self {
         let mut random = Random::new(seed ^ PLAN);
         if seed.is_multiple_of(8) { backlogged(seed, &mut random) } else { any(seed, &mut random) }
@@ -258,7 +258,7 @@ fn any(seed: u64, random: &mut Random) -> Scenario {
     if seed % 8 == 4 {
         let idle = from(random, 2 * DEVICE_TIMEOUT, 4 * DEVICE_TIMEOUT);
         let device = random.below(8) as u8;
-        // Early, because most runs are over later.
+        // Early: later most runs are over.
         faults.push((random.below(FAULTS_UNTIL / 16), Fault::IdleThenHang { device, idle }));
     }
     faults.sort_by_key(|(at, _)| *at);
@@ -301,7 +301,7 @@ fn fault(random: &mut Random) -> Fault {
     }
 }
 
-/// Clients that differ only in weight, in front of one device that is the bottleneck.
+/// Clients that differ in weight only, in front of one device that is the bottleneck.
 fn backlogged(seed: u64, random: &mut Random) -> Scenario {
     let clients = (0..from(random, 2, 3)).map(|_| {
         let weight = from(random, 1, 4) as u32;

@@ -1,7 +1,7 @@
 //! The service: core's own `Sidecore`, one step after the other in simulated time.
 //!
-//! Other parties may act between two steps: after an answer was taken, a request placed, the completions of a turn
-//! written, a client woken, a doorbell armed, a ring checked.
+//! Between two steps somebody else may act: after an answer was taken, a request placed, the completions of a turn written,
+//! a client told, a doorbell armed, a ring looked at.
 
 mod hands;
 
@@ -22,21 +22,21 @@ use sidecore_sim::engine;
 use std::collections::VecDeque;
 
 const MAX_LANES: u32 = 64;
-/// Exclusive limit of requests deferred for a full device under `priced`.
+/// Requests that are kept back for a full device under `priced`: fewer than this.
 const MOST_KEPT: u32 = 8;
 
-/// Commands from the control thread to the sidecore.
+/// Commands of the control thread to the sidecore.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Command {
     AddLane(u32),
     CloseLane(u32),
-    /// A changed setting.
+    /// What somebody set.
     Set(Fault),
-    /// An answer of a removed device.
+    /// An answer of a device that is gone already.
     Late(u32, Reply),
 }
 
-/// A request on a device, or waiting for one.
+/// A request on a device, or one that waits for a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) link: u32,
@@ -45,32 +45,32 @@ pub(super) struct Request {
     pub(super) urgent: bool,
 }
 
-/// The world's own record of a request in flight, independent of dispatch.
+/// The world's own record of a request in flight, apart from dispatch's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     ticket: Ticket,
     pub(super) work: Work,
-    /// Number of the device; `None`: the request waits for another one.
+    /// Number of the device; `None` while the request waits for another one.
     pub(super) device: Option<usize>,
     pub(super) cost: Nanos,
     losses: u8,
-    /// It was handed to its device.
+    /// It has been handed to its device.
     handed: bool,
 }
 
-/// The world's record of the service while it lives.
+/// The living service, as the world knows it.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) thread: Thread,
     pub(super) hops: Hops,
-    /// Devices of the world by number in dispatch: the latest one with that number.
+    /// Devices of the world by number in dispatch: the latest that had it.
     pub(super) devices: Vec<u32>,
     /// By place in dispatch's table.
     pub(super) in_flight: Vec<Option<InFlight>>,
     pub(super) mailbox: VecDeque<Command>,
-    /// Links that rang since the last check.
+    /// Links that rang and were not heard yet.
     pub(super) rung: Vec<u32>,
-    /// It sleeps, or was woken: its next step checks rings.
+    /// It sleeps, or was woken: rings are heard at its next step.
     listens: bool,
     /// Time of an immediate device in this step, ns.
     worked: Nanos,
@@ -91,7 +91,7 @@ impl Service {
     }
 }
 
-/// A run: the service's decisions, and all other parties.
+/// A run: what the service decides by, and everybody else.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     pub(super) sidecore: Sidecore<u32, Request>,
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// Adds the devices of a new service, and schedules its first step.
+    /// Devices and the first step of a service that was just made.
     fn start(&mut self, clock: &mut Clock) {
         for plan in &self.world.plan.devices {
             self.add_device(clock, *plan);
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
         self.world.go_on(clock, Who::Service);
     }
 
-    /// Passes on which lanes rang.
+    /// Tells which lanes rang.
     fn hear(&mut self, clock: &mut Clock) {
         for link in std::mem::take(&mut self.world.service.rung) {
             if let Some(id) = self.lane_of(link) {
@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
         self.sidecore.lanes().find(|(_, own)| **own == link).map(|(id, _)| id)
     }
 
-    /// Carries out the control thread's commands.
+    /// Carries out the commands of the control thread.
     fn obey(&mut self, clock: &mut Clock) {
         while let Some(command) = self.world.service.mailbox.pop_front() {
             match command {
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Carries out a fault by way of the control thread.
+    /// Does what a fault has the control thread say.
     fn set(&mut self, clock: &mut Clock, fault: Fault) {
         match fault {
             Fault::SetNotify(hops) => self.set_notify(clock, hops),
@@ -233,7 +233,7 @@ impl<'a> Run<'a> {
                     self.sidecore.kill(&mut Hands { world: &mut self.world, clock }, device);
                 }
             }
-            // These strike without a command.
+            // They strike without being told.
             Fault::DeviceStall { .. }
             | Fault::DeviceSlow { .. }
             | Fault::IdleThenHang { .. }
@@ -251,7 +251,7 @@ impl<'a> Run<'a> {
         let slots = of.plan.slots;
         let lane = NewLane { client: of.tenant.into(), weight: client.weight, credit: client.credit, slots, end: link };
         of.advice = service.hops.client;
-        // The table has room for every connection of a run.
+        // There is room for every connection that a run can make.
         if let Ok(id) = self.sidecore.add_lane(lane) {
             self.world.links[link as usize].accepted = true;
             self.world.say(|| format!("the service takes link {link} as lane {}", id.0));
@@ -301,14 +301,14 @@ impl<'a> Run<'a> {
         world.say(|| format!("device {index} joins: {plan}"));
     }
 
-    /// The device in dispatch picked by this number of a fault, if one is left.
+    /// The device in dispatch that this number of a fault picks, if one is left.
     fn picked(&self, number: u8) -> Option<usize> {
         let dispatch = self.sidecore.dispatch();
         let count = self.world.service.devices.len();
         pick(number, (0..count).filter(|device| dispatch.device_state(*device) != DeviceState::Gone))
     }
 
-    /// All requests are done, and nothing is on its way.
+    /// Everything that was to be done is done, and nothing is on its way.
     pub(super) fn is_finished(&self) -> bool {
         let World { service, reconnecting, links, .. } = &self.world;
         let at_rest = !service.thread.ended && service.mailbox.is_empty() && reconnecting.is_empty();
@@ -364,7 +364,7 @@ impl World<'_> {
         clock.after(down, Event::Restart);
     }
 
-    /// The control thread sends a command to the sidecore, and rings.
+    /// The control thread tells the sidecore something, and rings.
     pub(super) fn tell(&mut self, clock: &mut Clock, command: Command) {
         if !self.service.thread.ended {
             self.service.mailbox.push_back(command);
@@ -372,7 +372,7 @@ impl World<'_> {
         }
     }
 
-    /// A client rings: its lane's pipe stores it until the service checks.
+    /// A client rings: its lane's pipe remembers it until the service listens.
     pub(super) fn ring(&mut self, clock: &mut Clock, link: u32) {
         if !self.service.thread.ended {
             self.service.rung.push(link);
@@ -380,7 +380,7 @@ impl World<'_> {
         }
     }
 
-    /// Handles the close of a client's connection.
+    /// A client's connection is closed.
     pub(super) fn connection_closed(&mut self, clock: &mut Clock, index: u32) {
         let link = &mut self.links[index as usize];
         let of_this = link.service == self.service.thread.incarnation;

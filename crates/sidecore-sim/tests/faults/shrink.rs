@@ -1,14 +1,14 @@
-//! Reduces a run with a broken invariant to a small one that breaks it too.
+//! Makes a failing run smaller, as long as it breaks the same invariant.
 
 use super::sabotage::Sabotage;
 use super::scenario::Scenario;
 use super::world::Watch;
 use super::{Broken, Failure, Invariant, run_one};
 
-/// Limit of runs of the search.
+/// Most runs that the search makes.
 const TRIES: u32 = 400;
 
-/// Reduces the run while the same invariant breaks, and describes its last events in words.
+/// Makes the run smaller for as long as the same invariant breaks, and tells its last events in words.
 pub(super) fn explain(scenario: &Scenario, sabotage: Option<Sabotage>, broken: Broken) -> Failure {
     let mut search = Search { sabotage, invariant: broken.invariant, left: TRIES };
     let smallest = search.smallest(scenario.clone());
@@ -25,7 +25,7 @@ struct Search {
 }
 
 impl Search {
-    /// Removes and halves until neither helps.
+    /// Removes and halves until nothing more can be removed or halved.
     fn smallest(&mut self, mut scenario: Scenario) -> Scenario {
         loop {
             let (before, was) = (self.left, size(&scenario));
@@ -40,7 +40,7 @@ impl Search {
         }
     }
 
-    /// Applies the change if it is possible and the same invariant then breaks.
+    /// Changes the scenario if it can be changed so and breaks the same invariant then.
     fn changed(&mut self, scenario: &mut Scenario, change: impl FnOnce(&mut Scenario) -> bool) -> bool {
         let mut candidate = scenario.clone();
         if self.left == 0 || !change(&mut candidate) {
@@ -55,9 +55,8 @@ impl Search {
         breaks
     }
 
-    /// Removes parts of a list, halves first and single items last, but leaves `least`. Source: A. Zeller and R.
-    /// Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE Transactions on Software Engineering
-    /// 2002.
+    /// Removes parts of a list, halves first and single ones last, but keeps `least`. Source: A. Zeller and
+    /// R. Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE Transactions on Software Engineering 2002.
     fn fewer<T>(&mut self, scenario: &mut Scenario, list: impl Fn(&mut Scenario) -> &mut Vec<T>, least: usize) {
         let mut part = list(scenario).len().div_ceil(2);
         while part > 0 {
@@ -74,11 +73,10 @@ impl Search {
         }
     }
 
-    /// Halves the requests of each lane, and reduces each client to one lane. Returns whether anything could be
-    /// reduced.
+    /// Halves the requests of each lane, and leaves each client one lane. Returns whether there was something to halve.
     fn halved(&mut self, scenario: &mut Scenario) -> bool {
         let mut smaller = false;
-        // Shares can be measured only in long runs.
+        // Shares show in long runs only.
         let clients = if scenario.backlogged { 0 } else { scenario.clients.len() };
         for client in 0..clients {
             smaller |= self.changed(scenario, |candidate| {

@@ -1,4 +1,4 @@
-//! Effects of faults.
+//! Faults as they happen.
 
 use super::client::{End, Link};
 use super::device::Device;
@@ -8,7 +8,7 @@ use super::world::{Clock, Event, Who, World, pick};
 use sidecore_core::time::Nanos;
 
 impl World<'_> {
-    /// Carries out the fault with this number, if a target for it exists.
+    /// The fault of that number strikes, if a target is left.
     pub(super) fn strike(&mut self, clock: &mut Clock, number: usize) {
         let Some((_, fault)) = self.plan.faults.get(number).copied() else { return };
         if self.strike_one(clock, fault).is_some() {
@@ -48,7 +48,7 @@ impl World<'_> {
                 let link = self.living(lane)?;
                 let until = time.map_or(Nanos::MAX, |time| now + time);
                 self.links[link as usize].deaf = Some(until);
-                // A sleeper is not woken by messages that it will not read.
+                // Whoever sleeps is not woken by what it will not read.
                 self.wake(clock, Who::Client(link));
             }
             Fault::ClientHostile { lane, how } => {
@@ -68,13 +68,13 @@ impl World<'_> {
         Some(())
     }
 
-    /// A device of the running service that lives independently of it.
+    /// A device with a life of its own that the running service has.
     fn alive(&self, number: u8) -> Option<u32> {
         let alive = |device: &Device| device.plan.kind != Kind::Inline && device.is_alive();
         pick(number, self.service.devices.iter().copied().filter(|device| alive(&self.devices[*device as usize])))
     }
 
-    /// A connected client without a strange behaviour so far.
+    /// A client that is connected and does nothing strange yet.
     fn living(&self, number: u8) -> Option<u32> {
         let connected = |link: &Link| {
             let open = link.ended.is_none_or(|end| end == End::Fault) && !link.thread.ended;

@@ -70,7 +70,7 @@ fn a_failing_run_is_made_smaller() {
     assert_eq!(failure.scenario.matches("\nat ").count(), 1, "one fault is left: {}", failure.scenario);
 }
 
-/// Time that a request of a client with one at a time takes, ns. Its device rings nobody: it is known when
+/// Time of a request of a client with one at a time, ns. Its device notifies no thread: it is known when
 /// the answer will be there, after the sidecore went to sleep.
 fn time_of_one(from_device: Notify) -> Nanos {
     const REQUESTS: u32 = 50;

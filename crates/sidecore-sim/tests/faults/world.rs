@@ -1,4 +1,4 @@
-//! All parties of a run, and the effects of its events.
+//! Everybody of a run, and what happens at its events.
 
 use super::client::Link;
 use super::device::Device;
@@ -13,12 +13,12 @@ use sidecore_sim::engine::Engine;
 use std::collections::VecDeque;
 use strum::Display;
 
-/// Number of last events in a trace.
+/// Last events that a trace shows.
 const TRACE: usize = 60;
 
 pub(super) type Clock = Engine<Event>;
 
-/// A party that acts.
+/// The party that acts.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub(super) enum Who {
     #[strum(to_string = "the service")]
@@ -33,55 +33,55 @@ pub(super) enum Who {
 pub(super) enum Event {
     /// The next step of a thread.
     Step(Who),
-    /// A wake-up call arrives at the thread of this incarnation.
+    /// A wake-up call arrives at the thread of that incarnation.
     Wake(Who, u32),
-    /// The fault with this number strikes.
+    /// The fault of that number strikes.
     Fault(u16),
-    /// A client's connection reports the death of the service.
+    /// A client's connection tells it that the service died.
     HangUp(u32),
-    /// A client's connection reports the end of the client to the service.
+    /// A client's connection tells the service that the client is gone.
     Closed(u32),
-    /// The service restarts.
+    /// The service is started again.
     Restart,
-    /// A removed device still answers.
+    /// A device that was taken away answers after all.
     Late(u32),
-    /// A device hangs.
+    /// A device does nothing any more.
     Hang(u32),
 }
 
-/// Recordings of a run.
+/// Parts of a run to keep.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watch {
-    /// Record the last events in words.
+    /// The last events in words.
     pub(crate) words: bool,
-    /// Record the calls into dispatch, on a tape of this number of words.
+    /// The calls into dispatch, on that number of words of tape.
     pub(crate) tape: Option<usize>,
 }
 
 #[derive(Debug)]
 pub(super) struct World<'a> {
-    /// Time of the current event, ns.
+    /// Of the event under way, ns.
     pub(super) now: Nanos,
     pub(super) plan: &'a Scenario,
     pub(super) sabotage: Option<Sabotage>,
     pub(super) service: Service,
-    /// Every connection ever made. Each is one lane with one thread.
+    /// Every connection that was ever made. Each is one lane with one thread.
     pub(super) links: Vec<Link>,
-    /// Every device that ever existed.
+    /// Every device that there ever was.
     pub(super) devices: Vec<Device>,
-    /// Estimated time of each client's requests on devices, ns.
+    /// Estimated time of the requests of each client on devices, ns.
     pub(super) charged: Vec<Nanos>,
-    /// Number of faults, by kind.
+    /// Faults that struck, by kind.
     pub(super) struck: [u64; FAULTS.len()],
     pub(super) requests: u64,
-    /// Dormant lanes found, summed over all housekeeping of services.
+    /// Lanes found dormant, over all times that the service kept house.
     pub(super) rested: u64,
     pub(super) broken: Option<Broken>,
-    /// Clients that connect again when the service is back: client, lane, and remaining requests.
+    /// Connections to make again when the service is back: client, lane, and remaining requests.
     pub(super) reconnecting: Vec<(u32, u32, u32)>,
-    /// Words of tape for each service, if it is recorded.
+    /// Words of tape that each service has, if it is recorded.
     pub(super) tape: Option<usize>,
-    /// The last events in words, if they are recorded.
+    /// The last events in words, if they are kept.
     log: Option<VecDeque<String>>,
 }
 
@@ -105,7 +105,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Begins a step of the thread. `false`: it has ended.
+    /// The thread runs from now on. `false`: it has ended.
     pub(super) fn begin_step(&mut self, who: Who) -> bool {
         let thread = self.thread(who);
         (thread.asleep, thread.timer, thread.until) = (false, None, None);
@@ -120,8 +120,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Schedules the thread's next step. A step's time is usually short, sometimes it has a cache miss or an
-    /// interrupt, and seldom the time slice is over.
+    /// The thread's next step, after the time that a step takes: mostly little, sometimes a cache miss or an interrupt,
+    /// seldom its time slice is over.
     pub(super) fn go_on(&mut self, clock: &mut Clock, who: Who) {
         let random = clock.random();
         let delay = match random.below(1024) {
@@ -132,7 +132,7 @@ impl<'a> World<'a> {
         self.go_on_after(clock, who, delay);
     }
 
-    /// The thread spins, which is allowed only on its own core.
+    /// It looks again and again, which is permitted on its own core only.
     pub(super) fn spin(&mut self, clock: &mut Clock, who: Who, owned: bool) {
         let delay = 100 + clock.random().below(900);
         self.go_on_after(clock, who, delay);
@@ -146,18 +146,18 @@ impl<'a> World<'a> {
         self.thread(who).timer = Some(timer);
     }
 
-    /// The thread sleeps by its policy.
+    /// It sleeps as its policy says.
     pub(super) fn doze(&mut self, clock: &mut Clock, who: Who, until: Option<Nanos>) {
         self.say(|| format!("{who} sleeps"));
         self.sleep(clock, who, until);
     }
 
-    /// The thread sleeps until woken, or until this time.
+    /// It sleeps until woken, or until that instant.
     pub(super) fn sleep(&mut self, clock: &mut Clock, who: Who, until: Option<Nanos>) {
         if std::mem::take(&mut self.thread(who).token) {
             return self.go_on(clock, who);
         }
-        // A sleep with a timer ends late, by the timer's delay.
+        // Whoever sleeps to an instant is late by what the timer takes.
         let late = 1 + clock.random().below(2_000);
         let timer = until.map(|until| clock.schedule(until.saturating_add(late), Event::Step(who)));
         let thread = self.thread(who);
@@ -193,7 +193,7 @@ impl<'a> World<'a> {
         self.go_on(clock, who);
     }
 
-    /// Ends the thread.
+    /// The thread runs no more.
     pub(super) fn end(&mut self, clock: &mut Clock, who: Who) {
         let thread = self.thread(who);
         (thread.ended, thread.asleep) = (true, false);
@@ -202,12 +202,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether the defect is enabled and strikes now, with probability 1 / `n`.
+    /// Whether the defect is put in and strikes now, once in `n` times.
     pub(super) fn sabotaged(&self, clock: &mut Clock, sabotage: Sabotage, n: u64) -> bool {
         self.sabotage == Some(sabotage) && clock.random().below(n) == 0
     }
 
-    /// Records a broken invariant. Only the first one counts.
+    /// An invariant does not hold. The first one counts.
     pub(super) fn fail(&mut self, invariant: Invariant, what: String) {
         if self.broken.is_none() {
             self.say(|| format!("broken: {what}"));
@@ -215,7 +215,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Adds a line to the trace, if one is recorded. The trace ends at the broken invariant.
+    /// A line of the trace, if one is kept. It ends with what broke.
     pub(super) fn say(&mut self, words: impl FnOnce() -> String) {
         if let Some(log) = self.log.as_mut().filter(|_| self.broken.is_none()) {
             if log.len() == TRACE {
@@ -225,7 +225,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The last events in words, if they were recorded.
+    /// The last events in words, if they were kept.
     pub(super) fn into_words(self) -> Vec<String> {
         self.log.map(Vec::from).unwrap_or_default()
     }
@@ -239,14 +239,14 @@ impl<'a> World<'a> {
         &mut self.devices[self.service.devices[number] as usize]
     }
 
-    /// Whether a device of the running service can do requests of this class.
+    /// Whether a device of the running service may get requests of that class.
     pub(super) fn some_device_can(&self, class: Class) -> bool {
         let devices = self.service.devices.iter().map(|device| &self.devices[*device as usize]);
         devices.into_iter().any(|device| !device.leaving && device.plan.classes().contains(class))
     }
 }
 
-/// Picks one of the existing items by an arbitrary number.
+/// One of these, by a number of any size.
 pub(super) fn pick<T>(number: u8, mut there: impl Iterator<Item = T> + Clone) -> Option<T> {
     let count = there.clone().count();
     there.nth(usize::from(number) % count.max(1))

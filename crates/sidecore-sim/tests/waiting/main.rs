@@ -46,7 +46,7 @@ struct Line {
     process: Process,
     /// The policy.
     policy: Notify,
-    /// CPU time of all waits over what they would have cost had their lengths been known.
+    /// CPU time of all waits over the cost of the optimum.
     ratio: f64,
     /// Largest cost over optimum at any point of the run, without one poll for each wait: a look finds a completion late,
     /// and the optimum has no looks.
@@ -93,7 +93,7 @@ struct World<'m> {
     waiter: Waiter,
     forecaster: Forecaster,
     arrivals: Arrivals,
-    /// Of the machine, so that gaps do not depend on how often somebody slept.
+    /// Of the machine, so that gaps do not depend on the number of sleeps.
     random: Random,
     now: Nanos,
     /// The last step was a sleep.
@@ -149,8 +149,8 @@ impl World<'_> {
         self.now += 1_000;
     }
 
-    /// Waits for something that comes after `gap`; gives the gap. `None`: it comes as soon as the waiter sleeps. A waiter that
-    /// never sleeps meets its worst at ten times what a park costs.
+    /// Waits for something that comes after `gap`; returns the gap. `None`: it comes as soon as the waiter sleeps. For a waiter
+    /// without sleeps it comes after ten costs of a park.
     fn live_through(&mut self, gap: Option<Nanos>) -> Nanos {
         let start = self.now;
         let arrival = start + gap.unwrap_or(10 * self.machine.park_cost);
@@ -290,8 +290,8 @@ fn predict_is_as_late_as_spin_and_as_cheap_as_park_where_times_are_known() {
     }
 }
 
-/// With a wake-up of twice what a park costs, completions of 1.25 parks up to a wake-up leave the choice only between
-/// spinning through them and being late.
+/// A wake-up takes two costs of a park here. Completions after more than 1.25 such costs, but before a wake-up, are late or
+/// spun for.
 #[test]
 fn what_comes_sooner_than_a_wake_up_is_late_or_spun_for() {
     let machine = Machine { wake_latency: 10_000, wake_jitter: 1_000, ..Machine::default() };

@@ -38,8 +38,8 @@ pub(super) enum Process {
 const SIZES: [u32; 2] = [1_024, 16_384];
 
 impl Process {
-    /// Poisson with mean gaps of an eighth to 32 times what a park costs, bursts, completions whose time is known within
-    /// 0.5 to 2 %, and the adversary.
+    /// Poisson with mean gaps of an eighth to 32 costs of a park, bursts, completions with times known within 0.5 to 2 %,
+    /// and the adversary.
     pub(super) fn all(machine: &Machine) -> Vec<Self> {
         let cost = machine.park_cost;
         let poisson = (0..9).map(|power| Self::Poisson { mean: (cost << power) / 8 });
@@ -65,10 +65,10 @@ impl Display for Process {
     }
 }
 
-/// What comes next.
+/// The next event to wait for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Awaited {
-    /// After so long; `None`: just after the waiter went to sleep.
+    /// Time until then; `None`: just after the waiter went to sleep.
     pub(super) gap: Option<Nanos>,
     /// Size of the request, if it is the completion of one, bytes.
     pub(super) size: Option<u32>,

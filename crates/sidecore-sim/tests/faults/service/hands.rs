@@ -1,4 +1,4 @@
-//! What `Sidecore` has done in a simulated world, and what the world makes of it.
+//! `Sidecore`'s host in the simulated world.
 
 use super::{InFlight, Request};
 use crate::client::{ARENA, End, MAX_REQUEST};
