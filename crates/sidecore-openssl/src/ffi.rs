@@ -38,7 +38,6 @@ trait OfFamily {
     const FAMILY: Family;
 }
 
-/// Defines one type per family of keys.
 macro_rules! families {
     ($($name:ident = $family:expr;)*) => {
         $(
@@ -159,7 +158,6 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
     }
 }
 
-/// Frees a value of ours that OpenSSL held.
 extern "C" fn free<T>(owned: Option<Box<T>>) {
     guard((), || drop(owned));
 }

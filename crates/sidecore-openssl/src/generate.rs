@@ -8,7 +8,6 @@ use sidecore_client::face::failure::Failure;
 use sidecore_client::face::key::{Curve, Family, Key, Raw};
 use sidecore_client::keys::Kind;
 
-/// Parameters of a key to make.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     pub(crate) family: Family,

@@ -126,7 +126,6 @@ fn forked() -> Trouble {
     Trouble::Stale("the process was forked while the job was paused".to_owned())
 }
 
-/// Ends the job's wait for a lane.
 fn leave(pool: &'static Pool, job: &Job) -> Result<(), Trouble> {
     match job.waiting(pool, Waiting::leave_pool) {
         // It never waited for one.
@@ -139,7 +138,6 @@ fn trouble(error: io::Error) -> Trouble {
     if error.kind() == NO_NUMBER { Trouble::Late } else { error.into() }
 }
 
-/// State of a paused job's wait.
 enum Prepared {
     /// An answer can be polled already.
     Ready,

@@ -8,7 +8,6 @@ use zeroize::Zeroizing;
 /// Longest key, and longest shared information, bytes.
 pub(crate) const MAX_LEN: usize = 1 << 20;
 
-/// Parameters of a derivation.
 #[derive(Clone, Default)]
 pub(crate) struct Kdf {
     pub(crate) digest: Option<Digest>,

@@ -13,7 +13,6 @@ use sidecore_core::streams::slot::{Key, Look, State, Ticket};
 use sidecore_sockets::stream::{Remains, Stream};
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// The socket of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gate {
     fd: RawFd,
@@ -29,14 +28,11 @@ pub(crate) struct InRing {
     ticket: Ticket,
 }
 
-/// Path of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path {
-    /// The kernel.
     Kernel,
     /// The kernel, followed by [`Gate::exit`].
     Counted,
-    /// Through the ring.
     Ring(InRing),
     /// The kernel, once the ring is empty.
     Leaving(InRing),
@@ -214,7 +210,6 @@ impl Gate {
         self.slot.word.is_entered(ticket).then_some(InRing { stream, key, ticket })
     }
 
-    /// Ends a failed promotion.
     pub(crate) fn stop_entering(self, ticket: Ticket, to: State) {
         self.slot.word.stop_entering(ticket, to);
     }

@@ -44,7 +44,6 @@ macro_rules! intercept {
     };
 }
 
-/// Calls the C library's function.
 macro_rules! pass {
     ($name:ident($($argument:expr),* $(,)?)) => {{
         // SAFETY: what calls it was itself called for it, with arguments that are as it wants them.

@@ -37,7 +37,6 @@ pub(crate) fn all() -> impl Iterator<Item = (RawFd, &'static Slot)> {
     (0..).zip(&TABLE[..end])
 }
 
-/// In a forked child: forgets all numbers.
 pub(crate) fn forget_all() {
     TABLE[..END.swap(0, Ordering::Relaxed)].iter().for_each(|slot| slot.word.clear());
 }

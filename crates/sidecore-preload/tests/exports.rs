@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 /// Functions with this version are only for other parts of the C library.
 const PRIVATE: &[u8] = b"GLIBC_PRIVATE";
 
-/// The C library of this process.
 fn c_library() -> PathBuf {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let mut paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).map(PathBuf::from);
@@ -24,14 +23,12 @@ fn is_versioned(name: Option<&str>) -> bool {
     name.is_some_and(|name| name.starts_with("libc-2.") && Path::new(name).extension().is_some_and(|end| end == "so"))
 }
 
-/// The library that cargo built for this test.
 fn library() -> PathBuf {
     let library = std::env::current_exe().unwrap().with_file_name("libsidecore_preload.so");
     assert!(library.exists(), "no library at {}: cargo build -p sidecore-preload", library.display());
     library
 }
 
-/// The functions that a library exports.
 fn functions(library: &Path) -> BTreeSet<String> {
     let bytes = fs::read(library).unwrap();
     read_functions(&bytes).unwrap_or_else(|error| panic!("{}: {error}", library.display()))

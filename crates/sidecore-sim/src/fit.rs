@@ -54,7 +54,6 @@ pub struct Free {
     /// Indices of the targets whose plans have it: those that take it from the same file.
     targets: Vec<usize>,
     is_whole: bool,
-    /// Whether the plan declares it as fitted.
     is_fitted: bool,
 }
 

@@ -75,7 +75,6 @@ pub struct Line {
 
 /// Loads, as fractions of the capacity.
 pub const LOADS: [f64; 7] = [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95];
-/// Requests of each line.
 const REQUESTS: usize = 50_000;
 
 /// Each device at each of [`LOADS`].

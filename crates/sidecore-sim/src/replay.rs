@@ -15,7 +15,6 @@ use sidecore_core::dispatch::{Dispatch, Limits};
 use std::ops::ControlFlow;
 use strum::Display;
 
-/// Size of a word, bytes.
 const WORD: usize = size_of::<u64>();
 /// Words at the end of a record.
 const TRAILER: usize = 2;
@@ -99,7 +98,6 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
     Ok(replayed)
 }
 
-/// One call of a record.
 struct Step<'a> {
     call: &'a Call,
     /// The recorded decision, and the one made now by the same code.

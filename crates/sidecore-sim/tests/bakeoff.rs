@@ -18,7 +18,6 @@ fn small() -> &'static Bakeoff {
     SMALL.get_or_init(|| run(&Setup::of(SEEDS), &mut |_, _| ControlFlow::Continue(())))
 }
 
-/// The line of a special case.
 fn line(scenario: &str, load: Option<f64>, balance: Balance, order: Order) -> &'static Line {
     let case = (scenario, load, balance, order);
     let found = small().lines.iter().find(|line| (line.scenario, line.load, line.balance, line.order) == case);

@@ -181,7 +181,6 @@ mod tests {
         }
     }
 
-    /// Answers this number of questions.
     fn answers(listener: impl AsFd, questions: usize, reply: impl Fn(Ask) -> Reply) {
         for _ in 0..questions {
             let program = accept(&listener).unwrap();

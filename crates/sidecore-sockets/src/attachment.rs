@@ -87,12 +87,10 @@ struct Places {
     more: More,
 }
 
-/// Availability of another bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum More {
     /// Perhaps: not requested yet.
     Unknown,
-    /// Requested.
     Asked,
     /// None: the limit is reached, or a bank from the service was lost.
     None,
@@ -252,7 +250,6 @@ impl Attachment {
         drop((before, adopted_before));
     }
 
-    /// True if the process is still the user that attached.
     pub(super) fn is_of_this_user(&self) -> bool {
         geteuid().as_raw() == self.user
     }
@@ -332,7 +329,6 @@ impl Attachment {
         self.wakes.sent(began, now);
     }
 
-    /// The connection, to be dropped in children.
     pub(super) fn connection(&self) -> Option<BorrowedFd<'_>> {
         self.control.get()
     }

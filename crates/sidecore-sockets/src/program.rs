@@ -31,7 +31,6 @@ use std::time::Duration;
 /// Interval between attempts to reach a missing service, ns: the first, and the longest.
 const FIRST_RETRY: Nanos = 10_000_000;
 const LAST_RETRY: Nanos = 1_000_000_000;
-/// Time limit for connecting, ns.
 const CONNECT_TIMEOUT: Nanos = 50_000_000;
 /// Interval of offers of a dead service's rings to a full kernel.
 const OFFER: Duration = Duration::from_millis(1);
@@ -391,7 +390,6 @@ impl Program {
         }
     }
 
-    /// Makes streams until there is one for each place.
     fn have_streams(&self, places: usize) {
         let more = places.saturating_sub(self.streams().len());
         let mut next = Streams { all: Vec::with_capacity(places), free: Vec::with_capacity(places) };
@@ -430,7 +428,6 @@ fn wait_until(naps: u32, holds: impl Fn() -> bool) -> bool {
     (0..naps).any(waits)
 }
 
-/// The program's name, for display.
 fn name() -> String {
     let program = std::env::args_os().next().map(PathBuf::from);
     program.as_ref().and_then(|path| path.file_name()).unwrap_or_default().to_string_lossy().into_owned()

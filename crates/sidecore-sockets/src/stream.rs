@@ -79,7 +79,6 @@ pub struct Stream {
     left: AtomicU8,
 }
 
-/// State of the ring, while there is one.
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) seat: Seat,
@@ -119,7 +118,6 @@ impl Drop for After<'_> {
 }
 
 impl Locked<'_> {
-    /// The ring with this key.
     #[inline]
     fn of(&mut self, key: Key) -> Option<&mut Ring> {
         self.ring.as_mut().filter(|ring| ring.key == key)

@@ -84,7 +84,6 @@ fn promote(attachment: &Arc<Attachment>, socket: &TcpStream) -> Stream {
     stream
 }
 
-/// Key of the first socket with this number.
 fn key(socket: &impl AsRawFd) -> Key {
     let slot = SlotWord::new();
     slot.make();
@@ -347,7 +346,6 @@ fn what_was_closed_unseen_is_not_sent_on_another_connection() {
     assert_eq!(service.move_silently(&theirs, u32::MAX), 100);
 }
 
-/// The program's wish for the first stream.
 fn wish(service: &Service) -> Wish {
     wish_of(service.memory.word(0, WRITER, WISH).load(Ordering::Acquire), 1)
 }

@@ -8,7 +8,6 @@ use std::fmt;
 
 /// Buffers begin at cache lines, so that two of them never share one.
 const UNIT: u32 = LINE_BYTES as u32;
-/// Limit of buffers in use at a time.
 const MAX_BUFFERS: u32 = 65_536;
 
 /// A buffer in the arena. Freed by [`super::Client::free`], else when the client is dropped.

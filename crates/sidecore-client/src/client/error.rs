@@ -153,7 +153,6 @@ impl ConnectError {
 }
 
 impl Error {
-    /// The lane can no longer be used.
     pub(super) fn closed() -> Self {
         Self::Gone("the service did not answer in time, or the program closed the lane's descriptors".to_owned())
     }

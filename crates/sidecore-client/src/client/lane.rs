@@ -175,7 +175,6 @@ impl Lane {
             deadline.map_or(Nanos::MAX, |deadline| after(deadline.saturating_duration_since(Instant::now())));
     }
 
-    /// Sends one question over the socket and waits for its answer.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
         let socket = self.socket.as_ref().ok_or_else(Error::closed)?;
         let answered = question(socket, request, after(self.patience).min(self.deadline));
@@ -465,7 +464,6 @@ impl Lane {
     }
 }
 
-/// Sends one question over a connection and waits for its answer.
 pub(crate) fn question(socket: &Own, request: &Request, deadline: Nanos) -> Result<Reply, Error> {
     let start = clock::now();
     match send(socket, request, deadline).and_then(|()| answer(socket, deadline)) {

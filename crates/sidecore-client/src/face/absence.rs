@@ -30,7 +30,6 @@ pub(crate) struct Absence {
 }
 
 impl Absence {
-    /// Time left of the wait.
     fn left(&self, wait: Duration) -> Duration {
         self.left_at(clock::now().max(1), wait)
     }

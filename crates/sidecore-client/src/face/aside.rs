@@ -55,7 +55,6 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// The stack that the caller is on.
     #[inline(never)]
     fn place() -> Option<usize> {
         stack::left()

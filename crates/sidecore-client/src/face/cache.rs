@@ -12,7 +12,6 @@ const MAX_KEYS: usize = 4096;
 
 static CACHE: PerProcess<Cache> = PerProcess::new();
 
-/// Keys by the numbers of their objects.
 #[derive(Default)]
 struct Cache(Mutex<BTreeMap<u128, Arc<Key>>>);
 

@@ -176,7 +176,6 @@ fn of_another(lane: Taken) -> Trouble {
     lane.gone("user or groups of this process have changed".to_owned())
 }
 
-/// Checks the size against the service's limit.
 fn check_size(request: &Request<'_>, most: u32) -> Result<(), Failure> {
     let size = request.input_len().max(request.max_output);
     if size <= most as usize {

@@ -123,7 +123,6 @@ impl Settings {
         })
     }
 
-    /// The limit, in words.
     fn longest_plaintext(&self, modulus_len: usize) -> String {
         let overhead = match self.padding {
             Padding::None => return format!("{modulus_len}"),

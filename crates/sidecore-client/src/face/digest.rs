@@ -38,7 +38,6 @@ struct Row {
     digest: Digest,
     /// The name reported to programs.
     name: &'static CStr,
-    /// Other names.
     aliases: &'static [&'static str],
     /// Object identifier; empty for MD5-SHA1.
     oid: &'static str,

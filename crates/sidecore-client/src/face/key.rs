@@ -214,7 +214,6 @@ impl Key {
         !matches!(self.private, Private::None)
     }
 
-    /// Key material for opening a session.
     pub(crate) fn material(&self) -> Result<KeyMaterial, Failure> {
         Ok(match &self.private {
             Private::None => KeyMaterial::Public(match &self.public {

@@ -15,7 +15,6 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
-/// The socket of the system's log.
 const LOG: &str = "/dev/log";
 /// `LOG_DAEMON | LOG_ERR`.
 const PRIORITY: u8 = 3 << 3 | 3;

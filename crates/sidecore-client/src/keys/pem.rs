@@ -56,7 +56,6 @@ enum Found {
     Wanted,
     /// A block that is not wanted, is too long or has no end.
     Other,
-    /// The end of the input.
     Nothing,
 }
 
@@ -106,7 +105,6 @@ impl Text {
     }
 }
 
-/// The label of the next line that begins a block.
 fn find_label(mut line: impl FnMut() -> Zeroizing<Vec<u8>>) -> Option<Vec<u8>> {
     for number in 0..MAX_LINES {
         let line = line();

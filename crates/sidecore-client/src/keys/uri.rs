@@ -138,7 +138,6 @@ impl Uri {
     }
 }
 
-/// Checks the outermost structure of a `SubjectPublicKeyInfo`.
 fn check_public(public: AnyRef<'_>) -> Result<(), NameError> {
     if public.tag() != Tag::Sequence {
         return Err(NameError("what stands behind the URI is no public key".to_owned()));

@@ -49,7 +49,6 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 }
 
-/// Whether a value in a place belongs to this process.
 fn is_own<T>(made: *mut Made<T>) -> bool {
     // SAFETY: only values that were put in a place are passed, and those are never freed.
     !unsafe { (*made).guard.forked() }

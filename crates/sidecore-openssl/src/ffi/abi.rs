@@ -119,7 +119,6 @@ macro_rules! functions {
 }
 
 functions! {
-    /// The provider's own functions.
     provider {
         teardown<P> = 1024: fn(Option<Box<P>>);
         gettable_params = 1025: fn(*mut c_void) -> *const Param;
@@ -127,7 +126,6 @@ functions! {
         query_operation = 1027: fn(*mut c_void, c_int, Option<&mut c_int>) -> *const Algorithm;
     }
 
-    /// Key management.
     keymgmt {
         new<P> = 1: fn(&P) -> Option<Object>;
         gen_init<P, G> = 2: fn(&P, c_int, Params<'_>) -> Option<Box<G>>;
@@ -153,7 +151,6 @@ functions! {
         dup<K> = 44: fn(Option<&K>, c_int) -> Option<Object>;
     }
 
-    /// Key exchange.
     keyexch {
         newctx<P, C> = 1: fn(&P) -> Option<Box<C>>;
         init<C, K> = 2: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
@@ -167,7 +164,6 @@ functions! {
         gettable_ctx_params = 10: fn(*mut c_void, *mut c_void) -> *const Param;
     }
 
-    /// Signatures.
     signature {
         newctx<P, C> = 1: fn(&P, *const c_char) -> Option<Box<C>>;
         sign_init<C, K> = 2: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
@@ -199,7 +195,6 @@ functions! {
         verify_message_final<C> = 32: fn(Option<&mut C>) -> c_int;
     }
 
-    /// Encryption to a public key.
     asym_cipher {
         newctx<P, C> = 1: fn(&P) -> Option<Box<C>>;
         encrypt_init<C, K> = 2: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
@@ -227,7 +222,6 @@ functions! {
         settable_ctx_params = 11: fn(*mut c_void, *mut c_void) -> *const Param;
     }
 
-    /// Decoders.
     decoder {
         newctx<P, C> = 1: fn(&P) -> Option<Box<C>>;
         freectx<C> = 2: fn(Option<Box<C>>);
@@ -236,7 +230,6 @@ functions! {
         export_object = 20: fn(*mut c_void, Option<&Option<Object>>, usize, Callback, *mut c_void) -> c_int;
     }
 
-    /// Encoders.
     encoder {
         newctx<P, C> = 1: fn(&P) -> Option<Box<C>>;
         freectx<C> = 2: fn(Option<Box<C>>);

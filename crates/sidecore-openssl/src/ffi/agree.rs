@@ -18,7 +18,6 @@ use zeroize::Zeroizing;
 /// Parameters of an agreement, except its key.
 #[derive(Clone, Default)]
 struct Agreement {
-    /// The peer's key, once it is set.
     peer: Option<Arc<Key>>,
     kdf: Kdf,
     /// True: the result is derived from the secret. False: it is the secret.

@@ -19,7 +19,6 @@ pub(super) struct Context<W> {
 }
 
 impl<W> Context<W> {
-    /// The caller and the key of the operation.
     pub(super) fn caller(&self) -> Result<(Caller<'_>, &Arc<Key>), Failure> {
         Ok((self.provider.caller()?, self.key()?))
     }
@@ -44,11 +43,8 @@ impl<W> Context<W> {
     }
 }
 
-/// State with parameters.
 pub(super) trait Settable: Sized {
-    /// Parameters that can be set.
     const SETTABLE: &'static [Param];
-    /// Parameters that can be queried.
     const GETTABLE: &'static [Param];
 
     /// Parameters that can be set in this context, if that differs between contexts.
@@ -58,7 +54,6 @@ pub(super) trait Settable: Sized {
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure>;
 
-    /// Fills in the values of queried parameters.
     fn answer(context: &Context<Self>, questions: &mut Questions<'_>) -> Result<bool, Failure>;
 }
 
@@ -107,7 +102,6 @@ pub(super) fn with<W>(
     })
 }
 
-/// Buffer for a result.
 pub(super) struct Output<'a> {
     /// `None`: only the length is requested.
     room: Option<&'a mut [u8]>,

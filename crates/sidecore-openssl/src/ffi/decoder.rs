@@ -28,7 +28,6 @@ const MAX_DER: usize = 4096;
 pub(super) static PEM_FUNCTIONS: [Dispatch; 4] =
     [entry::newctx(newctx::<()>), entry::freectx(free::<Context<()>>), entry::decode(decode_pem), Dispatch::END];
 
-/// Decodes DER to a key of one family.
 pub(super) struct FromDer<F>(PhantomData<F>);
 
 impl<F: OfFamily> FromDer<F> {

@@ -39,7 +39,6 @@ static SETTABLE: &[Param] = params! {
     TEXT: c"cipher";
 };
 
-/// Whether the file shall be encrypted.
 #[derive(Clone, Default)]
 struct Encrypted(bool);
 

@@ -11,7 +11,6 @@ use sidecore_client::face::key::{Curve, Family};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// Parameters of a key to generate.
 pub(super) struct Generation {
     provider: Arc<Provider>,
     wish: Wish,

@@ -13,7 +13,6 @@ use zeroize::Zeroizing;
 /// Names of the private numbers of an RSA key, in the order of PKCS#1: exponent, primes, their exponents, coefficient.
 const RSA: [&CStr; 6] = [c"d", c"rsa-factor1", c"rsa-factor2", c"rsa-exponent1", c"rsa-exponent2", c"rsa-coefficient1"];
 
-/// Length of an ML-KEM-768 decapsulation key, bytes.
 const DECAPSULATION_KEY_LEN: usize = 2400;
 /// Position of the encapsulation key inside it, by FIPS 203.
 const ENCAPSULATION_KEY: std::ops::Range<usize> = 1152..1152 + 1184;

@@ -13,7 +13,6 @@ use std::ffi::{c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The functions for one family of keys.
 pub(super) struct Keys<F>(PhantomData<F>);
 
 impl<F: OfFamily> Keys<F> {
@@ -61,7 +60,6 @@ extern "C" fn query_operation_name<F: OfFamily>(number: c_int) -> *const c_char 
     name.as_ptr()
 }
 
-/// Takes over an offered object.
 extern "C" fn load(reference: Option<&mut Reference>, len: usize) -> Option<Object> {
     reference.filter(|_| len == size_of::<Reference>())?.take()
 }

@@ -60,7 +60,6 @@ struct Functions {
     get_ec: unsafe extern "C" fn(*mut c_void) -> *const c_void,
 }
 
-/// State for the libcrypto that loaded a provider.
 pub(super) struct Legacy {
     /// `None`: libcrypto lacks a function, so nothing is learnt.
     functions: Option<Functions>,
@@ -69,7 +68,6 @@ pub(super) struct Legacy {
 }
 
 impl Legacy {
-    /// Looks up the functions.
     pub(super) fn find(library: &Libcrypto) -> Self {
         let address = |name: &CStr| library.address(name);
         let find = || {
@@ -111,7 +109,6 @@ fn place(family: Family) -> usize {
     }
 }
 
-/// Records the export of a public key.
 pub(super) fn note(selection: c_int, callback: Callback) {
     if selection & ALL == ALL {
         SEEN.set(Some(callback as usize));

@@ -6,7 +6,6 @@ use std::ffi::{CStr, c_void};
 pub(super) struct Libcrypto(*mut c_void);
 
 impl Libcrypto {
-    /// The library that contains this address.
     pub(super) fn with(address: *const c_void) -> Self {
         // SAFETY: zeros are such a structure; any address is allowed; the name is the loader's.
         unsafe {
@@ -21,7 +20,6 @@ impl Libcrypto {
         Self(libc::RTLD_DEFAULT)
     }
 
-    /// Address of the function with this name.
     pub(super) fn address(&self, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: a handle of the loader and a C string.
         let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };

@@ -20,14 +20,12 @@ use std::sync::Arc;
 /// First word of each object; never that of a freed one.
 const MAGIC: u64 = u64::from_be_bytes(*b"sidecore");
 
-/// Kind of an object's contents.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Contents {
     Empty,
     /// Parameters without a key: the name of a curve.
     Parameters,
-    /// A public key.
     Public,
     /// A key with its private part, or with the location of it.
     Private,
@@ -111,14 +109,12 @@ impl Object {
         Some(Self(place))
     }
 
-    /// An object with parameters, or an empty one.
     pub(super) fn with_parameters(provider: &Provider, curve: Option<Curve>) -> Result<Self, Failure> {
         let mut object = Self::new(provider).ok_or_else(no_memory)?;
         curve.map_or(Ok(()), |curve| object.set_parameters(curve))?;
         Ok(object)
     }
 
-    /// An object with this key.
     pub(crate) fn with(provider: &Provider, key: Key) -> Result<Self, Failure> {
         let mut object = Self::new(provider).ok_or_else(no_memory)?;
         object.set(key)?;
@@ -166,7 +162,6 @@ impl KeyObject {
         Ok(name.and_then(|name| Curve::from_name(str::from_utf8(name).ok()?)))
     }
 
-    /// The curve of the key, or of parameters without one.
     pub(super) fn curve(&self) -> Result<Option<Curve>, Failure> {
         Ok(match self.key()?.as_deref() {
             Some(Key { public: Public::Ec { curve, .. }, .. }) => Some(*curve),
@@ -275,7 +270,6 @@ pub(super) unsafe fn offer(provider: &Arc<Provider>, key: Key, callback: Callbac
     list.with(|list| unsafe { callback(list, argument) })
 }
 
-/// The key in a key object from OpenSSL.
 pub(super) fn key_in(object: Option<&KeyObject>) -> Result<Option<Arc<Key>>, Failure> {
     object.map_or(Ok(None), KeyObject::key)
 }

@@ -10,13 +10,9 @@ use std::marker::PhantomData;
 pub(super) const INTEGER: u32 = 1;
 /// An unsigned number of any length.
 pub(super) const UNSIGNED: u32 = 2;
-/// A text.
 pub(super) const TEXT: u32 = 4;
-/// Bytes.
 pub(super) const BYTES: u32 = 5;
-/// A pointer to a text.
 pub(super) const TEXT_POINTER: u32 = 6;
-/// A pointer to bytes.
 pub(super) const BYTES_POINTER: u32 = 7;
 /// `OSSL_PARAM_UNMODIFIED`: no answer yet.
 const UNMODIFIED: usize = usize::MAX;
@@ -38,7 +34,6 @@ pub(crate) struct Param {
 unsafe impl Sync for Param {}
 
 impl Param {
-    /// Describes a parameter by its name and type.
     pub(super) const fn new(key: &'static CStr, data_type: u32) -> Self {
         Self { key: key.as_ptr(), data_type, data: std::ptr::null_mut(), data_size: 0, return_size: UNMODIFIED }
     }
@@ -76,16 +71,13 @@ macro_rules! params {
 }
 pub(super) use params;
 
-/// The value of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     /// A number within 64 bits.
     Integer(i64),
     /// An unsigned number, least significant byte first.
     Number(&'a [u8]),
-    /// A text.
     Text(&'a str),
-    /// Bytes.
     Bytes(&'a [u8]),
 }
 
@@ -111,7 +103,6 @@ impl<'a> Params<'a> {
         Err(Failure::input(format!("more than {MAX_LEN} parameters")))
     }
 
-    /// The value of the parameter with this name, if any.
     pub(crate) fn get(self, name: &CStr) -> Option<Value<'a>> {
         // SAFETY: the list is valid, and data and size of each parameter are as its type says.
         unsafe { value(find(self.0, name)?.as_ref()?) }
@@ -220,21 +211,15 @@ fn unsigned(little: &[u8]) -> Value<'_> {
 #[repr(transparent)]
 pub(crate) struct Questions<'a>(*mut Param, PhantomData<&'a mut Param>);
 
-/// The answer to a query.
 pub(crate) enum Answer<'a> {
-    /// An integer.
     Integer(i32),
-    /// A length.
     Length(usize),
     /// A number, most significant byte first.
     Number(&'a [u8]),
-    /// A text.
     Text(&'a CStr),
     /// A number or a text, by the type of the query.
     Either(i32, &'a CStr),
-    /// Bytes.
     Bytes(&'a [u8]),
-    /// A pointer to a text.
     TextPointer(&'static CStr),
     /// A pointer to bytes, which stay valid until the context changes.
     BytesPointer(&'a [u8]),
@@ -246,7 +231,6 @@ impl Questions<'_> {
         answers.into_iter().all(|(name, answer)| self.find(name).is_none_or(|param| answer.put(param)))
     }
 
-    /// Whether the list queries this name.
     pub(crate) fn asks(&mut self, name: &CStr) -> bool {
         self.find(name).is_some()
     }

@@ -30,7 +30,6 @@ const MAX_PROVIDERS: usize = 1024;
 pub(crate) struct ProviderNumber(u64);
 
 impl ProviderNumber {
-    /// The provider, while it is loaded.
     pub(super) fn get(self) -> Option<Arc<Provider>> {
         let loaded = LOADED.read().unwrap_or_else(PoisonError::into_inner);
         loaded.iter().find(|(number, _)| *number == self)?.1.upgrade()
@@ -57,7 +56,6 @@ pub(crate) struct Provider {
 /// be forked.
 static LOADED: RwLock<Vec<(ProviderNumber, Weak<Provider>)>> = RwLock::new(Vec::new());
 
-/// Random bytes from the kernel.
 pub(super) fn random<const LEN: usize>() -> Result<[u8; LEN], Failure> {
     let mut bytes = [0; LEN];
     match getrandom(&mut bytes, GetRandomFlags::empty()) {
@@ -100,7 +98,6 @@ impl Provider {
         Some(provider)
     }
 
-    /// Options of lanes.
     pub(crate) fn options(&self) -> Result<&Options, Failure> {
         let options = self.options.as_ref().map_err(Clone::clone)?;
         if self.known.get().is_none() {
@@ -110,7 +107,6 @@ impl Provider {
         Ok(self.known.get().unwrap_or(options))
     }
 
-    /// The caller of the provider's operations.
     pub(crate) fn caller(&self) -> Result<Caller<'_>, Failure> {
         Ok(Caller { options: self.options()?, pause: &Jobs })
     }

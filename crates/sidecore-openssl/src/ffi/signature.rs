@@ -20,7 +20,6 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Parameters of one row in the table of signatures.
 pub(super) struct Variant {
     family: Family,
     /// Fixed digest of each message; `None`: the program sets one.
@@ -67,7 +66,6 @@ variants! {
     MlDsa65 = Family::Raw(Raw::MlDsa65), c"ML-DSA-65", None, settings::ML_DSA;
 }
 
-/// State of a signature being made or verified.
 #[derive(Clone)]
 struct Signing {
     variant: &'static Variant,
@@ -75,16 +73,13 @@ struct Signing {
     message: Message,
     /// It verifies: then settings that affect only signing do not matter.
     verifies: bool,
-    /// The signature to verify at the end of a message.
     signature: Vec<u8>,
 }
 
-/// State of the input.
 #[derive(Clone)]
 enum Message {
     /// The input comes in the last call: a digest, or a message if the algorithm takes no digest.
     Given,
-    /// Digest of the pieces so far.
     Hashed(Hasher),
     /// The pieces so far, for an algorithm without a digest.
     Gathered(Vec<u8>),
@@ -97,7 +92,6 @@ type Context = context::Context<Signing>;
 /// Longest message in pieces for an algorithm without a digest, bytes.
 const MAX_GATHERED: usize = 16 << 20;
 
-/// The functions of a variant.
 pub(super) struct Signatures<V>(PhantomData<V>);
 
 impl<V: OfVariant> Signatures<V> {

@@ -12,11 +12,9 @@ use sidecore_client::keys::uri::Uri;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
-/// State of reading one URI.
 struct Loader {
     provider: Arc<Provider>,
     name: String,
-    /// Kind of object that the caller expects.
     expected: c_int,
     /// The key was returned, or there is none.
     over: bool,

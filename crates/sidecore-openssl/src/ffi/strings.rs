@@ -22,7 +22,6 @@ const LIBRARY_SHIFT: u32 = 23;
 /// Our number from OpenSSL; 0: none, and OpenSSL uses one of its own.
 static LIBRARY: OnceLock<u32> = OnceLock::new();
 
-/// Registers the texts, once.
 pub(super) fn register(library: &Libcrypto) {
     LIBRARY.get_or_init(|| load(library).unwrap_or(0));
 }

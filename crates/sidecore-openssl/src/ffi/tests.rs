@@ -55,7 +55,6 @@ impl Site {
     }
 }
 
-/// A key made for this program by the given service.
 fn made(options: &Options) -> Arc<Key> {
     Arc::new(Wish { curve: Some(Curve::P256), ..Wish::new(Family::Ec) }.generate(options).unwrap())
 }

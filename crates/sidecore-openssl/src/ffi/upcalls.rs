@@ -85,7 +85,6 @@ impl Core {
         }
     }
 
-    /// A parameter of the provider's section in openssl.cnf.
     pub(crate) fn setting(&self, name: &'static CStr) -> Option<String> {
         let mut found: *const c_char = std::ptr::null();
         let (data, data_size) = ((&raw mut found).cast(), size_of::<*const c_char>());

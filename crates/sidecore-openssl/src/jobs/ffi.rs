@@ -47,7 +47,6 @@ pub(crate) unsafe fn find(address: impl Fn(&CStr) -> Option<*mut c_void>) {
     });
 }
 
-/// A running job of OpenSSL's.
 pub(crate) struct Job {
     functions: &'static Functions,
     context: *mut c_void,

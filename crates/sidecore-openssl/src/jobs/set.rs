@@ -18,7 +18,6 @@ use std::time::Duration;
 /// The kind of error if no descriptor below 1024 is free, which a job needs to pause.
 pub(crate) const NO_NUMBER: io::ErrorKind = io::ErrorKind::QuotaExceeded;
 
-/// An epoll set with a bell and a timer.
 pub(super) struct Set {
     /// `None` only during drop.
     epoll: Option<OwnedFd>,
@@ -37,7 +36,6 @@ impl Set {
         Ok(set)
     }
 
-    /// The set's number.
     pub(super) fn fd(&self) -> RawFd {
         self.epoll.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
@@ -64,7 +62,6 @@ impl Set {
         Ok(epoll::add(epoll, source, EventData::new_u64(0), EventFlags::IN)?)
     }
 
-    /// Removes a member, if it is in the set.
     pub(super) fn remove(&self, source: BorrowedFd<'_>) {
         if let Some(epoll) = &self.epoll {
             let _ = epoll::delete(epoll, source);
@@ -127,7 +124,6 @@ fn selectable(fd: OwnedFd) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 impl Set {
-    /// Whether a member is ready.
     pub(super) fn is_ready(&self) -> bool {
         let mut events = Vec::with_capacity(4);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

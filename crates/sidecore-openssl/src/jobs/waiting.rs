@@ -12,13 +12,11 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The state of one wait context.
 pub(crate) struct Waiting {
     pool: &'static Pool,
     set: Set,
     /// Number and wake-up pipe of the lane in the set.
     watched: Option<(u64, Arc<Own>)>,
-    /// The timer's time.
     due: Option<Instant>,
     /// The bell was rung to end the job's wait.
     rung: bool,
@@ -35,7 +33,6 @@ impl Waiting {
         Ok(Self { pool, set, watched: None, due: None, rung: false, queued: false, held: None })
     }
 
-    /// The descriptor for the program.
     pub(crate) fn fd(&self) -> RawFd {
         self.set.fd()
     }
@@ -76,7 +73,6 @@ impl Waiting {
         Ok(())
     }
 
-    /// Waits for `after` ns.
     pub(crate) fn watch_time(&mut self, after: Nanos) -> io::Result<()> {
         self.keep()?;
         self.ring_at(Instant::now(), Duration::from_nanos(after))

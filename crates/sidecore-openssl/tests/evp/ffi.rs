@@ -11,7 +11,6 @@ pub(crate) fn close_all() {
 /// A child that runs longer hangs, seconds.
 const PATIENCE: u32 = 60;
 
-/// Whether the work succeeds in a forked child.
 pub(crate) fn in_child(work: impl FnOnce() -> bool) -> bool {
     let mut status = 0;
     // SAFETY: the child uses only objects that survive a fork, and leaves by `_exit`; `status` is valid.

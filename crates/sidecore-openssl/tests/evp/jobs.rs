@@ -79,7 +79,6 @@ fn sign(job: &mut Job<(Context, Key)>) -> RawFd {
     waited
 }
 
-/// Resumes the job until it has finished.
 fn finish(job: &mut Job<(Context, Key)>) {
     let mut ready = Ready::default();
     while job.is_paused() {

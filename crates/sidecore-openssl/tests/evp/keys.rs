@@ -9,7 +9,6 @@ use sidecore_libcrypto::{Context, Failure, Half, Key};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Location of the private keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In the program, which imports them.
@@ -30,7 +29,6 @@ impl fmt::Display for Place {
 /// A key of a file, or the reason for its absence.
 pub(crate) type Entry = Result<Key, Failure>;
 
-/// Keys by their names.
 #[derive(Default)]
 pub(crate) struct Keys {
     private: BTreeMap<String, Entry>,
@@ -38,7 +36,6 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// The private key with this name, if any.
     pub(crate) fn private(&self, name: &str) -> Option<&Entry> {
         self.private.get(name)
     }

@@ -24,7 +24,6 @@ pub(crate) const EXCHANGE: &str = "sidecore.exchange=yes";
 /// Makes names of keys and files unique.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// A service for several contexts.
 #[derive(Clone)]
 pub(crate) struct House {
     service: Arc<Service>,
@@ -77,7 +76,6 @@ impl Site {
         Self { context: Context::load(&cnf, "sidecore").unwrap(), house: house.clone(), cnf }
     }
 
-    /// The configuration of the context, for another process.
     pub(crate) fn cnf(&self) -> PathBuf {
         self.cnf.clone()
     }
@@ -118,7 +116,6 @@ fn configuration(socket: &Path, providers: &[&str], properties: &str) -> String 
     )
 }
 
-/// The provider that cargo built for this test.
 fn module() -> PathBuf {
     // The name as called: with another libc, the program is that libc's loader.
     let test = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();

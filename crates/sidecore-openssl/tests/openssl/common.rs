@@ -39,7 +39,6 @@ pub(crate) struct Site {
     directory: TempDir,
 }
 
-/// Result of a command.
 pub(crate) struct Said {
     pub(crate) out: String,
     pub(crate) err: String,
@@ -47,7 +46,6 @@ pub(crate) struct Said {
 }
 
 impl Site {
-    /// A service with the keys of these names.
     pub(crate) fn with(names: &[&str]) -> Self {
         let site = Self { service: None, explicit: Vec::new(), directory: tempfile::tempdir().unwrap() }.started();
         let mut admin = site.admin();
@@ -92,7 +90,6 @@ impl Site {
         self.directory.path().join(name)
     }
 
-    /// `openssl` in the site's directory, with a configuration.
     pub(crate) fn command(&self, cnf: &str, args: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         command.args(["-k", "5", PATIENCE, "openssl"]).args(args);
@@ -181,7 +178,6 @@ fn succeeded(said: Said, args: &[&str]) -> Said {
     said
 }
 
-/// The provider that cargo built for this test.
 pub(crate) fn module() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let module = test.parent().map(|directory| directory.join("libsidecore_openssl.so")).unwrap_or_default();

@@ -22,7 +22,6 @@ fn says(site: &Site, setting: &str, command: &[&str], script: &str) -> String {
     out.into_owned()
 }
 
-/// A service with keys and their certificates.
 fn site() -> Site {
     let site = Site::with(&["rsa2048", "p256", "p384", "ed25519"]);
     for name in ["rsa2048", "p256"] {

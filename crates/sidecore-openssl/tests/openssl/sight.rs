@@ -76,7 +76,6 @@ fn logged(program: &str) -> Command {
     command
 }
 
-/// The lines written to the log.
 fn lines(log: &UnixDatagram) -> Vec<String> {
     let mut room = [0; 4096];
     let next = || log.recv(&mut room).ok().map(|len| String::from_utf8_lossy(&room[..len]).into_owned());

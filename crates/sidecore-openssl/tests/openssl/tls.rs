@@ -8,7 +8,6 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// A running `s_server`; killed on drop.
 pub(crate) struct Server {
     child: Child,
     address: String,
@@ -26,7 +25,6 @@ impl Server {
         Self::configured(site, key, options, "openssl.cnf")
     }
 
-    /// With this configuration of OpenSSL.
     pub(crate) fn configured(site: &Site, key: &str, options: &[&str], cnf: &str) -> Self {
         let file = format!("{key}.pem");
         let mut command = Command::new("openssl");

@@ -63,7 +63,6 @@ pub(crate) struct Fork {
     remains: Vec<(RawFd, Remains)>,
 }
 
-/// The present epoch.
 #[inline]
 pub(crate) fn epoch() -> u32 {
     let epoch = EPOCH.load(Ordering::SeqCst);
@@ -71,18 +70,15 @@ pub(crate) fn epoch() -> u32 {
     epoch
 }
 
-/// Records that the process has a connection in a ring.
 pub(crate) fn attached() {
     ATTACHED.store(true, Ordering::Relaxed);
 }
 
-/// Whether the process ever had a connection in a ring.
 #[inline]
 pub(crate) fn is_attached() -> bool {
     ATTACHED.load(Ordering::Relaxed)
 }
 
-/// Whether another process may have this connection.
 pub(crate) fn is_shared(fd: RawFd, born: u32) -> bool {
     let watched = CHILDREN.iter().any(|child| is_living(child, born));
     watched

@@ -11,7 +11,6 @@ const BUSY: u64 = 1;
 /// Added to the tag.
 const KEPT: u64 = 2;
 
-/// A slot for one descriptor and its tag.
 pub(super) struct Kept {
     state: AtomicU64,
     words: [AtomicU64; 3],
@@ -48,7 +47,6 @@ impl Kept {
         self.left().map(|(_, left)| left.number())
     }
 
-    /// True if the descriptor is this number.
     pub(super) fn is(&self, fd: RawFd) -> bool {
         // The number first: most closes are of other numbers, and then need no system call.
         self.left().is_some_and(|(_, left)| left.number() == fd) && self.number() == Some(fd)

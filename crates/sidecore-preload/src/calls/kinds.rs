@@ -34,7 +34,6 @@ const SIOCATMARK: c_ulong = 0x8905;
 /// Queries about addresses and interfaces, which accept any socket.
 const SIOC_INTERFACES: std::ops::RangeInclusive<c_ulong> = 0x890B..=0x894A;
 
-/// Requirement of an `ioctl`.
 pub(crate) fn ioctl(request: c_ulong) -> Needs {
     match request {
         SIOCINQ | SIOCOUTQ | SIOCOUTQNSD | FIONCLEX | FIOCLEX | FIOASYNC | FIONBIO | TCGETS | TCGETS2 | TIOCGWINSZ
@@ -44,7 +43,6 @@ pub(crate) fn ioctl(request: c_ulong) -> Needs {
     }
 }
 
-/// Requirement of a `setsockopt`.
 pub(crate) fn option(level: c_int, name: c_int) -> Needs {
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_LINGER) | (libc::IPPROTO_TCP, libc::TCP_CORK) => Needs::KernelUnlessOff,
@@ -105,7 +103,6 @@ pub(crate) fn option_of_datagrams(level: c_int, name: c_int) -> Needs {
     }
 }
 
-/// Requirement of a `getsockopt`.
 pub(crate) fn question(level: c_int, name: c_int) -> Needs {
     match (level, name) {
         (libc::IPPROTO_TCP, libc::TCP_INFO) => Needs::Drained,

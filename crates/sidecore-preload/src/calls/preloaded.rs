@@ -3,7 +3,6 @@
 /// The variable that contains it.
 pub(crate) const VARIABLE: &[u8] = b"LD_PRELOAD=";
 
-/// Separator of its entries.
 fn separates(byte: u8) -> bool {
     matches!(byte, b':' | b' ')
 }
@@ -13,7 +12,6 @@ fn is(entry: &[u8], file_name: &[u8]) -> bool {
     entry.rsplit(|byte| *byte == b'/').next() == Some(file_name)
 }
 
-/// Whether the list contains the library.
 pub(crate) fn has(list: &[u8], file_name: &[u8]) -> bool {
     list.split(|byte| separates(*byte)).any(|entry| is(entry, file_name))
 }

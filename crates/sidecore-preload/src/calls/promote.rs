@@ -21,12 +21,10 @@ static PASSES: AtomicU32 = AtomicU32::new(0);
 /// Attempts skipped after finding no service: the cost of a failed attempt is then small per message.
 const PASSES_WITHOUT_SERVICE: u32 = 16;
 
-/// Ends promotions in this process.
 pub(crate) fn never() {
     NEVER.store(true, Ordering::SeqCst);
 }
 
-/// True after [`never`].
 pub(crate) fn is_never() -> bool {
     NEVER.load(Ordering::Relaxed)
 }
@@ -36,7 +34,6 @@ pub(crate) fn pause() -> bool {
     !BUSY.swap(true, Ordering::Acquire)
 }
 
-/// Ends [`pause`].
 pub(crate) fn resume() {
     BUSY.store(false, Ordering::Release);
 }

@@ -11,7 +11,6 @@ use sidecore_sockets::protocol::{MAX_REPORTED, Report, Reported};
 use sidecore_sockets::sys::tcp;
 use std::net::SocketAddr;
 
-/// All sockets, up to the limit.
 pub(crate) fn report() -> Report {
     let mut report = Report::default();
     // A process that restricts its system calls could be killed by a query to the kernel.

@@ -16,7 +16,6 @@ use std::net::{IpAddr, SocketAddr};
 /// Flags that every ring supports.
 const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
-/// Continuation of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The program's own call to the kernel.
@@ -25,7 +24,6 @@ pub(crate) enum Next {
     Counted,
     /// This number of bytes was accepted.
     Accepted(usize),
-    /// The call fails with this error.
     Failed(Errno),
     /// The call fails, because the sending side is shut.
     Pipe,
@@ -119,7 +117,6 @@ fn first(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
     })
 }
 
-/// Whether this socket's ring supports these flags.
 #[inline]
 pub(crate) fn is_plain(gate: Gate, flags: c_int) -> bool {
     let other = flags & !UNDERSTOOD;

@@ -25,7 +25,6 @@ const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the kernel's next call would overtake what the ring still has"]
 pub(crate) enum Settled {
-    /// The socket is on the kernel's path.
     Kernel,
     /// Not yet: the kernel has no room now for the ring's content, which comes first.
     Blocked,

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 /// The longest single wait. The kernel announces room; the limit is for a number that has been reused.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The wait of a call that may block.
 pub(crate) struct Patience {
     gate: Gate,
     until: Until,
@@ -28,7 +27,6 @@ enum Until {
 }
 
 impl Patience {
-    /// For a call on this socket.
     pub(crate) fn of(gate: Gate) -> Self {
         Self { gate, until: Until::Unknown }
     }
@@ -65,7 +63,6 @@ impl Patience {
     }
 }
 
-/// Whether a call with these flags may wait on this socket.
 pub(crate) fn may_block(gate: Gate, flags: c_int) -> bool {
     let is_told_not_to = || fcntl_getfl(gate.borrowed()).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
     flags & libc::MSG_DONTWAIT == 0 && !is_told_not_to()

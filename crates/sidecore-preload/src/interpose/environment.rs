@@ -54,13 +54,11 @@ pub(super) fn leave_alone() {
     DENIED.store(true, Ordering::Relaxed);
 }
 
-/// The process's own environment.
 pub(super) fn own() -> Strings {
     // SAFETY: read as the C library reads it.
     unsafe { (&raw const environ).read() }
 }
 
-/// A call's reference to a program.
 #[derive(Clone, Copy)]
 pub(super) enum Program {
     /// By path. `is_here`: a relative one begins in this process's directory.
@@ -71,7 +69,6 @@ pub(super) enum Program {
     At { directory: c_int, name: *const c_char, flags: c_int },
 }
 
-/// The environment of a program.
 pub(super) enum Environment {
     /// The caller's.
     Same(Strings),

@@ -59,7 +59,6 @@ impl<'a> Message<'a> {
         self.to
     }
 
-    /// Length, bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len

@@ -15,7 +15,6 @@ const SMALLEST: usize = 4096;
 /// Head of the list of all pieces. None is ever removed.
 static FIRST: AtomicPtr<Piece> = AtomicPtr::new(ptr::null_mut());
 
-/// Header of a piece of memory.
 struct Piece {
     next: *mut Piece,
     /// Size with this header.

@@ -6,7 +6,6 @@ use libc::{c_int, nfds_t, pollfd};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The address of one function.
 pub(super) struct Real {
     name: &'static CStr,
     address: AtomicUsize,

@@ -9,7 +9,6 @@ use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, s
 use rustix::io::Errno;
 use sidecore_core::streams::rule::Why;
 
-/// Receives by `kernel`.
 #[inline]
 fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
     let Some(gate) = gate::watched(fd) else { return kernel() };

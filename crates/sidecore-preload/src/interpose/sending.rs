@@ -30,7 +30,6 @@ unsafe fn carry(gate: Gate, message: Option<Message<'_>>, flags: c_int, kernel: 
     }
 }
 
-/// Offers a message of a single piece.
 #[inline(never)]
 fn by_itself(gate: Gate, piece: Span<'_>, flags: c_int) -> AtOnce {
     at_once(gate, piece, flags)

@@ -116,7 +116,6 @@ mod tests {
         FOUND.fetch_add(u32::from(is_handler()), Ordering::Relaxed);
     }
 
-    /// Sets a handler for this signal, with these flags.
     fn handles(signal: c_int, flags: c_int) -> libc::sigaction {
         // SAFETY: all-zero bytes are an action; the handler does nothing that one must not.
         unsafe {

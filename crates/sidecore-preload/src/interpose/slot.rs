@@ -13,7 +13,6 @@ const UNKNOWN: u64 = 1 << 63;
 /// In place of the set: the number is a copy of another one, or has copies. Sets have no identity of their own.
 const COPIED: i32 = -1;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) word: SlotWord,
@@ -21,7 +20,6 @@ pub(crate) struct Slot {
     stream: AtomicPtr<Stream>,
     /// Number of the program's epoll set for the socket, plus one; 0: none.
     epoll: AtomicI32,
-    /// The socket's epoch of creation.
     born: AtomicU32,
     /// In a forked child: the bytes of its parent's ring.
     remains: AtomicPtr<Remains>,
@@ -29,7 +27,6 @@ pub(crate) struct Slot {
     sent: AtomicU64,
     /// The place of the last ring, see [`Seated::to_word`]; 0: none.
     seat: AtomicU64,
-    /// Number of the last [`Why`].
     why: AtomicU8,
     /// The kernel's count before the first byte.
     handshake: AtomicU8,
@@ -64,22 +61,18 @@ impl Slot {
         self.word.make();
     }
 
-    /// Notes the reason for the kernel's path from now on.
     pub(crate) fn note(&self, why: Why) {
         self.why.store(why as u8, Ordering::Relaxed);
     }
 
-    /// The present or last reason for the kernel's path.
     pub(crate) fn why(&self) -> Why {
         Why::of(self.why.load(Ordering::Relaxed).into()).unwrap_or(Why::Few)
     }
 
-    /// Notes the place of a new ring.
     pub(crate) fn set_seat(&self, seat: Option<Seated>) {
         self.seat.store(seat.map_or(0, Seated::to_word), Ordering::Relaxed);
     }
 
-    /// The place of the last ring.
     pub(crate) fn seat(&self) -> Option<Seated> {
         Seated::from_word(self.seat.load(Ordering::Relaxed))
     }
@@ -127,12 +120,10 @@ impl Slot {
         entered.map_or_else(|before| before == set + 1, |_| true)
     }
 
-    /// Notes that the program no longer polls the socket with this set.
     pub(crate) fn leaves_epoll(&self, set: RawFd) {
         let _ = self.epoll.compare_exchange(set + 1, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// The program's epoll set for the socket.
     pub(crate) fn epoll(&self) -> Option<RawFd> {
         Some(self.epoll.load(Ordering::Relaxed) - 1).filter(|set| *set >= 0)
     }
@@ -182,13 +173,11 @@ impl Slot {
         }
     }
 
-    /// In a forked child: notes the bytes that come first.
     pub(crate) fn begin_behind(&self, remains: Remains) {
         self.remains.store(Box::into_raw(Box::new(remains)), Ordering::Release);
         self.word.begin_behind();
     }
 
-    /// The bytes that come first in this child.
     pub(crate) fn remains(&self) -> Option<&'static Remains> {
         // SAFETY: null, or what `begin_behind` was given, which is never freed.
         unsafe { self.remains.load(Ordering::Acquire).as_ref() }

@@ -15,7 +15,6 @@ use super::uring;
 use libc::{c_char, c_int, c_long};
 use std::arch::naked_asm;
 
-/// Numbers of system calls.
 const VFORK: c_long = libc::SYS_vfork;
 
 /// Defines functions that first call `before` with the first five arguments, and their return address as the sixth.

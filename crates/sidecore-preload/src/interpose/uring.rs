@@ -70,7 +70,6 @@ fn object_of(address: usize) -> Option<Dl_info> {
     }
 }
 
-/// Whether a function is this library's.
 fn is_here(address: usize) -> bool {
     let base = |address| object_of(address).map(|object| object.dli_fbase.addr());
     base(address) == base(missing as *const () as usize)

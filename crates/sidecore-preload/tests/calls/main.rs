@@ -25,7 +25,6 @@ const LOOKS: u32 = 10;
 /// Duration of the flow of messages.
 const SECONDS: &str = "5";
 
-/// Output of the program.
 fn found(program: &Path, service: Option<&Path>) -> String {
     let output = command(program, &[SECONDS], service).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -286,7 +285,6 @@ fn a_service_that_ends_sends_what_programs_left_to_it() {
     }
 }
 
-/// Output of the program.
 fn found_while_services_come_and_go(file: &str) -> String {
     let directory = TempDir::new().unwrap();
     let (program, socket) = (compiled(directory.path(), &[file]), directory.path().join("socket"));

@@ -9,7 +9,6 @@ use std::process::Command;
 /// Time limit of a program, seconds.
 const PATIENCE: &str = "120";
 
-/// The library that cargo built for this test.
 pub(crate) fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let library = test.with_file_name("libsidecore_preload.so");
@@ -17,12 +16,10 @@ pub(crate) fn library() -> PathBuf {
     library
 }
 
-/// Compiles these files.
 pub(crate) fn compiled(directory: &Path, files: &[&str]) -> PathBuf {
     compiled_with(directory, files, &[])
 }
 
-/// Compiles these files with these libraries.
 pub(crate) fn compiled_with(directory: &Path, files: &[&str], libraries: &[&str]) -> PathBuf {
     let program = directory.join("program");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls");

@@ -126,7 +126,6 @@ impl Place {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
-    /// Outputs of these programs, which run simultaneously.
     fn run(&self, stage: &str, runs: &[[&str; 3]]) -> Vec<String> {
         let mut silent = (stage == "attaching").then(|| silent(&self.socket));
         let mut service = silent.is_none().then(|| Service::start(&self.socket));

@@ -10,7 +10,6 @@ use crate::engine::{Engine, Timer};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Preemption levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     /// Preempted by all others.
@@ -28,7 +27,6 @@ const LEVELS: usize = 3;
 pub(crate) struct Section {
     /// Thread or interrupt line.
     pub(crate) owner: u32,
-    /// Preemption level.
     pub(crate) level: Level,
     /// Account of its time, below the number of accounts.
     pub(crate) account: usize,
@@ -43,7 +41,6 @@ impl Section {
     }
 }
 
-/// Dimensions of a processor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) cores: u32,
@@ -53,11 +50,9 @@ pub(crate) struct Shape {
     pub(crate) shared_speed: f64,
     /// Time of a context switch, ns.
     pub(crate) switch: Nanos,
-    /// Number of accounts.
     pub(crate) accounts: usize,
 }
 
-/// A section that is running.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     section: Section,
@@ -77,14 +72,12 @@ struct Processor {
     last_owner: Option<u32>,
 }
 
-/// All processors of a machine.
 pub(crate) struct Cpu<E> {
     shape: Shape,
     processors: Vec<Processor>,
     waiting: [VecDeque<Section>; LEVELS],
     /// CPU time on each account, ns.
     pub(crate) booked: Vec<f64>,
-    /// Number of context switches so far.
     pub(crate) switches: u64,
     done: fn(u32) -> E,
 }

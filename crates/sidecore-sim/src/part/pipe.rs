@@ -18,7 +18,6 @@ struct Transfer {
     rate: f64,
 }
 
-/// A shared capacity.
 pub(crate) struct Pipe<E> {
     capacity: f64,
     transfers: Vec<Transfer>,
@@ -54,7 +53,6 @@ impl<E: Copy> Pipe<E> {
         key
     }
 
-    /// Number of active transfers.
     pub(crate) fn under_way(&self) -> usize {
         self.transfers.len()
     }

@@ -5,7 +5,6 @@ use crate::names::unknown;
 use crate::settings::Settings;
 use crate::system::{Metric, System};
 
-/// Name of an axis over cases.
 pub(crate) const CASE: &str = "case";
 
 /// The shape of a table.

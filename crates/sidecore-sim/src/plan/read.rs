@@ -384,7 +384,6 @@ fn changes(file: &File, set: &Set, settings: &Settings, is_number: bool) -> Resu
     set.iter().map(change).collect()
 }
 
-/// Reads the choices of a plan.
 fn choice(
     file: &File,
     written: &WrittenChoice,

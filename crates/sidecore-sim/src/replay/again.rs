@@ -88,7 +88,6 @@ pub fn again(traffic: &Traffic, pool: &Pool) -> Option<Again> {
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Arrival,
-    /// A device has finished its request.
     Done(usize),
 }
 
@@ -102,7 +101,6 @@ struct Devices<'a> {
     left: usize,
     /// Requests for which every device was full.
     waiting: VecDeque<usize>,
-    /// The request of each ticket.
     requests: Vec<usize>,
     queues: Vec<VecDeque<Ticket>>,
     working: Vec<Option<(Ticket, Nanos)>>,

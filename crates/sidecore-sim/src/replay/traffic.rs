@@ -141,7 +141,6 @@ impl Reader {
     }
 }
 
-/// The time of a call, if it has one.
 fn time_of(call: &Call) -> Option<Nanos> {
     match call {
         Call::Place(now, _)

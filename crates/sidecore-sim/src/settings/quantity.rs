@@ -15,11 +15,8 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantity<U: Unit, const LEAST: u64, const MOST: u64>(U::Value);
 
-/// A unit of numbers.
 pub(crate) trait Unit {
-    /// Type of the number.
     type Value: Copy + Debug + Display + PartialOrd + FromStr;
-    /// Name in plans.
     const NAME: &'static str;
     /// Kind of number, for messages.
     const KIND: &'static str;
@@ -64,7 +61,6 @@ units! {
 }
 
 impl<U: Unit, const LEAST: u64, const MOST: u64> Quantity<U, LEAST, MOST> {
-    /// The number in its own unit.
     pub(crate) fn get(self) -> U::Value {
         self.0
     }

@@ -13,7 +13,6 @@ use crate::settings::{Bytes, Count, Ns, Rate, Ratio, notify, settings};
 use lane::{Arrival, lane};
 use sidecore_core::policy::notify::Notify;
 
-/// A measured time.
 type Time = Ns<0, 10_000_000_000>;
 
 settings! {

@@ -377,7 +377,6 @@ impl World<'_> {
         }
     }
 
-    /// The client closes its connection, or dies.
     pub(super) fn hang_up_client(&mut self, clock: &mut Clock, index: u32, end: End) {
         self.end_link(clock, index, end);
         let delay = clock.random().below(5_000);
@@ -396,7 +395,6 @@ impl World<'_> {
         }
     }
 
-    /// The client dies with its requests in flight.
     pub(super) fn kill_client(&mut self, clock: &mut Clock, index: u32, returns: bool) {
         self.say(|| format!("the client of link {index} dies"));
         self.hang_up_client(clock, index, End::Died);

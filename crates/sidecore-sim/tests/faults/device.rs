@@ -71,7 +71,6 @@ pub(super) struct Device {
     killed: bool,
     /// Taken away with a request that it answers after all.
     late: Option<Reply>,
-    /// The last result.
     last: u32,
     pub(super) hops: Hops,
     waits: WaitLoop,

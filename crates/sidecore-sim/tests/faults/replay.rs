@@ -31,7 +31,6 @@ fn to_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The record of one run, as words.
 fn sample() -> &'static [u64] {
     static SAMPLE: OnceLock<Vec<u64>> = OnceLock::new();
     SAMPLE.get_or_init(|| words(&record(SEED, ROOM)))

@@ -31,7 +31,6 @@ pub(super) enum Who {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// The next step of a thread.
     Step(Who),
     /// A wake-up call arrives at the thread of that incarnation.
     Wake(Who, u32),

@@ -18,7 +18,6 @@ fn plan_of(name: &str, settings: &[&str]) -> Plan {
     plan
 }
 
-/// Metrics of one run.
 fn values_of<const N: usize>(plan: &Plan, metrics: [&str; N]) -> [f64; N] {
     let outcome = plan.system.run(&plan.settings, 1);
     metrics.map(|name| outcome.values[plan.system.metrics.iter().position(|known| known.name == name).unwrap()])

@@ -17,7 +17,6 @@ fn run(settings: &[&str], seed: u64) -> Outcome {
     plan.system.run(&plan.settings, seed)
 }
 
-/// A metric of a run.
 fn metric(outcome: &Outcome, name: &str) -> f64 {
     let plan = plan(&[]);
     outcome.values[plan.system.metrics.iter().position(|known| known.name == name).unwrap()]

@@ -13,7 +13,6 @@ fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap()
 }
 
-/// The obstacle in this file, if any.
 fn found(path: &Path) -> Result<Option<Obstacle>, Errno> {
     look(open(CWD, &c_path(path))?, false, loader::own().unwrap()).map(|looked| looked.obstacle)
 }
@@ -25,12 +24,10 @@ fn made(directory: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// A small program with the same loader.
 fn shell() -> Vec<u8> {
     fs::read(SHELL.to_str().unwrap()).unwrap()
 }
 
-/// Position of `sought` in these bytes.
 fn place(bytes: &[u8], sought: &[u8]) -> usize {
     bytes.windows(sought.len()).position(|window| window == sought).unwrap()
 }
@@ -116,7 +113,6 @@ fn what_is_no_program_cannot_be_told() {
     assert!(look(text, true, loader::own().unwrap()).is_ok(), "the shell has it");
 }
 
-/// Headers with arbitrary contents.
 #[test]
 fn changed_headers_are_told_or_not_and_end_nothing() {
     let (directory, bytes) = (tempfile::tempdir().unwrap(), shell());

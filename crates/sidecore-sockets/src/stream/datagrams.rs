@@ -14,7 +14,6 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-/// State of a ring of datagrams.
 #[derive(Debug)]
 pub(super) struct Datagrams {
     /// Bytes of the largest datagram that goes through the ring.
@@ -25,7 +24,6 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    /// For a ring of `size` bytes.
     pub(super) fn new(target: Target, size: u32) -> Self {
         // At least four fit: a ring with room for one would be no faster than the kernel.
         let most = target.packet.min(MOST_BYTES).min(size / 4);

@@ -9,12 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Value without an owner.
 const FREE: usize = 0;
 
-/// Owner of a lock that could not be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Busy {
     /// This thread, further up its stack.
     Here,
-    /// Another thread.
     Elsewhere,
 }
 

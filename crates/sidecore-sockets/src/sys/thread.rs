@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::Builder;
 
-/// A thread of this library.
 pub(crate) struct Started(Arc<AtomicI32>);
 
 impl Started {
@@ -42,7 +41,6 @@ pub(crate) fn spawn_without_signals(
     Ok(started)
 }
 
-/// Whether this process has a thread with this number.
 fn is_there(number: i32) -> bool {
     // SAFETY: signal 0 sends nothing: the kernel only checks that the thread exists.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), number, 0) == 0 }

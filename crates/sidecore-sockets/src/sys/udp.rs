@@ -119,7 +119,6 @@ struct Control {
     _rest: [u16; 3],
 }
 
-/// An address in the form of system calls.
 #[repr(C)]
 union Address {
     four: libc::sockaddr_in,

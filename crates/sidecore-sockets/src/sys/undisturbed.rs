@@ -57,7 +57,6 @@ impl Drop for Undisturbed {
 mod tests {
     use super::*;
 
-    /// Whether this thread handles this signal now.
     fn handles(signal: i32) -> bool {
         let mut now = MaybeUninit::zeroed();
         // SAFETY: with no set it asks only, and writes `now`, which `sigismember` reads.

@@ -24,7 +24,6 @@ impl Service {
         self.memory.gathered()[0].store(break_even.to_word(), Ordering::Relaxed);
     }
 
-    /// Whether a program rang.
     fn is_woken(&self) -> bool {
         wait_readable(self.doorbell.as_fd(), Some(0)).unwrap()
     }

@@ -51,7 +51,6 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Removes a session that the service no longer knows.
     pub(crate) fn forget(&mut self, key: &Arc<Key>, scheme: &Scheme) {
         if let Some(place) = self.place(key, scheme) {
             self.0.remove(place);

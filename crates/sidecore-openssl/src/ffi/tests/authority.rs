@@ -56,7 +56,6 @@ impl Site {
         Settings::default().sign(Caller::thread(&self.options), key, &[7; 32])
     }
 
-    /// Whether a signature is refused because of the user.
     fn refuses(&self, key: &Arc<Key>) -> bool {
         self.sign(key).is_err_and(|failure| failure.text.contains("user 64021 may not use key \"www\""))
     }
@@ -69,7 +68,6 @@ impl Site {
     }
 }
 
-/// The path of the socket that a descriptor is connected to.
 fn peer_of(number: libc::c_int) -> Option<std::path::PathBuf> {
     // SAFETY: all zeros are an address.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };

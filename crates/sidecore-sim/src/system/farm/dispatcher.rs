@@ -11,13 +11,11 @@ use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// The kind of all events.
 const KIND: Class = Class::NOOP;
 /// Hops from the dispatcher over the server to a node.
 const HOPS: u32 = 2;
 /// Longest interval between checks for silent nodes, ns.
 const LOOK: Nanos = 1_000_000;
-/// Messages from nodes to the dispatcher.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     Answer(Parcel, Answer),
@@ -45,9 +43,7 @@ pub(super) struct Dispatcher {
     /// Nodes by number of their member.
     nodes: [usize; MAX_NODES],
     free_tags: Vec<u32>,
-    /// Events by tag.
     jobs: Vec<u32>,
-    /// Unread messages.
     inbox: VecDeque<Message>,
     /// It is processing a message or sending an event.
     works: bool,
@@ -83,7 +79,6 @@ impl Dispatcher {
         }
     }
 
-    /// A message arrives.
     pub(super) fn comes(&mut self, engine: &mut Engine<Event>, field: &mut Field, message: Message) {
         self.inbox.push_back(message);
         self.begin(engine, field);
@@ -214,7 +209,6 @@ impl Dispatcher {
         self.go_on(engine, field);
     }
 
-    /// Removes silent nodes.
     pub(super) fn looks(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
         let now = engine.now();
         while let Some(member) = self.farm.silent(now) {

@@ -20,7 +20,6 @@ pub(super) enum Hand {
     Pull(Pull),
 }
 
-/// An event of the farm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     /// Size in units, which determines its bytes, and its units of work.
@@ -30,11 +29,9 @@ pub(super) struct Job {
     came: Nanos,
     /// Number of times it was sent to a node.
     pub(super) handed: u32,
-    /// Number of its stored results.
     pub(super) stored: u32,
     /// It is abandoned: no node receives it any more.
     pub(super) given_up: bool,
-    /// The dispatcher's tag for it.
     pub(super) tag: Option<u32>,
     /// The death of its node, until another node has it.
     died: Option<usize>,
@@ -51,9 +48,7 @@ struct Death {
 pub(super) struct Field {
     pub(super) set: Farm,
     pub(super) nodes: Vec<Node>,
-    /// Events on each node.
     has: Vec<Vec<u32>>,
-    /// By number.
     pub(super) jobs: Vec<Job>,
     /// Unassigned events, oldest first.
     pub(super) held: VecDeque<u32>,
@@ -78,7 +73,6 @@ impl Field {
         }
     }
 
-    /// Creates one more event.
     pub(super) fn add(&mut self, engine: &mut Engine<Event>) -> u32 {
         let (least, most) = (self.set.event.least_units.get(), self.set.event.most_units.get());
         let units = least + engine.random().below(u64::from(most - least) + 1) as u32;
@@ -127,14 +121,12 @@ impl Field {
         engine.schedule(*there, Event::Reached(parcel));
     }
 
-    /// Removes an event from the node.
     pub(super) fn take_from(&mut self, node: usize, job: u32) {
         if let Some(place) = self.has[node].iter().position(|has| *has == job) {
             self.has[node].swap_remove(place);
         }
     }
 
-    /// Removes all events from the node.
     pub(super) fn forget(&mut self, node: usize) {
         self.has[node].clear();
     }
@@ -182,7 +174,6 @@ impl Field {
         }
     }
 
-    /// Kills one of the living nodes.
     pub(super) fn kill(&mut self, engine: &mut Engine<Event>) -> Option<usize> {
         let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].lives).collect();
         let node = *living.get(engine.random().below(living.len() as u64) as usize)?;

@@ -12,7 +12,6 @@ pub(super) struct Parcel {
     pub(super) node: usize,
     /// Life of that node; it begins another one after its death.
     pub(super) life: u32,
-    /// Number of the event.
     pub(super) job: u32,
     /// Name of the attempt.
     pub(super) attempt: u64,
@@ -28,7 +27,6 @@ pub(super) struct Answer {
     pub(super) failed: bool,
 }
 
-/// One node.
 #[derive(Debug)]
 pub(super) struct Node {
     number: usize,
@@ -64,7 +62,6 @@ impl Node {
         *self = Self { life: self.life + 1, there, back, ..Self::new(self.number, set) };
     }
 
-    /// An event arrives.
     pub(super) fn take(&mut self, engine: &mut Engine<Event>, set: &Farm, parcel: Parcel) {
         self.received += 1;
         self.queue.push_back((parcel, engine.now()));

@@ -91,13 +91,11 @@ impl Farm {
         self.node.unit_us.ns() * if is_slow { self.node.slower.get() } else { 1.0 }
     }
 
-    /// Units per second of all nodes together.
     pub(super) fn units_per_s(&self) -> f64 {
         let slots = f64::from(self.node.slots.get());
         (0..self.node.count.get() as usize).map(|node| slots * 1e9 / self.unit(node)).sum()
     }
 
-    /// Mean units of an event.
     pub(super) fn mean_units(&self) -> f64 {
         f64::midpoint(f64::from(self.event.least_units.get()), f64::from(self.event.most_units.get()))
     }

@@ -7,7 +7,6 @@ use super::world::Event;
 use crate::engine::Engine;
 use std::collections::VecDeque;
 
-/// The server's part.
 #[derive(Debug, Default)]
 pub(super) struct Pull {
     /// Requesting nodes, with their lives.

@@ -3,7 +3,6 @@
 use super::parameters::Farm;
 use sidecore_core::time::Nanos;
 
-/// Counts since the beginning of the measurement.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Events with a result, and their units of work.
@@ -22,12 +21,10 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Begins the measurement.
     pub(super) fn begin(&mut self) {
         *self = Self::default();
     }
 
-    /// Counts an event with its result.
     pub(super) fn did(&mut self, units: f64, took: Nanos) {
         self.done += 1;
         self.units += units;

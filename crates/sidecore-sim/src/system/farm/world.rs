@@ -7,7 +7,6 @@ use super::parameters::Farm;
 use super::pull::Pull;
 use crate::engine::{self, Engine};
 
-/// Events of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// The next event of the farm is due.
@@ -21,7 +20,6 @@ pub(super) enum Event {
     /// A message arrives at the dispatcher; the dispatcher ends its present step.
     Came(Message),
     Turns,
-    /// A result is stored.
     Stored(u32),
     /// This node beats, in this life.
     Beats(usize, u32),

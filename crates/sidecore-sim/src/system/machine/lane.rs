@@ -7,7 +7,6 @@ use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Arrival process.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arrival {
     /// Closed: always this number in flight.

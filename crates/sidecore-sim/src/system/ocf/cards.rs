@@ -31,7 +31,6 @@ pub(super) struct Hardware {
     pub(super) record: usize,
 }
 
-/// A request on a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     /// The software's number for it.
@@ -40,12 +39,10 @@ pub(super) struct Request {
     pub(super) size: u32,
 }
 
-/// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Finished {
     /// The software's number for it.
     pub(super) id: u32,
-    /// The card.
     pub(super) card: u32,
     /// Time at which the card received it, ns.
     pub(super) given: Nanos,
@@ -53,7 +50,6 @@ pub(super) struct Finished {
     pub(super) at: Nanos,
 }
 
-/// Stage of a card's request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     #[default]
@@ -78,7 +74,6 @@ struct Card {
     under_way: u8,
 }
 
-/// All cards, their bus and the memory.
 pub(super) struct Cards {
     each: Vec<Card>,
     bus: Pipe<Event>,
@@ -99,7 +94,6 @@ impl Cards {
         }
     }
 
-    /// Gives a request to this card.
     pub(super) fn submit(&mut self, engine: &mut Engine<Event>, card: u32, request: Request) {
         let taken = &mut self.each[card as usize];
         taken.waiting.push_back((request, engine.now()));

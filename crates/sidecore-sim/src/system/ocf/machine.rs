@@ -8,7 +8,6 @@ use crate::part::cpu::{Cpu, Level, Section, Shape};
 use crate::system::percentile;
 use sidecore_core::time::Nanos;
 
-/// Events of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// A section ended on this processor.
@@ -28,7 +27,6 @@ pub(super) enum Event {
 /// Purpose of a section of CPU time; its number is the section's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A client's own program.
     User,
     /// A client in the kernel: submitting a request, or a doorbell.
     Submit,
@@ -38,7 +36,6 @@ pub(super) enum Step {
     Return,
     /// The kernel's thread, or the sidecore's round.
     Serve,
-    /// The sidecore wakes clients.
     Wake,
     /// The sidecore finds no work, or begins again.
     Look,
@@ -51,7 +48,6 @@ pub(super) enum Step {
 const STEPS: [Step; 9] = [User, Submit, Sleep, Return, Serve, Wake, Look, Interrupt, Reap];
 
 impl Step {
-    /// The step of a section.
     pub(super) fn of(section: Section) -> Self {
         STEPS[section.account]
     }
@@ -65,9 +61,7 @@ impl Step {
     }
 }
 
-/// Software on the machine.
 pub(super) trait Software {
-    /// A request arrives for a client.
     fn arrived(&mut self, machine: &mut Machine, now: Nanos, client: u32);
 
     /// A section ended; its owner continues immediately with the returned one.
@@ -82,7 +76,6 @@ pub(super) trait Software {
     fn due(&mut self, _: &mut Machine, _lane: u32) {}
 }
 
-/// Processor, cards and counters.
 pub(super) struct Machine {
     pub(super) set: Ocf,
     pub(super) cards: Cards,
@@ -127,7 +120,6 @@ impl Machine {
         Section { time: time.round() as Nanos, ..section }
     }
 
-    /// A client receives its reply.
     pub(super) fn replied(&mut self, now: Nanos, submitted: Nanos) {
         self.done += 1;
         self.latency += (now - submitted) as f64;
@@ -143,7 +135,6 @@ impl Machine {
     }
 }
 
-/// The machine with its software.
 pub(super) struct Running<S> {
     machine: Machine,
     software: S,

@@ -5,7 +5,6 @@ use crate::settings::{Bits, Bytes, Count, KiB, MHz, Mbit, NsPerByte, Rate, Ratio
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 
-/// Time of a step.
 type Time = Us<0, 10_000_000>;
 
 settings! {

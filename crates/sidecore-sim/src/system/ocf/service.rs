@@ -25,7 +25,6 @@ const QUANTUM: Nanos = 100_000;
 /// Sizes at which a card's rate is measured before it joins, bytes.
 const MEASURED: [u32; 4] = [16, 256, 4_096, 16_384];
 
-/// The sidecore and its clients.
 pub(super) struct Service {
     dispatch: Dispatch,
     class: Class,
@@ -236,7 +235,6 @@ impl Service {
         }
     }
 
-    /// A client's section ended.
     fn client_ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
         let (number, set) = (section.owner, machine.set);
         match Step::of(section) {

@@ -17,7 +17,6 @@ pub(super) const INTERRUPT: u32 = 1;
 pub(super) const OUT: u32 = 0;
 const IN: u32 = 1;
 
-/// Content of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packet {
     /// Bytes for the program.
@@ -26,7 +25,6 @@ pub(super) enum Packet {
     Ack(u64),
 }
 
-/// Activity of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     Asleep,
@@ -35,7 +33,6 @@ pub(super) enum Task {
     Takes(u64, u64),
 }
 
-/// A computer.
 pub(super) struct End {
     pub(super) cpu: Cpu<Event>,
     pub(super) bus: Pipe<Event>,
@@ -147,7 +144,6 @@ impl End {
         self.ring(engine, ring, number, set);
     }
 
-    /// The moderation's timer rings.
     pub(super) fn timer(&mut self, engine: &mut Engine<Event>, number: usize, set: &Pair) {
         self.timer = None;
         let ring = self.moderator.due(engine.now());

@@ -12,12 +12,9 @@ const ON_THE_LINK: u64 = 24;
 /// Shortest Ethernet frame without its check sequence, bytes.
 const SHORTEST_FRAME: u64 = 60;
 
-/// Time of a step.
 type Step = Ns<0, 1_000_000>;
-/// Buffer size of a socket.
 type Room = Bytes<1, { 1 << 30 }>;
 
-/// Behaviour of the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
     /// One sends, as fast as the other's window allows.

@@ -5,7 +5,6 @@ use super::parameters::{Pair, Traffic};
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
 
-/// Events of the simulation, each at an end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// A transfer over the bus has ended.
@@ -14,7 +13,6 @@ pub(super) enum Event {
     Carried(usize, Packet),
     /// The moderation's timer rings.
     Timer(usize),
-    /// A section of work has ended.
     Section(usize),
 }
 
@@ -65,7 +63,6 @@ impl Sums {
     }
 }
 
-/// Both computers and the link between them.
 pub(super) struct Net {
     set: Pair,
     traffic: Traffic,
@@ -78,7 +75,6 @@ pub(super) struct Net {
 }
 
 impl Net {
-    /// An idle network.
     pub(super) fn new(set: &Pair, traffic: Traffic) -> Self {
         Self {
             set: *set,
@@ -91,12 +87,10 @@ impl Net {
         }
     }
 
-    /// The sender begins.
     pub(super) fn start(&mut self, engine: &mut Engine<Event>) {
         self.go_on(engine, 0, 0.0);
     }
 
-    /// The present sums.
     pub(super) fn sums(&self) -> Sums {
         let ends = [0, 1].map(|end| {
             let end: &End = &self.ends[end];
@@ -150,7 +144,6 @@ impl Net {
         }
     }
 
-    /// The program's work has ended.
     fn worked(&mut self, engine: &mut Engine<Event>, number: usize) {
         let (payload, traffic) = (self.payload, self.traffic);
         let end = &mut self.ends[number];

@@ -7,10 +7,8 @@
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Activity of a virtual CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing.
     Idle,
     /// The host gives it a CPU after idling.
     Dispatch,
@@ -20,22 +18,17 @@ pub(super) enum Step {
     Request,
     /// The instruction that takes a reply, if there is one.
     Receive,
-    /// The instruction that sends a request.
     Send,
 }
 
-/// Effect of a step on the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing.
     None,
-    /// Took a reply.
     Took(Reply),
     /// Sent a request that arrived at this time.
     Sent(Nanos),
 }
 
-/// A reply in the virtual queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     /// Time at which its request arrived at the guest's programs, or was made in a closed loop, ns.
@@ -44,7 +37,6 @@ pub(super) struct Reply {
     pub(super) ready: Nanos,
 }
 
-/// One guest.
 pub(super) struct Guest {
     step: Step,
     depth: u32,
@@ -59,7 +51,6 @@ pub(super) struct Guest {
     held: VecDeque<Nanos>,
     /// Requests sent whose replies were not taken.
     pub(super) in_flight: u32,
-    /// Replies in the virtual queue.
     pub(super) replies: VecDeque<Reply>,
     /// The kernel looks as soon as the virtual CPU can.
     told: bool,
@@ -141,7 +132,6 @@ impl Guest {
         }
     }
 
-    /// The kernel looks for a reply.
     pub(super) fn receive(&mut self) -> Step {
         self.got = false;
         if self.in_flight > 0 { self.enter(Step::Receive) } else { self.send() }

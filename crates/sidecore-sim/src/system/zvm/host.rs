@@ -5,7 +5,6 @@ use crate::engine::Timer;
 use sidecore_core::policy::notify::{Moderator, Ring, Step, Waiter};
 use sidecore_core::time::Nanos;
 
-/// Activity of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     /// Sleeps until it is woken.
@@ -20,7 +19,6 @@ pub(super) enum Doing {
     Injecting(u32),
 }
 
-/// One of the host's tasks.
 pub(super) struct Task {
     pub(super) doing: Doing,
     /// Timer of its next look, while it naps.
@@ -48,7 +46,6 @@ impl Task {
         Self { doing: Doing::Napping, timer: None, poll, interval, found: false, is_told, policy }
     }
 
-    /// Notes that it has found work.
     pub(super) fn found(&mut self, now: Nanos) {
         self.found = true;
         if let Some((waiter, moderator)) = &mut self.policy {

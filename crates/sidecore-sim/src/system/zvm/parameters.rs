@@ -89,7 +89,6 @@ pub(super) enum Look {
     Notify(Notify),
 }
 
-/// The timer of the host's tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Poll {
     pub(super) least: Nanos,

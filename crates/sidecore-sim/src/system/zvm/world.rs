@@ -44,7 +44,6 @@ pub(super) enum Event {
     Reply(Ticket, Nanos),
 }
 
-/// A request in a guest's virtual queue.
 #[derive(Clone, Copy)]
 struct Request {
     guest: u32,
@@ -53,7 +52,6 @@ struct Request {
     sent: Nanos,
 }
 
-/// One guest's wait for replies.
 struct Pending {
     /// Class of its requests in this block, and their time on an adapter's engine.
     asks: (Class, Nanos),
@@ -66,7 +64,6 @@ struct Pending {
     armed: Option<Nanos>,
 }
 
-/// The whole machine.
 pub(super) struct Zone {
     set: Zvm,
     cpu: Cpu<Event>,
