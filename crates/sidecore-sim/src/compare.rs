@@ -163,7 +163,6 @@ pub fn compare(
     cells.compare(&cells.settings, effort, progress)
 }
 
-/// The cells of a published table, as the plan runs them.
 #[derive(Clone, Debug)]
 pub(crate) struct Cells<'a> {
     plan: &'a Plan,
@@ -202,7 +201,6 @@ impl<'a> Cells<'a> {
         Ok(Self { plan, settings, shape, rows: known, columns: &published.columns, understood, left_out })
     }
 
-    /// Names of the cells that have a prediction.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.rows.iter().flat_map(|(row, values)| {
             let known = self.columns.iter().zip(values).filter(|(_, value)| value.is_some_and(|value| value != 0.0));

@@ -195,7 +195,6 @@ fn usable(factor: f64) -> f64 {
     if factor.is_finite() { factor } else { f64::INFINITY }
 }
 
-/// Sets one parameter's value in the settings.
 fn set(settings: &mut Settings, free: &Free, value: f64) -> Result<(), String> {
     settings.set(&free.name, &free.text(value), Source::Plan)
 }
@@ -211,7 +210,6 @@ impl Free {
         (!is_whole || value >= COUNTED).then_some(Self { name, value, unit, meaning, targets, is_whole, is_fitted })
     }
 
-    /// Whether both are the same parameter in two plans.
     fn is_same(&self, other: &Self) -> bool {
         let is_set_alike = self.value.total_cmp(&other.value).is_eq() && self.meaning == other.meaning;
         self.name == other.name && is_set_alike

@@ -32,7 +32,6 @@ type Rule = (bool, &'static str, String);
 
 /// The typed settings of a system, which can run.
 pub(crate) trait Model {
-    /// Rules against contradictory or unphysical settings.
     fn rules(&self) -> Vec<Rule> {
         Vec::new()
     }

@@ -12,7 +12,6 @@ const YIELDS: u32 = 600;
 /// 50 us.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
-/// Rounds waited so far.
 #[derive(Debug, Default)]
 pub(super) struct Patience(u32);
 

@@ -34,7 +34,6 @@ pub(crate) struct Dispatch {
 unsafe impl Sync for Dispatch {}
 
 impl Dispatch {
-    /// Ends a table.
     pub(crate) const END: Self = Self { number: 0, function: std::ptr::null() };
 }
 
@@ -52,7 +51,6 @@ pub(crate) struct Algorithm {
 unsafe impl Sync for Algorithm {}
 
 impl Algorithm {
-    /// Ends a table.
     pub(crate) const END: Self = Self {
         names: std::ptr::null(),
         properties: std::ptr::null(),

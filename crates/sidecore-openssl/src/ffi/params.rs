@@ -38,7 +38,6 @@ impl Param {
         Self { key: key.as_ptr(), data_type, data: std::ptr::null_mut(), data_size: 0, return_size: UNMODIFIED }
     }
 
-    /// Ends a list.
     pub(super) const END: Self = Self { key: std::ptr::null(), ..Self::new(c"", 0) };
 
     /// Whether it is one of these, with a value of its type.
@@ -312,7 +311,6 @@ fn copy(param: &mut Param, bytes: &[u8], with_end: &[u8]) -> bool {
 #[derive(Default)]
 pub(crate) struct List {
     params: Vec<Param>,
-    /// Memory for the parameters' values.
     data: Vec<Box<[u8]>>,
 }
 

@@ -42,10 +42,8 @@ pub(crate) struct Provider {
     pub(crate) core: Core,
     /// Options of lanes; or the error in the configuration, which OpenSSL would not show during loading.
     options: Result<Options, Failure>,
-    /// The part of private keys that legacy objects get.
     given: Given,
     legacy: Legacy,
-    /// Whether failures also go to the system's log.
     syslog: bool,
     /// The options after looking up names of users. That happens after OpenSSL has loaded its configuration: the
     /// lookup may use OpenSSL itself.

@@ -44,7 +44,6 @@ impl Site {
         Self { key: made(&options), options, _service: service, _directory: directory }
     }
 
-    /// Signs, and verifies the result.
     fn works(&self) -> bool {
         let settings = Settings::default();
         let digest = [7; 32];

@@ -14,7 +14,6 @@ const LINE: u16 = 256;
 #[derive(Clone, Copy)]
 pub(crate) struct Core {
     handle: *const Handle,
-    /// Memory of key objects.
     pub(super) memory: Memory,
     get_params: unsafe extern "C" fn(*const Handle, *mut Param) -> c_int,
     get_libctx: unsafe extern "C" fn(*const Handle) -> *mut c_void,

@@ -105,7 +105,6 @@ impl Job {
         if known == 0 { (-1, std::ptr::null_mut()) } else { (fd, ours) }
     }
 
-    /// Stores a box with a [`Waiting`] in the context.
     fn put(&self, fd: c_int, ours: *mut c_void) -> io::Result<()> {
         // SAFETY: as in `waiting`; from here on the context owns the box.
         if unsafe { (self.functions.set_fd)(self.context, key(), fd, ours, cleanup) } == 0 {

@@ -147,7 +147,6 @@ impl Waiting {
         Ok(())
     }
 
-    /// Whether the timer rings before the deadline.
     fn rings_by(&self, deadline: Instant) -> bool {
         self.due.is_some_and(|due| due <= deadline && due > Instant::now())
     }

@@ -132,7 +132,6 @@ pub(crate) fn ed25519(site: &Site, tally: &mut Tally) {
     }
 }
 
-/// Decrypts with the private key of a group.
 fn decrypt(site: &Site, key: &Key, settings: &[(&str, String)], ciphertext: &[u8]) -> Result<Vec<u8>, Failure> {
     let operation = Operation::new(&site.context, key, REQUIRED, Action::Decrypt)?;
     for (name, value) in settings {

@@ -43,7 +43,6 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("rsa", &["rsa2048"]),
     ("ec", &["p256", "p384", "p521"]),
 ];
-/// Shell functions and variables for each case.
 const PRELUDE: &str = r#"
 set -o pipefail
 o() { OPENSSL_CONF=$conf $openssl "$@"; }
@@ -240,7 +239,6 @@ fn bad((case, outcome): &(Case, Outcome)) -> Option<String> {
     Some(format!("{} {}: {what}", case.kind, case.script))
 }
 
-/// The provider's reason among errors.
 fn reason(errors: &str) -> Option<String> {
     let line = errors.lines().find(|line| line.contains(":sidecore:"))?;
     let (_, reason) = line.split_once(":sidecore:")?;

@@ -34,7 +34,6 @@ const RSA_8192: &[u8] = include_bytes!("../../../sidecore/src/engine/crypto/keys
 /// A directory with a service and the files of its keys, `NAME.pem` and `NAME.pub`.
 pub(crate) struct Site {
     pub(crate) service: Option<Service>,
-    /// Keys whose decryption has explicit errors.
     explicit: Vec<String>,
     directory: TempDir,
 }

@@ -57,7 +57,6 @@ fn jobs_do_not_overflow_what_select_takes() {
     assert!(requests(&site) > before + 100, "{told}");
 }
 
-/// Requests done by the service, from its counters.
 fn requests(site: &Site) -> u64 {
     let snapshot = Snapshot::read(&counters_beside(&site.path("socket"))).unwrap();
     snapshot.classes.iter().map(|class| class.get(ClassCounter::Requests)).sum()

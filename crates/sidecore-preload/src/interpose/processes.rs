@@ -57,7 +57,6 @@ pub(super) fn spawned<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Data for the beginning of a `clone` child.
 struct Beginning {
     run: usize,
     argument: *mut c_void,
@@ -135,7 +134,6 @@ unsafe extern "C-unwind" fn bare_fork() -> pid_t {
     forked(|| pass!(bare_fork()))
 }
 
-/// Before `vfork`.
 pub(super) fn before_vfork() {
     if !is_borrower() {
         // The child may send on its parent's connections before it is a program.

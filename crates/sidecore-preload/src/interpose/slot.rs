@@ -77,7 +77,6 @@ impl Slot {
         Seated::from_word(self.seat.load(Ordering::Relaxed))
     }
 
-    /// The kernel's count of a connection before the first byte.
     pub(crate) fn handshake(&self) -> u64 {
         self.handshake.load(Ordering::Relaxed).into()
     }
@@ -133,7 +132,6 @@ impl Slot {
         self.epoll.store(COPIED, Ordering::Relaxed);
     }
 
-    /// True if the number may be a copy.
     pub(crate) fn is_copied(&self) -> bool {
         self.epoll.load(Ordering::Relaxed) == COPIED
     }

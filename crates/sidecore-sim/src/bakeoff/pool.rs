@@ -186,7 +186,6 @@ enum Event {
     Reprice,
 }
 
-/// A request on a device.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     ticket: Ticket,
@@ -403,7 +402,6 @@ impl World for Pool<'_> {
     }
 }
 
-/// The device's description for dispatch when it joins.
 fn capability(card: &Card, depth: u32) -> Capability {
     let mut rates = Rates::new();
     for size in MEASURED {

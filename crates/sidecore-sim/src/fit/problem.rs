@@ -49,13 +49,11 @@ impl<'a> Problem<'a> {
         Ok(Self { targets, cells, free, effort, progress, at, evaluations, stopped, best: Mutex::new(None) })
     }
 
-    /// Errors at the initial parameters.
     pub(super) fn first(&self) -> Result<Vec<f64>, PlanError> {
         let none = || PlanError::in_file(&self.targets[0].published.path, None, "not every cell is predicted");
         self.errors(&self.at).ok_or_else(none)
     }
 
-    /// Checks that there are enough cells to judge the fit.
     pub(super) fn check(&self, cells: usize) -> Result<(), PlanError> {
         let (parameters, path) = (self.free.len(), &self.targets[0].published.path);
         let few = format!("{cells} cells cannot fix {parameters} parameters: name fewer with --vary, or add tables");
@@ -161,7 +159,6 @@ fn counted(error: f64) -> f64 {
     LARGE * (2.0 * ((1.0 + part * part).sqrt() - 1.0)).sqrt() * error.signum()
 }
 
-/// Derivative of [`counted`].
 fn counted_slope(error: f64) -> f64 {
     let part = error / LARGE;
     let counted = counted(error) / LARGE;

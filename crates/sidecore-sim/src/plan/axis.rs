@@ -74,7 +74,6 @@ impl Axis {
         !self.metrics.is_empty()
     }
 
-    /// Whether it lists values of a parameter.
     pub(crate) fn is_parameter(&self) -> bool {
         !self.is_metrics() && self.name != CASE
     }

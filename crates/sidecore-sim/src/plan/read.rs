@@ -119,7 +119,6 @@ impl Display for Scalar {
     }
 }
 
-/// A value with its unit, origin and meaning.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Documented {
@@ -171,7 +170,6 @@ impl File {
         self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
     }
 
-    /// Makes an error for a place.
     fn wrong<'a, T>(&'a self, at: &'a Spanned<T>) -> impl Fn(String) -> PlanError + 'a {
         |message| PlanError::in_file(&self.path, Some(self.line(at.span().start)), &message)
     }
@@ -258,10 +256,8 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// File and line of each parameter's setting.
 type Places = HashMap<String, (PathBuf, usize)>;
 
-/// Reads the sections of a file.
 fn sections(file: &File, parts: DeTable<'_>, settings: &mut Settings, places: &mut Places) -> Result<(), PlanError> {
     for (part, section) in parts {
         let known = || settings.iter().filter_map(|(known, _)| Some(known.name.split_once('.')?.0));

@@ -50,7 +50,6 @@ impl<T> ThreadLock<T> {
         }
     }
 
-    /// Whether this thread has the lock, further up its stack.
     pub(crate) fn is_here(&self) -> bool {
         self.owner.load(Ordering::Relaxed) == this_thread()
     }

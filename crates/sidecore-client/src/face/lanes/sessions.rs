@@ -16,7 +16,6 @@ pub(crate) struct Sessions(Vec<Open>);
 struct Open {
     /// The key, without the owner of its private part.
     key: Key,
-    /// Whether the program still holds the key.
     alive: Weak<Key>,
     scheme: Scheme,
     session: Session,

@@ -60,7 +60,6 @@ impl Site {
         self.sign(key).is_err_and(|failure| failure.text.contains("user 64021 may not use key \"www\""))
     }
 
-    /// Number of open connections from this process to the service.
     fn connections(&self) -> usize {
         let numbers = fs::read_dir("/proc/self/fd").unwrap();
         let numbers = numbers.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());

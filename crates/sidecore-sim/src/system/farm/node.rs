@@ -15,7 +15,6 @@ pub(super) struct Parcel {
     pub(super) job: u32,
     /// Name of the attempt.
     pub(super) attempt: u64,
-    /// Units of work.
     pub(super) work: f64,
 }
 
@@ -32,7 +31,6 @@ pub(super) struct Node {
     number: usize,
     pub(super) life: u32,
     pub(super) lives: bool,
-    /// Free workers.
     free: u32,
     /// Events waiting for a worker, with the time since which they wait.
     queue: VecDeque<(Parcel, Nanos)>,

@@ -10,11 +10,8 @@ use sidecore_core::time::Nanos;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A section ended on this processor.
     Cpu(u32),
-    /// A transfer ended on the bus.
     Bus,
-    /// A transfer into memory ended.
     Memory,
     /// This card's engine has finished its stage.
     Engine(u32),

@@ -49,7 +49,6 @@ pub(super) struct End {
     landed: Vec<Packet>,
     /// Sizes of sent packets that the kernel has not freed, bytes.
     gone: Vec<u64>,
-    /// Packets of the interrupt being handled.
     batch: (Vec<Packet>, Vec<u64>),
     pub(super) task: Task,
     /// Payloads that wait for the program, bytes.
@@ -150,7 +149,6 @@ impl End {
         self.ring(engine, ring, number, set);
     }
 
-    /// Carries out the moderation's decision.
     fn ring(&mut self, engine: &mut Engine<Event>, ring: Ring, number: usize, set: &Pair) {
         match ring {
             Ring::Now if self.armed => self.interrupt(engine, set),

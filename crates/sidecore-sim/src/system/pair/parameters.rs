@@ -95,7 +95,6 @@ impl Pair {
         (frame + ON_THE_LINK) as f64 * (8.0 / self.link.gbit_per_s.get())
     }
 
-    /// The interface's moderation.
     pub(super) fn policy(&self) -> Notify {
         Notify::Coalesce { count: self.nic.moderation_count.get(), delay: self.nic.moderation_us.nanos() }
     }

@@ -7,11 +7,9 @@ use sidecore_core::time::Nanos;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A transfer over the bus has ended.
     Bus(usize),
     /// The packet left this end and is at the other.
     Carried(usize, Packet),
-    /// The moderation's timer rings.
     Timer(usize),
     Section(usize),
 }
@@ -21,7 +19,6 @@ pub(super) enum Event {
 pub(super) struct Done {
     /// Working time of the processor, ns.
     pub(super) busy: f64,
-    /// Bytes over the bus.
     pub(super) carried: f64,
     pub(super) interrupts: f64,
     /// Received packets with data.

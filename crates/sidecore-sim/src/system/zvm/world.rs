@@ -28,15 +28,12 @@ const QUANTUM: Nanos = 1_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// The section on this processor has ended.
     Done(u32),
     /// The timer of a guest ticks, or its programs begin.
     Tick(u32),
-    /// A request arrives at a guest.
     Request(u32),
     /// Deferred replies of a guest are due.
     Announce(u32),
-    /// A task looks by its timer.
     Poll(usize),
     /// Deferred work of a task is due.
     Due(usize),
@@ -70,11 +67,9 @@ pub(super) struct Zone {
     guests: Vec<Guest>,
     pickup: Vec<Pending>,
     tasks: [Task; 2],
-    /// Requests in the guests' virtual queues.
     submitted: VecDeque<Request>,
     /// Requests that the adapters have finished, and their time there.
     replied: VecDeque<(Ticket, Nanos)>,
-    /// Guests to notify of replies.
     to_tell: VecDeque<u32>,
     dispatch: Dispatch,
     /// Time at which each engine of each adapter is free.
@@ -157,7 +152,6 @@ impl Zone {
         (found, self.times, self.tasks.map(|task| task.interval))
     }
 
-    /// Begins a step of a virtual CPU.
     fn step(&mut self, engine: &mut Engine<Event>, guest: u32, step: Step) {
         let Zvm { guest: own, host, .. } = &self.set;
         let (account, time) = match step {
@@ -223,7 +217,6 @@ impl Zone {
         }
     }
 
-    /// Work arrived for a task.
     fn ring(&mut self, engine: &mut Engine<Event>, task: usize) {
         match self.tasks[task].ring(engine.now()) {
             Ring::Now => self.wake(engine, task),
@@ -232,7 +225,6 @@ impl Zone {
         }
     }
 
-    /// Wakes a task that sleeps until it is woken.
     fn wake(&mut self, engine: &mut Engine<Event>, task: usize) {
         if self.tasks[task].doing != Doing::Parked {
             return;
@@ -256,7 +248,6 @@ impl Zone {
         self.cpu.run(engine, Section { owner, level, account: CP, time });
     }
 
-    /// A task takes available work, or rests.
     fn task_goes_on(&mut self, engine: &mut Engine<Event>, task: usize) {
         let host = &self.set.host;
         let (there, time) = match task {
