@@ -69,9 +69,9 @@ pub struct Candidate {
 /// Spare capacity of the choice.
 #[derive(Clone, Debug)]
 pub struct Margin {
-    /// The largest load that met the bound, and the smallest one that did not, if found; requests per second.
+    /// The largest load within the bound, and the smallest one above it, if found; requests per second.
     pub carries: (f64, Option<f64>),
-    /// The part that limits it at that load.
+    /// The limiting part at that load.
     pub limit: String,
     /// Its tail at the load plus the plan's worst error, us, and its verdict, if the plan states an error.
     pub at_error: Option<(f64, Verdict)>,

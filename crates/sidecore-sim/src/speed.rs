@@ -22,7 +22,7 @@ impl World for Timers {
     }
 }
 
-/// Handles `events` events with `pending` timers, each of which restarts with a random time. Returns the number of
+/// Handles `events` events with `pending` timers; each restarts with a random time. Returns the number of
 /// handled events, including the pending ones at the end.
 pub fn timers(pending: usize, events: u64) -> u64 {
     let mut engine = Engine::new(1);

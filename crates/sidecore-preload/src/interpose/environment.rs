@@ -62,20 +62,11 @@ pub(super) fn own() -> Strings {
 #[derive(Clone, Copy)]
 pub(super) enum Program {
     /// By path. `is_here`: a relative one begins in this process's directory.
-    Path {
-        name: *const c_char,
-        is_here: bool,
-    },
+    Path { name: *const c_char, is_here: bool },
     /// By a name to search for. A file of unknown kind may be run by the shell.
-    Name {
-        name: *const c_char,
-        is_here: bool,
-    },
-    At {
-        directory: c_int,
-        name: *const c_char,
-        flags: c_int,
-    },
+    Name { name: *const c_char, is_here: bool },
+    /// By a path from this directory on.
+    At { directory: c_int, name: *const c_char, flags: c_int },
 }
 
 pub(super) enum Environment {

@@ -21,7 +21,7 @@ const TABLE: u32 = 16_384;
 const LANE: LaneId = LaneId(0);
 /// Interval of price updates by dispatch, ns.
 const REPRICE: Nanos = 100_000;
-/// Sizes at which the service measures devices at its start, bytes.
+/// Sizes of the service's measurements of devices at its start, bytes.
 const MEASURED: [u32; 3] = [64, 1_024, 16_384];
 /// Weight of a device for `sed`: this over its time for the largest measured size, as in the service.
 const WEIGHT: Nanos = 1_000_000;

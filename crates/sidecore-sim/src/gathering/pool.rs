@@ -44,7 +44,7 @@ impl Rule {
 pub enum Requests {
     /// Open: random arrivals at this fraction of the devices' capacity, in groups of this size.
     Open(f64, u32),
-    /// Closed: this number of clients, each of which sends its next request after its answer.
+    /// Closed: this number of clients; each sends its next request after its answer.
     Clients(u32),
 }
 
@@ -124,7 +124,7 @@ struct Pool {
     devices: [Device<Ticket>; 2],
     /// Time of arrival of the request at each ticket's place, ns.
     arrived: Vec<Nanos>,
-    /// Requests for which no device had room.
+    /// Requests without room on any device.
     waiting: VecDeque<Nanos>,
     left: usize,
     batched: u64,

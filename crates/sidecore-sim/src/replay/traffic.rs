@@ -12,9 +12,9 @@ use std::ops::ControlFlow;
 /// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
-    /// Time at which the sidecore took it from its lane, ns of the record's clock.
+    /// Time of its removal from the lane, ns of the record's clock.
     pub came: Nanos,
-    /// Time at which the sidecore received its completion, ns.
+    /// Time of receiving its completion in the sidecore, ns.
     pub done: Nanos,
     /// Its work.
     pub work: Work,

@@ -157,7 +157,7 @@ pub(super) const METRICS: &[Metric] = &[
 /// The fractions of a [`Spread`]'s percentiles.
 pub const PARTS: [f64; 8] = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
 
-/// Requests in flight for finding the capacity, to which loads relate.
+/// Requests in flight for finding the capacity; loads are fractions of that.
 const CAPACITY_DEPTH: u64 = 32;
 const CAPACITY_REQUESTS: u64 = 20_000;
 

@@ -25,7 +25,7 @@ pub(super) struct Job {
     /// Size in units, which determines its bytes, and its units of work.
     pub(super) units: u32,
     pub(super) work: f64,
-    /// Time at which it was due to arrive.
+    /// Due time of its arrival.
     came: Nanos,
     /// Number of times it was sent to a node.
     pub(super) handed: u32,

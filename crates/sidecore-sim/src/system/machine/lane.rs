@@ -19,7 +19,7 @@ pub(super) enum Arrival {
 pub(super) enum Event {
     /// A side looks for work.
     Look(Who, u64),
-    /// A submission arrives at the sidecore; with the time at which it was due.
+    /// A submission arrives at the sidecore; with its due time.
     Submission(Nanos),
     /// This number of completions arrives at the client together.
     Completions(u32),
@@ -55,7 +55,7 @@ pub(super) struct Lane {
     /// Completed requests not written yet, and their work, ns.
     outbox: (Vec<Nanos>, f64),
     moderator: Moderator,
-    /// Time at which the next request is due, under open load.
+    /// Due time of the next request, under open load.
     next: f64,
     to_submit: u64,
     in_flight: u64,

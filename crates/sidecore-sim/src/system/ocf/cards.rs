@@ -44,7 +44,7 @@ pub(super) struct Finished {
     /// The software's number for it.
     pub(super) id: u32,
     pub(super) card: u32,
-    /// Time at which the card received it, ns.
+    /// Time of its arrival on the card, ns.
     pub(super) given: Nanos,
     /// Time of its completion, ns.
     pub(super) at: Nanos,
@@ -61,7 +61,7 @@ enum Stage {
 
 #[derive(Debug, Default)]
 struct Card {
-    /// Requests, with the times at which the card received them.
+    /// Requests, with their times of arrival on the card.
     waiting: VecDeque<(Request, Nanos)>,
     /// The requests that end with the same interrupt; the first is being processed.
     record: VecDeque<(Request, Nanos)>,

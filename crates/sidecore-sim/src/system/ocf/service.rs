@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, VecDeque};
 const ROUND: usize = 32;
 /// A client's share in one turn, ns of time on a card.
 const QUANTUM: Nanos = 100_000;
-/// Sizes at which a card's rate is measured before it joins, bytes.
+/// Sizes for measuring a card's rate before it joins, bytes.
 const MEASURED: [u32; 4] = [16, 256, 4_096, 16_384];
 
 pub(super) struct Service {

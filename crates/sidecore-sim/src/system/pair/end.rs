@@ -38,7 +38,7 @@ pub(super) struct End {
     pub(super) bus: Pipe<Event>,
     /// Packets waiting for the bus, by direction; the first is crossing.
     pub(super) crossing: [VecDeque<Packet>; 2],
-    /// Time at which the link is free again, ns.
+    /// End of the link's present transfer, ns.
     pub(super) link_free: f64,
     moderator: Moderator,
     timer: Option<Timer>,

@@ -31,9 +31,9 @@ pub(super) enum Effect {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// Time at which its request arrived at the guest's programs, or was made in a closed loop, ns.
+    /// Time of its request's arrival at the guest's programs, or of making it in a closed loop, ns.
     pub(super) came: Nanos,
-    /// Time at which it was ready, ns.
+    /// Time of becoming ready, ns.
     pub(super) ready: Nanos,
 }
 

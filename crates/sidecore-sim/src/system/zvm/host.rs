@@ -88,7 +88,7 @@ impl Task {
     }
 }
 
-/// Begins a request on the adapter's engine that is free first; `engines`: times at which each is free. Returns the
+/// Begins a request on the adapter's engine that is free first; `engines`: the time that each is free. Returns the
 /// end.
 pub(super) fn begin(engines: &mut [Nanos], now: Nanos, time: Nanos) -> Nanos {
     let engine = engines.iter_mut().min().expect("an adapter has an engine");

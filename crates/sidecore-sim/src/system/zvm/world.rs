@@ -72,7 +72,7 @@ pub(super) struct Zone {
     replied: VecDeque<(Ticket, Nanos)>,
     to_tell: VecDeque<u32>,
     dispatch: Dispatch,
-    /// Time at which each engine of each adapter is free.
+    /// Time that each engine of each adapter is free.
     adapters: Vec<Vec<Nanos>>,
     found: Totals,
     /// Time from each request's arrival until its guest has the reply, ns.

@@ -8,7 +8,7 @@ use sidecore_core::time::Nanos;
 struct Bench {
     cards: Cards,
     requests: Vec<(u32, Request)>,
-    /// Requests with the times at which the software could see their completion.
+    /// Requests with the times of their completion, as visible to the software.
     done: Vec<(u32, Nanos)>,
     slowest: f64,
 }
