@@ -1,9 +1,9 @@
-/* Sets every parameter that any version of OpenSSL knows, and those that providers say can be set, to several values, in each
- * operation with the key at a URI. A line for each: operation, parameter, value, and
+/* Sets every parameter of any version of OpenSSL, and all settable parameters of providers, to several values, in each
+ * operation with the key at a URI. Prints a line for each: operation, parameter, value, and
  *   refused   the provider's own reason is in the error queue
- *   done      it was taken, and OpenSSL's own code verifies or decrypts the result under the same setting
+ *   done      it was accepted, and OpenSSL's own code verifies or decrypts the result with the same setting
  *   SILENT    it was refused without a reason of the provider
- *   IGNORED   it was taken, and OpenSSL's own code, which takes it too, finds another result
+ *   IGNORED   it was accepted, and OpenSSL's own code, which accepts it too, gives another result
  * Then signatures of whole messages, where OpenSSL has them. */
 #include <dlfcn.h>
 #include <openssl/encoder.h>
@@ -44,7 +44,7 @@ static EVP_PKEY *load(const char *uri) {
     return key;
 }
 
-/* Whether a reason of the provider is in the queue, which is empty then. */
+/* Whether a reason of the provider is in the error queue; empties it. */
 static int named(void) {
     int found = 0;
     unsigned long code;
@@ -59,9 +59,9 @@ static void say(const OSSL_PARAM *param, const char *value, const char *what) {
     printf("%s %s=%s %s\n", operation, param->key, value, what);
 }
 
-/* An operation that can be begun with a key; `theirs` says to do it by OpenSSL's own code. */
+/* An operation on a key; `theirs`: by OpenSSL's own code. */
 typedef EVP_PKEY_CTX *begin_function(int theirs, void **message);
-/* Whether what ours makes is right for theirs. */
+/* Whether OpenSSL's own code accepts the provider's result. */
 typedef int check_function(EVP_PKEY_CTX *ctx, void *message, EVP_PKEY_CTX *their_ctx, void *their_message);
 
 static const char *by(int their_own) { return their_own ? "provider=default" : NULL; }
@@ -116,7 +116,7 @@ static int check_decrypt(EVP_PKEY_CTX *ctx, void *message, EVP_PKEY_CTX *their_c
     (void)message, (void)their_message;
     if (EVP_PKEY_encrypt(their_ctx, sealed, &sealed_len, DIGEST, 32) <= 0)
         return 1;
-    /* A failure says that it is another setting, which the program sees. */
+    /* A failure shows that the setting differs, and the program sees it. */
     return EVP_PKEY_decrypt(ctx, text, &len, sealed, sealed_len) <= 0 || (len == 32 && memcmp(text, DIGEST, 32) == 0);
 }
 
@@ -146,7 +146,7 @@ static EVP_PKEY_CTX *begin_generate(int their_own, void **message) {
     return NULL;
 }
 
-/* What a made key is like is for the expectations of the test. */
+/* The test's expectations check the properties of a generated key. */
 static int check_generate(EVP_PKEY_CTX *ctx, void *message, EVP_PKEY_CTX *their_ctx, void *their_message) {
     (void)ctx, (void)message, (void)their_ctx, (void)their_message;
     return 1;
@@ -197,7 +197,7 @@ static void try_values(begin_function *begin, check_function *check, const char 
     }
 }
 
-/* What is set on the key itself and taken is what the key says of itself then. */
+/* A parameter that was accepted on the key itself must then be reported by the key. */
 static void try_key(void) {
     static const char *const WAYS[] = {"named_curve", "explicit", "uncompressed", "compressed", "hybrid", "default", "named", ""};
     static const char *const NAMES[] = {"encoding", "point-format", "group-check", "nonsense"};
@@ -238,7 +238,7 @@ static void try_all(const char *called, begin_function *begin, check_function *c
         try_values(begin, check, *name, OSSL_PARAM_UTF8_STRING);
     for (const char *const *name = BYTES; *name != NULL; name++)
         try_values(begin, check, *name, OSSL_PARAM_OCTET_STRING);
-    /* Whatever this version of OpenSSL and the provider have beside these. */
+    /* All other parameters of this version of OpenSSL and of the provider. */
     for (int their_own = 0; their_own < 2; their_own++) {
         const OSSL_PARAM *known;
         if ((ctx = begin(their_own, &message)) == NULL)
@@ -256,7 +256,7 @@ typedef int final_function(EVP_PKEY_CTX *, unsigned char *, size_t *);
 typedef int set_function(EVP_PKEY_CTX *, const unsigned char *, size_t);
 typedef int check_final_function(EVP_PKEY_CTX *);
 
-/* Signs a message at once and in pieces, and has OpenSSL's own code and the provider verify it in both ways. */
+/* Signs a message whole and in pieces; OpenSSL's own code and the provider verify it in both ways. */
 static void whole_message(const char *algorithm) {
     init_function *sign_init = (init_function *)dlsym(RTLD_DEFAULT, "EVP_PKEY_sign_message_init");
     init_function *verify_init = (init_function *)dlsym(RTLD_DEFAULT, "EVP_PKEY_verify_message_init");

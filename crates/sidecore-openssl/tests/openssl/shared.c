@@ -24,7 +24,7 @@ static struct shared *shared;
 static void *allocate(size_t size, const char *file, int line) {
     size_t room = (HEAD + size + 15) & ~(size_t)15;
     (void)file, (void)line;
-    /* Nothing is used twice: what was freed stays as it is. */
+    /* Memory is never reused, so freed memory keeps its content. */
     char *place = shared->data + __sync_fetch_and_add(&shared->used, room);
     if (place + room > (char *)shared + BYTES)
         return NULL;
@@ -71,7 +71,7 @@ static int load_for_another(const char *file) {
     return !shared->key;
 }
 
-/* Whose signature the shared key makes, with a key of this process's own in its memory. */
+/* Finds the key of the shared key's signature, while this process has a key of its own in memory. */
 static int sign_with_anothers(const char *file, const char *others) {
     unsigned char signature[512];
     size_t len = sizeof signature;
@@ -95,7 +95,7 @@ static int sign_with_anothers(const char *file, const char *others) {
     return 0;
 }
 
-/* 0: the process ended well, with 0. */
+/* Returns 0 if the process exited with 0. */
 static int status_of(pid_t child) {
     int status;
     return waitpid(child, &status, 0) != child || status;
@@ -105,7 +105,7 @@ int main(int count, char **arguments) {
     shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (count != 4 || shared == MAP_FAILED || !CRYPTO_set_mem_functions(allocate, reallocate, leave))
         return 2;
-    /* The provider, and what OpenSSL makes at first use, before there are other processes. */
+    /* Loads the provider, and OpenSSL's objects of first use, before there are other processes. */
     unsigned char signature[512];
     size_t len = sizeof signature;
     EVP_PKEY *first = load(arguments[1]);

@@ -26,7 +26,7 @@ static EVP_PKEY *load(const char *file) {
 /* As long as a digest. */
 static const unsigned char text[32] = {7};
 
-/* Signs the text as the digest that it might be. */
+/* Signs the text as if it were a digest. */
 static int sign_given(EVP_PKEY *key, unsigned char *signature, size_t *len) {
     EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_pkey(NULL, key, NULL);
     int done = context && EVP_PKEY_sign_init(context) > 0 && EVP_PKEY_sign(context, signature, len, text, sizeof text) > 0;
@@ -73,9 +73,9 @@ static int sign_message(EVP_MD_CTX *context, EVP_PKEY *key, const char *digest, 
            EVP_DigestSign(context, signature, len, text, sizeof text) > 0;
 }
 
-/* Goes on where an initialisation failed: the text must not be taken for what is signed, in a new context or a used one. */
+/* Continues after a failed initialisation: the text must not be signed, neither in a new context nor in a used one. */
 static void *after_failures(void *file) {
-    /* OpenSSL knows it, the provider does not. */
+    /* Known to OpenSSL, not to the provider. */
     const char *unknown = "BLAKE2S-256";
     unsigned char signature[512], other[512];
     size_t len = sizeof signature;
@@ -103,7 +103,7 @@ static void *after_failures(void *file) {
     return held ? "refused" : NULL;
 }
 
-/* As a unit has it whose RestrictAddressFamilies= lacks AF_UNIX: no more sockets of that family. */
+/* As in a unit whose RestrictAddressFamilies= lacks AF_UNIX: forbids further sockets of that family. */
 static int without_sockets(void) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -117,7 +117,7 @@ static int without_sockets(void) {
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* As a daemon that goes into a directory for good, or is kept from sockets: after it has loaded its key. */
+/* As a daemon that changes its root, or loses access to sockets, after it has loaded its key. */
 static void *cut_off(void *file, const char *root) {
     EVP_PKEY *key = load(file);
     int cut = root ? chroot(root) == 0 && chdir("/") == 0 : without_sockets();

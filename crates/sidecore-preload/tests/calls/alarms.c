@@ -1,4 +1,4 @@
-// A handler that opens, sends on and closes connections while the program does the same, at any moment of what it does.
+// A handler opens, uses and closes connections at any moment, while the program does the same.
 #include "connection.h"
 
 #define ROUNDS 12000
@@ -12,7 +12,7 @@ static struct place {
 } places[2];
 static volatile long in_handlers;
 
-// What the peer of one connection heard, in bytes, until its end.
+// Bytes that the peer of one connection received, until its end.
 static long one_connection(struct place *at) {
     char bytes[EACH] = {0}, got[MESSAGES * EACH];
     long heard = 0;
@@ -33,7 +33,7 @@ static long one_connection(struct place *at) {
     return result == 0 ? heard : -1;
 }
 
-// The next comes a while after this one: else the program would stand still.
+// Sets the next alarm with a delay; without one the program would make no progress.
 static void alarm_soon(void) {
     static unsigned seed;
     struct itimerval soon = {{0, 0}, {0, 20 + rand_r(&seed) % 200}};

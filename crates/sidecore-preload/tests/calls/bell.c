@@ -1,4 +1,4 @@
-// What the library wakes its service by is closed by the program, which knows nothing of it.
+// The program, unaware of the library, closes the library's doorbell.
 #include "connection.h"
 
 int main(void) {

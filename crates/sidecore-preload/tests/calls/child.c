@@ -1,7 +1,7 @@
-// A child sends while its parent's ring is full and the peer takes nothing: its messages come behind the ring's.
+// A child sends while its parent's ring is full and the peer reads nothing: its messages must follow the ring's.
 #include "connection.h"
 
-// Until the kernel takes nothing for a while.
+// Sends until the kernel has had no room for a while.
 static void fill_up(struct connection *on) {
     char bytes[64];
     for (int full = 0; full < 10;) {

@@ -1,4 +1,5 @@
-// A thread sends, and the peer takes nothing. Another closes the number and makes a connection there: that gets nothing.
+// A thread sends, and the peer reads nothing. Another thread closes the number and makes a connection there, which must
+// receive nothing.
 #include "connection.h"
 
 #define BYTES 8000000

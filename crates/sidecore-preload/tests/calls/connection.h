@@ -1,4 +1,4 @@
-// A TCP connection to oneself, on which enough small messages were sent that it may be in a ring.
+// A TCP connection of the process to itself, after enough small messages to be in a ring.
 #define _GNU_SOURCE
 #include <aio.h>
 #include <arpa/inet.h>
@@ -37,7 +37,7 @@ struct connection {
     int is_slow;
 };
 
-// What the test of that name found. `errno` is told where the result is -1.
+// Prints the result of the test with this name; with `errno` if it is -1.
 static void tell(const char *name, long result) {
     int error = errno;
     if (result == -1)
@@ -71,7 +71,7 @@ static struct connection unused_connection(int flags) {
     return made;
 }
 
-// The byte at that place of all that is sent on a connection.
+// The byte at this position of all bytes sent on a connection.
 static char byte_at(uint64_t at) {
     return 'a' + at % 23;
 }
@@ -110,7 +110,7 @@ static void attach(void) {
     close(on.there);
 }
 
-// So many small messages that a connection enters a ring.
+// Sends enough small messages for a connection to enter a ring.
 static void warm(struct connection *on) {
     static pid_t attached;
     if (attached != getpid())
@@ -126,7 +126,7 @@ static struct connection connection(int flags) {
     return made;
 }
 
-// Takes so many bytes that follow those before, which are `heard`. How many of them are as they should be.
+// Receives `len` bytes after the first `heard` ones. Returns the number of correct bytes.
 static long hear(struct connection *on, uint64_t heard, uint64_t len) {
     char bytes[65536];
     uint64_t got = 0;
@@ -145,7 +145,7 @@ static long hear(struct connection *on, uint64_t heard, uint64_t len) {
     return got;
 }
 
-// All that was said, and then the end, for which there is time, or nothing.
+// Expects all sent bytes, and then the end (within a time limit), or nothing.
 static void hear_until(const char *name, struct connection *on, int is_end) {
     long got = hear(on, 0, on->said);
     char more;
@@ -155,7 +155,7 @@ static void hear_until(const char *name, struct connection *on, int is_end) {
     fflush(stdout);
 }
 
-// Passes a descriptor on. What `sendmsg` returns.
+// Passes a descriptor on. Returns the result of `sendmsg`.
 static ssize_t pass(int through, int fd) {
     char control[CMSG_SPACE(sizeof(int))] = {0}, byte = 'x';
     struct iovec piece = {&byte, 1};

@@ -1,5 +1,5 @@
-// Numbered datagrams on several sockets for some seconds, of one size and of others, connected and not; meanwhile forks and
-// questions that take the sockets back from their rings. None may be lost, doubled or late. `datagram_flow SECONDS`
+// Numbered datagrams of equal and different sizes on several sockets, connected and unconnected, for some seconds. Forks and
+// queries take the sockets out of their rings. No datagram may be lost, doubled or late. `datagram_flow SECONDS`
 #include "connection.h"
 #include <stdatomic.h>
 

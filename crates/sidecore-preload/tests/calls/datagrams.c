@@ -35,7 +35,7 @@ static size_t size_of(uint32_t number) {
     return number % 7 == 0 ? number % 1473 : number % 5 == 0 ? 0 : 64;
 }
 
-// What the datagram of that number has.
+// Content of the datagram with this number.
 static void compose(uint32_t number, char *bytes, size_t len) {
     for (size_t at = 0; at < len; at++)
         bytes[at] = (number + at / 3) % 251;
@@ -54,7 +54,7 @@ static void say_some(struct flow *on, int count) {
         say_one(on, 64);
 }
 
-// Whether the next datagram is the one that comes next, of so many bytes.
+// Whether the next datagram has the next number and this length.
 static int hear_one(struct flow *on, size_t len) {
     static char bytes[MOST], expected[MOST];
     struct pollfd one = {on->there, POLLIN, 0};
@@ -74,7 +74,7 @@ static void hear_them(const char *name, struct flow *on) {
     fflush(stdout);
 }
 
-// Enough that they may go through a ring.
+// Enough datagrams for a ring.
 static struct flow flow(void) {
     struct flow made = {socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), -1, 0, 0};
     join(&made);
@@ -189,7 +189,7 @@ static void to_another(void) {
     part(&on);
 }
 
-// Until an error is told, which is no matter of how many were sent before.
+// Sends until an error is reported; the number of datagrams before it varies.
 static void refused(void) {
     struct flow on = flow();
     hear_them("before", &on);
@@ -327,7 +327,7 @@ static void options(void) {
     part(&on);
 }
 
-// On a socket that is connected to nobody: in rows to one, to two by turns, and to nobody.
+// On an unconnected socket: in rows to one receiver, to two in turn, and to none.
 static void named(int family) {
     struct sockaddr_storage addresses[2];
     struct flow flows[2];

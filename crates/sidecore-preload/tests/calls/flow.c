@@ -1,5 +1,5 @@
-// Messages of all sizes on several connections for some seconds, each byte compared; meanwhile forks, programs and questions
-// that take connections back from their rings. `flow SECONDS`
+// Messages of all sizes on several connections for some seconds; each byte is compared. Forks, started programs and queries
+// take connections out of their rings. `flow SECONDS`
 #include "connection.h"
 
 #define CONNECTIONS 6

@@ -1,4 +1,4 @@
-// What outlives a descriptor while the service has its socket open, other names of functions, and addresses that are wrong.
+// State that outlives a descriptor while the service has its socket open, other names of functions, and invalid addresses.
 #include "connection.h"
 #include <linux/sched.h>
 
@@ -6,7 +6,7 @@ extern ssize_t __write(int, const void *, size_t);
 extern ssize_t __send(int, const void *, size_t, int);
 extern int __close(int);
 
-// Events of `set` for something that is closed.
+// Events of `set` for a closed descriptor.
 static int events_of(int set) {
     struct epoll_event event;
     return epoll_wait(set, &event, 1, 20);
@@ -47,7 +47,7 @@ static void with_an_option(int fd) {
     setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority);
 }
 
-// A peer that reads nothing: what is in the ring cannot be sent before the descriptor is closed.
+// The peer reads nothing, so the ring's content cannot be sent before the descriptor is closed.
 static void polled_and_full(void) {
     int set = epoll_create1(EPOLL_CLOEXEC);
     struct connection on = connection(SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -107,7 +107,7 @@ static void wrong(void) {
     close(pair[1]);
 }
 
-// More than a ring has room for, which the kernel takes at once: a part would say that it is full.
+// More than fits in a ring, but the kernel has room: accepting only a part would mean that it is full.
 static void larger_than_a_ring(void) {
     struct connection on = connection(SOCK_CLOEXEC | SOCK_NONBLOCK);
     static char bytes[40000];
@@ -117,7 +117,7 @@ static void larger_than_a_ring(void) {
     end(&on);
 }
 
-// A copy of nothing replaces nothing.
+// A failed copy replaces nothing.
 static void no_copy(void) {
     struct connection on = connection(SOCK_CLOEXEC);
     int set = epoll_create1(EPOLL_CLOEXEC);
@@ -157,7 +157,7 @@ static ssize_t by_control(int fd, char *bytes) {
     return sendmsg(fd, &header, 0);
 }
 
-// More than all buffers hold, of which a socket that blocks takes all.
+// More than fits in all buffers: a blocking socket accepts all of it.
 static void takes_all(const char *name, ssize_t (*how)(int, char *)) {
     struct connection on = connection(SOCK_CLOEXEC);
     static char bytes[LARGE];

@@ -1,4 +1,4 @@
-// A program that looks for lost memory at its end, and so do its children.
+// A program and its children check for leaked memory at their end.
 #include "connection.h"
 
 int main(void) {

@@ -1,4 +1,4 @@
-// A connection that is left while its peer takes nothing: `left PORT close|shutdown|exit`. Says how many bytes were accepted.
+// Leaves a connection while its peer reads nothing: `left PORT close|shutdown|exit`. Prints the number of accepted bytes.
 #include "connection.h"
 
 int main(int count, char **arguments) {

@@ -76,7 +76,7 @@ static void without_an_environment(void) {
     execve(path, arguments, NULL);
 }
 
-// What the program says on `from`, and how it ends.
+// Prints the program's output from `from`, and its exit status.
 static void heard(const char *way, const char *target, int from, pid_t pid) {
     char bytes[4096];
     ssize_t len = 0, more;

@@ -1,4 +1,4 @@
-// A library that makes a ring by liburing, which nothing else may need.
+// A library that makes a ring by liburing; possibly nothing else uses liburing.
 #include <liburing.h>
 
 int makes(unsigned entries, struct io_uring *ring, unsigned flags) {

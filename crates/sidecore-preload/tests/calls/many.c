@@ -1,4 +1,4 @@
-// More connections than one bank has places: all come into rings.
+// More connections than places in one bank: all enter rings.
 #include "connection.h"
 
 #define CONNECTIONS 150

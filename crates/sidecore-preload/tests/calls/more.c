@@ -1,4 +1,4 @@
-// Descriptors and processes: each gives the connection a second way, on which nothing may overtake what was sent before.
+// Copies of descriptors and new processes: each is a second path to the connection, and must not overtake earlier bytes.
 #include "connection.h"
 
 static void second(const char *name, struct connection *on, int other) {
@@ -332,7 +332,7 @@ static void close_in_handler(int signal) {
     }
 }
 
-// Whatever the moment is at which the descriptor is closed, the peer gets whole messages and then the end.
+// The peer receives whole messages and then the end, at any moment of closing the descriptor.
 static void closed_by_handlers(void) {
     struct sigaction action = {.sa_handler = close_in_handler};
     sigaction(SIGALRM, &action, NULL);

@@ -1,4 +1,4 @@
-// A process whose connections are in rings enters other namespaces, each time as one that has no thread that it did not make.
+// A process with connections in rings enters other namespaces, each time without a thread of the library.
 #include "connection.h"
 #include <dirent.h>
 #include <sched.h>
@@ -12,7 +12,7 @@ static int threads(void) {
     return count;
 }
 
-// With a service the connection comes into a ring sooner or later, and the process has a thread more.
+// With a service the connection enters a ring after some time, and the process has one more thread.
 static struct connection promoted(void) {
     struct connection on = connection(SOCK_CLOEXEC);
     for (int round = 0; getenv("SIDECORE_SOCKETS") && threads() == 1 && round < 1000; round++) {
@@ -28,7 +28,7 @@ static int by_number(int users) {
     return users < 0 ? syscall(SYS_unshare, CLONE_NEWUSER) : syscall(SYS_setns, users, CLONE_NEWUSER);
 }
 
-// In a child, which does not come back from there.
+// Runs in a child, because the process cannot leave the namespace again.
 static void enter(const char *name, int (*how)(int), int users) {
     pid_t pid = fork();
     if (pid == 0) {
@@ -49,7 +49,7 @@ static void enter(const char *name, int (*how)(int), int users) {
     tell("ended", WIFEXITED(status) ? WEXITSTATUS(status) : -2);
 }
 
-// What cannot be entered: everything goes on as before, and the next may be promoted.
+// Namespaces that cannot be entered: nothing changes, and later promotions still work.
 static void refused(void) {
     struct connection on = promoted();
     tell("unshare nothing that is", unshare(-1));

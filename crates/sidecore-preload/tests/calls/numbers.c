@@ -1,4 +1,4 @@
-// A number that is not the same file for everybody, or not for long: what is in a ring stays behind its own socket.
+// A number that refers to another file in another thread, or later: a ring's content goes only to its own socket.
 #include "connection.h"
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -11,7 +11,7 @@ static long held(int file) {
     return pread(file, bytes, sizeof bytes, 0) == 4 && !memcmp(bytes, "file", 4);
 }
 
-// The copies of a set go on after the set's own number is closed.
+// The copies of a set remain usable after the set's own number is closed.
 static void sets(void) {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.u32 = 7};
     for (int is_late = 0; is_late < 2; is_late++) {
@@ -113,7 +113,7 @@ static void printers(void) {
     end(&on);
 }
 
-// A filter of system calls that ends whoever looks at memory by a call.
+// A filter of system calls that kills a process which reads memory by a call.
 static void filters(void) {
     pid_t child = fork();
     if (child == 0) {

@@ -1,5 +1,5 @@
-// Options that the kernel applies to whatever it sends: a connection with them goes through a ring, and so does one that is
-// accepted from a listener with them.
+// Options that the kernel applies to all bytes it sends: a connection with them goes through a ring, and so does one accepted
+// from a listener with them.
 #include "connection.h"
 
 static void set(int fd, int level, int name, int value) {

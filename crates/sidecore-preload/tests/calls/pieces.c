@@ -1,7 +1,7 @@
-// Several messages by one call, to a peer that takes fewer than come: `pieces SECONDS`. The kernel stops behind the first part.
+// Several messages by one call, to a peer that reads slower: `pieces SECONDS`. The kernel stops after the first part.
 #include "connection.h"
 
-// Of two messages the first is more than both ends of a connection have room for.
+// The first of two messages is larger than the buffers of both ends.
 enum { MESSAGES = 16, LONG = 5000000, SHORT = 100 };
 
 static struct connection on;

@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <liburing.h>
 
-// How many threads there are.
+// Number of threads.
 static void threads(const char *when) {
     int count = -2;
     DIR *all = opendir("/proc/self/task");

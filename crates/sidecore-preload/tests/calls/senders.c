@@ -3,7 +3,7 @@
 
 #define SENDERS 3
 #define RECORDS 60000
-// Records that are on their way at most: the kernel would cut those that it has no room for.
+// Limit of records in flight: the kernel would cut those without room.
 #define AHEAD 400
 
 struct record {

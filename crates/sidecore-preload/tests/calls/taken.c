@@ -1,8 +1,8 @@
-// The numbers of the library's pipes are taken by a child and by its parent: neither is written to, read or closed.
+// A child and its parent reuse the numbers of the library's pipes: the new files must not be written, read or closed.
 #include "connection.h"
 #include <sys/stat.h>
 
-// Opens files at all numbers of pipes that are not the program's; how many.
+// Opens files at all numbers of pipes that are not the program's; returns their number.
 static int take_pipes(int file) {
     int taken = 0;
     for (int fd = 3; fd < 5000; fd++) {

@@ -1,5 +1,5 @@
-// Connections that are used in all ways at once, while the service comes and goes: what a peer gets is a beginning of what was
-// sent, in order, and all of it if the end is a clean one. `torture SECONDS SEED`
+// Connections used in all ways simultaneously, while services start and end. A peer must receive a prefix of the sent bytes,
+// and all of them before a clean end. `torture SECONDS SEED`
 #include "connection.h"
 
 #define WORKERS 6
@@ -14,7 +14,7 @@ struct worker {
     unsigned seed;
 };
 
-// The next bytes of that length in one of many ways; those that are not accepted are sent again by the next call.
+// Sends the next bytes of this length in one of many ways; the next call repeats those that were not accepted.
 static void operate(struct connection *on, unsigned *seed) {
     char bytes[8192];
     int value = 1;
@@ -48,7 +48,7 @@ static void operate(struct connection *on, unsigned *seed) {
     messages++;
 }
 
-// The peer, until the end. Returns one more than it heard, or 0 after a reset.
+// The peer, until the end. Returns one more than the received bytes, or 0 after a reset.
 static void *hears(void *argument) {
     struct connection *on = argument;
     char bytes[16384];

@@ -1,4 +1,4 @@
-// Less known ways to send on a connection, to copy it and to make a process that has it. None may overtake what was sent before.
+// Rare ways to send on a connection, to copy it and to pass it to a new process. None may overtake earlier bytes.
 #include "connection.h"
 #include <execinfo.h>
 #include <linux/aio_abi.h>
@@ -10,7 +10,7 @@ FILE *_IO_fdopen(int, const char *);
 FILE *_IO_popen(const char *, const char *);
 int __clone(int (*)(void *), void *, int, void *, ...);
 
-// A copy that the process takes from itself, where the kernel lets it.
+// A copy that the process takes from itself, if the kernel allows it.
 static void taken(void) {
     struct connection on = connection(SOCK_CLOEXEC), first = on;
     int self = syscall(SYS_pidfd_open, getpid(), 0);

@@ -1,4 +1,4 @@
-// A handler sends enough for a ring at any moment of the allocator's work; and the program still gets rings.
+// A handler sends enough for a ring at any moment within the allocator; the program still gets rings.
 #include "connection.h"
 
 static struct connection on;

@@ -13,7 +13,7 @@
 static char mine[NUMBERS];
 // In a ring, and to be closed with messages in one.
 static struct connection on, other;
-// What takes numbers: a connection with something to receive, and a file that was read from.
+// The files for the numbers: a connection with something to receive, and a file that was read from.
 static struct connection jewel;
 static int file;
 static char *stage, *which, *way, *by;
@@ -40,7 +40,7 @@ static int foreign(int *to) {
     return count;
 }
 
-// By a system call that the library does not see.
+// Uses a system call that the library does not see.
 static long unseen(long call, long first, long second, long third) {
 #ifdef __x86_64__
     long result;
@@ -51,7 +51,7 @@ static long unseen(long call, long first, long second, long third) {
 #endif
 }
 
-// The harness has another service started.
+// Asks the harness to start another service.
 static void restart(void) {
     char byte;
     printf("restart\n");
@@ -95,7 +95,7 @@ static void say_many(struct connection *to) {
         say(to, 64);
 }
 
-// Until the kernel takes nothing any more, and the ring does not.
+// Sends until neither the kernel nor the ring has room.
 static void fill_up(struct connection *to) {
     char bytes[64];
     for (int full = 0; full < 100;) {
@@ -110,14 +110,14 @@ static void fill_up(struct connection *to) {
     }
 }
 
-// Until the service has answered: there are its connection and both ends of the bell.
+// Waits until the service has answered: then its connection and both ends of the bell exist.
 static void attach_wholly(void) {
     int numbers[NUMBERS], before = foreign(numbers);
     while (foreign(numbers) < before + 3)
         attach();
 }
 
-// Another process goes on with the number.
+// Another process continues with the number.
 static pid_t passed_on(int number, int *hold) {
     int bytes[2];
     pid_t pid;
@@ -149,7 +149,7 @@ static void become(int number) {
     die("exec");
 }
 
-// What the program puts there.
+// The file that the program puts there.
 static int from(void) {
     return is(by, "file") ? file : jewel.here;
 }
@@ -188,7 +188,7 @@ static long is_same(int a, int b) {
     return !fstat(a, &one) && !fstat(b, &two) && one.st_dev == two.st_dev && one.st_ino == two.st_ino;
 }
 
-// The file and the connection are as they were, and so is each number that was taken.
+// Checks that the file, the connection and each taken number are unchanged.
 static void look_after(const int *numbers, const char *is_put, int count) {
     char bytes[64] = {0};
     int has_gone = 0;
@@ -238,7 +238,7 @@ static void go_on(void) {
     on.there >= 0 ? tell("the end", recv(on.there, &info, 1, 0)) : 0;
 }
 
-// What `become` began.
+// The program that `become` started.
 static int again(char **arguments) {
     on = (struct connection){atoi(arguments[2]), atoi(arguments[3]), strtoul(arguments[4], NULL, 10)};
     other = (struct connection){-1, atoi(arguments[5]), strtoul(arguments[6], NULL, 10)};
@@ -249,7 +249,7 @@ static int again(char **arguments) {
     return 0;
 }
 
-// Until the library's thread is at it.
+// Waits until the library's thread is attaching.
 static void attach_halfway(void) {
     int numbers[NUMBERS];
     char bytes[256];
@@ -264,18 +264,18 @@ static void attach_halfway(void) {
 
 static struct connection rest = {-1, -1, 0};
 
-// A connection is closed with bytes that neither the kernel nor a service takes: its service has been killed.
+// Closes a connection with bytes that neither the kernel nor a service accepts: its service has been killed.
 static void leave(void) {
     int numbers[NUMBERS], before = foreign(numbers);
     rest = unused_connection(SOCK_CLOEXEC);
     mine[rest.here] = mine[rest.there] = 1;
-    // So much that no room can be made for the ring at the close, and a receiver that gets no more room with time.
+    // A buffer too large for more room at the close, and a receiver whose room does not grow.
     setsockopt(rest.here, SOL_SOCKET, SO_SNDBUF, &(int){190000}, sizeof(int));
     setsockopt(rest.there, SOL_SOCKET, SO_RCVBUF, &(int){16384}, sizeof(int));
     warm(&rest);
     fill_up(&rest);
     restart();
-    // The next one is attached to, as the death of the first is known.
+    // The library attaches to the next service, because it knows that the first is dead.
     for (int round = 0; foreign(numbers) < 2 * before; round++) {
         if (round > 100)
             die("the kernel took what was to be left");
@@ -285,7 +285,7 @@ static void leave(void) {
     mine[rest.here] = 0;
 }
 
-// Its peer takes all that comes, and is told where that is not all: after the last descriptor is gone.
+// Its peer receives all bytes, or a reset if some are missing; after the last descriptor is gone.
 static void hear_the_rest(int may_be_cut) {
     char bytes[65536];
     uint64_t got = 0;
