@@ -46,7 +46,7 @@ macro_rules! intercept {
 
 macro_rules! pass {
     ($name:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: what calls it was itself called for it, with arguments that are as it wants them.
+        // SAFETY: the intercepting function was called in its place, with its arguments.
         unsafe { $crate::interpose::real::$name($($argument),*) }
     }};
 }

@@ -35,7 +35,7 @@ pub struct LaneMemory {
 
 // SAFETY: the pointers lead into the mapping, which may be sent; all access is through atomics or raw copies.
 unsafe impl Send for LaneMemory {}
-// SAFETY: as above; lines are atomics, and spans promise nothing about what others write.
+// SAFETY: as above; lines are atomics, and spans make no promise about writes of other processes.
 unsafe impl Sync for LaneMemory {}
 
 impl LaneMemory {

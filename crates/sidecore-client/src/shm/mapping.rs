@@ -22,7 +22,7 @@ pub struct Mapping {
 
 // SAFETY: the mapping is plain memory that belongs to no thread; all access is through atomics or raw copies.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; `lines` hands out atomics, `byte` a raw pointer.
+// SAFETY: as above; `lines` returns atomics, `byte` a raw pointer.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

@@ -122,7 +122,7 @@ impl Own {
         if left.number < FIRST {
             return None;
         }
-        // SAFETY: asked for its inode only, which an arbitrary number survives.
+        // SAFETY: only queried for its inode, which is harmless for any number.
         let status = fstat(unsafe { BorrowedFd::borrow_raw(left.number) }).ok()?;
         let is_left = status.st_dev == left.device && status.st_ino == left.inode;
         // SAFETY: the file with this number is the one that was left, and the caller is its owner again.

@@ -22,7 +22,7 @@ pub(crate) fn left() -> Option<usize> {
 
 /// If the system gives no bounds, as without `/proc`, the stack counts as large.
 fn bounds() -> (usize, usize) {
-    // SAFETY: all zeros are attributes; they are filled in, asked and freed as the manual says.
+    // SAFETY: all zeros are attributes; they are filled in, queried and freed by the manual's rules.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) != 0 {

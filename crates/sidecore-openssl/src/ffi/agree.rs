@@ -164,7 +164,7 @@ extern "C" fn set_peer(context: Option<&mut Context>, peer: Option<&KeyObject>) 
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn derive(
     context: Option<&mut Context>,
     room: *mut u8,
@@ -181,7 +181,7 @@ unsafe extern "C" fn derive(
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn encapsulate(
     context: Option<&mut Context>,
     room: *mut u8,
@@ -190,7 +190,7 @@ unsafe extern "C" fn encapsulate(
     secret_len: Option<&mut usize>,
 ) -> c_int {
     with(context, c"encapsulate", |context| {
-        // SAFETY: each room has the bytes that its length says.
+        // SAFETY: each room has the length stated with it.
         let output = unsafe { (sized(room, len), sized(secret_room, secret_len)) };
         let (Some(mut output), Some(mut secret)) = output else { return Ok(false) };
         let only_lengths = output.only_length(agree::CIPHERTEXT_LEN) | secret.only_length(agree::SECRET_LEN);
@@ -205,7 +205,7 @@ unsafe extern "C" fn encapsulate(
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn decapsulate(
     context: Option<&mut Context>,
     room: *mut u8,
@@ -214,7 +214,7 @@ unsafe extern "C" fn decapsulate(
     ciphertext_len: usize,
 ) -> c_int {
     with(context, c"decapsulate", |context| {
-        // SAFETY: OpenSSL's buffers; the room has the bytes that its length says.
+        // SAFETY: OpenSSL's buffers; the room has the length stated with it.
         let (room, ciphertext) = unsafe { (sized(room, len), bytes(ciphertext, ciphertext_len)) };
         Output::answer(room, agree::SECRET_LEN, || {
             let (caller, key) = context.caller()?;

@@ -131,7 +131,7 @@ extern "C" fn encrypt_init(context: Option<&mut Context>, key: Option<&KeyObject
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn encrypt(
     context: Option<&mut Context>,
     room: *mut u8,
@@ -152,7 +152,7 @@ unsafe extern "C" fn encrypt(
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn decrypt(
     context: Option<&mut Context>,
     room: *mut u8,

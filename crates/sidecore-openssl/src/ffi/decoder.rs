@@ -46,7 +46,7 @@ extern "C" fn does_selection(_provider: *mut c_void, selection: c_int) -> c_int 
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn decode_pem(
     context: &Context<()>,
     bio: *mut Bio,
@@ -69,7 +69,7 @@ unsafe extern "C" fn decode_pem(
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn decode_der<F: OfFamily>(
     context: &Context<()>,
     bio: *mut Bio,

@@ -67,7 +67,7 @@ extern "C" fn set_ctx_params(context: Option<&mut Context<Encrypted>>, params: P
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn encode_text(
     context: &Context<Encrypted>,
     out: *mut Bio,
@@ -82,7 +82,7 @@ unsafe extern "C" fn encode_text(
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn encode_pem(
     context: &Context<Encrypted>,
     out: *mut Bio,

@@ -68,7 +68,7 @@ extern "C" fn load(reference: Option<&mut Reference>, len: usize) -> Option<Obje
 /// refusal makes it load the key here.
 ///
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 pub(super) unsafe extern "C" fn export_object(
     _context: *mut c_void,
     reference: Option<&Reference>,
@@ -149,7 +149,7 @@ extern "C" fn import<F: OfFamily>(object: &mut KeyObject, selection: c_int, para
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn export(
     object: Option<&KeyObject>,
     selection: c_int,

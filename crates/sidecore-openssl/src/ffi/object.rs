@@ -61,7 +61,7 @@ impl Deref for Object {
     type Target = KeyObject;
 
     fn deref(&self) -> &KeyObject {
-        // SAFETY: made by `new`, or what OpenSSL gives back of it; freed once, by `drop`.
+        // SAFETY: made by `new`, or returned by OpenSSL; freed once, by `drop`.
         unsafe { self.0.as_ref() }
     }
 }
@@ -104,7 +104,7 @@ impl Object {
             bytes: ptr::null_mut(),
             len: 0,
         };
-        // SAFETY: room for it, aligned as `zeroed` says.
+        // SAFETY: there is room for it, aligned by `zeroed`.
         unsafe { place.write(object) };
         Some(Self(place))
     }

@@ -49,7 +49,7 @@ impl Param {
         if types.peek().is_none() {
             return Err(Failure::unsupported(format!("the parameter {called:?}: leave it out")));
         }
-        // SAFETY: data and size are as the type says.
+        // SAFETY: data and size match the type.
         let fits = match unsafe { value(self) } {
             Some(Value::Integer(number)) => types.any(|known| known == INTEGER || known == UNSIGNED && number >= 0),
             Some(Value::Number(_)) => types.any(|known| known == UNSIGNED),
@@ -92,7 +92,7 @@ impl<'a> Params<'a> {
             return Ok(());
         }
         for index in 0..MAX_LEN {
-            // SAFETY: the list goes on until a key is null.
+            // SAFETY: the list continues until a key is null.
             let param = unsafe { &*self.0.add(index) };
             if param.key.is_null() {
                 return Ok(());
@@ -103,7 +103,7 @@ impl<'a> Params<'a> {
     }
 
     pub(crate) fn get(self, name: &CStr) -> Option<Value<'a>> {
-        // SAFETY: the list is valid, and data and size of each parameter are as its type says.
+        // SAFETY: the list is valid, and data and size of each parameter match its type.
         unsafe { value(find(self.0, name)?.as_ref()?) }
     }
 
@@ -144,7 +144,7 @@ unsafe fn find(list: *const Param, name: &CStr) -> Option<*const Param> {
         return None;
     }
     for index in 0..MAX_LEN {
-        // SAFETY: the list goes on until a key is null.
+        // SAFETY: the list continues until a key is null.
         let param = unsafe { list.add(index) };
         // SAFETY: as above.
         let key = unsafe { (*param).key };

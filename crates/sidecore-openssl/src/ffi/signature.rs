@@ -296,7 +296,7 @@ extern "C" fn verify_init(context: Option<&mut Context>, key: Option<&KeyObject>
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn sign(
     context: Option<&mut Context>,
     room: *mut u8,
@@ -313,7 +313,7 @@ unsafe extern "C" fn sign(
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn verify(
     context: Option<&mut Context>,
     signature: *const u8,
@@ -326,7 +326,7 @@ unsafe extern "C" fn verify(
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn verify_recover(
     context: Option<&mut Context>,
     room: *mut u8,
@@ -346,7 +346,7 @@ unsafe extern "C" fn verify_recover(
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn digest_init<const VERIFIES: bool>(
     context: Option<&mut Context>,
     name: *const c_char,
@@ -380,14 +380,14 @@ extern "C" fn no_digest_init(context: Option<&mut Context>, _key: Option<&KeyObj
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn update(context: Option<&mut Context>, piece: *const u8, len: usize) -> c_int {
     // SAFETY: OpenSSL's buffer.
     with(context, c"sign", |context| context.update(unsafe { bytes(piece, len) }))
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn sign_final(
     context: Option<&mut Context>,
     room: *mut u8,
@@ -399,7 +399,7 @@ unsafe extern "C" fn sign_final(
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn digest_verify_final(context: Option<&mut Context>, signature: *const u8, len: usize) -> c_int {
     // SAFETY: as for `verify`, with nothing left of the message.
     unsafe { verify(context, signature, len, std::ptr::null(), 0) }

@@ -38,7 +38,7 @@ static SETTABLE: &[Param] = params! {
 };
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn open(provider: &Arc<Provider>, uri: *const c_char) -> Option<Box<Loader>> {
     guard(None, || {
         // SAFETY: OpenSSL's string.
@@ -64,7 +64,7 @@ extern "C" fn set_ctx_params(loader: &mut Loader, params: Params<'_>) -> c_int {
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn load(
     loader: &mut Loader,
     callback: Callback,

@@ -122,7 +122,7 @@ impl Job {
             // SAFETY: as in `waiting`.
             let known = unsafe { get(self.context, &raw mut callback, &raw mut argument) };
             if let (1.., Some(callback)) = (known, callback) {
-                // SAFETY: what the program asked to be called with.
+                // SAFETY: the program's own callback with its own argument.
                 unsafe { callback(argument) };
             }
         }
@@ -136,7 +136,7 @@ fn key() -> *const c_void {
 }
 
 /// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn cleanup(_context: *mut c_void, _key: *const c_void, _fd: c_int, ours: *mut c_void) {
     guard((), || {
         // SAFETY: made by `put`, and the context is at its end.

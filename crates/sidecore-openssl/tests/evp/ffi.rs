@@ -3,7 +3,7 @@
 /// Closes all descriptors but standard input, output and errors, as daemons do.
 pub(crate) fn close_all() {
     for number in 3..4096 {
-        // SAFETY: what any program may do, and the matter of the test.
+        // SAFETY: any program may do this, and the test is about it.
         unsafe { libc::close(number) };
     }
 }

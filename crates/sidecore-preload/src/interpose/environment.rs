@@ -17,7 +17,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-// SAFETY: the C library has it, and calls it so.
+// SAFETY: the C library has a variable with this name and type.
 unsafe extern "C" {
     static mut environ: Strings;
 }
@@ -187,7 +187,7 @@ fn again(fd: c_int) -> Result<OwnedFd, Errno> {
 unsafe fn all<'a>(environment: Strings) -> impl Iterator<Item = &'a CStr> {
     let is_there = !environment.is_null();
     (0..).take_while(move |_| is_there).map_while(move |at| {
-        // SAFETY: as the caller promised; none behind null is looked at.
+        // SAFETY: as the caller promised; no string after null is read.
         unsafe {
             let string = environment.add(at).read();
             (!string.is_null()).then(|| CStr::from_ptr(string))

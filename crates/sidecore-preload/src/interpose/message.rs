@@ -68,7 +68,7 @@ impl<'a> Message<'a> {
     #[inline]
     pub(crate) fn only(&self) -> Option<Span<'a>> {
         let [piece] = self.pieces else { return None };
-        // SAFETY: `new` was promised that the bytes stay there.
+        // SAFETY: the caller of `new` promised that the bytes stay valid.
         unsafe { span(piece.iov_base, piece.iov_len) }
     }
 
@@ -95,7 +95,7 @@ pub(super) unsafe fn address(address: *const sockaddr, len: usize) -> Option<Soc
     if address.is_null() || len < size_of::<sockaddr_in>() {
         return None;
     }
-    // SAFETY: as the caller promised, and there are enough for each type; all bytes are right for them.
+    // SAFETY: as the caller promised, with enough bytes for each type; any bytes are valid for them.
     unsafe {
         match c_int::from((&raw const (*address).sa_family).read_unaligned()) {
             libc::AF_INET => {
@@ -183,7 +183,7 @@ mod tests {
         assert!(message(&[b"", b""], &mut Vec::new()).is_none());
         let wrong = [piece(std::ptr::null(), 1), piece([0_u8].as_ptr().cast(), usize::MAX)];
         for piece in wrong {
-            // SAFETY: nothing behind the addresses is looked at.
+            // SAFETY: no memory at the addresses is read.
             assert!(unsafe { Message::new(&raw const piece, 1) }.is_none());
         }
         // SAFETY: as above.

@@ -79,7 +79,7 @@ pub(super) fn left_by(child: pid_t) {
 }
 
 fn all() -> impl Iterator<Item = &'static Piece> {
-    // SAFETY: as in `drop`; what comes next was written before a piece could be found.
+    // SAFETY: as in `drop`; `next` was written before the piece became visible.
     let follow = |piece: *mut Piece| unsafe { piece.as_ref() };
     std::iter::successors(follow(FIRST.load(Ordering::Acquire)), move |piece| follow(piece.next))
 }

@@ -31,7 +31,7 @@ impl Real {
 
     /// The address. `None`: not found; a library that has it may be loaded later.
     pub(super) fn known(&self) -> Option<usize> {
-        // SAFETY: the name is a string that ends.
+        // SAFETY: the name is a terminated string.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.addr();
         self.address.store(found, Ordering::Relaxed);
         (found != 0).then_some(found)

@@ -51,7 +51,7 @@ pub(crate) fn is_handler() -> bool {
         return false;
     }
     let start = (&raw const count).addr() & !7;
-    // SAFETY: it reads nothing but where the thread keeps its own.
+    // SAFETY: it reads only the thread's own data.
     let own = unsafe { libc::pthread_self() } as usize;
     let end = if (start..start + STACK).contains(&own) { own } else { start + STACK };
     let mut readable = 0;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn handles(signal: c_int, flags: c_int) -> libc::sigaction {
-        // SAFETY: all-zero bytes are an action; the handler does nothing that one must not.
+        // SAFETY: all-zero bytes are an action; the handler does only what handlers may do.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as *const () as usize;

@@ -177,7 +177,7 @@ impl Slot {
     }
 
     pub(crate) fn remains(&self) -> Option<&'static Remains> {
-        // SAFETY: null, or what `begin_behind` was given, which is never freed.
+        // SAFETY: null, or from `begin_behind`, which never frees it.
         unsafe { self.remains.load(Ordering::Acquire).as_ref() }
     }
 
@@ -189,7 +189,7 @@ impl Slot {
     /// The stream of the present ring or of an earlier one: the key decides.
     #[inline]
     pub(crate) fn stream(&self) -> Option<&'static Stream> {
-        // SAFETY: null, or what `set_stream` was given, which is never freed.
+        // SAFETY: null, or from `set_stream`; streams are never freed.
         unsafe { self.stream.load(Ordering::Acquire).as_ref() }
     }
 }

@@ -10,8 +10,8 @@ use syscalls::{Sysno, syscall};
 
 /// The program's descriptor with this number, which is open during the program's call.
 pub(crate) fn borrowed(fd: RawFd) -> BorrowedFd<'static> {
-    // SAFETY: it is not closed here. Where another thread of the program closes it meanwhile, a system call fails or concerns
-    // what has the number then, as with the program's own calls. It is not -1, as something is known of it.
+    // SAFETY: it is not closed here. If another thread of the program closes it, a system call fails or concerns
+    // the number's next file, as with the program's own calls. It is not -1, because the table has it.
     unsafe { BorrowedFd::borrow_raw(fd.max(0)) }
 }
 

@@ -77,7 +77,7 @@ fn is_here(address: usize) -> bool {
 
 /// Whether the program itself contains these functions, and calls them without interception.
 pub(crate) fn has_rings_of_its_own() -> bool {
-    // SAFETY: the name is a string that ends.
+    // SAFETY: the name is a terminated string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, REAL.io_uring_queue_init_params.name().as_ptr()) }.addr();
     found != 0 && !is_here(found)
 }

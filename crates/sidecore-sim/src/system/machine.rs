@@ -57,7 +57,7 @@ settings! {
         copy: Curve;
         wake: Wake {
             #![expect(clippy::struct_field_names, reason = "names of plans")]
-            /// Sleep from this duration on is long.
+            /// A sleep of at least this duration is a long one.
             deep_after_ns: Time,
             /// CPU time of falling asleep and waking.
             sleep_ns: Time,

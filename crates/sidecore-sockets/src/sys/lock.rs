@@ -83,7 +83,7 @@ impl<T> Drop for Guard<'_, T> {
 /// A number that no other live thread of the process has, and that is not [`FREE`].
 #[inline]
 fn this_thread() -> usize {
-    // SAFETY: it has no requirement, and reads nothing but where the thread keeps its own.
+    // SAFETY: it has no requirement, and reads only the thread's own data.
     unsafe { libc::pthread_self() as usize }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn spawn_without_signals(
     let _undisturbed = Undisturbed::new();
     let builder = Builder::new().name(name.to_owned()).stack_size(stack);
     builder.spawn(move || {
-        // SAFETY: it only says which thread this is.
+        // SAFETY: it only returns the thread's number.
         number.store(unsafe { libc::gettid() }, Ordering::Relaxed);
         work();
     })?;

@@ -59,7 +59,7 @@ mod tests {
 
     fn handles(signal: i32) -> bool {
         let mut now = MaybeUninit::zeroed();
-        // SAFETY: with no set it asks only, and writes `now`, which `sigismember` reads.
+        // SAFETY: without a set it only queries, and writes `now`, which `sigismember` reads.
         unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), now.as_mut_ptr());
             libc::sigismember(now.as_ptr(), signal) == 0

@@ -177,7 +177,7 @@ fn what_a_child_has_opened_under_the_number_of_a_connection_is_left_alone() {
         let number = std::os::fd::AsRawFd::as_raw_fd(&lane.client.connection().unwrap());
         let child = in_child(|| {
             let file = tempfile::tempfile().unwrap();
-            // SAFETY: what a daemon does that closes all it inherited: the number is something else now.
+            // SAFETY: like a daemon that closes all inherited files: the number now refers to another file.
             assert_eq!(unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&file), number) }, number);
             let signed = site.sign(&key).is_ok();
             let still = fs::read_link(format!("/proc/self/fd/{number}")).unwrap();

@@ -21,7 +21,7 @@ fn put(from: OwnedFd, at: RawFd) -> OwnedFd {
     if from.as_raw_fd() == at {
         return from;
     }
-    // SAFETY: what any program may do, and the matter of this test; from here on it is the caller's.
+    // SAFETY: any program may do this, and the test is about it; the caller owns the descriptor afterwards.
     unsafe {
         assert_eq!(libc::dup2(from.as_raw_fd(), at), at);
         OwnedFd::from_raw_fd(at)
