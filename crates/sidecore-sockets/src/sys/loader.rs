@@ -32,7 +32,7 @@ unsafe extern "C" fn look(program: *mut dl_phdr_info, _len: size_t, found: *mut 
         (program.dlpi_addr, std::slice::from_raw_parts(program.dlpi_phdr, program.dlpi_phnum.into()))
     };
     let named = segments.iter().find(|segment| segment.p_type == PT_INTERP);
-    // SAFETY: the kernel loaded the program, so its path is a terminated string in permanent memory; `found` is `own`'s place.
+    // SAFETY: the kernel loaded the program, so its path is a terminated string in permanent memory; `found` is from `own`.
     unsafe {
         *found.cast::<Option<&'static CStr>>() =
             named.map(|segment| CStr::from_ptr(ptr::with_exposed_provenance((base + segment.p_vaddr) as usize)));
