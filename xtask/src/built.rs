@@ -9,7 +9,6 @@ use cargo_metadata::{Artifact, Message};
 
 use crate::Result;
 
-/// Cargo, in the workspace.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root).stdin(Stdio::null());

@@ -12,7 +12,6 @@ use std::path::Path;
 use crate::Result;
 use stanza::{Stanza, stanzas};
 
-/// Directory of the vectors.
 const DATA: &str = "crates/sidecore-openssl/tests/evp/data";
 
 enum Which {

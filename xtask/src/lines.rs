@@ -15,7 +15,6 @@ use crate::tree::{Tree, is_kind};
 /// Directories and files with tests and their helpers only.
 const TEST_PLACES: [&str; 3] = ["tests", "benches", "tests.rs"];
 
-/// Prints the table.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     println!("{}", Table::of(&Tree::load(root)?)?);
     Ok(true)

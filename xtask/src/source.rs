@@ -38,7 +38,6 @@ impl<'a> Source<'a> {
         Self::parse(path, text).expect("a test's source is Rust")
     }
 
-    /// Every function of the file.
     pub(crate) fn functions(&self) -> Vec<Function> {
         let mut functions = Functions(Vec::new());
         functions.visit_file(&self.syntax);
@@ -67,7 +66,6 @@ pub(crate) fn each_token(stream: TokenStream, at: &mut dyn FnMut(&[TokenTree])) 
     }
 }
 
-/// Whether the token is that word.
 pub(crate) fn is_word(token: Option<&TokenTree>, word: &str) -> bool {
     matches!(token, Some(TokenTree::Ident(ident)) if ident == word)
 }

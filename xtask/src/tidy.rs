@@ -21,7 +21,6 @@ use crate::source::Source;
 use crate::tree::{Tree, is_kind};
 pub(crate) use size::median;
 
-/// A violation of a rule, and its place.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,

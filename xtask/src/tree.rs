@@ -32,7 +32,6 @@ impl Tree {
         self.0.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
     }
 
-    /// The text of one file.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.0.get(path)?.as_deref()
     }

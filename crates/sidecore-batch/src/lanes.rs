@@ -35,7 +35,6 @@ pub(crate) struct Work<D, C, const N: usize> {
 }
 
 impl<D: Copy, C: Copy, const N: usize> Work<D, C, N> {
-    /// Filled with these values.
     pub(crate) fn new((digit, column): (D, C)) -> Self {
         Self { columns: [[column; N]; 2], quotient: [column; N], digits: [digit; N] }
     }
@@ -61,14 +60,11 @@ impl<D: Zeroize, const N: usize> Zeroize for Modulus<D, N> {
 pub(crate) trait Unit: Copy {
     /// Numbers that it multiplies side by side, at most [`MOST`].
     const LANES: usize;
-    /// Radix of their digits.
     const RADIX: Radix;
-    /// A digit in each lane.
     type Digit: Copy + Zeroize;
     /// A sum of products of digits in each lane.
     type Column: Copy + Zeroize;
 
-    /// Zeros.
     fn zero(self) -> (Self::Digit, Self::Column);
 
     /// Numbers side by side: the first [`Unit::LANES`] of these.

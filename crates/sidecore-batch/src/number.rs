@@ -17,7 +17,6 @@ const WORD: usize = 8;
 pub(crate) type Digits = Zeroizing<Vec<u64>>;
 
 impl Radix {
-    /// The digit with all bits set.
     pub(crate) const fn mask(self) -> u64 {
         (1 << self.0) - 1
     }

@@ -83,7 +83,6 @@ pub struct Key {
     coefficient: Digits,
 }
 
-/// An odd modulus with its constants.
 struct Modulus {
     digits: Digits,
     /// `-1/n` modulo `R`.

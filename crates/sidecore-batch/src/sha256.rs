@@ -77,7 +77,6 @@ pub(crate) struct Stream<'a> {
 }
 
 impl Units {
-    /// All that this machine has.
     pub(crate) fn here() -> Option<Self> {
         match (Sha::here(), Lanes::here()) {
             (Some(sha), Some(lanes)) => Some(Self::Both(sha, lanes)),

@@ -64,7 +64,6 @@ pub(crate) fn substitute(_: Aes, word: u32) -> u32 {
     unsafe { streams::substitute(word) }
 }
 
-/// Encrypts messages whose keys have this number of rounds.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn encrypt(_: Aes, rounds: usize, jobs: &mut [Job<'_>]) {
     // SAFETY: as above.

@@ -9,7 +9,6 @@ use operations::operations;
 use sidecore_batch::MOST;
 use sidecore_batch::cbc::{self, BLOCK, Job, KEYS, Key, Unit};
 
-/// A message, its key and its vector.
 struct Message {
     key: Vec<u8>,
     vector: [u8; BLOCK],
@@ -60,7 +59,6 @@ fn compare(messages: &[Message]) {
     }
 }
 
-/// Units of this machine.
 fn units() -> impl Iterator<Item = Unit> {
     Unit::ALL.into_iter().filter(|unit| unit.is_here())
 }

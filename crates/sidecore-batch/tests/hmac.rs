@@ -9,7 +9,6 @@ use operations::operations;
 use sidecore_batch::MOST;
 use sidecore_batch::hmac::{self, Job, Key, TAG, Unit};
 
-/// A message and the key of its tag.
 struct Message {
     key: Vec<u8>,
     input: Vec<u8>,
@@ -46,7 +45,6 @@ fn compare(messages: &[Message]) {
     }
 }
 
-/// Units of this machine.
 fn units() -> impl Iterator<Item = Unit> {
     Unit::ALL.into_iter().filter(|unit| unit.is_here())
 }

@@ -75,7 +75,6 @@ fn input(seed: u64) -> Input {
     (scalar(3 * seed), scalar(3 * seed + 1), random(3 * seed + 2))
 }
 
-/// A small number.
 fn small(number: u8) -> Bytes {
     let mut bytes = [0; LEN];
     bytes[LEN - 1] = number;
@@ -89,7 +88,6 @@ fn power(bit: usize) -> Bytes {
     bytes
 }
 
-/// A number minus a smaller one.
 fn minus(mut number: Bytes, less: &Bytes) -> Bytes {
     let mut borrow = false;
     for (byte, less) in number.iter_mut().zip(less).rev() {

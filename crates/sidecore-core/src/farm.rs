@@ -125,11 +125,9 @@ pub enum Failed {
     },
 }
 
-/// Earlier attempts at an event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
     failures: u8,
-    /// Nodes that were lost with it.
     losses: u8,
     /// The node of its last failure.
     at: Option<Member>,

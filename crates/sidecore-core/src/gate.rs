@@ -14,7 +14,6 @@ const SHUT: u64 = 2;
 #[derive(Debug, Default)]
 pub struct Gate {
     state: AtomicU64,
-    /// Which request is being written.
     request: AtomicU64,
 }
 

@@ -62,7 +62,6 @@ pub(crate) struct Entry {
     pub(crate) device: u8,
     pub(crate) state: State,
     pub(crate) handed: Nanos,
-    /// Estimated time on the device.
     pub(crate) cost: Nanos,
     /// Devices that had it before and died.
     pub(crate) losses: u8,

@@ -138,7 +138,6 @@ impl Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Class(u8);
 
-/// Properties of a class.
 struct Row {
     algorithm: Algorithm,
     op: Op,

@@ -135,7 +135,6 @@ pub struct Sidecore<L, R> {
     requests: Vec<Option<R>>,
     /// Requests of dead devices that no other has room for yet.
     orphans: VecDeque<Ticket>,
-    /// Number of rounds.
     round: u64,
     /// Serial number of the round of shares, and by client the last one that it got.
     share: u64,
@@ -144,12 +143,10 @@ pub struct Sidecore<L, R> {
     blocked: bool,
     /// No new shares are assigned in this round.
     withheld: bool,
-    /// This round found work.
     busy: bool,
     /// Watched lanes from this place on had their turn in this round, or joined after its start.
     round_end: usize,
     at: At,
-    /// Counters of the lane's turn under way.
     turn: Option<Turn>,
     waits: WaitLoop,
     now: Nanos,

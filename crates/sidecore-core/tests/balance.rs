@@ -117,7 +117,6 @@ fn round_robin_is_held_up_by_the_slowest() {
     assert!(used < 0.6, "{used}");
 }
 
-/// Feeds the balancer requests of two sizes and makes prices.
 fn learn_prices(balancer: &mut Balancer, loads: &[Load], time: impl Fn(usize, u32) -> Option<Nanos>) {
     balancer.devices_changed(loads.len());
     for number in 0..1_000 {

@@ -5,7 +5,6 @@ use sidecore_core::histogram::{BUCKETS, Summary, bucket, lower_bound, upper_boun
 use sidecore_core::stage::{Sampler, Stamps};
 use sidecore_core::time::{Nanos, Pretty, parse_duration};
 
-/// Durations of all magnitudes.
 fn nanos() -> impl Strategy<Value = Nanos> {
     (any::<u64>(), 0..64_u32).prop_map(|(value, shift)| value >> shift)
 }

@@ -30,12 +30,10 @@ fn notify() -> impl Strategy<Value = Notify> {
     ]
 }
 
-/// One wait of the simulated environment.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     /// Time until a message arrives.
     length: Nanos,
-    /// Time of one poll.
     poll: Nanos,
     /// From the ring or the end of a nap until the sleeper runs.
     latency: Nanos,
@@ -67,7 +65,6 @@ fn wait(waiter: &mut Waiter, start: Nanos, gap: Gap) -> Nanos {
     now
 }
 
-/// Cost that one wait added to the totals.
 fn cost_of(waiter: &mut Waiter, start: Nanos, gap: Gap) -> (Nanos, Nanos) {
     let before = *waiter.audit();
     wait(waiter, start, gap);

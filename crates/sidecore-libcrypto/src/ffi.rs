@@ -74,7 +74,6 @@ macro_rules! symbols {
         /// The functions of libcrypto in use, with the library that holds them.
         struct Api {
             _library: Library,
-            /// In the library's wording.
             version: String,
             $($field: $signature,)*
         }
@@ -267,7 +266,6 @@ impl Api {
         if status > 0 { Ok(()) } else { Err(self.failure(call)) }
     }
 
-    /// Takes all errors out of this thread's queue.
     #[cold]
     fn failure(&self, call: &'static str) -> Failure {
         let mut reasons = Vec::new();
@@ -301,7 +299,6 @@ impl Api {
     }
 }
 
-/// An object of libcrypto and the function that frees it.
 struct Handle {
     api: &'static Api,
     raw: NonNull<c_void>,

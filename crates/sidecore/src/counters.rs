@@ -41,7 +41,6 @@ pub use kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCoun
 pub use layout::Shape;
 pub use snapshot::{ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, SidecoreStats, Snapshot, Stats};
 
-/// Bytes of a word.
 const WORD: usize = 8;
 /// Readable by all users, writable by the service alone.
 const MODE: Mode = Mode::from_raw_mode(0o644);

@@ -38,7 +38,6 @@ pub(crate) struct Request {
     pub(crate) submission: Submission,
 }
 
-/// Totals of a batch device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batches {
     pub(crate) begun: u64,
@@ -54,7 +53,6 @@ pub(crate) struct Batches {
 pub(crate) struct Blame {
     /// The user and process that brought the key; `None`: a stored one.
     pub(crate) owner: Option<(u32, u32)>,
-    /// The place of the stored key.
     pub(crate) key: Option<u16>,
 }
 
@@ -77,7 +75,6 @@ pub(crate) trait Port: Debug {
         false
     }
 
-    /// Disarms the device's doorbell.
     fn disarm(&self) {}
 
     /// The time of the next answer, if known, ns.
@@ -85,7 +82,6 @@ pub(crate) trait Port: Debug {
         None
     }
 
-    /// The device's state.
     fn health(&self) -> Health;
 
     /// The device dies at its next step, with its requests.
@@ -112,9 +108,7 @@ pub(crate) trait Port: Debug {
         None
     }
 
-    /// Changes how the device waits and when it wakes its sidecore.
     fn set_notify(&self, _to_device: Notify, _from_device: Notify) {}
 
-    /// Changes the costs of a sleep and a wake-up.
     fn set_park(&self, _park: ParkTimes) {}
 }

@@ -334,7 +334,6 @@ pub(crate) fn client_attached(uid: u32, pid: u32, name: &str, sidecore: usize) {
     say!(Debug "client-attached", uid, pid, name, sidecore, "a client has a lane");
 }
 
-/// A client's lane is closed.
 pub(crate) fn client_left(uid: u32, pid: u32, sidecore: usize) {
     say!(Debug "client-left", uid, pid, sidecore, "a client's lane is closed");
 }
@@ -344,7 +343,6 @@ pub(crate) fn lane_taken_back(uid: u32, pid: u32) {
     say!(Debug "lane-taken-back", uid, pid, "a client's idle lane was taken back for another process of its user");
 }
 
-/// The way in which a device of a sidecore ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// By itself.

@@ -109,7 +109,6 @@ fn one_thread() -> Result<(), String> {
     }
 }
 
-/// Error text of a failed system call, with its purpose.
 fn cannot<E: Display>(purpose: &str) -> impl Fn(E) -> String {
     move |error| format!("cannot {purpose}: {error}")
 }

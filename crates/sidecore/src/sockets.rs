@@ -56,7 +56,6 @@ pub struct Sockets {
     _place: Place,
 }
 
-/// State that all its threads share.
 #[derive(Debug)]
 struct Shared {
     limits: SocketsConfig,
@@ -65,12 +64,10 @@ struct Shared {
     park: OnceLock<ParkTimes>,
     cores: Arc<Cores>,
     registry: Registry,
-    /// Connections accepted so far.
     serials: AtomicU32,
     /// Wasted connections that are not reported to the listener yet.
     wasted: AtomicU32,
     stop: AtomicBool,
-    /// Wakes the listener.
     wake: OwnedFd,
 }
 

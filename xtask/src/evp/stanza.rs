@@ -2,7 +2,6 @@
 
 #[derive(Clone, Debug)]
 pub(super) struct Stanza {
-    /// Names and values.
     pub(super) lines: Vec<(String, String)>,
     /// With its first and last line; empty without PEM.
     pem: String,
@@ -33,7 +32,6 @@ impl Stanza {
         self
     }
 
-    /// The key that it defines.
     pub(super) fn defines(&self) -> Option<String> {
         let (name, value) = self.first();
         let key = ["PrivateKey", "PublicKey", "PrivateKeyRaw", "PublicKeyRaw", "ParamKey"].contains(&name);
@@ -46,7 +44,6 @@ impl Stanza {
         kind.is_some_and(|kind| types.contains(&kind))
     }
 
-    /// The keys that it uses.
     pub(super) fn uses(&self) -> Vec<String> {
         let (name, value) = self.first();
         let first = match name {
@@ -58,7 +55,6 @@ impl Stanza {
         first.into_iter().chain(others.map(|(_, value)| value.as_str())).map(str::to_owned).collect()
     }
 
-    /// In the file's format.
     pub(super) fn text(&self) -> String {
         let line = |(name, value): &(String, String)| format!("{name} = {value}").trim_end().to_owned() + "\n";
         self.lines.iter().map(line).chain([self.pem.clone()]).collect()

@@ -60,7 +60,6 @@ fn install(packages: &[&str], apt: Option<Apt>) -> Result<()> {
     }
 }
 
-/// Debian's package manager.
 struct Apt {
     program: PathBuf,
     /// The script that Debian's packages ask whether they may start a server.

@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval of checks for ended programs.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(super) struct Program {
@@ -17,7 +16,6 @@ pub(super) struct Program {
     pub(super) command: Command,
 }
 
-/// Result of a program.
 pub(super) struct Ended {
     pub(super) title: String,
     pub(super) passed: bool,

@@ -6,7 +6,6 @@ use crate::source::Source;
 const FILE_LINES: usize = 600;
 const FUNCTION_LINES: usize = 70;
 
-/// Finds files and functions that are too long.
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let lines = source.lines.len();

@@ -43,7 +43,6 @@ fn named(text: &str) -> Option<Vec<(usize, String)>> {
     table.found.then_some(table.named)
 }
 
-/// The parser's position in a table.
 #[derive(Default)]
 struct Table {
     in_head: bool,

@@ -15,7 +15,6 @@ use crate::sys::registers::{load, store};
 /// Blocks in a register.
 const BLOCKS: usize = 4;
 
-/// Encrypts messages whose keys have this number of rounds.
 #[target_feature(enable = "avx512f,vaes")]
 pub(crate) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
     if rounds == 11 {

@@ -9,7 +9,6 @@ use super::streams::{self, Stream};
 use crate::MOST;
 use crate::sys::registers::{load, store};
 
-/// Encrypts messages whose keys have this number of rounds.
 #[target_feature(enable = "aes,avx")]
 pub(crate) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
     if rounds == 11 {

@@ -20,7 +20,6 @@ pub(super) struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// Its key for a round.
     #[target_feature(enable = "sse2")]
     #[inline]
     pub(super) fn key(&self, round: usize) -> __m128i {

@@ -13,9 +13,7 @@ use std::arch::x86_64::{
 
 use crate::MOST;
 
-/// Digits of a number.
 pub(crate) const DIGITS: usize = 5;
-/// Bits of a digit.
 pub(crate) const BITS: u32 = 51;
 /// The lower bits of a digit.
 pub(crate) const MASK: u64 = (1 << BITS) - 1;
@@ -207,7 +205,6 @@ fn nineteen(x: Digit) -> Digit {
     _mm512_add_epi64(three, _mm512_slli_epi64::<4>(x))
 }
 
-/// The same digit in each lane.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 pub(crate) fn of_all(number: u64) -> Digit {

@@ -17,16 +17,13 @@ pub(crate) const RADIX: Radix = Radix(BITS as usize);
 /// Bits of a digit.
 pub(crate) const BITS: u32 = 52;
 
-/// Columns of a product.
 type Columns = [Digit; 2 * DIGITS];
 /// Bits of an exponent that one multiplication covers.
 const WINDOW: usize = 4;
-/// Windows in a digit.
 const WINDOWS: usize = BITS as usize / WINDOW;
 
 /// A prime of 256 bits.
 pub(crate) trait Prime {
-    /// Its digits.
     const VALUE: [u64; DIGITS];
     /// `-1/p` modulo a digit.
     const INVERSE: u64;

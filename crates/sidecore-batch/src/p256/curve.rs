@@ -98,7 +98,6 @@ pub(crate) fn add(point: &Point, other: &[Element; 2], negated: u8) -> Point {
     Point { x, y, z: multiply::<Field>(&point.z, &width) }
 }
 
-/// Twice a point.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn double(point: &Point) -> Point {
     let (y_squared, z_squared) = (square::<Field>(&point.y), square::<Field>(&point.z));

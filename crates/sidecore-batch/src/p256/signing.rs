@@ -21,7 +21,6 @@ const WORD: usize = 64;
 /// Words of a multiplier.
 const WORDS: usize = 4;
 
-/// Input of one signature.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Input {
     pub(crate) private: Digits,
@@ -39,7 +38,6 @@ impl Zeroize for Input {
     }
 }
 
-/// Result of a lane.
 pub(crate) struct Outcome {
     /// The signature's numbers, `r` and `s`.
     pub(crate) numbers: [Digits; 2],

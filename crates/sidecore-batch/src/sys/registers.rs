@@ -14,7 +14,6 @@ pub(crate) fn load_four(words: &[u32; 4]) -> __m128i {
     unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
 }
 
-/// The words of a register.
 #[inline]
 pub(crate) fn store_four(register: __m128i) -> [u32; 4] {
     let mut words = [0; 4];
@@ -23,7 +22,6 @@ pub(crate) fn store_four(register: __m128i) -> [u32; 4] {
     words
 }
 
-/// Eight words in a register.
 #[target_feature(enable = "avx")]
 #[inline]
 pub(crate) fn load_eight(words: &[u32; 8]) -> __m256i {
@@ -39,7 +37,6 @@ pub(crate) fn load_bytes(bytes: &[u8; 32]) -> __m256i {
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
-/// The words of a register.
 #[target_feature(enable = "avx")]
 #[inline]
 pub(crate) fn store_eight(register: __m256i) -> [u32; 8] {

@@ -23,7 +23,6 @@ pub(crate) type Digits = [u64; DIGITS];
 /// A scalar by words, the lowest first. The highest bit is not part of it.
 pub(crate) type Scalar = [u64; WORDS];
 
-/// Result of a lane.
 pub(crate) struct Outcome {
     /// The shared secret.
     pub(crate) secret: Zeroizing<Digits>,

@@ -44,7 +44,6 @@ fn signed(pair: &Pair, message: &[u8]) -> Vec<u8> {
     signature
 }
 
-/// Units of this machine.
 fn units() -> Vec<Unit> {
     let (here, missing): (Vec<Unit>, Vec<Unit>) = Unit::ALL.into_iter().partition(|unit| unit.is_here());
     println!("units: {here:?}; this machine lacks {missing:?}");

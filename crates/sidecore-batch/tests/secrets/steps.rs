@@ -63,7 +63,6 @@ impl Stepped {
     }
 }
 
-/// Addresses of the program's code in that process.
 fn code(process: &Child) -> Range<u64> {
     let maps = fs::read_to_string(format!("/proc/{}/maps", process.id())).unwrap();
     let path = env::current_exe().unwrap();

@@ -73,7 +73,6 @@ impl Tables {
         self.clients.get(client.0 as usize).is_some_and(|client| client.present)
     }
 
-    /// Whether a lane of this client is open.
     pub(super) fn has_lanes(&self, client: ClientId) -> bool {
         self.lanes.iter().any(|lane| lane.open && lane.client == client)
     }

@@ -216,11 +216,9 @@ impl Node {
     }
 }
 
-/// Round-trip time of an event and its answer.
 #[derive(Clone, Debug)]
 struct Way {
     average: Nanos,
-    /// Mean deviation from the average.
     deviation: Nanos,
     seen: bool,
     /// Least round trips of this span and of the one before.

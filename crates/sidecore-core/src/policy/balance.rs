@@ -118,7 +118,6 @@ impl Load {
 #[derive(Clone, Debug)]
 pub struct Balancer {
     policy: Balance,
-    /// The device whose turn it is.
     turn: usize,
     prices: Prices,
 }

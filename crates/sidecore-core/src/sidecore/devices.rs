@@ -227,7 +227,6 @@ impl<L, R> Sidecore<L, R> {
         self.ring_devices(host);
     }
 
-    /// Wakes sleeping devices that were given work.
     pub(super) fn ring_devices<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         for device in &self.remote {
             host.ring_device(*device);

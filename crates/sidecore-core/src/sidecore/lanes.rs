@@ -103,7 +103,6 @@ pub(super) struct Lane<L> {
     /// Time of the last traffic.
     pub(super) active_at: Nanos,
     dormant: bool,
-    /// Time of a deferred announcement.
     announce_at: Option<Nanos>,
 }
 
@@ -172,7 +171,6 @@ impl<L> Lane<L> {
         self.outbox.work += work;
     }
 
-    /// Writes the waiting completions.
     #[inline]
     pub(super) fn flush<H: Host<Lane = L>>(&mut self, host: &mut H) {
         for answer in &self.outbox.answers[..self.outbox.len] {

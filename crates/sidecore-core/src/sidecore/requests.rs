@@ -22,9 +22,7 @@ enum End {
     Blocked,
     /// Commands came before the next request.
     Mail,
-    /// The client broke the protocol.
     Fault(Fault),
-    /// The host wants a pause within the turn.
     Pause,
 }
 
@@ -295,7 +293,6 @@ impl<L, R> Sidecore<L, R> {
         true
     }
 
-    /// Hands a request over to a device that answers later.
     pub(super) fn submit<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, device: usize, ticket: Ticket) {
         if self.dispatch.device_load(device).in_flight <= 1 {
             self.devices[device].progress_at = self.now;
@@ -352,7 +349,6 @@ impl<L, R> Sidecore<L, R> {
         self.answer_now(host, &done, status(reply.outcome), request);
     }
 
-    /// Does a request of a dead device on this thread.
     pub(super) fn redo<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
         if let Some(request) = self.requests[ticket.index()].take() {
             let outcome = host.redo(usize::from(done.device), &request);

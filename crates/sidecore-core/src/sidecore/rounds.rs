@@ -15,14 +15,12 @@ pub(super) enum At {
     Lane(usize),
     /// The completions of that lane's turn were written; goes on with the lane of that place.
     Announce(LaneId, usize),
-    /// Wakes the devices that were given work.
     Bells,
     RoundOver,
     /// The caller obeys commands next.
     Told,
     /// Duties that must not wait for long.
     Timers,
-    /// Decides how to wait.
     Idle,
     /// Arms the doorbell of this place, lanes first and then devices.
     Arm(usize),

@@ -36,7 +36,6 @@ const LONGEST: Nanos = 20_000;
 const CALLS: u64 = 256;
 /// Least mean.
 const MOVED: u64 = 2;
-/// Nothing is to be learnt.
 const NOTHING: u64 = u64::MAX;
 
 /// A program's messages that the sidecore moved, and its calls for them, as the service counts them.
@@ -82,7 +81,6 @@ pub struct Wakes {
     ended: AtomicU64,
     /// Its length, ns.
     took: AtomicU64,
-    /// Close ones in a row.
     close: AtomicU64,
     /// Close ones after which the sidecore is woken.
     patience: AtomicU64,
@@ -214,9 +212,7 @@ mod tests {
         awake_until: Nanos,
         own: u64,
         woken: u64,
-        /// Connections with something in their rings.
         filled: std::collections::BTreeSet<u64>,
-        /// Messages in rings.
         waiting: u64,
         recent: Recent,
         /// Time that a call of the sidecore takes more than one of the program: it shares its core.

@@ -107,11 +107,9 @@ pub enum Advice {
 /// History of one connection. Eight bytes, so that threads that share a connection may keep it in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// It is in a ring.
     promoted: bool,
     /// Small sends since the last receive, or since a larger one.
     small: u8,
-    /// Large sends in a row.
     large: u8,
     /// Answers in a row, in a ring or not.
     answers: u8,

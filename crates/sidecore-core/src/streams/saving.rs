@@ -97,7 +97,6 @@ const PER_WAKE: u64 = 32;
 pub struct BreakEven {
     /// For each call, times [`PARTS`].
     per_call: u64,
-    /// For each wake-up of the sidecore.
     per_wake: u64,
 }
 

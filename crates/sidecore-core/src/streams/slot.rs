@@ -35,7 +35,6 @@ const DISTURBED: u64 = 1 << 3;
 const PINNED: u64 = 1 << 4;
 /// The socket was in a ring: the service may still have it open.
 const PROMOTED: u64 = 1 << 5;
-/// The socket sends datagrams.
 const DATAGRAMS: u64 = 1 << 6;
 const FLAGS: u64 = 0xff;
 /// Count of rings, 16 bits: it is compared within one call.
@@ -323,7 +322,6 @@ mod tests {
         slot
     }
 
-    /// In a ring, and its ticket.
     fn promoted() -> (SlotWord, Ticket) {
         let slot = made();
         let ring = slot.begin_entering(slot.enter().ticket()).unwrap();

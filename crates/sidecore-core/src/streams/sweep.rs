@@ -47,7 +47,6 @@ enum At {
 #[derive(Debug, Default)]
 pub struct Sweep {
     clients: Vec<Option<Client>>,
-    /// The client whose turn it is.
     turn: ClientId,
     waiting: usize,
 }

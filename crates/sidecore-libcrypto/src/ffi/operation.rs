@@ -53,7 +53,6 @@ pub struct Operation {
     messages: Option<Messages>,
 }
 
-/// Functions of operations on messages.
 #[derive(Clone, Copy)]
 struct Messages {
     begin: MessageInit,

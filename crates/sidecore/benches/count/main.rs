@@ -20,7 +20,6 @@ use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Slots of the lane.
 const SLOTS: u32 = 256;
 /// Rounds before the first counted one: tables, buffers and histories are as in a service that has run for a while.
 const WARM_UP: u32 = 8;

@@ -12,7 +12,6 @@ pub(crate) fn start_instrumentation() {
     request(START);
 }
 
-/// Ends callgrind's count.
 pub(crate) fn stop_instrumentation() {
     request(STOP);
 }

@@ -10,7 +10,6 @@ use toml::{Table, Value};
 /// Keys that a service of sockets uses. It has one hop of `notify` only.
 const APPLY: [&str; 6] = ["socket", "socket_mode", "sidecores", "notify", "sandbox", "sockets"];
 const NOTIFY: &str = "service";
-/// Largest weight of a program.
 const MAX_WEIGHT: u32 = 100;
 
 /// The section `[sockets]`. A service has either this or keys and devices.
@@ -45,7 +44,6 @@ impl Default for SocketsConfig {
 }
 
 impl SocketsConfig {
-    /// Bytes of each ring.
     pub(crate) fn ring_bytes(&self) -> u32 {
         self.ring_kib << 10
     }

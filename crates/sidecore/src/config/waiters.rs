@@ -27,7 +27,6 @@ pub struct Waiters {
 
 /// Most cores that a reason names; further ones are counted.
 const NAMED: usize = 4;
-/// The hops in words.
 const HOPS: [&str; 4] = ["service", "to device", "from device", "client"];
 
 impl Place {
@@ -92,7 +91,6 @@ pub fn in_force(notify: Option<Notify>, parked: Option<&str>) -> String {
     parked.map_or_else(|| policy.clone(), |why| format!("{policy} ({why})"))
 }
 
-/// The reason why some of these threads park.
 fn reason(places: &[Place]) -> Option<String> {
     let parking: Vec<&Place> = places.iter().filter(|place| !place.may_spin).collect();
     let mut shared: Vec<usize> = parking.iter().filter_map(|place| place.cpu).collect();

@@ -25,10 +25,8 @@ use std::ops::Range;
 
 /// First word of a counter file: `sidecore` in ASCII where bytes are little-endian.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"sidecore");
-/// Number of this layout.
 pub(super) const VERSION: u64 = 7;
 
-/// Words of the header.
 pub(super) mod header {
     pub(in crate::counters) const MAGIC: usize = 0;
     pub(in crate::counters) const VERSION: usize = 1;

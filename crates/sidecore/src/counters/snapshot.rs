@@ -210,7 +210,6 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// The words of the file.
     pub(super) fn from_words(words: &[u64]) -> Self {
         debug_assert_eq!(words.len(), HISTOGRAM);
         Self(words.to_vec())

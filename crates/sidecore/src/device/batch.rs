@@ -44,7 +44,6 @@ const KINDS: [(Algorithm, &[Op]); 9] = [
 
 const _: () = assert!(MOST == sidecore_batch::MOST, "core and the arithmetic agree on the largest batch");
 
-/// Totals for the sidecore to read.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     begun: AtomicU64,
@@ -91,7 +90,6 @@ struct Place {
     state: State,
 }
 
-/// How far a request of a batch is.
 enum State {
     /// The data for the side-by-side step is prepared.
     Ready,
@@ -100,7 +98,6 @@ enum State {
     Refused(Refusal),
 }
 
-/// The waiting requests, and the measured times.
 pub(super) struct Gathering {
     /// By class; `None`: not gathered.
     gathers: Box<[Option<Gather>]>,

@@ -68,7 +68,6 @@ struct End {
     sidecore: Arc<OwnedFd>,
 }
 
-/// One sidecore's end of a link.
 pub(crate) struct Remote {
     requests: Producer<Handed>,
     replies: Consumer<Answered>,

@@ -69,7 +69,6 @@ struct Shared {
     wake_time: AtomicU64,
 }
 
-/// The sidecore's end.
 #[derive(Debug)]
 pub(crate) struct Worker {
     requests: Producer<(Ticket, Request)>,
@@ -240,7 +239,6 @@ struct Loop {
     blamed: Option<Producer<Blame>>,
 }
 
-/// The way of results to lanes and sidecore.
 struct Answers {
     replies: Producer<(Reply, Request)>,
     shared: Arc<Shared>,

@@ -43,7 +43,6 @@ pub use sidecore_client::spec::{
     SignaturePadding,
 };
 
-/// Ciphers and their classes.
 const CIPHERS: [(Cipher, Algorithm); 10] = [
     (Cipher::Aes128Gcm, Algorithm::Aes128Gcm),
     (Cipher::Aes256Gcm, Algorithm::Aes256Gcm),
@@ -57,7 +56,6 @@ const CIPHERS: [(Cipher, Algorithm); 10] = [
     (Cipher::TripleDesCbc, Algorithm::TripleDesCbc),
 ];
 
-/// Hashes and the classes of their digests and HMAC.
 const HASHES: [(Hash, Algorithm, Algorithm); 3] = [
     (Hash::Sha256, Algorithm::Sha256, Algorithm::HmacSha256),
     (Hash::Sha384, Algorithm::Sha384, Algorithm::HmacSha384),
@@ -111,7 +109,6 @@ impl Session {
         Self { owner, wrong, algorithm, classes, mechanism, key: None, reach, elsewhere: None, heap_bytes }
     }
 
-    /// Sets the user and process that brought its key.
     pub(crate) fn of_client(self, owner: (u32, u32)) -> Self {
         Self { owner: Some(owner), ..self }
     }
@@ -139,7 +136,6 @@ impl Session {
         }
     }
 
-    /// Sets the place of its stored key.
     pub(crate) fn of_key(self, place: u16) -> Self {
         let mut reach = self.reach;
         if let Some(elsewhere) = &self.elsewhere {
@@ -150,7 +146,6 @@ impl Session {
         Self { key: Some(place), reach, ..self }
     }
 
-    /// The location of the key for this operation.
     #[inline]
     pub(crate) fn reach(&self, op: Op) -> Reach {
         self.reach[op as usize]
@@ -292,7 +287,6 @@ fn open(scheme: &Scheme, key: &KeyMaterial) -> Result<Opened, String> {
     Ok(Opened { algorithm, ops, mechanism })
 }
 
-/// The algorithms of a hash and of its HMAC.
 fn of_hash(hash: Hash) -> Result<(Algorithm, Algorithm), String> {
     let found = HASHES.into_iter().find(|(each, ..)| *each == hash);
     let unsupported = || format!("{hash:?} is not supported here: use Sha256, Sha384 or Sha512");

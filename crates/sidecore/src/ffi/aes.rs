@@ -12,7 +12,6 @@ use crate::shm::span::Span;
 /// Length of a block and of an initialisation vector, in bytes.
 pub(crate) const BLOCK_LEN: usize = 16;
 
-/// The schedule of a key in one direction.
 pub(crate) struct AesKey {
     schedule: sys::AES_KEY,
     direction: Direction,

@@ -15,7 +15,6 @@ use crate::shm::span::Span;
 /// Simultaneous requests per direction that run without an allocation.
 const CONTEXTS: usize = 4;
 
-/// Both directions of a key.
 pub(crate) struct CipherKey {
     encrypt: Pool,
     decrypt: Pool,

@@ -17,7 +17,6 @@ pub(crate) enum Padding {
     Signature(SignaturePadding, Hash),
     /// Of RSA ciphertexts. PKCS#1 v1.5 padding stays in the output: the engine's `ImplicitRejection` checks it.
     Decryption(DecryptionPadding),
-    /// Of RSA plaintexts.
     Encryption(EncryptionPadding),
 }
 
@@ -58,7 +57,6 @@ impl PKey {
         self.transform(sys::EVP_PKEY_decrypt_init, padding, sys::EVP_PKEY_decrypt, ciphertext, output)
     }
 
-    /// RSA encryption, under the same terms.
     pub(crate) fn encrypt(&self, padding: &Padding, plaintext: &[u8], output: &mut [u8]) -> Option<usize> {
         self.transform(sys::EVP_PKEY_encrypt_init, padding, sys::EVP_PKEY_encrypt, plaintext, output)
     }

@@ -15,7 +15,6 @@ const ELSEWHERE: &[u8] = &[2];
 #[derive(Debug)]
 pub(crate) struct Material {
     pub(super) kind: Kind,
-    /// The location of its private part.
     pub(super) site: Site,
     /// The private key; empty if it is remote only.
     pkcs8: Secret,
@@ -87,7 +86,6 @@ impl Material {
         Self::read(pkcs8.ok_or("the crypto library made no key: try again")?)
     }
 
-    /// Opens a session of this scheme on the key of this name.
     pub(crate) fn open(&self, scheme: &Scheme, name: &str) -> Result<Session, String> {
         if !self.kind.does(scheme) {
             return Err(format!("a key of kind {} does not do {}", self.kind.name(), scheme.what()));

@@ -57,7 +57,6 @@ pub(crate) struct Described {
     pub(crate) fingerprint: String,
 }
 
-/// Storage of keys besides this memory.
 #[derive(Debug)]
 enum Rest {
     /// None: keys are forgotten when the store ends.
@@ -77,14 +76,12 @@ pub(crate) struct Resealed {
     done: Result<Doubt, Reason>,
 }
 
-/// All keys.
 #[derive(Debug)]
 pub(crate) struct Store {
     keys: BTreeMap<String, Key>,
     /// Names of keys by their places, which index counters.
     places: Vec<Option<String>>,
     own_uid: u32,
-    /// Keys that refuse bad padding.
     explicit: Vec<String>,
     rest: Rest,
 }
@@ -133,7 +130,6 @@ impl Store {
         uid == 0 || uid == self.own_uid
     }
 
-    /// The description of a key, for a user that may use it.
     pub(crate) fn info(&self, name: &str, asker: &Asker) -> Result<KeyInfo, Refused> {
         let key = self.usable(name, asker)?;
         Ok(KeyInfo { name: name.to_owned(), kind: key.material.kind, public: key.material.public.clone() })
@@ -169,7 +165,6 @@ impl Store {
         self.keys.get(name).map(|key| key.place)
     }
 
-    /// All keys with their places.
     pub(crate) fn places(&self) -> impl Iterator<Item = (u16, &str)> {
         self.keys.iter().map(|(name, key)| (key.place, name.as_str()))
     }

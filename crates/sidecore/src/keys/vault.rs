@@ -26,7 +26,6 @@ const MASTER: &str = "master";
 /// An uncertainty about a change that was made.
 pub(super) type Doubt = Option<String>;
 
-/// The directory of one service.
 pub(super) struct Vault {
     /// Open and locked as long as the service runs.
     directory: Directory,
@@ -40,7 +39,6 @@ pub(super) struct Vault {
     cost: Cost,
 }
 
-/// A key found at start.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) name: String,
@@ -48,7 +46,6 @@ pub(super) struct Found {
     pub(super) pkcs8: Secret,
 }
 
-/// Result of a failed attempt to replace the list.
 enum Failed {
     /// The old one is valid.
     Undone(io::Error),
@@ -140,7 +137,6 @@ impl Vault {
         self.change(None, self.list.with(name, number), &[file])
     }
 
-    /// Deletes a key.
     pub(super) fn delete(&mut self, name: &str) -> Result<Doubt, String> {
         let number = self.number();
         self.change(None, self.list.without(name, number), &[])

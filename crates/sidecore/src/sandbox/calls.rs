@@ -23,12 +23,9 @@ use std::os::fd::RawFd;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Kind of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Duty {
-    /// Keys and requests, over lanes.
     Keys,
-    /// Programs' sockets.
     Sockets,
 }
 

@@ -64,7 +64,6 @@ fn enforce(directories: &BTreeMap<PathBuf, BitFlags<AccessFs>>) -> Result<Rulese
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// The directories of the service, and its access to them.
 fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     let files =
         AccessFs::MakeReg | AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::RemoveFile;

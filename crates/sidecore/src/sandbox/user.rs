@@ -10,7 +10,6 @@ use rustix::thread::{
 };
 use std::io;
 
-/// A user of this machine.
 #[derive(Debug)]
 pub(super) struct User {
     name: String,
@@ -18,7 +17,6 @@ pub(super) struct User {
     pub(super) gid: u32,
 }
 
-/// The user of that name.
 pub(super) fn find(name: &str) -> Result<User, String> {
     let found = nix::unistd::User::from_name(name).map_err(io::Error::from).map_err(cannot("look up sandbox.user"))?;
     let found = found

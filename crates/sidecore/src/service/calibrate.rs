@@ -21,7 +21,6 @@ use std::time::Duration;
 const SIZES: [u32; 3] = [64, 1024, 16_384];
 /// Runs of each measurement, of which the fastest counts: the others include noise of a starting machine.
 const RUNS: u32 = 3;
-/// Pause between two classes.
 const TURN: Duration = Duration::from_micros(100);
 /// Measured sleeps, of which the median counts.
 const SLEEPS: usize = 31;
@@ -32,7 +31,6 @@ const WAKE_TIME: std::ops::RangeInclusive<Nanos> = 1_000..=1_000_000;
 /// Rank of the sleep that gives the time of a wake-up.
 const MOST_SLEEPS: usize = SLEEPS * 9 / 10;
 
-/// One measured operation.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     class: Class,
@@ -75,7 +73,6 @@ impl Calibration {
         Ok(())
     }
 
-    /// Costs of a sleep and a wake-up.
     pub(super) fn park(&self) -> ParkTimes {
         self.0.get().map_or(ParkTimes::ASSUMED, |measured| measured.park)
     }
@@ -180,7 +177,6 @@ pub fn park_times() -> io::Result<ParkTimes> {
     Ok(ParkTimes { cost, wake })
 }
 
-/// The value of that rank.
 fn at(mut values: [Nanos; SLEEPS], rank: usize) -> Nanos {
     values.sort_unstable();
     values[rank]

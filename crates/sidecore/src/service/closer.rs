@@ -45,7 +45,6 @@ pub(super) struct Remains {
 #[derive(Debug, Default)]
 struct Queue {
     remains: VecDeque<Remains>,
-    /// A thread works on it.
     served: bool,
 }
 
@@ -267,7 +266,6 @@ mod tests {
         assert_eq!(all, (0..MAX_THREADS as u64 + 4).collect::<Vec<_>>());
     }
 
-    /// Reports the thread that closes it.
     #[derive(Debug)]
     struct Tells(Sender<thread::ThreadId>);
 

@@ -38,7 +38,6 @@ pub(super) struct Lane {
 /// sidecore's.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The client of this lane broke the protocol.
     Fault(LaneKey, Fault, Box<Lane>),
     /// The lane could not be taken: the tables are full.
     NoRoom(LaneKey, Box<Lane>),
@@ -48,18 +47,22 @@ pub(super) enum Event {
     Freed(LaneKey),
     /// A session of this lane is closed: no request finds it any more.
     SessionClosed(LaneKey),
-    /// News from the link of this gateway.
     Gateway(LaneKey, Said),
-    /// A device of this sidecore is gone.
-    DeviceLost { device: String, sidecore: usize, loss: Loss },
+    DeviceLost {
+        device: String,
+        sidecore: usize,
+        loss: Loss,
+    },
     /// A result of a batch did not verify.
-    WrongResult { device: String, blame: Blame },
+    WrongResult {
+        device: String,
+        blame: Blame,
+    },
 }
 
 /// A task for a sidecore between two requests.
 type Command<S> = Box<dyn FnOnce(&mut S) + Send>;
 
-/// Reaches one sidecore from the control thread.
 #[derive(Debug)]
 pub(super) struct SidecoreHandle<S> {
     commands: Sender<Command<S>>,
@@ -67,7 +70,6 @@ pub(super) struct SidecoreHandle<S> {
     wake: Arc<OwnedFd>,
 }
 
-/// The sidecore's end.
 #[derive(Debug)]
 pub(super) struct Mailbox<S> {
     commands: Receiver<Command<S>>,
@@ -89,7 +91,6 @@ impl<S> Mailbox<S> {
         self.waiting.is_up()
     }
 
-    /// All commands that wait.
     pub(super) fn take(&self) -> impl Iterator<Item = Command<S>> {
         self.waiting.lower();
         self.commands.try_iter()

@@ -18,7 +18,6 @@ use std::thread::Builder;
 /// Messages of a connection that are searched for descriptors.
 const MAX_MESSAGES: usize = 16;
 
-/// Connections that wait to be closed.
 #[derive(Clone, Debug)]
 pub(crate) struct Declined {
     state: Arc<Mutex<State>>,
@@ -30,7 +29,6 @@ struct State {
     waiting: Vec<OwnedFd>,
     /// Number taken from `waiting` and not closed yet.
     closing: usize,
-    /// A thread closes.
     served: bool,
 }
 
@@ -47,7 +45,6 @@ impl Declined {
         state.waiting.len() + state.closing >= self.most
     }
 
-    /// Queues a connection to be closed.
     pub(crate) fn close(&self, socket: OwnedFd) {
         if may_hold_descriptors(&socket) {
             self.state().waiting.push(socket);

@@ -57,7 +57,6 @@ impl Door {
         self.declined.is_full()
     }
 
-    /// Queues a connection to be closed.
     pub(crate) fn close(&self, socket: OwnedFd) {
         // Where the kernel refuses descriptors, a connection holds nothing that takes long to close.
         if !self.refuses_descriptors {
@@ -70,7 +69,6 @@ impl Door {
         (!self.refuses_descriptors && may_hold_descriptors(&socket)).then_some(socket)
     }
 
-    /// That number of connections were wasted.
     pub(crate) fn wasted(&mut self, connections: u32) {
         self.intake.wasted(clock::now(), connections);
     }
@@ -107,7 +105,6 @@ mod tests {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     use std::path::Path;
 
-    /// Connections of an attacker.
     const HOSTILE: usize = 300;
 
     /// A connection attempt that does not block. `None`: the kernel's queue is full.

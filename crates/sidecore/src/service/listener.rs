@@ -66,21 +66,18 @@ const ROUND: Nanos = 50_000;
 
 /// Continuation of a job. It runs on the control thread and builds the reply.
 type Rest = Box<dyn FnOnce(&mut Listener) -> Result<Reply, Refused> + Send>;
-/// Result of a job, or the reason of its failure.
 type Made = Result<Rest, Refused>;
 
 fn then(rest: impl FnOnce(&mut Listener) -> Result<Reply, Refused> + Send + 'static) -> Rest {
     Box::new(rest)
 }
 
-/// One connected socket.
 #[derive(Debug)]
 struct Connection {
     socket: OwnedFd,
     client: ClientKey,
     /// The sender of its first message, and the only one permitted for all others.
     speaker: Option<Credentials>,
-    /// It is registered with the poller.
     polled: bool,
     /// An answer is due, and nothing more is read until it is sent.
     busy: bool,
@@ -91,14 +88,12 @@ struct Connection {
     own: Option<OwnKey>,
 }
 
-/// Work for a connection in its user's turn.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     /// A message has arrived, or the connection was closed.
     Listen(LaneKey),
     /// Its process has ended.
     End(LaneKey),
-    /// It waits for a lane, and there may be room.
     Attach(LaneKey),
 }
 
@@ -127,7 +122,6 @@ pub(super) struct Listener {
     ending: HashMap<LaneKey, Ending>,
     turns: Turns<u32, Work>,
     quotas: Quotas,
-    /// Connections that wait for a lane.
     queue: Queue,
     /// Descriptors from this number on are for root and the service's own user.
     reserved: i32,
@@ -157,7 +151,6 @@ pub(super) struct Listener {
     outcomes: Receiver<(LaneKey, Made)>,
     /// Keys that were made for programs and whose connections exist.
     made: HashMap<KeyToken, Arc<Material>>,
-    /// Connections that serve remote devices.
     gateways: HashMap<LaneKey, Gateway>,
     closer: Closer,
     /// Rates of reported refusals and faults.
@@ -338,7 +331,6 @@ impl Listener {
         self.dispose(key, Some(left));
     }
 
-    /// One message of one connection.
     fn serve(&mut self, key: LaneKey) {
         let Some(connection) = self.connections.get(&key) else { return };
         let answered = match receive_request(&connection.socket, &mut self.room) {
@@ -424,7 +416,6 @@ impl Listener {
         }
     }
 
-    /// Sends a due answer.
     fn conclude(&mut self, key: LaneKey, reply: &Reply) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         connection.busy = false;

@@ -11,7 +11,6 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// A job.
 type Work<T> = Box<dyn FnOnce() -> T + Send>;
 
 struct State<T> {
@@ -50,7 +49,6 @@ impl<T: 'static> Opener<T> {
         Ok(Self(shared))
     }
 
-    /// Queues a job of this user and connection.
     pub(super) fn order(&self, user: u32, key: LaneKey, work: impl FnOnce() -> T + Send + 'static) {
         self.0.state().orders.push(&user, (key, Box::new(work)));
         self.0.changed.notify_one();

@@ -18,7 +18,6 @@ const KEYS_PER_UID: u32 = 1024;
 /// One lane in this number is reserved for root and the service's own user.
 const RESERVED: usize = 64;
 
-/// Resources of one client, or of one user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Holding {
     /// Connections without a lane.
@@ -56,7 +55,6 @@ impl From<Refused> for NoRoom {
     }
 }
 
-/// All clients and users with resources.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
     clients: HashMap<ClientKey, Holding>,
@@ -185,7 +183,6 @@ impl Quotas {
         });
     }
 
-    /// A lane is closed and freed.
     pub(super) fn detach(&mut self, client: ClientKey, layout: Layout) {
         let (arena_bytes, lane_bytes) = sizes(layout);
         self.change(client, |holding| {
@@ -233,7 +230,6 @@ impl Quotas {
         self.users.get(&uid).copied().unwrap_or_default()
     }
 
-    /// Changes the resources of a client and of its user.
     fn change(&mut self, client: ClientKey, change: impl Fn(&mut Holding)) {
         let (own, of_user) = (self.clients.entry(client).or_default(), self.users.entry(client.0).or_default());
         change(own);

@@ -126,7 +126,6 @@ impl Reactor {
         hands.poller = poller;
     }
 
-    /// Carries out the control thread's commands.
     fn obey(&mut self) -> ControlFlow<()> {
         let commands: Vec<_> = self.hands.setup.mailbox.take().collect();
         for command in commands {
@@ -171,7 +170,6 @@ impl Reactor {
         self.hands.tell(Event::LaneClosed(key, left));
     }
 
-    /// The sessions of an open lane.
     pub(super) fn sessions(&mut self, lane: LaneKey) -> Option<&mut Sessions> {
         let id = *self.hands.keys.get(&lane)?;
         self.sidecore.lane_mut(id).map(|lane| &mut lane.sessions)

@@ -5,7 +5,6 @@ use sidecore_sockets::sys::{tcp, udp};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-/// Content of a socket's traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// Bytes, on a TCP connection.
@@ -26,7 +25,6 @@ impl Content {
         }
     }
 
-    /// The destination.
     pub(super) fn peer(self, socket: impl AsFd) -> Option<SocketAddr> {
         match self {
             Self::Datagrams(Some(to)) => Some(to),

@@ -4,7 +4,6 @@ use crate::config::Sidecores;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Cores, with the number of threads on each.
 #[derive(Debug)]
 pub(super) struct Cores {
     cores: Vec<(usize, AtomicU32)>,
@@ -41,7 +40,6 @@ impl Core {
         self.index.map(|index| self.of.cores[index].0)
     }
 
-    /// Whether its thread may spin now.
     pub(super) fn may_spin(&self) -> bool {
         self.of.owned && self.index.is_some_and(|index| self.of.cores[index].1.load(Ordering::Relaxed) == 1)
     }

@@ -18,13 +18,11 @@ pub(super) type Remains = Box<dyn Any + Send>;
 pub(super) struct Desk {
     pub(super) shared: Arc<Shared>,
     pub(super) uid: u32,
-    /// Wakes the thread.
     pub(super) bell: Arc<Bell>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) poller: Poller,
     pub(super) sweep: Sweep,
     pub(super) meter: Meter,
-    /// The thread spins on a core of its own.
     pub(super) spins: bool,
     /// Streams to retry, see `Turn::Held`.
     pub(super) held: Vec<(ClientId, StreamId)>,

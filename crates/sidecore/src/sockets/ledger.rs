@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Sockets beyond the limit that are held for a moment: bytes in the ring of a refused stream are still sent.
 const PARTING: u64 = 64;
 
-/// Kinds of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Connections to the service.
@@ -68,7 +67,6 @@ impl Ledger {
         self.held[Kind::Sockets as usize].load(Ordering::Acquire) > self.limits.max_sockets.into()
     }
 
-    /// Whether nothing is held.
     pub(super) fn is_empty(&self) -> bool {
         self.held.iter().all(|held| held.load(Ordering::Acquire) == 0)
     }

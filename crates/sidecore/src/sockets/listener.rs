@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 
-/// Numbers of the poller's sources.
 const LISTENER: u64 = 0;
 const WAKE: u64 = 1;
 /// Pause of accepting after the system lacked resources, ns.
@@ -45,7 +44,6 @@ pub(super) struct Listener {
     alive: Alive,
     /// Closed for a moment when no other descriptor is left, to send the refusal.
     spare: Option<OwnedFd>,
-    /// The end of a pause.
     resumes: Option<Nanos>,
     /// Warnings for the operator; a slow reader loses some.
     warnings: SyncSender<String>,

@@ -58,7 +58,6 @@ struct Row {
 }
 
 impl Meter {
-    /// Without measurements.
     pub(super) fn new() -> Self {
         let reading = |_| {
             let before = clock::thread_cpu();

@@ -42,7 +42,6 @@ pub(super) struct Program {
     /// Streams whose sockets the service has.
     open: u32,
     recent: Recent,
-    /// It hung up.
     hung_up: bool,
     /// The service ends: new streams are refused.
     parting: bool,
@@ -77,10 +76,8 @@ struct Slot {
     number: u32,
 }
 
-/// Reason of a connection's end.
 #[derive(Debug)]
 enum End {
-    /// The program hung up.
     Gone,
     /// The service hangs up, after sending this.
     Refused(String),
@@ -128,12 +125,10 @@ impl Program {
         (self.hung_up || self.parting) && self.open == 0
     }
 
-    /// Whether it asked, or had a stream.
     fn has_come_to_something(&self) -> bool {
         matches!(self.role, Role::Asking) || self.slots.iter().any(|slot| slot.number != 0)
     }
 
-    /// Closes its objects.
     pub(super) fn dismiss(self, desk: &mut Desk) {
         desk.sweep.remove_client(self.client);
         if !self.has_come_to_something() {
@@ -352,7 +347,6 @@ impl Program {
         asks
     }
 
-    /// Marks that the program hung up.
     fn silence(&mut self) {
         self.hung_up = true;
         if let Role::Sending(Sending { listed, .. }) = &self.role {
@@ -501,12 +495,10 @@ impl Program {
         }
     }
 
-    /// Arms its doorbell.
     pub(super) fn arm(&self) {
         self.banks.iter().take(1).for_each(|first| first.doorbell().arm());
     }
 
-    /// Disarms its doorbell.
     pub(super) fn disarm(&self) {
         self.banks.iter().take(1).for_each(|first| first.doorbell().disarm());
     }
@@ -518,7 +510,6 @@ fn cut(name: &str) -> String {
     name[..name.char_indices().map_while(whole).last().unwrap_or(0)].to_owned()
 }
 
-/// Numbers of the bits that are set.
 fn bits(word: u64) -> impl Iterator<Item = u32> {
     std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)))
         .take_while(|rest| *rest != 0)
@@ -539,7 +530,6 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::mpsc;
 
-    /// Number of simulated transfers.
     const TRANSFERS: u32 = 20_000;
     /// Time of each, ns.
     const TOOK: u64 = 10_000;

@@ -32,7 +32,6 @@ impl Bell {
         wake::ring(&self.wake);
     }
 
-    /// Makes the thread ask its programs.
     pub(super) fn ask(&self) {
         if !self.asks.swap(true, Ordering::AcqRel) {
             self.ring();
@@ -45,16 +44,12 @@ impl Bell {
     }
 }
 
-/// Whether a program owes a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// It owes none.
     #[default]
     Answered,
-    /// Its user's thread must ask it.
     Wanted,
     Asked,
-    /// It hung up.
     Silent,
 }
 
@@ -109,7 +104,6 @@ impl Reports {
         (matches!(known.stage, Stage::Wanted | Stage::Asked), if known.is_current() { known.beyond } else { 0 })
     }
 
-    /// The program hung up.
     pub(super) fn end(&self) {
         self.lock().stage = Stage::Silent;
     }

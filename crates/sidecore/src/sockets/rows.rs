@@ -39,7 +39,6 @@ pub(super) struct Listed {
     banks: Mutex<Vec<(Arc<BankMemory>, Peers)>>,
 }
 
-/// The peers of a bank's streams.
 type Peers = Box<[Peer]>;
 
 /// The peer of the stream at a place, or of the last one.
@@ -83,7 +82,6 @@ impl Listed {
         lock(&self.banks).push((bank, vec![Peer::default(); PLACES as usize].into()));
     }
 
-    /// A stream begins at that place.
     pub(super) fn begin(&self, place: u32, address: Option<SocketAddr>) {
         self.at(place, |peer| *peer = Peer { address, is_open: true });
     }
@@ -241,7 +239,6 @@ impl Page {
     }
 }
 
-/// One program of a page.
 enum Entry {
     Here(Arc<Listed>),
     Gone(Arc<Past>),

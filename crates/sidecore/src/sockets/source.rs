@@ -2,22 +2,17 @@
 
 /// Bits of a place's number among all of a program's banks.
 const PLACE_BITS: u32 = 15;
-/// Bits of the kind.
 const KIND_BITS: u32 = 2;
-/// Bits of a program's index.
 const CLIENT_BITS: u32 = 15;
 
 /// Number of the wake-up channel.
 pub(super) const WAKE: u64 = u64::MAX;
 
-/// Kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// The connection.
     Control,
     /// The pipe through which the program rings.
     Doorbell,
-    /// The end of the process.
     Process,
     /// The socket of the stream at this place.
     Stream(u32),

@@ -68,7 +68,6 @@ enum Life {
     Orphan { dead: bool },
 }
 
-/// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// The ring holds more.
@@ -83,20 +82,17 @@ pub(super) enum Turn {
     Over(Over),
 }
 
-/// Kind of a stream's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     /// As its program wished, or because the program has ended.
     Left(Wish),
     /// The program continues by itself.
     GivenBack,
-    /// The connection is reset.
     Cut,
     /// The kernel reported this, or the words of the place are invalid (`PROTO`).
     Failed(Errno),
 }
 
-/// Result of one look at a ring that is held.
 enum Moved {
     All,
     /// The most bytes of one transfer.
@@ -120,7 +116,6 @@ impl At<'_> {
         wish_of(self.word(WRITER, WISH).load(Ordering::Acquire), number)
     }
 
-    /// Sets the state of that stream.
     fn say(&self, number: u32, state: State) {
         self.word(SHARED, STATE).store(state_word(number, state), Ordering::Release);
     }

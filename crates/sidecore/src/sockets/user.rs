@@ -121,7 +121,6 @@ impl User {
         ends
     }
 
-    /// Body of the closing thread.
     fn close(&self, remains: &Receiver<Remains>, _running: &Alive) {
         for remains in remains {
             drop(remains);
@@ -221,7 +220,6 @@ impl Serving {
         }
     }
 
-    /// Serves some streams.
     fn serve(&mut self) {
         self.waits.waiter.end(self.now);
         for _ in 0..SERVED_AT_ONCE {
@@ -295,7 +293,6 @@ impl Serving {
         self.listened = self.now;
     }
 
-    /// Takes the connections handed over.
     fn receive(&mut self) {
         for (socket, permit) in self.user.received() {
             let serial = self.desk.shared.serials.fetch_add(1, Ordering::Relaxed);

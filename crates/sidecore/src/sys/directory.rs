@@ -15,7 +15,6 @@ pub(crate) fn missing(directory: &Path) -> Vec<PathBuf> {
     missing
 }
 
-/// The directory that contains it.
 pub(crate) fn parent(path: &Path) -> PathBuf {
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory.to_owned(),

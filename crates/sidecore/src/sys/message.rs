@@ -22,7 +22,6 @@ pub(crate) const SO_PASSRIGHTS: c_int = 83;
 pub(crate) struct Heard {
     /// Its length; 0: the peer is gone.
     pub(crate) len: usize,
-    /// Its sender.
     pub(crate) speaker: Option<Credentials>,
 }
 

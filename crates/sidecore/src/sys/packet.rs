@@ -30,7 +30,6 @@ pub(crate) fn bind_to(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Options that all listening sockets here have.
 pub(crate) fn prepare(socket: &OwnedFd) -> io::Result<()> {
     message::identify_speakers(socket)?;
     // A client that is gone again must not block the service until the next one.
@@ -56,7 +55,6 @@ fn knock(path: &Path) -> Result<(), Errno> {
     net::connect(&socket, &SocketAddrUnix::new(path)?)
 }
 
-/// It takes clients from now on.
 pub(crate) fn listen(socket: impl AsFd) -> io::Result<()> {
     set_backlog(socket, WIDE)
 }

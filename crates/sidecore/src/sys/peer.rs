@@ -43,10 +43,8 @@ impl From<Peer> for Asker {
     }
 }
 
-/// A process's user and groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
-    /// Its user.
     pub(crate) uid: u32,
     /// Its groups: the primary one first.
     pub(crate) gids: Vec<u32>,

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, OwnedFd};
 
 pub(crate) use sidecore_client::sys::wake::{drain_pipe, pipe, ring_pipe};
 
-/// Makes an eventfd for edge-triggered waiting.
 pub(crate) fn event() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }

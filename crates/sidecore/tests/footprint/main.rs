@@ -7,7 +7,6 @@ use sidecore::engine::crypto::sample::sample;
 use sidecore::engine::crypto::{Session, SessionSpec};
 use sys::allocated;
 
-/// Sessions of one kind that are open at a time.
 const SESSIONS: usize = 64;
 
 /// Memory of one open session after its first use, and its charge, bytes.

@@ -12,10 +12,8 @@ use sidecore::keys::Kind;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Rounds of the attack.
 const ROUNDS: usize = 300;
 
-/// The answer to a client that asks for a lane.
 pub(crate) fn once(socket: &str) -> String {
     match Client::connect(&options(socket)) {
         Ok(_) => "attached".to_owned(),

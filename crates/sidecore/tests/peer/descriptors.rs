@@ -47,7 +47,6 @@ enum Kind {
 }
 
 const KINDS: [Kind; 5] = [Kind::File, Kind::Socket, Kind::Packets, Kind::Event, Kind::Pipe];
-/// Next steps of a program with its client.
 const USES: [fn(&mut Client, Session); 6] = [ring_and_wait, look, ask, arm, close_session, do_nothing];
 
 /// For every use of a lane and every kind of descriptor at each of its numbers: the foreign descriptor stays
@@ -88,7 +87,6 @@ pub(crate) fn begin_without(socket: &str) {
     writeln!(output, "done").expect("the test reads");
 }
 
-/// The numbers of this process's descriptors.
 fn open_numbers() -> BTreeSet<RawFd> {
     let listed = std::fs::read_dir("/proc/self/fd").expect("procfs");
     let numbers: Vec<RawFd> =
@@ -136,7 +134,6 @@ fn close_session(client: &mut Client, session: Session) {
 
 fn do_nothing(_: &mut Client, _: Session) {}
 
-/// A descriptor of the program.
 struct Thing {
     fd: OwnedFd,
     kind: Kind,

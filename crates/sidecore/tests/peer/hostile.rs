@@ -267,7 +267,6 @@ impl Attacker<'_> {
         self.submit(&message);
     }
 
-    /// A request with one rule broken.
     fn submit_wrong(&mut self) {
         let which = self.random.below(3);
         let mut message = self.request(which);

@@ -79,7 +79,6 @@ impl Control {
     }
 }
 
-/// Asks for a lane.
 pub(crate) fn attach_request(slots: u32, arena_bytes: u32) -> Request {
     Request::Attach(Attach {
         abi: ABI,
@@ -96,7 +95,6 @@ pub(crate) struct RawLane {
     pub(crate) control: Control,
     pub(crate) layout: Layout,
     start: NonNull<AtomicU64>,
-    /// Messages pushed.
     pub(crate) pushed: Cell<u64>,
 }
 

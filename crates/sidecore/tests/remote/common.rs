@@ -37,7 +37,6 @@ pub(crate) fn import_public(service: &Service, name: &str, public: &[u8]) -> Key
     administer(service).keys(command).unwrap().remove(0)
 }
 
-/// Stores a local key.
 pub(crate) fn import(service: &Service, name: &str, pkcs8: &[u8]) -> KeyEntry {
     let command = KeyCommand::Import { name: name.to_owned(), pkcs8: Secret::from(pkcs8), acl: Acl::default() };
     administer(service).keys(command).unwrap().remove(0)
@@ -55,7 +54,6 @@ pub(crate) fn stored(scheme: Scheme, name: &str) -> SessionSpec {
     SessionSpec { scheme, key: KeyMaterial::Stored(name.to_owned()) }
 }
 
-/// A session on the private key.
 pub(crate) fn session_of(scheme: &Scheme, pkcs8: &[u8]) -> crypto::Session {
     let key = KeyMaterial::Private(Secret::from(pkcs8));
     crypto::Session::open(&SessionSpec { scheme: scheme.clone(), key }).unwrap()

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A key with its private part.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnKey {
     pub(crate) name: &'static str,
@@ -22,12 +21,10 @@ pub(crate) struct OwnKey {
     pub(crate) public: &'static [u8],
 }
 
-/// How it behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     /// As it should.
     Honest,
-    /// It answers nothing.
     Mute,
     /// It answers nothing, and disconnects after this number of requests.
     DiesAfter(u32),
@@ -132,7 +129,6 @@ impl Line {
 /// A gateway that runs by itself. It ends when dropped.
 pub(crate) struct Far {
     stop: Arc<AtomicBool>,
-    /// Requests received.
     asked: Arc<AtomicU32>,
     thread: Option<JoinHandle<()>>,
 }

@@ -18,7 +18,6 @@ use sidecore_batch::{cbc, hmac, p256, x25519};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// The largest fill.
 const MOST: usize = 8;
 const PADDINGS: [SignaturePadding; 2] =
     [SignaturePadding::Pkcs1, SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest }];

@@ -15,7 +15,6 @@ const SIZES: [u32; 3] = [100, 1500, 9000];
 /// Room for the longest request and its result.
 const ROOM: u32 = NONCE + SIZES[2] + TAG;
 
-/// Ends of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) submitted: u64,
@@ -37,7 +36,6 @@ struct Pair {
     there: Session,
 }
 
-/// A request in flight.
 struct Expected {
     buffer: Buffer,
     result: Vec<u8>,

@@ -7,7 +7,6 @@ use sidecore_testing::skipped;
 use std::ops::Deref;
 use tempfile::TempDir;
 
-/// A running service. Stops when dropped.
 pub(crate) struct Running {
     service: Service,
     _directory: TempDir,
@@ -21,24 +20,20 @@ impl Deref for Running {
     }
 }
 
-/// Starts a service with its socket in a fresh directory.
 pub(crate) fn start(config: Config) -> Running {
     let directory = tempfile::tempdir().unwrap();
     let service = Service::start(Config { socket: directory.path().join("socket"), ..config }).unwrap();
     Running { service, _directory: directory }
 }
 
-/// How to reach a service.
 pub(crate) fn options(service: &Service) -> Options {
     Options { socket: service.socket().to_owned(), name: "test".to_owned(), ..Options::default() }
 }
 
-/// An administrator of that service.
 pub(crate) fn administer(service: &Service) -> Admin {
     Admin::connect(&options(service)).unwrap()
 }
 
-/// A client of that service.
 pub(crate) fn connect(service: &Service) -> Client {
     Client::connect(&options(service)).unwrap()
 }

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 /// Longest wait for an answer before the test calls it a stall, ns.
 const STALL: u64 = 20_000_000_000;
 
-/// Ends of the requests of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) done: u32,
@@ -19,7 +18,6 @@ pub(crate) struct Tally {
     pub(crate) failed: Vec<u8>,
 }
 
-/// Places of one request's input and output.
 struct Place {
     input: Vec<u8>,
     expected: Vec<u8>,
@@ -103,14 +101,12 @@ impl Load {
         submitted
     }
 
-    /// Takes and checks one completion.
     pub(crate) fn take_one(&mut self) {
         let in_flight = self.in_flight.len();
         let received = self.client.wait_for(STALL).unwrap();
         self.check(received.unwrap_or_else(|| panic!("stalled with {in_flight} in flight, {:?}", self.tally)));
     }
 
-    /// Takes the completions of all requests in flight.
     pub(crate) fn finish(&mut self) {
         while !self.in_flight.is_empty() {
             self.take_one();

@@ -106,7 +106,6 @@ pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     }
 }
 
-/// A service process's resources for its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) descriptors: usize,

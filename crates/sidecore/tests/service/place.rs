@@ -31,7 +31,6 @@ fn beside(socket: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-/// Files in the directory of that socket.
 fn left(socket: &Path) -> Vec<PathBuf> {
     fs::read_dir(socket.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect()
 }

@@ -9,7 +9,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command};
 
-/// Result of an attempt.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Done,

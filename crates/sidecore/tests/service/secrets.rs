@@ -69,7 +69,6 @@ fn holds(packet: &[u8], number: &[u8]) -> bool {
     pieces.any(|piece| packet.windows(TRACE).any(|window| window == piece))
 }
 
-/// A connection whose packets can be read.
 struct Line(OwnedFd);
 
 impl Line {
@@ -118,7 +117,6 @@ fn import(name: &str, pkcs8: &[u8]) -> Request {
     Request::Keys(KeyCommand::Import { name: name.to_owned(), pkcs8: Secret::from(pkcs8), acl: Acl::default() })
 }
 
-/// Schemes of all kinds, right and wrong for an RSA key.
 fn schemes() -> Vec<Scheme> {
     let hash = Hash::Sha256;
     let pss = SignaturePadding::Pss { mgf1: hash, salt: SaltLength::Digest };

@@ -36,7 +36,6 @@ use tempfile::TempDir;
 /// Longest wait for any event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running service. Ends when dropped.
 pub(crate) struct Running {
     service: Option<Sockets>,
     directory: TempDir,
@@ -79,7 +78,6 @@ pub(crate) fn config() -> Config {
     Config { notify, sockets: Some(SocketsConfig::default()), ..Config::default() }
 }
 
-/// Starts a service with its socket in a fresh directory.
 pub(crate) fn start(config: Config) -> Running {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
@@ -89,14 +87,12 @@ pub(crate) fn start(config: Config) -> Running {
 /// A service in a process of its own. Killed when dropped.
 pub(crate) struct Apart {
     process: Child,
-    /// Its output.
     said: BufReader<ChildStdout>,
     socket: PathBuf,
     _directory: TempDir,
 }
 
 impl Apart {
-    /// With that configuration file.
     pub(crate) fn start(config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
@@ -162,7 +158,6 @@ impl Apart {
         stats.filter_map(read).filter(|(_, state)| !"ZX".contains(*state)).collect()
     }
 
-    /// Its descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap().count()
     }
@@ -194,7 +189,6 @@ pub(crate) fn connect(socket: &Path) -> OwnedFd {
     connect_by(socket, clock::now() + PATIENCE.as_nanos() as u64).unwrap()
 }
 
-/// Sends a message on a connection, with these descriptors.
 pub(crate) fn say(control: &OwnedFd, ask: &Ask, fds: &[&dyn AsFd]) {
     let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
     control::send(control, ask, &fds).unwrap();
@@ -370,7 +364,6 @@ impl Churner {
         line.trim_end().to_owned()
     }
 
-    /// The number of its connections so far.
     pub(crate) fn connections(&mut self) -> u64 {
         self.process.stdin.as_mut().unwrap().write_all(b"how many\n").unwrap();
         self.line().parse().unwrap()
@@ -393,12 +386,10 @@ impl Drop for Lender {
     }
 }
 
-/// This user.
 pub(crate) fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// A program with its banks.
 pub(crate) struct Program {
     pub(crate) control: OwnedFd,
     pub(crate) banks: Vec<BankMemory>,
@@ -465,7 +456,6 @@ impl Program {
         stream
     }
 
-    /// Announces that place to the service.
     pub(crate) fn announce(&self, place: u32) {
         let bank = place / PLACES;
         self.banks[bank as usize].announced().fetch_or(1 << (place % PLACES), Ordering::Release);
@@ -476,7 +466,6 @@ impl Program {
     }
 }
 
-/// A stream of a program.
 pub(crate) struct Stream<'p> {
     program: &'p Program,
     pub(crate) bank: &'p BankMemory,
@@ -494,7 +483,6 @@ impl Stream<'_> {
         self.word(line, word).load(Ordering::Acquire)
     }
 
-    /// The service's state for it.
     pub(crate) fn state(&self) -> Option<State> {
         state_of(self.read(SHARED, STATE), self.number)
     }

@@ -55,7 +55,6 @@ fn is_silent(there: &UdpSocket) -> bool {
     silent
 }
 
-/// Checks that the service serves.
 fn serves(program: &Program, number: u32) {
     let (here, there) = pair();
     let mut stream = program.promote(7, number, &here);

@@ -25,12 +25,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-/// Rounds of garbage.
 const ROUNDS: u32 = 300;
 /// Programs that ask without a pause, one after the other.
 const FLOODS: u32 = 50;
 
-/// A simple generator.
 struct Random(u64);
 
 impl Random {

@@ -25,7 +25,6 @@ fn report(descriptors: std::ops::Range<u32>) -> Report {
     Report { sockets: descriptors.map(socket).collect(), others: 0 }
 }
 
-/// Waits for the request to the program.
 fn is_asked(program: &Program) {
     assert!(matches!(answer(&program.control), Some((Reply::Describe, _))));
 }

@@ -73,16 +73,11 @@ impl fmt::Debug for Failure {
 /// Opens a session, runs one request on it and returns the output.
 pub(crate) type Execute<'a> = &'a mut dyn FnMut(&SessionSpec, Op, usize, &[u8]) -> Result<Vec<u8>, Failure>;
 
-/// Counts of one algorithm's vectors.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Vectors run.
     pub(crate) run: usize,
-    /// Of those, valid ones.
     pub(crate) valid: usize,
-    /// Of those, invalid ones.
     pub(crate) invalid: usize,
-    /// Of those, acceptable ones.
     pub(crate) acceptable: usize,
     /// Vectors not run, by reason.
     pub(crate) skipped: BTreeMap<&'static str, usize>,

@@ -20,7 +20,6 @@ pub const VERSION: u64 = 5;
 pub const END: u8 = 255;
 
 const CLASSES: u64 = Class::COUNT as u64;
-/// Words of the end.
 const TRAILER: usize = 2;
 
 /// Initial parameters of a dispatch.

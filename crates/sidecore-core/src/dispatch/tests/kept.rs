@@ -5,7 +5,6 @@ use super::*;
 
 const LONG: u32 = 16_384;
 
-/// Places a request that must be deferred.
 pub(super) fn kept(dispatch: &mut Dispatch, work: Work) -> Ticket {
     match dispatch.place(100, work) {
         Placed::Given(Given { ticket, begins: false, .. }) => ticket,

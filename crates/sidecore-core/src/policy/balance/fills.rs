@@ -35,7 +35,6 @@ pub struct Measured {
     pub ends: [Nanos; MOST],
 }
 
-/// One class on one device.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     from: u32,

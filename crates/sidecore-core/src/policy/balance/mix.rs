@@ -18,19 +18,16 @@ const AGE: Nanos = 100_000_000;
 /// One class and half-octave.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
-    /// Recent arrivals.
     count: f32,
     /// Their bytes.
     bytes: f32,
 }
 
-/// A kind of request that matters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Kind {
     pub(super) class: Class,
     /// Mean size, bytes.
     pub(super) size: u32,
-    /// Recent arrivals.
     pub(super) count: f64,
 }
 
@@ -56,7 +53,6 @@ impl Mix {
         self.total += 1.0;
     }
 
-    /// Recent arrivals of all kinds.
     pub(super) fn total(&self) -> f32 {
         self.total
     }

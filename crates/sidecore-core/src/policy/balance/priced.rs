@@ -37,7 +37,6 @@ const FLOOR: f64 = 1.0 / 64.0;
 /// Least time of a request, ns: of one that takes none a price says nothing.
 const SHORTEST: Nanos = 1;
 
-/// Prices and the state behind them.
 #[derive(Clone, Debug)]
 pub(super) struct Prices {
     mix: Mix,

@@ -132,14 +132,12 @@ impl Default for Rates {
     }
 }
 
-/// One class.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     known: bool,
     cells: [Cell; BUCKETS],
 }
 
-/// One bucket of sizes.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     /// Average time, ns.

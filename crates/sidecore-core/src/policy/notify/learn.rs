@@ -26,7 +26,6 @@ use gaps::Gaps;
 
 /// Least distance between the beginnings of two rows of probes, in waits. A random part with the same mean is added.
 const PROBE_PAUSE: u32 = 128;
-/// Probes in a row.
 const PROBES: u32 = 8;
 /// A probe spins for this number of half parks.
 const PROBE_HALVES: i64 = 5;
@@ -48,7 +47,6 @@ pub(super) struct Learner {
     savings: i64,
     /// Waits until the next row of probes begins.
     until_probes: u32,
-    /// Probes still to come in this row.
     probes: u32,
     /// A pseudo-random number, hashed from the lengths of gaps.
     chance: u64,

@@ -16,13 +16,11 @@ use crate::time::Nanos;
 /// An instant beyond this number of park costs is far.
 const FAR: Nanos = 8;
 
-/// A wait with a forecast.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expectant<'o> {
     pub(super) forecast: Forecast,
     pub(super) park_cost: Nanos,
     pub(super) overshoot: &'o Overshoot,
-    /// When the wait began.
     pub(super) begun: Nanos,
     /// Whether it napped already: a second nap is not permitted.
     pub(super) napped: bool,

@@ -33,7 +33,6 @@ pub struct Waiter {
     /// How long a wake-up may take, ns.
     wake_time: Nanos,
     may_spin: bool,
-    /// Begin of the wait under way.
     begun: Option<Nanos>,
     /// Time of the last spin step, if its spinning is not accounted yet.
     spinning_since: Option<Nanos>,

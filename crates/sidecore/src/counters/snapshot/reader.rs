@@ -38,7 +38,6 @@ pub(super) fn read(path: &Path) -> io::Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// The error and its remedy, in words.
 pub(super) fn in_words(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => MISSING.to_owned(),
@@ -66,7 +65,6 @@ fn fill(file: &File, snapshot: &mut Snapshot) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks the header and decodes it.
 fn describe(head: &[u64]) -> io::Result<Snapshot> {
     if head[header::MAGIC] != MAGIC {
         return Err(wrong(FOREIGN));

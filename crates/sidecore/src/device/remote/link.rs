@@ -37,7 +37,6 @@ pub(crate) struct LinkOptions {
     /// Cores for its thread.
     pub(crate) free: Vec<usize>,
     pub(crate) depth: u32,
-    /// Largest input of a request on a lane.
     pub(crate) max_request: u32,
     /// Time without an answer to a request after which the gateway counts as dead.
     pub(crate) timeout: Nanos,
@@ -49,7 +48,6 @@ pub(crate) struct LinkOptions {
 /// Held by a piece of news until it is handled; the count limits unhandled news.
 pub(crate) type Token = Arc<()>;
 
-/// News for the control thread.
 #[derive(Debug)]
 pub(crate) enum Said {
     /// Other machines have a key of this name and public part.
@@ -62,7 +60,6 @@ pub(crate) enum Said {
     Ended(String, Fault),
 }
 
-/// Reason of a link's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It is gone, or was removed.

@@ -15,7 +15,6 @@ pub(super) struct Open {
     /// Most bytes of its result.
     pub(super) room: usize,
     pub(super) sent_at: Nanos,
-    /// Memory of its result.
     pub(super) buffer: Vec<u8>,
     pub(super) input: Vec<u8>,
     pub(super) operation: Operation,
@@ -70,7 +69,6 @@ impl Table {
         buffer
     }
 
-    /// Takes a buffer back.
     pub(super) fn give_back(&mut self, buffer: Vec<u8>) {
         self.spare.push(buffer);
     }

@@ -45,7 +45,6 @@ impl BatchKey<'_> {
     }
 }
 
-/// One request of a batch.
 pub(crate) struct Job<'a> {
     pub(crate) key: BatchKey<'a>,
     /// The input that the session prepared.
@@ -57,7 +56,6 @@ pub(crate) struct Job<'a> {
     pub(crate) disturb: bool,
 }
 
-/// Result of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// None: it has to be done alone.

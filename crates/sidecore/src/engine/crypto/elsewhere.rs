@@ -136,7 +136,6 @@ mod tests {
     const ED: [&[u8]; 2] =
         [include_bytes!("keys/test-ed25519.pkcs8.der"), include_bytes!("keys/test-ed25519.spki.der")];
 
-    /// Does the operation with the private key.
     fn there(scheme: &Scheme, pkcs8: &[u8], operation: Operation, input: &[u8]) -> Vec<u8> {
         let key = KeyMaterial::Private(Secret::from(pkcs8));
         let session = Session::open(&SessionSpec { scheme: scheme.clone(), key }).unwrap();

@@ -15,9 +15,7 @@ pub(super) type Written = Result<usize, Refusal>;
 
 /// A key that was read, with its operations.
 pub(super) struct Opened {
-    /// The algorithm of its classes.
     pub(super) algorithm: Algorithm,
-    /// The operations of this key.
     pub(super) ops: &'static [Op],
     pub(super) mechanism: Box<dyn Mechanism>,
 }

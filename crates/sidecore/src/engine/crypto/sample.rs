@@ -123,7 +123,6 @@ fn spec(class: Class, random: &mut SplitMix64) -> SessionSpec {
     SessionSpec { scheme, key }
 }
 
-/// Ciphers, digests, HMAC.
 fn symmetric(algorithm: Algorithm, random: &mut SplitMix64) -> (Scheme, KeyMaterial) {
     let mut key = |len| KeyMaterial::Symmetric(Secret::new(random.bytes(len)));
     if let Some(cipher) = cipher(algorithm) {

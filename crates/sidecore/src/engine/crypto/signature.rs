@@ -28,7 +28,6 @@ const PADDING_LEN: usize = 11;
 /// Numbers for the test of an RSA key: some bad keys are right on half of all numbers.
 const TRIED: usize = 8;
 
-/// Input of a signature.
 enum Signs {
     /// Digests of messages, made here, and digests that the client made.
     Messages(Hash),
@@ -39,7 +38,6 @@ enum Signs {
 }
 
 impl Signs {
-    /// Operations of a private key.
     fn ops(&self) -> &'static [Op] {
         match self {
             Self::Messages(_) => &[Op::Sign, Op::SignDigest, Op::Verify],

@@ -24,7 +24,6 @@ pub(super) trait Disk: Debug + Send {
         Ok(opened)
     }
 
-    /// Flushes a file's content to the disk.
     fn sync_file(&self, file: &File) -> io::Result<()> {
         file.sync_all()
     }

@@ -22,7 +22,6 @@ pub(super) struct List {
 }
 
 impl List {
-    /// The files of the keys.
     pub(super) fn files(&self) -> impl Iterator<Item = String> {
         self.keys.iter().map(|(name, number)| file_of(name, *number))
     }
@@ -63,7 +62,6 @@ pub(super) fn key_of(file: &str) -> Option<(&str, u64)> {
     (check_name(name).is_ok() && file_of(name, number) == file).then_some((name, number))
 }
 
-/// The files of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Present {
     /// Files of keys in their places.

@@ -47,7 +47,6 @@ impl Cost {
     }
 }
 
-/// Error of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unsealing {
     /// Its beginning is unknown.
@@ -62,7 +61,6 @@ pub(super) enum Unsealing {
     Name(String),
     /// It is of another change of the key, with this number.
     Number(u64),
-    /// The library or the system failed.
     System,
 }
 
@@ -112,7 +110,6 @@ impl Master {
         body_of(file, MASTER_LINE).map(|_| ())
     }
 
-    /// Opens its file.
     pub(super) fn open(passphrase: &Secret, file: &[u8]) -> Result<(Self, List), Unsealing> {
         let (whole, sum) = file.split_last_chunk::<SHA256_OUTPUT_LEN>().unwrap_or((file, &[0; SHA256_OUTPUT_LEN]));
         body_of(file, MASTER_LINE)?;

@@ -65,7 +65,6 @@ pub(in crate::keys) fn fill(path: &Path, pkcs8: &[u8]) {
     }
 }
 
-/// The keys that a start finds.
 pub(in crate::keys) fn found(path: &Path) -> Vec<Found> {
     open(path).unwrap().1
 }

@@ -27,7 +27,6 @@ pub(super) struct Attached {
     pub(super) sidecore: usize,
     pub(super) memory: Arc<LaneMemory>,
     pub(super) sessions: Sessions,
-    /// Charge of its sessions.
     pub(super) session_bytes: u64,
     pub(super) token: Token,
     pub(super) counters: LaneBlock,

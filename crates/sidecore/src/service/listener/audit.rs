@@ -12,10 +12,8 @@ use crate::sys::peer::Credentials;
 use sidecore_core::policy::rate::RateLimit;
 use sidecore_core::time::Nanos;
 
-/// Kinds of reports with a bounded rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Complaint {
-    /// A refusal.
     Refused(Ground),
     /// The protocol was broken.
     Fault,
@@ -42,7 +40,6 @@ impl Complaint {
     }
 }
 
-/// Rates of users' complaints.
 pub(super) type Complaints = RateLimit<Source<Complaint>>;
 
 /// An empty table of rates.
@@ -73,7 +70,6 @@ impl Listener {
         connection.and_then(|connection| connection.speaker).unwrap_or(nobody)
     }
 
-    /// Changes the service, and reports the author.
     pub(super) fn set_and_tell(&mut self, key: LaneKey, texts: &[String]) -> Result<Reply, Refused> {
         let before = Settings::of(&self.setup.config);
         let done = self.set(key, texts);
@@ -127,7 +123,6 @@ impl Listener {
         }
     }
 
-    /// Reports a client that broke the protocol.
     pub(super) fn tell_fault(&mut self, key: LaneKey, why: &str) {
         let Some((uid, pid)) = self.connections.get(&key).map(|connection| connection.client) else { return };
         if let Some(suppressed) = self.complains(Complaint::Fault, uid) {

@@ -48,7 +48,6 @@ struct EndingLane {
 }
 
 impl Ending {
-    /// Whether it frees a lane of this user.
     pub(super) fn is_lane_of(&self, user: u32) -> bool {
         self.client.0 == user && self.lane.is_some()
     }

@@ -30,13 +30,11 @@ const MAX_WANTED: usize = 64;
 /// The sessions on a key that stay open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keep {
-    /// Sessions of connections that may use it.
     Permitted,
     /// None: the key was replaced.
     None,
 }
 
-/// A connection's key.
 #[derive(Debug)]
 pub(super) struct OwnKey {
     /// `None`: it is being made.

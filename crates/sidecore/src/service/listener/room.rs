@@ -26,7 +26,6 @@ pub(super) const LOOK: Nanos = 10_000_000;
 const PATIENCE: Nanos = 1_500_000_000;
 const TAKEN_BACK: &str = "it was idle, and another process of this user needs a lane";
 
-/// Whether and when a lane may be taken back.
 #[derive(Debug)]
 pub(super) struct Claim {
     reclaimable: bool,
@@ -49,12 +48,10 @@ impl Claim {
     }
 }
 
-/// A connection that asks for a lane.
 #[derive(Debug)]
 pub(super) struct Waiting {
     attach: Attach,
     until: Nanos,
-    /// Lanes that are taken back for it.
     taken_back: Vec<LaneKey>,
     /// It has a turn already.
     called: bool,
@@ -65,7 +62,6 @@ impl Waiting {
         Self { attach, until: now + PATIENCE, taken_back: Vec::new(), called: false }
     }
 
-    /// Whether lanes are being taken back for it.
     fn expects_room(&self) -> bool {
         !self.taken_back.is_empty()
     }
@@ -98,7 +94,6 @@ struct Holder {
 }
 
 impl Listener {
-    /// Answers a connection that asks for a lane, or queues it.
     pub(super) fn give_lane(&mut self, key: LaneKey, mut waiting: Waiting) -> io::Result<()> {
         if let Err(reason) = self.beyond_limits(key, &waiting.attach) {
             return self.reply(key, &Reply::TooLarge(reason));

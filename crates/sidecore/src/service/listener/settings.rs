@@ -13,15 +13,12 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type Outcome = Result<(), String>;
-/// A setting, and its text.
 type Request<'t> = (Setting, &'t str);
 
 /// Why settings are not in force.
 #[derive(Debug)]
 pub(super) enum NotSet {
-    /// None of them is in force.
     AtAll(Refused),
-    /// Some of them are in force.
     InPart(String),
 }
 
@@ -245,7 +242,6 @@ fn can_be_undone(setting: &Setting) -> bool {
     matches!(setting, Setting::AddDevice(_))
 }
 
-/// The sidecores that get this device.
 fn of(device: &DeviceConfig) -> impl Fn(usize) -> bool + use<> {
     let only = device.sidecore;
     move |index| only.is_none_or(|sidecore| sidecore == index)

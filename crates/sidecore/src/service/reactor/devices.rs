@@ -114,7 +114,6 @@ impl Reactor {
         }
     }
 
-    /// A gateway gave a false answer.
     pub(in crate::service) fn count_wrong_answer(&mut self) {
         self.hands.counters.add(SidecoreCounter::WrongAnswers, 1);
     }

@@ -77,7 +77,6 @@ impl Hands {
         self.counters.set(SidecoreCounter::WakeTimeNs, park.wake);
     }
 
-    /// Reports an event to the control thread.
     pub(super) fn tell(&self, event: Event) {
         // Without a control thread the service is ending.
         if self.setup.events.send(event).is_ok() {

@@ -10,7 +10,6 @@ use sidecore_sockets::datagrams::Step;
 use std::sync::atomic::Ordering;
 
 impl Stream {
-    /// One transfer from a ring that is held.
     pub(super) fn move_datagrams(&mut self, at: At<'_>, meter: &mut Meter, cursors: &Cursors) -> Moved {
         let Some(mover) = &mut self.datagrams else { return Moved::Most };
         match mover.step(&self.socket, at.memory, at.place, cursors) {

@@ -6,7 +6,6 @@ use alloc::collections::BTreeMap;
 /// Backlog that exhausts a device's credit under `tokens`, ns.
 const WINDOW: Nanos = 20_000;
 
-/// A request on its way.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
     pub(super) ticket: Ticket,
@@ -42,7 +41,6 @@ pub(super) struct Tenant {
     pub(super) credit: u32,
 }
 
-/// Lanes and clients of taken numbers.
 #[derive(Default)]
 pub(super) struct Oracle {
     pub(super) requests: Vec<Request>,
@@ -168,7 +166,6 @@ impl Oracle {
         Done { work: request.work, device: request.device as u8, handed: request.handed, lane_open }
     }
 
-    /// Frees the numbers of lanes and clients that are gone.
     pub(super) fn free_numbers(&mut self) {
         let lanes: Vec<u32> = self.lanes.keys().copied().collect();
         for lane in lanes {

@@ -11,7 +11,6 @@ pub(super) struct World {
     now: Nanos,
     dispatch: Dispatch,
     oracle: Oracle,
-    /// Deferrals so far.
     kept: u64,
 }
 
@@ -308,7 +307,6 @@ impl World {
         self.oracle.lanes.get_mut(&lane.0).unwrap().moderator.set_policy(notify);
     }
 
-    /// Everything that dispatch shows agrees with the oracle.
     pub(super) fn check(&mut self) {
         assert_eq!(self.dispatch.total_in_flight(), self.oracle.requests.len());
         for &lane in self.oracle.lanes.keys() {

@@ -21,7 +21,6 @@ pub(super) struct Gaps {
 
 #[derive(Clone, Copy, Debug)]
 struct Bin {
-    /// Gaps.
     weight: f32,
     /// Their sum, ns.
     time: f32,

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 /// More steps than any change here has.
 pub(in crate::keys) const STEPS: usize = 24;
 
-/// How a step fails.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     /// The failing step, from 0.
