@@ -17,7 +17,7 @@ const ROUNDS: u64 = 50;
 const DEPTHS: [u64; 2] = [128, 256];
 /// Operations that run at both depths, by their names in `crates/sidecore/benches/count`.
 const OPERATIONS: [&str; 4] = ["noop", "aes-256-gcm", "library", "send"];
-/// The environment variable of the socket by which a program finds the service of sockets.
+/// The environment variable with the socket of the service of sockets.
 const SOCKETS: &str = "SIDECORE_SOCKETS";
 /// Settings of the workspace's crates: as for a release, with one unit of code each in the place of optimisation when
 /// linking. The other crates have the release's settings except for assertions, and so are shared with the tests.
@@ -106,7 +106,7 @@ impl Run {
         Ok(Self { child: command.stdin(Stdio::null()).spawn()?, directory: directory.to_owned() })
     }
 
-    /// Instructions of the first thread, which is the client, and of all others, of which only the sidecore works.
+    /// Instructions of the first thread, which is the client, and of all others, where only the sidecore works.
     fn end(mut self) -> Result<[u64; 2]> {
         if !self.child.wait()?.success() {
             return Err("the program to count failed under valgrind".into());

@@ -1,4 +1,4 @@
-//! The project's files: those that git tracks, read once.
+//! The project's files, tracked by git and read once.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::Result;
 pub(crate) struct Tree(BTreeMap<String, Option<String>>);
 
 impl Tree {
-    /// Reads all files that git tracks. Without git, or outside a checkout, those that `.gitignore` does not name.
+    /// Reads all files that git tracks. Without git, or outside a checkout, all that `.gitignore` does not name.
     pub(crate) fn load(root: &Path) -> Result<Self> {
         let paths = tracked(root).map_or_else(|| walked(root), Ok)?;
         Ok(Self(paths.into_iter().filter_map(|path| read(root, path)).collect()))

@@ -18,7 +18,7 @@ use elsewhere as sys;
 pub(crate) const BLOCK: usize = 64;
 /// Bytes of the message's length in bits, which ends the last block.
 const LENGTH: usize = 8;
-/// Number of messages from which lanes are faster than the instructions of SHA, whose time grows with each message.
+/// Least number of messages where lanes are faster than the instructions of SHA, whose time grows with each message.
 const LANES_FROM: usize = 7;
 
 pub(crate) type Block = [u8; BLOCK];

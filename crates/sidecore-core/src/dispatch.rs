@@ -15,8 +15,8 @@
 //! requests over as the device completes: those of the least rank first, or by fair shares of the device's time.
 //!
 //! When a device dies, [`Dispatch::lose`] stops its use and [`Dispatch::next_orphan`] lists its requests.
-//! [`Dispatch::replace`] moves each of them to another device. It abandons a request that no device can take or that
-//! [may not be done twice](Class::may_be_replayed).
+//! [`Dispatch::replace`] moves each of them to another device. It abandons a request without a capable device, or one
+//! that [may not be done twice](Class::may_be_replayed).
 
 use crate::inflight::{Entry, InFlight, State, Ticket};
 use crate::policy::admission::Share;
@@ -80,8 +80,8 @@ pub struct Capability {
     pub classes: Classes,
     /// The device does a request before the call returns: nothing is ever in flight there.
     pub immediate: bool,
-    /// The device serves remote keys: those that it [holds](Dispatch::hold), none at first. Other devices serve local
-    /// keys.
+    /// The device serves remote keys: the keys that it [holds](Dispatch::hold), none at first. Other devices serve
+    /// local keys.
     pub elsewhere: bool,
     /// Most requests that it holds at a time.
     pub depth: u32,
@@ -322,7 +322,7 @@ impl Dispatch {
         if every { usable.all(|load| self.balancer.accepts(load)) } else { self.has_room() }
     }
 
-    /// Whether a device would be given a request of that class and size (bytes), with a key of that reach, now.
+    /// Whether a device would be given a request of this class, size (bytes) and reach now.
     pub fn would_place(&self, class: Class, size: u32, reach: Reach) -> bool {
         let (devices, loads) = (&self.devices, &self.loads);
         self.balancer.would_choose(

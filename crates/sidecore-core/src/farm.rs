@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`Farm::place`] | the node for an event, or that it has to wait; one that has not done its kind yet gets one to try |
 //! | [`Farm::answered`], [`Farm::failed`] | whether an answer counts, and whether a failed event is tried again |
-//! | [`Farm::beat`], [`Farm::silent`] | which node is lost: one that is silent, or that messages did not reach |
+//! | [`Farm::beat`], [`Farm::silent`] | which node is lost: a silent one, or one that messages did not reach |
 //! | [`Farm::lose`], [`Farm::next_moved`] | where the events of a lost node go |
 //!
 //! The caller has a clock, the network and the events' bytes, which it knows by their tags. Only durations cross
@@ -131,7 +131,7 @@ struct Tried {
     losses: u8,
     /// The node of its last failure.
     at: Option<Member>,
-    /// Time from which it may return to that node although there are others, ns.
+    /// Time of its permitted return to that node although there are others, ns.
     returns: Option<Nanos>,
 }
 
@@ -296,7 +296,7 @@ impl Farm {
     /// A node is lost. It gets no more events, its answers do not count, and [`Farm::next_moved`] reports where its
     /// events go.
     ///
-    /// An event with which too many nodes were lost is abandoned. Loss of a node with a recent message does not count
+    /// An event is abandoned after too many lost nodes. Loss of a node with a recent message does not count
     /// against its events: the node lives, and a server of the network lost messages, often those of all nodes.
     pub fn lose(&mut self, now: Nanos, member: Member) {
         let Some(node) = self.node_mut(member) else { return };

@@ -78,7 +78,7 @@ impl core::fmt::Display for LayoutError {
 }
 
 impl Layout {
-    /// A lane of that many slots in each ring and that many bytes of arena.
+    /// A lane with `slots` slots in each ring and `arena` bytes of arena.
     ///
     /// # Errors
     /// A number outside its limits.

@@ -70,7 +70,7 @@ pub struct Pace {
     pub watched_lanes: usize,
     /// A lane without traffic for this time is quiet, ns.
     pub quiet: Nanos,
-    /// Interval at which a busy sidecore looks for rings of dormant lanes, ns.
+    /// Interval of a busy sidecore's looks for rings of dormant lanes, ns.
     pub listen: Nanos,
     /// Interval of housekeeping, ns: counters are updated and devices are checked.
     pub housekeeping: Nanos,
@@ -108,7 +108,7 @@ pub enum Next {
     Listen,
     /// Stays on its core for up to [`SPIN_ROUNDS`] looks at [`Sidecore::is_something_ready`].
     Spin,
-    /// Waits for a ring or until that instant, and reports the lanes that rang by [`Sidecore::rang`].
+    /// Waits for a ring, at most until `until`, and reports the lanes that rang by [`Sidecore::rang`].
     Sleep {
         /// Time to wake without a ring, ns.
         until: Option<Nanos>,

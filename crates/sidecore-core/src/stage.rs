@@ -1,6 +1,6 @@
 //! Stage times of a request.
 //!
-//! The stages are those that z/VM accounts for its crypto adapters. A clock read costs some 20 ns, so a [`Sampler`]
+//! The stages are z/VM's for its crypto adapters. A clock read costs some 20 ns, so a [`Sampler`]
 //! picks the requests with time stamps.
 
 use crate::time::Nanos;

@@ -44,7 +44,7 @@ fn gaps() -> impl Strategy<Value = Vec<Gap>> {
     prop::collection::vec(gap.prop_map(|(length, poll, latency)| Gap { length, poll, latency }), 1..20)
 }
 
-/// Runs one wait; returns the time at which the message is found.
+/// Runs one wait; returns the time when the message is found.
 fn wait(waiter: &mut Waiter, start: Nanos, gap: Gap) -> Nanos {
     let arrival = start + gap.length;
     let mut now = start;
@@ -312,7 +312,7 @@ fn learn_is_within_a_tenth_of_the_better_pure_policy_at_steady_loads() {
 /// Two sides that wait for each other in turn, as client and sidecore in a closed loop.
 struct Pair {
     waiters: [Waiter; 2],
-    /// Time at which each side last answered and began to wait.
+    /// Time when each side last answered and began to wait.
     since: [Nanos; 2],
     wake_up: Box<dyn FnMut() -> f64>,
 }

@@ -68,7 +68,7 @@ impl Bare {
         Ok(Self { memory, file: Some(file) })
     }
 
-    /// The path at which another process of the same user opens it.
+    /// The path for another process of the same user to open it.
     pub fn path(&self) -> Option<PathBuf> {
         let fd = self.file.as_ref()?.as_raw_fd();
         Some(PathBuf::from(format!("/proc/{}/fd/{fd}", std::process::id())))

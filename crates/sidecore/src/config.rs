@@ -292,12 +292,12 @@ impl DeviceConfig {
         Self { kind: DeviceKind::Emulated, fixed_ns, per_byte_ns, ..Self::inline(name) }
     }
 
-    /// A worker that does several requests side by side, on that core if one is given. `owned`: it may spin there.
+    /// A worker that does several requests side by side, on `cpu` if one is given. `owned`: it may spin there.
     pub fn batch(name: &str, cpu: Option<usize>, owned: bool) -> Self {
         Self { kind: DeviceKind::Batch, ..Self::worker(name, cpu, owned) }
     }
 
-    /// Other machines of that farm, for the keys that they hold.
+    /// Other machines of the farm, for the keys that they hold.
     pub fn remote(name: &str, farm: &str) -> Self {
         Self { kind: DeviceKind::Remote, farm: Some(farm.to_owned()), ..Self::inline(name) }
     }

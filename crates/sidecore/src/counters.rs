@@ -151,7 +151,7 @@ impl Counters {
         Block::new(self, self.shape.key_on(sidecore, place).start)
     }
 
-    /// A key of this name, of which 64 bytes are kept, is at that place now: all sidecores count from 0.
+    /// A key of this name is at that place now: all sidecores count from 0. The first 64 bytes of the name are kept.
     ///
     /// # Errors
     /// The file system has no space left for the blocks.

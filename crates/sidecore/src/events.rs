@@ -51,7 +51,7 @@ impl<W: Copy + Eq> Origin for Source<W> {
     }
 }
 
-/// Importance of an event: the levels of the system's log, of which `tracing` has only some.
+/// Importance of an event: the levels of the system's log; `tracing` has only some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// A loss that an operator must repair: `tracing::Level::ERROR`.
@@ -400,7 +400,7 @@ pub(crate) fn gateway_doubted(device: &str, key: &str) {
     );
 }
 
-/// Users of a key besides root and the service's own user.
+/// Users of a key, apart from root and the service's own user.
 fn users(acl: &Acl) -> String {
     let uids = acl.uids.iter().map(|uid| format!("uid:{uid}"));
     let all: Vec<String> = uids.chain(acl.gids.iter().map(|gid| format!("gid:{gid}"))).collect();

@@ -1,7 +1,7 @@
 //! AWS-LC's C interface behind safe, thin wrappers: no other module calls it.
 //!
 //! A wrapper owns its allocation and frees it on drop. No wrapper keeps a pointer from its caller. Payload arrives as
-//! [`Source`] and goes to a [`Span`], so that the same call serves private memory and memory that a client may change
+//! [`Source`] and goes to a [`Span`], so one call serves private memory and memory that a client may change
 //! meanwhile. Only routines whose control flow does not depend on the bytes are called on the latter.
 
 pub(crate) mod aead;

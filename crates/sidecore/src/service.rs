@@ -1,4 +1,4 @@
-//! The service: sidecores that serve lanes, and one thread that answers the socket.
+//! The service: sidecores for lanes, and one thread that answers the socket.
 //!
 //! `sidecore serve` runs [`Service::start`], and a Rust program can embed it.
 
@@ -295,7 +295,7 @@ fn sidecore_cpus(config: &Config) -> Vec<Option<usize>> {
 /// Checks that the process may use the configured cores.
 ///
 /// # Errors
-/// The first core that it may not use, and the ones that it may.
+/// The first core that it may not use, and all permitted ones.
 pub fn check_cpus(config: &Config) -> Result<(), StartError> {
     let workers = config.devices.iter().filter_map(|device: &DeviceConfig| device.cpu);
     config.sidecores.cpus.iter().copied().chain(workers).try_for_each(check_cpu)

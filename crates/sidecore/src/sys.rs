@@ -1,4 +1,4 @@
-//! System calls of the service, in the types of the rest of the runtime, together with those that clients make too.
+//! System calls of the service, in the types of the rest of the runtime, together with the calls of clients.
 
 pub mod cpu;
 pub(crate) mod directory;

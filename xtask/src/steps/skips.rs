@@ -9,7 +9,7 @@ use crate::Result;
 /// The variable with the path of the file: a line `test: why` for each.
 pub(super) const VARIABLE: &str = "SIDECORE_SKIPPED";
 
-/// Tests of which CI may skip a part, each with the feature that a runner may lack and no package provides. Every
+/// Tests that CI may skip in part, each with the feature that a runner may lack and no package provides. Every
 /// other skip fails there.
 const ACCEPTED: [(&str, &str); 2] = [
     ("no_memory_becomes_code_and_the_kernels_wide_doors_are_shut", "many kernels have io_uring switched off for all"),

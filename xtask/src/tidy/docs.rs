@@ -13,7 +13,7 @@ const ARCHITECTURE_LINES: usize = 120;
 /// Sources of crates whose doc names each top-level module.
 const MAPPED: [&str; 3] = ["crates/sidecore-core/src/", "crates/sidecore-client/src/", "crates/sidecore/src/"];
 
-/// Finds a module without a first line that says what it is.
+/// Finds a module without a description in its first line.
 pub(super) fn module_doc(source: &Source<'_>) -> Vec<Finding> {
     let is_module = source.path.contains("src/");
     let begins = source.lines.first().is_some_and(|line| line.starts_with("//! "));

@@ -27,7 +27,7 @@ impl Stream<'_> {
         _mm_set_epi32(words(3), words(2), words(1), words(0))
     }
 
-    /// Takes off `blocks` encrypted blocks, of which `chained` was the last.
+    /// Takes off `blocks` encrypted blocks; `chained` is the last of them.
     pub(super) fn advance(&mut self, blocks: usize, chained: __m128i) {
         self.chained = chained;
         self.input = &self.input[blocks..];

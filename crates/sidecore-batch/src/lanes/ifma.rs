@@ -12,7 +12,7 @@
 //! A core begins two multiplications in a cycle and has the result of each after four. Loads take from that rate and
 //! stores take more, so sums stay in registers: ten rows of digits meet one digit after another of the other number,
 //! and each step completes one column. A reduction's next quotient waits for the one before it. So two are made
-//! together, before the products on which nothing waits.
+//! together, before products without dependents.
 
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_mask_blend_epi64,
@@ -40,7 +40,7 @@ type Number<const N: usize> = [Digit; N];
 /// Rows of digits that stay in registers while they meet the digits of the other number, ten at a time. Each length
 /// of numbers is a multiple of it.
 const ROWS: usize = 10;
-/// Digits of a modulus that are used to find quotients, where it has that number.
+/// Digits of a modulus that determine quotients, unless it has fewer.
 const WIDE: usize = 2 * ROWS;
 
 /// Repeats a step for each row, written out: arrays that loops shift or rotate do not stay in registers.
@@ -260,7 +260,7 @@ fn quotient<const W: usize, const R: usize>(
             let two = _mm512_madd52lo_epu64(zero, second, inverse);
             let third = both(_mm512_add_epi64(all[2], carry(second)), modulus[2], modulus[1], one);
             all[0] = first_two(third, modulus, two);
-            // The next quotient, on which others wait, before products on which nothing waits.
+            // The next quotient, since others wait for it, before products without dependents.
             let (first, [one, two]) = in_order(_mm512_madd52lo_epu64(zero, all[0], inverse), [one, two]);
             (next, quotient[$at], quotient[$at + 1]) = (first, one, two);
             for k in 1..W - 2 {

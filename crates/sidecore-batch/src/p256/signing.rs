@@ -45,7 +45,7 @@ pub(crate) struct Outcome {
     pub(crate) faults: [Digits; 2],
 }
 
-/// Signs. `disturbed`: lanes in which a bit is flipped on the way, like a fault of the machine.
+/// Signs. `disturbed`: lanes where a bit is flipped on the way, like a fault of the machine.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn sign(inputs: &[Input; MOST], disturbed: u8) -> [Outcome; MOST] {
     let load = |of: fn(&Input) -> &Digits| Zeroizing::new(side_by_side(&inputs.each_ref().map(|input| *of(input))));
@@ -118,7 +118,7 @@ fn multiple(multipliers: &[[u64; WORDS]; MOST], disturbed: u8) -> Point {
     point
 }
 
-/// The index of a digit's point in its row, and the lanes in which it is negative.
+/// The index of a digit's point in its row, and the lanes where it is negative.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn digit(words: &[Digit; WORDS], row: usize) -> (Digit, u8) {

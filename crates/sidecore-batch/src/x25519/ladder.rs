@@ -44,7 +44,7 @@ impl Zeroize for Point {
     }
 }
 
-/// Scalars times points. `disturbed`: lanes in which a bit is flipped on the way, like a fault of the machine.
+/// Scalars times points. `disturbed`: lanes where a bit is flipped on the way, like a fault of the machine.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn ladder(scalars: &[Scalar; MOST], points: &[Digits; MOST], disturbed: u8) -> [Outcome; MOST] {
     let start = std::array::from_fn(|k| eight(points.map(|digits| digits[k])));

@@ -88,7 +88,7 @@ impl Drop for Stepped {
     }
 }
 
-/// The first step at which the work on two secrets differs, and the number of steps of the first.
+/// The first different step of the work on two secrets, and the number of steps of the first.
 fn difference(role: &str) -> (Option<usize>, usize) {
     let stepped = Stepped::start(role);
     let one = stepped.places();

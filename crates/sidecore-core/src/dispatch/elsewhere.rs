@@ -1,4 +1,4 @@
-//! Devices with remote keys: the keys that each of them holds, and requests that return undone.
+//! Devices with remote keys: the keys on each of them, and requests that return undone.
 
 use super::{DeviceState, Dispatch, Placed, Reach, Replaced, Work};
 use crate::inflight::Ticket;

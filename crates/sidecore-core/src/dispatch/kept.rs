@@ -15,7 +15,7 @@ use crate::time::Nanos;
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
-/// Requests handed to a device under ranks: the one it serves and one that follows, so that it does not idle between
+/// Requests handed to a device under ranks: the one in service and the next one, so that it does not idle between
 /// two rounds of the sidecore.
 const ON_DEVICE: u32 = 2;
 

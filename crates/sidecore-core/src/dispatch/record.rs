@@ -1,4 +1,4 @@
-//! A record of dispatch's calls and decisions, from which a run can be replayed.
+//! A record of dispatch's calls and decisions, for replays of a run.
 //!
 //! [`Recorded`] is a [`Dispatch`] with an optional [`Tape`]: each [`Call`] that changes or decides something is
 //! recorded with its arguments, its time and the decision. Without a tape a call costs one more branch, on a pointer

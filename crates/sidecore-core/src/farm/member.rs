@@ -208,8 +208,8 @@ impl Node {
 
     /// Most work of the node before it stops asking, ns. It covers the round trip of an answer and the next event, a
     /// fifth more, and the longest event, whose progress is unknown. For equal events this is the rule of `LHCb`, 1 +
-    /// 1.2 × (round trip / service time). Busy machines have some far longer round trips, in which a node would idle:
-    /// the window includes their spread, as TCP's retransmission timer does (RFC 6298).
+    /// 1.2 × (round trip / service time). Busy machines have some far longer round trips, and a node would idle
+    /// meanwhile: the window includes their spread, as TCP's retransmission timer does (RFC 6298).
     pub(super) fn window(&self) -> Nanos {
         let way = self.way.long();
         (way + way / 5).saturating_add(self.largest)

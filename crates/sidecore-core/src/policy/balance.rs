@@ -34,8 +34,8 @@ pub enum Balance {
     Sed,
     /// Earliest finish time: least work given plus the time of this request.
     Eft,
-    /// Only a device with credit left gets work, the one that finishes it first; the request waits while none has
-    /// credit.
+    /// Only a device with credit left gets work, and of several the earliest to finish it; the request waits while
+    /// none has credit.
     Tokens,
     /// Earliest finish time plus a loss, where another device would use its time better.
     Priced,
@@ -85,7 +85,7 @@ pub struct Load {
     pub backlog: Nanos,
     /// Speed relative to the other devices, for `sed`, 1..=1000.
     pub weight: u32,
-    /// Backlog at which it stops asking under `tokens`, ns.
+    /// Limit of its backlog under `tokens`, ns: beyond it the device stops asking.
     pub window: Nanos,
 }
 
@@ -101,7 +101,7 @@ impl Load {
         self.usable && self.in_flight < self.depth
     }
 
-    /// Time until the answer to a request of that duration, ns, on a device that does one after another.
+    /// Time until the answer to a request of duration `time`, ns, on a device that does one after another.
     #[inline]
     pub fn finish(&self, time: Nanos) -> Nanos {
         self.backlog.saturating_add(time)

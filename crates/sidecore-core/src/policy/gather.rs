@@ -21,7 +21,7 @@ use crate::time::Nanos;
 pub const MOST: usize = 8;
 /// A request waits at most for 1 part in this number of a single request's time.
 pub const PATIENCE: Nanos = 20;
-/// A batch that answers later than smaller ones needs a rate that is higher by 1 part in this number.
+/// A batch with later answers than smaller ones needs a rate that is higher by 1 part in this number.
 const WORTH: Nanos = 4;
 /// Weight of a new gap between arrivals: 1 in this number.
 const WINDOW: Nanos = 8;
@@ -116,7 +116,7 @@ impl Gather {
         }
     }
 
-    /// Decision at `now` for `waiting` requests, of which the oldest arrived at `oldest`, ns. The device is free.
+    /// Decision at `now` for `waiting` requests; the oldest arrived at `oldest`, ns. The device is free.
     pub fn decide(&self, now: Nanos, waiting: usize, oldest: Nanos, urgent: bool) -> Begin {
         let begin = Begin::Now(self.takes[waiting.clamp(1, MOST) - 1]);
         let full = self.full();

@@ -6,7 +6,7 @@
 //! so that a party hides its own refusals only. Where the table is full and nothing in it is idle, further origins
 //! share one bucket without a name. The last [`Pace::reserved`] places are for [trusted](Origin::is_trusted) origins.
 //! So for any origins at most `(origins + 1) * (burst + time / every)` reports are made. The buckets are kept as the
-//! time at which each would be full again: the virtual scheduling of the generic cell rate algorithm (ITU-T I.371).
+//! time when each would be full again: the virtual scheduling of the generic cell rate algorithm (ITU-T I.371).
 
 use crate::time::Nanos;
 use alloc::vec::Vec;

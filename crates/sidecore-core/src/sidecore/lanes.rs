@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 const AHEAD: usize = 16;
 /// Completions that are written together.
 const BATCH: usize = 16;
-/// Most work for which a completion waits, and most work of one run, ns.
+/// Limit of the work that a completion waits for, and of one run, ns.
 pub(super) const HOLD: Nanos = 2_000;
 
 /// A lane to serve from now on.

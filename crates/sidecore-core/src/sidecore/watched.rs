@@ -18,7 +18,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Reserves memory for `lanes` lanes, each of which may leave a gap.
+    /// Reserves memory for `lanes` lanes and a gap of each.
     pub(super) fn new(lanes: usize) -> Self {
         Self { places: Vec::with_capacity(2 * lanes), gaps: 0 }
     }
@@ -31,7 +31,7 @@ impl Watched {
         self.places.retain(keep);
     }
 
-    /// Moves the lane at this place to the end. Returns the number of places by which the following ones have moved
+    /// Moves the lane at this place to the end. Returns how far the following ones have moved
     /// up.
     #[inline]
     pub(super) fn put_last(&mut self, place: usize) -> usize {

@@ -6,7 +6,7 @@
 
 /// Bytes below which a message is small.
 pub const SMALL: usize = 4096;
-/// Size from which the kernel is faster, bytes, also for a single message of a stream.
+/// Least size with a faster kernel, bytes, also for a single message of a stream.
 pub const LARGE: usize = 16 * 1024;
 /// Small sends in a row after which a ring is entered.
 pub const IN_A_ROW: u8 = 6;
@@ -104,7 +104,7 @@ pub enum Advice {
     Demote(Why),
 }
 
-/// History of one connection. Eight bytes, so that threads that share a connection may keep it in one word.
+/// History of one connection. Eight bytes, so that threads with a common connection may keep it in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     promoted: bool,

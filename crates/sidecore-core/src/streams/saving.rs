@@ -13,11 +13,11 @@ pub const WRITE_NS: Nanos = 60;
 const FEWEST: f64 = 8.0;
 /// Limit of counted calls: at this number half of them are forgotten.
 const MOST: f64 = 4096.0;
-/// If the sizes of calls spread by less than this part of their mean, the two costs cannot be told apart,
+/// If the sizes of calls spread by less than this part of their mean, the two costs are indistinguishable,
 const SPREAD: f64 = 0.25;
 /// unless the calls are so small that bytes hardly matter.
 const FEW_BYTES: f64 = 512.0;
-/// Size at which a call has a quarter of the weight, bytes: long calls spread more.
+/// A call of this size has a quarter of the weight, bytes: long calls spread more.
 const FAR: f64 = 4096.0;
 /// Limit of a call's time, ns: a longer one was interrupted.
 const LONGEST: Nanos = 1_000_000_000;
@@ -92,7 +92,7 @@ const PER_CALL: (u64, u64) = (2 * PARTS, 4 * PARTS);
 /// Upper bound of the break-even for each wake-up.
 const PER_WAKE: u64 = 32;
 
-/// Least numbers of messages for which a ring pays.
+/// Least numbers of messages that make a ring pay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakEven {
     /// For each call, times [`PARTS`].

@@ -1,4 +1,4 @@
-//! The order in which streams are served.
+//! The order of service of streams.
 //!
 //! Each client has a share of the time, refilled in rounds ([`Share`]). Within a client in credit, streams whose last
 //! transfer was small come before those with a large one, so a quiet connection does not wait behind flooded ones.
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 const QUANTUM: Nanos = 50_000;
 /// Most quiet streams in a row before a flooded one.
 const QUIET_IN_A_ROW: u32 = 64;
-/// Size of a transfer from which its stream is flooded, bytes: several small messages.
+/// Least transfer of a flooded stream, bytes: several small messages.
 const FLOOD: u32 = 512;
 
 /// Number of a client, given when it is added and free again when it is removed.

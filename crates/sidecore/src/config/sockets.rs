@@ -22,7 +22,7 @@ pub struct SocketsConfig {
     pub max_sockets: u32,
     /// Most MiB of shared memory of one user's rings.
     pub max_mib: u32,
-    /// Most programs of one user, including those that only ask.
+    /// Most programs of one user, including mere askers for rows.
     pub max_programs: u32,
     /// Most users at a time.
     pub max_users: u32,

@@ -1,4 +1,4 @@
-//! The threads that wait at each hop, and the reasons for which a policy that spins parks there.
+//! The waiting threads of each hop, and the reasons why a policy that spins parks there.
 
 use super::{Config, Sidecores};
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub struct Waiters {
     pub sidecores: Vec<Place>,
     /// Workers among the devices.
     pub workers: Vec<Place>,
-    /// Whether clients are advised that they may spin: a core is left for them besides those of sidecores and
+    /// Whether clients are advised that they may spin: a core is left for them, apart from those of sidecores and
     /// workers.
     pub clients_may_spin: bool,
 }
@@ -71,7 +71,7 @@ impl Waiters {
     /// works as configured, or no thread waits there.
     pub fn parked(&self, notify: [Option<Notify>; 4]) -> [Option<String>; 4] {
         let [service, to_device, from_device, client] = notify.map(|notify| notify.filter(|notify| notify.spins()));
-        // The sidecore is the one that waits for answers, and it has one policy for all its waits.
+        // The sidecore waits for answers, and it has one policy for all its waits.
         let sidecores = || match notify[0] {
             Some(policy) if !policy.spins() => Some(format!("waits as service: {policy}")),
             _ => reason(&self.sidecores),

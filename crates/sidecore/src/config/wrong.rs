@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-/// Least similarity, 0 to 1, of a known name that is suggested, and most names that are listed without one.
+/// Least similarity, 0 to 1, of a suggested name, and most names that are listed without one.
 const ALIKE: f64 = 0.7;
 const FEW: usize = 20;
 

@@ -130,7 +130,7 @@ impl<C: Filed> Block<C> {
 }
 
 impl LaneBlock {
-    /// Clears the block for a lane of this process, user and sidecore, called `name`, of which 32 bytes are kept.
+    /// Clears the block for a lane of this process, user and sidecore, called `name`. 32 bytes of the name are kept.
     ///
     /// # Errors
     /// The file system has no space left for the block.

@@ -18,7 +18,7 @@ use std::path::Path;
 
 mod reader;
 
-/// Age of the heartbeat from which a service counts as ended, ns.
+/// Limit of the heartbeat's age, ns: beyond it a service counts as ended.
 const HEARTBEAT_LIMIT: Nanos = 1_000_000_000;
 
 /// The open blocks of the file, with the counts of an interval: since each was opened when [read](Self::read), since

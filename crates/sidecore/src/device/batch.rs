@@ -25,11 +25,11 @@ use zeroize::Zeroizing;
 
 /// Most requests that wait here. All others wait in the queue.
 const ROOM: usize = 2 * MOST;
-/// Least and most runs of each measured batch, of which the fastest counts. Runs end early once all together take
+/// Least and most runs of each measured batch; the fastest counts. Runs end early once all together take
 /// [`LONG_ENOUGH`].
 const RUNS: (u32, u32) = (3, 50);
 const LONG_ENOUGH: Nanos = 1_000_000;
-/// Operations that may be done side by side: the measured one, and those that take as long.
+/// Operations that may be done side by side: the measured one, and others of the same time.
 const KINDS: [(Algorithm, &[Op]); 9] = [
     (Algorithm::Rsa1024, &[Op::Sign, Op::SignDigest]),
     (Algorithm::Rsa2048, &[Op::Sign, Op::SignDigest]),
@@ -146,7 +146,7 @@ impl Gathering {
         self.waiting.len() < ROOM
     }
 
-    /// The kind with which it is gathered; `None`: it is not gathered.
+    /// The kind of its batch; `None`: it is not gathered.
     pub(super) fn kind_of(&self, request: &Request) -> Option<Kind> {
         let (session, submission) = (&request.session, &request.submission);
         let class = session.class(submission.op())?;

@@ -75,7 +75,7 @@ const MOST_WRONG: u32 = 3;
 pub struct Session {
     /// User and process that brought the key. `None`: it is a stored one, or of no client.
     owner: Option<(u32, u32)>,
-    /// Results of batches that did not verify, since the last that did.
+    /// Results of batches that did not verify, since the last good one.
     wrong: AtomicU32,
     algorithm: Algorithm,
     classes: [Option<Class>; Op::COUNT],

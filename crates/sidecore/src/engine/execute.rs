@@ -10,9 +10,9 @@ use sidecore_core::session::Refusal;
 use sidecore_core::wire::Submission;
 use zeroize::Zeroizing;
 
-/// Input size from which copies cost more than the library's loss on memory that another core just wrote, bytes.
+/// Least input size where copies cost more than the library's loss on memory that another core just wrote, bytes.
 const DIRECT_FROM: u64 = 256;
-/// Most bytes by which a result may be longer than its input (signatures, encapsulations).
+/// Most bytes of a result beyond the length of its input (signatures, encapsulations).
 pub(crate) const OUTPUT_EXTRA: usize = 8 * 1024;
 
 /// Private memory of one device, for one request at a time.

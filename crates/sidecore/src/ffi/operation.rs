@@ -9,7 +9,7 @@ use aws_lc_sys as sys;
 use super::{context::Context, hash::table, owned, pkey::PKey, rsa::salt_len, succeeded};
 use crate::spec::{DecryptionPadding, EncryptionPadding, Hash, SignaturePadding};
 
-/// Parameters of an operation besides its key.
+/// Parameters of an operation, apart from its key.
 pub(crate) enum Padding {
     /// None: the key determines the operation.
     None,

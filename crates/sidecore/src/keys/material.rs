@@ -6,7 +6,7 @@ use crate::ffi::pkey::PKey;
 use crate::spec::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore_core::session::Op;
 
-/// First byte of a local key at rest that is also remote, and of the public part of a key that is only remote. PKCS#8
+/// First byte of a local key at rest that is also remote, and of the public part of a merely remote key. PKCS#8
 /// begins with another byte.
 const BOTH: &[u8] = &[1];
 const ELSEWHERE: &[u8] = &[2];

@@ -2,7 +2,7 @@
 //! and the list of the valid files.
 //!
 //! A file of a key is written once and never replaced: a change writes new files under temporary names, and takes
-//! effect when the file with the list is renamed into its place. A file that the service did not put there, or that
+//! effect when the file with the list is renamed into its place. A foreign file, or one that
 //! differs from the list, is an error at start: nothing is skipped, nothing is lost.
 
 mod counter;

@@ -1,11 +1,11 @@
 //! The permitted system calls of a service. A service of sockets opens no file, and a service of keys queries no
 //! socket.
 //!
-//! There are three filters, of which the strictest answer counts:
+//! There are three filters; the strictest answer counts:
 //!
 //! - A list of permitted calls, some only with certain arguments. All others fail with `EPERM`: a C library that
 //!   tries a new call then falls back, where killing would turn its update into an outage.
-//! - Calls that only an intruder would make kill the process immediately, so that it gets one attempt and the log
+//! - Calls that only an intruder would make kill the process immediately, so it gets one attempt and the log
 //!   shows it.
 //! - `clone3` does not exist: its flags are in memory, where a filter cannot see them, and C libraries then use
 //!   `clone`.

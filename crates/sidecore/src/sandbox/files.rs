@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
 
-/// Version of the kernel's rules to request. An older kernel applies the ones it knows.
+/// Version of the kernel's rules to request. An older kernel applies only known ones.
 const KNOWN: ABI = ABI::V6;
 
 /// Makes the missing directories, owned by `owner`.

@@ -13,7 +13,7 @@ use sidecore_core::sync::Ordering;
 pub(super) struct Advice {
     calibration: Calibration,
     sample_every: u32,
-    /// A core is left for clients besides those of sidecores and workers.
+    /// A core is left for clients, apart from those of sidecores and workers.
     pub(super) may_spin: bool,
 }
 

@@ -19,10 +19,10 @@ use std::time::Duration;
 
 /// Payload sizes of the measurements, bytes.
 const SIZES: [u32; 3] = [64, 1024, 16_384];
-/// Runs of each measurement, of which the fastest counts: the others include noise of a starting machine.
+/// Runs of each measurement; the fastest counts: the others include noise of a starting machine.
 const RUNS: u32 = 3;
 const TURN: Duration = Duration::from_micros(100);
-/// Measured sleeps, of which the median counts.
+/// Measured sleeps; the median counts.
 const SLEEPS: usize = 31;
 /// Bounds of the cost of a sleep and a wake-up, ns: outside them the measurement was disturbed.
 const PARK_COST: std::ops::RangeInclusive<Nanos> = 1_000..=100_000;
@@ -145,7 +145,7 @@ impl ParkTimes {
     pub(crate) const ASSUMED: Self = Self { cost: 5_000, wake: 20_000 };
 }
 
-/// Measures a ping-pong in which each side sleeps until the other wakes it: one side's CPU time, and half of the
+/// Measures a ping-pong where each side sleeps until the other wakes it: one side's CPU time, and half of the
 /// round trip.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Most simultaneous threads; further users wait for one to end.
 const MAX_THREADS: usize = 16;
-/// Interval at which a thread checks whether a device has dropped a lane's memory.
+/// Interval of checks whether a device has dropped a lane's memory.
 const RETRY: Duration = Duration::from_millis(5);
 /// Time without work after which a thread ends.
 const LINGER: Duration = Duration::from_millis(250);

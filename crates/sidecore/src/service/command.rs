@@ -38,6 +38,7 @@ pub(super) struct Lane {
 /// sidecore's.
 #[derive(Debug)]
 pub(super) enum Event {
+    /// The client of this lane broke the protocol.
     Fault(LaneKey, Fault, Box<Lane>),
     /// The lane could not be taken: the tables are full.
     NoRoom(LaneKey, Box<Lane>),
@@ -47,17 +48,12 @@ pub(super) enum Event {
     Freed(LaneKey),
     /// A session of this lane is closed: no request finds it any more.
     SessionClosed(LaneKey),
+    /// News from the link of this gateway.
     Gateway(LaneKey, Said),
-    DeviceLost {
-        device: String,
-        sidecore: usize,
-        loss: Loss,
-    },
+    /// A device of this sidecore is gone.
+    DeviceLost { device: String, sidecore: usize, loss: Loss },
     /// A result of a batch did not verify.
-    WrongResult {
-        device: String,
-        blame: Blame,
-    },
+    WrongResult { device: String, blame: Blame },
 }
 
 /// A task for a sidecore between two requests.

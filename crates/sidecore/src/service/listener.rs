@@ -55,7 +55,7 @@ use zeroize::Zeroizing;
 const LISTENER: u64 = 0;
 const WAKE: u64 = 1;
 const FIRST: u64 = 2;
-/// Interval at which clients' reports are copied to the counter file while there is traffic, ns; the heartbeat's
+/// Interval of copies of clients' reports to the counter file while there is traffic, ns; the heartbeat's
 /// period.
 const PUBLISH: Nanos = 250_000_000;
 /// Most batches of ready sources, and most events, between two rounds of answers.
@@ -82,7 +82,7 @@ struct Connection {
     /// An answer is due, and nothing more is read until it is sent.
     busy: bool,
     attached: Option<Attached>,
-    /// The number under which its process is watched: the process number may be reused after its end.
+    /// The poller number of its watched process: the process number may be reused after its end.
     process: Option<u64>,
     /// A key that exists as long as this connection.
     own: Option<OwnKey>,

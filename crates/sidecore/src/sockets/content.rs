@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 pub(super) enum Content {
     /// Bytes, on a TCP connection.
     Bytes,
-    /// Datagrams, on a connected UDP socket, or on one that sends to that address alone.
+    /// Datagrams, on a connected UDP socket, or on one with this address as its only destination.
     Datagrams(Option<SocketAddr>),
 }
 

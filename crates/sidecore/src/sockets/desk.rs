@@ -31,7 +31,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// Least numbers of messages for which a ring pays, for programs.
+    /// Least numbers of messages that make a ring pay, for programs.
     pub(super) fn break_even(&self) -> BreakEven {
         if self.spins { BreakEven::NONE } else { self.meter.break_even(self.shared.park_times().wake) }
     }

@@ -11,7 +11,7 @@ pub(super) const ROWS: usize = 16;
 const ROWS_OF_USER: usize = 256;
 /// Most users with kept rows.
 const USERS: usize = 64;
-/// Time for which rows are kept, ns.
+/// Lifetime of kept rows, ns.
 const KEPT: Nanos = 300_000_000_000;
 
 #[derive(Debug)]

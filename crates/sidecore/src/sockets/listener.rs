@@ -32,7 +32,7 @@ const WARN_EVERY: Nanos = 60_000_000_000;
 const MOST_DECLINED: usize = 32;
 /// Reason of a decline: service or system have no room for the program.
 const REASON: &str = "limit";
-/// User of a connection for which the kernel names none.
+/// User of a connection where the kernel names none.
 const NOBODY: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -230,7 +230,7 @@ impl Listener {
         Ok(user)
     }
 
-    /// Sends the reason of a refused connection. A program that cannot take even that gets none.
+    /// Sends the reason of a refused connection. A program without room for even that gets none.
     fn decline(&mut self, socket: OwnedFd, why: String) {
         let (uid, pid) = peer::credentials(&socket).map_or((NOBODY, 0), |peer| (peer.uid, peer.pid));
         if let Some(suppressed) = self.declines.tell(clock::now(), Source { what: (), uid }) {

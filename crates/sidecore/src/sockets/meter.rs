@@ -96,7 +96,7 @@ impl Meter {
         true
     }
 
-    /// Least numbers of messages for which a ring pays. `wake`: time from a program's ring until the thread runs, ns.
+    /// Least numbers of messages that make a ring pay. `wake`: time from a program's ring until the thread runs, ns.
     pub(super) fn break_even(&self, wake: Nanos) -> BreakEven {
         let known = self.fit.fixed().zip(self.extra);
         known.map_or(BreakEven::ASSUMED, |(fixed, extra)| BreakEven::new(fixed, extra, wake))

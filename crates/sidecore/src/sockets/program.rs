@@ -354,7 +354,7 @@ impl Program {
         }
     }
 
-    /// Tells the program the least numbers of messages for which a ring pays.
+    /// Tells the program the least numbers of messages that make a ring pay.
     pub(super) fn tell(&self, break_even: BreakEven) {
         if let Some(first) = self.banks.first() {
             first.gathered()[0].store(break_even.to_word(), Ordering::Relaxed);
@@ -413,7 +413,7 @@ impl Program {
         desk.close(stream);
     }
 
-    /// Runs `act` on each stream whose socket is here. A stream ends if `act` returns its end.
+    /// Runs `act` on each stream with an open socket. A stream ends if `act` returns its end.
     fn each(&mut self, desk: &mut Desk, mut act: impl FnMut(&mut Desk, StreamId, &mut Stream, At<'_>) -> Option<Over>) {
         for id in 0..self.slots.len() {
             let at = At { memory: &self.banks[id / PLACES as usize], place: id as u32 % PLACES };

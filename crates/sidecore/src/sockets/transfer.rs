@@ -222,7 +222,7 @@ impl Stream {
     pub(super) fn give_back(&mut self, at: At<'_>, meter: &mut Meter) -> Over {
         at.memory.bell(at.place).shut();
         self.life = Life::Ending;
-        // A turn may move a single datagram, the smallest of which is its length alone.
+        // A turn may move a single datagram, and the smallest one is its length alone.
         let datagrams = at.memory.layout().ring_bytes() / HEADER;
         for _ in 0..if self.datagrams.is_some() { datagrams } else { PARTING_TURNS } {
             match self.serve(at, meter) {

@@ -133,7 +133,7 @@ impl User {
 
 /// Time for the rings of left streams when the service ends.
 pub(super) const DRAIN: Duration = Duration::from_secs(10);
-/// Time for which a user's threads stay without programs, ns: programs in sequence start none each.
+/// Lifetime of a user's threads without programs, ns: programs in sequence start none each.
 const LINGER: Nanos = 250_000_000;
 /// Retry interval for rings that a program holds, ns.
 const LOOK_EVERY: Nanos = 20_000_000;
@@ -233,7 +233,7 @@ impl Serving {
         }
     }
 
-    /// Publishes to programs the least numbers of messages for which a ring pays.
+    /// Publishes to programs the least numbers of messages that make a ring pay.
     fn tell(&self) {
         let break_even = self.desk.break_even();
         self.programs.iter().flatten().for_each(|program| program.tell(break_even));

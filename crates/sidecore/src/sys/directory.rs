@@ -1,4 +1,4 @@
-//! Directories that are made so that they exist after a loss of power.
+//! Directories made to survive a loss of power.
 
 use rustix::fs::{Mode, OFlags, open};
 use std::fs::DirBuilder;

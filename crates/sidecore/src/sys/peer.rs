@@ -11,13 +11,13 @@ pub(crate) use sidecore_client::sys::peer::{Credentials, credentials};
 /// Most supplementary groups that Linux lets a process have.
 const MAX_GROUPS: usize = 65_536;
 
-/// The processes on whose behalf a request is: the one that connected, and the present sender if it has become
+/// The processes behind a request: the connecting one, and the present sender if it has become
 /// another user. Each of them must have the right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asker(Vec<Peer>);
 
 impl Asker {
-    /// The process that connected this socket, and the sender of that message.
+    /// The process that connected this socket, and the sender of the message.
     ///
     /// # Errors
     /// Those of the socket.

@@ -1,4 +1,4 @@
-//! Clients of the control socket: one that asks once, and one that breaks every rule.
+//! Clients of the control socket: a single request, and a breach of every rule.
 
 use crate::checked::Random;
 use crate::options;

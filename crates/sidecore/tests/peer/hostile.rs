@@ -300,7 +300,7 @@ impl Attacker<'_> {
         self.ring(1);
     }
 
-    /// Submits as many as the ring holds to a slow device, and one more.
+    /// Submits a full ring of requests to a slow device, and one more.
     fn flood_slow_device(&mut self) {
         for _ in 0..=self.lane.layout.slots() {
             let mut message = self.request(2);

@@ -1,4 +1,4 @@
-//! Neighbours: a client that only signs, and clients that try to use up the service.
+//! Neighbours: a client with modest use, and clients that try to use up the service.
 
 use crate::raw::{Control, RawLane, attach_request};
 use crate::{options, wait_for_line};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Time for which the kernel blocks on the last reference to an attacker's socket: far longer than any other step.
+/// Time that the kernel blocks on the last reference to an attacker's socket: far longer than any other step.
 const LINGER: Duration = Duration::from_secs(60);
 const RSA_4096: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-4096.pkcs8.der");
 
@@ -149,7 +149,7 @@ fn open_again(open: &Request) -> SessionSpec {
     }
 }
 
-/// Takes as many lanes, or sessions, as it gets, and prints the refusal; keeps them until a line arrives.
+/// Takes all lanes, or sessions, that it gets, and prints the refusal; keeps them until a line arrives.
 pub(crate) fn hoard(socket: &str, what: &str, uid: u32) {
     become_user(uid);
     let mut clients = Vec::new();

@@ -1,4 +1,4 @@
-//! Errors of a service that does not start, for a program that embeds it.
+//! Errors of a service that does not start, seen from its embedding program.
 
 use crate::common::{administer, connect, start};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};

@@ -131,7 +131,7 @@ fn killed_devices_lose_nothing_where_another_is_left() {
     println!("{} devices killed; clients: {counts:?}", 2 * DEVICE_ROUNDS);
     for counts in counts {
         assert_eq!((counts.done + counts.failed, counts.refused), (counts.submitted, 0));
-        // Only requests under which four devices died are abandoned.
+        // Only requests that lost four devices are abandoned.
         assert!(counts.done > 1000 && counts.failed < 100, "{counts:?}");
     }
     world.end();

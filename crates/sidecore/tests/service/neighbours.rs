@@ -1,4 +1,4 @@
-//! Clients that try to use up the service, and a neighbour that signs.
+//! Clients that try to use up the service, and a neighbour with modest use.
 //!
 //! Only root can act as other users; without root the tests that need them are reported as skipped.
 

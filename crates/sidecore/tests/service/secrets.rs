@@ -350,7 +350,7 @@ fn keys_that_wait_to_be_made_are_limited_and_nothing_else_is() {
     let service = start(Config::default());
     let makers: Vec<Line> = (0..100)
         .map(|number| {
-            // A connection with a key does not count as one without a lane, of which a process has fewer.
+            // A connection with a key does not count as one without a lane, and a process has fewer of those.
             let line = Line::to(&service);
             line.say(&Request::MakeKey(Kind::Ed25519));
             line.hear();

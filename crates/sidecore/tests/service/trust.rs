@@ -19,7 +19,7 @@ use tempfile::TempDir;
 const SOMEBODY: u32 = 64_031;
 const OTHER: u32 = 64_032;
 
-/// A directory in which all users may make files.
+/// A directory where all users may make files.
 fn place() -> Option<TempDir> {
     if !root_or_skipped("play another user") {
         return None;

@@ -402,7 +402,7 @@ impl Program {
         Self::hello(connect(service.socket()))
     }
 
-    /// On a connection made elsewhere in the test.
+    /// On a connection that the test made.
     pub(crate) fn hello(control: OwnedFd) -> Self {
         Self::named(control, "a test")
     }
@@ -434,7 +434,7 @@ impl Program {
         }
     }
 
-    /// A stream on that socket at that place, which is announced to the service.
+    /// A stream on this socket at this place, announced to the service.
     pub(crate) fn promote(&self, place: u32, number: u32, socket: &impl AsFd) -> Stream<'_> {
         let stream = self.begin(place, number, socket);
         say(&self.control, &Ask::Promote { place, stream: number }, &[socket]);

@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A socket that is connected to another one, and that one.
+/// A socket that is connected to another one, and the other one.
 fn pair() -> (UdpSocket, UdpSocket) {
     let [here, there] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     here.connect(there.local_addr().unwrap()).unwrap();

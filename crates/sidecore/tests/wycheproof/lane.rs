@@ -11,7 +11,7 @@ use std::time::Instant;
 
 /// Sessions kept open: vectors of one key follow each other, some alternate with those of another.
 const OPEN: usize = 4;
-/// Most bytes by which a result is longer than its input: a signature, an encapsulation.
+/// Most bytes of a result beyond the length of its input: a signature, an encapsulation.
 const EXTRA: usize = 8 * 1024;
 
 /// A client that opens a session for each key, once.

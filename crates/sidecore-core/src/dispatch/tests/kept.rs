@@ -1,4 +1,4 @@
-//! Deferred requests: those that wait for a device without room for them now.
+//! Tests of deferred requests, which wait for a device without room for them now.
 
 use super::paths::{loads, placed, replaced, start};
 use super::*;

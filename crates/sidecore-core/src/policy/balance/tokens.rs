@@ -8,7 +8,7 @@
 use super::Load;
 use crate::time::Nanos;
 
-/// Default window: backlog at which a device stops asking, ns. It covers the time from a completion to the next
+/// Default window, ns: a device stops asking beyond this backlog. It covers the time from a completion to the next
 /// request, so that a device does not idle while work waits. More backlog would only bind requests to the device. A
 /// request may overdraw: one that takes longer than the window still finds an idle device.
 pub(super) const WINDOW: Nanos = 20_000;

@@ -5,7 +5,7 @@ use crate::time::Nanos;
 /// Totals over the finished waits of one waiter. They stop at their maximum.
 ///
 /// A wait costs the time it spun, and one park cost for each park and each nap: a nap is a sleep and a wake as well.
-/// The optimum knows the length of each gap, and spins through it or parks immediately, whichever is less. The length
+/// The optimum knows the length of each gap, and spins through it or parks immediately, at the lesser cost. The length
 /// is the observed one, from begin to end of the wait, so it includes the latency of a wake-up. For a short gap spent
 /// in a park the optimum is therefore a little too large.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,7 +15,7 @@
 //! wait for each other and both park see only each other's wake-ups. So of 256 waits in the mean eight in a row are
 //! probes, which spin for two and a half parks: long enough for a partner that has to be woken. The distance between
 //! rows is random, drawn from the lengths of gaps, so that the rows of two partners overlap sooner or later. Probes
-//! go on while they find gaps no longer than a park for which the learnt threshold is too short. Gaps count if the
+//! go on while they find gaps above the learnt threshold and no longer than a park. Gaps count if the
 //! threshold was at least the park cost, and are true then.
 
 mod gaps;

@@ -1,4 +1,4 @@
-//! Sleep until shortly before the instant at which a completion is expected.
+//! Sleep until shortly before the expected instant of a completion.
 //!
 //! A nap and the spinning after it cost little more than a park, without the latency of a wake-up. The lead of the
 //! spinning before the expected instant therefore costs CPU time, and is limited to a quarter of a park. A longer

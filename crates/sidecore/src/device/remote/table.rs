@@ -1,4 +1,4 @@
-//! Requests in flight at a gateway. Each has a ticket that is used once, so that an answer names one or none.
+//! Requests in flight at a gateway. Each has a ticket of its own, never reused, so that an answer names one or none.
 
 use super::super::Request;
 use sidecore_client::gateway::Operation;
@@ -111,7 +111,7 @@ impl Table {
         place.open.as_ref().filter(|_| u64::from(place.generation) == ticket >> 32)
     }
 
-    /// Drops answered tickets from the order: at most as many remain as the table has places.
+    /// Drops answered tickets from the order: at most the number of places remains.
     fn tidy(&mut self) {
         let mut order = std::mem::take(&mut self.order);
         order.retain(|ticket| self.get(*ticket).is_some());

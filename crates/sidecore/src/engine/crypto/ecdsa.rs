@@ -1,4 +1,4 @@
-//! Parts of side-by-side P-256 signatures besides the arithmetic: digests as numbers, nonces, DER.
+//! Parts of side-by-side P-256 signatures outside the arithmetic: digests as numbers, nonces, DER.
 
 use aws_lc_rs::rand;
 use der::asn1::UintRef;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Suffix of a temporary name.
 pub(super) const BESIDE: &str = ".tmp";
 
-/// The steps by which files change. Each of them may fail, and tests make each fail.
+/// The steps of changes to files. Each of them may fail, and tests make each fail.
 pub(super) trait Disk: Debug + Send {
     /// Makes a new file and writes it.
     fn write(&self, directory: &OwnedFd, file: &str, bytes: &[u8]) -> io::Result<File> {

@@ -151,7 +151,7 @@ impl Listener {
         declines
     }
 
-    /// Sends the reason of a refused connection. A client that cannot take even that gets none.
+    /// Sends the reason of a refused connection. A client without room for even that gets none.
     fn decline(&mut self, client: ClientKey, socket: OwnedFd, why: Refused) {
         self.tell_refused(client, &why);
         let _ = control::send(&socket, &Reply::Refused(why), &[]);

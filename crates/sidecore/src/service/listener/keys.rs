@@ -204,7 +204,7 @@ impl Listener {
         doubt.map_or(Ok(Reply::Done), |doubt| Err(doubt.into()))
     }
 
-    /// The processes on whose behalf the connection's present message is.
+    /// The processes behind the connection's present message.
     pub(super) fn asker(&self, key: LaneKey) -> Result<Asker, Refused> {
         let connection = self.connections.get(&key).ok_or("not connected")?;
         let asker = Asker::of(&connection.socket, connection.speaker);

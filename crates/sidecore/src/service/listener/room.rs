@@ -2,7 +2,7 @@
 //!
 //! So a server may have more workers than the limit on its user's processes, as long as not all of them work. A lane
 //! is taken back only if its client permits that, the longest idle first, and only for a process of the same user. A
-//! request that a client sends at that moment is lost with its lane, and the client repeats it on another one. A
+//! request sent at that moment is lost with its lane, and the client repeats it on another one. A
 //! connection waits until the lane taken back is freed, or, where all lanes are in use, until one is idle.
 
 use super::{Attached, Listener, Reply, Work};
@@ -188,7 +188,7 @@ impl Listener {
         reclaimable().next().is_some() || self.ending.values().any(|ending| ending.is_lane_of(client.0))
     }
 
-    /// The groups of lanes of which any one, taken back together, would make room for the user.
+    /// Groups of lanes: any one of them, taken back together, would make room for the user.
     fn holders(&mut self, user: u32, short: Short, now: Nanos) -> Vec<Holder> {
         let mut holders: HashMap<(ClientKey, Option<LaneKey>), Holder> = HashMap::new();
         for (key, connection) in self.connections.iter_mut().filter(|(_, connection)| connection.client.0 == user) {

@@ -139,7 +139,7 @@ impl Listener {
         self.setup.config.devices.iter().any(|device| device.kind == DeviceKind::Remote && device.name == name)
     }
 
-    /// Removes a device that was just added, from each sidecore that has it.
+    /// Removes a device that was just added, from each of its sidecores.
     fn undo(&mut self, setting: &Setting) {
         let Setting::AddDevice(device) = setting else { return };
         if device.kind == DeviceKind::Remote {
@@ -161,7 +161,7 @@ impl Listener {
         self.ask(|_| true, act, |refused| refused < sidecores)
     }
 
-    /// The hops among these that park under a policy that spins, with the reason.
+    /// The hops among these that park under a spinning policy, with the reason.
     fn parking(&self, hop: Option<usize>) -> Option<String> {
         let waiters = self.setup.counters.waiters();
         let notify = self.setup.config.notify.hops().map(Some);
@@ -210,7 +210,7 @@ impl Listener {
         self.setup.counters.set_clients_may_spin(self.setup.advice.may_spin);
     }
 
-    /// Runs this on each sidecore for which `on` holds, and judges by the number of refusals.
+    /// Runs this on each sidecore that satisfies `on`, and judges by the number of refusals.
     fn ask(
         &self,
         on: impl Fn(usize) -> bool,
@@ -228,7 +228,7 @@ impl Listener {
     }
 }
 
-/// Order of application: changes that may fail, then those that cannot be undone, then those that cannot fail.
+/// Order of application: changes that may fail, then irreversible ones, then certain ones.
 fn rank(setting: &Setting) -> u32 {
     match setting {
         Setting::AddDevice(_) => 0,

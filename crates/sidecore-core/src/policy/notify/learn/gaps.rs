@@ -46,7 +46,7 @@ impl Gaps {
     }
 
     /// The threshold with the least cost over the gaps: 0, or the upper end of a bin. On a tie the first bin from the
-    /// park cost up wins. A shorter one, under which less is learnt, must be clearly better.
+    /// park cost up wins. A shorter one must be clearly better, since it learns less.
     pub(super) fn best_threshold(&self, park_cost: Nanos) -> Nanos {
         let usual = bin_of(park_cost);
         let all: f32 = self.bins.iter().map(|bin| bin.weight).sum();
