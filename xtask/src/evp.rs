@@ -31,7 +31,6 @@ const FILES: [(&str, Which); 6] = [
     ("evppkey_ml_kem_768_decap.txt", Which::First("Kem", 60_000)),
 ];
 
-/// Makes all files again.
 pub(crate) fn run(root: &Path, directory: &Path) -> Result<bool> {
     let version = version(directory);
     fs::create_dir_all(root.join(DATA))?;

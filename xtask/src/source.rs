@@ -32,7 +32,6 @@ impl<'a> Source<'a> {
         Ok(Self { path, lines: text.lines().collect(), tokens, syntax })
     }
 
-    /// A source for a test.
     #[cfg(test)]
     pub(crate) fn of(path: &'a str, text: &'a str) -> Self {
         Self::parse(path, text).expect("a test's source is Rust")

@@ -122,7 +122,6 @@ fn lint(root: &Path) -> Result<bool> {
     succeeds(cargo(root).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Installs a component of the toolchain where it is missing.
 fn ensure_component(command: &str, component: &str) -> Result<()> {
     let is_there =
         || cargo(Path::new(".")).args([command, "--version"]).output().is_ok_and(|done| done.status.success());

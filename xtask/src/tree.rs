@@ -16,7 +16,6 @@ impl Tree {
         Ok(Self(paths.into_iter().filter_map(|path| read(root, path)).collect()))
     }
 
-    /// A tree for a test.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         Self(files.iter().map(|(path, text)| ((*path).to_owned(), Some((*text).to_owned()))).collect())

@@ -35,7 +35,6 @@ impl Ticket {
     }
 }
 
-/// How far a request has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Its device has it, and serves it as it came.

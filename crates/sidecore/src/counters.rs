@@ -179,7 +179,6 @@ impl Counters {
         Block::new(self, self.shape.block::<C>(index).start)
     }
 
-    /// Generations of a key's blocks.
     fn generations(&self, place: usize) -> impl Iterator<Item = Generation<'_>> + Clone {
         let word = move |sidecore| self.shape.key_on(sidecore, place).start + layout::GENERATION;
         (0..self.shape.sidecores as usize).map(move |sidecore| Generation(self.word(word(sidecore))))

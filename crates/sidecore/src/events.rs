@@ -213,12 +213,10 @@ pub fn warning(text: &str) {
     say!(Warning "warning", "{text}");
 }
 
-/// This machine could not be measured.
 pub(crate) fn not_measured(error: &std::io::Error) {
     say!(Warning "not-measured", error = %error, "the cost of sleeps and operations could not be measured and stays assumed: free descriptors or memory, and restart");
 }
 
-/// A record of decisions could not be written.
 pub(crate) fn record_not_written(path: &Path, error: &std::io::Error) {
     say!(Error "record-not-written", path = %path.display(), error = %error, "the record could not be written");
 }
@@ -295,7 +293,6 @@ fn done_to_key(event: &str) -> &'static str {
     }
 }
 
-/// The keys at rest are sealed under another passphrase.
 pub(crate) fn passphrase_changed(who: Credentials, doubt: Option<&str>) {
     let Credentials { uid, gid, pid } = who;
     say!(Notice "passphrase-changed",
@@ -363,7 +360,6 @@ pub(crate) fn device_lost(device: &str, sidecore: usize, loss: Loss) {
     }
 }
 
-/// A remote device has a gateway.
 pub(crate) fn gateway_connected(device: &str, (uid, pid): (u32, u32), suppressed: u64) {
     say!(Notice "gateway-connected", device, uid, pid, suppressed = some(suppressed), "a remote device has a gateway");
 }

@@ -13,7 +13,6 @@ const OF_FIPS: [&str; 2] = ["Securitycheck", "Unapproved"];
 const LEFT_OUT: [&str; 3] = ["Title", "FIPSversion", "Availablein"];
 
 impl Stanza {
-    /// The first name and its value.
     pub(super) fn first(&self) -> (&str, &str) {
         self.lines.first().map_or(("", ""), |(name, value)| (name, value))
     }
@@ -61,7 +60,6 @@ impl Stanza {
     }
 }
 
-/// All stanzas of a file.
 pub(super) fn stanzas(text: &str) -> Vec<Stanza> {
     let mut all = Vec::new();
     let mut stanza = Stanza { lines: Vec::new(), pem: String::new() };

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// Tests of all binaries together.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) passed: u64,

@@ -40,7 +40,6 @@ pub(super) fn core_attributes(source: &Source<'_>) -> Vec<Finding> {
     no_std.into_iter().chain(forbid).collect()
 }
 
-/// Number of unsafe blocks of the source.
 pub(super) fn blocks(source: &Source<'_>) -> usize {
     let mut count = 0;
     source.each_token(&mut |tokens| count += usize::from(matches!(kind(tokens), Some(Kind::Block { .. }))));

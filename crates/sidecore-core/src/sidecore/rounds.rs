@@ -5,7 +5,6 @@ use crate::policy::notify::{Forecast, Notify, Wait};
 use crate::time::Nanos;
 use crate::work::LaneId;
 
-/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
     Round,

@@ -201,7 +201,7 @@ impl Operation {
     /// The signature of all pieces.
     ///
     /// # Errors
-    /// The operation takes no pieces, or the implementation refuses.
+    /// There are no pieces, or the implementation refuses.
     pub fn finish(&self) -> Result<Vec<u8>, Failure> {
         self.messages()?;
         // SAFETY: an EVP_MD_CTX; null, or room for so many bytes.

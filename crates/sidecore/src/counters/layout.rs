@@ -122,7 +122,6 @@ impl Shape {
         first..first + words
     }
 
-    /// Words of that key's block for one sidecore.
     pub(super) fn key_on(&self, sidecore: usize, place: usize) -> Range<usize> {
         assert!(sidecore < self.sidecores as usize, "sidecore {sidecore} of {}", self.sidecores);
         let first = self.block::<KeyCounter>(place).start + sidecore * KeyCounter::WORDS;
@@ -134,7 +133,6 @@ impl Shape {
         self.start(KeyCounter::ORDER)
     }
 
-    /// Words of the whole file.
     pub(super) fn words(&self) -> usize {
         self.start(self.kinds().len())
     }

@@ -67,7 +67,6 @@ impl Counts {
     }
 }
 
-/// A request that waits for others.
 pub(super) struct Waiting {
     pub(super) ticket: Ticket,
     pub(super) request: Request,
@@ -270,7 +269,6 @@ impl Gathering {
         wrong as u64
     }
 
-    /// Does the requests that were not done side by side.
     fn one_after_another(&mut self, scratch: &mut Scratch) {
         for (place, waiting) in self.places.iter_mut().zip(&self.begun) {
             if let State::Ready = place.state {

@@ -53,7 +53,6 @@ pub(crate) struct WorkerOptions {
     pub(crate) sidecore: Arc<OwnedFd>,
 }
 
-/// State that both ends share.
 #[derive(Debug, Default)]
 struct Shared {
     worker_armed: AtomicU64,

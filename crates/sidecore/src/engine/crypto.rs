@@ -79,7 +79,6 @@ pub struct Session {
     wrong: AtomicU32,
     algorithm: Algorithm,
     classes: [Option<Class>; Op::COUNT],
-    /// Place of its stored key, if it has one.
     key: Option<u16>,
     /// By operation: the location of the key.
     reach: [Reach; Op::COUNT],

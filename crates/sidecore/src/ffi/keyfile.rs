@@ -65,7 +65,6 @@ pub(crate) fn encrypted(file: &[u8], passphrase: &[u8]) -> Option<PKey> {
     unsafe { PKey::from_owned(sys::PKCS8_parse_encrypted_private_key(&raw mut input, text, len)) }
 }
 
-/// The private key of a PKCS#12 file.
 pub(crate) fn pkcs12(file: &[u8], passphrase: &CStr) -> Option<PKey> {
     let mut rest = file.as_ptr();
     let (mut key, mut certificate) = (null_mut(), null_mut());

@@ -49,7 +49,6 @@ pub(crate) struct Changed<T> {
     pub(crate) doubt: Option<Reason>,
 }
 
-/// A key, and the fingerprint of its public part.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
     pub(crate) entry: KeyEntry,

@@ -123,7 +123,6 @@ impl Vault {
         Ok((vault, Vec::new()))
     }
 
-    /// The number of the last change.
     pub(super) fn changes(&self) -> u64 {
         self.list.changes
     }

@@ -34,7 +34,6 @@ const TRIM_EVERY: Nanos = 1_000_000_000;
 pub(super) struct Remains {
     /// Identifies the freed objects to the control thread; `None`: they are not counted.
     pub(super) key: Option<LaneKey>,
-    /// Bytes of its sessions.
     pub(super) session_bytes: u64,
     /// The memory of its lane. This thread waits until it has the last reference, and frees it.
     pub(super) memory: Option<Arc<LaneMemory>>,

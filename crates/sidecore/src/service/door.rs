@@ -13,7 +13,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Connections that are accepted in a row before other work.
 const AT_ONCE: u32 = 64;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Door {
     socket: OwnedFd,

@@ -54,7 +54,6 @@ impl<T: 'static> Opener<T> {
         self.0.changed.notify_one();
     }
 
-    /// Jobs that are not done yet.
     pub(super) fn len(&self) -> usize {
         let state = self.0.state();
         state.orders.len() + usize::from(state.at_work)

@@ -31,7 +31,6 @@ struct Holding {
     session_bytes: u64,
 }
 
-/// Why there is no lane for a client.
 #[derive(Debug)]
 pub(super) struct NoRoom {
     pub(super) short: Short,
@@ -217,7 +216,6 @@ impl Quotas {
         self.change(client, |holding| holding.session_bytes -= bytes);
     }
 
-    /// Whether the client holds nothing any more.
     pub(super) fn is_gone(&self, client: ClientKey) -> bool {
         !self.clients.contains_key(&client)
     }

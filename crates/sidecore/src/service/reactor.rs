@@ -81,7 +81,6 @@ impl Reactor {
         Ok(reactor)
     }
 
-    /// Serves until the service stops.
     pub(super) fn run(mut self) {
         while self.step().is_continue() {}
         let setup = &self.hands.setup;

@@ -73,7 +73,6 @@ impl Meter {
         self.row.wakes += 1;
     }
 
-    /// A transfer moved these bytes.
     pub(super) fn moved(&mut self, bytes: u32) {
         self.row.transfers += 1;
         self.row.bytes += u64::from(bytes);
@@ -102,7 +101,6 @@ impl Meter {
         known.map_or(BreakEven::ASSUMED, |(fixed, extra)| BreakEven::new(fixed, extra, wake))
     }
 
-    /// The latest price.
     pub(super) fn price(&self) -> &Arc<Price> {
         &self.price
     }

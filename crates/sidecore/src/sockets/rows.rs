@@ -25,7 +25,6 @@ const MOST_PLACES: u32 = 4096;
 /// Most programs read for one page.
 const MOST_PROGRAMS: usize = MAX_ROWS;
 
-/// One program, as listed.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) uid: u32,
@@ -45,7 +44,6 @@ type Peers = Box<[Peer]>;
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
     address: Option<SocketAddr>,
-    /// The service has the socket.
     is_open: bool,
 }
 

@@ -303,7 +303,6 @@ impl Serving {
         }
     }
 
-    /// Asks where the list is wanted.
     fn ask_for_reports(&mut self) {
         if !self.desk.bell.asks() {
             return;

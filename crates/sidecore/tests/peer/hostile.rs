@@ -157,7 +157,6 @@ struct Attacker<'l> {
     fds: Vec<OwnedFd>,
     random: Random,
     sessions: [u32; 3],
-    /// Completions seen.
     answered: u64,
     patience: u32,
     writes: u64,

@@ -31,7 +31,6 @@ pub(crate) fn remote() -> Running {
     start(config(20_000))
 }
 
-/// Stores the public part of a remote key.
 pub(crate) fn import_public(service: &Service, name: &str, public: &[u8]) -> KeyEntry {
     let command = KeyCommand::ImportPublic { name: name.to_owned(), public: public.to_vec(), acl: Acl::default() };
     administer(service).keys(command).unwrap().remove(0)

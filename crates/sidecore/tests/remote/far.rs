@@ -23,7 +23,6 @@ pub(crate) struct OwnKey {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// As it should.
     Honest,
     Mute,
     /// It answers nothing, and disconnects after this number of requests.

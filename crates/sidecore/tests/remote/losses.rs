@@ -120,7 +120,7 @@ fn a_gateway_that_withdraws_a_key_is_not_asked_for_it_until_it_offers_it_again()
     thread::scope(|scope| {
         let signing = scope.spawn(|| signer.sign_soon());
         let (ticket, _) = line.request();
-        // The answer names others, but no other gateway exists. It is repeated until one has the key again.
+        // The answer points to others, but there is no other gateway. This one repeats it until it has the key again.
         line.tell(&Tell::Withdraw("www")).unwrap();
         line.tell(&Tell::Answer(Answer { ticket, outcome: Outcome::Elsewhere })).unwrap();
         line.offer(&WWW);

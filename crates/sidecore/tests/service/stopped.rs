@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Even ten times this would be less than the 10 s of an earlier version.
+/// Ten times the timeout, and far below the 10 s of an earlier version.
 const BOUND: Duration = Duration::from_secs(3);
 
 fn options(socket: &Path) -> Options {

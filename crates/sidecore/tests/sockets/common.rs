@@ -141,7 +141,6 @@ impl Apart {
         self.process.kill().unwrap();
     }
 
-    /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.process.try_wait().unwrap().is_some()
     }
@@ -179,7 +178,6 @@ impl Drop for Apart {
     }
 }
 
-/// A service with other limits.
 pub(crate) fn limited(limits: SocketsConfig) -> Running {
     start(Config { sockets: Some(limits), ..config() })
 }

@@ -47,7 +47,6 @@ impl Random {
     }
 }
 
-/// A TCP socket that was never connected.
 fn unconnected() -> OwnedFd {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
@@ -61,7 +60,6 @@ fn raw() -> Option<OwnedFd> {
     Some(raw)
 }
 
-/// A connection that was reset.
 fn reset() -> TcpStream {
     let (here, there) = connection();
     set_socket_linger(&there, Some(Duration::ZERO)).unwrap();

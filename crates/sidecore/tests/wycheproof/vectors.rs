@@ -57,7 +57,6 @@ const LEAST: [(&str, usize); 31] = [
 pub(crate) enum Failure {
     /// The session was not opened, for this reason.
     NotOpened(String),
-    /// The request was refused.
     Refused(Refusal),
 }
 

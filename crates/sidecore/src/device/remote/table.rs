@@ -62,7 +62,6 @@ impl Table {
         !self.free.is_empty()
     }
 
-    /// An empty buffer for an input.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();

@@ -96,7 +96,6 @@ impl Directory {
         format!("{}: {what}", self.path.display())
     }
 
-    /// The names of all files in it.
     pub(super) fn files(&self) -> Result<Vec<String>, String> {
         let system = |error: Errno| self.here(&error.to_string());
         let mut files = Vec::new();

@@ -55,16 +55,13 @@ pub(super) enum Unsealing {
     Version,
     /// Its content has changed.
     Damaged,
-    /// The passphrase is another one.
     Passphrase,
-    /// It holds the key of another name.
     Name(String),
     /// It is of another change of the key, with this number.
     Number(u64),
     System,
 }
 
-/// A ciphertext, with nonce and tag.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     nonce: [u8; NONCE_LEN],

@@ -15,13 +15,11 @@ use sidecore_core::time::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Complaint {
     Refused(Ground),
-    /// The protocol was broken.
     Fault,
     /// A gateway came or went.
     Gateway,
     /// A machine behind a gateway gave a wrong answer.
     WrongAnswer,
-    /// A result of a batch did not verify.
     WrongResult,
 }
 
@@ -42,7 +40,6 @@ impl Complaint {
 
 pub(super) type Complaints = RateLimit<Source<Complaint>>;
 
-/// An empty table of rates.
 pub(super) fn complaints() -> Complaints {
     RateLimit::new(events::PACE)
 }

@@ -116,7 +116,6 @@ impl Listener {
         }
     }
 
-    /// Handles news of a link.
     pub(super) fn gateway_said(&mut self, key: LaneKey, said: Said) {
         match said {
             // The last reference is dropped here, when the news is handled.

@@ -219,7 +219,6 @@ impl Listener {
 }
 
 impl Attached {
-    /// Time of its last use.
     fn used_at(&mut self, now: Nanos) -> Nanos {
         let get = |counter| self.counters.get(counter);
         let requests = get(LaneCounter::Submitted);

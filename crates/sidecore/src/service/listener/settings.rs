@@ -15,7 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 type Outcome = Result<(), String>;
 type Request<'t> = (Setting, &'t str);
 
-/// Why settings are not in force.
 #[derive(Debug)]
 pub(super) enum NotSet {
     AtAll(Refused),

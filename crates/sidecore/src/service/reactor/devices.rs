@@ -46,7 +46,6 @@ impl Device {
         told.then(|| Event::DeviceLost { device: self.config.name.clone(), sidecore, loss })
     }
 
-    /// A result of one of its batches did not verify.
     pub(super) fn wrong(&self, blame: Blame) -> Event {
         Event::WrongResult { device: self.config.name.clone(), blame }
     }
