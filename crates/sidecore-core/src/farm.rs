@@ -8,7 +8,7 @@
 //!
 //! | Input | Decision |
 //! |---|---|
-//! | [`Farm::place`] | the node for an event, or that it has to wait; one that has not done its kind yet gets one to try |
+//! | [`Farm::place`] | the node for an event, or that it waits; a node without experience of its kind gets one to try |
 //! | [`Farm::answered`], [`Farm::failed`] | whether an answer counts, and whether a failed event is tried again |
 //! | [`Farm::beat`], [`Farm::silent`] | which node is lost: a silent one, or one that messages did not reach |
 //! | [`Farm::lose`], [`Farm::next_moved`] | where the events of a lost node go |
