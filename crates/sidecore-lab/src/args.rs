@@ -1,4 +1,4 @@
-//! What was typed.
+//! Command-line arguments of the laboratory.
 
 mod sim;
 mod written;
@@ -154,7 +154,7 @@ impl FromStr for Cpus {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        /// More are on no machine.
+        /// No machine has more.
         const MOST: usize = 8192;
         let wrong = || format!("{text:?} is no list of CPUs, as 0,2-3 is");
         let mut cpus = Vec::new();
@@ -241,7 +241,7 @@ pub(crate) struct NetMeasure {
     pub(crate) link: LinkProperties,
 }
 
-/// Most bytes of a message, whatever its traffic.
+/// Most bytes of a message, for every kind of traffic.
 const LONGEST_MESSAGE: usize = 1 << 20;
 
 fn bytes(text: &str) -> Result<usize, String> {
@@ -442,6 +442,6 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    /// What runs where none is named.
+    /// Scenarios that run by default.
     pub(crate) const ALL: [Self; 6] = [Self::Lane, Self::Crypto, Self::Ocf, Self::Notify, Self::Balance, Self::Scaling];
 }

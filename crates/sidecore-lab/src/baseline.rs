@@ -30,7 +30,7 @@ pub(crate) fn operation(openssl: &Context, class: Class, size: usize) -> Result<
     Ok(Some(match class.op() {
         Op::Derive => {
             let mut derive = Operation::new(openssl, &key, "", Action::Derive)?;
-            // The secret shared with oneself: as much work as with a stranger.
+            // A key agreement with its own public key costs as much as with any other.
             derive.set_peer(&key)?;
             Box::new(move || derive.run(&[], &mut [0; MAX_OUTPUT_BYTES]).map(drop))
         }
@@ -39,7 +39,7 @@ pub(crate) fn operation(openssl: &Context, class: Class, size: usize) -> Result<
     }))
 }
 
-/// The private key of the sample of that operation, so that both libraries work with the same one.
+/// The private key of that operation's sample. Both libraries use the same key.
 pub(crate) fn private_key(op: &str) -> Result<Vec<u8>, String> {
     let signing = op.strip_suffix("-verify").map(|name| format!("{name}-sign"));
     let class = signing.and_then(|name| Class::from_name(&name)).or_else(|| Class::from_name(op));
@@ -90,7 +90,8 @@ impl Kind {
     }
 }
 
-/// What signs, or verifies, by implementations of these properties: digests, or the messages of keys that take none.
+/// An operation that signs or verifies with implementations of these properties. Its input is a digest, or a message
+/// for keys without a digest.
 pub(crate) fn signer(
     openssl: &Context,
     key: &Key,
@@ -107,7 +108,6 @@ pub(crate) fn signer(
     Ok(operation)
 }
 
-/// Verifies one signature after the other.
 pub(crate) fn verify(verifier: &mut Operation, signature: &[u8], input: &[u8]) -> Result<(), Failure> {
     verifier.again()?;
     verifier.verify(signature, input)
@@ -176,7 +176,7 @@ fn signature(
     op: Op,
     size: usize,
 ) -> Result<Run, Failure> {
-    // A message is hashed each time, a digest is there already.
+    // A message is hashed each time; a digest is the input itself.
     let (hash, size) = match digest {
         Some((_, bytes)) if op == Op::SignDigest => (None, bytes),
         Some((name, _)) => (Some(Digest::new(openssl, name)?), size),
@@ -192,7 +192,7 @@ fn signature(
     Ok(Box::new(move || verify(&mut verifier, &signature[..length], input.get()?)))
 }
 
-/// What is signed.
+/// The input of a signature.
 struct Input {
     hash: Option<Digest>,
     message: Vec<u8>,

@@ -1,4 +1,4 @@
-//! `sidecore bench`: measures here, against baselines in the same run, and shows rows as tables, pages and files.
+//! `sidecore bench`: measurements on this machine, with baselines in the same run. Rows become tables, pages and files.
 
 mod balance;
 mod batch;
@@ -40,27 +40,25 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use witness::Witness;
 
-/// Why a measurement could not be made.
 pub(crate) type BenchError = Box<dyn std::error::Error>;
 
-/// What makes rows.
+/// A scenario and the function that measures it.
 struct Part {
     scenario: Scenario,
     name: &'static str,
     measure: fn(&Settings, &Progress) -> Result<Outcome, BenchError>,
-    /// Names that `--op` chooses from; none: it is always measured as a whole.
+    /// Names that `--op` accepts; empty: the scenario is always measured as a whole.
     ops: fn() -> Vec<&'static str>,
-    /// Why it cannot be measured with a service that runs already, if so.
+    /// Reason why it cannot be measured with a running service.
     alone: Option<&'static str>,
 }
 
-/// Why scenarios take a service of their own.
 const WAITS: Option<&str> = Some("it changes how its service waits");
 const DEVICES: Option<&str> = Some("it gives its service devices and changes their balance");
 const SERVICES: Option<&str> = Some("it places services of its own on cores");
 const NO_SERVICE: Option<&str> = Some("it is not about a service of keys");
 
-/// In their order.
+/// In the order in which they run.
 const PARTS: [Part; 13] = [
     Part { scenario: Scenario::Lane, name: "lane", measure: lane::measure, ops: Vec::new, alone: None },
     Part { scenario: Scenario::Crypto, name: "crypto", measure: crypto::measure, ops: crypto::ops, alone: None },
@@ -95,7 +93,6 @@ const PARTS: [Part; 13] = [
     Part { scenario: Scenario::Link, name: "link", measure: net::link, ops: Vec::new, alone: NO_SERVICE },
 ];
 
-/// What a scenario is run with.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     quick: bool,
@@ -103,45 +100,41 @@ pub(crate) struct Settings {
     ops: Vec<String>,
     check: bool,
     mix: bool,
-    /// Where a service runs already that is to be measured.
+    /// Socket of a running service to measure.
     socket: Option<PathBuf>,
 }
 
 impl Settings {
-    /// What was typed.
     fn of(args: &Bench) -> Self {
         let Bench { quick, seed, check, mix, .. } = *args;
         Self { quick, seed, ops: args.op.clone(), check, mix, socket: args.socket.clone() }
     }
 
-    /// A short run of everything.
     fn short() -> Self {
         Self { quick: true, seed: 1, ops: Vec::new(), check: false, mix: false, socket: None }
     }
 
-    /// Whether this operation is to be measured: all are where none is named.
+    /// True for every operation if none is named.
     fn wants(&self, op: &str) -> bool {
         self.ops.is_empty() || self.ops.iter().any(|named| named == op)
     }
 
-    /// What a short run takes, or a long one.
     fn pick<T>(&self, quick: T, long: T) -> T {
         if self.quick { quick } else { long }
     }
 }
 
-/// What a scenario yields.
+/// The result of a scenario.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     rows: Vec<Row>,
-    /// Why all rows may be worth little.
+    /// Reasons to doubt all rows.
     doubts: Vec<Doubt>,
     notes: Vec<String>,
     left_out: Vec<String>,
 }
 
 impl Outcome {
-    /// These, with what people should know of them.
     pub(crate) fn new(rows: Vec<Row>, notes: Vec<String>, left_out: Vec<String>) -> Self {
         Self { rows, doubts: Vec::new(), notes, left_out }
     }
@@ -150,28 +143,25 @@ impl Outcome {
         Self { left_out: vec![why.into()], ..Self::default() }
     }
 
-    /// With what must be known to read the rows.
     pub(crate) fn noted(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// With rows more.
     pub(crate) fn add_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
         self.rows.extend(rows);
     }
 
-    /// With something that holds for all rows.
+    /// Adds a note about all rows.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
-    /// With something that could not be measured.
+    /// Adds the reason why a case could not be measured.
     pub(crate) fn lacks(&mut self, why: impl Into<String>) {
         self.left_out.push(why.into());
     }
 
-    /// With all of these.
     pub(crate) fn lacks_all(&mut self, whys: impl IntoIterator<Item = String>) {
         self.left_out.extend(whys);
     }
@@ -184,7 +174,7 @@ impl Outcome {
     }
 }
 
-/// Runs the scenarios and writes what was asked for. The text goes to standard output in any case. The exit code.
+/// Runs the scenarios and writes the requested files. Always prints the text. Returns the exit code.
 pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
     if args.scenarios.contains(&Scenario::Calibrate) {
         return run_calibrate(args);
@@ -193,7 +183,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
     check_usage(args, &chosen)?;
     let settings = Settings::of(args);
     let (interrupt, began) = (Interrupt::or_end()?, Witness::now());
-    // Each scenario says how many steps it takes as it begins.
+    // Each scenario adds its number of steps when it begins.
     let mut progress = Progress::new(0).until(&interrupt);
     let (mut outcome, mut failed) = (Outcome::default(), None);
     for (part, settings) in chosen.into_iter().filter_map(|part| Some((part, part.settings(&settings)?))) {
@@ -208,7 +198,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
         progress.scenario(part.name);
         match (part.measure)(&settings, &progress) {
             Ok(measured) => outcome.add(measured),
-            // An interrupt may have ended what it was measuring.
+            // The error may be a consequence of the interrupt.
             Err(why) if interrupt.came() => outcome.lacks(format!("{}: {STOPPED} It said: {why}", part.name)),
             Err(why) if outcome.rows.is_empty() => return Err(why),
             Err(why) => {
@@ -223,7 +213,6 @@ pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
     failed.map_or(Ok(code), Err)
 }
 
-/// A calibration, alone or between the cases of the scenario notify.
 fn run_calibrate(args: &Bench) -> Result<u8, BenchError> {
     if !args.op.is_empty() || args.check || args.mix || args.socket.is_some() {
         let options = "--op, --check, --mix and --socket";
@@ -250,7 +239,7 @@ fn run_calibrate(args: &Bench) -> Result<u8, BenchError> {
     if is_alone { calibrate::run(&args.plan, &interrupt) } else { run_calibrated(args, &interrupt) }
 }
 
-/// The scenario notify, and between its cases the passes of a calibration, so that both meet the same machine.
+/// Passes of a calibration lie between the cases of the scenario notify, so that both meet the same machine.
 fn run_calibrated(args: &Bench, interrupt: &Interrupt) -> Result<u8, BenchError> {
     let began = Witness::now();
     let mut calibration = calibrate::Calibration::start()?;
@@ -259,7 +248,7 @@ fn run_calibrated(args: &Bench, interrupt: &Interrupt) -> Result<u8, BenchError>
     progress.scenario("notify");
     let outcome = notify::measure_beside(&settings, &progress, &mut |crew| calibration.pass_beside(crew))?;
     drop(progress);
-    // Rows that took so long to measure are written also where the plan cannot be.
+    // The rows took long to measure: they are written even if the plan cannot be.
     let planned = if interrupt.came() {
         calibrate::abandon(&args.plan);
         Ok(())
@@ -270,7 +259,7 @@ fn run_calibrated(args: &Bench, interrupt: &Interrupt) -> Result<u8, BenchError>
     planned.map(|()| code)
 }
 
-/// Writes what was found since then, with what must be doubted of it. The exit code.
+/// Writes the outcome with doubts about the time since `began`. Returns the exit code.
 fn finish(
     args: &Bench,
     mut outcome: Outcome,
@@ -298,7 +287,7 @@ impl Part {
         asked_for.contains(&self.scenario)
     }
 
-    /// With those of the named operations that it has. `None`: it has operations, and none of them is named.
+    /// The settings with those named operations that the scenario has. `None`: none of them is one of its operations.
     fn settings(&self, all: &Settings) -> Option<Settings> {
         let known = (self.ops)();
         let ops: Vec<_> = all.ops.iter().filter(|op| known.contains(&op.as_str())).cloned().collect();
@@ -307,14 +296,15 @@ impl Part {
     }
 }
 
-/// Prints what was found, and writes it to files.
+/// Prints the outcome and writes it to files.
 ///
 /// # Errors
+///
 /// A file cannot be written.
 pub(crate) fn export(title: &str, files: &Files, outcome: Outcome) -> Result<(), BenchError> {
     let Outcome { rows, doubts, notes, left_out } = outcome;
     let report = Report { title: title.to_owned(), about: About::here(), rows, doubts, notes, left_out };
-    // What took so long to measure is written wherever it can be.
+    // The rows took long to measure: each output is tried, even after another failed.
     let printed = output::print(&report.to_text(report::width()));
     write_file(files.json.as_deref(), |out| report.write_json(out))?;
     write_file(files.markdown.as_deref(), |out| out.write_all(report.to_markdown().as_bytes()))?;
@@ -335,7 +325,7 @@ fn write_file(
     Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 
-/// What the chosen scenarios do not know would measure nothing, or not as it was asked to.
+/// Refuses options that no chosen scenario uses.
 fn check_usage(args: &Bench, chosen: &[&Part]) -> Result<(), String> {
     let names = || chosen.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
     if args.check && !chosen.iter().any(|part| part.scenario == Scenario::Sockets) {
@@ -345,7 +335,7 @@ fn check_usage(args: &Bench, chosen: &[&Part]) -> Result<(), String> {
         return Err(format!("--mix is of the scenario balance, and this is {}", names()));
     }
     let alone = chosen.iter().find_map(|part| Some((part.name, part.alone?)));
-    // What nobody named is left out with that reason.
+    // A scenario that runs by default is left out with that reason.
     if let Some((name, why)) = alone.filter(|_| args.socket.is_some() && !args.scenarios.is_empty()) {
         return Err(format!("{name} cannot be measured at --socket: {}", without_socket(why)));
     }
@@ -364,7 +354,6 @@ fn check_usage(args: &Bench, chosen: &[&Part]) -> Result<(), String> {
     }
 }
 
-/// Why that needs a service of its own, and what to do.
 fn without_socket(why: &str) -> String {
     format!("{why}: leave out --socket, and it starts its own; lane, crypto and keys can be measured there")
 }

@@ -40,7 +40,7 @@ pub(crate) struct Plans {
     pub(crate) output: Output,
 }
 
-/// What is run without a word: most runs of a case, and how sure they are to make it, percent.
+/// Defaults: most runs of a case, and the wanted precision, percent.
 const RUNS: u32 = 12;
 const PERCENT: f64 = 1.0;
 
@@ -63,7 +63,7 @@ impl Sureness {
         Effort { seed: self.seed, runs: self.seeds, precision: self.precision / 100.0 }
     }
 
-    /// The arguments that ask for it, without those that have their defaults.
+    /// The arguments in words; defaults are omitted.
     pub(crate) fn arguments(&self) -> String {
         let Self { seed, seeds, precision } = self;
         let runs = if *seeds == RUNS { String::new() } else { format!(" --seeds {seeds}") };

@@ -1,11 +1,10 @@
-//! The files that a command is asked to write.
+//! Files that a command writes.
 
 use super::{Bench, Command, Files, Net, NetCommand, Output, Scenario, Sim, SimCommand};
 use sidecore_report::paths::Named;
 use std::path::PathBuf;
 
 impl Command {
-    /// All of them, each with the argument that names it.
     pub(crate) fn files(&self) -> Vec<Named<'_>> {
         match self {
             Self::Bench(args) => args.named(),

@@ -14,7 +14,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hexadecimal")).collect()
 }
 
-/// Each kind of operation; RSA's at one length each, for making long keys takes seconds.
+/// Each kind of operation. RSA has one length each, because making long keys takes seconds.
 const NAMES: [&str; 31] = [
     "aes-128-gcm",
     "aes-256-gcm",

@@ -1,4 +1,4 @@
-//! Balance policies on emulated devices of unequal speed, against the sum of what the devices' model allows.
+//! Balance policies on emulated devices of unequal speed, against the sum of rates by the devices' model.
 
 mod mix;
 
@@ -15,10 +15,10 @@ use sidecore::engine::crypto::sample::sample;
 const OP: &str = "aes-256-gcm";
 const POLICIES: [&str; 5] = ["round-robin", "sed", "eft", "tokens", "priced"];
 const SIZES: [u32; 2] = [256, 16_384];
-/// In flight: as many as one device holds, so that no device is ever full and each choice is the policy's.
+/// Requests in flight. One device holds that number, so no device is ever full and the policy makes each choice.
 const DEPTH: u32 = 64;
 
-/// Devices by what one request costs on them.
+/// Emulated devices.
 struct Pool {
     name: &'static str,
     /// Fixed time in ns, and time of each byte in ns.
@@ -50,7 +50,7 @@ impl Pool {
         self.models.iter().map(|(fixed, per_byte)| 1e9 / (*fixed as f64 + per_byte * input as f64)).sum()
     }
 
-    /// The policies on messages of that size.
+    /// All policies on messages of that size.
     fn case(&self, size: u32, ns: u64) -> Case<'static, Crew> {
         let case = Case::new("balance").with(Key::Op, OP).with(Key::Devices, self.name).with(Key::Clients, 1);
         let name = format!("{size} B on {} devices", self.models.len());
@@ -86,7 +86,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     ))
 }
 
-/// Bytes that a device counts: the payload with what goes before it.
+/// Bytes by which a device computes its time: the payload and the head before it.
 fn input_len(size: u32) -> usize {
     Class::from_name(OP).map_or(size as usize, |class| sample(class, size as usize, 1).input.len())
 }

@@ -1,5 +1,5 @@
-//! Operations of 1 to 8 client processes on one core that does them side by side, against the same core with the library one
-//! after another, OpenSSL, and a worker; and the latency as open arrivals fill it.
+//! Operations of 1 to 8 client processes on one core that computes them side by side. Compared with the same core
+//! without batches, with OpenSSL and with a worker. Also measures latency at open loads.
 
 use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
@@ -14,7 +14,7 @@ use sidecore::engine::crypto::batch::SideBySide;
 use sidecore::engine::crypto::sample::sample;
 use sidecore::sys::clock;
 
-/// An operation, and the bytes that it is about: the length of a message to be signed or encrypted, or of a peer's key.
+/// An operation and its size in bytes: of the message to sign or encrypt, or of the peer's key.
 type Op = (&'static str, u32);
 
 const OPS: [Op; 11] = [
@@ -40,13 +40,12 @@ const QUICK_OPS: [Op; 6] = [
 ];
 const FILLS: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 const QUICK_FILLS: [usize; 4] = [1, 2, 4, 8];
-/// Shares of the batched capacity that arrive.
+/// Offered loads as shares of the batched capacity.
 const LOADS: [f64; 7] = [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95];
 const QUICK_LOADS: [f64; 3] = [0.05, 0.5, 0.8];
-/// Most clients.
 const CLIENTS: usize = 8;
 
-/// Services beside each other with a device on the same core; one is measured at a time, the others sleep.
+/// Services with a device on the same core. One is measured at a time; the others sleep.
 struct Crews {
     worker: Crew,
     batch: Crew,
@@ -64,7 +63,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let named: Vec<Op> = OPS.into_iter().filter(|(op, _)| settings.ops.iter().any(|named| named == op)).collect();
     let ops = if settings.ops.is_empty() { ops.to_vec() } else { named };
     let ns = settings.pick(100_000_000, 400_000_000);
-    // Many processes with a request each, and one with as many.
+    // Many processes with one request each, then one process with the same number of requests.
     let ways = || fills.iter().map(|fill| (*fill, 1)).chain([(1, CLIENTS)]);
     let closed = ops.iter().flat_map(|op| ways().map(|way| filled(&crews, *op, way, ns))).collect();
     let repeats = settings.pick(3, 5);
@@ -84,7 +83,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     ))
 }
 
-/// A service whose one device has the last core to itself.
+/// A service with one device on the last core.
 fn start(device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Crew, BenchError> {
     let plan = Plan::inline(CLIENTS);
     let core = plan.pinning.sidecores.first().copied();
@@ -99,7 +98,7 @@ fn case(crews: &Crews, scenario: &str, (op, size): Op, clients: usize) -> Case<'
     Case::new(scenario).with(Key::Op, op).with(Key::Size, size).with(Key::Clients, clients).with(Key::Pinned, described)
 }
 
-/// So many clients, each with so many requests in flight.
+/// A number of clients, each with a number of requests in flight.
 fn filled(crews: &Crews, op: Op, (clients, jobs): (usize, usize), ns: u64) -> Case<'static, Crews> {
     let alone = move |task: Task| {
         move |crews: &mut Crews, _: &Turn<'_>| {
@@ -129,13 +128,13 @@ fn filled(crews: &Crews, op: Op, (clients, jobs): (usize, usize), ns: u64) -> Ca
     if jobs == 1 && is_side_by_side(op) { closed.variant(lanes) } else { closed }
 }
 
-/// Whether this machine has a unit for it.
+/// Whether this machine can compute the operation side by side.
 fn is_side_by_side((op, size): Op) -> bool {
     Class::from_name(op).is_some_and(|class| SideBySide::new(&sample(class, size as usize, 1)).is_some())
 }
 
-/// With the CPU time of the service, all its threads together, and its batches. Its device does not sleep meanwhile if it has a
-/// core to itself; that of the other service does.
+/// Adds the CPU time of all threads of the service, and its batches. A device with its own core does not sleep
+/// meanwhile; the other service's device does.
 fn served(crew: &mut Crew, run: impl FnOnce(&mut Crew) -> Result<Run, BenchError>) -> Result<Run, BenchError> {
     let is_alone = !crew.pinning.sidecores.is_empty();
     if is_alone {
@@ -152,7 +151,7 @@ fn served(crew: &mut Crew, run: impl FnOnce(&mut Crew) -> Result<Run, BenchError
     Ok(run.counted(Counted::cpu(cpu).batches(counts)))
 }
 
-/// One client at random times.
+/// One client with random arrivals.
 fn arriving(crews: &Crews, op: Op, load: f64, capacity: f64, ns: u64) -> Case<'static, Crews> {
     let task = move |start| Task::Open { op: op.0.to_owned(), size: op.1, per_s: load * capacity, seed: 1, start, ns };
     let worker =

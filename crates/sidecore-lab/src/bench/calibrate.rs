@@ -1,9 +1,8 @@
-//! `sidecore bench calibrate`: what this machine is like, as a plan for `sidecore sim`.
+//! `sidecore bench calibrate`: measures this machine and writes a plan for `sidecore sim`.
 //!
-//! The time of operations is measured inside one process; what the lane adds is measured with operations that do
-//! nothing and with one reference operation, so that the others, and all ways to wait, are predictions. Everything is
-//! measured in passes, which may lie between the cases of a scenario: a machine that others share is another one a minute
-//! later. Of what varies from one time to the next, the distribution is kept.
+//! Operations are timed inside one process. The cost of the lane is measured with no-ops and one reference operation;
+//! the plan predicts the other operations and all ways to wait. Measurements are made in passes, which may lie between
+//! the cases of a scenario: a shared machine changes within a minute. Times that vary are kept as distributions.
 
 mod plan;
 mod sleep;
@@ -24,54 +23,55 @@ use sleep::{GAP, Sleep, spread};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Operations that are measured at all sizes, and those whose time does not depend on it.
+/// Operations measured at all sizes, and operations with a time independent of size.
 const SIZED: [&str; 4] = [REFERENCE, "aes-256-gcm", "chacha20-poly1305", "sha-256"];
 const FIXED: [&str; 4] = ["rsa-2048-sign", "rsa-4096-sign", "p-256-sign", "ed25519-sign"];
-/// Sizes, bytes, and that of what is signed.
+/// Payload sizes, and the size of a message to sign, bytes.
 const SIZES: [u32; 3] = [64, 1_024, 16_384];
 const MESSAGE: u32 = 32;
-/// The operation by which moving of payload is measured.
+/// Operation that measures the moving of payload.
 const REFERENCE: &str = "aes-128-gcm";
 const NOOP: &str = "noop";
-/// In flight where the rate counts.
+/// Requests in flight where the rate counts.
 const DEPTH: u32 = 64;
-/// Passes where nothing else is measured between them.
+/// Passes of a calibration that runs alone.
 const PASSES: usize = 5;
-/// In a pass each time is measured so often, for so long; the least counts, for what interrupts makes it longer only.
+/// Tries of each time in a pass, and the duration of one, ns. The least counts, because interrupts only lengthen a
+/// time.
 const TRIES: usize = 3;
 const NS: u64 = 12_000_000;
-/// In a pass both sides wake each other for so long, ns.
+/// Duration of the mutual wake-ups in a pass, ns.
 const WAKING: u64 = 150_000_000;
-/// One request in so many carries stage times: few, and as many as in the scenario notify.
+/// One request in this number carries stage times: rarely, and as often as in the scenario notify.
 const SAMPLES: [u32; 2] = [64, 4];
 
 /// Times at the three sizes, ns.
 type Curve = [f64; 3];
-/// What [`PARTS`] of all times do not exceed, ns.
+/// Upper bounds of the shares [`PARTS`] of all times, ns.
 type Spread = [f64; PARTS.len()];
 
-/// Where the median is in it.
+/// Index of the median.
 const MIDDLE: usize = 3;
 
-/// Times that are measured, each of one operation or request.
+/// Times to measure, each of one operation or request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Quantity {
-    /// Inside the client's process, of so many bytes.
+    /// Inside the client's process: operation, bytes.
     Inline(&'static str, u32),
-    /// Through the lane, of so many bytes, with so many in flight.
+    /// Through the lane: operation, bytes, requests in flight.
     Through(&'static str, u32, u32),
-    /// Of a no-op whose client submits at times of its own, as fast as it can.
+    /// Of a no-op under open load at the client's highest rate.
     Open,
     /// Of a no-op where many requests carry stage times.
     Sampled,
-    /// Of one that is alone in the lane, for so long, ns.
+    /// Of a no-op alone in the lane, for this duration, ns.
     Alone(u64),
 }
 
 use Quantity::{Alone, Inline, Open, Sampled, Through};
 
 impl Quantity {
-    /// All that a plan needs, but for what the second service measures.
+    /// All quantities of a plan except those that the second service measures.
     fn all() -> Vec<Self> {
         let inline = SIZED.into_iter().flat_map(|op| SIZES.map(|size| Inline(op, size)));
         let signing = FIXED.into_iter().map(|op| Inline(op, MESSAGE));
@@ -94,7 +94,7 @@ impl Quantity {
     }
 }
 
-/// What was measured so far.
+/// Results of the passes so far.
 #[derive(Debug, Default)]
 struct Found {
     /// Pass by pass, ns.
@@ -102,16 +102,16 @@ struct Found {
     park_costs: Vec<f64>,
     wake_times: Vec<f64>,
     sleep: Sleep,
-    /// From submission until a sidecore has it that slept shortly, and from completion until the client that did.
+    /// From submission until a sidecore receives it after a short sleep, and from completion until the client does.
     woken: Option<Histogram<u64>>,
-    /// From submission until a spinning sidecore has it, alone in the lane.
+    /// From submission until a spinning sidecore receives it, alone in the lane.
     queue: Option<Histogram<u64>>,
 }
 
-/// Measures in passes. Between two of them its services sleep.
+/// Measures in passes. Its services sleep between them.
 pub(super) struct Calibration {
     cores: (usize, usize),
-    /// Services whose requests seldom, and often, carry stage times.
+    /// Their requests carry stage times rarely and often.
     seldom: Crew,
     often: Crew,
     found: Found,
@@ -143,7 +143,7 @@ impl Calibration {
         self.found.add(Sampled, &mut self.often)?;
         let alone = once(Alone(NS), &mut self.often)?;
         let queue = self.found.queue.get_or_insert_with(histogram);
-        // What took longer than that was interrupted, and counts as such.
+        // Longer times were interrupted, and count as interruptions.
         let undisturbed = alone.queue.iter().filter(|(time, _)| *time < GAP);
         undisturbed.for_each(|(time, count)| queue.saturating_record_n((*time).max(1), *count));
         self.often.set("notify=park")?;
@@ -154,17 +154,17 @@ impl Calibration {
         Ok(())
     }
 
-    /// The same while a crew's service, which has the same core, sleeps.
+    /// The same while `crew`'s service on the same core sleeps.
     pub(super) fn pass_beside(&mut self, crew: &Crew) -> Result<(), BenchError> {
         crew.set("notify=park")?;
         self.pass()
     }
 
-    /// Writes the plan, and says what is in it.
+    /// Prints the times and writes the plan.
     pub(super) fn write(&self, path: &Path) -> Result<(), BenchError> {
         let machine = self.found.machine();
         let (found, written) = (machine.to_grid().to_text(), plan::put(path, &machine.to_toml()));
-        // What was measured is said also where it makes no plan.
+        // The times are printed even if they make no valid plan.
         output::print(&format!("{found}\n"))?;
         written?;
         let path = path.display();
@@ -172,7 +172,7 @@ impl Calibration {
     }
 }
 
-/// Measures, writes the plan and says what it found. The exit code.
+/// Returns the exit code.
 pub(super) fn run(path: &Path, interrupt: &Interrupt) -> Result<u8, BenchError> {
     let mut progress = Progress::new(PASSES).until(interrupt);
     progress.scenario("calibrate");
@@ -180,7 +180,7 @@ pub(super) fn run(path: &Path, interrupt: &Interrupt) -> Result<u8, BenchError> 
     for pass in 1..=PASSES {
         progress.begin(&format!("pass {pass}"));
         let passed = calibration.pass();
-        // An interrupt may have ended what a pass measures.
+        // The interrupt may have cut the pass short.
         if progress.is_stopped() {
             abandon(path);
             return Ok(INTERRUPTED);
@@ -192,7 +192,7 @@ pub(super) fn run(path: &Path, interrupt: &Interrupt) -> Result<u8, BenchError> 
     calibration.write(path).map(|()| 0)
 }
 
-/// Says that there is no plan, since an interrupt came.
+/// Reports that an interrupt prevented the plan.
 pub(super) fn abandon(path: &Path) {
     output::tell(format!("{} is not written: a plan takes a calibration to its end", path.display()));
 }
@@ -212,14 +212,14 @@ impl Found {
         Ok(())
     }
 
-    /// The time of one, ns.
+    /// The median time, ns.
     fn time(&self, quantity: Quantity) -> f64 {
         self.times.get(&quantity).map_or(0.0, |times| median(times))
     }
 
-    /// What the lane adds: from no-ops the parts of both sides and the hop; from no-ops with payload what copying costs the
-    /// client; from the reference operation what moving costs the sidecore, and, alone in the lane, what each side waits for
-    /// payload from the other's cache.
+    /// Derives the lane's costs. No-ops give the parts of both sides and the hop. No-ops with payload give the client's
+    /// cost of copying. The reference operation gives the sidecore's cost of moving and, alone in the lane, each side's
+    /// wait for payload from the other's cache.
     fn machine(&self) -> Machine {
         let ops: Vec<(&str, Curve)> = SIZED
             .into_iter()
@@ -252,7 +252,7 @@ impl Found {
             copy,
             wake_time: median(&self.wake_times),
             after_short,
-            // What the service's and the client's own waiting adds to a bare wake-up is the same after a long sleep.
+            // The waiting of service and client adds the same time to a bare wake-up after a long sleep.
             after_long: spread(&self.sleep.after_long).map(|time| time + added),
             ring: spread(&self.sleep.sends),
             sleep: self.sleep.cpu_ns(),
@@ -263,7 +263,7 @@ impl Found {
         }
     }
 
-    /// The hop's times: its median from round trips, and around it what queueing alone in the lane varies by.
+    /// Times of the hop: the median from round trips, the variation from queueing alone in the lane.
     fn hop(&self, median: f64) -> Spread {
         let queue = self.queue.as_ref().map_or(Spread::default(), spread);
         let middle = queue[MIDDLE].max(1.0);

@@ -1,4 +1,4 @@
-//! One client process of a measurement: takes orders on standard input, answers on standard output.
+//! One client process of a measurement: receives orders on standard input, answers on standard output.
 
 use super::BenchError;
 use super::series::histogram;
@@ -30,12 +30,11 @@ mod sending;
 mod signing;
 mod token;
 
-/// A sleep may last so much longer than it was to, ns.
+/// The longest assumed delay of a sleep's end, ns.
 const OVERSLEEP: u64 = 100_000;
 
-/// Serves orders until standard input ends.
 pub(crate) fn run() -> io::Result<()> {
-    // An interrupt of the keyboard goes to all processes there: what is being measured is to come to its end.
+    // An interrupt of the keyboard reaches all processes of the group: the running measurement is to finish.
     leave_to_parent()?;
     let mut crew = Member::default();
     for line in io::stdin().lock().lines() {
@@ -135,7 +134,6 @@ fn class(op: &str) -> Result<Class, BenchError> {
     Ok(Class::from_name(op).ok_or_else(|| format!("no operation {op:?}"))?)
 }
 
-/// A valid request of that class, by name.
 fn input(op: &str, size: u32) -> Result<Sample, BenchError> {
     Ok(sample(class(op)?, size as usize, 1))
 }
@@ -161,7 +159,7 @@ fn side_by_side(op: &str, size: u32, fill: usize, ns: u64) -> Result<Measured, B
     Ok(Measured { ops: measured.ops * fill as u64, ..measured })
 }
 
-/// Does something again and again for so long. The clock is read every few times only, where once is short.
+/// Repeats `once` for `ns`. For short operations the clock is read once in several repeats.
 fn repeat(ns: u64, mut once: impl FnMut() -> Result<(), BenchError>) -> Result<Measured, BenchError> {
     let (start, cpu) = (clock::now(), clock::thread_cpu());
     once()?;
@@ -182,7 +180,7 @@ fn repeat(ns: u64, mut once: impl FnMut() -> Result<(), BenchError>) -> Result<M
     }
 }
 
-/// Sleeps nearly to the time, then polls the clock.
+/// Sleeps until shortly before that time, then polls the clock.
 fn wait_until(start: u64) {
     let left = start.saturating_sub(clock::now());
     thread::sleep(Duration::from_nanos(left.saturating_sub(OVERSLEEP)));
@@ -191,7 +189,7 @@ fn wait_until(start: u64) {
     }
 }
 
-/// Times of sampled requests: in all, queue, device, delivery.
+/// Times of sampled requests: total, queue, device, delivery.
 struct Stages([Histogram<u64>; 4]);
 
 impl Stages {

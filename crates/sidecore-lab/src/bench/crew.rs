@@ -1,4 +1,4 @@
-//! The measuring process's side: a service of its own, client processes, and who runs on which core.
+//! The measuring process's side: its own service, client processes, and their cores.
 
 use super::BenchError;
 use super::experiment::Run;
@@ -21,23 +21,23 @@ use tempfile::TempDir;
 
 /// Slots of a client's lane, unless a scenario needs others.
 const SLOTS: u32 = 256;
-/// Time for idle lanes to go dormant.
+/// Time until idle lanes are dormant.
 const REST: Duration = Duration::from_millis(30);
-/// Time for two clients to receive their orders before they start together, ns.
+/// Time for two clients to receive their orders before the common start, ns.
 pub(super) const HEAD_START: u64 = 5_000_000;
 
-/// Which cores are for sidecores, which for clients.
+/// Cores of sidecores and clients.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pinning {
     pub(crate) sidecores: Vec<usize>,
     pub(crate) clients: Vec<usize>,
-    /// The service ran already, and nobody here knows on which cores.
+    /// The service was running before, on unknown cores.
     pub(crate) is_unknown: bool,
 }
 
 impl Pinning {
-    /// The last `sidecores` of the cores that this process may use, and the others for clients. None for anybody where
-    /// there are too few: nothing can be pinned apart then, and nothing spins.
+    /// Sidecores receive the last allowed cores, clients the others. Both lists are empty if cores are too few: nothing
+    /// is pinned and nothing spins then.
     pub(crate) fn new(sidecores: usize) -> Self {
         let mut clients = cpu::allowed();
         match clients.len().checked_sub(sidecores).filter(|left| *left > 0) {
@@ -46,7 +46,7 @@ impl Pinning {
         }
     }
 
-    /// How that many clients should wait: polling pays only on a core of one's own.
+    /// Policy of that number of clients. Polling pays only with one core for each.
     pub(crate) fn client_policy(&self, clients: usize) -> Notify {
         if clients <= self.clients.len() { Notify::Spin } else { Notify::Park }
     }
@@ -55,7 +55,7 @@ impl Pinning {
         (!self.clients.is_empty()).then(|| self.clients[index % self.clients.len()])
     }
 
-    /// In words, for rows.
+    /// Description for rows.
     pub(crate) fn describe(&self, clients: usize) -> String {
         if self.is_unknown {
             return "nothing pinned, the service ran already".to_owned();
@@ -68,7 +68,7 @@ impl Pinning {
     }
 }
 
-/// A service and its clients, which end before it.
+/// A service and its clients. The clients end first.
 pub(crate) struct Crew {
     pub(crate) pinning: Pinning,
     members: Vec<Member>,
@@ -77,19 +77,18 @@ pub(crate) struct Crew {
     directory: TempDir,
 }
 
-/// Whose service clients use.
+/// The service that clients use.
 enum Host {
-    /// This crew's.
     Own(Service),
-    /// One that ran before at this socket: nothing of it is changed or read that its clients may not.
+    /// A service that was running at this socket. Only the things that its clients may read or change are touched.
     Running(PathBuf),
 }
 
-/// What a crew's service is like.
+/// Settings of a crew's service.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) pinning: Pinning,
-    /// On their cores of the pinning, or on others.
+    /// Cores of the pinning, or others.
     pub(crate) sidecores: Sidecores,
     pub(crate) clients: usize,
     pub(crate) notify: NotifyConfig,
@@ -99,12 +98,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// One sidecore that does the work itself, with that many clients.
+    /// One sidecore with an inline engine, and that number of clients.
     pub(crate) fn inline(clients: usize) -> Self {
         Self::on(1, clients)
     }
 
-    /// So many sidecores that do the work themselves, with that many clients.
+    /// That number of sidecores with inline engines, and that number of clients.
     pub(crate) fn on(sidecores: usize, clients: usize) -> Self {
         let pinning = Pinning::new(sidecores);
         Self {
@@ -120,7 +119,7 @@ impl Plan {
 }
 
 impl Crew {
-    /// Starts the service in this process and the clients in theirs.
+    /// Starts the service in this process, and the client processes.
     pub(crate) fn start(plan: &Plan) -> Result<Self, BenchError> {
         let mut crew = Self::without_clients(plan)?;
         let (socket, bare) = (crew.socket().to_owned(), crew.bare.path());
@@ -128,7 +127,6 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Starts the service alone.
     pub(super) fn without_clients(plan: &Plan) -> Result<Self, BenchError> {
         let Plan { pinning, sidecores, notify, devices, sample_every, .. } = plan.clone();
         let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
@@ -137,7 +135,7 @@ impl Crew {
         Ok(Self { pinning, members: Vec::new(), bare: Bare::create()?, service: Host::Own(service), directory })
     }
 
-    /// No service, but so many clients of the one that runs at that socket.
+    /// Starts that number of clients of the service running at that socket.
     pub(super) fn beside(socket: &Path, clients: usize) -> Result<Self, BenchError> {
         let mut crew = Self::beside_without_clients(socket)?;
         let (socket, bare) = (socket.to_owned(), crew.bare.path());
@@ -145,18 +143,18 @@ impl Crew {
         Ok(crew)
     }
 
-    /// The same with clients to come.
+    /// The same without clients so far.
     pub(super) fn beside_without_clients(socket: &Path) -> Result<Self, BenchError> {
         let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
         let pinning = Pinning { is_unknown: true, ..Pinning::default() };
         let service = Host::Running(socket.to_owned());
         let crew = Self { pinning, members: Vec::new(), bare: Bare::create()?, service, directory };
-        // It says at once, and once, what is wrong.
+        // Any defect of the connection is reported here, once.
         crew.admin().map_err(|why| format!("cannot use the service at {}: {why}", socket.display()))?;
         Ok(crew)
     }
 
-    /// Starts client processes, tied to their cores, that carry out this order first.
+    /// Starts client processes on their cores. `first` is their first order.
     pub(super) fn add_clients(&mut self, clients: usize, first: &Task) -> Result<(), BenchError> {
         for index in 0..clients {
             let mut member = Member::start(&[])?;
@@ -169,7 +167,7 @@ impl Crew {
         Ok(())
     }
 
-    /// A directory that ends with this.
+    /// A temporary directory that lives as long as the crew.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -181,12 +179,11 @@ impl Crew {
         }
     }
 
-    /// Whether the service ran before, and others may use it as well.
+    /// Whether the service was running before. Others may use it as well.
     pub(super) fn is_beside(&self) -> bool {
         matches!(self.service, Host::Running(_))
     }
 
-    /// What the service counted so far.
     pub(crate) fn counters(&self) -> Result<Snapshot, BenchError> {
         match &self.service {
             Host::Own(service) => Ok(Snapshot::read(service.counters())?),
@@ -201,14 +198,14 @@ impl Crew {
         Ok(counters.map(|counter| devices.iter().map(|device| device.get(counter)).sum()))
     }
 
-    /// What the service measured at its start of a sleep and its wake-up.
+    /// Cost of a sleep and a wake-up that the service measured at its start.
     pub(crate) fn park(&self) -> Result<ParkTimes, BenchError> {
         let counters = self.counters()?;
         let of = |counter| counters.sidecores.first().map_or(0, |sidecore| sidecore.get(counter));
         Ok(ParkTimes { cost: of(SidecoreCounter::ParkCostNs), wake: of(SidecoreCounter::WakeTimeNs) })
     }
 
-    /// Lets the first `clients` of them run on the sidecores' cores too, or on their own only.
+    /// Pins the first `clients` to their own cores. With `everywhere` they may use the sidecores' cores too.
     pub(crate) fn spread(&mut self, clients: usize, everywhere: bool) -> Result<(), BenchError> {
         let mut cpus = self.pinning.clients.clone();
         if everywhere {
@@ -220,7 +217,7 @@ impl Crew {
         Ok(())
     }
 
-    /// That many lanes of this process on which nothing happens, once they have come to rest.
+    /// Opens that number of dormant lanes in this process.
     pub(crate) fn idle_lanes(&self, count: usize) -> Result<Vec<Client>, BenchError> {
         let options = Options { slots: 2, arena_bytes: 4096, ..self.options() };
         let lanes = (0..count).map(|_| Client::connect(&options)).collect::<Result<_, _>>()?;
@@ -232,12 +229,12 @@ impl Crew {
         Options { socket: self.socket().to_owned(), service_users: service_users(), ..Options::default() }
     }
 
-    /// For a few changes: an idle connection would count among those without a lane.
+    /// Keep it for a few changes only: an idle connection would count among connections without a lane.
     pub(super) fn admin(&self) -> Result<Admin, BenchError> {
         Ok(Admin::connect(&self.options())?)
     }
 
-    /// Changes the service, as `sidecore set` does.
+    /// Changes a setting like `sidecore set`.
     pub(crate) fn set(&self, setting: &str) -> Result<(), BenchError> {
         if self.is_beside() {
             return Err(format!("{} is not this bench's to change", self.socket().display()).into());
@@ -246,7 +243,7 @@ impl Crew {
         Ok(())
     }
 
-    /// The same order to the first `clients` of them, started together. `task` gets the starting time.
+    /// Gives the first `clients` the same order with a common start. `task` receives the starting time.
     pub(crate) fn together(&mut self, clients: usize, task: impl Fn(u64) -> Task) -> Result<Vec<Measured>, BenchError> {
         let task = task(clock::now() + HEAD_START * clients.max(2) as u64 / 2);
         let members = &mut self.members[..clients];
@@ -254,7 +251,7 @@ impl Crew {
         members.iter_mut().map(Member::receive).collect()
     }
 
-    /// The first `clients` of them, each with always `depth` requests of that operation and size in flight.
+    /// The first `clients` each keep `depth` requests of that operation and size in flight.
     pub(crate) fn closed(
         &mut self,
         clients: usize,
@@ -266,8 +263,8 @@ impl Crew {
         Ok(Run::of(self.together(clients, task)?))
     }
 
-    /// A bare exchange between the first client and a thread on the first sidecore's core, while the service sleeps.
-    /// Afterwards it spins.
+    /// A bare exchange between the first client and a thread on the first sidecore's core. The service sleeps meanwhile
+    /// and spins afterwards.
     pub(crate) fn beside_sleeping(&mut self, exchange: Exchange, depth: u32, ns: u64) -> Result<Run, BenchError> {
         self.set("notify.service=park")?;
         let task = match exchange {
@@ -280,7 +277,7 @@ impl Crew {
         let measured = thread::scope(|scope| {
             let peer = scope.spawn(|| {
                 if let Some(cpu) = cpu {
-                    // The service could: so can this thread.
+                    // The service could be pinned to this core, so this thread can.
                     let _ = cpu::pin(cpu);
                 }
                 bare.prepare();
@@ -300,14 +297,13 @@ impl Crew {
     }
 }
 
-/// One client process.
 pub(super) struct Member {
     process: Child,
     answers: BufReader<ChildStdout>,
 }
 
 impl Member {
-    /// With those environment variables.
+    /// With these environment variables.
     pub(super) fn start(variables: &[(&str, &OsStr)]) -> Result<Self, BenchError> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg("bench-client")
@@ -320,7 +316,6 @@ impl Member {
         Ok(Self { process, answers: BufReader::new(answers) })
     }
 
-    /// The number of the process.
     pub(super) fn id(&self) -> u32 {
         self.process.id()
     }
@@ -345,7 +340,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // Its input ends first, and so does it.
+        // Closing its input ends the process.
         let _ = self.process.wait();
     }
 }

@@ -1,4 +1,5 @@
-//! Operations through the lane against the same library inline, OpenSSL inline, and inline plus moving the bytes.
+//! Operations through the lane, compared with the same library inline, OpenSSL inline, and inline plus moving the
+//! bytes.
 
 use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
@@ -14,11 +15,11 @@ use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore_libcrypto::Context;
 
-/// In flight for each client.
+/// Requests in flight for each client.
 const DEPTH: u32 = 64;
 const SIZES: [u32; 6] = [16, 64, 256, 1024, 4096, 16_384];
 const QUICK_SIZES: [u32; 3] = [64, 1024, 16_384];
-/// Whose time depends on the size.
+/// Operations with a time that depends on the size.
 const SIZED: [&str; 12] = [
     "aes-128-gcm",
     "aes-256-gcm",
@@ -49,10 +50,9 @@ const FIXED: [&str; 12] = [
     "ml-dsa-65-sign",
 ];
 const QUICK_FIXED: [&str; 4] = ["rsa-2048-sign", "rsa-4096-sign", "p-256-sign", "ed25519-sign"];
-/// Length of the message that is signed, bytes.
+/// Length of the message to sign, bytes.
 const MESSAGE: u32 = 32;
 
-/// One point of the table.
 struct Point {
     op: String,
     size: u32,
@@ -80,7 +80,7 @@ fn points(settings: &Settings) -> Vec<Point> {
     points
 }
 
-/// What can be named: also what is not among all.
+/// Names that `--op` accepts; more than those measured by default.
 pub(super) fn ops() -> Vec<&'static str> {
     Class::all().map(Class::name).collect()
 }
@@ -89,7 +89,7 @@ fn is_asymmetric(op: &str) -> bool {
     ["rsa-", "p-256", "p-384", "p-521", "ed25519", "x25519", "ml-"].iter().any(|prefix| op.starts_with(prefix))
 }
 
-/// Why OpenSSL cannot do that here, if so.
+/// Reason why OpenSSL cannot do the operation on this machine.
 fn not_in_openssl(op: &str, size: u32) -> Option<String> {
     let openssl = match Context::system() {
         Ok(openssl) => openssl,
@@ -102,7 +102,7 @@ fn not_in_openssl(op: &str, size: u32) -> Option<String> {
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let points = points(settings);
     let most = points.iter().map(|point| point.clients).max().unwrap_or(1);
-    // Waking a client for each completion would be charged to the sidecore: a client with a core of its own polls.
+    // The wake-up call for each completion would be charged to the sidecore: a client with its own core polls.
     let plan = Plan { notify: NotifyConfig::all(Notify::Spin), ..Plan::inline(most) };
     let mut crew = match &settings.socket {
         Some(socket) => Crew::beside(socket, most)?,

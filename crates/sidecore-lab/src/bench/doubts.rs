@@ -1,19 +1,19 @@
-//! Why figures may be worth little: what a row, the machine and the time of a measurement say of it. Pure; what the system
-//! says is read in [`super::witness`].
+//! Reasons to doubt figures, from a row, the machine and the time of a measurement. Pure; [`super::witness`] reads the
+//! system.
 
 use super::crew::Pinning;
 use crate::report::{Doubt, Key, Reason, Row};
 
-/// Repeats that differ by more of their median are doubtful.
+/// Largest spread of repeats that is not doubtful, as a share of the median.
 const MOST_SPREAD: f64 = 0.1;
-/// As many repeats say how much a figure varies.
+/// Fewest repeats for a statement on the spread.
 const FEWEST_REPEATS: f64 = 3.0;
-/// The share of the machine's processor time that others may have.
+/// Largest share of the machine's processor time for other programs.
 const MOST_BUSY: f64 = 0.05;
-/// The share that its host may take away.
+/// Largest share of it for the host.
 const MOST_STOLEN: f64 = 0.01;
 
-/// What others had of the machine's processor time, as shares of all of it.
+/// Use of the machine's processors by others, as shares of their total time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Meanwhile {
     /// Other programs and the kernel.
@@ -22,7 +22,7 @@ pub(super) struct Meanwhile {
     pub(super) stolen: f64,
 }
 
-/// What a row says itself, of so many repeats that were wanted.
+/// Doubts from the row itself; `wanted`: the intended number of repeats.
 pub(super) fn of_row(row: &Row, wanted: usize) -> Vec<Doubt> {
     let repeats = row.number(Key::Repeats);
     let stopped = repeats.filter(|repeats| *repeats < wanted as f64);
@@ -36,7 +36,7 @@ fn spread(spread: f64) -> Option<Doubt> {
     above(Reason::Spread, spread, MOST_SPREAD)
 }
 
-/// What the time says in which rows were measured.
+/// Doubts from the time of the measurement.
 pub(super) fn of_time(meanwhile: Option<Meanwhile>) -> Vec<Doubt> {
     let Some(Meanwhile { busy, stolen }) = meanwhile else { return Vec::new() };
     [above(Reason::Busy, busy, MOST_BUSY), above(Reason::Stolen, stolen, MOST_STOLEN)].into_iter().flatten().collect()
@@ -46,7 +46,7 @@ fn above(reason: Reason, share: f64, limit: f64) -> Option<Doubt> {
     (share > limit).then(|| Doubt::new(reason, format!("{:.1} %, the limit is {} %", share * 100.0, limit * 100.0)))
 }
 
-/// Whether that many clients had cores of their own.
+/// Doubtful if that number of clients exceeds their cores.
 pub(super) fn of_crowd(pinning: &Pinning, clients: usize) -> Option<Doubt> {
     if pinning.is_unknown {
         return None;
@@ -59,8 +59,8 @@ pub(super) fn of_crowd(pinning: &Pinning, clients: usize) -> Option<Doubt> {
     Some(Doubt::new(Reason::Crowded, seen))
 }
 
-/// What holds for the whole run: the kernel's list of isolated cores, the cores that this process may use, and their
-/// governors. What is not known is not doubted.
+/// Doubts about the whole run, from the kernel's list of isolated cores, the allowed cores and their governors. Missing
+/// information raises no doubt.
 pub(super) fn of_machine(isolated: Option<&str>, allowed: &[usize], governors: &[String]) -> Vec<Doubt> {
     let isolated = isolated.filter(|list| !allowed.iter().any(|core| contains(list, *core)));
     let shared = isolated.map(|_| Doubt::new(Reason::NotOwned, format!("none of the cores {allowed:?} is isolated")));
@@ -70,7 +70,7 @@ pub(super) fn of_machine(isolated: Option<&str>, allowed: &[usize], governors: &
     [slow, shared, changing].into_iter().flatten().collect()
 }
 
-/// Whether a list like `0,2-3` has that core.
+/// Whether a list like `0,2-3` contains that core.
 fn contains(list: &str, core: usize) -> bool {
     list.trim().split(',').any(|part| {
         let (low, high) = part.split_once('-').unwrap_or((part, part));

@@ -1,5 +1,5 @@
-//! How everything here is measured: cases on their axes, in each the same variants, which run in turn again and again, so
-//! that what the machine does meanwhile befalls all of them; then medians, spread, and ratios to baselines of the same run.
+//! The method of all measurements. Cases have the same variants, which run in turn repeatedly, so that disturbances of
+//! the machine affect all of them. Results are medians, spreads, and ratios to baselines of the same run.
 
 mod found;
 
@@ -13,7 +13,7 @@ use crate::report::{Doubt, Key, Row, doubt};
 pub(super) use found::{Better, Counted, Run};
 use serde_json::json;
 
-/// A point on the axes. `L` is what measurements are made with, e.g. a crew.
+/// A point on the axes. `L` is the laboratory that measurements use, e.g. a crew.
 pub(super) struct Case<'e, L> {
     row: Row,
     payload: bool,
@@ -21,40 +21,37 @@ pub(super) struct Case<'e, L> {
     variants: Vec<Variant<'e, L>>,
 }
 
-/// One of the things that are compared in a case.
+/// One of the things compared in a case.
 pub(super) struct Variant<'e, L> {
     row: Row,
     run: Box<Measure<'e, L>>,
     against: Vec<(By, String)>,
-    /// All of its runs.
     found: Run,
 }
 
 type Measure<'e, L> = dyn FnMut(&mut L, &Turn<'_>) -> Result<Run, BenchError> + 'e;
 
-/// Which run of a variant this is.
 pub(super) struct Turn<'f> {
-    /// Of the repeats, from 0.
+    /// Number of the repeat, from 0.
     pub(super) repeat: usize,
     /// Rates of the variants before this one in the same turn.
     rates: &'f [(String, f64)],
 }
 
-/// What a ratio divides.
+/// Dividend and divisor of a ratio.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum By {
     /// Rates: more is better.
     Rate,
-    /// Times of one after the other, from their rates: less is better.
+    /// Times of sequential operations, from their rates: less is better.
     Time,
     /// Median latencies: less is better.
     Median,
-    /// The rate by a bound that is not measured, operations a second.
+    /// The rate by a computed bound, operations a second.
     Bound(f64),
 }
 
 impl<'e, L> Case<'e, L> {
-    /// A case of that scenario.
     pub(super) fn new(scenario: &str) -> Self {
         Self {
             row: Row::default().with(Key::Scenario, scenario),
@@ -64,36 +61,35 @@ impl<'e, L> Case<'e, L> {
         }
     }
 
-    /// With a value that all its rows have.
+    /// Sets a value of all rows.
     pub(super) fn with(mut self, key: Key, value: impl Into<serde_json::Value>) -> Self {
         self.row = self.row.with(key, value);
         self
     }
 
-    /// With who runs where: so many clients on these cores.
+    /// Sets the placement of that number of clients.
     pub(super) fn pinned(self, pinning: &Pinning, clients: usize) -> Self {
         self.crowded(of_crowd(pinning, clients)).with(Key::Pinned, pinning.describe(clients))
     }
 
-    /// With a reason to doubt all its rows, if there is one.
+    /// Adds a reason to doubt all rows.
     pub(super) fn crowded(mut self, doubt: Option<Doubt>) -> Self {
         self.doubts.extend(doubt);
         self
     }
 
-    /// Rows also say how much payload that is, if there is any.
+    /// With `is_any`, rows also state the payload rate.
     pub(super) fn payload(mut self, is_any: bool) -> Self {
         self.payload = is_any;
         self
     }
 
-    /// With that variant, after the others.
     pub(super) fn variant(mut self, variant: Variant<'e, L>) -> Self {
         self.variants.push(variant);
         self
     }
 
-    /// A run of each variant. `None`: an interrupt came, which may have ended programs that are measured as well.
+    /// One run of each variant. `None`: an interrupt came, which may also have ended measured programs.
     fn turn(&mut self, laboratory: &mut L, repeat: usize, progress: &Progress) -> Result<Option<Vec<Run>>, BenchError> {
         let (mut runs, mut rates) = (Vec::new(), Vec::new());
         for variant in &mut self.variants {
@@ -112,44 +108,43 @@ impl<'e, L> Case<'e, L> {
 }
 
 impl<'e, L> Variant<'e, L> {
-    /// A variant that is measured by that.
     pub(super) fn new(name: &str, run: impl FnMut(&mut L, &Turn<'_>) -> Result<Run, BenchError> + 'e) -> Self {
         let row = Row::default().with(Key::Variant, name);
         Self { row, run: Box::new(run), against: Vec::new(), found: Run::default() }
     }
 
-    /// With a value that its rows have.
+    /// Sets a value of its rows.
     pub(super) fn with(mut self, key: Key, value: impl Into<serde_json::Value>) -> Self {
         self.row = self.row.with(key, value);
         self
     }
 
-    /// Compared with a variant, or a bound, of that name. With several there is a row for each.
+    /// Compares it with a variant or a bound of that name. Several comparisons make a row each.
     pub(super) fn against(mut self, by: By, baseline: &str) -> Self {
         self.against.push((by, baseline.to_owned()));
         self
     }
 
-    /// What a row of the case calls it: of several of the same name, its policy tells them apart.
+    /// Whether a row has that name. Its policy or devices distinguish variants of the same name.
     fn names(&self, name: &str) -> bool {
         [Key::Variant, Key::Notify, Key::Devices].iter().any(|key| self.row.text(*key) == Some(name))
     }
 }
 
 impl Turn<'_> {
-    /// Whether the variant has not run before in this case.
+    /// Whether this is the variant's first run in the case.
     pub(super) fn is_first(&self) -> bool {
         self.repeat == 0
     }
 
-    /// What the variant of that name did in this turn, operations a second. `None`: it cannot be measured here.
+    /// Rate of the variant of that name in this turn, operations a second. `None`: it cannot be measured here.
     pub(super) fn rate(&self, name: &str) -> Option<f64> {
         self.rates.iter().find(|(known, _)| known == name).map(|(_, rate)| *rate)
     }
 }
 
-/// Measures all cases. The rows come case by case, variant by variant; what cannot be measured here is left out, with
-/// its reason. An interrupt ends it: rows are then of the turns that were complete.
+/// Measures all cases. Rows are ordered by case, then by variant. Unmeasurable variants are left out with their reason.
+/// After an interrupt only complete turns count.
 pub(super) fn measure_all<L>(
     laboratory: &mut L,
     cases: Vec<Case<'_, L>>,
@@ -176,13 +171,13 @@ pub(super) fn measure_all<L>(
     Ok(outcome)
 }
 
-/// The row with the reasons to doubt it: those of its case, and its own.
+/// Adds the doubts of the case and of the row.
 pub(super) fn doubted(row: Row, of_case: &[Doubt], repeats: usize) -> Row {
     let doubts = [of_case, &of_row(&row, repeats)].concat();
     row.with(Key::Doubts, doubt::to_json(&doubts))
 }
 
-/// The case, for who watches.
+/// Description of the case for the progress line.
 fn in_words(row: &Row) -> String {
     let axes = [Key::Op, Key::Size, Key::Clients, Key::Jobs, Key::Load, Key::Devices].map(Key::column);
     let said = axes.into_iter().filter_map(|axis| Some(format!("{} {}", axis.header, axis.cell(row)?)));
@@ -211,13 +206,13 @@ impl By {
     /// `None`: the baseline has not been measured.
     fn divide(self, own: &Run, baseline: Option<&Run>) -> Option<f64> {
         match self {
-            // Over all that was sampled, not run by run.
+            // Over all samples together, not run by run.
             Self::Median => Some(own.median_latency()? / baseline?.median_latency()?),
             _ => ratio_of(&self.quotients(own, baseline)?),
         }
     }
 
-    /// Pair by pair, as they were measured one after the other.
+    /// Quotients of neighbours in time.
     fn quotients(self, own: &Run, baseline: Option<&Run>) -> Option<Vec<f64>> {
         Some(match self {
             Self::Rate => quotients(own.compared(), baseline?.compared()),
@@ -227,7 +222,7 @@ impl By {
         })
     }
 
-    /// Which way its ratio is better.
+    /// The better direction of the ratio.
     fn better(self, own: &Run) -> &'static str {
         match self {
             Self::Rate | Self::Bound(_) if own.more_is_better() => "more",
@@ -236,11 +231,11 @@ impl By {
     }
 }
 
-/// The row with the least and the most of those values, if there are several.
+/// Adds the least and the greatest of several values.
 fn ranged(row: Row, key: Key, values: &[f64]) -> Row {
     let mut ranges = row.get(Key::Ranges).cloned().unwrap_or_else(|| json!({}));
     let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), v| (l.min(*v), m.max(*v)));
-    // The figure itself may be of all that was sampled together.
+    // The figure itself may be of all samples together and lie outside.
     let own = row.number(key).unwrap_or(least);
     if values.len() > 1 && least.is_finite() && most.is_finite() {
         ranges[key.column().name] = json!([least.min(own), most.max(own)]);
@@ -255,7 +250,7 @@ mod tests {
     use crate::interrupt::Interrupt;
     use std::sync::atomic::Ordering;
 
-    /// Rates that are handed out in turn.
+    /// A variant that returns these rates in turn.
     fn variant<'e>(name: &str, rates: &'e [f64]) -> Variant<'e, Vec<String>> {
         let own = name.to_owned();
         Variant::new(name, move |ran: &mut Vec<String>, turn| {
@@ -311,7 +306,7 @@ mod tests {
             Variant::new("ends", move |ran: &mut Vec<String>, turn: &Turn<'_>| {
                 stop.store(turn.repeat == at, Ordering::Relaxed);
                 ran.push(turn.repeat.to_string());
-                // What an interrupt does to a program that is measured.
+                // An interrupt ends a measured program like this.
                 if fails && turn.repeat == at { Err("a client process ended".into()) } else { Ok(Run::at(1.0)) }
             })
         };

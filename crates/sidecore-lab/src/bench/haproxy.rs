@@ -1,11 +1,12 @@
-//! What a TLS handshake costs `HAProxy`, which goes on with others while a service signs: so a single process fills batches.
+//! Cost of a TLS handshake in `HAProxy`. One process continues with other handshakes while the service signs, so it
+//! fills batches.
 
 use super::programs::need;
 use super::web::{Crowd, Program};
 use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 
-/// As many clients as fill two batches: while one is signed for, the handshakes of the next begin.
+/// Clients for two batches: during the signatures of one batch, the handshakes of the next begin.
 const CROWD: Crowd = Crowd {
     scenario: "haproxy",
     program: Program::HaProxy,
@@ -17,7 +18,6 @@ const CROWD: Crowd = Crowd {
            ssl-mode-async. All hops park. The ratio is that of handshakes a second of CPU time of HAProxy and service together.",
 };
 
-/// Names of the keys.
 pub(super) fn ops() -> Vec<&'static str> {
     vec![CROWD.op]
 }

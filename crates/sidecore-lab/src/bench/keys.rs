@@ -1,5 +1,5 @@
-//! Private keys through the OpenSSL provider: what a program that signs with a stored key gets, against OpenSSL's own
-//! code in the same process.
+//! Private keys through the OpenSSL provider: performance of a program that signs with a stored key, compared with
+//! OpenSSL's own code in the same process.
 
 mod grid;
 mod packaged;
@@ -13,10 +13,9 @@ use super::{BenchError, Outcome, Settings, openssl_library};
 use crate::progress::Progress;
 use crate::report::Key;
 
-/// What the rows are measured against.
 const BASELINE: &str = "openssl";
 
-/// What is signed with: the other tables have some of these.
+/// The other tables use a subset of these.
 pub(super) fn ops() -> Vec<&'static str> {
     grid::OPS.into()
 }
@@ -42,7 +41,6 @@ fn case<L>(scenario: &str, crew: &Crew, op: &str, processes: usize) -> Case<'sta
     Case::new(scenario).with(Key::Op, op).with(Key::Clients, processes).pinned(&crew.pinning, processes)
 }
 
-/// OpenSSL's own code in the same processes.
 fn own(op: &'static str, processes: usize, ns: u64) -> Variant<'static, Crew> {
     let run = move |crew: &mut Crew, _: &Turn<'_>| crew.own(op, processes, ns);
     Variant::new(BASELINE, run).with(Key::Library, openssl_library())

@@ -1,4 +1,5 @@
-//! The lane by itself: a no-op against a bare ping-pong of one word, and many in flight against a bare echo of slots.
+//! The lane alone: a no-op compared with a bare ping-pong of one word, and pipelined no-ops compared with a bare echo
+//! of slots.
 
 use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
@@ -10,9 +11,9 @@ use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
 use std::path::Path;
 
-/// In flight when pipelined.
+/// Requests in flight when pipelined.
 const DEPTH: u32 = 128;
-/// Lanes at rest beside a busy one.
+/// Dormant lanes next to a busy one.
 const IDLE_LANES: usize = 1000;
 
 /// Repeats, and how long each lasts, ns.
@@ -42,7 +43,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         .with(Key::Clients, 1)
         .pinned(&crew.pinning, 1)
         .variant(Variant::new("ping-pong", bare(Exchange::PingPong, 1)).with(Key::Jobs, 1))
-        // Of a round trip the time counts: how many times as long as the bare one it takes.
+        // For a round trip the ratio is of times: the lane's divided by the bare one's.
         .variant(spinning(Variant::new("round-trip", lane(1)), 1).against(By::Time, "ping-pong"))
         .variant(Variant::new("echo", bare(Exchange::Echo { size: 0 }, DEPTH)).with(Key::Jobs, DEPTH))
         .variant(spinning(Variant::new("pipelined", lane(DEPTH)), DEPTH).against(By::Rate, "echo"))
@@ -54,7 +55,6 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     ))
 }
 
-/// The lane to a service that runs already.
 fn beside(socket: &Path, settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let mut crew = Crew::beside(socket, 1)?;
     let (repeats, ns) = settings.pick(QUICK_REPEATS, REPEATS);

@@ -1,4 +1,4 @@
-//! What a TLS handshake costs a web server: nginx with its key in a file, and with its key in the service.
+//! Cost of a TLS handshake in nginx, with its key in a file and in the service.
 
 use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Turn, Variant, measure_all};
@@ -10,13 +10,13 @@ use crate::report::Key;
 use sidecore::config::Sidecores;
 use sidecore::sys::cpu;
 
-/// Keys, with what handshakes a second of CPU time are to reach.
+/// Keys with the promised ratio of handshakes a second of CPU time.
 const KEYS: [(&str, f64); 3] = [("rsa-2048-sign", 0.97), ("p-256-sign", 0.97), ("rsa-4096-sign", 1.5)];
 /// Processes that make handshakes.
 const CLIENTS: usize = 2;
-/// What the tables of one key are measured with.
+/// The server of the tables with one worker.
 const ONE: Program = Program::Nginx { workers: 1 };
-/// Workers that wait for their signatures at the same time, with more clients than workers, so that each has something to do.
+/// Workers wait for their signatures simultaneously. Clients outnumber workers, so that no worker is idle.
 const CROWD: Crowd = Crowd {
     scenario: "nginx-crowd",
     program: Program::Nginx { workers: 8 },
@@ -27,7 +27,6 @@ const CROWD: Crowd = Crowd {
            shares with them; all hops park.",
 };
 
-/// Names of the keys.
 pub(super) fn ops() -> Vec<&'static str> {
     KEYS.iter().map(|(op, _)| *op).collect()
 }
@@ -43,7 +42,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         same: Crew::with_keys(&Plan { sidecores: everywhere, ..Plan::inline(0) }, &ops)?,
         other: Crew::with_keys(&Plan::inline(0), &ops)?,
     };
-    // A service beside a web server has no core to itself.
+    // A service on a web server's machine has no core of its own.
     services.same.set("notify=park")?;
     services.other.set("notify=park")?;
     let (repeats, seconds) = settings.pick((1, 1), (7, 2));
@@ -66,13 +65,13 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     ))
 }
 
-/// The two services that nginx is tried with.
+/// The sidecore's core: the server's own, or another.
 struct Services {
     same: Crew,
     other: Crew,
 }
 
-/// The same server three times: with its key in a file, and in each of the services.
+/// The same server with its key in a file, and in each of the services.
 struct Servers([WebServer; 3]);
 
 impl Servers {
@@ -90,7 +89,7 @@ impl Servers {
 
 fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static, Servers> {
     let worker = format!("worker {:?}", services.same.pinning.client(0).unwrap_or(0));
-    // Away from the server, as clients are.
+    // Clients run on another core than the server.
     let load = Load { clients: CLIENTS, seconds, cpu: services.other.pinning.sidecores.first().copied() };
     let variant = |number: usize, name: &str, sidecores: &str| {
         let run = move |servers: &mut Servers, _: &Turn<'_>| run(&servers.0[number], &load);

@@ -1,4 +1,4 @@
-//! Notify policies under load: what each costs in latency and in CPU time.
+//! Notify policies under load: latency and CPU time of each.
 
 use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
@@ -16,19 +16,18 @@ const QUICK_LOADS: [f64; 3] = [0.05, 0.5, 0.8];
 /// Clients with one request in flight each.
 const CLIENTS: [usize; 3] = [1, 4, 32];
 const QUICK_CLIENTS: [usize; 2] = [1, 8];
-/// In flight when the capacity is measured.
+/// Requests in flight while the capacity is measured.
 const DEPTH: u32 = 32;
-/// One request in so many carries stage times.
+/// One request in this number carries stage times.
 const SAMPLE_EVERY: u32 = 4;
-/// A load counts as kept up from this share of it on.
+/// Least share of a load that counts as carried.
 const KEPT_UP: f64 = 0.95;
 
-/// How requests come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Arrival {
-    /// At random times, at this share of the capacity.
+    /// Random arrivals at this share of the capacity.
     Open(f64),
-    /// So many clients with one request in flight each.
+    /// That number of clients with one request in flight each.
     Closed(usize),
 }
 
@@ -36,7 +35,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     measure_beside(settings, progress, &mut |_| Ok(()))
 }
 
-/// The same, and something else before each case.
+/// The same with a call before each case.
 pub(super) fn measure_beside(
     settings: &Settings,
     progress: &Progress,
@@ -76,13 +75,13 @@ pub(super) fn measure_beside(
     ))
 }
 
-/// Operations a second that one client reaches with many in flight.
+/// Operations a second of one client with many requests in flight.
 fn capacity(crew: &mut Crew, ns: u64) -> Result<f64, BenchError> {
     crew.set("notify=spin")?;
     Ok(crew.closed(1, (OP, SIZE), DEPTH, ns)?.rate())
 }
 
-/// A note if the load was more than the policy could do.
+/// A note if the load exceeded the policy's capacity.
 fn fell_behind(row: &Row, capacity: f64) -> Option<String> {
     let (load, rate) = (row.number(Key::Load)?, row.number(Key::OpsPerS)?);
     let share = rate / (load * capacity);
@@ -111,7 +110,6 @@ impl Arrival {
         }
     }
 
-    /// All policies under the same load.
     fn case(self, crew: &Crew, capacity: f64, seed: u64, ns: u64) -> Case<'static, Crew> {
         let (variant, load) = match self {
             Self::Open(load) => ("open", Some(load)),

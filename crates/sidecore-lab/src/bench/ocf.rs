@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::report::Key;
 
 const OP: &str = "3des-cbc";
-/// Those of the paper.
+/// Axes of the paper.
 const CLIENTS: [usize; 7] = [1, 2, 3, 4, 8, 16, 32];
 const SIZES: [u32; 6] = [16, 64, 256, 1024, 8192, 16_384];
 const QUICK_CLIENTS: [usize; 3] = [1, 2, 4];
@@ -29,7 +29,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 fn case(crew: &Crew, clients: usize, size: u32, settings: &Settings) -> Case<'static, Crew> {
-    // Many clients share few cores: each must have had its turns.
+    // Many clients share few cores: the run must be long enough for each to be scheduled.
     let ns = settings.pick(50_000_000, 80_000_000 + 5_000_000 * clients as u64);
     let policy = crew.pinning.client_policy(clients);
     let inline = move |crew: &mut Crew, _: &Turn<'_>| {

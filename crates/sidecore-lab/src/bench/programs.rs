@@ -1,4 +1,4 @@
-//! Other programs that a measurement needs, and what they and the service cost.
+//! Other programs of a measurement, and CPU times of them and of the service.
 
 use super::BenchError;
 use sidecore::sys::clock;
@@ -9,12 +9,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// What the names of the service's threads begin with.
+/// Prefix of the names of the service's threads.
 const SERVICE_THREADS: &str = "sidecore";
-/// For a program to get ready, and to end, ns.
+/// Longest wait for a program to be ready, and to end, ns.
 const PATIENCE: u64 = 5_000_000_000;
 
-/// A command tied to a core, if one is given.
+/// A command pinned to a core, if one is given.
 pub(super) fn on_core(cpu: Option<usize>, program: &str) -> Command {
     let Some(cpu) = cpu else { return Command::new(program) };
     let mut command = Command::new("taskset");
@@ -22,13 +22,13 @@ pub(super) fn on_core(cpu: Option<usize>, program: &str) -> Command {
     command
 }
 
-/// Fails if one of these programs is not there, with what installs it.
+/// Fails if one of these programs is missing; the error names the package to install.
 pub(super) fn need(programs: &[&str], install: &str) -> Result<(), String> {
     let missing = programs.iter().find(|program| Command::new(program).arg("--version").output().is_err());
     missing.map_or(Ok(()), |missing| Err(format!("{missing} is not installed: {install}")))
 }
 
-/// Runs a command to its end.
+/// Runs a command to completion.
 pub(super) fn done(command: &mut Command) -> Result<(), BenchError> {
     let output = command.stdin(Stdio::null()).output()?;
     if output.status.success() {
@@ -38,7 +38,7 @@ pub(super) fn done(command: &mut Command) -> Result<(), BenchError> {
     Err(format!("{} failed: {}", command.get_program().display(), said.trim()).into())
 }
 
-/// Writes a key in PKCS#8 as programs take it.
+/// Writes a key in PKCS#8 as a PEM file.
 pub(super) fn write_pem(key: &[u8], pem: &Path) -> Result<(), BenchError> {
     let der = pem.with_extension("der");
     fs::write(&der, key)?;
@@ -47,17 +47,17 @@ pub(super) fn write_pem(key: &[u8], pem: &Path) -> Result<(), BenchError> {
     done(&mut convert)
 }
 
-/// A program that serves something, and ends with this.
+/// A server process, ended on drop.
 pub(super) struct Server(pub(super) Child);
 
 impl Server {
-    /// Starts a program, of which nobody hears anything but its errors, there.
+    /// Discards the program's output; its errors go to `errors`.
     pub(super) fn start(command: &mut Command, name: &str, errors: impl Into<Stdio>) -> Result<Self, BenchError> {
         let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn();
         Ok(Self(started.map_err(|error| format!("cannot start {name}: {error}"))?))
     }
 
-    /// Whether something comes true while the program runs, in five seconds.
+    /// Whether the condition becomes true within five seconds while the program runs.
     pub(super) fn wait_until(
         &mut self,
         mut is_true: impl FnMut() -> Result<bool, BenchError>,
@@ -75,7 +75,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGTERM first, on which nginx ends its worker; `Child::kill` would leave it behind.
+        // SIGTERM first: nginx then ends its worker. `Child::kill` would leave the worker running.
         let _ = Command::new("kill").arg(self.0.id().to_string()).stderr(Stdio::null()).status();
         let _ = self.wait_until(|| Ok(false));
         let _ = self.0.kill();
@@ -83,7 +83,7 @@ impl Drop for Server {
     }
 }
 
-/// CPU time that a thread used so far, ns: of a process with one thread all of it.
+/// CPU time of a thread so far, ns. For a process with one thread this is all of it.
 pub(super) fn cpu(process: u32, thread: u32) -> Result<u64, BenchError> {
     let path = format!("/proc/{process}/task/{thread}/schedstat");
     let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -91,7 +91,7 @@ pub(super) fn cpu(process: u32, thread: u32) -> Result<u64, BenchError> {
     Ok(ran.ok_or_else(|| format!("{path} does not begin with a time"))?)
 }
 
-/// CPU time that the threads of the service in this process used so far, ns.
+/// CPU time so far of the service's threads in this process, ns.
 pub(super) fn service_cpu() -> Result<u64, BenchError> {
     let process = std::process::id();
     let mut sum = 0;
@@ -107,19 +107,19 @@ pub(super) fn service_cpu() -> Result<u64, BenchError> {
     Ok(sum)
 }
 
-/// A port of the loopback's that nobody has now.
+/// A currently free port of the loopback interface.
 pub(super) fn free_port() -> Result<u16, BenchError> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// A certificate of the key, signed by itself.
+/// Makes a self-signed certificate of the key.
 pub(super) fn certify(key: &Path, certificate: &Path) -> Result<(), BenchError> {
     let mut request = Command::new("openssl");
     request.args(["req", "-x509", "-new", "-days", "2", "-subj", "/CN=localhost", "-key"]).arg(key);
     done(request.arg("-out").arg(certificate))
 }
 
-/// How many handshakes `openssl s_time` says that it made: the number in front of `connections in … real seconds`.
+/// Number of handshakes in the output of `openssl s_time`: it precedes `connections in … real seconds`.
 pub(super) fn counted(said: &str) -> Option<u64> {
     let line = said.lines().find(|line| line.contains("real seconds"))?;
     line.split(' ').next()?.parse().ok().filter(|count| *count > 0)

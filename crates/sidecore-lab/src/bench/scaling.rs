@@ -15,17 +15,17 @@ const SIDECORES: [usize; 3] = [1, 2, 4];
 const SINGLE: &str = "1 sidecore";
 /// Operations with their sizes.
 const CASES: [(&str, u32); 3] = [("aes-256-gcm", 64), ("aes-256-gcm", 16_384), ("rsa-2048-sign", 32)];
-/// In flight for each client.
+/// Requests in flight for each client.
 const DEPTH: u32 = 32;
 
-/// What this machine has the cores for.
+/// Numbers of sidecores that this machine has the cores for.
 struct Choice {
     counts: Vec<usize>,
     cases: &'static [(&'static str, u32)],
     left_out: Vec<String>,
 }
 
-/// As many cores for clients as for sidecores, or the clients are what is measured.
+/// At least one core for a client for each sidecore: otherwise the clients would be the bottleneck.
 fn choose(cores: usize) -> Choice {
     let (fit, too_many): (Vec<usize>, Vec<usize>) = SIDECORES.iter().partition(|n| **n == 1 || 2 * **n <= cores);
     let available = if cores == 1 { "there is 1".to_owned() } else { format!("there are {cores}") };
@@ -44,7 +44,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let choice = choose(cpu::allowed().len());
     let (repeats, ns) = settings.pick((2, 100_000_000), (5, 300_000_000));
     let mut crews = choice.counts.iter().map(|count| start(*count)).collect::<Result<Vec<_>, _>>()?;
-    // All crews are there from the beginning, so that they take turns. Who has none sleeps.
+    // All crews exist from the beginning, so that they take turns. Crews without a turn sleep.
     crews.iter_mut().try_for_each(|crew| crew.set("notify=park"))?;
     let cases = choice.cases.iter().map(|case| one_case(&crews, &choice.counts, *case, ns)).collect();
     let mut outcome = measure_all(&mut crews, cases, repeats, progress)?;

@@ -1,15 +1,15 @@
-//! Repeats of one measurement, and the median that is shown.
+//! Repeats of one measurement, and their median.
 
 use super::task::{Counts, Measured};
 use crate::report::Times;
 use hdrhistogram::Histogram;
 
-/// For times up to a minute, ns.
+/// Histogram of times up to a minute, ns.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("constants that the library allows")
 }
 
-/// The middle of some numbers; 0 of none.
+/// The median; 0 if there are no values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -26,23 +26,22 @@ pub(crate) fn spread(values: &[f64]) -> f64 {
     if values.is_empty() || median(values) == 0.0 { 0.0 } else { (most - least) / median(values) }
 }
 
-/// The median of the quotients of two series that were measured in turn, pair by pair.
+/// Median of pairwise quotients of two series that were measured in turn.
 pub(crate) fn ratio(values: &[f64], baseline: &[f64]) -> Option<f64> {
     ratio_of(&quotients(values, baseline))
 }
 
-/// Those quotients.
 pub(crate) fn quotients(values: &[f64], baseline: &[f64]) -> Vec<f64> {
     values.iter().zip(baseline).filter(|(_, b)| **b > 0.0).map(|(a, b)| a / b).collect()
 }
 
-/// Their median; of none there is none.
+/// `None`: there are no quotients.
 pub(crate) fn ratio_of(quotients: &[f64]) -> Option<f64> {
     (!quotients.is_empty()).then(|| median(quotients))
 }
 
-/// Operations a second of clients that ran at the same time: from the first one's beginning to the last one's end, for
-/// clients that share a core may have run one after the other.
+/// Operations a second of simultaneous clients, from the first beginning to the last end: clients that share a core may
+/// have run one after the other.
 pub(crate) fn total_per_s(measured: &[Measured]) -> f64 {
     let began = measured.iter().map(|m| m.began).min().unwrap_or(0);
     let ended = measured.iter().map(|m| m.began + m.ns).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Small messages over TCP and UDP, sent by a program that knows nothing of sidecore: on the kernel's own path, with its
+//! Small messages over TCP and UDP, sent by a program without knowledge of sidecore: on the kernel's path, with its
 //! options that gather messages, and through rings.
 
 pub(super) mod content;
@@ -19,11 +19,10 @@ use laboratory::{Laboratory, Load, Way};
 use sidecore::core::policy::notify::Notify;
 use std::fs;
 
-/// What this is called in rows.
 const SCENARIO: &str = "sockets";
-/// What the rows are measured against: as most programs are that send small messages.
+/// Configuration of most programs that send small messages.
 const BASELINE: &str = "direct";
-/// Sent for each message received where replies are pipelined.
+/// Messages sent for each message received where replies are pipelined.
 const ANSWERS: usize = 16;
 
 /// One kind of traffic, at these sizes and numbers of connections.
@@ -44,7 +43,7 @@ const ANSWERED: &[usize] = &[64, 1 << 10, 16 << 10];
 const FULL: [Part; 14] = [
     part("stream", Traffic::Flood, SIZES, &[1]),
     part("fan-out", Traffic::Flood, SIZES, &[16, 64, 256]),
-    // Of large messages gigabytes would be under way.
+    // Larger messages would put gigabytes in flight.
     part("fan-out", Traffic::Flood, &[64, 1 << 10], &[1024]),
     part("paced-1k", Traffic::Paced(1_000), &[64], &[1, 16]),
     part("paced-10k", Traffic::Paced(10_000), &[64], &[1, 16]),
@@ -52,7 +51,7 @@ const FULL: [Part; 14] = [
     part("paced-100k", Traffic::Paced(100_000), &[64, 1 << 10], &[1, 16, 64, 256, 1024]),
     part("pipelined", Traffic::Answers(ANSWERS), &[64, 1 << 10], &[1, 4, 16, 64]),
     part("pipelined", Traffic::Answers(ANSWERS), &[64], &[256, 1024]),
-    // On one connection the curve that NetPIPE draws.
+    // One connection gives the curve that NetPIPE draws.
     part("echo", Traffic::Answers(1), SIZES, &[1]),
     part("echo", Traffic::Answers(1), ANSWERED, &[4, 16, 64, 256]),
     part("slow-peer", Traffic::Slow, &[64, 1 << 10], &[16, 256, 1024]),
@@ -74,7 +73,7 @@ const QUICK: [Part; 11] = [
     part("udp", Traffic::Datagrams, &[64, 1 << 10], &[1]),
 ];
 
-/// What a ring's ratio is at least to be, by traffic, size and connections.
+/// Promised least ratio of a ring, by traffic, size and connections.
 const REACH: [((&str, usize, usize), f64); 7] = [
     (("stream", 64, 1), 40.0),
     (("stream", 256, 1), 10.0),
@@ -84,15 +83,14 @@ const REACH: [((&str, usize, usize), f64); 7] = [
     (("pipelined", 64, 1), 3.0),
     (("pipelined", 64, 4), 5.0),
 ];
-/// And wherever each message waits for one before: it goes the kernel's way.
+/// Promised least ratio of traffic that waits for each reply: it uses the kernel's path.
 const ECHO_REACH: f64 = 0.97;
-/// The ratio of the CPU time of program and service together is at most to be this where messages are paced.
+/// Promised highest ratio of the CPU time of program and service together for paced messages.
 const PACED_REACH: f64 = 1.05;
 
-/// Which congestion control programs get that do not ask for one.
+/// Congestion control of programs that do not choose one.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-/// Names of all traffic that is measured.
 pub(super) fn ops() -> Vec<&'static str> {
     let mut names: Vec<_> = FULL.iter().map(|part| part.name).collect();
     names.dedup();
@@ -129,7 +127,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 impl Part {
-    /// Length of a measurement, ns: `ns`, or the time of `least` paced messages.
+    /// Duration of a measurement, ns: `ns`, or the time of `least` paced messages.
     fn lasts(&self, ns: u64, least: u64) -> u64 {
         match self.traffic {
             Traffic::Paced(per_s) => ns.max(least * 1_000_000_000 / per_s),
@@ -170,14 +168,14 @@ impl Part {
             .payload(true)
             .variant(kernel(BASELINE, TcpOptions::NoDelay));
         let case = match load.traffic {
-            // TCP's options.
+            // Options of TCP only.
             Traffic::Datagrams => case,
             _ => case
                 .variant(kernel("nagle", TcpOptions::Nagle).against(by, BASELINE))
                 .variant(kernel("cork", TcpOptions::Cork).against(by, BASELINE)),
         };
         let case = match load.traffic {
-            // There is nothing to gather.
+            // Such traffic has no messages to gather.
             Traffic::Datagrams | Traffic::Paced(_) | Traffic::Answers(1) => case,
             _ => case.variant(kernel("batch", TcpOptions::Batch).against(by, BASELINE)),
         };
@@ -188,7 +186,7 @@ impl Part {
         .variant(ring("ring-spin", Notify::Spin).against(by, BASELINE))
     }
 
-    /// What the ratio is to be, where something is promised.
+    /// The promised ratio, if there is one.
     fn reach(&self, load: &Load) -> Option<(Key, f64)> {
         let point = (self.name, load.size, load.connections);
         match load.traffic {

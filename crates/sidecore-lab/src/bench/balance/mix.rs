@@ -1,6 +1,7 @@
-//! An open mix of sizes on devices that fill: whether a policy carries it, beside what the linear program allows.
+//! An open mix of sizes on devices that fill: whether a policy carries the load, compared with the linear program's
+//! bound.
 //!
-//! The pools are those of the simulator's bake-off, at a common speed: their devices are emulated, all on one core.
+//! The pools are those of the simulator's bake-off, at a common speed: all devices are emulated on one core.
 
 use super::super::crew::{Crew, Plan};
 use super::super::experiment::{By, Case, Run, Turn, Variant, measure_all};
@@ -14,25 +15,23 @@ use sidecore::core::policy::balance::Program;
 use sidecore::core::policy::notify::Notify;
 use sidecore_sim::bakeoff::{Card, Sizes, random_pool, regression_pool};
 
-/// What the devices of each pool can do together, requests a second: little beside what a core can.
+/// Capacity of each pool, requests a second: low enough for one core to emulate.
 const PER_S: f64 = 8_000.0;
-/// Parts of that which are offered.
+/// Offered loads as shares of the capacity.
 const LOADS: [f64; 2] = [0.8, 0.95];
 const QUICK_LOADS: [f64; 1] = [0.9];
-/// Most requests that a device holds.
 const DEPTHS: [u32; 2] = [8, 64];
 const QUICK_DEPTHS: [u32; 1] = [64];
-/// Random pools beside the one in which comparative advantage counts.
+/// Random pools, in addition to the pool of the regression test.
 const POOLS: u64 = 5;
-/// Requests that come at once, and after which part of a run.
+/// Requests of the burst, and its start as a share of the run.
 const BURST: u32 = 1_000;
 const BURST_AFTER: f64 = 0.2;
-/// Slots of the client's lane.
 const SLOTS: u32 = 1_024;
-/// One request in so many carries stage times.
+/// One request in this number carries stage times.
 const SAMPLE_EVERY: u32 = 4;
 
-/// Devices, and what they are asked for.
+/// Devices and their mix of requests.
 struct Pool {
     name: String,
     /// Fixed time in ns, and time of each byte in ns.
@@ -41,7 +40,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// The same at the common speed. `None`: its sizes are no list.
+    /// The pool scaled to the common speed. `None`: its sizes are not a list.
     fn new(name: &str, cards: &[Card], sizes: &Sizes) -> Option<Self> {
         let Sizes::Mix(parts) = sizes else { return None };
         let models = cards.iter().map(|card| (card.fixed, card.per_byte)).collect();
@@ -53,7 +52,7 @@ impl Pool {
         Some(pool)
     }
 
-    /// Most requests a second that the devices can carry, by the linear program. `None`: it has no solution.
+    /// The highest rate in requests a second by the linear program. `None`: it has no solution.
     fn per_s(&self) -> Option<f64> {
         let mix: Vec<f64> = self.parts.iter().map(|(part, _)| *part).collect();
         let time = |kind: usize, device: usize| {
@@ -72,13 +71,13 @@ impl Pool {
         self.models.iter().enumerate().map(device).collect()
     }
 
-    /// Its devices and what they are asked for, in words.
+    /// Description for rows.
     fn in_words(&self, depth: u32) -> String {
         let part = |(part, size): &(f64, u32)| format!("{:.0} % {size} B", part * 100.0);
         format!("{}, depth {depth}: {}", self.name, self.parts.iter().map(part).collect::<Vec<_>>().join(", "))
     }
 
-    /// The policies at that part of what it can carry.
+    /// All policies at that share of the capacity.
     fn case(&self, load: f64, depth: u32, seed: u64, ns: u64) -> Case<'_, Crew> {
         let name = self.in_words(depth);
         let per_s = load * PER_S;
@@ -127,7 +126,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     )))
 }
 
-/// The case made to tell policies apart, and so many random ones.
+/// The pool of the regression test, and this number of random ones.
 fn pools(random: u64) -> impl Iterator<Item = Pool> {
     let regression = regression_pool(LOADS[0]);
     let first = Pool::new("regression", &regression.cards, &regression.sizes);

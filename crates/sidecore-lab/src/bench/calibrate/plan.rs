@@ -1,4 +1,4 @@
-//! What was measured, as a plan for the simulator and as a table.
+//! The measured times as a plan for the simulator and as a table.
 
 use super::sleep::LONG_AFTER;
 use super::{Curve, SIZES, Spread};
@@ -11,42 +11,40 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::Builder;
 
-/// Everything that the system `machine` wants to know, in ns.
+/// Settings of the system `machine`, in ns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Machine {
-    /// What a sleep and a wake-up are taken to cost.
+    /// Cost of a sleep and a wake-up, as the service assumes it.
     pub(super) park_cost: f64,
-    /// How long a wake-up is taken to last.
+    /// Duration of a wake-up, as the service assumes it.
     pub(super) wake_time: f64,
-    /// Time of operations inside one process.
     pub(super) ops: Vec<(&'static str, Curve)>,
-    /// The sidecore's part of a request that does nothing.
+    /// The sidecore's part of a no-op.
     pub(super) request: f64,
-    /// The client's part of it.
+    /// The client's part of a no-op.
     pub(super) client: f64,
-    /// From one side to the other.
     pub(super) hop: Spread,
-    /// What the stage times of a request add.
+    /// Extra time of a request with stage times.
     pub(super) sample: f64,
-    /// What a request of an open load takes the client more.
+    /// Client's extra time for a request under open load.
     pub(super) open: f64,
-    /// What moving of payload adds on the sidecore.
+    /// Sidecore's extra time for moving payload.
     pub(super) moving: Curve,
-    /// What each side waits for payload from the other's cache.
+    /// Wait of each side for payload from the other's cache.
     pub(super) transfer: Curve,
-    /// What copying of payload in and out costs the client.
+    /// Client's cost of copying payload in and out.
     pub(super) copy: Curve,
-    /// From the ring until the sleeper runs, after a short sleep and after a long one.
+    /// From the wake-up call until the sleeper runs, after a short sleep and after a long one.
     pub(super) after_short: Spread,
     pub(super) after_long: Spread,
-    /// What ringing takes.
+    /// Time of the wake-up call.
     pub(super) ring: Spread,
-    /// CPU time of going to sleep and coming back.
+    /// CPU time of falling asleep and waking.
     pub(super) sleep: f64,
-    /// How much later than asked naps end.
+    /// Delay of a nap's end beyond the requested time.
     pub(super) overshoot: Spread,
     pub(super) client_overshoot: Spread,
-    /// From one interruption by the host to the next, and how long they last.
+    /// Time between two interruptions by the host, and their duration.
     pub(super) free: f64,
     pub(super) interruption: Spread,
 }
@@ -64,7 +62,7 @@ rows = { notify = ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-
 columns = { metric = ["ops_per_s", "p50_us", "p99_us", "client_cpu_us", "service_cpu_us"] }
 "#;
 
-/// What an engineer would choose here: how both sides wait, by the CPU time that a request takes.
+/// A choice of waiting policies for both sides, by CPU time of a request.
 const CHOOSE: &str = r#"
 [choose]
 load = "client.rate_per_s"
@@ -87,10 +85,9 @@ slots = 256
 requests = 20_000
 "#;
 
-/// Names of a curve's points.
 const POINTS: [&str; 3] = ["at_64_ns", "at_1024_ns", "at_16384_ns"];
 
-/// Names of what [`PARTS`](sidecore_sim::system::PARTS) of all times do not exceed.
+/// Names of the bounds of [`PARTS`](sidecore_sim::system::PARTS).
 const QUANTILES: [&str; 8] = ["p0_ns", "p10_ns", "p25_ns", "p50_ns", "p75_ns", "p90_ns", "p99_ns", "p100_ns"];
 
 impl Machine {
@@ -131,7 +128,6 @@ impl Machine {
         single.into_iter().chain(spreads).chain(points).collect()
     }
 
-    /// The plan.
     pub(super) fn to_toml(&self) -> String {
         let mut text = String::from(
             "# Measured by `sidecore bench calibrate`.\nsystem = \"machine\"\ntitle = \"This machine\"\n\
@@ -154,7 +150,7 @@ impl Machine {
         text
     }
 
-    /// The same for people: one line for each time that stands alone, one for each kind of those that vary.
+    /// A table with one line for each fixed time, and one line for each kind of varying times.
     pub(super) fn to_grid(&self) -> Grid {
         let mut grid = Grid::new("This machine, times in ns", &["part", "what", "time"]);
         let mut rows: Vec<[String; 3]> = Vec::new();
@@ -177,10 +173,11 @@ impl Machine {
     }
 }
 
-/// Puts a plan in the place of what stands there, in one step, if `sidecore sim` takes it.
+/// Replaces the file in one step if `sidecore sim` accepts the plan.
 ///
 /// # Errors
-/// It does not, or the file cannot be written: nothing there has changed.
+///
+/// The plan is refused, or the file cannot be written: the old file is unchanged.
 pub(super) fn put(path: &Path, text: &str) -> Result<(), String> {
     Plan::parse(path, text).map_err(|refused| {
         format!(
@@ -193,7 +190,7 @@ pub(super) fn put(path: &Path, text: &str) -> Result<(), String> {
 }
 
 fn written(path: &Path, text: &str) -> io::Result<()> {
-    // A link stays one, and what is no file has nothing that could be replaced.
+    // A link stays a link. A special file has no content to replace.
     if fs::symlink_metadata(path).is_ok_and(|about| !about.is_file()) {
         return fs::write(path, text);
     }
@@ -208,7 +205,7 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
     placed.or_else(|_| fs::write(path, text))
 }
 
-/// What stands for a time that varies.
+/// The meaning column of a varying time.
 const SPREAD: &str = "least, 10, 25, 50, 75, 90, 99 %, most";
 
 #[cfg(test)]
@@ -228,7 +225,7 @@ mod tests {
         let good = Machine { free: 4e8, after_short: [5_000.0; 8], ..machine() };
         put(&path, &good.to_toml()).unwrap();
         let before = fs::read_to_string(&path).unwrap();
-        // A time that could not be measured, and quantiles that fall.
+        // A time that could not be measured, a negative one, and decreasing quantiles.
         let falling = [80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0];
         for hop in [[f64::NAN; 8], [-1.0; 8], falling] {
             let why = put(&path, &Machine { hop, ..good.clone() }.to_toml()).unwrap_err();
@@ -244,7 +241,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("machine.toml");
         let mut machine = machine();
-        // Never interrupted, and on a machine that others had nine tenths of.
+        // Never interrupted, and on a machine that others used for nine tenths of the time.
         for (free, lasts) in [(4e8, 0.0), (1e6, 9e6)] {
             machine.after_short = [5_000.0; 8];
             (machine.free, machine.interruption) = (free, [lasts; 8]);

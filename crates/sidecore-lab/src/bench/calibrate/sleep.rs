@@ -1,4 +1,4 @@
-//! What sleeping and waking take on two cores, and how often the host takes one away.
+//! Times of sleeping and waking on two cores, and the rate at which the host takes a core away.
 
 use super::Spread;
 use crate::bench::{BenchError, histogram};
@@ -12,19 +12,19 @@ use std::time::Duration;
 /// Wake-ups of each kind in one pass.
 const WAKES: usize = 100;
 const LONG_WAKES: usize = 12;
-/// Sleeps before the ring: a short one, and one after which the core has gone to rest, ns.
+/// Sleeps before the wake-up, ns: a short one, and one long enough for the core to enter an idle state.
 const SHORT: u64 = 60_000;
 const LONG: u64 = 8_000_000;
-/// Sleeps that lie between both count as short, ns.
+/// Shorter sleeps count as short, ns.
 pub(super) const LONG_AFTER: u64 = 1_000_000;
 /// The nap whose overshoot is measured, ns.
 const NAP: u64 = 250_000;
 const NAPS: usize = 60;
-/// In one pass both cores are watched for so long; a gap from so long on was taken from one, ns.
+/// Duration of the watch of both cores in a pass, and the least gap that counts as an interruption, ns.
 const WATCH: u64 = 250_000_000;
 pub(super) const GAP: u64 = 3_000;
 
-/// Times of what was seen, ns.
+/// Measured times, ns.
 #[derive(Debug, Clone)]
 pub(super) struct Sleep {
     pub(super) after_short: Histogram<u64>,
@@ -33,14 +33,14 @@ pub(super) struct Sleep {
     pub(super) overshoot: Histogram<u64>,
     pub(super) client_overshoot: Histogram<u64>,
     pub(super) interruptions: Histogram<u64>,
-    /// CPU time of sleepers, and how often they slept.
+    /// CPU time of sleepers, and number of their sleeps.
     cpu: u64,
     sleeps: u64,
-    /// How long cores were watched and not taken away.
+    /// Time in which the watched cores were not taken away.
     free: u64,
 }
 
-/// What one of a pass's threads saw.
+/// Times from one thread of a pass.
 type Times = Vec<u64>;
 
 impl Default for Sleep {
@@ -53,7 +53,7 @@ impl Default for Sleep {
 }
 
 impl Sleep {
-    /// Looks once more. `cores`: of the one that rings, and of the one that sleeps; nothing else runs there.
+    /// Measures once more. `cores`: the waker's and the sleeper's; nothing else runs there.
     pub(super) fn look(&mut self, cores: (usize, usize)) -> Result<(), BenchError> {
         let looked = thread::scope(|scope| scope.spawn(|| self.look_pinned(cores)).join());
         Ok(looked.map_err(|_| "the measuring thread panicked")??)
@@ -66,7 +66,7 @@ impl Sleep {
         keep(&mut self.sends, &sends);
         let (latencies, _) = self.wakes(there, LONG, LONG_WAKES)?;
         keep(&mut self.after_long, &latencies);
-        // Both at once: a host that lends less than it shows takes more from two that are busy.
+        // Both cores are watched simultaneously: an overcommitted host takes more from two busy cores.
         let other = thread::spawn(move || cpu::pin(there).map(|()| watch()));
         let own = watch();
         let other = other.join().map_err(|_| std::io::Error::other("the other core's thread panicked"))??;
@@ -74,15 +74,15 @@ impl Sleep {
             self.free += free;
             keep(&mut self.interruptions, &gaps);
         }
-        // A client has the kernel's slack for timers, a sidecore asks for none.
+        // A client has the kernel's timer slack; a sidecore asks for none.
         keep(&mut self.client_overshoot, &naps());
         cpu::precise_sleep();
         keep(&mut self.overshoot, &naps());
         Ok(())
     }
 
-    /// A thread on the other core sleeps on a pipe, as a client does, and tells when it ran: the times until then, and those
-    /// of ringing.
+    /// A thread on the other core sleeps on a pipe, as a client does, and answers when it runs. Returns the times until
+    /// then, and the times of the wake-up calls.
     fn wakes(&mut self, there: usize, sleep: u64, count: usize) -> std::io::Result<(Times, Times)> {
         let ((bell, ringer), (answers, answer)) = (pipe()?, pipe()?);
         let sleeper = thread::spawn(move || sleeper(there, count, bell, answer));
@@ -92,13 +92,12 @@ impl Sleep {
         result
     }
 
-    /// CPU time of going to sleep and coming back, the mean, ns.
+    /// Mean CPU time of falling asleep and waking, ns.
     pub(super) fn cpu_ns(&self) -> f64 {
         self.cpu as f64 / self.sleeps.max(1) as f64
     }
 
-    /// How long a thread has a core between two interruptions, the mean, ns; never interrupted: once in the time that it
-    /// was watched.
+    /// Mean time between two interruptions, ns. Without interruptions: the whole watched time.
     pub(super) fn free_ns(&self) -> f64 {
         (self.free as f64 / self.interruptions.len().max(1) as f64).max(1.0)
     }
@@ -110,7 +109,7 @@ fn keep(histogram: &mut Histogram<u64>, times: &[u64]) {
     }
 }
 
-/// What parts of all do not exceed, ns; nothing of nothing.
+/// Bounds of [`PARTS`], ns; zeros for an empty histogram.
 pub(super) fn spread(histogram: &Histogram<u64>) -> Spread {
     if histogram.is_empty() {
         return Spread::default();
@@ -131,7 +130,7 @@ fn sleeper(core: usize, count: usize, mut bell: PipeReader, mut answer: PipeWrit
 fn ring(count: usize, sleep: u64, mut ringer: PipeWriter, mut answers: PipeReader) -> std::io::Result<(Times, Times)> {
     let (mut latencies, mut sends) = (Times::new(), Times::new());
     for _ in 0..count {
-        // Spinning keeps this side awake, as a busy sidecore is.
+        // Spinning keeps this core awake, like a busy sidecore.
         let start = clock::now();
         while clock::now() - start < sleep {
             std::hint::spin_loop();
@@ -146,7 +145,7 @@ fn ring(count: usize, sleep: u64, mut ringer: PipeWriter, mut answers: PipeReade
     Ok((latencies, sends))
 }
 
-/// How much later than asked naps end.
+/// Delays of the naps' ends beyond the requested time.
 fn naps() -> Times {
     let nap = |_| {
         let start = clock::now();
@@ -156,7 +155,7 @@ fn naps() -> Times {
     (0..NAPS).map(nap).collect()
 }
 
-/// How long the thread had this core, and how long each time it was taken away.
+/// Time in which the thread had this core, and the duration of each interruption.
 fn watch() -> (u64, Times) {
     let (start, mut last, mut gaps) = (clock::now(), clock::now(), Times::new());
     while last - start < WATCH {

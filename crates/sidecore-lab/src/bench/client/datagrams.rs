@@ -1,5 +1,5 @@
-//! The program that `bench sockets --op udp` measures: it sends datagrams to one receiver as a shipper of metrics does, by the
-//! C library's `send`.
+//! The program of `bench sockets --op udp`: sends datagrams to one receiver by the C library's `send`, as a shipper of
+//! metrics does.
 
 use super::super::BenchError;
 use super::super::sockets::content::Content;
@@ -8,7 +8,8 @@ use super::sending::CLOCK_EVERY;
 use sidecore::sys::clock;
 use std::net::{Ipv4Addr, UdpSocket};
 
-/// Sends for as long as it was told, as fast as datagrams are taken. Those that count, and the bytes of all.
+/// Sends for the time of the order, as fast as the kernel accepts datagrams. Returns the datagrams that count, and the
+/// bytes of all.
 pub(super) fn send(sending: &Sending) -> Result<Measured, BenchError> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect(sending.to)?;

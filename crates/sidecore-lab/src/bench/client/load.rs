@@ -1,5 +1,5 @@
-//! Requests through a lane: payload is copied into the arena before each, and the result out of it after each, as a
-//! program would do whose data is its own.
+//! Requests through a lane. Payload is copied into the arena before each request, and the result out of it afterwards,
+//! as in a program with its own data.
 
 use super::{Measured, OVERSLEEP, Stages};
 use crate::bench::BenchError;
@@ -13,29 +13,29 @@ use std::time::Duration;
 
 /// Most completions between two looks at the clock.
 const BATCH: u64 = 256;
-/// Completions are counted in larger batches until a batch takes so long, ns.
+/// Completions are counted in larger batches until one batch lasts this long, ns.
 const LOOK: u64 = 20_000;
-/// Requests for which the doorbell is rung once.
+/// Requests for each notification of the doorbell.
 const RING_EVERY: usize = 32;
-/// A run of fewer requests goes on until one of them carried stage times: without any it measured nothing.
+/// A run with fewer requests continues until one of them carried stage times: otherwise it measured nothing.
 const FEW: u64 = 64;
-/// Completions taken before their results are looked at.
+/// Completions taken before their results are read.
 const TAKE: usize = 8;
 
-/// One request's place in the arena. The result goes over the payload, where it may.
+/// One request's place in the arena. The result overwrites the payload if it fits.
 struct Place {
     buffer: Buffer,
     input: Extent,
     output: Extent,
-    /// When it was to be submitted, under open load, ns; 0: closed load.
+    /// Scheduled submission time under open load, ns; 0: closed load.
     due: u64,
 }
 
-/// When requests come under open load.
+/// Arrivals of an open load.
 pub(super) struct Arrivals {
-    /// At random times, so many a second.
+    /// Mean rate of random arrivals.
     pub(super) per_s: f64,
-    /// So many at once after a fifth of the time, besides.
+    /// Additional simultaneous requests after a fifth of the time.
     pub(super) burst: u32,
     pub(super) seed: u64,
 }
@@ -44,18 +44,17 @@ pub(super) struct Arrivals {
 pub(super) struct Load<'c> {
     client: &'c mut Client,
     session: Session,
-    /// What is sent now.
+    /// The next request.
     sample: Sample,
-    /// What else is, with that probability each.
+    /// Other samples with their probabilities.
     others: Vec<(f64, Sample)>,
     output: Vec<u8>,
     places: Vec<Place>,
     free: Vec<u32>,
     stages: Stages,
     failed: u64,
-    /// Time spent polling the clock for the next arrival, ns.
     idled: u64,
-    /// Requests submitted since the doorbell was rung.
+    /// Requests submitted since the last notification of the doorbell.
     unrung: usize,
 }
 
@@ -84,7 +83,7 @@ impl<'c> Load<'c> {
         })
     }
 
-    /// Samples of one session, with that probability each: as many in flight as there is room for.
+    /// Samples of one session with their probabilities. As many requests are in flight as the arena holds.
     pub(super) fn mixed(client: &'c mut Client, mut samples: Vec<(f64, Sample)>) -> Result<Self, BenchError> {
         samples.sort_by_key(|(_, sample)| sample.input.len());
         let (_, largest) = samples.pop().ok_or("a mix of nothing")?;
@@ -92,7 +91,7 @@ impl<'c> Load<'c> {
         Ok(Self { others: samples, ..Self::new(client, largest, depth)? })
     }
 
-    /// Always as many in flight as there are places, for so long.
+    /// A closed load for `ns`, with one request in flight for each place.
     pub(super) fn closed(mut self, ns: u64) -> Result<Measured, BenchError> {
         let begun = self.begin();
         while !self.free.is_empty() {
@@ -116,8 +115,8 @@ impl<'c> Load<'c> {
         }
     }
 
-    /// Takes the completions that are there, up to a few, at least one, and submits the next request in the place of
-    /// each. The doorbell is rung for a batch, and before every wait.
+    /// Takes one to a few available completions and submits the next request in the place of each. The doorbell is
+    /// notified once a batch, and before every wait.
     fn exchange(&mut self) -> Result<u64, Error> {
         let mut count = if self.sample.input.is_empty() { self.exchange_bare()? } else { self.exchange_payload()? };
         if count == 0 {
@@ -135,7 +134,7 @@ impl<'c> Load<'c> {
         Ok(count as u64)
     }
 
-    /// Without payload there is nothing to prefetch, and what is kept on the stack meanwhile takes the places of stores to
+    /// Without payload there is nothing to prefetch. State kept on the stack here would only compete with stores to
     /// slots.
     fn exchange_bare(&mut self) -> Result<usize, Error> {
         let mut count = 0;
@@ -167,11 +166,11 @@ impl<'c> Load<'c> {
         self.submit(0, None)
     }
 
-    /// At the times of a Poisson process. The time of a request counts from when it was to be submitted,
-    /// so a stalled system cannot hide its stall.
+    /// Arrivals of a Poisson process. The time of a request counts from its scheduled submission, so a stalled system
+    /// cannot hide its stall.
     pub(super) fn open(mut self, arrivals: &Arrivals, ns: u64) -> Result<Measured, BenchError> {
         let begun = self.begin();
-        // Which of several is drawn apart, so that a simulation has the same arrivals by their seed alone.
+        // The choice of a sample has its own generator, so a simulation with the same seed has the same arrivals.
         let (mut random, mut draws) = (Random::new(arrivals.seed), Random::new(!arrivals.seed));
         let (mut now, mut next, mut ops) = (begun.at, begun.at as f64, 0);
         let (burst_at, mut burst) = (begun.at + ns / 5, arrivals.burst);
@@ -200,12 +199,12 @@ impl<'c> Load<'c> {
         self.end(&begun, ops, now - begun.at)
     }
 
-    /// Whether a run may end after so many requests.
+    /// Whether a run may end after `ops` requests.
     fn is_enough(&self, ops: u64) -> bool {
         ops >= FEW || !self.stages.0[0].is_empty()
     }
 
-    /// The next completion until then. With nothing in flight, lets the time pass.
+    /// The next completion until then. With nothing in flight, only waits.
     fn take(&mut self, until: u64) -> Result<Option<Received>, Error> {
         if let Some(received) = self.client.poll() {
             return Ok(Some(received));
@@ -217,7 +216,7 @@ impl<'c> Load<'c> {
         Ok(None)
     }
 
-    /// Waits for the next arrival. What that costs is the price of a punctual load, not of a policy.
+    /// Waits for the next arrival. Its CPU time belongs to the punctual load and not to a policy.
     fn idle(&mut self, until: u64) {
         let left = until.saturating_sub(clock::now());
         if left > OVERSLEEP {
@@ -230,7 +229,7 @@ impl<'c> Load<'c> {
         self.idled += clock::now() - awake;
     }
 
-    /// Which of the others comes next; `None`: what is sent where there are none.
+    /// Index of the next of the other samples. `None`: the main sample.
     fn draw(&self, random: &mut Random) -> Option<usize> {
         if self.others.is_empty() {
             return None;
@@ -289,7 +288,7 @@ impl<'c> Load<'c> {
         self.client.wait_report().audit.empty_polls
     }
 
-    /// What was measured. Requests that are still in flight do not count.
+    /// The result. Requests still in flight do not count.
     fn end(self, begun: &Begun, ops: u64, ns: u64) -> Result<Measured, BenchError> {
         let cpu_ns = (clock::thread_cpu() - begun.cpu).saturating_sub(self.idled);
         while self.client.in_flight() > 0 {
@@ -310,7 +309,7 @@ impl<'c> Load<'c> {
     }
 }
 
-/// Where a measurement began.
+/// Readings at the beginning of a measurement.
 struct Begun {
     empty_polls: u64,
     at: u64,
@@ -331,8 +330,8 @@ fn place(client: &mut Client, sample: &Sample) -> Result<Place, Error> {
 }
 
 impl Place {
-    /// For that sample, for which there is room: the output begins where the payload does if both are of about one length, else
-    /// behind the input.
+    /// Adapts the place to that sample, for which there is room. The output begins at the payload if both have about
+    /// the same length, otherwise behind the input.
     fn fit(&mut self, sample: &Sample) {
         let Extent { offset: start, len: room } = self.buffer.extent();
         self.input = Extent::new(start, sample.input.len() as u32);

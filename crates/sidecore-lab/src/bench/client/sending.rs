@@ -1,5 +1,5 @@
-//! The program that `bench sockets` measures. It knows nothing of sidecore: it sends on TCP connections as a broker, a
-//! shipper of logs or a server does, by the C library's `send`, `recv` and `epoll`.
+//! The program that `bench sockets` measures. It has no knowledge of sidecore: it sends on TCP connections like a
+//! broker, a log shipper or a server, by the C library's `send`, `recv` and `epoll`.
 
 use super::super::BenchError;
 use super::super::sockets::content::Content;
@@ -11,34 +11,32 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// The clock is read after so many messages.
+/// Messages between two readings of the clock.
 pub(super) const CLOCK_EVERY: usize = 64;
-/// Messages in a row on a connection before it is silent: more than it takes to enter a ring.
+/// Messages in a row on a connection before its silence: more than the number that moves it into a ring.
 const LAST_WORDS: usize = 32;
 /// Rows of them on each connection.
 const LAST_ROWS: usize = 10;
-/// Between two rows: the service makes room for more connections meanwhile.
+/// Pause between two rows. The service makes room for more connections meanwhile.
 const LAST_PAUSE: Duration = Duration::from_millis(20);
-/// Messages between two releases of a cork, and of one call of a program that gathers them itself,
+/// Messages between two releases of a cork, and messages of one call in a program that gathers them,
 const GATHERED: usize = 64;
-/// unless they are more bytes.
+/// unless their bytes exceed this.
 const GATHERED_BYTES: usize = 64 << 10;
 /// Between two messages of a quiet connection, ns.
 const QUIET_GAP: u64 = 1_000_000;
-/// Longest wait for something to answer, ms.
 const WAIT_MS: i32 = 20;
 
-/// The program, connected.
 pub(super) struct Sender {
     links: Vec<Link>,
     content: Content,
     poll: Poll,
     sending: Sending,
-    /// Since when it is measured.
+    /// Start of the measurement.
     measured: Option<Start>,
 }
 
-/// When a measurement began, the CPU time used until then, and bytes that count.
+/// Start time, CPU time used until then, and counted bytes.
 #[derive(Clone, Copy)]
 struct Start {
     at: u64,
@@ -49,16 +47,15 @@ struct Start {
 struct Link {
     socket: TcpStream,
     corked: bool,
-    /// Messages of one call.
     batch: usize,
-    /// The rest of a message with the time in it.
+    /// Unsent rest of a message with the time in it.
     rest: Vec<u8>,
-    /// Bytes sent, and how many of the last message are left.
+    /// Bytes sent, and unsent bytes of the last message.
     sent: u64,
     left: usize,
     messages: u64,
     is_full: bool,
-    /// Bytes received that no answer was sent for.
+    /// Bytes received and not answered yet.
     received: usize,
 }
 
@@ -70,7 +67,7 @@ impl Sender {
         Ok(Self { links, content, poll: Poll::new()?, sending: sending.clone(), measured: None })
     }
 
-    /// Sends for as long as it was told. Messages that count, and all bytes.
+    /// Sends for the time of the order. Returns the messages that count, and all bytes.
     pub(super) fn run(&mut self) -> Result<Measured, BenchError> {
         let begin = clock::now();
         match self.sending.traffic {
@@ -88,12 +85,11 @@ impl Sender {
         Ok(Measured { ops, ns, began: at, cpu_ns, bytes, ..Measured::default() })
     }
 
-    /// Bytes that count.
     fn counted(&self) -> u64 {
         self.links[self.sending.traffic.uncounted()..].iter().map(|link| link.sent).sum()
     }
 
-    /// Whether time is up. Begins to measure when that is due.
+    /// Whether the time is over. Starts the measurement after the warm-up.
     fn is_over(&mut self, begin: u64, now: u64) -> bool {
         if now < begin + self.sending.warm_up {
             return false;
@@ -104,7 +100,8 @@ impl Sender {
         self.measured.is_some_and(|start| now >= start.at + self.sending.ns)
     }
 
-    /// To each in turn that has room. With a quiet connection, which is the first: its next message is due then.
+    /// Sends to each connection with room in turn. `quiet`: the first connection is quiet, and its next message is due
+    /// then.
     fn flood(&mut self, begin: u64, mut quiet: Option<u64>) -> io::Result<()> {
         let (size, first) = (self.sending.size, usize::from(quiet.is_some()));
         for (number, link) in self.links.iter().enumerate().skip(first) {
@@ -139,10 +136,10 @@ impl Sender {
         }
     }
 
-    /// A row of messages to each, and then nothing.
+    /// A row of messages to each connection, then nothing.
     fn fall_silent(&mut self, begin: u64) -> io::Result<()> {
         self.is_over(begin, clock::now());
-        // A row that is interrupted, as on a busy machine, is not taken for one: each connection has another.
+        // A row interrupted by other load does not count as a row, so each connection has several.
         for _ in 0..LAST_ROWS {
             for link in &mut self.links {
                 for _ in 0..LAST_WORDS {
@@ -154,7 +151,7 @@ impl Sender {
         Ok(())
     }
 
-    /// One to each, then a pause, so that there are so many a second.
+    /// One message to each connection, then a pause that yields `per_s`.
     fn pace(&mut self, begin: u64, per_s: u64) -> io::Result<()> {
         cpu::precise_sleep();
         let gap = self.links.len() as u64 * 1_000_000_000 / per_s;
@@ -169,7 +166,7 @@ impl Sender {
         Ok(())
     }
 
-    /// So many for each message received, until all peers have ended.
+    /// `each` messages for each message received, until all peers have ended.
     fn answer(&mut self, begin: u64, each: usize) -> io::Result<()> {
         for (number, link) in self.links.iter().enumerate() {
             link.socket.set_nonblocking(false)?;
@@ -178,7 +175,7 @@ impl Sender {
         let (mut ready, mut buffer, mut open) = (Vec::new(), vec![0; self.sending.size], self.links.len());
         while open > 0 {
             self.poll.wait(&mut ready, WAIT_MS)?;
-            // The clients know when time is up.
+            // The clients end the run.
             self.is_over(begin, clock::now());
             for number in &ready {
                 let link = &mut self.links[*number];
@@ -195,7 +192,6 @@ impl Sender {
     }
 }
 
-/// Messages of one call.
 fn batch(sending: &Sending) -> usize {
     match sending.options {
         TcpOptions::Batch => (GATHERED_BYTES / sending.size).clamp(1, GATHERED),
@@ -217,7 +213,7 @@ impl Link {
         Ok(Self { socket, corked, batch, rest, sent: 0, left: 0, messages: 0, is_full: false, received: 0 })
     }
 
-    /// Sends what is left of a message, or one of that size. Whether there was room.
+    /// Sends the rest of a message or a new one of that size. Returns whether there was room.
     #[inline]
     fn send(&mut self, content: &Content, size: usize) -> io::Result<bool> {
         if self.left == 0 {
@@ -243,7 +239,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a message that begins with the time. Whoever is quiet has room.
+    /// Sends a message that begins with the time. A quiet connection always has room.
     fn send_time(&mut self, content: &Content, size: usize) -> io::Result<()> {
         let mut message = content.at(self.sent, size).to_vec();
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
@@ -253,7 +249,7 @@ impl Link {
         self.uncork()
     }
 
-    /// Sends a message that begins with the time, by the clock of the machine, or the rest of one.
+    /// Sends a message that begins with the machine's time, or the rest of one.
     fn send_timed(&mut self, content: &Content, size: usize) -> io::Result<()> {
         if self.rest.is_empty() {
             self.rest.extend_from_slice(content.at(self.sent, size));

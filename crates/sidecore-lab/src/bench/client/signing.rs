@@ -1,4 +1,4 @@
-//! Signatures by OpenSSL in a closed loop: with its own code, or through the provider as a server would ask for them.
+//! Signatures by OpenSSL in a closed loop: with its own code, or through the provider as a server uses it.
 
 use super::{counts, wait_until};
 use crate::baseline::{Kind, MAX_OUTPUT_BYTES, signer, verify};
@@ -12,24 +12,21 @@ use sidecore_libcrypto::{Context, Failure, Half, Job, Key, Operation, Ready, Ste
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Name of the provider.
 const PROVIDER: &str = "sidecore";
-/// For an imported key, with which more than one provider could sign.
+/// Restricts an imported key to this provider, because others could sign with it as well.
 const OURS: &str = "provider=sidecore";
-/// What is signed: a digest, or for Ed25519 a message of the same length.
+/// Input of each signature: a digest, or for Ed25519 a message of the same length.
 pub(super) const INPUT: [u8; 32] = [0x5c; 32];
-/// Longest wait for a job, ms: then it is taken for lost.
+/// Longest wait for a job, ms. A longer wait means a lost job.
 const PATIENCE: i32 = 10_000;
 
-/// OpenSSL with the provider, as this process uses it.
 pub(super) struct Provided {
     library: Context,
-    /// By operation.
+    /// Keys by operation.
     keys: HashMap<String, Key>,
 }
 
 impl Provided {
-    /// Loads the provider as that configuration file says.
     pub(super) fn load(configuration: &Path) -> Result<Self, Failure> {
         Ok(Self { library: Context::load(configuration, PROVIDER)?, keys: HashMap::new() })
     }
@@ -46,7 +43,7 @@ impl Provided {
     }
 }
 
-/// Signs for as long as was asked, and checks the last signatures with OpenSSL's own code.
+/// Signs for the time of the task, and checks the last signatures with OpenSSL's own code.
 pub(super) fn sign(provided: Option<&mut Provided>, task: &Signatures, pkcs8: &[u8]) -> Result<Measured, BenchError> {
     let kind = kind(&task.op)?;
     let own = Context::system()?;
@@ -57,7 +54,7 @@ pub(super) fn sign(provided: Option<&mut Provided>, task: &Signatures, pkcs8: &[
     let signing = || -> Result<Signing, BenchError> {
         let signer = signer(library, key, properties, kind.digest, false)?;
         match signer.provider() {
-            // As was asked.
+            // The requested provider.
             Some(name) if name == PROVIDER || !task.provided => {
                 Ok(Signing { signer, output: [0; MAX_OUTPUT_BYTES], length: 0 })
             }
@@ -77,7 +74,7 @@ pub(super) fn sign(provided: Option<&mut Provided>, task: &Signatures, pkcs8: &[
     Ok(measured)
 }
 
-/// Signs the input again and again.
+/// Signs the same input repeatedly.
 struct Signing {
     signer: Operation,
     output: [u8; MAX_OUTPUT_BYTES],
@@ -85,19 +82,18 @@ struct Signing {
 }
 
 impl Signing {
-    /// Signs. It may stand on the small stack of a job.
+    /// Runs also on the small stack of a job.
     fn sign(&mut self) -> Result<(), Failure> {
         self.length = self.signer.run(&INPUT, &mut self.output)?;
         Ok(())
     }
 
-    /// The last signature.
     fn signature(&self) -> &[u8] {
         &self.output[..self.length]
     }
 }
 
-/// Does something once, and then again and again from the start on for so long, one after the other.
+/// Calls `once`, then repeats it one at a time from `start` for `ns`.
 pub(super) fn one_by_one(
     (start, ns): (u64, u64),
     mut once: impl FnMut() -> Result<(), BenchError>,
@@ -112,11 +108,11 @@ pub(super) fn one_by_one(
     Ok(timing.end(began))
 }
 
-/// As many signatures at a time as there are jobs.
+/// One signature in flight for each job.
 fn asynchronous(mut jobs: Vec<Job<Signing>>, task: &Signatures) -> Result<(Measured, Vec<Vec<u8>>), BenchError> {
     let (everyone, mut ready) = (0..jobs.len(), Ready::default());
     ready.indices.extend(everyone.clone());
-    // The first ones open lanes and sessions.
+    // The first signatures open lanes and sessions.
     run_down(&mut jobs, &mut ready)?;
     ready.indices = everyone.collect();
     let mut timing = Timing::begin(task.start);
@@ -125,7 +121,7 @@ fn asynchronous(mut jobs: Vec<Job<Signing>>, task: &Signatures) -> Result<(Measu
     while now - timing.began < task.ns {
         awake.clear();
         for &index in &ready.indices {
-            // What is finished begins its next signature, so that it is under way while others are waited for.
+            // A finished job begins its next signature, which is then in flight during the wait for others.
             let mut steps = 0;
             while steps < 2 && jobs[index].step()? == Step::Finished {
                 started[index] = timing.took_since(started[index]);
@@ -150,7 +146,7 @@ fn asynchronous(mut jobs: Vec<Job<Signing>>, task: &Signatures) -> Result<(Measu
     Ok((measured, signed.collect()))
 }
 
-/// Steps those jobs, and then all that are paused, until each has finished once.
+/// Steps those jobs, and then all paused ones, until each has finished once.
 fn run_down(jobs: &mut [Job<Signing>], ready: &mut Ready) -> Result<(), BenchError> {
     loop {
         for &index in &ready.indices {
@@ -170,7 +166,6 @@ fn lost() -> BenchError {
     format!("no signature came back within {} s", PATIENCE / 1000).into()
 }
 
-/// A measurement in progress.
 struct Timing {
     began: u64,
     cpu: u64,
@@ -184,7 +179,7 @@ impl Timing {
         Self { began: clock::now(), cpu: clock::process_cpu(), latency }
     }
 
-    /// Counts what began then and is done now.
+    /// Records a signature that began at that time.
     fn took_since(&mut self, began: u64) -> u64 {
         let now = clock::now();
         self.latency.saturating_record((now - began).max(1));
@@ -198,7 +193,7 @@ impl Timing {
     }
 }
 
-/// The kind of key of an operation that signs digests of the input's length, or messages.
+/// The kind of key of an operation. It signs digests of the input's length, or messages.
 fn kind(op: &str) -> Result<Kind, BenchError> {
     let class = Class::from_name(op).filter(|class| class.op() == Op::Sign);
     let kind = class.and_then(|class| Kind::of(class.algorithm()));
@@ -206,7 +201,7 @@ fn kind(op: &str) -> Result<Kind, BenchError> {
     Ok(kind.filter(fits).ok_or_else(|| format!("no signing operation {op:?}"))?)
 }
 
-/// Checks a signature of the input by the key of that operation, with OpenSSL's own code.
+/// Checks a signature of the input with OpenSSL's own code.
 pub(super) fn check(op: &str, pkcs8: &[u8], signature: &[u8]) -> Result<(), BenchError> {
     let (kind, openssl) = (kind(op)?, Context::system()?);
     let key = kind.read(&openssl, pkcs8, "")?;

@@ -10,8 +10,8 @@ use cryptoki_sys::{CKM_ECDSA, CKM_RSA_PKCS};
 const SHA_256: [u8; 19] =
     [0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20];
 
-/// Signs with the key whose label is the operation's name, from a start on for so long, and checks the last signature
-/// with OpenSSL.
+/// Signs from the start on for `ns` with the key labelled with the operation's name. Checks the last signature with
+/// OpenSSL.
 pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> Result<Measured, BenchError> {
     let key = token.private_key(op)?;
     let (mechanism, mut data) = if op.starts_with("rsa-") {
@@ -30,7 +30,7 @@ pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> R
     Ok(measured)
 }
 
-/// The two numbers of an ECDSA signature of a curve of at most 256 bits as OpenSSL takes them.
+/// DER of the two numbers of an ECDSA signature. Limit: curves of at most 256 bits.
 fn in_der(numbers: &[u8]) -> Vec<u8> {
     let (r, s) = numbers.split_at(numbers.len() / 2);
     let body = [integer(r), integer(s)].concat();

@@ -1,4 +1,4 @@
-//! What one run yielded, and what the runs of one variant add up to.
+//! The result of one run, and the sum of a variant's runs.
 
 use super::super::series::{median, spread, times, total_per_s};
 use super::super::task::{Counts, Measured};
@@ -9,21 +9,22 @@ use sidecore::counters::{Histogram, LaneCounter, SidecoreCounter, Snapshot};
 /// One run of a variant, or all of them.
 #[derive(Default)]
 pub(in crate::bench) struct Run {
-    /// Operations a second of all clients, run by run; none: this cannot be measured here.
+    /// Operations a second of all clients, run by run; empty: not measurable here.
     pub(super) rates: Vec<f64>,
     pub(super) missing: Option<String>,
-    /// Operations a second that were begun or to be begun, run by run, where not all of them may be completed.
+    /// Begun or scheduled operations a second, run by run. Set if some may not complete.
     begun: Vec<f64>,
-    /// What is compared instead of the rate: its name among the metrics, which way it is better, and its values.
+    /// Figure that replaces the rate in comparisons: its name among the metrics and the better direction. Its values
+    /// are `merits`.
     merit: Option<(&'static str, Better)>,
     merits: Vec<f64>,
     measured: Vec<Measured>,
     counted: Option<Counted>,
-    /// What plots show, run by run.
+    /// Figures for plots, run by run.
     pub(super) figures: Vec<(Key, Vec<f64>)>,
 }
 
-/// Which way a figure is better that is compared.
+/// The better direction of a compared figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::bench) enum Better {
     More,
@@ -31,59 +32,59 @@ pub(in crate::bench) enum Better {
 }
 
 impl Run {
-    /// What clients did at the same time.
+    /// A simultaneous run of several clients.
     pub(in crate::bench) fn of(measured: Vec<Measured>) -> Self {
         Self { rates: vec![total_per_s(&measured)], measured, ..Self::default() }
     }
 
-    /// Nothing but so many operations a second.
+    /// A bare rate, operations a second.
     pub(in crate::bench) fn at(rate: f64) -> Self {
         Self { rates: vec![rate], ..Self::default() }
     }
 
-    /// What cannot be measured here, for that reason.
+    /// A measurement that is impossible here, with the reason.
     pub(in crate::bench) fn missing(why: impl Into<String>) -> Self {
         Self { missing: Some(why.into()), ..Self::default() }
     }
 
-    /// Operations a second; 0: none.
+    /// Median of operations a second; 0: none.
     pub(in crate::bench) fn rate(&self) -> f64 {
         median(&self.rates)
     }
 
-    /// With what the service counted meanwhile.
+    /// Adds the service's counts.
     pub(in crate::bench) fn counted(self, counted: Counted) -> Self {
         Self { counted: Some(counted), ..self }
     }
 
-    /// To be compared by another figure than its rate.
+    /// Sets another figure for comparisons.
     pub(in crate::bench) fn compared_by(self, name: &'static str, better: Better, value: f64) -> Self {
         Self { merit: Some((name, better)), merits: vec![value], ..self }
     }
 
-    /// Whether more of what is compared is better.
+    /// The better direction of the compared figure.
     pub(super) fn more_is_better(&self) -> bool {
         self.merit.is_none_or(|(_, better)| better == Better::More)
     }
 
-    /// That figure of each run.
+    /// Values of that figure, run by run.
     pub(super) fn each(&self, key: Key) -> &[f64] {
         self.figures.iter().find(|(known, _)| *known == key).map_or(&[], |(_, values)| values)
     }
 
-    /// What plots show of one run.
+    /// Figures of a single run for plots.
     fn figures_of_one(&self) -> impl Iterator<Item = (Key, f64)> + use<> {
         let row = self.row(Row::default(), false);
         let shown = [Key::OpsPerS, Key::TotalP50, Key::TotalP99, Key::ClientCpu];
         shown.into_iter().filter_map(move |key| Some((key, row.figure(key)?)))
     }
 
-    /// With so many operations a second that were begun or to be begun, of which not all may be completed.
+    /// Sets the rate of begun or scheduled operations, of which some may not complete.
     pub(in crate::bench) fn begun(self, per_s: f64) -> Self {
         Self { begun: vec![per_s], ..self }
     }
 
-    /// With another run of the same variant.
+    /// Adds another run of the same variant.
     pub(super) fn add(&mut self, more: Self) {
         for (key, value) in more.figures_of_one().filter(|_| !more.rates.is_empty()) {
             match self.figures.iter_mut().find(|(known, _)| *known == key) {
@@ -108,7 +109,7 @@ impl Run {
         }
     }
 
-    /// What ratios are of.
+    /// Values of which ratios are made.
     pub(super) fn compared(&self) -> &[f64] {
         if self.merits.is_empty() { &self.rates } else { &self.merits }
     }
@@ -117,7 +118,7 @@ impl Run {
         Some(self.stage(Stage::Total, |measured| &measured.total)?.p50)
     }
 
-    /// The row, with all that was found.
+    /// The row with all results.
     pub(super) fn row(&self, row: Row, payload: bool) -> Row {
         let rate = self.rate();
         let mbit_per_s = row.number(Key::Size).filter(|_| payload).map(|size| rate * size * 8.0 / 1e6);
@@ -131,13 +132,13 @@ impl Run {
             .with_times(Key::HostMean, self.of_service(Stage::Host))
             .with_times(Key::DeliverMean, self.stage(Stage::Deliver, |measured| &measured.deliver))
             .with(Key::Repeats, self.rates.len())
-            // One repeat says nothing of how far others are.
+            // One repeat has no spread.
             .with(Key::Spread, (self.rates.len() > 1).then(|| spread(self.compared())))
             .with(Key::Metrics, self.metrics());
         self.costs(row)
     }
 
-    /// The times of a stage: as clients stamped it, or else as the service counted it.
+    /// Times of a stage: from the clients' stamps, otherwise from the service's counts.
     fn stage(&self, stage: Stage, of: fn(&Measured) -> &Counts) -> Option<Times> {
         times(self.measured.iter().map(of)).or_else(|| self.of_service(stage))
     }
@@ -148,7 +149,7 @@ impl Run {
         (summary.count > 0).then(|| Times { mean: us(summary.mean), p50: us(summary.p50), p99: us(summary.p99) })
     }
 
-    /// CPU time and what waiting took, where somebody looked: at the service, or at whole calls of a program.
+    /// Adds CPU time and costs of waiting if they were measured, at the service or as whole calls of a program.
     fn costs(&self, row: Row) -> Row {
         let is_looked_at = self.counted.is_some() || self.measured.iter().any(|measured| !measured.whole.is_empty());
         if !is_looked_at {
@@ -178,7 +179,7 @@ impl Run {
             .with(Key::Lost, lost.map(|[lost, all]| lost / all.max(1.0)))
     }
 
-    /// How long programs waited for an operation, from call to return, and what is compared instead of the rate.
+    /// Time of an operation in the program, from call to return, and the figure that replaces the rate.
     fn metrics(&self) -> Option<serde_json::Map<String, serde_json::Value>> {
         let whole = times(self.measured.iter().map(|measured| &measured.whole));
         let calls =
@@ -190,22 +191,21 @@ impl Run {
     }
 }
 
-/// What the service counted.
+/// Counts of the service.
 #[derive(Default)]
 pub(in crate::bench) struct Counted {
     stages: [Histogram; Stage::COUNT],
     cpu_ns: u64,
-    /// Empty polls, wake-ups sent and saved, where they were looked at.
+    /// Empty polls, wake-ups sent and wake-ups saved.
     waits: Option<[u64; 3]>,
-    /// Messages that went through rings, the system calls that moved them, and all messages.
+    /// Messages through rings, the system calls that moved them, and all messages.
     by_ring: Option<[u64; 3]>,
-    /// Datagrams that did not come, and all that were sent.
+    /// Datagrams lost and sent.
     lost: Option<[u64; 2]>,
     /// Batches, full ones, and requests in them.
     batches: Option<[u64; 3]>,
 }
 
-/// Adds what more was counted.
 fn add<const N: usize>(own: &mut Option<[u64; N]>, more: Option<[u64; N]>) {
     if let Some(more) = more {
         own.get_or_insert([0; N]).iter_mut().zip(more).for_each(|(own, more)| *own += more);
@@ -213,37 +213,35 @@ fn add<const N: usize>(own: &mut Option<[u64; N]>, more: Option<[u64; N]>) {
 }
 
 impl Counted {
-    /// Nothing but CPU time, ns.
     pub(in crate::bench) fn cpu(cpu_ns: u64) -> Self {
         Self { cpu_ns, ..Self::default() }
     }
 
-    /// The CPU time, ns.
     pub(in crate::bench) fn cpu_ns(&self) -> u64 {
         self.cpu_ns
     }
 
-    /// With so many messages through rings, moved by so many system calls; of so many messages in all.
+    /// Sets messages through rings, the system calls that moved them, and all messages.
     pub(in crate::bench) fn by_ring(self, counts: [u64; 3]) -> Self {
         Self { by_ring: Some(counts), ..self }
     }
 
-    /// With so many datagrams that did not come, of so many that were sent.
+    /// Sets lost datagrams, and all that were sent.
     pub(in crate::bench) fn lost(self, lost: u64, all: u64) -> Self {
         Self { lost: Some([lost, all]), ..self }
     }
 
-    /// With so many batches, full ones, and requests in them.
+    /// Sets batches, full ones, and requests in them.
     pub(in crate::bench) fn batches(self, counts: [u64; 3]) -> Self {
         Self { batches: Some(counts), ..self }
     }
 
-    /// All that the service itself knows.
+    /// Counts of the service alone.
     pub(in crate::bench) fn of(counted: &Snapshot) -> Self {
         Self::with_lanes(counted, counted)
     }
 
-    /// That, with what clients report, and the CPU time of all its threads, ns.
+    /// Counts of the service with the clients' reports, and the CPU time of all its threads, ns.
     pub(in crate::bench) fn with_reports(counted: &Snapshot, reported: &Snapshot, cpu_ns: u64) -> Self {
         let mut own = Self { cpu_ns, ..Self::with_lanes(counted, reported) };
         for lane in &reported.lanes {

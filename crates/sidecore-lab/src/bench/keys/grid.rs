@@ -50,7 +50,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     ))
 }
 
-/// The baseline and each number of jobs.
+/// The baseline and one variant for each number of jobs.
 fn one(crew: &Crew, op: &'static str, processes: usize, jobs: &[u32], ns: u64) -> Case<'static, Crew> {
     let baseline = case("keys", crew, op, processes).variant(own(op, processes, ns));
     jobs.iter().fold(baseline, |case, jobs| {

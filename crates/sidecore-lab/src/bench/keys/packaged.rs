@@ -1,4 +1,4 @@
-//! What is packaged today for keys outside of programs: `SoftHSM` 2 in a process of its own, behind p11-kit's remoting.
+//! The packaged alternative for keys outside of programs: `SoftHSM` 2 in its own process behind p11-kit's remoting.
 
 use super::case;
 use crate::baseline::private_key;
@@ -17,15 +17,15 @@ use std::process::{Command, Stdio};
 const OPS: [&str; 2] = ["rsa-2048-sign", "p-256-sign"];
 const BASELINE: &str = "softhsm2+p11-kit";
 const INSTALL: &str = "apt-get install softhsm2 p11-kit p11-kit-modules openssl";
-/// Folders of libraries, without that of the architecture.
+/// Library folders without the architecture's folder.
 const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
 /// Of a token that protects nothing.
 const PIN: &str = "1234";
 const LABEL: &str = "bench";
-/// Operations that the sidecore's process has in flight where throughput is compared: PKCS#11 has one.
+/// Requests in flight of the sidecore variant when throughput is compared: PKCS#11 has one.
 const JOBS: u32 = 8;
 
-/// Where the packages put things.
+/// Paths of the installed packages.
 struct Installed {
     softhsm: PathBuf,
     client: PathBuf,
@@ -43,7 +43,7 @@ impl Installed {
     }
 }
 
-/// A library below one of the folders, or below that of an architecture in it.
+/// A library in one of the folders or in its architecture folder.
 fn find(name: &str) -> Option<PathBuf> {
     let architecture = format!("{}-linux-gnu", std::env::consts::ARCH);
     let places = FOLDERS.iter().flat_map(|folder| [Path::new(folder).join(&architecture), PathBuf::from(folder)]);
@@ -86,7 +86,7 @@ impl Remote {
     }
 }
 
-/// A token with the samples' keys, each under the name of its operation.
+/// Makes a token with the samples' keys, each named after its operation.
 fn make_token(directory: &Path, configuration: &Path) -> Result<(), BenchError> {
     let softhsm = || {
         let mut command = Command::new("softhsm2-util");
@@ -104,7 +104,6 @@ fn make_token(directory: &Path, configuration: &Path) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// Both, to be measured in turn.
 struct Pair {
     crew: Crew,
     remote: Remote,
@@ -141,7 +140,7 @@ fn one(crew: &Crew, op: &'static str, ns: u64) -> Case<'static, Pair> {
         let run = move |pair: &mut Pair, _: &Turn<'_>| pair.crew.provided(op, 1, jobs, ns);
         Variant::new(name, run).with(Key::Jobs, jobs).with(Key::Notify, "break-even")
     };
-    // One request at a time: the time of one is the inverse of the rate.
+    // With one request at a time the time of one is the inverse of the rate.
     let latency = sidecore("sidecore, latency", 1).against(By::Time, BASELINE).with(Key::AtMost, 0.5);
     let signs = sidecore("sidecore, signs", JOBS).against(By::Rate, BASELINE).with(Key::AtLeast, 2.0);
     let packaged = Variant::new(BASELINE, packaged).with(Key::Jobs, 1);

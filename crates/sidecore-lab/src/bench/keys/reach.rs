@@ -1,4 +1,4 @@
-//! The ratios that signing through the provider is to reach, all in one run.
+//! Promised ratios of signing through the provider, all in one run.
 
 use super::{BASELINE, case, own};
 use crate::bench::crew::{Crew, Plan};
@@ -7,11 +7,10 @@ use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 
-/// One process that signs.
 struct Point {
     op: &'static str,
     jobs: u32,
-    /// How all hops wait.
+    /// Policy of all hops.
     notify: &'static str,
     /// Least ratio to OpenSSL's own code.
     reach: f64,

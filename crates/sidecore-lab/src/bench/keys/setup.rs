@@ -15,14 +15,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// Names of the provider's file: as cargo builds it, and as it is installed.
+/// File names of the provider: as cargo builds it, and as it is installed.
 const MODULE: [&str; 2] = ["libsidecore_openssl.so", "sidecore.so"];
-/// Where it may be. The first one is where cargo builds it as a part of this program: no other is newer.
+/// Folders to search. The first is cargo's folder for dependencies of this program: it has the newest build.
 const PLACES: [&str; 2] = ["deps", "."];
-/// Time in which the service copies what clients report to the counter file.
+/// Time until the service has copied the clients' reports to the counter file.
 const REPORTED: Duration = Duration::from_millis(270);
 
-/// The provider module that was built or installed with this program.
 pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
     programs::find(&MODULE, &PLACES).ok_or_else(|| {
         let profile = if cfg!(debug_assertions) { "" } else { " --release" };
@@ -31,7 +30,7 @@ pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
     })
 }
 
-/// OpenSSL's configuration: its own provider, and sidecore's with that service.
+/// OpenSSL's configuration with its own provider and sidecore's for that service.
 pub(in crate::bench) fn openssl_configuration(module: &Path, socket: &Path) -> String {
     format!(
         "openssl_conf = openssl_init\n\n[openssl_init]\nproviders = providers\n\n[providers]\ndefault = default_provider\n\
@@ -42,14 +41,13 @@ pub(in crate::bench) fn openssl_configuration(module: &Path, socket: &Path) -> S
     )
 }
 
-/// The file that stands for the stored key of an operation, if it is of a kind that the store takes.
+/// The file that names the stored key of an operation. `None`: the store does not accept this kind of key.
 pub(in crate::bench) fn pem(op: &str) -> Result<Option<String>, BenchError> {
     Ok(if op.starts_with("rsa-1024") { None } else { Some(Uri::new(op)?.to_pem()) })
 }
 
-/// With clients that sign.
 impl Crew {
-    /// A service with a stored key for each of the operations whose keys the store takes.
+    /// A service with a stored key for each operation, except for kinds of keys that the store refuses.
     pub(in crate::bench) fn with_keys(plan: &Plan, ops: &[&str]) -> Result<Self, BenchError> {
         let module = module()?;
         let mut crew = Self::without_clients(plan)?;
@@ -66,7 +64,7 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Clients of the service that runs at that socket, which bring their keys themselves.
+    /// Clients of the service at that socket. They import their keys.
     pub(in crate::bench) fn that_imports(socket: &Path, clients: usize) -> Result<Self, BenchError> {
         let module = module()?;
         let mut crew = Self::beside_without_clients(socket)?;
@@ -76,7 +74,7 @@ impl Crew {
         Ok(crew)
     }
 
-    /// The first `clients` sign by the provider, with that many jobs each.
+    /// Signatures of the first `clients` through the provider, with that number of jobs each.
     pub(in crate::bench) fn provided(
         &mut self,
         op: &str,
@@ -98,7 +96,8 @@ impl Crew {
         Ok(Run::of(measured).counted(Counted::with_reports(&counted, &reported, service_cpu)))
     }
 
-    /// The same by OpenSSL's own code. Several processes may use the sidecore's core as well: it is there in any case.
+    /// The same by OpenSSL's own code. The processes may also use the sidecore's core, which is available to them in
+    /// any case.
     pub(in crate::bench) fn own(&mut self, op: &str, clients: usize, ns: u64) -> Result<Run, BenchError> {
         self.spread(clients, true)?;
         Ok(Run::of(self.sign(op, clients, 1, false, ns)?))

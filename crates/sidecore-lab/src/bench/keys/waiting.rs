@@ -1,8 +1,8 @@
-//! Interrupts against timers: the service and its clients wait by looking now and then, as z/VM's host and its Linux
-//! guests did, and then are woken.
+//! Interrupts against timers. Service and clients first wait by polling at intervals, as z/VM's host and its Linux
+//! guests did, and then by notification.
 //!
-//! The cards are emulated: they take no processor time but that of the true result, and when their answer is found
-//! depends on when one looks. Under a timer the service looks at cards and lanes that often; else they wake it.
+//! The cards are emulated: they use no processor time beyond computing the true result, and an answer is found at the
+//! next poll. Under a timer the service polls cards and lanes at that interval; otherwise they notify it.
 
 use super::case;
 use crate::bench::crew::{Crew, Plan};
@@ -12,32 +12,31 @@ use crate::progress::Progress;
 use crate::report::{Key, Row};
 use sidecore::config::DeviceConfig;
 
-/// Short, so that the time of the card and not that of the true result is measured.
+/// Short, so that the card's time dominates the time of the true result.
 const OP: &str = "p-256-sign";
-/// Time of a card for one request, about what z/VM's RSERV came down to with interrupts, ns.
+/// A card's time for one request, ns. Source: about z/VM's RSERV with interrupts.
 const CARD_NS: u64 = 60_000;
-/// As many as z/VM had.
+/// As in z/VM's measurement.
 const CARDS: usize = 2;
 
-/// How the two hops wait that the report tells apart: that of the service, for requests and for the cards' answers,
-/// and that of the clients.
+/// Policies of the two hops in the report: the service's, for requests and for the cards' answers, and the clients'.
 type Policies = (&'static str, &'static str);
 
-/// Old designs and what the service's hops gain when they are woken instead; clients are woken in each.
+/// Old designs, and the notified designs of the service's hops. Clients are notified in all of them.
 const TIMERS: [&str; 4] = ["timer(50us)", "timer(1ms)", "timer(10ms)", "timer(200ms)"];
 const QUICK_TIMERS: [&str; 3] = ["timer(50us)", "timer(1ms)", "timer(10ms)"];
 const WOKEN: [&str; 3] = ["park", "break-even", "spin"];
-/// Clients that poll, before a service that polls and before one that is woken.
+/// Clients that poll, in front of a polling service and of a notified one.
 const GATES: [&str; 2] = ["timer(250us)", "timer(50us)"];
 const HOST: &str = "timer(50us)";
-/// Jobs of the one client: requests in flight.
+/// Requests in flight (jobs) of the one client.
 const JOBS: [u32; 2] = [1, 8];
 
 fn timers(settings: &Settings) -> &'static [&'static str] {
     settings.pick(&QUICK_TIMERS, &TIMERS)
 }
 
-/// Each pair once.
+/// All pairs of policies without repetition.
 fn policies(settings: &Settings, jobs: u32) -> Vec<Policies> {
     let mut all: Vec<Policies> = timers(settings).iter().map(|timer| (*timer, WOKEN[0])).collect();
     // A program with jobs sleeps on their descriptors and has no timer of its own.
@@ -48,7 +47,7 @@ fn policies(settings: &Settings, jobs: u32) -> Vec<Policies> {
     all
 }
 
-/// Long enough for several looks, ns.
+/// Long enough for several polls, ns.
 fn duration(settings: &Settings, policies: Policies) -> u64 {
     let least = settings.pick(60_000_000, 200_000_000);
     match policies.0 {
@@ -82,7 +81,6 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     )))
 }
 
-/// All pairs of policies.
 fn one(crew: &Crew, jobs: u32, settings: &Settings) -> Case<'static, Crew> {
     let case = case("keys-waiting", crew, OP, 1).with(Key::Jobs, jobs);
     let case = case.with(Key::Devices, format!("{CARDS} emulated: {} us", CARD_NS / 1000));
@@ -93,7 +91,7 @@ fn one(crew: &Crew, jobs: u32, settings: &Settings) -> Case<'static, Crew> {
             crew.set(&format!("notify.from_device={service}"))?;
             crew.set(&format!("notify.service={service}"))?;
             let run = crew.provided(OP, 1, jobs, ns)?;
-            // The next orders must not wait for a sleeper.
+            // The next order must not wait for a timer.
             crew.set("notify=park")?;
             Ok(run)
         };
@@ -105,7 +103,7 @@ fn in_words((service, client): Policies) -> String {
     format!("service {service}, client {client}")
 }
 
-/// What waking changes, pair by pair.
+/// Changes by notification, pair by pair.
 fn comparisons(settings: &Settings, jobs: u32, rows: &[Row]) -> Vec<Row> {
     let woken = (WOKEN[0], WOKEN[0]);
     let mut pairs: Vec<(String, Policies, Policies)> = timers(settings)
@@ -126,7 +124,7 @@ fn comparisons(settings: &Settings, jobs: u32, rows: &[Row]) -> Vec<Row> {
     pairs.into_iter().filter_map(compared).collect()
 }
 
-/// Changes, each with what it is of.
+/// Columns of changes with the columns that they compare.
 const CHANGES: [(Key, Key); 4] = [
     (Key::QueueChange, Key::QueueMean),
     (Key::DeviceChange, Key::DeviceMean),
@@ -141,7 +139,7 @@ fn changes(from: &Row, to: &Row, row: Row) -> Row {
     })
 }
 
-/// What z/VM's report states.
+/// Figures stated in z/VM's report.
 fn published() -> Row {
     Row::new("keys-interrupts", "z/VM, as published: host woken")
         .with(Key::QueueChange, -95.9)
