@@ -299,7 +299,6 @@ impl Part {
 /// Prints the outcome and writes it to files.
 ///
 /// # Errors
-///
 /// A file cannot be written.
 pub(crate) fn export(title: &str, files: &Files, outcome: Outcome) -> Result<(), BenchError> {
     let Outcome { rows, doubts, notes, left_out } = outcome;

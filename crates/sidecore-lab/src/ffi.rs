@@ -1,4 +1,4 @@
-//! Signatures through a PKCS#11 module: what keeps keys out of programs where sidecore does not.
+//! Signatures through a PKCS#11 module, the usual way to keep keys out of programs.
 
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_FUNCTION_LIST, CK_FUNCTION_LIST_PTR, CK_MECHANISM, CK_MECHANISM_TYPE, CK_OBJECT_CLASS,
@@ -12,24 +12,24 @@ use std::ptr;
 
 /// Room for any signature: RSA-4096 makes 512 bytes.
 const MAX_SIGNATURE: usize = 512;
-/// Most slots that are looked through.
+/// Most slots of a list.
 const MAX_SLOTS: usize = 16;
 
 /// `C_GetFunctionList`.
 type GetList = unsafe extern "C" fn(*mut CK_FUNCTION_LIST_PTR) -> CK_RV;
 
-/// A session of a module, with the user logged in.
+/// A session with the user logged in.
 pub(crate) struct Token {
-    /// In the library, which is never unloaded: some modules do not survive it.
+    /// Part of the library, which is never unloaded: some modules do not survive unloading.
     functions: &'static CK_FUNCTION_LIST,
     session: CK_SESSION_HANDLE,
 }
 
-/// Calls a function of the list, which the module may have left out, and checks its answer.
+/// Calls a function of the list and checks its result. A module may lack the function.
 macro_rules! call {
     ($list:expr, $name:ident ( $($argument:expr),* )) => {
         match $list.$name {
-            // SAFETY: see the caller: every argument is as the standard asks for it and lives through the call.
+            // SAFETY: see the caller: every argument is as the standard requires and lives through the call.
             Some(function) => check(stringify!($name), unsafe { function($($argument),*) }),
             None => Err(concat!("the module has no ", stringify!($name)).to_owned()),
         }
@@ -47,7 +47,7 @@ impl Token {
         // Null: one thread, no locks.
         call!(functions, C_Initialize(ptr::null_mut()))?;
         let (mut slots, mut count) = ([0 as CK_SLOT_ID; MAX_SLOTS], MAX_SLOTS as u64);
-        // The module writes at most `count` slots, which there are, and says how many.
+        // The module writes at most `count` slots, the array's length, and sets `count` to their number.
         call!(functions, C_GetSlotList(1, slots.as_mut_ptr(), &raw mut count))?;
         if count == 0 {
             return Err(format!("{} shows no token", module.display()));
@@ -62,7 +62,6 @@ impl Token {
         Ok(Self { functions, session })
     }
 
-    /// The private key with that label.
     pub(crate) fn private_key(&self, label: &str) -> Result<CK_OBJECT_HANDLE, String> {
         let (mut class, mut label): (CK_OBJECT_CLASS, _) = (CKO_PRIVATE_KEY, label.as_bytes().to_vec());
         let attribute =
@@ -71,7 +70,7 @@ impl Token {
             attribute(CKA_CLASS, (&raw mut class).cast(), size_of::<CK_OBJECT_CLASS>()),
             attribute(CKA_LABEL, label.as_mut_ptr().cast(), label.len()),
         ];
-        // The module reads the attributes and what they point to, all of it in this frame.
+        // The module reads the attributes and their values, all of them in this frame.
         call!(self.functions, C_FindObjectsInit(self.session, wanted.as_mut_ptr(), wanted.len() as u64))?;
         let (mut key, mut found) = (0, 0);
         // The module writes at most one handle.
@@ -80,7 +79,8 @@ impl Token {
         if found == 1 { Ok(key) } else { Err("the token has no such key".to_owned()) }
     }
 
-    /// The signature of `data`, for ECDSA its two numbers. Two calls: begin, and sign into room that is large enough.
+    /// The signature of `data`; for ECDSA its two numbers. Two calls: begin, and sign into a buffer that is large
+    /// enough.
     pub(crate) fn sign(
         &self,
         mechanism: CK_MECHANISM_TYPE,
@@ -101,7 +101,7 @@ impl Token {
 
 impl Drop for Token {
     fn drop(&mut self) {
-        // The session ends with the module: a failure leaves nothing behind in this process.
+        // Finalizing also ends the session. A failure has no effect on this process.
         let _ = call!(self.functions, C_Finalize(ptr::null_mut()));
     }
 }
@@ -116,6 +116,6 @@ fn functions(module: &Path) -> Result<&'static CK_FUNCTION_LIST, String> {
     // SAFETY: it writes one pointer.
     check("C_GetFunctionList", unsafe { get(&raw mut list) })?;
     std::mem::forget(library);
-    // SAFETY: null or a static list of the library, which was just kept for ever.
+    // SAFETY: null or a static list of the library, which was just leaked and stays loaded.
     unsafe { list.as_ref() }.ok_or_else(|| "the module has no functions".to_owned())
 }

@@ -1,4 +1,4 @@
-//! An interrupt from the keyboard ends a long run, with what it has.
+//! Ends a long run by an interrupt from the keyboard and keeps its results.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -6,13 +6,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is said under a table that was stopped.
+/// Shown under a table of an interrupted run.
 pub(crate) const STOPPED: &str = "Stopped before its end: what is missing was not run.";
 
-/// Exit code of what was interrupted, as shells have it.
+/// Exit code of an interrupted run, the same as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Lets this process live through interrupts and requests to end: whoever started it ends it.
+/// Makes this process ignore interrupts and termination requests: its parent ends it.
 ///
 /// # Errors
 /// The system takes no handler.
@@ -21,12 +21,12 @@ pub(crate) fn leave_to_parent() -> io::Result<()> {
     [SIGINT, SIGTERM].into_iter().try_for_each(|signal| flag::register(signal, unread.clone()).map(drop))
 }
 
-/// Whether to end.
+/// Shared flag of a request to end.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// The first interrupt asks for the end from now on, a second one ends the process.
+    /// The first interrupt sets the flag; a second one ends the process.
     ///
     /// # Errors
     /// The system takes no handler.
@@ -34,7 +34,7 @@ impl Interrupt {
         Self::of(&[SIGINT])
     }
 
-    /// The same for requests to end, as systemd and `timeout` send them.
+    /// The same, also for SIGTERM as systemd and `timeout` send it.
     ///
     /// # Errors
     /// The system takes no handler.
@@ -52,12 +52,12 @@ impl Interrupt {
         Ok(Self(stop))
     }
 
-    /// One that never comes.
+    /// A flag that is never set.
     pub(crate) fn never() -> Self {
         Self(Arc::default())
     }
 
-    /// So do a terminal that is lost and a request to end, for whoever has something to put back.
+    /// Also set by a lost terminal and by SIGTERM, for runs that must restore settings.
     ///
     /// # Errors
     /// The system takes no handler.
@@ -69,20 +69,19 @@ impl Interrupt {
         Ok(own)
     }
 
-    /// One that comes when it is told to.
+    /// A flag set by the test.
     #[cfg(test)]
     pub(crate) fn by_hand() -> (Self, Arc<AtomicBool>) {
         let stop = Arc::default();
         (Self(Arc::clone(&stop)), stop)
     }
 
-    /// One that has come.
+    /// A flag that is set.
     #[cfg(test)]
     pub(crate) fn that_came() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
     }
 
-    /// Whether one came.
     pub(crate) fn came(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! The laboratory: what measures and draws, apart from what root runs. People start it as `sidecore bench` and
-//! `sidecore sim`.
+//! The laboratory: all measuring and drawing, separate from the service that may run as root. Users start it as
+//! `sidecore bench` and `sidecore sim`.
 //!
 //! |Module|For|
 //! |---|---|
@@ -10,7 +10,7 @@
 //! |`baseline`, `ffi`|OpenSSL in the calling process; PKCS#11 modules|
 //! |`args`, `interrupt`, `progress`|the command line, the stop of a run, its progress|
 
-// The macros panic where nothing can be written: `output` says so instead.
+// The macros panic if writing fails: `output` reports the error.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
@@ -29,16 +29,17 @@ use sidecore_report::paths;
 use sidecore_terminal::{arguments, output, programs};
 use std::process::ExitCode;
 
-/// Where `sidecore` is: cargo builds both into one directory, `packaging/install` puts this program in `lib/sidecore`.
+/// Folders of `sidecore`: cargo builds both into one directory; `packaging/install` puts this program in
+/// `lib/sidecore`.
 const COMMAND: [&str; 2] = [".", "../../bin"];
-/// Exit code where the answer is no; see the README.
+/// Exit code of a negative answer; see the README.
 const NO: u8 = 1;
 
 fn main() -> ExitCode {
     arguments::run(Cli::command, |cli: Cli| run(cli.command), output::print_usage)
 }
 
-/// The exit code.
+/// Returns the exit code.
 fn run(command: Command) -> Result<u8, String> {
     paths::check(command.files())?;
     match command {

@@ -1,6 +1,6 @@
-//! `sidecore net`: takes the way between an interface and a program apart, and makes it fast.
+//! `sidecore net`: analyses the path between an interface and a program, and tunes it.
 //!
-//! Everything happens between two *ends*: this process, and another one here or on another machine.
+//! Everything happens between two *ends*: this process, and another one on this or another machine.
 
 mod account;
 mod breakdown;
@@ -30,10 +30,10 @@ use std::net::TcpListener;
 pub(crate) use tools::{PATHS as COMPARED_PATHS, measure as compare_tools};
 pub(crate) use tune::{Goal, Plant};
 
-/// Runs what was typed. The exit code.
+/// Runs the command. Returns the exit code.
 ///
 /// # Errors
-/// It cannot be done here: what is missing.
+/// A requirement is missing on this machine.
 pub(crate) fn run(args: &Net) -> Result<u8, String> {
     match &args.command {
         NetCommand::Measure(args) => measure::run(args).map(|()| 0),

@@ -1,71 +1,115 @@
-//! What the measuring process asks of its clients, and what they answer: one JSON object a line.
+//! Orders of the measuring process to its clients, and their answers: one JSON object a line.
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// One order to a client process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// Attach to this service, and open the memory of the bare exchanges, if there is any.
-    Attach { socket: PathBuf, slots: u32, bare: Option<PathBuf> },
-    /// Move the process to this core.
-    Pin { cpu: usize },
+    /// Attach to this service, and open the memory of the bare exchanges if given.
+    Attach {
+        socket: PathBuf,
+        slots: u32,
+        bare: Option<PathBuf>,
+    },
+    Pin {
+        cpu: usize,
+    },
     /// Ping-pong of one word.
-    PingPong { ns: u64 },
+    PingPong {
+        ns: u64,
+    },
     /// Echo of slots with payload.
-    Echo { size: u32, depth: u32, ns: u64 },
+    Echo {
+        size: u32,
+        depth: u32,
+        ns: u64,
+    },
     /// The operation in this process, with the library of the service.
-    Inline { op: String, size: u32, ns: u64 },
-    /// The operation in this process, so many times side by side as a batch device does it.
-    SideBySide { op: String, size: u32, fill: usize, ns: u64 },
+    Inline {
+        op: String,
+        size: u32,
+        ns: u64,
+    },
+    /// The operation in this process, `fill` times side by side as in a batch device.
+    SideBySide {
+        op: String,
+        size: u32,
+        fill: usize,
+        ns: u64,
+    },
     /// The operation in this process, with the system's OpenSSL.
-    OpenSsl { op: String, size: u32, ns: u64 },
+    OpenSsl {
+        op: String,
+        size: u32,
+        ns: u64,
+    },
     /// Through the lane, always `depth` requests in flight.
-    Closed { op: String, size: u32, depth: u32, start: u64, ns: u64 },
-    /// Through the lane, at random times of this rate, whatever is in flight.
-    Open { op: String, size: u32, per_s: f64, seed: u64, start: u64, ns: u64 },
-    /// Through the lane, requests of several sizes at random times, whatever is in flight.
-    Mixed { op: String, mix: Mix, seed: u64, start: u64, ns: u64 },
-    /// Load the provider as this configuration file of OpenSSL says.
-    Provide { configuration: PathBuf },
-    /// Signatures by OpenSSL.
+    Closed {
+        op: String,
+        size: u32,
+        depth: u32,
+        start: u64,
+        ns: u64,
+    },
+    /// Through the lane, at random times of this rate, independent of completions.
+    Open {
+        op: String,
+        size: u32,
+        per_s: f64,
+        seed: u64,
+        start: u64,
+        ns: u64,
+    },
+    /// Through the lane, requests of several sizes at random times, independent of completions.
+    Mixed {
+        op: String,
+        mix: Mix,
+        seed: u64,
+        start: u64,
+        ns: u64,
+    },
+    /// Load the provider with this configuration file of OpenSSL.
+    Provide {
+        configuration: PathBuf,
+    },
     Sign(Signatures),
-    /// Signatures by the key that has the operation's name as its label, of a PKCS#11 module's first token.
-    Token { module: PathBuf, pin: String, op: String, start: u64, ns: u64 },
-    /// Messages; what connections they go on last as long as the process.
+    /// Signatures by the first token of a PKCS#11 module. The key's label is the operation's name.
+    Token {
+        module: PathBuf,
+        pin: String,
+        op: String,
+        start: u64,
+        ns: u64,
+    },
+    /// Messages. Their connections last as long as the process.
     Send(Sending),
 }
 
-/// Requests of several sizes, and when they come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Mix {
-    /// So many bytes with that probability each.
+    /// Probabilities and sizes in bytes.
     pub(crate) parts: Vec<(f64, u32)>,
     /// Requests a second.
     pub(crate) per_s: f64,
-    /// Requests that come at once after a fifth of the time, besides.
+    /// Additional simultaneous requests after a fifth of the time.
     pub(crate) burst: u32,
 }
 
-/// Messages that a program is to send.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sending {
-    /// Who takes them.
+    /// Address of the receiver.
     pub(crate) to: SocketAddr,
-    /// Over so many connections.
     pub(crate) connections: usize,
-    /// Bytes of each.
+    /// Bytes of a message.
     pub(crate) size: usize,
-    /// When.
     pub(crate) traffic: Traffic,
-    /// Which way.
     pub(crate) options: TcpOptions,
-    /// Whether the bytes say where they belong, and are compared where they arrive.
+    /// Whether the bytes identify their position and are compared on arrival.
     pub(crate) checked: bool,
-    /// For so long before it is measured, ns.
+    /// Time before the measurement, ns.
     pub(crate) warm_up: u64,
-    /// For so long while it is measured, ns.
+    /// Measured time, ns.
     pub(crate) ns: u64,
 }
 
@@ -78,76 +122,73 @@ impl Sending {
     }
 }
 
-/// When messages are sent.
+/// The pattern of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Traffic {
-    /// As fast as they are taken, to each connection in turn that has room.
+    /// As fast as the kernel accepts them, to each connection with room in turn.
     Flood,
-    /// The same, while the peer of the first connection reads slowly. That one's messages do not count.
+    /// The same, while the peer of the first connection reads slowly. The first connection does not count.
     Slow,
     /// The same on all but the first connection, which has one message each millisecond, with the time in it.
     Quiet,
-    /// So many a second on all connections together: one to each, with the time in it, then a pause.
+    /// This rate per second over all connections: one message to each, with the time in it, then a pause.
     Paced(u64),
-    /// So many for each message received.
+    /// This number of messages for each message received.
     Answers(usize),
-    /// Over UDP, to one receiver, as fast as they are taken. Each begins with its number.
+    /// Over UDP, to one receiver, as fast as the kernel accepts them. Each begins with its number.
     Datagrams,
-    /// A row of messages to each connection, and then nothing for as long as the process lasts.
+    /// A row of messages to each connection, then nothing until the process ends.
     Silence,
 }
 
 impl Traffic {
-    /// How many of the first connections do not count.
+    /// Number of first connections that do not count.
     pub(crate) fn uncounted(self) -> usize {
         usize::from(matches!(self, Self::Slow | Self::Quiet))
     }
 }
 
-/// What a program asks of TCP.
+/// TCP options of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TcpOptions {
-    /// `TCP_NODELAY`: each message is sent at once.
+    /// `TCP_NODELAY`: each message is sent immediately.
     NoDelay,
-    /// As a socket is made: small messages wait while others are under way.
+    /// Default of a new socket: small messages wait while others are in flight.
     Nagle,
-    /// `TCP_CORK`, let go after so many messages and where an answer is complete.
+    /// `TCP_CORK`, released after some messages and at the end of an answer.
     Cork,
     /// `TCP_NODELAY`, of a program that gathers messages itself and sends several by one call.
     Batch,
 }
 
-/// Signatures to make with the sample's key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Signatures {
     /// E.g. `rsa-2048-sign`.
     pub(crate) op: String,
-    /// By the provider, not by OpenSSL's own code.
+    /// True: by the provider. False: by OpenSSL's own code.
     pub(crate) provided: bool,
-    /// The file that stands for the stored key. Without one the provider gets the sample's key by import.
+    /// The file that names the stored key. `None`: the provider imports the sample's key.
     pub(crate) pem: Option<String>,
-    /// In flight at a time; 1: without asynchronous jobs.
+    /// Jobs in flight; 1: without asynchronous jobs.
     pub(crate) jobs: u32,
-    /// From this time on, by the clock of the machine, ns.
+    /// Start by the machine's clock, ns.
     pub(crate) start: u64,
-    /// For so long, ns.
+    /// Duration, ns.
     pub(crate) ns: u64,
 }
 
-/// What came out.
+/// Result of an order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// Operations done.
     pub(crate) ops: u64,
-    /// In so much time, ns.
+    /// Duration, ns.
     pub(crate) ns: u64,
-    /// From this time on, by the clock of the machine, ns.
+    /// Beginning by the machine's clock, ns.
     pub(crate) began: u64,
-    /// CPU time of the client, ns; without that of making up the load.
+    /// CPU time of the client, ns, without that of generating the load.
     pub(crate) cpu_ns: u64,
-    /// Bytes sent over TCP or UDP, also in messages that do not count, and before it is measured.
+    /// Bytes sent over TCP or UDP, including uncounted messages and the warm-up.
     pub(crate) bytes: u64,
-    /// Looks that found nothing.
     pub(crate) empty_polls: u64,
     /// Times by stage, as values in ns and their counts.
     pub(crate) total: Counts,
@@ -161,14 +202,12 @@ pub(crate) struct Measured {
     pub(crate) whole: Counts,
 }
 
-/// Values and how often each came.
+/// Values and their counts.
 pub(crate) type Counts = Vec<(u64, u64)>;
 
-/// The answer to one order, or what went wrong.
 pub(crate) type Answer = Result<Measured, String>;
 
 impl Measured {
-    /// Operations a second.
     pub(crate) fn per_s(&self) -> f64 {
         self.ops as f64 * 1e9 / (self.ns.max(1)) as f64
     }

@@ -1,5 +1,5 @@
-//! `sidecore try`: the main job in half a minute, with nothing set up and no right of root's. A key moves out of an unmodified TLS
-//! server into a service; what that changes, and what it does not, is shown with the real programs.
+//! `sidecore try`: the main use in half a minute, without setup or root. A key moves out of an unmodified TLS server
+//! into a service. Real programs show the effects.
 
 mod house;
 mod secret;
@@ -18,10 +18,10 @@ use sidecore_libcrypto::Context;
 use std::thread;
 use std::time::Duration;
 
-/// Seconds of handshakes in each turn, and turns.
+/// Seconds of handshakes in each turn, and number of turns.
 const SECONDS: u64 = 1;
 const TURNS: usize = 3;
-/// Seconds of handshakes while the service restarts so often.
+/// Seconds of handshakes during restarts of the service, and number of restarts.
 const RESTART_SECONDS: u64 = 4;
 const RESTARTS: usize = 2;
 const BASELINE: &str = "key in a file";
@@ -29,7 +29,7 @@ const STORED: &str = "key in sidecore";
 const NGINX_BASELINE: &str = "nginx, key in a file";
 const NGINX_STORED: &str = "nginx, key in sidecore";
 
-/// Tries everything, prints it and writes what was asked for.
+/// Tries everything, prints the result and writes the requested files.
 pub(crate) fn run(args: &Try) -> Result<(), BenchError> {
     let mut progress = Progress::new(6);
     let outcome = match missing() {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Try) -> Result<(), BenchError> {
     export("sidecore try", &args.files, outcome)
 }
 
-/// Why no server can be tried here.
+/// Reason why no server can be tried on this machine.
 fn missing() -> Option<String> {
     let remedy = "install OpenSSL 3, e.g. apt-get install openssl";
     if let Err(why) = need(&["openssl"], remedy) {
@@ -53,7 +53,7 @@ fn missing() -> Option<String> {
     }
 }
 
-/// What needs no other program: a lane between two processes.
+/// The part that needs no other program: a lane between two processes.
 fn only_the_lane(progress: &mut Progress, why: &str) -> Result<Outcome, BenchError> {
     progress.scenario("lane");
     let mut outcome = lane::measure(&Settings::short(), progress)?;
@@ -61,7 +61,7 @@ fn only_the_lane(progress: &mut Progress, why: &str) -> Result<Outcome, BenchErr
     Ok(outcome)
 }
 
-/// A key in a file, and then in a service.
+/// A key in a file, then in a service.
 fn keys(progress: &mut Progress) -> Result<Outcome, BenchError> {
     progress.scenario("try");
     progress.begin("a key, a certificate, two servers");
@@ -101,7 +101,7 @@ fn keys(progress: &mut Progress) -> Result<Outcome, BenchError> {
     Ok(outcome)
 }
 
-/// What a search of a server's memory found.
+/// Result of a search of a server's memory.
 fn searched(name: &str, seen: &Seen) -> String {
     let Seen { found, of, bytes } = seen;
     let mib = bytes >> 20;
@@ -111,13 +111,13 @@ fn searched(name: &str, seen: &Seen) -> String {
     )
 }
 
-/// Once more after all that: errors and restarts leave nothing behind either.
+/// Repeats the search: errors and restarts must not leave the key in memory either.
 fn numbers_again(numbers: &Numbers, server: &Server) -> Result<String, BenchError> {
     let Seen { found, of, .. } = numbers.in_process(server.id())?;
     Ok(format!("try: {STORED}: after all of this, {found} of {of} pieces are in the server's memory."))
 }
 
-/// Handshakes of both servers in turn; the first is what the second is compared with.
+/// Handshakes of both servers in turn; the first is the baseline.
 fn rates(house: &mut House, servers: [(&'static str, u16); 2], progress: &Progress) -> Result<Outcome, BenchError> {
     let [own, stored] = servers.map(|(name, port)| {
         Variant::new(name, move |house: &mut House, _: &Turn<'_>| {
@@ -132,7 +132,7 @@ fn rates(house: &mut House, servers: [(&'static str, u16); 2], progress: &Progre
     measure_all(house, vec![case], TURNS, progress)
 }
 
-/// Both ways with the server that most would move a key out of, where it is installed.
+/// Both ways with nginx, if it is installed.
 fn nginx(
     house: &mut House,
     numbers: &Numbers,
@@ -156,14 +156,14 @@ fn nginx(
     ))
 }
 
-/// A second server of the service dies in the midst of its work; the first goes on.
+/// A second server of the service is killed under load; the first must continue.
 fn killed(house: &mut House, other: &Server) -> Result<String, BenchError> {
     let mut victim = house.server_with_service()?;
     let load = house.handshakes(victim.port(), SECONDS)?;
     thread::sleep(Duration::from_millis(300));
     let before = house.lanes()?;
     victim.kill()?;
-    // It ends because its server did.
+    // The load ends because its server did.
     drop(load.ended());
     let after = house.wait_for_fewer_lanes(before)?;
     house.handshake(other.port())?;
@@ -173,7 +173,7 @@ fn killed(house: &mut House, other: &Server) -> Result<String, BenchError> {
     ))
 }
 
-/// The service ends and starts under load.
+/// The service restarts under load.
 fn restarted(house: &mut House, server: &Server) -> Result<String, BenchError> {
     let load = house.handshakes(server.port(), RESTART_SECONDS)?;
     for _ in 0..RESTARTS {
@@ -189,7 +189,7 @@ fn restarted(house: &mut House, server: &Server) -> Result<String, BenchError> {
     ))
 }
 
-/// Where the time of a signature goes, as the service counted it since its last start.
+/// Stages of a signature by the service's counters since its last start.
 fn stages(house: &House) -> Result<Option<String>, BenchError> {
     let counters = house.counters()?;
     let Some(key) = counters.keys.iter().find(|key| key.name == house::NAME) else { return Ok(None) };

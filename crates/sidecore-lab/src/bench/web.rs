@@ -1,4 +1,4 @@
-//! A web server that terminates TLS, with its key in a file or in a service: what a full handshake costs it.
+//! A web server that terminates TLS, with its key in a file or in a service: cost of a full handshake.
 
 mod crowd;
 mod handshakes;
@@ -20,10 +20,9 @@ use sidecore::sys::clock;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the rows are measured against.
 pub(super) const BASELINE: &str = "key in a file";
 
-/// Writes the key of an operation and a certificate of it; where they are.
+/// Writes the key of an operation and its certificate. Returns their paths.
 pub(super) fn identity(directory: &Path, op: &str) -> Result<(PathBuf, PathBuf), BenchError> {
     let [key, certificate] = ["key.pem", "certificate.pem"].map(|name| directory.join(name));
     write_pem(&private_key(op)?, &key)?;
@@ -31,7 +30,7 @@ pub(super) fn identity(directory: &Path, op: &str) -> Result<(PathBuf, PathBuf),
     Ok((certificate, key))
 }
 
-/// A server with its key in that service, on the core of its first client.
+/// A server with its key in that service, on the core of the crew's first client.
 pub(super) fn provided(crew: &Crew, program: Program, op: &str, certificate: &Path) -> Result<WebServer, BenchError> {
     let directory = crew.directory();
     let (key, configuration) = (directory.join("stored.pem"), directory.join("openssl.cnf"));
@@ -40,12 +39,12 @@ pub(super) fn provided(crew: &Crew, program: Program, op: &str, certificate: &Pa
     WebServer::start(program, &directory.join("provided"), &identity, crew.pinning.client(0))
 }
 
-/// Handshakes, and what they cost the server and all services together: whom nobody asks anything uses none.
+/// Handshakes, with the CPU time of the server and of all services together. Idle services use none.
 pub(super) fn run(server: &WebServer, load: &Load) -> Result<Run, BenchError> {
     counted(server, load, |service_ns| Ok(Counted::cpu(service_ns)))
 }
 
-/// The same with what `count` makes of the services' CPU time, ns.
+/// The same; `count` converts the services' CPU time, ns.
 fn counted(
     server: &WebServer,
     load: &Load,

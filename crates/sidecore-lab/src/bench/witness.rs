@@ -1,5 +1,5 @@
-//! What the kernel says of the machine while it measures: who had its processors, and whether they are for measuring.
-//! Nothing here is needed: what cannot be read is not known.
+//! The kernel's view of the machine during a measurement: use of its processors by others, and its suitability for
+//! measuring. All of it is optional: unreadable information is left out.
 
 use super::doubts::{Meanwhile, of_machine};
 use crate::report::Doubt;
@@ -11,22 +11,22 @@ use std::fs;
 use std::process;
 
 const CPUS: &str = "/sys/devices/system/cpu";
-/// The kernel counts in hundredths of a second: of fewer of them a share says nothing.
+/// The kernel counts in hundredths of a second. Shares of fewer ticks are meaningless.
 const FEWEST_TICKS: u64 = 20;
 
-/// Processor time until some instant, in the kernel's ticks.
+/// Processor time until an instant, in the kernel's ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Witness {
-    /// Of all processors together.
+    /// Sum over all processors.
     all: u64,
     busy: u64,
     stolen: u64,
-    /// Of this process and what it started.
+    /// This process and its descendants.
     own: u64,
 }
 
 impl Witness {
-    /// Until now. `None`: the kernel does not say.
+    /// `None`: the kernel does not provide it.
     pub(super) fn now() -> Option<Self> {
         let total = KernelStats::current().ok()?.total;
         let more = |ticks: Option<u64>| ticks.unwrap_or(0);
@@ -36,10 +36,10 @@ impl Witness {
         Some(Self { all, busy, stolen, own: own_ticks()? })
     }
 
-    /// What others had since then. `None`: that is too short ago.
+    /// Use by others since `before`. `None`: the time since then is too short.
     pub(super) fn since(&self, before: &Self) -> Option<Meanwhile> {
         let all = self.all.saturating_sub(before.all);
-        // What is counted of a process is never all: none of it may make the others' share negative.
+        // Counts of single processes are inexact: they must not make the others' share negative.
         let busy = self.busy.saturating_sub(before.busy).saturating_sub(self.own.saturating_sub(before.own));
         let share = |ticks: u64| ticks as f64 / all as f64;
         let stolen = self.stolen.saturating_sub(before.stolen);
@@ -47,12 +47,12 @@ impl Witness {
     }
 }
 
-/// What others had since that instant.
+/// Use by others since that instant.
 pub(super) fn meanwhile(before: Option<&Witness>) -> Option<Meanwhile> {
     Witness::now()?.since(before?)
 }
 
-/// Why nothing that is measured on this machine is to be trusted much.
+/// Reasons to doubt every measurement on this machine.
 pub(super) fn of_this_machine() -> Vec<Doubt> {
     let allowed = cpu::allowed();
     let read = |path: String| fs::read_to_string(path).ok();
@@ -60,14 +60,14 @@ pub(super) fn of_this_machine() -> Vec<Doubt> {
     of_machine(read(format!("{CPUS}/isolated")).as_deref(), &allowed, &governors.collect::<Vec<_>>())
 }
 
-/// What a process had, with its children that have ended.
+/// Ticks of a process and its ended children.
 #[derive(Debug, Clone, Copy)]
 struct Process {
     parent: i32,
     ticks: u64,
 }
 
-/// The time of this process and of all that it started, directly or not.
+/// Ticks of this process and of all its descendants.
 fn own_ticks() -> Option<u64> {
     let stats = all_processes().ok()?.filter_map(|process| process.ok()?.stat().ok());
     let processes = stats.map(|stat| {
@@ -78,10 +78,9 @@ fn own_ticks() -> Option<u64> {
     Some(family(own, &processes.collect()))
 }
 
-/// The time of a process and of its descendants.
 fn family(eldest: i32, processes: &HashMap<i32, Process>) -> u64 {
     let is_of_it = |pid: i32| {
-        // As many steps up as there are processes, for they may change their parents while they are looked at.
+        // At most as many steps up as there are processes, because parents may change during the walk.
         let line = (0..processes.len()).scan(pid, |at, _| {
             let now = *at;
             *at = processes.get(&now)?.parent;
@@ -122,7 +121,7 @@ mod tests {
     fn this_process_is_seen_at_work() {
         let Some(before) = Witness::now() else { return };
         let mut now = before;
-        // For as long as it takes: others may have the processors, and the host's part of a tick is counted as stolen.
+        // Loops as long as necessary: others may have the processors, and the host's part of a tick counts as stolen.
         while now.own < before.own + 2 || now.all <= before.all || now.busy <= before.busy {
             now = Witness::now().expect("it could be read before");
         }

@@ -1,4 +1,4 @@
-//! What an end can count: messages of its own, and what the kernel counts for the machine and for the namespace.
+//! Counts of an end: its own messages, and the kernel's counts for the machine and for the namespace.
 
 use procfs::net::{dev_status, snmp};
 use procfs::{CurrentSI, KernelStats};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Counts since some beginning; of two of them only the difference means something.
+/// Counts since an arbitrary beginning. Only differences are meaningful.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Account {
     /// The end's own clock, ns.
@@ -15,42 +15,41 @@ pub(super) struct Account {
     pub(super) received: Counted,
     /// CPU time of the end's process, ns.
     pub(super) process_ns: u64,
-    /// What each processor did, in seconds, in the order of their numbers.
+    /// Time of each processor in seconds, ordered by number.
     pub(super) processors: Vec<Processor>,
-    /// Other figures, by name; one that this machine does not have is missing.
+    /// Other counts. Counts that this machine does not have are missing.
     pub(super) figures: BTreeMap<Figure, u64>,
 }
 
-/// Messages and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counted {
     pub(super) messages: u64,
     pub(super) bytes: u64,
 }
 
-/// What a processor did, seconds.
+/// Time of a processor by use, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Processor {
     pub(super) user: f64,
     pub(super) system: f64,
     pub(super) softirq: f64,
     pub(super) interrupt: f64,
-    /// Another guest of the same host had it.
+    /// Used by another guest of the same host.
     pub(super) stolen: f64,
     pub(super) idle: f64,
 }
 
-/// What the kernel counts.
+/// A count of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Figure {
-    /// Of all interfaces of the namespace but the one of the loop.
+    /// Over all interfaces of the namespace except loopback.
     PacketsSent,
     PacketsReceived,
     /// Dropped by interfaces.
     Dropped,
     /// Segments that TCP sent again.
     Retransmitted,
-    /// Datagrams that found no room with their receiver.
+    /// Datagrams dropped because the receiver's buffer was full.
     Overflowed,
     /// Of the whole machine.
     ContextSwitches,
@@ -61,7 +60,7 @@ pub(super) enum Figure {
 }
 
 impl Account {
-    /// What the kernel has counted by now. What cannot be read is missing.
+    /// The kernel's current counts. Unreadable ones are missing.
     pub(super) fn of_kernel() -> Self {
         let mut account = Self::default();
         account.add_processors();
@@ -106,7 +105,7 @@ impl Account {
         }
     }
 
-    /// Of a file whose lines are a name and a count for each processor.
+    /// Adds counts of a file with lines of a name and a count for each processor.
     fn add_lines(&mut self, path: &str, named: &[(&str, Figure)], all: Option<Figure>) {
         let Ok(text) = fs::read_to_string(path) else { return };
         for (name, count) in text.lines().filter_map(of_all_processors) {
@@ -117,7 +116,7 @@ impl Account {
         }
     }
 
-    /// What was counted from then to now.
+    /// Counts between `before` and this account.
     pub(super) fn since(&self, before: &Self) -> Self {
         let figures = self
             .figures
@@ -134,7 +133,7 @@ impl Account {
         }
     }
 
-    /// Without what each processor spent between two counts of it to be kept awake, s: it was idle then.
+    /// Subtracts from each processor the CPU time spent on keeping it awake, s: it counts as idle.
     pub(super) fn leave_out(&mut self, before: &[f64], now: &[f64]) {
         for (processor, (before, now)) in self.processors.iter_mut().zip(before.iter().zip(now)) {
             let spare = (now - before).max(0.0);
@@ -143,26 +142,25 @@ impl Account {
         }
     }
 
-    /// CPU time of all that ran, s: what was not idle, nor with another guest. What a kernel says of the kinds of work may be a
-    /// guess from its ticks; of idleness it is measured.
+    /// CPU time neither idle nor taken by another guest, s. The kernel may estimate kinds of work from ticks, but it
+    /// measures idle time.
     pub(super) fn busy_s(&self) -> f64 {
         let seconds = self.seconds();
         self.processors.iter().map(|processor| (seconds - processor.idle - processor.stolen).max(0.0)).sum()
     }
 
-    /// So many a second of what the kernel counts. `None`: it is not counted here.
+    /// Rate of a kernel count per second. `None`: this machine does not have it.
     pub(super) fn per_second(&self, figure: Figure) -> Option<f64> {
         Some(*self.figures.get(&figure)? as f64 / self.seconds())
     }
 
-    /// How long that was.
+    /// Duration, s.
     pub(super) fn seconds(&self) -> f64 {
         self.at_ns.max(1) as f64 / 1e9
     }
 }
 
 impl Counted {
-    /// With those of another connection.
     pub(super) fn add(&mut self, more: Self) {
         self.messages += more.messages;
         self.bytes += more.bytes;
@@ -186,7 +184,7 @@ impl Processor {
     }
 }
 
-/// The name that begins a line, and the sum of the counts that follow it.
+/// The name at the beginning of a line, and the sum of the following counts.
 fn of_all_processors(line: &str) -> Option<(&str, u64)> {
     let mut words = line.split_ascii_whitespace();
     let name = words.next().filter(|name| name.ends_with(':'))?;

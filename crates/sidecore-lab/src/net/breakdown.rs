@@ -1,4 +1,4 @@
-//! `sidecore net where`: where CPU time goes while a command runs, or on the whole machine for a while.
+//! `sidecore net where`: use of CPU time while a command runs, or on the whole machine for a fixed time.
 
 use super::packets::Packets;
 use super::sampling::{Breakdown, COMPONENTS, Component, Idling, Profile, Rules, Sampler, Setup, Share, Whose, online};
@@ -15,23 +15,23 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const SCENARIO: &str = "net-where";
-/// Without a command it takes so long, unless told otherwise.
+/// Default duration without a command.
 const SECONDS: u64 = 10;
-/// How often it looks whether the command has ended.
+/// Interval of checks for the command's end.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Of the functions that no rule places, so many are named.
+/// Most functions without a rule to name.
 const MOST_NAMED: usize = 8;
-/// The sum of the components is to be within this of the CPU time that the kernel accounts.
+/// Accepted ratio of the components' sum to the CPU time that the kernel accounts.
 const AGREEMENT: (f64, f64) = (0.97, 1.03);
-/// A share of samples that did not come, of which a reader must know.
+/// Share of missing samples above which a note is added.
 const MOST_MISSING: f64 = 0.02;
-/// No more than this is to be unplaced.
+/// Share of unplaced time above which a note is added.
 const MOST_UNPLACED: f64 = 0.05;
 
-/// Measures and shows it.
+/// Measures and shows the result.
 ///
 /// # Errors
-/// It cannot be done here, or the command fails.
+/// A requirement is missing on this machine, or the command fails.
 pub(super) fn run(args: &NetWhere) -> Result<(), String> {
     let rules = rules(args.rules.as_deref())?;
     let known = online()?;
@@ -54,11 +54,11 @@ fn write(path: Option<&Path>, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// What was seen.
+/// Result of the sampling.
 struct Watched {
     profile: Profile,
     packets: Option<u64>,
-    /// The command's.
+    /// Process of the command.
     process: Option<u32>,
     seconds: f64,
 }
@@ -101,7 +101,7 @@ fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, String> {
     let packets = packets.passed(args.interface.as_deref());
     let profile = sampler.stop()?;
     let process = started.as_ref().map(|started| started.0.id());
-    // A command that still runs goes on to its end, unless we were told to end.
+    // A command that still runs continues to its end, unless this process is to end.
     while let Some(started) = &mut started {
         if stop.load(Ordering::Relaxed) || started.has_ended()? {
             break;
@@ -111,7 +111,7 @@ fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, String> {
     Ok(Watched { profile, packets, process, seconds })
 }
 
-/// A command that ends when nobody waits for it any more.
+/// Kills the command on drop if it still runs.
 struct Started(Child);
 
 impl Started {
@@ -127,14 +127,14 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // It is ours, and may have ended by itself.
+        // The child is not reaped yet, so its number is valid. It may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A row for each component, one for what is unplaced, for idleness and for others, and one for the sum. Each has all that
-/// `like` has: its scenario, and what tells runs apart. Without packets there is no time per packet.
+/// Rows for each component, for unplaced, idle and other time, and for the sum. Each has the values of `like`: its
+/// scenario and the properties of the run. Without packets there is no time per packet.
 pub(super) fn rows(like: &Row, profile: &Profile, breakdown: &Breakdown, packets: Option<u64>) -> Vec<Row> {
     let row = |name: &str, samples: u64, time_us: f64| {
         let per_packet = packets.map(|packets| time_us / packets as f64);
@@ -148,7 +148,7 @@ pub(super) fn rows(like: &Row, profile: &Profile, breakdown: &Breakdown, packets
         with_share(row(name, samples, profile.time_us(breakdown, samples)), breakdown.share(samples))
     };
     let component = |component: Component| part(component.name(), breakdown.samples(component));
-    // Of a kernel that is not known it can only be said how much it did.
+    // Without the kernel's symbols only its total time is known.
     let mut rows: Vec<Row> = if profile.knows_kernel {
         COMPONENTS.into_iter().map(component).chain([part("unplaced", breakdown.unplaced)]).collect()
     } else {

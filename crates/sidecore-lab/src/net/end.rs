@@ -1,4 +1,4 @@
-//! The other end on this machine: a process in a network namespace of its own. It ends when whoever started it does.
+//! The peer's process on this machine, in a network namespace of its own. It ends with its parent.
 
 use super::links::Links;
 use super::peer;
@@ -14,27 +14,26 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
-/// What it is told, in the order of a run; a line of JSON each, and each is answered by a [`Done`].
+/// Orders to the process, one JSON line each. Each is answered by a [`Done`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
-    /// The interface of that name, which it was given, gets that address in a network of so many bits.
+    /// The given interface receives that address in a network with `bits` of prefix, and is brought up.
     Take { name: String, address: Ipv4Addr, bits: u8 },
-    /// It is a peer that waits for near ends there.
+    /// Serve as a peer at that address.
     Listen { at: SocketAddr },
-    /// What is that setting of that interface?
+    /// Read a setting of that interface.
     Read { interface: String, setting: String },
-    /// It has that value from now on.
+    /// Set a setting of that interface.
     Write { interface: String, setting: String, value: String },
-    /// The server of that tool runs there, until the end is gone. Answered by the number of its process.
+    /// Run the server of that tool until this process ends. Answered with its process number.
     Run { tool: Tool, arguments: Vec<String> },
-    /// What runs there ends now.
+    /// End that server.
     End,
 }
 
-/// What it answers: null where nothing was asked. `Err`: what is wrong.
+/// Result of an order; null if it has no value. `Err`: an error message.
 type Done = Result<Value, String>;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct End {
     process: Child,
@@ -43,14 +42,15 @@ pub(super) struct End {
 }
 
 impl End {
-    /// A process in a namespace without interfaces.
+    /// Starts the process in a namespace without interfaces.
     ///
     /// # Errors
     /// It cannot be started, or may not make a namespace.
     pub(super) fn start() -> Result<Self, String> {
         let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let mut command = Command::new(own);
-        // An interrupt from the keyboard is the near end's: this one ends when that lets go of it.
+        // Its own process group: an interrupt from the keyboard reaches only the parent. This process ends when the
+        // parent closes its input.
         command.args(["net-end"]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().map_err(|error| format!("cannot start the other end: {error}"))?;
         let (Some(orders), Some(answers)) = (process.stdin.take(), process.stdout.take()) else {
@@ -61,20 +61,19 @@ impl End {
         Ok(end)
     }
 
-    /// Its process.
     pub(super) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Has it do that.
+    /// Executes an order without a result.
     ///
     /// # Errors
-    /// What it says is wrong, or it is gone.
+    /// The process reports an error, or is gone.
     pub(super) fn order(&mut self, order: &Order) -> Result<(), String> {
         self.ask(order)
     }
 
-    /// Has it say that.
+    /// Executes an order with a result.
     ///
     /// # Errors
     /// The same.
@@ -95,7 +94,7 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // It is ours: nobody has waited for it yet.
+        // The child is not reaped yet, so its number is valid.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -107,10 +106,10 @@ fn send(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
     to.flush()
 }
 
-/// The process of the other end: takes orders until nobody is there to give them.
+/// Main function of the process. Serves orders until its input is closed.
 ///
 /// # Errors
-/// It cannot take or answer orders.
+/// It cannot read orders or write answers.
 pub(crate) fn run() -> Result<(), String> {
     let wrong = |error: io::Error| format!("the other end lost its orders: {error}");
     let mut answers = io::stdout().lock();
@@ -146,7 +145,7 @@ fn obey(links: &Links, tuned: &mut Option<Here>, running: &mut Vec<Child>, order
         }
         Order::End => {
             for mut child in running.drain(..) {
-                // It is ours until it was waited for.
+                // The child is not reaped yet, so its number is valid.
                 let _ = child.kill();
                 let _ = child.wait();
             }
@@ -155,7 +154,7 @@ fn obey(links: &Links, tuned: &mut Option<Here>, running: &mut Vec<Child>, order
     }
 }
 
-/// The one interface whose settings it changes.
+/// This process changes the settings of one interface only, the first one named.
 fn here<'h>(tuned: &'h mut Option<Here>, interface: &str) -> Result<&'h mut Here, String> {
     let own = match tuned.take() {
         Some(here) => here,

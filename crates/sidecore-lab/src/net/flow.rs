@@ -1,4 +1,4 @@
-//! Traffic over the connections of a load: a thread for each, as programs have it, or one for all streams.
+//! Traffic over the connections of a load: one thread for each connection, or one for all streams.
 
 mod cpus;
 mod pace;
@@ -19,12 +19,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long a call waits before it looks whether the load has ended.
+/// Longest wait of a call before it checks for the load's end.
 const LOOK: Duration = Duration::from_millis(100);
 /// Latencies, ns.
 pub(super) type Latencies = Histogram<u64>;
 
-/// Which of the two ends this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Near,
@@ -40,7 +39,7 @@ impl Side {
     }
 }
 
-/// What an end does on a connection.
+/// Part of an end on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Sends,
@@ -49,23 +48,22 @@ enum Role {
     Answers,
 }
 
-/// A connection of the load.
 #[derive(Debug)]
 pub(super) enum Connection {
     Tcp(TcpStream),
-    /// With the token that opened it, which may come late and again, and is no traffic.
+    /// With the token that opened the socket. Tokens may arrive late or repeatedly, and do not count as traffic.
     Udp(UdpSocket, u64),
 }
 
-/// What all threads of a flow look at.
+/// State shared by all threads of a flow.
 #[derive(Debug)]
 struct Shared {
     ended: AtomicBool,
-    /// Latencies are kept from now on.
+    /// Latencies are recorded while this is set.
     kept: AtomicBool,
 }
 
-/// What one thread counts, in a cache line of its own.
+/// Counts of one thread, in their own cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counters {
@@ -80,7 +78,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Only its own thread counts there.
+    /// Single writer: the thread that owns the counters.
     fn add(&self, messages: u64, bytes: usize) {
         self.messages.store(self.messages.load(Ordering::Relaxed) + messages, Ordering::Relaxed);
         self.bytes.store(self.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
@@ -91,7 +89,6 @@ impl Pair {
     }
 }
 
-/// One thread of a flow.
 struct Worker {
     shared: Arc<Shared>,
     counters: Arc<Counters>,
@@ -100,7 +97,6 @@ struct Worker {
     latencies: Latencies,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Flow {
     shared: Arc<Shared>,
@@ -120,17 +116,17 @@ impl Role {
 }
 
 impl Flow {
-    /// Begins, on those CPUs; none: on all that this process may use.
+    /// Starts the threads on those CPUs; none: on all that this process may use.
     ///
     /// # Errors
-    /// No thread is left, a CPU is gone, or a socket takes no time limit.
+    /// A thread cannot be started, a CPU is gone, or a socket refuses a time limit.
     pub(super) fn begin(
         load: &Load,
         side: Side,
         cpus: &[usize],
         connections: Vec<Connection>,
     ) -> std::io::Result<Self> {
-        // Threads are where the one is that starts them.
+        // New threads inherit the CPUs of their parent.
         let _limited = Limited::to(cpus)?;
         let shared = Arc::new(Shared { ended: AtomicBool::new(false), kept: AtomicBool::new(false) });
         let mut flow = Self { shared, counters: Vec::new(), threads: Vec::new() };
@@ -158,7 +154,6 @@ impl Flow {
         Ok(flow)
     }
 
-    /// For one connection.
     fn worker(&mut self, load: &Load) -> Worker {
         let counters = Arc::<Counters>::default();
         self.counters.push(counters.clone());
@@ -176,7 +171,7 @@ impl Flow {
         Ok(())
     }
 
-    /// What was counted by now, also by the kernel.
+    /// Current counts, including the kernel's.
     pub(super) fn count(&self) -> Account {
         let mut account = Account::of_kernel();
         account.at_ns = clock::now();
@@ -188,18 +183,18 @@ impl Flow {
         account
     }
 
-    /// Latencies count from now on, or do not.
+    /// Starts or stops the recording of latencies.
     pub(super) fn keep_latencies(&self, kept: bool) {
         self.shared.kept.store(kept, Ordering::Relaxed);
     }
 
-    /// Whether a message was sent or received.
+    /// Whether any message was sent or received.
     pub(super) fn has_traffic(&self) -> bool {
         let any = |counters: &Arc<Counters>| counters.sent.read().messages + counters.received.read().messages > 0;
         self.counters.iter().any(any)
     }
 
-    /// Ends it. The latencies of all connections.
+    /// Ends the flow. Returns the latencies of all connections.
     pub(super) fn end(mut self) -> Latencies {
         self.stop()
     }
@@ -228,7 +223,7 @@ impl Worker {
         self.shared.ended.load(Ordering::Relaxed)
     }
 
-    /// A round trip that began then has ended.
+    /// Records a round trip that began at that time.
     fn answered(&mut self, began: u64) {
         if self.shared.kept.load(Ordering::Relaxed) {
             self.latencies.saturating_record(clock::now().saturating_sub(began).max(1));
@@ -236,13 +231,12 @@ impl Worker {
     }
 }
 
-/// Whether a call only came back so that its thread can look around.
+/// Whether a call returned without result, only to let its thread check for the end.
 pub(super) fn is_only_a_look(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
-/// Up to a minute.
 fn latencies() -> Latencies {
     crate::bench::histogram()
 }

@@ -1,16 +1,15 @@
-//! Hardware counters of all processors, where the machine lets a program see them.
+//! Hardware counters of all processors, if programs may read them on this machine.
 
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter};
 
-/// Instructions and cache misses.
 #[derive(Debug)]
 pub(super) struct Counters {
     instructions: Vec<Counter>,
     misses: Vec<Counter>,
 }
 
-/// What they came to.
+/// Counted events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     pub(super) instructions: u64,
@@ -18,10 +17,10 @@ pub(super) struct Found {
 }
 
 impl Counters {
-    /// Those of so many processors.
+    /// Opens the counters of `processors`.
     ///
     /// # Errors
-    /// This machine has none, or this process may not use them: in words.
+    /// This machine has none, or this process may not use them.
     pub(super) fn open(processors: usize) -> Result<Self, String> {
         let open = |event| {
             let one = |cpu| Builder::new(event).any_pid().one_cpu(cpu).include_kernel().enabled(true).build();
@@ -37,15 +36,15 @@ impl Counters {
         Ok(Self { instructions, misses })
     }
 
-    /// Counts from here on.
+    /// Restarts the counts.
     pub(super) fn reset(&mut self) {
         for counter in self.instructions.iter_mut().chain(&mut self.misses) {
-            // A counter that cannot be reset would be found out by its count.
+            // A failed reset would show in an implausible count.
             let _ = counter.reset();
         }
     }
 
-    /// What was counted. `None`: some counter cannot be read.
+    /// `None`: a counter cannot be read.
     pub(super) fn read(&mut self) -> Option<Found> {
         let sum = |counters: &mut [Counter]| counters.iter_mut().map(Counter::read).sum::<Result<u64, _>>().ok();
         Some(Found { instructions: sum(&mut self.instructions)?, misses: sum(&mut self.misses)? })

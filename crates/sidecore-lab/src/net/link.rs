@@ -1,6 +1,6 @@
 //! A link with properties, for experiments on one machine: two interfaces, and threads that move frames between them.
 //!
-//! What decides is in [`path`]: it is told the time. [`forwarder`] acts.
+//! [`path`] makes the decisions and receives the time as an argument; [`forwarder`] carries them out.
 
 mod check;
 mod command;
@@ -27,28 +27,28 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use sys::Tap;
 
-/// The interfaces at its ends.
+/// Names of the interfaces.
 const ENDS: [&str; 2] = ["near", "far"];
-/// What its threads are called.
+/// Name of its threads.
 const THREAD: &str = "link";
-/// Frames that wait in an interface until the thread takes them. It does so at once: only where the machine has no time for
-/// it these are many, and an ordinary queue of 1000 would then lose frames that the link's own has room for.
+/// Length of the interfaces' queues, in frames. The thread empties them immediately unless the machine is overloaded.
+/// The usual length of 1000 would then drop frames that the link's own queue has room for.
 const INTERFACE_QUEUE: u32 = 10_000;
 
-/// A link between two namespaces. It and its interfaces end when it is dropped, or with this process.
+/// A link between two namespaces. The link and its interfaces end on drop, or with this process.
 pub(super) struct Link {
-    /// The threads end when this is closed.
+    /// Closing it ends the threads.
     stop: Option<PipeWriter>,
     threads: Vec<JoinHandle<Result<(), String>>>,
     tallies: [Arc<Tally>; 2],
 }
 
 impl Link {
-    /// Two ends on this machine, joined by such a link, or by a pair of virtual interfaces; the calling thread is in the near
-    /// one.
+    /// Two ends on this machine, joined by a link with these settings, or by a veth pair. The calling thread is in the
+    /// `near` namespace.
     ///
     /// # Errors
-    /// What cannot be as it is set, or what this machine or user lacks.
+    /// An impossible setting, or a requirement that this machine or user lacks.
     pub(super) fn or_veth(settings: Option<&Settings>) -> Result<(Pair, Option<Self>), String> {
         match settings {
             None => Ok((Pair::by_veth()?, None)),
@@ -56,10 +56,10 @@ impl Link {
         }
     }
 
-    /// Two ends on this machine, joined by such a link; the calling thread is in the near one.
+    /// Two ends on this machine, joined by such a link. The calling thread is in the `near` namespace.
     ///
     /// # Errors
-    /// What cannot be as it is set, or what this machine or user lacks.
+    /// An impossible setting, or a requirement that this machine or user lacks.
     pub(super) fn start(settings: &Settings) -> Result<(Pair, Self), String> {
         settings.check()?;
         let mut link = None;
@@ -67,7 +67,7 @@ impl Link {
             link = Some(Self::between(links, settings)?);
             Ok(())
         })?;
-        // `joined` calls what it is given, or fails.
+        // `joined` calls its argument or fails.
         let link = link.ok_or("there is no link")?;
         Ok((pair, link))
     }
@@ -97,12 +97,12 @@ impl Link {
         Ok(link)
     }
 
-    /// What was counted so far, from the near end to the far one and back.
+    /// Counts so far, from near to far and back.
     pub(super) fn counters(&self) -> [Counters; 2] {
         [self.tallies[0].read(), self.tallies[1].read()]
     }
 
-    /// The numbers of the threads of this process that move frames: they are what a device and its driver are elsewhere.
+    /// Numbers of this process's threads that move frames. They count as device and driver.
     pub(super) fn threads() -> Vec<u32> {
         let all = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
         let is_own = |thread: &PathBuf| fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim() == THREAD);
@@ -112,27 +112,27 @@ impl Link {
             .collect()
     }
 
-    /// Ends it; what it has counted can still be asked for.
+    /// Ends the link. Its counters remain readable.
     ///
     /// # Errors
-    /// It had ended before: why.
+    /// It ended before, with this reason.
     pub(super) fn stop(&mut self) -> Result<(), String> {
         self.stop = None;
         let threads = self.threads.drain(..).map(JoinHandle::join);
         let ends = threads.map(|end| end.unwrap_or_else(|_| Err("a thread of the link panicked".to_owned())));
-        // Both are waited for.
+        // Both threads must be joined.
         ends.collect::<Vec<_>>().into_iter().collect()
     }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // Drop cannot report errors.
         let _ = self.stop();
     }
 }
 
-/// One end of the link, which is not up.
+/// Makes one interface of the link, not up.
 fn interface(name: &str, settings: &Settings) -> Result<Arc<Tap>, String> {
     Tap::new(name, settings.offload, settings.napi).map(Arc::new).map_err(|error| {
         format!(

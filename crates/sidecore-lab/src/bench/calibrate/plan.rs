@@ -176,7 +176,6 @@ impl Machine {
 /// Replaces the file in one step if `sidecore sim` accepts the plan.
 ///
 /// # Errors
-///
 /// The plan is refused, or the file cannot be written: the old file is unchanged.
 pub(super) fn put(path: &Path, text: &str) -> Result<(), String> {
     Plan::parse(path, text).map_err(|refused| {

@@ -1,20 +1,18 @@
-//! What is sent: bytes that tell where in a connection's stream they belong, so that none can be lost, doubled or swapped
-//! unseen.
+//! Content of messages. The bytes identify their position in a connection's stream, so a lost, doubled or swapped byte
+//! is detected.
 
-/// Bytes after which they come again. A prime: no whole number of messages, and of pages, is a multiple of it.
+/// Period of the bytes. A prime: no whole number of messages or of pages is a multiple of it.
 const PERIOD: u64 = 65_521;
 
-/// Bytes for messages up to a size.
 pub(in crate::bench) struct Content {
     bytes: Vec<u8>,
-    /// Whether each message has the bytes of its place. Else all have those of the first: the shortest way to a message.
+    /// True: each message has the bytes of its position. False: all messages have the first bytes, which is fastest.
     walks: bool,
 }
 
 impl Content {
-    /// For pieces of at most that many bytes.
     pub(in crate::bench) fn new(most: usize, walks: bool) -> Self {
-        // The numbers of xorshift: no part of a period is like another.
+        // Numbers of xorshift: no part of a period resembles another.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut bytes: Vec<u8> = Vec::with_capacity(PERIOD as usize + most);
         for _ in 0..PERIOD {
@@ -29,14 +27,14 @@ impl Content {
         Self { bytes, walks }
     }
 
-    /// The next `len` bytes of a connection on which so many were sent.
+    /// The next `len` bytes of a connection after `sent` bytes.
     #[inline]
     pub(in crate::bench) fn at(&self, sent: u64, len: usize) -> &[u8] {
         let start = if self.walks { (sent % PERIOD) as usize } else { 0 };
         &self.bytes[start..start + len]
     }
 
-    /// Makes that the datagram of this number: it begins with the number, and has the bytes of its place where each has.
+    /// Fills in the datagram of this number: the number first, then the bytes of its position if content walks.
     #[inline]
     pub(in crate::bench) fn number(&self, number: u64, datagram: &mut [u8]) {
         if self.walks {
@@ -45,7 +43,7 @@ impl Content {
         datagram[..size_of::<u64>()].copy_from_slice(&number.to_le_bytes());
     }
 
-    /// Whether the bytes behind the number are those of the datagram of this number.
+    /// Whether the bytes after the number belong to the datagram of this number.
     pub(in crate::bench) fn is_numbered(&self, number: u64, datagram: &[u8]) -> bool {
         let place = number.wrapping_mul(datagram.len() as u64);
         datagram[size_of::<u64>()..] == self.at(place, datagram.len())[size_of::<u64>()..]

@@ -1,4 +1,4 @@
-//! Where the measured program's messages come to.
+//! The socket that receives the measured program's messages.
 
 use super::ffi::backlog;
 use super::peer::{Heard, Peer};
@@ -8,17 +8,17 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::AtomicU64;
 
-/// Connections that may wait for this process, which others keep from its core: more than any program opens at once.
+/// Connections that may wait to be accepted, because other load may delay this process: more than any program opens
+/// simultaneously.
 const MOST_WAITING: i32 = 16_384;
 
-/// For connections, or for datagrams.
 pub(super) enum Door {
     Connections(TcpListener),
     Datagrams(UdpSocket),
 }
 
 impl Door {
-    /// What that traffic comes to, at an address of loopback.
+    /// Opens the socket for that traffic at an address of loopback.
     pub(super) fn open(traffic: Traffic) -> io::Result<Self> {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         if traffic == Traffic::Datagrams {
@@ -31,7 +31,6 @@ impl Door {
         Ok(Self::Connections(listener))
     }
 
-    /// Where the program is to send to.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Connections(listener) => listener.local_addr(),
@@ -39,7 +38,7 @@ impl Door {
         }
     }
 
-    /// Takes all that comes, until the program ends or, of datagrams, until so many bytes came as `sent` says by then.
+    /// Receives until the program ends. Datagrams: until the bytes of `sent` arrived, once it is known.
     pub(super) fn hear(&self, sending: &Sending, sent: &AtomicU64) -> io::Result<Heard> {
         match self {
             Self::Connections(listener) => Peer::accept(listener, sending)?.run(),

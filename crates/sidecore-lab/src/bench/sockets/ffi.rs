@@ -1,39 +1,37 @@
-//! System calls of the program that is measured and of its peers, made through the C library as programs make them, so that
-//! a library that is loaded before it sees them.
+//! System calls of the measured program and its peers. They use the C library like other programs do, so a preloaded
+//! library intercepts them.
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-/// Most connections that one wait tells of.
+/// Most ready connections of one wait.
 const MOST_READY: u8 = 255;
-/// Most datagrams that one call takes.
+/// Most datagrams of one call.
 const MOST_DATAGRAMS: usize = 64;
 /// Room for one control message with a time stamp.
 const CONTROL_WORDS: usize = 8;
 
-/// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::bench) enum Interest {
-    /// There is something to read.
     Readable,
-    /// There is room again, once each time.
+    /// Room to write appeared; reported once each time.
     WritableEdge,
 }
 
-/// Sockets that are waited for together.
+/// An epoll instance.
 pub(in crate::bench) struct Poll(OwnedFd);
 
 impl Poll {
     pub(in crate::bench) fn new() -> io::Result<Self> {
-        // SAFETY: it takes a flag.
+        // SAFETY: the call takes only a flag.
         let descriptor = done(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: it was just made, and nobody else has it.
+        // SAFETY: the descriptor was just created and has no other owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
-    /// Waits for that socket too, under that number.
+    /// Waits for that socket too. `number` identifies it in [`Self::wait`].
     pub(in crate::bench) fn add(&self, socket: impl AsFd, number: usize, interest: Interest) -> io::Result<()> {
         let events = match interest {
             Interest::Readable => libc::EPOLLIN,
@@ -45,17 +43,16 @@ impl Poll {
         done(unsafe { libc::epoll_ctl(own, libc::EPOLL_CTL_ADD, socket, &raw mut event) }).map(drop)
     }
 
-    /// Does not wait for that socket any more.
     pub(in crate::bench) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
         let (own, socket) = (self.0.as_raw_fd(), socket.as_fd().as_raw_fd());
         // SAFETY: both descriptors are open; the call reads no event.
         done(unsafe { libc::epoll_ctl(own, libc::EPOLL_CTL_DEL, socket, ptr::null_mut()) }).map(drop)
     }
 
-    /// Waits at most so long, and puts the numbers of those that are ready in place of what is in `ready`.
+    /// Waits at most `ms`, and replaces the content of `ready` with the numbers of ready sockets.
     pub(in crate::bench) fn wait(&self, ready: &mut Vec<usize>, ms: i32) -> io::Result<()> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST_READY as usize];
-        // SAFETY: the call writes at most so many events to the array.
+        // SAFETY: the call writes at most `MOST_READY` events, which is the length of the array.
         let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), i32::from(MOST_READY), ms) };
         let count = done(count).or_else(|error| match error.kind() {
             io::ErrorKind::Interrupted => Ok(0),
@@ -67,7 +64,7 @@ impl Poll {
     }
 }
 
-/// Takes up to so many bytes from a connection without copying them. How many; 0: it has ended.
+/// Discards up to `most` bytes of a connection without copying them. Returns their number; 0: the connection has ended.
 pub(in crate::bench) fn discard(socket: impl AsFd, most: usize) -> io::Result<usize> {
     let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
     // SAFETY: with this flag TCP writes nothing to the address.
@@ -75,21 +72,19 @@ pub(in crate::bench) fn discard(socket: impl AsFd, most: usize) -> io::Result<us
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// Room for datagrams that one call takes.
 pub(in crate::bench) struct Batch {
     bytes: Vec<u8>,
-    /// Bytes of each place: one more than a datagram is to have, so that a longer one is seen.
+    /// Bytes of each place: one more than a datagram's size, so that a longer datagram is detected.
     stride: usize,
     lens: [usize; MOST_DATAGRAMS],
 }
 
 impl Batch {
-    /// For datagrams of that size.
     pub(in crate::bench) fn new(size: usize) -> Self {
         Self { bytes: vec![0; (size + 1) * MOST_DATAGRAMS], stride: size + 1, lens: [0; MOST_DATAGRAMS] }
     }
 
-    /// Waits for one, as long as the socket's own time-out lets it, and takes all that are there. How many.
+    /// Waits for one datagram up to the socket's time-out, and takes all available ones. Returns their number.
     pub(in crate::bench) fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         let mut pieces: [libc::iovec; MOST_DATAGRAMS] = std::array::from_fn(|place| {
             let bytes = &mut self.bytes[place * self.stride..(place + 1) * self.stride];
@@ -111,37 +106,38 @@ impl Batch {
         Ok(count)
     }
 
-    /// The first `count` of those that were taken last.
+    /// The first `count` datagrams of the last call.
     pub(in crate::bench) fn datagrams(&self, count: usize) -> impl Iterator<Item = &[u8]> {
         self.bytes.chunks_exact(self.stride).zip(self.lens).take(count).map(|(bytes, len)| &bytes[..len])
     }
 }
 
-/// Lets so many bytes wait at a socket, by the kernel's own account, or as many as the system permits this user.
+/// Sets the socket's receive buffer, bytes by the kernel's accounting. Falls back to the system's limit for this user.
 pub(in crate::bench) fn receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
-    // The kernel doubles what it is told, for its own part.
+    // The kernel doubles the value for its own overhead.
     let value = i32::try_from(bytes / 2).unwrap_or(i32::MAX);
     set(&socket, (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE), value)
         .or_else(|_| set(&socket, (libc::SOL_SOCKET, libc::SO_RCVBUF), value))
 }
 
-/// Lets so many connections wait to be accepted, or as many as the system permits: one more is refused for a second.
+/// Sets the number of connections that may wait for acceptance, up to the system's limit. The client of a further
+/// connection retries after a second.
 pub(in crate::bench) fn backlog(listener: impl AsFd, most: i32) -> io::Result<()> {
-    // SAFETY: the call takes numbers only; of a socket that listens it changes how many may wait.
+    // SAFETY: the call takes only numbers. For a listening socket it changes the length of its queue.
     done(unsafe { libc::listen(listener.as_fd().as_raw_fd(), most) }).map(drop)
 }
 
-/// `TCP_CORK`.
 pub(in crate::bench) fn set_cork(socket: impl AsFd, on: bool) -> io::Result<()> {
     set(socket, (libc::IPPROTO_TCP, libc::TCP_CORK), i32::from(on))
 }
 
-/// From now on the kernel notes when something came, see [`receive_stamped`].
+/// Makes the kernel note arrival times, see [`receive_stamped`].
 pub(in crate::bench) fn stamp(socket: impl AsFd) -> io::Result<()> {
     set(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), 1)
 }
 
-/// Waits for bytes. How many came, and when the last of them reached the socket, in ns of the calendar's clock.
+/// Waits for bytes. Returns their number, and the time at which the last of them reached the socket, in ns of the
+/// calendar's clock.
 pub(in crate::bench) fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut control = [0_u64; CONTROL_WORDS];
     let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -157,7 +153,7 @@ pub(in crate::bench) fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) ->
     let stamped =
         first.filter(|first| (first.cmsg_level, first.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS));
     let at = stamped.map(|first| {
-        // SAFETY: a message of this kind holds a `timespec`, wherever it is.
+        // SAFETY: a message of this kind holds a `timespec`, possibly unaligned.
         let time: libc::timespec =
             unsafe { libc::CMSG_DATA(ptr::from_ref(first)).cast::<libc::timespec>().read_unaligned() };
         time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
@@ -165,7 +161,7 @@ pub(in crate::bench) fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) ->
     Ok((count, at))
 }
 
-/// Lets this process and those that it starts have as many descriptors as the system permits it. How many.
+/// Raises the limit on descriptors of this process and its children to the system's maximum. Returns the limit.
 pub(in crate::bench) fn raise_descriptors() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call writes one limit.
@@ -224,7 +220,7 @@ mod tests {
         let (mut here, there) = pair();
         stamp(&there).unwrap();
         let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
-        // The kernel begins to note times a little after it is asked to.
+        // The kernel starts to note times with a delay.
         let stamped = (0..2000).find_map(|_| {
             let before = now();
             here.write_all(b"when").unwrap();

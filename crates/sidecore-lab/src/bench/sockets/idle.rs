@@ -1,4 +1,4 @@
-//! What connections cost that are in rings and silent: CPU time and wake-ups of the program and of the service.
+//! Cost of silent connections in rings: CPU time and wake-ups of the program and of the service.
 
 use super::door::Door;
 use super::laboratory::Laboratory;
@@ -20,47 +20,46 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-/// The name of this among the kinds of traffic.
+/// Name among the kinds of traffic.
 pub(super) const NAME: &str = "idle";
-/// Bytes of the messages before the silence.
+/// Size of messages before the silence, bytes.
 const SIZE: usize = 64;
-/// Of what a process may have, so many descriptors are for other things than connections.
+/// Descriptors of a process reserved for other things than connections.
 const SPARE: u64 = 200;
-/// For all connections to enter rings, ns.
+/// Longest wait until all connections are in rings, ns.
 const PATIENCE: u64 = 20_000_000_000;
-/// For all that was said to be done with.
+/// Time to process everything sent before the silence.
 const REST: Duration = Duration::from_millis(500);
-/// What the names of the threads of a service of sockets begin with.
+/// Prefixes of the thread names of a socket service.
 const SERVICE_THREADS: [&str; 2] = ["sockets-", "closes-"];
 
-/// What the variants are called, and how their service waits.
+/// Variants with the policy of their service.
 const VARIANTS: [(&str, Option<Notify>); 3] =
     [(BASELINE, None), ("ring", Some(Notify::Park)), ("ring-break-even", Some(Notify::BreakEven))];
 
-/// So many connections, and for how long they are silent.
+/// Number of connections, and duration of their silence.
 #[derive(Clone, Copy)]
 struct Silence {
     connections: usize,
     time: Duration,
 }
 
-/// What threads used until now.
+/// Use by threads so far.
 #[derive(Clone, Copy, Default)]
 struct Used {
     cpu_ns: u64,
-    /// How often one of them went to sleep.
+    /// Number of times that one of them fell asleep.
     slept: u64,
 }
 
-/// What a silence cost.
+/// Cost of a silence.
 struct Found {
     program: Used,
     service: Used,
-    /// Connections that were in a ring.
     in_rings: usize,
 }
 
-/// Rows of connections that a process with at most so many descriptors can have.
+/// Rows for the numbers of connections that a process with at most `descriptors` can hold.
 pub(super) fn measure(
     laboratory: &Laboratory,
     descriptors: u64,
@@ -68,7 +67,7 @@ pub(super) fn measure(
     progress: &Progress,
 ) -> Result<Outcome, BenchError> {
     let (wanted, seconds, repeats) = settings.pick((1_000, 1, 1), (10_000, 5, 3));
-    // The peer and the service are in one process, and each has one for each connection.
+    // The peer and the service share one process, and each needs a descriptor for each connection.
     let connections = wanted.min(usize::try_from(descriptors.saturating_sub(SPARE) / 2)?);
     let silence = Silence { connections, time: Duration::from_secs(seconds) };
     progress.bar.inc_length((VARIANTS.len() * repeats) as u64);
@@ -131,7 +130,7 @@ impl Silence {
         Ok(Found { program: after.0.since(before.0), service, in_rings })
     }
 
-    /// How many connections are in rings once all are, or no more come.
+    /// Number of connections in rings, once it is complete or no longer grows.
     fn until_silent(self, ring: &Ring<'_>) -> Result<usize, BenchError> {
         let until = clock::now() + PATIENCE;
         loop {
@@ -159,7 +158,7 @@ impl Silence {
     }
 }
 
-/// Has the program connect and send its last words, while this process takes its connections.
+/// Makes the program connect and send its last messages, while this process accepts its connections.
 fn connect(program: &mut Member, listener: &TcpListener, sending: &Sending) -> Result<Peer, BenchError> {
     thread::scope(|scope| {
         let peer = thread::Builder::new().name("peer".to_owned());
@@ -183,7 +182,7 @@ fn service() -> Result<Used, BenchError> {
     used(std::process::id(), |name| SERVICE_THREADS.iter().any(|begin| name.starts_with(begin)))
 }
 
-/// What the threads of a process used whose names are counted.
+/// Use by those threads of a process whose names satisfy `is_counted`.
 fn used(process: u32, is_counted: impl Fn(&str) -> bool) -> Result<Used, BenchError> {
     let mut used = Used::default();
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {

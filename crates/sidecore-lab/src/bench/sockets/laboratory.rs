@@ -1,4 +1,4 @@
-//! One measurement: a program that sends, started for it, its peer in this process, and the service where there is one.
+//! One measurement: a program that sends, started for it, its peer in this process, and the service for rings.
 
 use super::door::Door;
 use super::peer::Heard;
@@ -16,13 +16,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Name of a metric: CPU time of program and service together for a paced message.
+/// Metric: CPU time of program and service together for a paced message.
 const CPU: &str = "cpu_us";
 
-/// How long bytes are compared before a measurement, ns.
+/// Duration of a comparison of bytes before a measurement, ns.
 const CHECK: u64 = 30_000_000;
 
-/// What is sent, whatever the way.
+/// Traffic of a measurement, independent of the way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) traffic: Traffic,
@@ -35,20 +35,19 @@ pub(super) struct Load {
 /// The way of a message to its peer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Way {
-    /// The kernel's, by a program that sets these options.
+    /// The kernel's path, with these options of the program.
     Kernel(TcpOptions),
-    /// A ring, by a program that sets `TCP_NODELAY`; its service waits like this.
+    /// A ring, for a program that sets `TCP_NODELAY`. The policy is the service's.
     Ring(Notify),
 }
 
-/// Where measurements are made.
 pub(super) struct Laboratory {
     places: Places,
     library: Result<PathBuf, String>,
     checked: bool,
 }
 
-/// Who runs on which core; `None`: where the system likes.
+/// Cores of the program, its peer and the service; `None`: not pinned.
 #[derive(Debug, Clone, Copy)]
 struct Places {
     program: Option<usize>,
@@ -64,7 +63,7 @@ impl Places {
         Self { program: pinning.client(0), peer, service }
     }
 
-    /// In words, for rows.
+    /// Description for rows.
     fn describe(&self) -> String {
         let (Some(program), Some(peer), Some(service)) = (self.program, self.peer, self.service) else {
             return "one core, nothing pinned".to_owned();
@@ -86,13 +85,13 @@ impl Laboratory {
         self.places.describe()
     }
 
-    /// Whether one of the three has no core of its own.
+    /// A doubt if one of the three has no core of its own.
     pub(super) fn crowded(&self) -> Option<Doubt> {
         let is_crowded = self.places.peer == self.places.service;
         is_crowded.then(|| Doubt::new(Reason::Crowded, "the peer shares the service's core"))
     }
 
-    /// One run, all of whose bytes arrived. The first one through a ring follows a short one, in which they are compared.
+    /// One run; all its bytes must arrive. The first run of a ring variant follows a short one with compared bytes.
     pub(super) fn run(&self, load: &Load, way: Way, turn: &Turn<'_>) -> Result<Run, BenchError> {
         let waits = match way {
             Way::Kernel(options) => return self.measure(load, options, self.checked, None),
@@ -122,7 +121,7 @@ impl Laboratory {
         let (measured, heard, by_ring) = self.exchange(&door, &sending, ring)?;
         let service = (clock::process_cpu() - process).saturating_sub(clock::thread_cpu() - own + heard.cpu_ns);
         let counted = match by_ring {
-            // Its threads ran from the first message to the last: as much of it as of the messages is counted.
+            // Its threads ran from the first message to the last. Only the share of counted messages is charged.
             Some([messages, sends]) => {
                 let all = (measured.bytes / size as u64).max(1);
                 let share = measured.ops.min(all) as f64 / all as f64;
@@ -144,7 +143,7 @@ impl Laboratory {
         }
     }
 
-    /// The program, at its place, before it does anything.
+    /// Starts the program on its core. It sends nothing yet.
     pub(super) fn start(&self, ring: Option<&Ring<'_>>) -> Result<Member, BenchError> {
         let environment = ring.map(Ring::environment);
         let mut program = Member::start(environment.as_ref().map_or(&[], |both| &both[..]))?;
@@ -154,7 +153,7 @@ impl Laboratory {
         Ok(program)
     }
 
-    /// A service that waits like this, or why there is none.
+    /// A service with this policy, or the reason why there is none.
     pub(super) fn ring(&self, waits: Notify) -> Result<Result<Ring<'_>, String>, BenchError> {
         match &self.library {
             Err(why) => Ok(Err(why.clone())),
@@ -165,7 +164,7 @@ impl Laboratory {
         }
     }
 
-    /// What the program sent, what came, and how much of it through a ring.
+    /// Lets the program send and the peer receive. Returns both results and the counts of the ring.
     fn exchange(&self, door: &Door, sending: &Sending, ring: Option<&Ring<'_>>) -> Result<Exchanged, BenchError> {
         let mut program = self.start(ring)?;
         let sent = AtomicU64::new(UNKNOWN);
@@ -174,14 +173,14 @@ impl Laboratory {
             let peer = peer.spawn_scoped(scope, || hear(door, sending, &sent, self.places.peer))?;
             let measured = program.measure(&Task::Send(sending.clone()));
             let by_ring = ring.map(Ring::counted).transpose();
-            // The program ends, and its connections with it: what it sent arrives all the same.
+            // The end of the program closes its connections; sent bytes arrive all the same.
             drop(program);
-            // Only who takes datagrams cannot see that by itself.
+            // A receiver of datagrams cannot detect the end by itself.
             sent.store(measured.as_ref().map_or(0, |measured| measured.bytes), Ordering::Release);
             let heard = peer.join().map_err(|_| "the program's peer panicked")?;
             match (measured, heard) {
                 (Ok(measured), Ok(heard)) => Ok((measured, heard, by_ring?)),
-                // One of them ended the other's connections.
+                // Both failed: one of them ended the other's connections.
                 (Err(program), Err(peer)) => Err(format!("the program: {program}; its peer: {peer}").into()),
                 (Err(program), Ok(_)) => Err(program),
                 (Ok(_), Err(peer)) => Err(peer.into()),
@@ -190,7 +189,7 @@ impl Laboratory {
     }
 }
 
-/// What the program measured, what came, and messages through rings with the system calls that moved them.
+/// The program's result, the peer's result, and messages through rings with the system calls that moved them.
 type Exchanged = (Measured, Heard, Option<[u64; 2]>);
 
 fn hear(door: &Door, sending: &Sending, sent: &AtomicU64, place: Option<usize>) -> io::Result<Heard> {
@@ -200,7 +199,8 @@ fn hear(door: &Door, sending: &Sending, sent: &AtomicU64, place: Option<usize>) 
     door.hear(sending, sent)
 }
 
-/// What a run found. The rate is that at which bytes arrived meanwhile: what is under way at both ends does not count.
+/// Result of a run. Its rate counts bytes that arrived in the measured time, so bytes in flight at its beginning and
+/// end do not count.
 fn found(sending: &Sending, mut measured: Measured, heard: &Heard) -> Result<Run, BenchError> {
     let may_be_lost = sending.traffic == Traffic::Datagrams && heard.bytes < measured.bytes;
     if heard.bytes != measured.bytes && !may_be_lost {
@@ -208,7 +208,7 @@ fn found(sending: &Sending, mut measured: Measured, heard: &Heard) -> Result<Run
     }
     if !matches!(sending.traffic, Traffic::Answers(_)) {
         let came = heard.between(measured.began, measured.began + measured.ns) / sending.size as f64;
-        // The time in which as many arrived as were sent.
+        // The time in which the number of sent messages arrived.
         measured.ns = (measured.ns as f64 * measured.ops as f64 / came.max(1.0)) as u64;
     }
     measured.total = heard.latencies();

@@ -1,4 +1,4 @@
-//! Who the measured program sends to: one thread that takes all there is from all connections, or that is its clients.
+//! The measured program's peer: one thread that receives from all connections, or acts as the program's clients.
 
 use super::content::Content;
 use super::ffi::{Interest, Poll, discard, receive_stamped, stamp};
@@ -11,21 +11,20 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
-/// Bytes that are taken at once.
+/// Most bytes of one call.
 const MOST_BYTES: usize = 256 << 10;
-/// The slow peer takes so many bytes each time, and waits so long between, ns: a megabyte a second.
+/// Bytes of one read by the slow peer, and the pause between two reads, ns: a megabyte a second.
 const SLOW_BYTES: usize = 10_000;
 const SLOW_GAP: u64 = 10_000_000;
 /// Longest silence while a connection is open, ns.
 const PATIENCE: u64 = 10_000_000_000;
-/// To so many questions at least that were asked after the warm-up: by the second one the program has begun to measure.
+/// Least number of answers after the warm-up. The program's measurement has begun by the second answer.
 const LEAST_ANSWERS: u64 = 2;
-/// How often is noted how much had come, ns.
+/// Interval of the log of received bytes, ns.
 const LOG_EVERY: u64 = 500_000;
-/// How long one wait lasts at most, ms.
+/// Longest wait of one call, ms.
 const WAIT_MS: i32 = 10;
 
-/// All of the program's connections.
 pub(super) struct Peer {
     links: Vec<Link>,
     poll: Poll,
@@ -34,7 +33,7 @@ pub(super) struct Peer {
     buffer: Vec<u8>,
     /// Connections that have not ended.
     open: usize,
-    /// From then on messages with the time in them count, ns.
+    /// Messages with the time in them count from this time on, ns.
     timed_from: Option<u64>,
     heard: Heard,
 }
@@ -42,35 +41,34 @@ pub(super) struct Peer {
 struct Link {
     socket: TcpStream,
     received: u64,
-    /// Of a client: when it asked.
+    /// Time of a client's last question.
     asked: u64,
 }
 
-/// What came.
+/// Result of the peer.
 pub(super) struct Heard {
-    /// Bytes, on all connections.
+    /// Bytes on all connections.
     pub(super) bytes: u64,
     /// CPU time of the peer's threads, ns.
     pub(super) cpu_ns: u64,
     latencies: Histogram<u64>,
-    /// Bytes that count, and how many of them had come by when.
+    /// Counted bytes. The log has their number at several times.
     counted: u64,
     log: Vec<(u64, u64)>,
 }
 
 impl Heard {
-    /// Nothing so far.
     pub(super) fn new() -> Self {
         Self { bytes: 0, cpu_ns: 0, latencies: histogram(), counted: 0, log: vec![(clock::now(), 0)] }
     }
 
-    /// So many bytes more, all of which count.
+    /// Adds bytes that all count.
     pub(super) fn came(&mut self, now: u64, bytes: u64) {
         self.bytes += bytes;
         self.count(now, bytes);
     }
 
-    /// So many more of the bytes that count. Notes now and then how many there are.
+    /// Adds to the bytes that count. Logs their number at intervals.
     fn count(&mut self, now: u64, bytes: u64) {
         self.counted += bytes;
         if self.log.last().is_none_or(|(logged, _)| now > logged + LOG_EVERY) {
@@ -78,12 +76,12 @@ impl Heard {
         }
     }
 
-    /// Nothing more comes.
+    /// Logs the end.
     pub(super) fn ended(&mut self, now: u64) {
         self.log.push((now, self.counted));
     }
 
-    /// Bytes that count that came between two times.
+    /// Counted bytes that arrived between two times.
     pub(super) fn between(&self, from: u64, to: u64) -> f64 {
         until(&self.log, to) - until(&self.log, from)
     }
@@ -95,7 +93,7 @@ impl Heard {
 }
 
 impl Peer {
-    /// Takes the program's connections.
+    /// Accepts the program's connections.
     pub(super) fn accept(listener: &TcpListener, sending: &Sending) -> io::Result<Self> {
         let (poll, mut ready, mut links) = (Poll::new()?, Vec::new(), Vec::new());
         listener.set_nonblocking(true)?;
@@ -118,7 +116,7 @@ impl Peer {
         Ok(Self { links, poll, content, sending: sending.clone(), buffer, open, timed_from: None, heard: Heard::new() })
     }
 
-    /// Takes all that comes until the program ends, or is its clients.
+    /// Receives until the program ends, or acts as its clients.
     pub(super) fn run(mut self) -> io::Result<Heard> {
         match self.sending.traffic {
             Traffic::Answers(each) => self.ask(each)?,
@@ -126,7 +124,7 @@ impl Peer {
             Traffic::Slow => {
                 let mut due = clock::now();
                 self.take_all(1, |peer| peer.take_slowly(&mut due))?;
-                // The program has ended: what the slow connection holds is taken at once.
+                // The program has ended: the slow connection's rest is read immediately.
                 self.take_rest(0)?;
             }
             Traffic::Quiet => self.take_beside_quiet()?,
@@ -136,7 +134,7 @@ impl Peer {
         Ok(self.heard)
     }
 
-    /// All of the connections from that one on, until they end.
+    /// Reads all connections from `first` on until they end.
     fn take_all(&mut self, first: usize, mut between: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<()> {
         for (number, link) in self.links.iter().enumerate().skip(first) {
             self.poll.add(&link.socket, number, Interest::Readable)?;
@@ -161,7 +159,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Fails if nothing comes for long.
+    /// Fails after a long silence.
     fn patient(&self, heard_at: u64, heard: bool) -> io::Result<u64> {
         let now = clock::now();
         if now > heard_at + PATIENCE {
@@ -170,7 +168,7 @@ impl Peer {
         Ok(if heard { now } else { heard_at })
     }
 
-    /// What the connection has, up to so many bytes. 0: it has ended.
+    /// Reads up to `most` bytes of the connection. Returns their number; 0: it has ended.
     fn take(&mut self, number: usize, most: usize) -> io::Result<usize> {
         let link = &mut self.links[number];
         let count = if self.sending.checked {
@@ -188,7 +186,7 @@ impl Peer {
         Ok(count)
     }
 
-    /// The same of messages that begin with the time of their sending.
+    /// The same for messages that begin with their sending time.
     fn take_timed(&mut self, number: usize) -> io::Result<usize> {
         let link = &mut self.links[number];
         let (count, now, size) = (link.socket.read(&mut self.buffer)?, clock::now(), self.sending.size as u64);
@@ -210,7 +208,7 @@ impl Peer {
         Ok(count)
     }
 
-    /// A megabyte a second of the first connection.
+    /// Reads a megabyte a second from the first connection.
     fn take_slowly(&mut self, due: &mut u64) -> io::Result<()> {
         if clock::now() < *due {
             return Ok(());
@@ -223,7 +221,7 @@ impl Peer {
         }
     }
 
-    /// All that the connection still has.
+    /// Reads the connection's rest.
     fn take_rest(&mut self, number: usize) -> io::Result<()> {
         let mut ready = Vec::new();
         self.poll.add(&self.links[number].socket, number, Interest::Readable)?;
@@ -237,7 +235,7 @@ impl Peer {
         }
     }
 
-    /// All but the first connection, which has a thread of its own, so that its messages are taken one by one.
+    /// Reads all connections. A separate thread reads the first one, so that its messages are taken singly.
     fn take_beside_quiet(&mut self) -> io::Result<()> {
         let (quiet, sending) = (self.links[0].socket.try_clone()?, self.sending.clone());
         stamp(&quiet)?;
@@ -254,7 +252,7 @@ impl Peer {
         })
     }
 
-    /// Clients that each ask, wait for so many messages, and ask again.
+    /// Clients that each send a question, wait for `each` messages, and repeat.
     fn ask(&mut self, each: usize) -> io::Result<()> {
         let (answer, question) = ((each * self.sending.size) as u64, vec![1; self.sending.size]);
         let mut start = None;
@@ -298,8 +296,8 @@ impl Link {
     }
 }
 
-/// Messages with the time in them, until the connection ends: their bytes, how long they took to reach this socket, and the
-/// CPU time of this thread, ns.
+/// Reads messages with the time in them until the connection ends. Returns their bytes, the times until they reached
+/// this socket, and this thread's CPU time, ns.
 fn listen(quiet: &TcpStream, sending: &Sending) -> io::Result<(u64, Histogram<u64>, u64)> {
     let content = Content::new(sending.size, sending.checked);
     let (mut bytes, mut message, mut filled, mut latencies) = (0, vec![0; sending.size], 0, histogram());
@@ -318,7 +316,7 @@ fn listen(quiet: &TcpStream, sending: &Sending) -> io::Result<(u64, Histogram<u6
             bytes += filled as u64;
             filled = 0;
             let sent = time.first_chunk().map(|sent| u64::from_le_bytes(*sent));
-            // The kernel begins to note times a little after it is asked to.
+            // The kernel starts to note times with a delay.
             if let Some((at, sent)) = at.zip(sent).filter(|_| clock::now() >= start) {
                 latencies.saturating_record(at.saturating_sub(sent).max(1));
             }
@@ -326,7 +324,7 @@ fn listen(quiet: &TcpStream, sending: &Sending) -> io::Result<(u64, Histogram<u6
     }
 }
 
-/// How many bytes had come at that time, between two notes in proportion.
+/// Bytes received at that time, interpolated between two entries of the log.
 fn until(log: &[(u64, u64)], time: u64) -> f64 {
     let after = log.partition_point(|(at, _)| *at <= time);
     match (after.checked_sub(1).map(|before| log[before]), log.get(after)) {

@@ -1,4 +1,4 @@
-//! Who the measured program sends datagrams to: one thread that takes all there are, and counts.
+//! The receiver of the measured program's datagrams: one thread that takes and counts them.
 
 use super::content::Content;
 use super::ffi::{Batch, receive_buffer};
@@ -10,22 +10,23 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Room for what waits to be taken, bytes as the kernel counts them: a second of a program on its own, if the system permits it.
+/// Receive buffer in bytes by the kernel's accounting: a second of traffic of a program alone, if the system permits
+/// it.
 const ROOM: usize = 128 << 20;
-/// How long one wait lasts at most.
+/// Longest wait of one call.
 const WAIT: Duration = Duration::from_millis(10);
-/// After a silence of so long since the program ended, what has not come is lost, ns.
+/// Silence after the program's end after which missing datagrams count as lost, ns.
 const SILENCE: u64 = 100_000_000;
-/// What is known of the datagrams that were sent while the program sends.
+/// Value of `sent` until the program has ended.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// A socket that is ready for datagrams.
+/// Prepares the socket.
 pub(super) fn prepare(socket: &UdpSocket) -> io::Result<()> {
     receive_buffer(socket, ROOM)?;
     socket.set_read_timeout(Some(WAIT))
 }
 
-/// Takes datagrams until as many bytes came as were sent, which `sent` says once it is known, or no more come.
+/// Receives until the bytes of `sent` arrived, once it is known, or until silence.
 pub(super) fn receive(socket: &UdpSocket, sending: &Sending, sent: &AtomicU64) -> io::Result<Heard> {
     let mut heard = Heard::new();
     let mut batch = Batch::new(sending.size);
@@ -58,14 +59,14 @@ pub(super) fn receive(socket: &UdpSocket, sending: &Sending, sent: &AtomicU64) -
     }
 }
 
-/// Which datagram may come next: one that was sent after all that came.
+/// Expects increasing numbers; gaps are allowed.
 struct Order {
     content: Content,
     next: u64,
 }
 
 impl Order {
-    /// Fails on a datagram out of order, on one that comes a second time, and on other bytes than were sent.
+    /// Fails on a datagram out of order, on a duplicate, and on altered bytes.
     fn check(&mut self, datagram: &[u8]) -> io::Result<()> {
         let number = datagram.first_chunk().map_or(0, |number| u64::from_le_bytes(*number));
         if number < self.next {

@@ -1,4 +1,4 @@
-//! What a program needs to send through rings: a service of sockets in this process, and the library that is loaded into it.
+//! Requirements of a program for sending through rings: a socket service in this process, and the preloaded library.
 
 use crate::bench::BenchError;
 use sidecore::config::{Config, NotifyConfig, Sidecores, SocketsConfig};
@@ -10,12 +10,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Names of the library: as cargo builds it, and as it is installed.
+/// File names of the library: as cargo builds it, and as it is installed.
 const LIBRARY: [&str; 2] = ["libsidecore_preload.so", "sidecore-preload.so"];
-/// Where it may be. The first one is where cargo builds it as a part of this program: no other is newer.
+/// Folders to search. The first is cargo's folder for dependencies of this program: it has the newest build.
 const PLACES: [&str; 2] = ["deps", "."];
 
-/// The library that was built or installed with this program, or why there are no rings.
+/// The library that was built or installed with this program, or the reason why there are no rings.
 pub(super) fn library() -> Result<PathBuf, String> {
     programs::find(&LIBRARY, &PLACES).ok_or_else(|| {
         let profile = if cfg!(debug_assertions) { "" } else { " --release" };
@@ -23,11 +23,10 @@ pub(super) fn library() -> Result<PathBuf, String> {
     })
 }
 
-/// More connections than a measurement has, and MiB of memory for their rings.
+/// Limits above any measurement's need: connections, and MiB of memory for their rings.
 const MOST: u32 = 20_000;
 const MOST_MIB: u32 = 1024;
 
-/// A service with nothing in it yet.
 pub(super) struct Ring<'l> {
     service: Sockets,
     library: &'l Path,
@@ -35,7 +34,7 @@ pub(super) struct Ring<'l> {
 }
 
 impl<'l> Ring<'l> {
-    /// Starts a service on that core, which spins or sleeps.
+    /// Starts a service with that policy on that core.
     pub(super) fn start(library: &'l Path, cpu: Option<usize>, waits: Notify) -> Result<Self, BenchError> {
         let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
         let config = Config {
@@ -48,18 +47,18 @@ impl<'l> Ring<'l> {
         Ok(Self { service: Sockets::start(&config)?, library, _directory: directory })
     }
 
-    /// What makes an unmodified program use it.
+    /// Environment variables that make an unmodified program use it.
     pub(super) fn environment(&self) -> [(&'static str, &OsStr); 2] {
         [("LD_PRELOAD", self.library.as_os_str()), ("SIDECORE_SOCKETS", self.service.socket().as_os_str())]
     }
 
-    /// Connections that are in rings with nothing to send.
+    /// Number of connections in rings that have nothing to send.
     pub(super) fn silent(&self) -> Result<usize, BenchError> {
         let rows = sidecore_sockets::ask::rows(self.service.socket())?;
         Ok(rows.iter().filter(|row| row.open && row.why == Why::Row as u8 && row.waiting == 0).count())
     }
 
-    /// Messages so far of connections in a ring, and the system calls of both sides that moved them.
+    /// Messages so far of connections in rings, and the system calls of both sides that moved them.
     pub(super) fn counted(&self) -> Result<[u64; 2], BenchError> {
         let rows = sidecore_sockets::ask::rows(self.service.socket())?;
         Ok(rows

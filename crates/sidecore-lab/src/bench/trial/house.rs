@@ -1,4 +1,5 @@
-//! What `sidecore try` sets up in a directory of its own: a key with a certificate, a service that keeps it, and TLS servers.
+//! The setup of `sidecore try` in its own directory: a key with a certificate, a service that stores the key, and TLS
+//! servers.
 
 use crate::bench::BenchError;
 use crate::bench::keys::setup::{module, openssl_configuration};
@@ -20,43 +21,39 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Name of the key in the service.
 pub(super) const NAME: &str = "www";
-/// For a lane to be given back, ns.
+/// Longest wait for the return of a lane, ns.
 const PATIENCE: u64 = 5_000_000_000;
 
-/// Everything, in one directory.
 pub(super) struct House {
     directory: TempDir,
-    /// The private key in a file.
     pub(super) key: PathBuf,
     certificate: PathBuf,
-    /// The file that stands for the stored key.
+    /// The file that names the stored key.
     stored: PathBuf,
     configuration: PathBuf,
-    /// There but while it restarts.
+    /// `None` only during a restart.
     service: Option<Service>,
 }
 
-/// A running `openssl s_server`.
 pub(super) struct Server {
     program: programs::Server,
     port: u16,
 }
 
-/// Handshakes that are made.
+/// A process that makes handshakes.
 pub(super) struct Load(Child);
 
-/// Handshakes that were made.
+/// The handshakes of a finished load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Made {
     pub(super) count: u64,
-    /// One failed, at which the load ends.
+    /// A failed handshake ended the load.
     pub(super) failed: bool,
 }
 
 impl House {
-    /// Makes key and certificate, starts the service and gives it the key.
+    /// Makes the key and certificate, starts the service and imports the key.
     pub(super) fn build() -> Result<Self, BenchError> {
         let directory = tempfile::Builder::new().prefix("sidecore-try-").tempdir()?;
         let file = |name: &str| directory.path().join(name);
@@ -86,7 +83,6 @@ impl House {
         Ok(Admin::connect(&Options { socket: self.file("socket"), ..Options::default() })?)
     }
 
-    /// Ends the service, if it runs, and starts it.
     pub(super) fn restart(&mut self) -> Result<(), BenchError> {
         self.service = None;
         let keys = KeysConfig {
@@ -99,17 +95,15 @@ impl House {
         Ok(())
     }
 
-    /// A server that reads the key from its file.
     pub(super) fn server_with_file(&self) -> Result<Server, BenchError> {
         Server::start(&self.certificate, &self.key, None)
     }
 
-    /// A server that has the service sign.
     pub(super) fn server_with_service(&self) -> Result<Server, BenchError> {
         Server::start(&self.certificate, &self.stored, Some(&self.configuration))
     }
 
-    /// nginx with one worker, which reads the key from its file, or has the service sign.
+    /// nginx with one worker, with the key in its file or in the service.
     pub(super) fn nginx(&self, in_service: bool) -> Result<WebServer, BenchError> {
         let (name, key, openssl) = if in_service {
             ("nginx-with-service", &self.stored, Some(&*self.configuration))
@@ -120,14 +114,14 @@ impl House {
         WebServer::start(Program::Nginx { workers: 1 }, &self.file(name), &identity, None)
     }
 
-    /// One handshake, in which the certificate and the server's signature are verified.
+    /// One handshake that verifies the certificate and the server's signature.
     pub(super) fn handshake(&self, port: u16) -> Result<(), BenchError> {
         let mut client = Command::new("openssl");
         client.args(["s_client", "-brief", "-verify_return_error", "-CAfile"]).arg(&self.certificate);
         done(client.args(["-connect", &address(port)]))
     }
 
-    /// As many as one process makes in so many seconds, one after the other.
+    /// Starts a process that makes handshakes one after the other for `seconds`.
     pub(super) fn handshakes(&self, port: u16, seconds: u64) -> Result<Load, BenchError> {
         let mut client = Command::new("openssl");
         client.args(["s_time", "-new", "-tls1_3", "-connect", &address(port), "-time", &seconds.to_string()]);
@@ -140,12 +134,11 @@ impl House {
         Ok(Snapshot::read(service.counters())?)
     }
 
-    /// How many lanes the service has.
     pub(super) fn lanes(&self) -> Result<usize, BenchError> {
         Ok(self.counters()?.lanes.len())
     }
 
-    /// The same once there are fewer than before.
+    /// Number of lanes once it has fallen below `before`.
     pub(super) fn wait_for_fewer_lanes(&self, before: usize) -> Result<usize, BenchError> {
         let until = clock::now() + PATIENCE;
         loop {
@@ -188,7 +181,7 @@ impl Server {
         self.program.0.id()
     }
 
-    /// Ends it without a chance to tidy up.
+    /// Ends the server without a chance for cleanup.
     pub(super) fn kill(&mut self) -> Result<(), BenchError> {
         self.program.0.kill()?;
         self.program.0.wait()?;
@@ -197,7 +190,7 @@ impl Server {
 }
 
 impl Load {
-    /// Waits for its end.
+    /// Waits for the end of the load.
     pub(super) fn ended(self) -> Result<Made, BenchError> {
         let output = self.0.wait_with_output()?;
         let count = counted(&String::from_utf8_lossy(&output.stdout));
@@ -206,7 +199,6 @@ impl Load {
 }
 
 impl Made {
-    /// Handshakes a second.
     pub(super) fn per_s(self, seconds: u64) -> f64 {
         self.count as f64 / seconds as f64
     }

@@ -8,28 +8,27 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Bytes of a piece: by chance none of them appears anywhere.
+/// Bytes of a piece: long enough to exclude a match by chance.
 const PIECE: usize = 16;
-/// Read at a time, bytes.
+/// Bytes of one read.
 const STEP: usize = 1 << 20;
-/// Most of one process that is searched, bytes.
+/// Most bytes of one process to search.
 const MOST: u64 = 1 << 32;
 
-/// The pieces of a key's private number, each in both orders of bytes: as in files, and as big numbers have it in memory.
+/// Pieces of a key's private number, each in both byte orders: as in files, and as big numbers are stored in memory.
 pub(super) struct Numbers(Vec<[Finder<'static>; 2]>);
 
-/// What a search saw.
+/// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// Pieces that were found, of so many.
+    /// Pieces found, and all pieces.
     pub(super) found: usize,
     pub(super) of: usize,
-    /// Bytes that were searched.
     pub(super) bytes: u64,
 }
 
 impl Numbers {
-    /// Those of an EC key's file.
+    /// Pieces of the key in an EC key file.
     pub(super) fn of(key: &Path) -> Result<Self, BenchError> {
         let said = Command::new("openssl").args(["pkey", "-noout", "-text", "-in"]).arg(key).output()?;
         let number = private(&String::from_utf8_lossy(&said.stdout)).ok_or("openssl pkey shows no private number")?;
@@ -42,7 +41,7 @@ impl Numbers {
         Self(number.rchunks_exact(PIECE).map(both).collect())
     }
 
-    /// Searches all memory of a process of this user's.
+    /// Searches all memory of a process of the same user.
     pub(super) fn in_process(&self, pid: u32) -> Result<Seen, BenchError> {
         let path = format!("/proc/{pid}/mem");
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
@@ -59,16 +58,16 @@ impl Numbers {
         Ok(Seen { found: found.iter().filter(|found| **found).count(), of: found.len(), bytes })
     }
 
-    /// How much of it there was.
+    /// Returns the number of bytes searched.
     fn in_mapping(&self, memory: &File, from: u64, to: u64, found: &mut [bool]) -> Result<u64, BenchError> {
-        // Room for the end of the step before, so that nothing hides between two.
+        // Room for the end of the previous step, so that a piece across two steps is found.
         let mut buffer = vec![0; STEP + PIECE];
         let mut at = from;
         while at < to {
             let len = STEP.min((to - at) as usize);
             match memory.read_exact_at(&mut buffer[PIECE..PIECE + len], at) {
                 Ok(()) => {}
-                // A mapping of a device, or a file that ends before its mapping does.
+                // A mapping of a device, or a file shorter than its mapping.
                 Err(error)
                     if matches!(error.raw_os_error(), Some(5 | 14)) || error.kind() == ErrorKind::UnexpectedEof =>
                 {
@@ -86,7 +85,7 @@ impl Numbers {
     }
 }
 
-/// The number behind `priv:` in what `openssl pkey -text` prints.
+/// The number after `priv:` in the output of `openssl pkey -text`.
 fn private(text: &str) -> Option<Vec<u8>> {
     let lines = text.lines().skip_while(|line| *line != "priv:").skip(1).take_while(|line| line.starts_with(' '));
     let digits = lines.flat_map(|line| line.trim().split(':')).filter(|byte| !byte.is_empty());
@@ -94,7 +93,7 @@ fn private(text: &str) -> Option<Vec<u8>> {
     Some(number).filter(|number| number.len() >= 2 * PIECE)
 }
 
-/// Where a mapping is that can be read and is not the kernel's own.
+/// Bounds of a mapping that is readable and not the kernel's own.
 fn readable(line: &str) -> Option<(u64, u64)> {
     let mut words = line.split_whitespace();
     let (from, to) = words.next()?.split_once('-')?;

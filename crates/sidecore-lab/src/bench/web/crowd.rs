@@ -1,4 +1,4 @@
-//! A server with many handshakes at the same time, whose private operations a batch device does side by side.
+//! A server with many simultaneous handshakes. A batch device computes their private operations side by side.
 
 use super::{BASELINE, Identity, Load, Program, WebServer, counted, identity, provided};
 use crate::bench::crew::{Crew, Plan};
@@ -9,21 +9,20 @@ use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::config::{DeviceConfig, Sidecores};
 
-/// A server, and so many clients that its handshakes fill a batch.
+/// A server with enough clients to fill a batch by their handshakes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Crowd {
     pub(in crate::bench) scenario: &'static str,
     pub(in crate::bench) program: Program,
     pub(in crate::bench) op: &'static str,
-    /// Processes that make handshakes.
     pub(in crate::bench) clients: usize,
-    /// What handshakes a second of CPU time are to reach by batches.
+    /// Promised ratio of handshakes a second of CPU time with batches.
     pub(in crate::bench) reach: f64,
-    /// What must be known to read the rows.
+    /// Explanation of the rows.
     pub(in crate::bench) note: &'static str,
 }
 
-/// What it is measured with: the servers end before the services that they use.
+/// The servers end before the services that they use.
 struct Laboratory {
     servers: [WebServer; 3],
     services: [Crew; 2],
@@ -80,14 +79,15 @@ impl Crowd {
 }
 
 impl Laboratory {
-    /// Until handshakes with each server come out: at its start a device measures itself, which is no handshake's cost.
+    /// Waits for a first handshake with each server: a device measures itself at its start, and that is not part of a
+    /// handshake's cost.
     fn wait(&self) -> Result<(), BenchError> {
         self.servers
             .iter()
             .try_for_each(|server| Load { clients: 1, seconds: 1, cpu: None }.handshakes(server.port).map(drop))
     }
 
-    /// Handshakes with a server, and the batches of both services: a worker makes none.
+    /// Handshakes with a server, and batches of both services. A worker makes no batches.
     fn run(&self, number: usize, load: &Load) -> Result<Run, BenchError> {
         let before = self.batches()?;
         counted(&self.servers[number], load, |service_ns| {
@@ -101,7 +101,7 @@ impl Laboratory {
     }
 }
 
-/// A service whose one device is on the last core, with the sidecore on the first.
+/// A service with one device on the last core and the sidecore on the first.
 fn service(op: &str, device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Crew, BenchError> {
     let plan = Plan::inline(0);
     let sidecores = Sidecores { cpus: plan.pinning.clients.first().copied().into_iter().collect(), owned: false };

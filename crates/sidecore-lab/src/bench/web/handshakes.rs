@@ -1,21 +1,21 @@
-//! Handshakes by `openssl s_time`, as many as it makes.
+//! Handshakes by `openssl s_time` in a closed loop.
 
 use crate::bench::BenchError;
 use crate::bench::programs::{counted, on_core};
 use std::process::{Child, Stdio};
 
-/// Who makes handshakes.
+/// The client processes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Load {
     /// Processes, each with one handshake after the other.
     pub(in crate::bench) clients: usize,
     pub(in crate::bench) seconds: u64,
-    /// The core that they are tied to, if to one.
+    /// Core of the processes; `None`: not pinned.
     pub(in crate::bench) cpu: Option<usize>,
 }
 
 impl Load {
-    /// Full handshakes with that port; how many there were.
+    /// Makes full handshakes with that port. Returns their number.
     pub(super) fn handshakes(&self, port: u16) -> Result<u64, BenchError> {
         let clients = (0..self.clients).map(|_| self.client(port)).collect::<Result<Vec<_>, _>>()?;
         let mut count = 0;

@@ -1,4 +1,4 @@
-//! The programs that serve TLS: how each is configured and started, and which of its processes make handshakes.
+//! The programs that serve TLS: their configuration, start, and worker processes.
 
 use super::server::Identity;
 use crate::bench::BenchError;
@@ -8,20 +8,15 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A program that serves TLS.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) enum Program {
-    /// With so many workers, each of which waits for its signature.
-    Nginx {
-        /// How many.
-        workers: usize,
-    },
-    /// One process with one thread, which goes on with other handshakes while a service signs for one.
+    /// Workers; each waits for its own signature.
+    Nginx { workers: usize },
+    /// One process with one thread. It continues with other handshakes while a service signs.
     HaProxy,
 }
 
 impl Program {
-    /// What is called to start it.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Nginx { .. } => "nginx",
@@ -29,7 +24,8 @@ impl Program {
         }
     }
 
-    /// Writes its configuration in that directory. The command that starts it, tied to a core if one is given.
+    /// Writes the configuration to `directory`. Returns the command that starts the program, pinned to a core if one is
+    /// given.
     pub(super) fn configure(
         self,
         directory: &Path,
@@ -54,7 +50,7 @@ impl Program {
         Ok(command)
     }
 
-    /// The processes that make handshakes, of the one that was started. None before all of them are there.
+    /// The processes that make handshakes, from the started one. Empty until all of them exist.
     pub(super) fn workers(self, started: u32) -> Result<Vec<u32>, BenchError> {
         let Self::Nginx { workers } = self else { return Ok(vec![started]) };
         let children = children_of(started)?;
@@ -64,7 +60,7 @@ impl Program {
 
 fn nginx(directory: &Path, workers: usize, port: u16, identity: &Identity<'_>) -> String {
     let mut text = format!("daemon off;\nworker_processes {workers};\n");
-    // The worker of a nginx started by root must reach the files of this run, which are root's.
+    // The worker of an nginx started by root must be able to read this run's files, which belong to root.
     text.push_str("user root;\n");
     let _ = write!(
         text,
@@ -80,7 +76,7 @@ fn nginx(directory: &Path, workers: usize, port: u16, identity: &Identity<'_>) -
     text
 }
 
-/// Pauses handshakes only where there is something to wait for: with the key in a file that would cost and bring nothing.
+/// Pauses handshakes only if the service signs: with the key in a file, pauses would cost time without benefit.
 fn haproxy(directory: &Path, port: u16, identity: &Identity<'_>) -> Result<String, BenchError> {
     let bundle = directory.join("bundle.pem");
     fs::write(&bundle, [fs::read(identity.certificate)?, fs::read(identity.key)?].concat())?;

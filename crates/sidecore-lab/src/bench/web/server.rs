@@ -1,4 +1,4 @@
-//! A web server that runs on the loopback interface: where it listens, its processes and their CPU time.
+//! A web server on the loopback interface: its port, processes and CPU time.
 
 use super::program::Program;
 use crate::bench::BenchError;
@@ -7,25 +7,23 @@ use std::fs::{self, File};
 use std::net::TcpStream;
 use std::path::Path;
 
-/// Who the server is, and who signs for it.
+/// The server's certificate and key.
 pub(in crate::bench) struct Identity<'p> {
     pub(in crate::bench) certificate: &'p Path,
-    /// A key, or the name of a stored one.
+    /// A key, or a file that names a stored key.
     pub(in crate::bench) key: &'p Path,
-    /// OpenSSL's configuration, where the key is a stored one.
+    /// OpenSSL's configuration for a stored key.
     pub(in crate::bench) openssl: Option<&'p Path>,
 }
 
-/// A running web server.
 pub(in crate::bench) struct WebServer {
     _first: Server,
     workers: Vec<u32>,
-    /// Where it listens.
     pub(in crate::bench) port: u16,
 }
 
 impl WebServer {
-    /// With its files in that directory; tied to a core if one is given.
+    /// Its files go to `directory`. The server is pinned to a core if one is given.
     pub(in crate::bench) fn start(
         program: Program,
         directory: &Path,
@@ -40,7 +38,7 @@ impl WebServer {
         }
         let mut first = Server::start(&mut command, name, File::create(&errors)?)?;
         let (mut workers, started) = (Vec::new(), first.0.id());
-        // A socket may be there before the processes are that it is for.
+        // The socket may exist before the processes that serve it.
         let listens = first.wait_until(|| {
             workers = program.workers(started)?;
             Ok(!workers.is_empty() && TcpStream::connect(("127.0.0.1", port)).is_ok())
@@ -54,12 +52,11 @@ impl WebServer {
         Ok(Self { _first: first, workers, port })
     }
 
-    /// The first process that makes handshakes.
     pub(in crate::bench) fn worker(&self) -> u32 {
         self.workers[0]
     }
 
-    /// CPU time that the processes which make handshakes used so far, ns. Each has one thread.
+    /// CPU time of the processes that make handshakes so far, ns. Each has one thread.
     pub(in crate::bench) fn cpu(&self) -> Result<u64, BenchError> {
         self.workers.iter().map(|worker| cpu(*worker, *worker)).sum()
     }

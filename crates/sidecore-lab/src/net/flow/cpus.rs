@@ -1,14 +1,14 @@
-//! Which CPUs the threads of a flow run on.
+//! CPUs of a flow's threads.
 
 use super::Side;
 use sidecore::sys::cpu;
 use std::io;
 
-/// So many of the CPUs that this process may use: the first ones at the near end, the last ones at the far end, which may be on the
-/// same machine. None are named where all are meant.
+/// `count` of the CPUs that this process may use. The local end uses the first ones, the peer the last ones, because
+/// both may share a machine. Empty: all CPUs.
 ///
 /// # Errors
-/// There are not so many: in words.
+/// There are fewer CPUs.
 pub(in crate::net) fn choose(side: Side, count: Option<usize>) -> Result<Vec<usize>, String> {
     count.map_or(Ok(Vec::new()), |count| of(&cpu::allowed(), side, count))
 }
@@ -21,14 +21,14 @@ fn of(allowed: &[usize], side: Side, count: usize) -> Result<Vec<usize>, String>
     Ok(allowed[first..first + count].to_vec())
 }
 
-/// The calling thread is limited to some CPUs as long as this lives.
+/// Limits the calling thread to some CPUs until drop.
 #[derive(Debug)]
 pub(super) struct Limited {
     before: Vec<usize>,
 }
 
 impl Limited {
-    /// To those; none: it is not limited.
+    /// Without CPUs there is no limit.
     ///
     /// # Errors
     /// The system's.
@@ -45,7 +45,7 @@ impl Limited {
 impl Drop for Limited {
     fn drop(&mut self) {
         if !self.before.is_empty() {
-            // It was there a moment ago.
+            // It was possible before.
             let _ = cpu::limit(&self.before);
         }
     }

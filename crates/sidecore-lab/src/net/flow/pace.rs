@@ -1,26 +1,26 @@
-//! When the next message is due.
+//! Times at which messages are due.
 
 use sidecore::sys::clock;
 use std::thread;
 use std::time::Duration;
 
-/// Messages at a rate, or as they come.
+/// Messages at a fixed rate, or without pauses.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Between two messages, ns.
+    /// Time between two messages, ns.
     gap: Option<u64>,
-    /// When the next one is due, ns.
+    /// Time of the next message, ns.
     due: u64,
 }
 
 impl Pace {
-    /// So many a second; `None`: each as soon as the one before it is done.
+    /// `rate`: messages a second; `None`: each immediately after the previous one.
     pub(super) fn new(rate: Option<f64>) -> Self {
         Self { gap: rate.map(|rate| (1e9 / rate) as u64), due: clock::now() }
     }
 
-    /// Waits until the next one is due. Returns from when on it is waited for: a message that is late, because the one
-    /// before it took long, counts from when it should have gone.
+    /// Waits until the next message is due, and returns its due time. A message delayed by the previous one still
+    /// counts from its due time.
     pub(super) fn next(&mut self) -> u64 {
         let now = clock::now();
         let Some(gap) = self.gap else { return now };
@@ -30,7 +30,7 @@ impl Pace {
             return due;
         }
         thread::sleep(Duration::from_nanos(due - now));
-        // What a sleep takes longer is not the path's.
+        // A late end of the sleep does not belong to the path.
         clock::now()
     }
 }

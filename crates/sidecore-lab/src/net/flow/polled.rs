@@ -1,4 +1,5 @@
-//! All streams of a load by one thread that never waits for one of them: it looks who is ready, and does its turn there.
+//! All streams of a load in one thread that never waits for a single stream: it polls for ready streams and serves each
+//! once.
 
 use super::{LOOK, Latencies, Role, Worker, is_only_a_look, latencies};
 use nix::errno::Errno;
@@ -7,21 +8,21 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
-/// Messages that a stream with room takes, in turn with the others, before this looks again who has room.
+/// Messages written to a stream with room, in turn with others, between two polls.
 const TURNS: usize = 10;
 
-/// What one stream has in hand.
+/// State of one stream.
 struct Served {
     worker: Worker,
-    /// A message of its own, as programs have it: not what is in the cache because another stream just had it.
+    /// Each stream has its own message, as in real programs: a shared one would stay in the cache.
     message: Vec<u8>,
-    /// How much of the message that is under way is written.
+    /// Bytes of the current message that are written.
     written: usize,
-    /// The other end of its stream has gone: what came through by then is counted.
+    /// The peer's side is closed. Earlier traffic counts.
     gone: bool,
 }
 
-/// Until the load or all connections end.
+/// Serves until the load or all connections end.
 pub(super) fn run(streams: Vec<(Worker, TcpStream)>, role: Role) -> Latencies {
     let served = |(worker, stream): (Worker, _)| {
         let message = vec![0; worker.size];
@@ -45,7 +46,7 @@ fn serve(mut served: Vec<Served>, mut streams: Vec<TcpStream>, role: Role) -> io
     Ok(())
 }
 
-/// Until the load ends, or one of them has gone. What is looked at stays the same meanwhile.
+/// Serves until the load ends, or until one stream closes. The set of polled streams is constant meanwhile.
 fn serve_all(all: &mut [Served], streams: &[TcpStream], role: Role) -> io::Result<()> {
     let (event, turns) = if role == Role::Sends { (PollFlags::POLLOUT, TURNS) } else { (PollFlags::POLLIN, 1) };
     let mut watched: Vec<_> = streams.iter().map(|stream| PollFd::new(stream.as_fd(), event)).collect();
@@ -66,7 +67,7 @@ fn serve_all(all: &mut [Served], streams: &[TcpStream], role: Role) -> io::Resul
     Ok(())
 }
 
-/// Which of them can go on, or have ended.
+/// Finds streams that are ready or closed.
 fn look(watched: &mut [PollFd<'_>], ready: &mut Vec<usize>) -> io::Result<()> {
     ready.clear();
     match poll(watched, PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::MAX)) {
@@ -80,7 +81,7 @@ fn look(watched: &mut [PollFd<'_>], ready: &mut Vec<usize>) -> io::Result<()> {
 }
 
 impl Served {
-    /// What is left of a message, or what there is room for. Whether there may be more room.
+    /// Writes the rest of a message as far as there is room. Returns whether there may be more room.
     fn write(&mut self, mut stream: &TcpStream) -> io::Result<bool> {
         match stream.write(&self.message[self.written..]) {
             Ok(more) => self.written += more,
@@ -95,7 +96,7 @@ impl Served {
         Ok(whole)
     }
 
-    /// One message, or what there is of it. Whether there may be more.
+    /// Reads one message or the available part of it. Returns whether there may be more.
     fn read(&mut self, mut stream: &TcpStream) -> io::Result<bool> {
         let mut done = 0;
         while done < self.message.len() {

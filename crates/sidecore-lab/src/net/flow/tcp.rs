@@ -4,9 +4,9 @@ use super::{Latencies, Role, Worker, is_only_a_look};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-/// Until the load or the connection ends. Whoever only receives reads so many bytes at a time at most.
+/// Runs until the load or the connection ends. A receiver reads at most `read` bytes a call.
 pub(super) fn run(mut worker: Worker, mut stream: TcpStream, role: Role, read: usize) -> Latencies {
-    // A connection that breaks ends its part of the load: what came through by then is counted.
+    // A broken connection ends its part of the load. Earlier traffic counts.
     let _ = match role {
         Role::Sends => sends(&mut worker, &mut stream),
         Role::Receives => receives(&worker, &mut stream, read),
@@ -72,7 +72,7 @@ fn answers(worker: &Worker, stream: &mut TcpStream) -> io::Result<()> {
     }
 }
 
-/// Goes on with `part`, which is told how far it is, until so many bytes are done. `false`: the load has ended.
+/// Repeats `part` until `len` bytes are done; its argument is the number done so far. `false`: the load has ended.
 fn whole(worker: &Worker, len: usize, mut part: impl FnMut(usize) -> io::Result<usize>) -> io::Result<bool> {
     let mut done = 0;
     while done < len {
@@ -88,7 +88,7 @@ fn whole(worker: &Worker, len: usize, mut part: impl FnMut(usize) -> io::Result<
     Ok(true)
 }
 
-/// The end of a connection is an error here.
+/// Converts the end of a connection to an error.
 fn some(read: io::Result<usize>) -> io::Result<usize> {
     read.and_then(|read| if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(read) })
 }

@@ -1,11 +1,11 @@
-//! One UDP socket that is connected to its other end. Datagrams may be lost: nobody waits for one for ever.
+//! One UDP socket, connected to its peer. Datagrams may be lost, so no wait is unlimited.
 
 use super::super::protocol::MAX_DATAGRAM;
 use super::{Latencies, Role, Worker, is_only_a_look};
 use std::io;
 use std::net::UdpSocket;
 
-/// Until the load ends. The token is no traffic.
+/// Runs until the load ends. Datagrams with the token do not count as traffic.
 pub(super) fn run(mut worker: Worker, socket: &UdpSocket, role: Role, token: u64) -> Latencies {
     let _ = match role {
         Role::Sends => sends(&mut worker, socket),
@@ -16,9 +16,9 @@ pub(super) fn run(mut worker: Worker, socket: &UdpSocket, role: Role, token: u64
     worker.latencies
 }
 
-/// An error that says something about one datagram only.
+/// Whether an error concerns only one datagram.
 fn passes(error: &io::Error) -> bool {
-    // The port of the other end may not be open yet, or not any more; or its way has no room now.
+    // The peer's port may not be open yet, or closed already, or a queue on the path is full.
     is_only_a_look(error)
         || error.kind() == io::ErrorKind::ConnectionRefused
         || error.raw_os_error() == Some(libc::ENOBUFS)
@@ -63,7 +63,7 @@ fn asks(worker: &mut Worker, socket: &UdpSocket) -> io::Result<()> {
     while !worker.is_over() {
         let began = worker.pace.next();
         number += 1;
-        // As much of the number as there is room for: an answer that comes too late is of another question.
+        // The number, as far as the message has room: a late answer to another question is recognized.
         message.iter_mut().zip(number.to_le_bytes()).for_each(|(to, from)| *to = from);
         match socket.send(&message) {
             Ok(sent) => worker.counters.sent.add(1, sent),

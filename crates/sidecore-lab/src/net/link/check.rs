@@ -1,5 +1,5 @@
-//! `bench link`: whether a link is as it is set. What it carries, beside veth; and what its moderation does to datagrams,
-//! beside core's policy on the instants at which they were sent.
+//! `bench link`: compares a link with its settings. Its throughput is compared with veth, and the effect of its
+//! moderation on datagrams with core's policy at their sending times.
 
 mod datagrams;
 mod policy;
@@ -17,38 +17,39 @@ use sidecore::core::policy::notify::Notify;
 use std::time::Duration;
 
 const SCENARIO: &str = "link";
-/// The link looks at the clock for so long before an instant, ns: a sleep that ends late would be the machine's, not the policy's.
+/// Polling time of the link before an instant, ns. The delay of a sleep's end would belong to the machine and not to
+/// the policy.
 const SPIN: u64 = 60_000;
-/// How far moderation may be off the policy's.
+/// Accepted ratio of the link's moderation to the policy's.
 const WITHIN: (f64, f64) = (0.9, 1.1);
 
-/// One TCP stream over that.
+/// One TCP stream over a link or a veth pair.
 struct Stream {
     name: &'static str,
-    /// `None`: a pair of virtual interfaces.
+    /// `None`: a veth pair.
     link: Option<Settings>,
-    /// What it is to carry at least, Mbit/s.
+    /// Promised least throughput, Mbit/s.
     reach: Option<f64>,
     mbit_per_s: Vec<f64>,
 }
 
-/// Datagrams over a link that moderates.
+/// Datagrams over a moderating link.
 struct Moderated {
     policy: Notify,
     sending: Sending,
     runs: Vec<Compared>,
 }
 
-/// One run of them.
+/// One run.
 struct Compared {
     moderated: Went,
-    /// The same over a link that does not moderate.
+    /// The same over a link without moderation.
     plain: Went,
-    /// What the policy would have done.
+    /// Result of the policy alone.
     simulated: Announced,
 }
 
-/// Measures both. The calling thread is in a network namespace of its own afterwards.
+/// Measures both. Afterwards the calling thread is in its own network namespace.
 pub(crate) fn measure(quick: bool, seed: u64, (bar, interrupt): (&ProgressBar, &Interrupt)) -> Outcome {
     let (mut streams, mut moderated) = (streams(), moderated(quick, seed));
     let repeats = if quick { 1 } else { 5 };
@@ -63,7 +64,7 @@ pub(crate) fn measure(quick: bool, seed: u64, (bar, interrupt): (&ProgressBar, &
                 break 'rounds;
             }
             bar.set_message(part.words());
-            // What was measured until then is not lost, and another may do.
+            // Earlier results are kept, and the next part may succeed.
             if let Err(why) = part.run(window) {
                 outcome.lacks(format!("link: {}: {why}", part.words()));
             }
@@ -102,7 +103,7 @@ fn moderated(quick: bool, seed: u64) -> [Moderated; 4] {
     [case(8, 1_024, 4_000), case(4_096, 500, 4_000), case(32, 5_000, 4_000), case(32, 1_024, 20_000)]
 }
 
-/// What takes its turn.
+/// A part with turns.
 enum Part<'m> {
     Stream(&'m mut Stream),
     Moderated(&'m mut Moderated),
@@ -140,7 +141,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Against what it is to carry, and against veth.
+    /// Compared with the promise, and with veth.
     fn rows(&self, base: &[f64]) -> Vec<Row> {
         let row = Row::new(SCENARIO, self.name)
             .with(Key::Op, "tcp stream")
@@ -169,7 +170,7 @@ impl Moderated {
         Ok(())
     }
 
-    /// What the policy does, and what the link did against it.
+    /// The policy's row, and the link's compared with it.
     fn rows(&self) -> Vec<Row> {
         let figures = |of: fn(&Compared) -> f64| self.runs.iter().map(of).collect::<Vec<_>>();
         let packets = figures(|run| run.moderated.per_interrupt);

@@ -1,4 +1,4 @@
-//! `sidecore net link`: such a link for other programs, until it is interrupted or a command has ended.
+//! `sidecore net link`: such a link for other programs, until an interrupt or the end of a command.
 
 use super::super::pair::{FAR, NEAR};
 use super::{Counters, ENDS, Link, Settings};
@@ -18,15 +18,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
-/// Where the command finds the process of the far end, to enter it.
+/// Environment variable with the process of the far end, for entering its namespace.
 const FAR_PROCESS: &str = "SIDECORE_FAR_PID";
 /// In the order of the counters.
 const DIRECTIONS: [&str; 2] = ["near to far", "far to near"];
 
-/// Makes the link and runs what was asked for. The command's exit code, or 128 and the number of the signal that ended it.
+/// Makes the link and runs the command. Returns the command's exit code, or 128 plus the number of the signal that
+/// ended it.
 ///
 /// # Errors
-/// What cannot be as it is set, or what this machine or user lacks.
+/// An impossible setting, or a requirement that this machine or user lacks.
 pub(in crate::net) fn run(args: &NetLink) -> Result<u8, String> {
     let settings = Settings::of(&args.properties)?;
     let users = || fs::read_link("/proc/self/ns/user").ok();
@@ -45,7 +46,7 @@ pub(in crate::net) fn run(args: &NetLink) -> Result<u8, String> {
     } else {
         start(&args.command, far).and_then(|child| attend(child, &mut signals)).map(code)
     };
-    // While the interfaces are there.
+    // Read while the interfaces exist.
     let overrun = [overrun(ENDS[0], own), overrun(ENDS[1], far)];
     let ended = link.stop();
     show(args, &link.counters(), overrun)?;
@@ -58,7 +59,7 @@ fn start(command: &[OsString], far: u32) -> Result<Child, String> {
     child.map_err(|error| format!("{}: {error}", Path::new(program).display()))
 }
 
-/// Waits for the command, and hands on what asks for its end. A terminal has asked it as well.
+/// Waits for the command and forwards termination signals. A terminal sends its signal to the command itself.
 fn attend(mut child: Child, signals: &mut Signals) -> Result<ExitStatus, String> {
     let pid = Pid::from_raw(child.id().cast_signed());
     loop {
@@ -71,7 +72,7 @@ fn attend(mut child: Child, signals: &mut Signals) -> Result<ExitStatus, String>
                 && number != SIGCHLD
                 && !told
             {
-                // It may have ended, and is ours until somebody has waited for it.
+                // The child may have ended, but is not reaped yet, so its number is valid.
                 let _ = kill(pid, signal);
             }
         }
@@ -83,14 +84,14 @@ fn code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
-/// Frames that the sender's interface had no room for before the link could take them, in the namespace of that process.
-/// `None`: one of these is gone.
+/// Frames dropped in the sender's interface before the link could take them, in the namespace of that process. `None`:
+/// the interface or process is gone.
 fn overrun(interface: &str, process: u32) -> Option<u64> {
     let interfaces = Process::new(process.cast_signed()).and_then(|process| process.dev_status());
     interfaces.ok()?.get(interface).map(|interface| interface.sent_drop)
 }
 
-/// On standard output, unless that is the command's.
+/// Writes to standard output, unless the command uses it.
 fn show(args: &NetLink, counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> Result<(), String> {
     let text = grid(counted, overrun).to_text();
     if let Some(file) = &args.json {
@@ -139,7 +140,7 @@ fn grid(counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> Grid {
     grid
 }
 
-/// So much for each of so many.
+/// The mean; `-` without a count.
 fn part(sum: f64, count: u64) -> String {
     if count == 0 { "-".to_owned() } else { format!("{:.2}", sum / count as f64) }
 }

@@ -1,4 +1,4 @@
-//! Datagrams that a program sends over a link at random, and when they arrive by the kernel's stamps.
+//! Datagrams sent over a link at random times, and their arrival times by the kernel's stamps.
 
 use super::super::super::pair::{FAR, NEAR, Pair};
 use super::super::Link;
@@ -18,46 +18,45 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const PORT: u16 = 5218;
-/// What a datagram carries: its number, or this before they count.
+/// Number in a datagram: this value before counting starts.
 const HELLO: u64 = u64::MAX;
 const SIZE: usize = 64;
-/// How often a first datagram is sent, and how long each is waited for: the link's ends look for each other.
+/// Tries of the first datagram, and the wait for each: address resolution between the ends takes time.
 const HELLOS: u32 = 50;
 const MOMENT: Duration = Duration::from_millis(40);
-/// What may wait for the far end, bytes with all that the kernel adds.
+/// Receive buffer, bytes by the kernel's accounting.
 const ROOM: usize = 32 << 20;
-/// No datagram is under way for so long.
+/// Longer than any datagram's way.
 const SILENCE: Duration = Duration::from_millis(500);
-/// More may not be lost.
+/// Largest accepted loss.
 const MOST_LOST: f64 = 0.01;
-/// The clock that stamps must not be set meanwhile by more than this, ns.
+/// Largest accepted adjustment of the stamping clock during the run, ns.
 const STEADY: u128 = 100_000;
 
-/// How datagrams are sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
-    /// A second, in the mean; gaps are exponential.
+    /// Mean rate per second; gaps are exponential.
     pub(super) rate: f64,
     pub(super) count: u32,
     pub(super) seed: u64,
 }
 
-/// What became of them.
+/// Result of the datagrams.
 #[derive(Clone, Debug)]
 pub(super) struct Went {
-    /// When the program sent each, since the first.
+    /// Sending times since the first, ns.
     pub(super) sent_at: Vec<Nanos>,
-    /// Mean from there to the arrival that the kernel stamps, us.
+    /// Mean time until the arrival stamped by the kernel, us.
     pub(super) latency_us: f64,
-    /// By the link's own counters.
+    /// Frames an interrupt, by the link's counters.
     pub(super) per_interrupt: f64,
 }
 
 impl Sending {
-    /// From the near end of the link to the far one.
+    /// Sends from near to far.
     ///
     /// # Errors
-    /// The ends do not find each other, more than a hundredth is lost, or the clock was set.
+    /// The ends do not find each other, the loss is too large, or the clock was set.
     pub(super) fn over(self, pair: &Pair, link: &Link) -> Result<Went, String> {
         let wrong = |error: std::io::Error| format!("the ends of the link do not find each other: {error}");
         let far = File::open(format!("/proc/{}/ns/net", pair.far.id())).map_err(wrong)?;
@@ -94,7 +93,7 @@ impl Sending {
         })
     }
 
-    /// When each was sent, by the clock that stamps.
+    /// Sending times by the stamping clock.
     fn send(self, socket: &UdpSocket) -> Vec<u128> {
         let mut random = Random::new(self.seed);
         let (began, mut due) = (Instant::now(), Duration::ZERO);
@@ -103,7 +102,7 @@ impl Sending {
             due += Duration::from_secs_f64(random.exponential(1.0 / self.rate));
             thread::sleep(due.saturating_sub(began.elapsed()));
             sent.push(wall());
-            // One that is not sent is one that does not arrive.
+            // A datagram that is not sent counts as lost.
             let _ = socket.send(&datagram(number));
         }
         sent
@@ -116,14 +115,14 @@ fn datagram(number: u64) -> [u8; SIZE] {
     bytes
 }
 
-/// The clock that stamps arrivals, ns.
+/// The clock of arrival stamps, ns.
 fn wall() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
 fn greet(socket: &UdpSocket, first: &Receiver<()>) -> Result<(), String> {
     for _ in 0..HELLOS {
-        // It may be refused until the far end has its socket.
+        // It may be refused until the far socket exists.
         let _ = socket.send(&datagram(HELLO));
         match first.recv_timeout(MOMENT) {
             Ok(()) => return Ok(()),
@@ -134,13 +133,13 @@ fn greet(socket: &UdpSocket, first: &Receiver<()>) -> Result<(), String> {
     Err("no datagram came through the link".to_owned())
 }
 
-/// Numbers and instants of what arrives in that namespace, until nothing does for a while.
+/// Numbers and times of arrivals in that namespace, until a silence.
 fn receive(namespace: File, heard: &Sender<()>) -> Result<Vec<(u64, u128)>, String> {
     let wrong = |error: nix::Error| format!("the far end cannot receive: {error}");
     setns(namespace, CloneFlags::CLONE_NEWNET).map_err(wrong)?;
     let socket = UdpSocket::bind((FAR, PORT)).map_err(|error| format!("the far end cannot receive: {error}"))?;
     setsockopt(&socket, ReceiveTimestampns, &true).map_err(wrong)?;
-    // Where this end is late, what came waits. With less right there is less room.
+    // The buffer holds datagrams while this thread is late. Without privileges it is smaller.
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &ROOM).or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &ROOM));
     let patience = |time| socket.set_read_timeout(Some(time)).map_err(|error| error.to_string());
     // The greeting takes no longer.
@@ -151,13 +150,13 @@ fn receive(namespace: File, heard: &Sender<()>) -> Result<Vec<(u64, u128)>, Stri
         let stamp = match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::empty()) {
             Ok(message) => message.cmsgs().ok().and_then(|mut all| all.find_map(|message| stamp(&message))),
             Err(nix::errno::Errno::EINTR) => continue,
-            // Nothing comes any more.
+            // Silence: the run is over.
             Err(nix::errno::Errno::EAGAIN) => return Ok(arrived),
             Err(error) => return Err(wrong(error)),
         };
         let number = bytes.first_chunk().map_or(HELLO, |number| u64::from_le_bytes(*number));
         if number == HELLO {
-            // Nobody waits for the second one.
+            // The receiver of this channel waits only for the first one.
             let _ = heard.send(());
             patience(SILENCE)?;
         } else {

@@ -1,18 +1,18 @@
-//! What core's policy does with arrivals at given instants.
+//! Decisions of core's policy for arrivals at given instants.
 
 use sidecore::core::policy::notify::{Moderator, Notify, Ring};
 use sidecore::core::time::Nanos;
 
-/// How arrivals were announced.
+/// Announcements of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Announced {
     pub(super) per_interrupt: f64,
-    /// Mean from an arrival to its interrupt, us.
+    /// Mean time from an arrival to its interrupt, us.
     pub(super) held_us: f64,
 }
 
 impl Announced {
-    /// Of arrivals at these instants, the earliest first.
+    /// Instants in increasing order.
     pub(super) fn of(policy: Notify, instants: &[Nanos]) -> Self {
         let mut moderator = Moderator::new(policy);
         let (mut interrupts, mut held, mut pending) = (0_u64, 0_u128, Vec::new());
@@ -48,7 +48,7 @@ impl Announced {
 mod tests {
     use super::*;
 
-    /// Of arrivals at these instants, us: packets an interrupt, and the time that all were held together, us.
+    /// Of arrivals at these instants, us: packets an interrupt, and the sum of held times, us.
     fn announced(policy: Notify, micros: &[u64]) -> (f64, f64) {
         let instants: Vec<_> = micros.iter().map(|at| at * 1_000).collect();
         let Announced { per_interrupt, held_us } = Announced::of(policy, &instants);
