@@ -7,81 +7,31 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Task {
     /// Attach to this service, and open the memory of the bare exchanges if given.
-    Attach {
-        socket: PathBuf,
-        slots: u32,
-        bare: Option<PathBuf>,
-    },
-    Pin {
-        cpu: usize,
-    },
+    Attach { socket: PathBuf, slots: u32, bare: Option<PathBuf> },
+    /// Move the process to this core.
+    Pin { cpu: usize },
     /// Ping-pong of one word.
-    PingPong {
-        ns: u64,
-    },
+    PingPong { ns: u64 },
     /// Echo of slots with payload.
-    Echo {
-        size: u32,
-        depth: u32,
-        ns: u64,
-    },
+    Echo { size: u32, depth: u32, ns: u64 },
     /// The operation in this process, with the library of the service.
-    Inline {
-        op: String,
-        size: u32,
-        ns: u64,
-    },
+    Inline { op: String, size: u32, ns: u64 },
     /// The operation in this process, `fill` times side by side as in a batch device.
-    SideBySide {
-        op: String,
-        size: u32,
-        fill: usize,
-        ns: u64,
-    },
+    SideBySide { op: String, size: u32, fill: usize, ns: u64 },
     /// The operation in this process, with the system's OpenSSL.
-    OpenSsl {
-        op: String,
-        size: u32,
-        ns: u64,
-    },
+    OpenSsl { op: String, size: u32, ns: u64 },
     /// Through the lane, always `depth` requests in flight.
-    Closed {
-        op: String,
-        size: u32,
-        depth: u32,
-        start: u64,
-        ns: u64,
-    },
+    Closed { op: String, size: u32, depth: u32, start: u64, ns: u64 },
     /// Through the lane, at random times of this rate, independent of completions.
-    Open {
-        op: String,
-        size: u32,
-        per_s: f64,
-        seed: u64,
-        start: u64,
-        ns: u64,
-    },
+    Open { op: String, size: u32, per_s: f64, seed: u64, start: u64, ns: u64 },
     /// Through the lane, requests of several sizes at random times, independent of completions.
-    Mixed {
-        op: String,
-        mix: Mix,
-        seed: u64,
-        start: u64,
-        ns: u64,
-    },
+    Mixed { op: String, mix: Mix, seed: u64, start: u64, ns: u64 },
     /// Load the provider with this configuration file of OpenSSL.
-    Provide {
-        configuration: PathBuf,
-    },
+    Provide { configuration: PathBuf },
+    /// Signatures by OpenSSL.
     Sign(Signatures),
     /// Signatures by the first token of a PKCS#11 module. The key's label is the operation's name.
-    Token {
-        module: PathBuf,
-        pin: String,
-        op: String,
-        start: u64,
-        ns: u64,
-    },
+    Token { module: PathBuf, pin: String, op: String, start: u64, ns: u64 },
     /// Messages. Their connections last as long as the process.
     Send(Sending),
 }

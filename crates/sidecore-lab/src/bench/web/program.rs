@@ -10,8 +10,11 @@ use std::process::Command;
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) enum Program {
-    /// Workers; each waits for its own signature.
-    Nginx { workers: usize },
+    /// One handshake at a time in each worker.
+    Nginx {
+        /// Each waits for its own signature.
+        workers: usize,
+    },
     /// One process with one thread. It continues with other handshakes while a service signs.
     HaProxy,
 }
