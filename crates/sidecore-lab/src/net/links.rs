@@ -1,4 +1,4 @@
-//! Network interfaces of the namespace that this thread is in.
+//! Network interfaces of the thread's namespace.
 
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
@@ -6,20 +6,20 @@ use rtnetlink::{Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, ne
 use std::net::Ipv4Addr;
 use tokio::runtime::{Builder, Runtime};
 
-/// A connection to the kernel, in that namespace also after the thread has gone elsewhere.
+/// A connection to the kernel. It stays in its namespace even if the thread moves to another.
 pub(super) struct Links {
     runtime: Runtime,
     handle: Handle,
 }
 
-/// What is wrong, with the interface that it is about.
+/// An error message with the name of the interface.
 type Wrong = String;
 
 impl Links {
-    /// Those of the namespace that this thread is in.
+    /// Interfaces of this thread's namespace.
     ///
     /// # Errors
-    /// There is no such connection here.
+    /// The kernel cannot be reached.
     pub(super) fn here() -> Result<Self, Wrong> {
         let wrong = |error: std::io::Error| format!("cannot ask the kernel about interfaces: {error}");
         let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(wrong)?;
@@ -32,88 +32,54 @@ impl Links {
         Ok(Self { runtime, handle })
     }
 
-    /// Two interfaces, the ends of one link.
-    ///
-    /// # Errors
-    /// The kernel's, with the names.
     pub(super) fn add_veth(&self, name: &str, other: &str) -> Result<(), Wrong> {
         let add = self.handle.link().add(LinkVeth::new(name, other).build()).execute();
         self.runtime.block_on(add).map_err(|error| format!("cannot make the link {name} to {other}: {error}"))
     }
 
-    /// A bridge, which is not up.
-    ///
-    /// # Errors
-    /// The kernel's, with the name.
+    /// The new bridge is not up.
     pub(super) fn add_bridge(&self, name: &str) -> Result<(), Wrong> {
         let add = self.handle.link().add(LinkBridge::new(name).build()).execute();
         self.runtime.block_on(add).map_err(|error| format!("cannot make the bridge {name}: {error}"))
     }
 
-    /// That interface is a port of that bridge, and up.
-    ///
-    /// # Errors
-    /// The kernel's, with the name.
+    /// Makes the interface a port of that bridge, and brings it up.
     pub(super) fn join(&self, name: &str, bridge: &str) -> Result<(), Wrong> {
         let index = self.find(bridge)?.header.index;
         self.set(name, |link| link.controller(index).up())
     }
 
-    /// That interface is no more.
-    ///
-    /// # Errors
-    /// The kernel's, with the name.
     pub(super) fn remove(&self, name: &str) -> Result<(), Wrong> {
         let gone = self.handle.link().del(self.find(name)?.header.index).execute();
         self.runtime.block_on(gone).map_err(|error| format!("cannot remove the interface {name}: {error}"))
     }
 
-    /// That interface gets that address in a network of so many bits, and is up, as the one of the loop is.
-    ///
-    /// # Errors
-    /// The kernel's, with the name.
+    /// Gives the interface that address in a network with `bits` of prefix, and brings it and loopback up.
     pub(super) fn take(&self, name: &str, address: Ipv4Addr, bits: u8) -> Result<(), Wrong> {
         self.add_address(name, address, bits)?;
         self.up(name)?;
         self.up("lo")
     }
 
-    /// That interface goes to the namespace of that process.
-    ///
-    /// # Errors
-    /// The kernel's, with the name.
+    /// Moves the interface to the namespace of that process.
     pub(super) fn give(&self, name: &str, process: u32) -> Result<(), Wrong> {
         self.set(name, |link| link.setns_by_pid(process))
     }
 
-    /// That interface is up.
-    ///
-    /// # Errors
-    /// The kernel's, with the name.
     pub(super) fn up(&self, name: &str) -> Result<(), Wrong> {
         self.set(name, LinkMessageBuilder::up)
     }
 
-    /// That interface is not up.
-    ///
-    /// # Errors
-    /// The kernel's, with the name.
     pub(super) fn down(&self, name: &str) -> Result<(), Wrong> {
         self.set(name, LinkMessageBuilder::down)
     }
 
-    /// That interface takes packets of so many bytes at most.
-    ///
-    /// # Errors
-    /// The kernel's, with the name.
+    /// Sets the largest packet.
     pub(super) fn set_mtu(&self, name: &str, bytes: u32) -> Result<(), Wrong> {
         self.set(name, |link| link.mtu(bytes))
     }
 
-    /// So many packets may wait in that interface until they are sent.
-    ///
-    /// # Errors
-    /// The kernel's, with the name.
+    /// Sets the length of the interface's send queue.
     pub(super) fn set_queue(&self, name: &str, packets: u32) -> Result<(), Wrong> {
         self.set(name, |link| link.append_extra_attribute(LinkAttribute::TxQueueLen(packets)))
     }
@@ -124,10 +90,10 @@ impl Links {
         self.runtime.block_on(add).map_err(|error| format!("{name} cannot have the address {address}: {error}"))
     }
 
-    /// What the kernel says of that interface.
+    /// The kernel's description of that interface.
     ///
     /// # Errors
-    /// There is none of that name, or the kernel's.
+    /// There is none of that name, or the kernel's error.
     pub(super) fn find(&self, name: &str) -> Result<LinkMessage, Wrong> {
         let mut found = self.handle.link().get().match_name(name.to_owned()).execute();
         let first = self
@@ -137,10 +103,10 @@ impl Links {
         first.ok_or_else(|| format!("no interface {name}"))
     }
 
-    /// What the kernel says of the interface of that number.
+    /// The same by number.
     ///
     /// # Errors
-    /// There is none, or the kernel's.
+    /// There is none, or the kernel's error.
     pub(super) fn find_numbered(&self, index: u32) -> Result<LinkMessage, Wrong> {
         let mut found = self.handle.link().get().match_index(index).execute();
         let first =

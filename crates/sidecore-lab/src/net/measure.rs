@@ -19,20 +19,20 @@ use std::net::ToSocketAddrs;
 use std::time::Duration;
 use std::{fs, path as file};
 
-/// Rates of the round trips that come by the clock, each connection's, a second. Between two of them is no part of a kernel's tick
-/// of 1, 4 or 10 ms, by which it may account CPU time: else each tick would find the same of a trip.
+/// Rates of paced round trips a second, for each connection. A gap is not a simple fraction of a kernel's tick of 1, 4
+/// or 10 ms: kernels that account CPU time by ticks would otherwise always sample the same part of a trip.
 const PACED: f64 = 1_973.0;
-/// Of the functions that no rule places, so many are named.
+/// Most functions without a rule to name.
 const MOST_NAMED: usize = 8;
-/// What must be known to read where the time goes.
+/// Explanation of the columns of components.
 const HOW: &str = "driver to other: CPU time by component for each packet of the near end, from samples; with --pair that of both ends, and of the \
      threads of a link as its driver. Where samples come from a timer, no CPU sleeps meanwhile: a sleeping one would miss samples, and \
      wakes later, so round trips are not those of a run without --where. Interrupts count those of the sampling.";
 
-/// Measures what was asked for, and shows it.
+/// Measures all loads and shows the result.
 ///
 /// # Errors
-/// There is no path, or it was lost: what to do. What was measured until then has been shown.
+/// There is no path, or it was lost. Earlier results have been shown.
 pub(super) fn run(args: &NetMeasure) -> Result<(), String> {
     let mut left_out = Vec::new();
     let mut cases = cases(args, &mut left_out)?;
@@ -63,7 +63,7 @@ pub(super) fn run(args: &NetMeasure) -> Result<(), String> {
     done
 }
 
-/// Each case so often, in turn with the others, until an interrupt comes.
+/// Runs each case `repeats` times, in turn with the others, until an interrupt.
 fn rounds(
     args: &NetMeasure,
     cases: &mut [Case],
@@ -83,7 +83,7 @@ fn rounds(
                 Ok(run) => case.runs.push(run),
                 Err(_) if interrupt.came() => return Ok(()),
                 Err(why) if path.is_lost() => return Err(why),
-                // Another load may do.
+                // Other loads may succeed.
                 Err(why) => case.wrong = Some(why),
             }
             progress.advance();
@@ -92,7 +92,7 @@ fn rounds(
     Ok(())
 }
 
-/// How to read where the time goes, and what of it no rule places.
+/// Explanation of the components, and the functions without a rule.
 fn notes(cases: &[Case]) -> Vec<String> {
     let mut parts = cases.iter().filter_map(Case::parts);
     let Some(mut all) = parts.next() else { return Vec::new() };
@@ -112,13 +112,13 @@ fn write_stacks(file: Option<&file::Path>, cases: &[Case]) -> Result<(), String>
     fs::write(file, lines.join("\n")).map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
-/// What has to stay while a path is measured that was made for it.
+/// Parts of a path made for this run, which must outlive the measurement.
 struct Made {
     far: End,
     _link: Option<Link>,
 }
 
-/// The path that was named, or one that is made.
+/// The path to the named peer, or a new one on this machine.
 fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), String> {
     let Some(peer) = &args.peer else {
         let settings = (args.by == NetJoint::Link).then(|| Settings::of(&args.link)).transpose()?;
@@ -128,10 +128,10 @@ fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), String> {
     Ok((find_peer(peer)?, None))
 }
 
-/// The path to the peer that was named.
+/// The path to the named peer.
 ///
 /// # Errors
-/// Nobody answers there.
+/// No peer answers at that address.
 pub(super) fn find_peer(peer: &str) -> Result<Path, String> {
     let with_port = if peer.contains(':') { peer.to_owned() } else { format!("{peer}:{PORT}") };
     let found = with_port
@@ -141,7 +141,7 @@ pub(super) fn find_peer(peer: &str) -> Result<Path, String> {
     Path::to(found.ok_or_else(|| format!("{peer} has no address"))?)
 }
 
-/// Those that can be, of what was asked for; what cannot, in words.
+/// The possible cases of the arguments. Impossible ones are added to `left_out`.
 fn cases(args: &NetMeasure, left_out: &mut Vec<String>) -> Result<Vec<Case>, String> {
     let counts: Vec<_> = args.cpus.iter().copied().map(Some).collect();
     let counts = if counts.is_empty() { vec![None] } else { counts };

@@ -1,47 +1,47 @@
-//! Packets of the network namespaces that a program uses, while it runs.
+//! Packets of a program's network namespaces while it runs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
-/// Counts from its making on.
+/// Counts from its creation.
 #[derive(Debug)]
 pub(super) struct Packets {
     spaces: BTreeMap<PathBuf, Space>,
 }
 
-/// A namespace, which lasts as long as its file is open here.
+/// A namespace. The open file keeps it alive.
 #[derive(Debug)]
 struct Space {
     file: File,
     began: Interfaces,
-    /// What was seen last, also of interfaces that are gone since.
+    /// Latest counts, including those of removed interfaces.
     last: Interfaces,
 }
 
 /// Packets received and sent since the interface was made, by its name.
 type Interfaces = BTreeMap<String, (u64, u64)>;
 
-/// More processes than these are not looked at, and more namespaces not kept.
+/// Most processes to visit, and most namespaces to keep.
 const MOST_PROCESSES: usize = 256;
 const MOST_SPACES: usize = 64;
-/// A table is not longer, bytes.
+/// Most bytes of a table.
 const MOST_BYTES: u64 = 1 << 20;
-/// The interface on which all that is sent is received.
+/// The interface that receives everything it sends.
 const LOOP: &str = "lo";
-/// Where a line of the table has packets, behind its name: received, sent.
+/// Fields of a line with packets, after its name: received, sent.
 const FIELDS: (usize, usize) = (1, 9);
 
 impl Packets {
-    /// In the namespace of this process.
+    /// Counts the namespace of this process.
     pub(super) fn here() -> Self {
         let mut packets = Self { spaces: BTreeMap::new() };
         packets.watch(std::process::id());
         packets
     }
 
-    /// Looks again, also into the namespaces of that process and of those that it started, as far as they run now.
+    /// Updates the counts, and adds namespaces of that process and of its current descendants.
     pub(super) fn look(&mut self, root: Option<u32>) {
         let mut seen: HashSet<u32> = root.into_iter().collect();
         let mut next: Vec<u32> = root.into_iter().collect();
@@ -58,8 +58,8 @@ impl Packets {
         }
     }
 
-    /// Packets that passed since, in the namespace that had the most: two ends on one machine count the same ones. With a name
-    /// only those of interfaces of that name. `None`: no packet passed.
+    /// Packets since the beginning in the busiest namespace, because two ends on one machine count the same ones. With
+    /// a name only interfaces of that name count. `None`: no packet passed.
     pub(super) fn passed(&self, only: Option<&str>) -> Option<u64> {
         let counted = self.spaces.values().map(|space| passed(&space.began, &space.last, only));
         counted.max().filter(|packets| *packets > 0)
@@ -67,7 +67,7 @@ impl Packets {
 
     fn watch(&mut self, process: u32) {
         let folder = Path::new("/proc").join(process.to_string());
-        // A process that ends meanwhile has nothing more to say.
+        // The process may end meanwhile.
         let Ok(space) = fs::read_link(folder.join("ns/net")) else { return };
         if self.spaces.len() < MOST_SPACES && !self.spaces.contains_key(&space) {
             let Ok(mut file) = File::open(folder.join("net/dev")) else { return };
@@ -78,7 +78,7 @@ impl Packets {
     }
 }
 
-/// Processes that any thread of that one started.
+/// Child processes of all threads of that process.
 fn children(process: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());

@@ -7,26 +7,26 @@ use super::protocol::PORT;
 use super::space;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Of a network that is for measurements (RFC 2544).
+/// From the network reserved for benchmarks (RFC 2544).
 pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const BITS: u8 = 24;
 
-/// See the module. The near end is the calling thread and those that it starts from now on.
+/// The local end is the calling thread and the threads that it starts from now on.
 pub(super) struct Pair {
     pub(super) far: End,
 }
 
 impl Pair {
-    /// Joined by a pair of virtual interfaces, `near` and `far`.
+    /// Joined by a veth pair, `near` and `far`.
     ///
     /// # Errors
-    /// The system does not let this process make namespaces or interfaces.
+    /// This process may not make namespaces or interfaces.
     pub(super) fn by_veth() -> Result<Self, String> {
         Self::joined(|links| links.add_veth("near", "far"))
     }
 
-    /// Joined by what `join` makes: the interfaces `near` and `far`.
+    /// Joined by the interfaces `near` and `far` that `join` makes.
     ///
     /// # Errors
     /// The same, and those of `join`.
@@ -41,10 +41,10 @@ impl Pair {
         Ok(Self { far })
     }
 
-    /// The path from the near end to the far one, which takes part in loads from now on.
+    /// The path from `near` to `far`. The process at `far` serves loads from now on.
     ///
     /// # Errors
-    /// The far end is gone.
+    /// That process is gone.
     pub(super) fn path(&mut self) -> Result<Path, String> {
         let at = SocketAddr::from((FAR, PORT));
         self.far.order(&Order::Listen { at })?;

@@ -1,7 +1,7 @@
-//! `sidecore net papers`: what two papers found about interfaces, on links of this machine.
+//! `sidecore net papers`: effects of network interfaces in two papers, repeated on links of this machine.
 //!
-//! A paper's numbers belong to its machines. What can be compared is an effect: how much a figure changes from one interface to
-//! the other. So each load runs on two links that differ in one thing, one right after the other, again and again.
+//! A paper's numbers belong to its machines. An effect is comparable: the change of a figure from one interface to the
+//! other. Each load runs on two links that differ in one property, one directly after the other, repeatedly.
 
 mod contrast;
 mod effect;
@@ -22,15 +22,15 @@ use std::time::Duration;
 
 /// Long enough for a few thousand packets, and for a hundred.
 const WINDOWS: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(300)];
-/// Fewer than six make no interval.
+/// Fewer than six give no interval.
 const REPEATS: [usize; 2] = [12, 6];
 
-/// Of what is simulated.
+/// Seed of simulations.
 const SEED: u64 = 1;
-/// A load that goes wrong so often is not tried again.
+/// Failures after which a load is not tried again.
 const MOST_WRONG: usize = 2;
 
-/// What of a paper is made again.
+/// The repeated part of a paper.
 struct Study {
     /// Scenario of its rows; that of its effects ends with [`EFFECTS`].
     scenario: &'static str,
@@ -38,21 +38,21 @@ struct Study {
     plan: Option<&'static str>,
     contrasts: Vec<Contrast>,
     effects: Vec<Effect>,
-    /// Whether its effects are of one kind, so that the largest of them can be named.
+    /// Whether its effects are comparable with each other, so that their order can be stated.
     is_ordered: bool,
-    /// What must be known to read its rows.
+    /// Explanation of its rows.
     notes: &'static [&'static str],
 }
 
-/// Ends the scenario of a paper's effects.
+/// Suffix of the scenario of a paper's effects.
 const EFFECTS: &str = "-effects";
 
-/// Measures what was asked for and shows it.
+/// Measures all studies and shows the result.
 ///
 /// # Errors
-/// What this machine or user lacks.
+/// A requirement that this machine or user lacks.
 pub(super) fn run(args: &NetPapers) -> Result<(), String> {
-    // It is said at once what is missing. A user's own namespace can be made only while there is one thread.
+    // Missing privileges are reported first. A user namespace can only be made while the process has one thread.
     Pair::by_veth()?;
     let mut studies: Vec<Study> = [(Paper::Hoti, hoti::study as fn(bool) -> Study), (Paper::Lhcb, lhcb::study)]
         .into_iter()
@@ -68,7 +68,8 @@ pub(super) fn run(args: &NetPapers) -> Result<(), String> {
     export("sidecore net papers", &args.files, outcome).map_err(|error| error.to_string())
 }
 
-/// Each load on both of its links, as often as it is asked for; the one that goes first changes. What is lacking, in words.
+/// Runs each load on both of its links, `repeats` times; the first link alternates. Returns descriptions of missing
+/// features.
 fn rounds(studies: &mut [Study], args: &NetPapers) -> Result<BTreeSet<String>, String> {
     let short = usize::from(args.quick);
     let window = args.ms.map_or(WINDOWS[short], Duration::from_millis);
@@ -88,7 +89,7 @@ fn rounds(studies: &mut [Study], args: &NetPapers) -> Result<BTreeSet<String>, S
                 match contrast.run(window, repeat % 2 == 1, &interrupt) {
                     Ok(more) => lacking.extend(more),
                     Err(_) if interrupt.came() => continue,
-                    // It would be so with all of them.
+                    // The other loads would fail in the same way.
                     Err(why) if !is_any => return Err(why),
                     Err(why) => contrast.wrong.push(why),
                 }

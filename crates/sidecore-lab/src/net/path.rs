@@ -1,4 +1,4 @@
-//! The near end of a path: has the far end take part in a load, and counts at both ends.
+//! The local end of a path: makes the peer take part in a load, and counts at both ends.
 
 use super::account::Account;
 use super::flow::{Connection, Flow, Latencies, Side, choose_cpus};
@@ -10,38 +10,38 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the far end may take to answer.
+/// Longest wait for an answer of the peer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a far end that was just started may take to listen.
+/// Longest wait for the listening socket of a new peer.
 const ARRIVAL: Duration = Duration::from_secs(5);
-/// Characters of what a peer says that are shown.
+/// Most characters of a peer's message to show.
 const SHOWN: usize = 200;
-/// Between two datagrams that open a UDP connection, of which some may be lost.
+/// Interval of datagrams that open a UDP connection; some may be lost.
 const HELLO: Duration = Duration::from_millis(20);
 
-/// A path to a far end that listens.
+/// A path to a listening peer.
 #[derive(Debug)]
 pub(super) struct Path {
     control: Control,
     far: IpAddr,
-    /// How many CPUs the threads of each end run on; `None`: all.
+    /// Number of CPUs of each end's threads; `None`: all.
     cpus: Option<usize>,
-    /// Nobody answers any more.
+    /// The peer no longer answers.
     lost: bool,
 }
 
-/// A load that goes on.
+/// A running load.
 #[derive(Debug)]
 pub(super) struct Running<'p> {
     path: &'p mut Path,
     flow: Flow,
-    /// How long the far end counts.
+    /// Duration of the peer's warm-up and window.
     time: Duration,
-    /// When it has counted that, at the earliest.
+    /// Earliest end of the peer's window.
     ends: Instant,
 }
 
-/// What both ends have counted.
+/// Counts of both ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Both {
     pub(super) near: Account,
@@ -49,10 +49,8 @@ pub(super) struct Both {
 }
 
 impl Path {
-    /// To that peer.
-    ///
     /// # Errors
-    /// Nobody answers there.
+    /// No peer answers at that address.
     pub(super) fn to(peer: SocketAddr) -> Result<Self, String> {
         let until = Instant::now() + ARRIVAL;
         let connection = loop {
@@ -68,30 +66,30 @@ impl Path {
         Ok(Self { control, far: peer.ip(), cpus: None, lost: false })
     }
 
-    /// The far end is not waited for any more when that comes.
+    /// An interrupt ends waits for the peer.
     pub(super) fn until(&mut self, interrupt: &Interrupt) {
         self.control.until(interrupt);
     }
 
-    /// Loads from now on run on so many CPUs at each end; `None`: on all.
+    /// Sets the number of CPUs of each end for later loads; `None`: all.
     pub(super) fn use_cpus(&mut self, count: Option<usize>) {
         self.cpus = count;
     }
 
-    /// Whether the far end is gone: nothing goes over this path any more.
+    /// Whether the peer is gone. The path is then unusable.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// Traffic begins.
+    /// Starts traffic.
     ///
     /// # Errors
-    /// The far end refuses it, or is gone.
+    /// The peer refuses it, or is gone.
     pub(super) fn begin(&mut self, load: &Load) -> Result<Running<'_>, String> {
         self.start(load, None)
     }
 
-    /// Traffic begins that the far end counts by itself, in that window.
+    /// Starts traffic that the peer counts by itself in that window.
     ///
     /// # Errors
     /// The same.
@@ -105,12 +103,12 @@ impl Path {
         let answer = self.ask(&Ask::Begin { version: VERSION, load: *load, cpus: self.cpus, window })?;
         let Answer::Ready { ports, token } = answer else { return Err(unexpected(answer)) };
         let connections = self.connect(load, &ports, token);
-        // The peer waits for those that did not come, and has nothing else to say until then.
+        // The peer still waits for the missing connections and answers nothing else until then.
         self.lost |= connections.is_err();
         let connections = connections.map_err(|error| format!("no connection to the peer: {error}"))?;
         self.wait_for(&connections, token)?;
         let flow = Flow::begin(load, Side::Near, &cpus, connections);
-        // The load has begun at the peer, which is told nothing else until it ends.
+        // The load has begun at the peer, which accepts nothing else until it ends.
         self.lost |= flow.is_err();
         let flow = flow.map_err(|error| format!("cannot send or receive here: {error}"))?;
         if load.direction == Direction::Receive {
@@ -120,7 +118,7 @@ impl Path {
         Ok(Running { path: self, flow, time, ends: Instant::now() + time })
     }
 
-    /// Until the far end has all of them.
+    /// Waits until the peer has all of them.
     fn wait_for(&mut self, connections: &[Connection], token: u64) -> Result<(), String> {
         let over = AtomicBool::new(false);
         let answer = thread::scope(|scope| {
@@ -171,58 +169,58 @@ impl Path {
 }
 
 impl Running<'_> {
-    /// What was counted by now.
+    /// Current counts of both ends.
     ///
     /// # Errors
-    /// The far end is gone.
+    /// The peer is gone.
     pub(super) fn count(&mut self) -> Result<Both, String> {
         let answer = self.path.ask(&Ask::Count)?;
         let Answer::Counted(far) = answer else { return Err(unexpected(answer)) };
         Ok(Both { near: self.flow.count(), far: *far })
     }
 
-    /// Whether a message was sent or received here.
+    /// Whether a message was sent or received at this end.
     pub(super) fn has_traffic(&self) -> bool {
         self.flow.has_traffic()
     }
 
-    /// What was counted here by now.
+    /// Current counts of this end.
     pub(super) fn count_near(&self) -> Account {
         self.flow.count()
     }
 
-    /// That the far end is there, and has said nothing.
+    /// Checks that the peer is connected and has sent nothing.
     ///
     /// # Errors
-    /// It is gone, or refuses to go on.
+    /// It is gone, or refuses to continue.
     pub(super) fn check(&mut self) -> Result<(), String> {
         if self.path.control.is_quiet() { Ok(()) } else { Err(unexpected(self.path.hear()?)) }
     }
 
-    /// Ends it. What the far end has counted in its window, and the latencies of round trips.
+    /// Ends the load. Returns the peer's counts in its window, and the latencies of round trips.
     ///
     /// # Errors
-    /// The far end is gone.
+    /// The peer is gone.
     pub(super) fn end_window(self) -> Result<(Account, Latencies), String> {
         let latencies = self.flow.end();
         self.path.say(&Ask::Count)?;
         let rest = self.ends.saturating_duration_since(Instant::now());
-        // What traffic kept from coming is sent again after as long as it was sent in vain.
+        // TCP's back-off doubles: a line displaced by the traffic may take the same time once more.
         let answer = self.path.hear_within(rest + self.time + PATIENCE)?;
         let Answer::Window(counted) = answer else { return Err(unexpected(answer)) };
         let [before, after] = *counted;
         Ok((after.since(&before), latencies))
     }
 
-    /// Latencies count from now on, or do not.
+    /// Starts or stops the recording of latencies.
     pub(super) fn keep_latencies(&self, kept: bool) {
         self.flow.keep_latencies(kept);
     }
 
-    /// Ends it. The latencies of its round trips.
+    /// Ends the load. Returns the latencies of its round trips.
     ///
     /// # Errors
-    /// The far end is gone.
+    /// The peer is gone.
     pub(super) fn end(self) -> Result<Latencies, String> {
         let latencies = self.flow.end();
         let answer = self.path.ask(&Ask::End)?;
@@ -250,12 +248,12 @@ fn open_udp(to: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Shows the token on what has no connection of its own. Whether there is any.
+/// Sends the token on UDP sockets. Returns whether there are any.
 fn show(connections: &[Connection], token: u64) -> bool {
     let mut any = false;
     for connection in connections {
         if let Connection::Udp(socket, _) = connection {
-            // One that cannot be sent now is sent again.
+            // A datagram that cannot be sent now is repeated.
             let _ = socket.send(&token.to_le_bytes());
             any = true;
         }
@@ -272,7 +270,7 @@ fn lost(error: &io::Error, patience: Duration) -> String {
 
 fn unexpected(answer: Answer) -> String {
     match answer {
-        // Whoever is there may say anything, and this goes to a terminal.
+        // A stranger may control this text, and it is printed to a terminal.
         Answer::Refused(why) => {
             let shown: String = why.chars().filter(|shown| !shown.is_control()).take(SHOWN).collect();
             format!("the peer refused: {shown}")
@@ -309,7 +307,7 @@ mod tests {
             for direction in [Direction::Send, Direction::Receive, Direction::RoundTrip] {
                 let mut running = path.begin(&load(transport, direction)).unwrap();
                 running.keep_latencies(true);
-                // Who sends counts a message when it is sent, and may have been asked before who received it.
+                // The sender counts a message at once, and may be asked earlier than the receiver.
                 loop {
                     let both = running.count().unwrap();
                     let (sender, receiver) = match direction {
@@ -333,7 +331,7 @@ mod tests {
         for direction in [Direction::Send, Direction::Receive] {
             for serving in [Serving::EachWaits { read: 1 }, Serving::OnePolls] {
                 let mut running = path.begin(&Load { serving, ..load(Transport::Tcp, direction) }).unwrap();
-                // Of what one thread counts, a part may be seen a moment before the other.
+                // The two counts of a thread are not updated atomically.
                 let is_so = (0..10_000).any(|_| {
                     let Both { near, far } = running.count().unwrap();
                     let Counted { messages, bytes } =
@@ -357,7 +355,7 @@ mod tests {
         let newer =
             Ask::Begin { version: VERSION + 1, load: load(Transport::Tcp, Direction::Send), cpus: None, window: None };
         let is_refused = |asked: &Ask, why: &str| {
-            // The place of who was refused is free a moment later.
+            // The refused connection frees its place with a delay.
             let mut answers = (0..10_000).map(|_| Path::to(at).unwrap().ask(asked));
             answers.any(|answer| matches!(answer, Ok(Answer::Refused(said)) if said.contains(why)))
         };
@@ -370,7 +368,7 @@ mod tests {
     #[test]
     fn a_near_end_of_another_version_is_told_what_to_do() {
         let mut connection = TcpStream::connect(peer()).unwrap();
-        // As version 1 asked.
+        // The request of version 1.
         let asked = "{\"Begin\":{\"version\":1,\"load\":{\"transport\":\"Tcp\",\"direction\":\"Send\",\
                      \"size\":64,\"connections\":1}}}\n";
         connection.write_all(asked.as_bytes()).unwrap();
@@ -398,7 +396,7 @@ mod tests {
             (Direction::Receive, (true, false)),
             (Direction::RoundTrip, (true, true)),
         ] {
-            // On a busy machine nothing may run in so short a window.
+            // On a busy machine a short window may contain no traffic.
             assert!((0..1_000).any(|_| window_of(direction) == counted), "{direction:?}");
         }
         let long = Window { warm_up_ms: 0, counted_ms: u64::MAX };
@@ -446,7 +444,7 @@ mod tests {
         TcpStream::from(socket)
     }
 
-    /// A load of one connection, of which nothing is sent yet.
+    /// A load of one connection without traffic so far.
     fn begin_from(from: Ipv4Addr, at: SocketAddr) -> (Control, TcpStream) {
         let mut control = Control::new(connect_from(from, at), PATIENCE, MAX_ANSWER).unwrap();
         let one = Load { connections: 1, ..load(Transport::Tcp, Direction::RoundTrip) };
@@ -487,7 +485,7 @@ mod tests {
         let Answer::Ready { ports, token } = answer else { panic!("{answer:?}") };
         let connections = path.connect(&one, &ports, token).unwrap();
         path.wait_for(&connections, token).unwrap();
-        // As one that came late.
+        // A late one.
         assert!(show(&connections, token));
         let Connection::Udp(socket, _) = &connections[0] else { panic!("{connections:?}") };
         socket.send(&[0; 100]).unwrap();

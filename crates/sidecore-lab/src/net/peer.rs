@@ -1,7 +1,7 @@
-//! The far end: does what near ends ask for, each over a connection of its own.
+//! The peer: serves loads for other processes, each over its own connection.
 //!
-//! Strangers may ask as well. So what can be asked for is limited in number, size and time, and traffic goes to nobody but
-//! the address that asked.
+//! Strangers may connect as well. So requests are limited in number, size and time, and traffic goes only to the
+//! requesting address.
 
 mod log;
 mod places;
@@ -16,30 +16,29 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Lines a second that it says of near ends.
+/// Most lines a second about clients.
 const LINES: u32 = 5;
-/// How long it waits where the system has no room for one more near end.
+/// Pause after the system had no room for another client.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a near end may take to say something. Its load ends then.
+/// Longest silence of a client. Its load ends then.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long a load may last whose near end says when it ends. One with a window ends by itself.
+/// Longest load that the client ends. A load with a window ends by itself.
 const LONGEST: Duration = Duration::from_secs(600);
-/// How long the connections of a load may take to come: a path that loses packets takes its time.
+/// Longest wait for the connections of a load: a path that loses packets needs time.
 const ARRIVAL: Duration = Duration::from_secs(6);
-/// How long one that came may take to show its token: as long as TCP sends it for the third time.
+/// Longest wait for the token of a new connection: TCP's third try.
 const SHOW: Duration = Duration::from_secs(2);
-/// How long there is traffic after a window whose near end has not asked: its own window may end later. Not for ever, as this
-/// traffic may be what keeps its question from coming.
+/// Traffic after a window whose client has not asked yet: its own window may end later. Limited, because this traffic
+/// may delay its question.
 const LINGER: Duration = Duration::from_secs(2);
-/// How often it looks whether the near end is there.
+/// Interval of checks for the client's connection.
 const LOOK: Duration = Duration::from_millis(50);
-/// Bytes of a token.
 const TOKEN: usize = size_of::<u64>();
 
-/// Serves for ever.
+/// Serves forever.
 ///
 /// # Errors
-/// The listener is none.
+/// The socket does not listen.
 pub(super) fn serve(listener: &TcpListener) -> io::Result<()> {
     let (places, log, own_log) = (Places::default(), Log::new(LINES), Log::new(1));
     loop {
@@ -49,7 +48,7 @@ pub(super) fn serve(listener: &TcpListener) -> io::Result<()> {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBADF | libc::EINVAL | libc::ENOTSOCK)) => {
                 return Err(error);
             }
-            // The connection broke, or the system has no room, which passes. Others' loads go on.
+            // The connection broke, or the system has no room temporarily. Other loads continue.
             Err(error) => {
                 own_log.say(format!("cannot take a near end now: {error}"));
                 thread::sleep(PAUSE);
@@ -58,7 +57,7 @@ pub(super) fn serve(listener: &TcpListener) -> io::Result<()> {
     }
 }
 
-/// A near end that came gets a thread of its own, unless there is no place.
+/// Serves a new client in its own thread, unless all places are taken.
 fn begin(connection: TcpStream, from: SocketAddr, places: &Places, log: &Log) -> io::Result<()> {
     let place = match places.take(from.ip()) {
         Ok(place) => place,
@@ -74,7 +73,7 @@ fn begin(connection: TcpStream, from: SocketAddr, places: &Places, log: &Log) ->
     thread::Builder::new().name("near end".to_owned()).spawn(serves).map(drop)
 }
 
-/// Without waiting: there is room in a new connection, or its near end is gone.
+/// Does not wait: a new connection has room for the line, or its client is gone.
 fn refuse_at_once(mut connection: &TcpStream, why: &str) -> io::Result<()> {
     connection.set_nonblocking(true)?;
     let mut line = serde_json::to_vec(&Answer::Refused(why.to_owned()))?;
@@ -87,18 +86,18 @@ fn refuse(control: &mut Control, why: &str) -> io::Result<()> {
     control.say(&Answer::Refused(why.to_owned()))
 }
 
-/// One near end, load after load, until it hangs up.
+/// Serves one client, load after load, until it closes the connection.
 fn session(connection: TcpStream) -> io::Result<()> {
     let control = &mut Control::new(connection, SILENCE, MAX_ASK)?;
     while let Some(asked) = control.hear::<Value>()? {
-        // The rest of what another version asks may not be known here.
+        // The rest of another version's request may be unknown to this version.
         if let Some(version) = asked["Begin"]["version"].as_u64().filter(|version| *version != u64::from(VERSION)) {
             return refuse(control, &other_version(version));
         }
         match serde_json::from_value(asked).map_err(|error| not_understood(&error))? {
             Ask::Begin { load, cpus, window, .. } => match check(&load, cpus, window) {
                 Ok(cpus) => run(control, &load, &cpus, window)?,
-                // Another load may do.
+                // Another load may succeed.
                 Err(why) => refuse(control, &why)?,
             },
             Ask::Count | Ask::End | Ask::Go => return refuse(control, "no load has begun"),
@@ -114,14 +113,14 @@ fn other_version(there: u64) -> String {
     )
 }
 
-/// Whether that can be done here. The CPUs to do it on.
+/// Checks whether this machine can serve the load. Returns its CPUs.
 fn check(load: &Load, cpus: Option<usize>, window: Option<Window>) -> Result<Vec<usize>, String> {
     load.check()?;
     window.map_or(Ok(()), Window::check)?;
     choose_cpus(Side::Far, cpus)
 }
 
-/// One load, on those CPUs.
+/// Serves one load on those CPUs.
 fn run(control: &mut Control, load: &Load, cpus: &[usize], window: Option<Window>) -> io::Result<()> {
     let connections = match load.transport {
         Transport::Tcp => tcp(control, load.connections),
@@ -136,7 +135,7 @@ fn run(control: &mut Control, load: &Load, cpus: &[usize], window: Option<Window
     let begin = || Flow::begin(load, Side::Far, cpus, connections);
     let flow = if load.direction == Direction::Receive {
         control.say(&Answer::Begun)?;
-        // What is sent from now on may leave no room for what is said, so that must have come before.
+        // Traffic may leave no room for other lines, so the answer must have arrived before it starts.
         match control.hear()? {
             Some(Ask::Go) => begin()?,
             Some(_) => return refuse(control, "it is not told to go"),
@@ -153,7 +152,7 @@ fn run(control: &mut Control, load: &Load, cpus: &[usize], window: Option<Window
     }
 }
 
-/// Counts when it is asked to, until then at most.
+/// Answers requests for counts, at most until then.
 fn count(control: &mut Control, flow: Flow, until: Instant) -> io::Result<()> {
     loop {
         let asked = control.hear()?;
@@ -173,17 +172,17 @@ fn count(control: &mut Control, flow: Flow, until: Instant) -> io::Result<()> {
     }
 }
 
-/// Whether the near end goes on with what it began.
+/// State of the client during a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Near {
     Counts,
-    /// It has counted, and wants to know what was counted here.
+    /// It has counted its window and requests this end's counts.
     Asks,
-    /// It has hung up, or was told what is wrong.
+    /// It has closed the connection, or was refused.
     Gone,
 }
 
-/// Counts at the begin and at the end of the window, and says so when it is asked.
+/// Counts at the beginning and at the end of the window, and answers when the client asks.
 fn count_window(control: &mut Control, flow: Flow, window: Window) -> io::Result<()> {
     let began = Instant::now();
     while !flow.has_traffic() && began.elapsed() < ARRIVAL {
@@ -192,7 +191,7 @@ fn count_window(control: &mut Control, flow: Flow, window: Window) -> io::Result
     let begins = Instant::now() + Duration::from_millis(window.warm_up_ms);
     let mut near = wait(control, Near::Counts, begins)?;
     let before = flow.count();
-    // However late that was, the window is as long as it was asked for.
+    // The window has its full length, however late it starts.
     near = wait(control, near, Instant::now() + Duration::from_millis(window.counted_ms))?;
     let after = flow.count();
     let lingers = Instant::now() + LINGER;
@@ -206,7 +205,7 @@ fn count_window(control: &mut Control, flow: Flow, window: Window) -> io::Result
     if near == Near::Gone { Ok(()) } else { control.say(&Answer::Window(Box::new([before, after]))) }
 }
 
-/// Until then, unless the near end goes.
+/// Waits until then, unless the client goes.
 fn wait(control: &mut Control, mut near: Near, until: Instant) -> io::Result<Near> {
     while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
         if near == Near::Gone {
@@ -214,14 +213,14 @@ fn wait(control: &mut Control, mut near: Near, until: Instant) -> io::Result<Nea
         }
         thread::sleep(rest.min(LOOK));
         if !control.is_quiet() {
-            // It asks once. Its window may end before this one.
+            // A client asks once. Its window may end before this one.
             near = if near == Near::Counts { heard(control)? } else { Near::Gone };
         }
     }
     Ok(near)
 }
 
-/// What the near end says while a window counts.
+/// Reads the client's next request during a window.
 fn heard(control: &mut Control) -> io::Result<Near> {
     match control.hear()? {
         Some(Ask::Count) => Ok(Near::Asks),
@@ -230,7 +229,7 @@ fn heard(control: &mut Control) -> io::Result<Near> {
     }
 }
 
-/// That many connections from the address that asks, each of which knew the token.
+/// That number of connections from the client's address, each with the right token.
 fn tcp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
     let (here, there) = addresses(control)?;
     let listener = TcpListener::bind(SocketAddr::new(here, 0))?;
@@ -251,7 +250,7 @@ fn tcp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
     Ok(connections)
 }
 
-/// `None`: it did not know the token.
+/// `None`: the token is wrong.
 fn shows(mut stream: TcpStream, token: u64) -> Option<Connection> {
     stream.set_nonblocking(false).ok()?;
     stream.set_nodelay(true).ok()?;
@@ -261,7 +260,7 @@ fn shows(mut stream: TcpStream, token: u64) -> Option<Connection> {
     (shown == token.to_le_bytes()).then_some(Connection::Tcp(stream))
 }
 
-/// That many sockets, each connected to where the token came from.
+/// That number of sockets, each connected to the sender of the right token.
 fn udp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
     let (here, there) = addresses(control)?;
     let sockets = (0..count).map(|_| UdpSocket::bind(SocketAddr::new(here, 0))).collect::<io::Result<Vec<_>>>()?;
@@ -278,7 +277,7 @@ fn udp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
                     socket.connect(from)?;
                     break;
                 }
-                // Somebody else's, or none yet.
+                // A wrong token, or none yet.
                 _ => check_time(until)?,
             }
         }
@@ -295,7 +294,7 @@ fn check_time(until: Instant) -> io::Result<()> {
     if Instant::now() < until { Ok(()) } else { Err(late()) }
 }
 
-/// What a stranger cannot guess.
+/// A number that strangers cannot guess.
 fn token() -> io::Result<u64> {
     let mut bytes = [0; TOKEN];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -314,7 +313,7 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
-    /// Of a near end that sends nothing.
+    /// A flow with a client that sends nothing.
     fn flow() -> (TcpStream, Flow) {
         let (near, far) = pair();
         let load = Load {
@@ -351,7 +350,7 @@ mod tests {
             assert_eq!(wait(&mut far, Near::Counts, far_away()).unwrap(), Near::Gone, "{said}");
             drop(near);
         }
-        // With something unread, closing resets.
+        // Closing with unread data resets the connection.
         let (near, mut far) = pair();
         far.write_all(b"unread").unwrap();
         while near.peek(&mut [0]).unwrap() == 0 {}
@@ -360,7 +359,7 @@ mod tests {
         assert_eq!(wait(&mut far, Near::Counts, far_away()).unwrap(), Near::Gone);
     }
 
-    /// A near end, a connection of the load that had one message, and the far end, which counts for 1 ms.
+    /// A client, a connection of the load with one message, and the peer's thread, which counts for 1 ms.
     fn counting() -> (Control, TcpStream, thread::JoinHandle<io::Result<()>>) {
         let (near, far) = pair();
         let near = Control::new(near, SILENCE, super::super::protocol::MAX_ANSWER).unwrap();
@@ -399,7 +398,7 @@ mod tests {
     #[test]
     fn a_peer_goes_on_though_nobody_can_be_taken_for_a_while() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        // Nobody is there: that is an error of it.
+        // No client waits: the listener reports an error.
         listener.set_nonblocking(true).unwrap();
         let at = listener.local_addr().unwrap();
         let serves = thread::spawn(move || serve(&listener));

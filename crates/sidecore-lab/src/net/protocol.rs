@@ -1,4 +1,4 @@
-//! What the near end asks of the far one, over a connection of its own: a line of JSON each way.
+//! Requests of the local end to the peer over a connection of their own, with one JSON line each way.
 
 use super::account::Account;
 use super::flow::is_only_a_look;
@@ -12,21 +12,18 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// Both ends must be of one version.
+/// Both ends must have the same version.
 pub(super) const VERSION: u32 = 2;
-/// Where a peer listens unless told otherwise.
+/// Default port of a peer.
 pub(crate) const PORT: u16 = 5217;
-/// Largest message, bytes.
 pub(super) const MAX_SIZE: usize = 1 << 20;
-/// Most connections at a time.
 pub(super) const MAX_CONNECTIONS: usize = 64;
-/// Largest datagram, bytes.
 pub(super) const MAX_DATAGRAM: usize = 65_507;
-/// Longest line of a near end, bytes.
+/// Longest line to a peer, bytes.
 pub(super) const MAX_ASK: usize = 4 << 10;
-/// Longest line of a far end, bytes: two accounts of a machine with more than 1,000 processors.
+/// Longest line from a peer, bytes: two accounts of a machine with more than 1,000 processors.
 pub(super) const MAX_ANSWER: usize = 512 << 10;
-/// How often who waits for the other end looks whether it is to end.
+/// Interval of checks for an interrupt while an end waits for the other.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,24 +32,24 @@ pub(super) enum Transport {
     Udp,
 }
 
-/// Who sends to whom.
+/// Direction of traffic, from the local end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Direction {
-    /// The near end sends without end.
+    /// The local end sends continuously.
     Send,
-    /// The far end does.
+    /// The peer sends continuously.
     Receive,
-    /// The near end asks, the far end answers with as much.
+    /// The local end sends, and the peer answers with the same size.
     RoundTrip,
 }
 
-/// How an end goes about the streams of a load.
+/// Threading of an end's streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Serving {
-    /// A thread has each, and waits in its calls. It reads as many bytes at a time at most.
+    /// A thread for each stream, with blocking calls of at most `read` bytes.
     EachWaits { read: usize },
-    /// One thread has all of them, and does what it can without waiting: messages are written to whoever has room, and no
-    /// more than a message is read of each before it looks who is ready again.
+    /// One thread for all streams, with non-blocking calls. Messages are written to streams with room. At most one
+    /// message of each ready stream is read between two polls.
     OnePolls,
 }
 
@@ -62,26 +59,27 @@ impl Default for Serving {
     }
 }
 
-/// What goes over the path.
+/// Traffic of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Load {
     pub(super) transport: Transport,
     pub(super) direction: Direction,
-    /// Bytes of each message: of each `write`, or of each datagram.
+    /// Bytes of each `write` or datagram.
     pub(super) size: usize,
     pub(super) connections: usize,
-    /// Messages a second of each connection; `None`: as many as possible.
+    /// Messages a second of each connection; `None`: unlimited.
     pub(super) rate: Option<f64>,
-    /// Of streams that go one way. An end of an earlier version does not say, and is refused in words that it knows.
+    /// Applies to streams in one direction. Earlier versions do not send it, and must still parse so that their refusal
+    /// is readable.
     #[serde(default)]
     pub(super) serving: Serving,
 }
 
 impl Load {
-    /// Whether both ends can do that. A stranger may have asked.
+    /// Checks the limits, because a stranger may have sent it.
     ///
     /// # Errors
-    /// What is out of bounds.
+    /// The value out of bounds.
     pub(super) fn check(&self) -> Result<(), String> {
         let most = if self.transport == Transport::Udp { MAX_DATAGRAM } else { MAX_SIZE };
         if !(1..=most).contains(&self.size) {
@@ -105,14 +103,14 @@ impl Load {
         }
     }
 
-    /// Bytes without borders, one way.
+    /// Bytes without message boundaries, in one direction.
     fn is_stream(&self) -> bool {
         self.transport == Transport::Tcp && self.direction != Direction::RoundTrip
     }
 }
 
-/// When an end counts, from the first message on that it sends or receives. So nothing needs to be said while a load goes on, which
-/// may leave no room for it.
+/// Time in which an end counts, starting at its first message. No line is needed during the load, which may leave no
+/// room for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Window {
     pub(super) warm_up_ms: u64,
@@ -123,15 +121,15 @@ impl Window {
     /// Longest parts, ms.
     const MOST: u64 = 60_000;
 
-    /// From the first message to its end.
+    /// From the first message to the window's end.
     pub(super) fn time(self) -> Duration {
         Duration::from_millis(self.warm_up_ms.saturating_add(self.counted_ms))
     }
 
-    /// Whether an end can do that. A stranger may have asked.
+    /// Checks the limits, because a stranger may have sent it.
     ///
     /// # Errors
-    /// What is out of bounds.
+    /// The value out of bounds.
     pub(super) fn check(self) -> Result<(), String> {
         if self.warm_up_ms > Self::MOST || !(1..=Self::MOST).contains(&self.counted_ms) {
             return Err(format!("a load warms up and is counted for {} s at most each", Self::MOST / 1000));
@@ -140,44 +138,44 @@ impl Window {
     }
 }
 
-/// What the near end asks.
+/// A request to the peer.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Ask {
-    /// Connections for that load are about to come; traffic goes as they are there. The far end's threads run on so many of its
-    /// CPUs, the last ones; `None`: on all.
+    /// Announces the connections of that load; traffic starts once they exist. `cpus`: number of the peer's last CPUs
+    /// to use; `None`: all.
     Begin { version: u32, load: Load, cpus: Option<usize>, window: Option<Window> },
-    /// The far end may send: what it said has come.
+    /// Permits the peer to send: its previous answer has arrived.
     Go,
-    /// What was counted until now.
+    /// Requests the counts so far.
     Count,
-    /// The load has ended.
+    /// Ends the load.
     End,
 }
 
-/// What the far end answers.
+/// An answer of the peer.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// Connections are expected at these ports; each begins with the token. UDP has a port for each.
     Ready { ports: Vec<u16>, token: u64 },
-    /// All of them came.
+    /// All of them arrived.
     Begun,
-    /// What was counted at the begin and at the end of the window. The load has ended.
+    /// Counts at the beginning and at the end of the window. The load has ended.
     Window(Box<[Account; 2]>),
-    /// What was counted.
+    /// Counts so far.
     Counted(Box<Account>),
     /// The load has ended.
     Ended,
-    /// Not done: what is wrong.
+    /// The request was refused, with the reason.
     Refused(String),
 }
 
-/// One end's side of the connection.
+/// One end of the control connection.
 #[derive(Debug)]
 pub(super) struct Control {
     reader: BufReader<TcpStream>,
-    /// How long a message may take, from when it is waited for until all of it is there.
+    /// Longest wait for a complete line.
     patience: Duration,
-    /// Bytes of the longest line that is heard.
+    /// Longest accepted line, bytes.
     longest: usize,
     interrupt: Option<Interrupt>,
 }
@@ -190,12 +188,11 @@ impl Control {
         Ok(Self { reader: BufReader::new(connection), patience, longest, interrupt: None })
     }
 
-    /// Nothing is waited for any more when that comes.
+    /// An interrupt ends waits.
     pub(super) fn until(&mut self, interrupt: &Interrupt) {
         self.interrupt = Some(interrupt.clone());
     }
 
-    /// The connection below.
     pub(super) fn connection(&self) -> &TcpStream {
         self.reader.get_ref()
     }
@@ -218,15 +215,15 @@ impl Control {
         Ok(())
     }
 
-    /// `None`: the other end has hung up.
+    /// `None`: the other end has closed the connection.
     ///
     /// # Errors
-    /// Nothing whole came in time, it cannot be understood, or an interrupt came.
+    /// No complete line came in time, it cannot be parsed, or an interrupt came.
     pub(super) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         self.hear_within(self.patience)
     }
 
-    /// The same of a message that may take so long.
+    /// The same with another time limit.
     ///
     /// # Errors
     /// The same.
@@ -253,13 +250,13 @@ impl Control {
         serde_json::from_slice(&line).map(Some).map_err(|error| not_understood(&error))
     }
 
-    /// Whether the other end is there, and has said nothing that was not heard.
+    /// Whether the connection is open and has no unread line.
     pub(super) fn is_quiet(&self) -> bool {
         let seen = recv(self.connection().as_raw_fd(), &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
         self.reader.buffer().is_empty() && matches!(seen, Err(Errno::EAGAIN | Errno::EINTR))
     }
 
-    /// How long a call may wait before this is asked again.
+    /// Longest wait of a call before the next check.
     fn time_until(&self, until: Instant) -> io::Result<Duration> {
         if self.interrupt.as_ref().is_some_and(Interrupt::came) {
             return Err(io::Error::new(io::ErrorKind::Interrupted, STOPPED));
@@ -269,7 +266,7 @@ impl Control {
     }
 }
 
-/// Where a message is wrong, and not a word of it: a stranger may have said it.
+/// Describes the position of the error without any of the text, because a stranger may have sent it.
 pub(super) fn not_understood(error: &serde_json::Error) -> io::Error {
     let why = match error.classify() {
         Category::Eof => "it breaks off",
@@ -287,7 +284,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
     use std::thread;
 
-    /// An end that is that patient, and the other end's connection.
+    /// An end with that time limit, and the other end's connection.
     fn control(patience: Duration) -> (Control, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! Where CPU time goes, from samples of what ran: taken while something is measured, placed by rules afterwards.
+//! CPU time by component, from samples of running functions. Samples are taken during a measurement; rules assign them
+//! afterwards.
 
 mod account;
 mod awake;
@@ -23,19 +24,19 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 use symbols::Symbols;
 
-/// What CPUs do that have nothing to do.
+/// Behaviour of idle CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idling {
     /// They sleep.
     Let,
-    /// They are kept awake by threads that run only then, for in a virtual machine a sleeping CPU may miss its timer.
+    /// Threads of the lowest priority keep them awake: in a virtual machine a sleeping CPU may miss its timer.
     Kept,
-    /// They are kept awake where samples come from a timer, and sleep where they are of cycles.
+    /// They are kept awake if samples come from a timer, and sleep if samples are of cycles.
     KeptForTimer,
 }
 
-/// What samplers are to see, and what they know of the kernel before they begin. Idle CPUs are kept awake as long as this or one of its
-/// samplers lives: threads that run last can take long to begin and to end on a busy machine.
+/// Settings and knowledge of the kernel that samplers share. It keeps idle CPUs awake until it and its samplers are
+/// dropped, because threads of the lowest priority may start and end slowly on a busy machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     cpus: Vec<usize>,
@@ -48,9 +49,9 @@ pub(crate) struct Setup {
     left_out: Vec<String>,
 }
 
-/// Samples what runs, from its start until it is stopped.
+/// Samples everything that runs from its start to its stop.
 ///
-/// Without the right to see all it sees what the thread that started it does, and what that starts from then on.
+/// Without privileges it samples only the starting thread and the threads and processes started by it afterwards.
 pub(crate) struct Sampler {
     collecting: JoinHandle<Collected>,
     /// Dropping it ends the collection.
@@ -67,10 +68,10 @@ pub(crate) struct Sampler {
 }
 
 impl Setup {
-    /// Of those CPUs, which may idle meanwhile or not. Reads which functions the kernel has.
+    /// Reads the kernel's functions.
     ///
     /// # Errors
-    /// They cannot be kept awake.
+    /// The CPUs cannot be kept awake.
     pub(crate) fn new(cpus: &[usize], idling: Idling) -> Result<Self, String> {
         let are_kept = match idling {
             Idling::Let => false,
@@ -89,7 +90,7 @@ impl Setup {
         Ok(Self { cpus: cpus.to_vec(), awake, device: Vec::new(), symbols, modules: modules(), left_out })
     }
 
-    /// With those threads of this process, which do the work of a device and its driver.
+    /// Sets the threads of this process that count as a device and its driver.
     pub(crate) fn with_device(mut self, threads: Vec<u32>) -> Self {
         self.device = threads;
         self
@@ -100,10 +101,10 @@ const KALLSYMS: &str = "/proc/kallsyms";
 const MODULES: &str = "/proc/modules";
 
 impl Sampler {
-    /// Begins.
+    /// Starts sampling.
     ///
     /// # Errors
-    /// Nothing can be sampled here: says which right is missing.
+    /// Sampling is impossible; names the missing privilege.
     pub(crate) fn start(setup: &Setup) -> Result<Self, String> {
         Self::begin(Events::open_from(Reach::Machine, &setup.cpus)?, setup)
     }
@@ -138,17 +139,17 @@ impl Sampler {
         })
     }
 
-    /// What it does not see beside what the thread that started it does, and what would help; `None`: it sees all.
+    /// The missing part and a remedy if only the starting thread is sampled; `None`: everything is sampled.
     pub(crate) fn sees_only_own(&self) -> Option<&str> {
         (self.reach != Reach::Machine).then(|| self.left_out.first().map_or("", String::as_str))
     }
 
-    /// CPU time that was spent so far to keep each of its CPUs awake, s; nothing where they are not kept.
+    /// CPU time so far for keeping each of its CPUs awake, s; empty if they are not.
     pub(crate) fn spare_s(&self) -> Vec<f64> {
         self.awake.spent_s()
     }
 
-    /// Ends, and hands over what it saw.
+    /// Stops sampling and returns the samples.
     ///
     /// # Errors
     /// The kernel's account of CPU time cannot be read.
@@ -193,7 +194,7 @@ fn modules() -> BTreeSet<String> {
     text.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
 }
 
-/// Time that what was sampled ran, us.
+/// Running time of the sampled events, us.
 fn running_us(samplers: &mut [perf_event::Sampler]) -> f64 {
     let ran = |sampler: &mut perf_event::Sampler| sampler.read_full().ok()?.time_running();
     samplers.iter_mut().filter_map(ran).map(|time| time.as_secs_f64() * 1e6).sum()
@@ -202,7 +203,7 @@ fn running_us(samplers: &mut [perf_event::Sampler]) -> f64 {
 /// The CPUs that are online.
 ///
 /// # Errors
-/// The system does not say.
+/// The system does not list them.
 pub(crate) fn online() -> Result<Vec<usize>, String> {
     Ok(Account::now()?.cpus())
 }

@@ -1,17 +1,16 @@
-//! Network namespaces that a run makes for itself. They have no names and end with their processes, however those end.
+//! Network namespaces of a run. They have no names and end with their processes, however those end.
 
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getgid, getuid};
 use std::fs;
 use std::io;
 
-/// The calling thread, and threads that it starts from now on, are in a network namespace of their own.
+/// Moves the calling thread, and threads that it starts from now on, to a new network namespace.
 ///
-/// Without the right to make one it makes a user namespace first, in which it has that right; the process must have one
-/// thread then.
+/// Without privileges it first makes a user namespace that grants them; the process must have only one thread then.
 ///
 /// # Errors
-/// The system does not let this process make namespaces: says what would help.
+/// The system does not let this process make namespaces; names a remedy.
 pub(super) fn enter_own() -> Result<(), String> {
     if unshare(CloneFlags::CLONE_NEWNET).is_ok() {
         return Ok(());

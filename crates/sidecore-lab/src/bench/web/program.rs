@@ -10,9 +10,9 @@ use std::process::Command;
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) enum Program {
-    /// One handshake at a time in each worker.
+    /// A worker is blocked while the service signs for it.
     Nginx {
-        /// Each waits for its own signature.
+        /// Number of processes that make handshakes.
         workers: usize,
     },
     /// One process with one thread. It continues with other handshakes while a service signs.

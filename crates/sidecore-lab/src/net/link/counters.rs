@@ -1,20 +1,19 @@
-//! What a link counts, in each direction.
+//! Counts of a link, in each direction.
 
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What one direction of a link has counted.
+        /// Counts of one direction of a link.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
         pub(crate) struct Counters { $($(#[$doc])* pub(crate) $name: u64,)* }
 
-        /// The same while it is counted, by one thread.
+        /// The same during a run, written by one thread.
         #[derive(Debug, Default)]
         pub(super) struct Tally { $($(#[$doc])* pub(super) $name: Count,)* }
 
         impl Tally {
-            /// What was counted so far.
             pub(super) fn read(&self) -> Counters {
                 Counters { $($name: self.$name.0.load(Ordering::Relaxed),)* }
             }
@@ -25,29 +24,29 @@ macro_rules! counters {
 counters! {
     /// Frames that the sender's interface handed over.
     frames,
-    /// Their bytes, from the addresses to the end of what they carry.
+    /// Their bytes, from the addresses to the end of the payload.
     bytes,
-    /// Frames that were lost, as `loss` says.
+    /// Frames lost by the setting `loss`.
     lost,
-    /// Frames that the queue had no room for.
+    /// Frames dropped because the queue was full.
     dropped,
     /// Frames that the receiver's interface took.
     delivered,
     /// Their bytes.
     delivered_bytes,
-    /// Frames that the receiver's interface would not take: it is down, or has not what they need.
+    /// Frames that the receiver's interface refused: it is down, or lacks a feature for them.
     refused,
-    /// Doorbells: batches of frames that were taken from the sender.
+    /// Doorbells: batches of frames taken from the sender.
     doorbells,
-    /// Interrupts: batches of frames that were handed to the receiver.
+    /// Interrupts: batches of frames handed to the receiver.
     interrupts,
-    /// Accesses to registers, each of which cost what is set.
+    /// Accesses to registers; the setting `register` is the cost of one.
     accesses,
-    /// What moderation added, from a frame's arrival to its interrupt, of all frames together, ns.
+    /// Time added by moderation from a frame's arrival to its interrupt, summed over all frames, ns.
     held_ns,
 }
 
-/// A number that one thread writes and others read.
+/// A number with one writer and several readers.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 

@@ -18,29 +18,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tun_rs::{VIRTIO_NET_HDR_LEN, VirtioNetHdr};
 
-/// Most frames and bytes that are taken before others have their turn.
+/// Most frames and bytes of one batch, before other work has its turn.
 const BATCH: u64 = 64;
 const BATCH_BYTES: u64 = 256 << 10;
 /// Registers that a driver reads for an interrupt: status, and the number of new frames.
 const INTERRUPT_READS: u64 = 2;
 
-/// One direction: its frames, and what it does with them.
+/// One direction: its interfaces, settings and stored frames.
 pub(super) struct Way {
     from: Arc<Tap>,
     to: Arc<Tap>,
-    /// What stands before each frame, for the interface; 0 without offload.
+    /// Bytes of the interface's header before each frame; 0 without offload.
     header: usize,
     path: Path,
     store: Store,
     register: Duration,
     tally: Arc<Tally>,
     clock: Clock,
-    /// No frame fits any more: those that come wait in the sender's interface.
+    /// The store is full: new frames wait in the sender's interface.
     full: bool,
 }
 
 impl Way {
-    /// From one interface to the other.
     pub(super) fn new(
         settings: &Settings,
         (from, to): (&Arc<Tap>, &Arc<Tap>),
@@ -61,7 +60,7 @@ impl Way {
         }
     }
 
-    /// Takes a batch of what is there. Whether there may be more.
+    /// Takes a batch of waiting frames. Returns whether there may be more.
     fn take(&mut self) -> io::Result<bool> {
         let (mut frames, mut bytes) = (0, 0);
         let more = loop {
@@ -91,7 +90,7 @@ impl Way {
         Ok(more)
     }
 
-    /// What becomes of the frame that was just read, with what stands before it. The frame's bytes.
+    /// Decides on the frame just read, which has the header in front. Returns the frame's bytes.
     fn decide(&mut self, length: usize) -> u64 {
         let now = self.clock.now();
         let Some((said, frame)) = self.store.room().and_then(|read| read.get(..length)?.split_at_checked(self.header))
@@ -108,7 +107,7 @@ impl Way {
         bytes
     }
 
-    /// Hands over what is due. When there is more, if no frame comes before.
+    /// Hands over due frames. Returns the time of the next ones, unless a frame arrives earlier.
     fn hand_over(&mut self) -> Option<Nanos> {
         loop {
             match self.path.next(self.clock.now()) {
@@ -138,7 +137,7 @@ impl Way {
         self.tally.held_ns.set(self.path.held());
     }
 
-    /// So many accesses to registers: the thread waits for them as a processor does.
+    /// Accounts for `count` accesses to registers. The thread waits for them, as a processor does.
     fn access(&self, count: u64) {
         self.tally.accesses.add(count);
         if self.register.is_zero() {
@@ -151,12 +150,12 @@ impl Way {
     }
 }
 
-/// Moves frames until `stop` is closed at its other end, or an interface is gone.
+/// Moves frames until the other end of `stop` is closed, or an interface is gone.
 ///
 /// # Errors
-/// What became of the interfaces.
+/// An interface failed.
 pub(super) fn drive(way: &mut Way, stop: &PipeReader, spin: Nanos) -> Result<(), String> {
-    // Sleeps end when they should and not up to 50 us later.
+    // With the default slack, sleeps end up to 50 us late.
     set_timerslack(1).map_err(|error| format!("cannot have precise timers: {error}"))?;
     loop {
         let more = way.take().map_err(|error| format!("an interface of the link is gone: {error}"))?;
@@ -168,7 +167,8 @@ pub(super) fn drive(way: &mut Way, stop: &PipeReader, spin: Nanos) -> Result<(),
     }
 }
 
-/// Sleeps until a frame comes, for so long at most, and less where it is to look at the clock instead. Whether it is to end.
+/// Sleeps until a frame arrives, at most for `pause`, and less by `spin`, which is spent polling the clock. Returns
+/// whether to end.
 fn rest(way: &Way, stop: &PipeReader, pause: Option<Nanos>, spin: Nanos) -> Result<bool, String> {
     let wanted = if way.full { PollFlags::empty() } else { PollFlags::POLLIN };
     let mut watched = [PollFd::new(stop.as_fd(), PollFlags::POLLIN), PollFd::new(way.from.as_fd(), wanted)];
@@ -184,7 +184,6 @@ fn rest(way: &Way, stop: &PipeReader, pause: Option<Nanos>, spin: Nanos) -> Resu
 pub(super) struct Clock(Instant);
 
 impl Clock {
-    /// It begins now.
     pub(super) fn start() -> Self {
         Self(Instant::now())
     }

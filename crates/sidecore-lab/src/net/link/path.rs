@@ -1,6 +1,6 @@
-//! What becomes of frames on their way through a link, and when: loss, queue, rate, delay and moderation.
+//! Decisions on frames in a link and their times: loss, queue, rate, delay and moderation.
 //!
-//! It decides only: it is told of frames and the time, never of their bytes, and reads no clock.
+//! Pure: it receives lengths and times as arguments, has no access to the bytes, and reads no clock.
 
 use super::settings::Settings;
 use sidecore::core::policy::notify::{Moderator, Notify, Ring};
@@ -10,48 +10,48 @@ use std::collections::VecDeque;
 
 const NANOS_PER_S: u64 = 1_000_000_000;
 
-/// What becomes of a frame that came.
+/// Decision on a new frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is on its way.
+    /// The frame is queued or sent.
     Taken,
-    /// It is lost: the link loses some.
+    /// The frame falls to the link's random loss.
     Lost,
-    /// It is dropped: the queue has no room for it.
+    /// The queue has no room for the frame.
     Dropped,
 }
 
-/// What is to be done for the receiver.
+/// The next action for the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// So many frames, the oldest ones, are handed over together.
+    /// Hand over this number of the oldest frames together.
     HandOver(u32),
-    /// Nothing before that instant, unless a frame comes.
+    /// No action before that instant, unless a frame arrives.
     At(Nanos),
-    /// Nothing until a frame comes.
+    /// No action until a frame arrives.
     Nothing,
 }
 
 /// One direction of a link.
 ///
-/// A frame that is not lost waits in the queue until the line is free, is sent at the line's rate, arrives after the delay,
-/// and is handed to the receiver when the moderator rings. None overtakes another.
+/// A frame that is not lost waits in the queue until the line is free, is sent at the line's rate, and arrives after
+/// the delay. The moderator's interrupt hands it to the receiver. No frame overtakes another.
 pub(super) struct Path {
     line: Line,
     delay: Nanos,
-    /// Bytes that may wait beside the frame that is being sent.
+    /// Most waiting bytes, without the frame on the line.
     room: u64,
     loss: f64,
     random: Random,
-    /// Not handed over, the oldest first.
+    /// Frames not handed over yet, the oldest first.
     frames: VecDeque<Frame>,
-    /// How many of them the line has begun to send.
+    /// Number of frames in `frames` that the line has begun to send.
     begun: usize,
     /// Bytes of the others.
     waiting: u64,
     moderator: Moderator,
     ring: Ring,
-    /// From arrival to the ring, of all frames together.
+    /// Time from arrival to interrupt, summed over all frames.
     held: Nanos,
 }
 
@@ -62,7 +62,7 @@ struct Frame {
 }
 
 impl Path {
-    /// One as it is set, with nothing on it. Its losses are those of the seed.
+    /// An empty direction. `seed` determines its losses.
     pub(super) fn new(settings: &Settings, seed: u64) -> Self {
         Self {
             line: Line { bits_per_s: settings.rate_bits_per_s, free: 0, rest: 0 },
@@ -79,7 +79,7 @@ impl Path {
         }
     }
 
-    /// A frame of so many bytes came, which is so many bytes long on the line. Time never goes back.
+    /// Accepts a frame of `bytes`, which is `on_line` bytes long on the line. Time never decreases.
     pub(super) fn take(&mut self, now: Nanos, bytes: u32, on_line: u64) -> Fate {
         if self.loss > 0.0 && self.random.uniform() < self.loss {
             return Fate::Lost;
@@ -100,14 +100,14 @@ impl Path {
         Fate::Taken
     }
 
-    /// What is to be done now. To be asked again after each frames that were handed over, until nothing is to be done now.
+    /// The next action. Call again after each hand-over, until no action is due now.
     ///
-    /// Everything up to now happens in its order and at its own instant, however late it is asked.
+    /// All events up to now are processed in order and at their own instants, however late the call is.
     pub(super) fn next(&mut self, now: Nanos) -> Next {
         loop {
             let arrives = self.frames.get(self.moderator.pending() as usize).map(|frame| frame.arrives);
             match (self.ring, arrives) {
-                // Only an arrival rings at once, and it was the last thing that happened.
+                // Only an arrival interrupts immediately, and it was the last event.
                 (Ring::Now, _) => return self.hand_over(self.last_arrival()),
                 (Ring::At(due), arrives) if due <= now && arrives.is_none_or(|arrives| due < arrives) => {
                     return self.hand_over(due);
@@ -120,12 +120,12 @@ impl Path {
         }
     }
 
-    /// From a frame's arrival to the ring that announces it, summed over all frames that were handed over, ns.
+    /// Time from a frame's arrival to its interrupt, summed over all frames handed over, ns.
     pub(super) fn held(&self) -> Nanos {
         self.held
     }
 
-    /// Notes which frames the line has begun to send.
+    /// Counts frames that the line has begun to send.
     fn begin(&mut self, now: Nanos) {
         while let Some(frame) = self.frames.get(self.begun).filter(|frame| frame.begins <= now) {
             self.waiting -= u64::from(frame.bytes);
@@ -139,7 +139,7 @@ impl Path {
     }
 
     fn hand_over(&mut self, at: Nanos) -> Next {
-        // What arrived was sent before.
+        // Arrived frames have left the line.
         self.begin(at);
         let count = self.moderator.pending();
         let held: Nanos = self.frames.drain(..count as usize).map(|frame| at - frame.arrives).sum();
@@ -153,16 +153,16 @@ impl Path {
 
 /// A line that sends one frame after the other.
 struct Line {
-    /// `None`: it takes no time.
+    /// `None`: sending takes no time.
     bits_per_s: Option<u64>,
-    /// When all that was given to it has left.
+    /// Time at which the last accepted frame has left.
     free: Nanos,
-    /// How much later than `free` that is, in parts of a nanosecond of which `bits_per_s` make one. So no rate is rounded.
+    /// Remainder of `free` in units of 1 / `bits_per_s` nanoseconds, so that no rate is rounded.
     rest: u64,
 }
 
 impl Line {
-    /// When so many bytes that come now begin to leave, and when they have left.
+    /// Times at which a frame that arrives now begins to leave, and has left.
     fn slot(&self, now: Nanos, bytes: u64) -> (Nanos, Nanos) {
         let (begins, leaves, _) = self.sent(now, bytes);
         (begins, leaves)

@@ -1,45 +1,45 @@
-//! What a link is like.
+//! Settings of a link.
 
 use crate::args::LinkProperties;
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::time::Nanos;
 
-/// Largest frame that an interface hands over: 64 KiB of a segment that is still to be cut, with its headers.
+/// Largest frame from an interface: a segment of 64 KiB before it is cut, with its headers.
 pub(super) const MAX_FRAME: usize = (1 << 16) + 256;
-/// What a link without a rate is taken for where that decides how much memory it needs.
+/// Assumed rate of a link without a rate, for the size of its memory.
 const FASTEST: u64 = 10_000_000_000;
 /// Most memory of one direction.
 const MAX_BYTES: u64 = 512 << 20;
 
-/// What a link is like, in each of its directions.
+/// Settings of a link, the same in both directions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
-    /// Bits a second on the line, with all that Ethernet adds to a packet. `None`: a frame takes no time there.
+    /// Bits a second on the line, including Ethernet's overhead. `None`: sending takes no time.
     pub(crate) rate_bits_per_s: Option<u64>,
     /// From a frame's last bit on the line to its arrival, ns.
     pub(crate) delay: Nanos,
     /// Largest IP packet, bytes.
     pub(crate) mtu: u32,
-    /// Bytes of frames that may wait beside the one that is being sent.
+    /// Most bytes of waiting frames, without the frame on the line.
     pub(crate) queue_bytes: u64,
-    /// Part of the frames that is lost, 0 to 1: of those that the sender hands over, so with offload of up to 64 KiB each.
+    /// Share of lost frames, 0 to 1. With offload a frame is up to 64 KiB, as the sender hands it over.
     pub(crate) loss: f64,
-    /// When the receiver is interrupted: [`Notify::Coalesce`]. `None`: for each frame.
+    /// Moderation of the receiver's interrupts: [`Notify::Coalesce`]. `None`: an interrupt for each frame.
     pub(crate) moderation: Option<Notify>,
     /// The interface computes checksums and cuts segments: TCP hands over up to 64 KiB, which stay together.
     pub(crate) offload: bool,
-    /// Frames are taken in by NAPI, as from a driver, so that the receiver has GRO and its settings.
+    /// Frames are received through NAPI, as from a driver, so that GRO and its settings apply.
     pub(crate) napi: bool,
-    /// What an access to a register of the interface costs, ns.
+    /// Cost of an access to a register of the interface, ns.
     pub(crate) register: Nanos,
-    /// How long before an instant to stop sleeping and look at the clock, ns.
+    /// Time before an instant at which polling of the clock replaces sleep, ns.
     pub(crate) spin: Nanos,
-    /// Which frames are lost.
+    /// Determines the lost frames.
     pub(crate) seed: u64,
 }
 
 impl Default for Settings {
-    /// A link of which everything is as good as it can be here.
+    /// A link without limits, delays and losses.
     fn default() -> Self {
         Self {
             rate_bits_per_s: None,
@@ -58,12 +58,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// As they were typed.
-    ///
     /// # Errors
-    /// What is wrong, and what to give instead.
+    /// An impossible value, with an alternative.
     pub(crate) fn of(typed: &LinkProperties) -> Result<Self, String> {
-        // What is no number is refused as too much.
+        // Not a number: refused as too large.
         let nanos = |micros: f64| if micros >= 0.0 { (micros * 1e3).round() as u64 } else { u64::MAX };
         let moderation = typed.moderate_count.zip(typed.moderate_us);
         let settings = Self {
@@ -82,10 +80,10 @@ impl Settings {
         settings.check().map(|()| settings)
     }
 
-    /// Finds what cannot be.
+    /// Checks for impossible combinations.
     ///
     /// # Errors
-    /// What is wrong, and what to give instead.
+    /// The defect, with an alternative.
     pub(super) fn check(&self) -> Result<(), String> {
         let wrong = |wrong: bool, message: &str| if wrong { Err(message.to_owned()) } else { Ok(()) };
         let rate = self.rate_bits_per_s;
@@ -115,7 +113,7 @@ impl Settings {
         )
     }
 
-    /// The memory that one direction needs: what waits, is on the line, on its way, and held back by moderation.
+    /// Memory for one direction: frames that wait, on the line, under delay, and deferred by moderation.
     pub(super) fn bytes(&self) -> u64 {
         let largest = MAX_FRAME as u64;
         let per_s = self.rate_bits_per_s.unwrap_or(FASTEST) / 8;
@@ -125,14 +123,14 @@ impl Settings {
             Some(Notify::Coalesce { count, delay }) => within(delay).min(u64::from(count) * largest),
             _ => 0,
         };
-        // What the thread may be late by, and what is lost where memory begins again.
+        // Frames during a delay of the thread, and the unused end of the memory.
         self.queue_bytes.saturating_add(within(self.delay)).saturating_add(held).saturating_add(64 * largest)
     }
 }
 
 fn moderated(count: u32, micros: u64) -> Result<Notify, String> {
     let whole = Notify::Coalesce { count, delay: micros.saturating_mul(1000) };
-    // A word brings to its limits what is not within them.
+    // Conversion to a word clamps values to their limits.
     let within = Notify::from_word(whole.to_word()).filter(|within| *within == whole);
     within.ok_or_else(|| format!("--moderate-count is 1 to {}, --moderate-us 1 to 1000000", Notify::MAX_COUNT))
 }

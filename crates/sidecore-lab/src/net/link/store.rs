@@ -1,28 +1,28 @@
-//! Frames in the order in which they came, in memory of a fixed size.
+//! A queue of frames in memory of a fixed size.
 
 use super::settings::MAX_FRAME;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// See the module. Each frame is in one piece; where it does not fit before the end, it is at the beginning.
+/// A ring of bytes. Each frame is contiguous: it starts at the beginning if it does not fit before the end.
 pub(super) struct Store {
     bytes: Vec<u8>,
     frames: VecDeque<Range<usize>>,
-    /// Behind the youngest.
+    /// End of the newest frame.
     end: usize,
 }
 
 impl Store {
-    /// So many bytes, at least one of the largest frames.
+    /// At least as large as the largest frame.
     pub(super) fn new(bytes: usize) -> Self {
         Self { bytes: vec![0; bytes.max(MAX_FRAME)], frames: VecDeque::with_capacity(4096), end: 0 }
     }
 
-    /// Where the next frame is to be written, of any length: [`keep`](Self::keep) it then. `None`: it is full.
+    /// Room for the next frame of any length; [`keep`](Self::keep) adds it. `None`: the store is full.
     pub(super) fn room(&mut self) -> Option<&mut [u8]> {
         let size = self.bytes.len();
         let (begin, limit) = match self.frames.front() {
-            // The same memory again and again is still in the caches.
+            // An empty store always starts at the beginning, because that memory is still in the caches.
             None => (0, size),
             Some(oldest) if self.end <= oldest.start => (self.end, oldest.start),
             Some(_) if size - self.end >= MAX_FRAME => (self.end, size),
@@ -35,19 +35,18 @@ impl Store {
         self.bytes.get_mut(begin..begin + MAX_FRAME)
     }
 
-    /// A frame of that length, which is not 0, was written.
+    /// Adds the written frame, whose length is not 0.
     pub(super) fn keep(&mut self, length: usize) {
         let begin = self.end;
         self.end = begin + length.min(MAX_FRAME);
         self.frames.push_back(begin..self.end);
     }
 
-    /// The oldest frame.
     pub(super) fn oldest(&self) -> Option<&[u8]> {
         self.bytes.get(self.frames.front()?.clone())
     }
 
-    /// The oldest frame is needed no more.
+    /// Removes the oldest frame.
     pub(super) fn forget(&mut self) {
         self.frames.pop_front();
     }

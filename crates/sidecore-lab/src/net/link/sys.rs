@@ -1,4 +1,4 @@
-//! Interfaces whose other side is a program, of the kind whose receiving goes through NAPI: no crate makes these.
+//! TAP interfaces with reception through NAPI: no crate makes these.
 
 use libc::{IFF_NAPI, IFF_NO_PI, IFF_TAP, IFF_VNET_HDR, IFNAMSIZ};
 use libc::{TUN_F_CSUM, TUN_F_TSO4, TUN_F_TSO6, TUN_F_USO4, TUN_F_USO6};
@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 const SET_INTERFACE: Opcode = libc::TUNSETIFF as Opcode;
 const SET_OFFLOAD: Opcode = libc::TUNSETOFFLOAD as Opcode;
 
-/// The kernel's `ifreq`, as far as a name and flags go.
+/// The kernel's `ifreq` with name and flags.
 #[repr(C)]
 struct Request {
     name: [u8; IFNAMSIZ],
@@ -20,12 +20,12 @@ struct Request {
 
 const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
 
-/// One that is not up. It is gone when this is dropped.
+/// An interface, not up. It ends on drop.
 pub(super) struct Tap(File);
 
 impl Tap {
-    /// Of that name. With `offload` a `virtio_net_hdr` of 10 bytes stands before each frame, and the kernel leaves checksums and
-    /// segments to the program. With `napi` frames are taken in by NAPI, so that there is GRO.
+    /// With `offload` a `virtio_net_hdr` of 10 bytes precedes each frame, and the kernel leaves checksums and
+    /// segmentation to the program. With `napi` frames are received through NAPI, which enables GRO.
     ///
     /// # Errors
     /// The kernel's, or the name is too long.
@@ -38,28 +38,29 @@ impl Tap {
         let place = own.get_mut(..name.len()).filter(|place| place.len() < IFNAMSIZ);
         place.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(name.as_bytes());
         let request = Request { name: own, flags: flags as i16, rest: [0; _] };
-        // SAFETY: the number is of the call that reads one `ifreq`, as large as this is, which is there for the whole call.
+        // SAFETY: the number belongs to the call that reads one `ifreq`, of this structure's size. The structure lives
+        // through the call.
         unsafe { ioctl(&file, Setter::<SET_INTERFACE, Request>::new(request)) }?;
         if offload {
             let streams = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
-            // SAFETY: the number is of the call that takes flags by value.
+            // SAFETY: the number belongs to the call that takes flags by value.
             let set = |flags: u32| unsafe { ioctl(&file, IntegerSetter::<SET_OFFLOAD>::new_usize(flags as usize)) };
             set(streams)?;
-            // Datagrams are cut since Linux 6.2: before, they come as they are.
+            // Linux before 6.2 does not segment datagrams and refuses these flags.
             let _ = set(streams | TUN_F_USO4 | TUN_F_USO6);
         }
         Ok(Self(file))
     }
 
-    /// A frame that the kernel sends: its bytes.
+    /// Reads a frame that the kernel sends. Returns its length.
     ///
     /// # Errors
-    /// The kernel's; there is none now.
+    /// The kernel's; also if there is no frame.
     pub(super) fn recv(&self, room: &mut [u8]) -> io::Result<usize> {
         (&self.0).read(room)
     }
 
-    /// The kernel receives that frame.
+    /// Passes a frame to the kernel for reception.
     ///
     /// # Errors
     /// The kernel's.

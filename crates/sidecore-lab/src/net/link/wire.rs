@@ -1,19 +1,19 @@
-//! How long a frame is on a line.
+//! Length of a frame on a line.
 
 use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP_L4, VirtioNetHdr};
 
-/// What Ethernet sends with each frame: preamble, check and the gap to the next.
+/// Ethernet's overhead of each frame: preamble, check sequence and gap.
 const AROUND: u64 = 8 + 4 + 12;
-/// Ethernet's shortest frame, without the check.
+/// Ethernet's shortest frame, without the check sequence.
 const SHORTEST: u64 = 60;
-/// Beside the kind: the first segment says that there is congestion.
+/// Flag within the type of segmentation: the first segment carries a congestion mark.
 const CONGESTED: u8 = 0x80;
 const UDP_HEADER: usize = 8;
-/// Where TCP's header says how long it is, and how to read that.
+/// Offset of the length of TCP's header.
 const TCP_LENGTH: usize = 12;
 
-/// Bytes on the line for that frame. With what the interface says of it, if it is one that is still to be cut into segments:
-/// then as many as all of them take, each with its headers.
+/// Bytes of that frame on the line. `said`: the interface's header. It marks a frame still to be cut into segments,
+/// which counts as all of its segments with their headers.
 pub(super) fn bytes(said: Option<&VirtioNetHdr>, frame: &[u8]) -> u64 {
     let length = frame.len() as u64;
     let Some((headers, segment)) = said.and_then(|said| cut(said, frame)) else {
@@ -21,11 +21,11 @@ pub(super) fn bytes(said: Option<&VirtioNetHdr>, frame: &[u8]) -> u64 {
     };
     let payload = length.saturating_sub(headers);
     let segments = payload.div_ceil(segment).max(1);
-    // The last may be shorter than the shortest; it is one of many.
+    // The last segment may be shorter than Ethernet's minimum; it is one of many.
     payload + segments * (headers + AROUND)
 }
 
-/// Bytes of its headers, and of payload of a segment. `None`: it stays whole.
+/// Bytes of the headers, and of payload of a segment. `None`: the frame stays whole.
 fn cut(said: &VirtioNetHdr, frame: &[u8]) -> Option<(u64, u64)> {
     let transport = usize::from(said.csum_start);
     let header = match said.gso_type & !CONGESTED {

@@ -1,4 +1,4 @@
-//! A load that is run again and again, and its row.
+//! A repeated load, and its row.
 
 use super::parts::Parts;
 use super::run::Run;
@@ -10,28 +10,26 @@ use crate::report::{Key, Row, Times, counted};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// One load, again and again.
 pub(crate) struct Case {
     pub(crate) load: Load,
-    /// CPUs that the programs of each end run on; `None`: all.
+    /// Number of CPUs of each end's threads; `None`: all.
     pub(super) cpus: Option<usize>,
     pub(crate) runs: Vec<Run>,
-    /// Why it goes no further.
+    /// Reason why it is not repeated further.
     pub(super) wrong: Option<String>,
 }
 
 impl Case {
-    /// Of that load, on all CPUs.
+    /// With all CPUs.
     pub(crate) fn new(load: Load) -> Self {
         Self { load, cpus: None, runs: Vec::new(), wrong: None }
     }
 
-    /// On so many CPUs at each end; `None`: on all.
     pub(super) fn on(self, cpus: Option<usize>) -> Self {
         Self { cpus, ..self }
     }
 
-    /// What goes over the path.
+    /// Description of the traffic.
     pub(crate) fn words(&self) -> String {
         let Load { size, connections, .. } = self.load;
         let cpus = self.cpus.map_or_else(String::new, |cpus| format!(", {}", counted(cpus as f64, "CPU")));
@@ -91,7 +89,7 @@ impl Case {
         row.with_times(Key::TotalMean, self.times().filter(|_| is_trip))
     }
 
-    /// A row of that scenario with nothing but the load.
+    /// A row of that scenario with only the load's properties.
     fn named(&self, scenario: &str) -> Row {
         Row::new(scenario, self.direction())
             .with(Key::Op, self.traffic())
@@ -100,7 +98,7 @@ impl Case {
             .with(Key::Cpus, self.cpus)
     }
 
-    /// Where the CPU time went, of all runs together. `None`: it was not sampled.
+    /// CPU time by component, summed over all runs. `None`: it was not sampled.
     pub(crate) fn parts(&self) -> Option<Parts> {
         let mut parts = self.runs.iter().filter_map(|run| run.breakdown.as_ref());
         let mut all = parts.next()?.clone();
@@ -108,7 +106,7 @@ impl Case {
         Some(all)
     }
 
-    /// The row of where the CPU time of a packet goes. `None`: it was not sampled.
+    /// The row of CPU time for each packet. `None`: it was not sampled.
     pub(crate) fn parts_row(&self) -> Option<Row> {
         let parts = self.parts()?;
         let sampled = self.runs.iter().filter(|run| run.breakdown.is_some());
@@ -128,7 +126,7 @@ impl Case {
         Some(row.with(Key::PerPacketBounds, Value::Object(bounds)))
     }
 
-    /// What ran, as tools for flame graphs read it, under the name of the load.
+    /// Stacks in the format of tools for flame graphs, under the name of the load.
     pub(super) fn stacks(&self) -> Vec<String> {
         let mut all: BTreeMap<&str, u64> = BTreeMap::new();
         for (frames, count) in self.runs.iter().flat_map(|run| &run.stacks).filter_map(|line| line.rsplit_once(' ')) {
@@ -153,10 +151,9 @@ impl Case {
     }
 }
 
-/// What no rule places, in rows.
+/// Name of unplaced time in rows.
 const UNPLACED: &str = "unplaced";
 
-/// The column of a component.
 fn per_packet(component: Component) -> Key {
     match component {
         Component::Driver => Key::DriverPerPacket,

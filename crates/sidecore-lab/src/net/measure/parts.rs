@@ -1,29 +1,27 @@
-//! Where the CPU time of counted windows goes, component by component.
+//! CPU time of counted windows by component.
 
 use crate::net::sampling::{Breakdown, COMPONENTS, Component, Profile, Rules, Share, Whose};
 
-/// See the module. Those of several windows can be added.
+/// Parts of several windows can be added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     breakdown: Breakdown,
-    /// CPU time of all that ran while the window counted, us.
+    /// CPU time of everything that ran in the window, us.
     busy_us: f64,
-    /// CPU time while samples were taken, which is a little longer, as the kernel accounts it, us.
+    /// CPU time accounted by the kernel during the sampling, which is a little longer than the window, us.
     accounted_us: f64,
-    /// The same by samples; `None`: they are not of time.
+    /// The same by samples; `None`: the samples are not of time.
     sampled_us: Option<f64>,
 }
 
 impl Parts {
-    /// Of what was sampled, the work of those processes, and what was done for packets meanwhile. All that ran took so much CPU
-    /// time while the window counted.
+    /// Samples of the work of those processes and of work for packets. `busy_us`: all CPU time in the window.
     pub(crate) fn of(profile: &Profile, rules: &Rules, processes: &[u32], busy_us: f64) -> Self {
         let breakdown = profile.breakdown(rules, Whose::Of(processes));
         let sampled_us = profile.agreement(&breakdown).map(|agreement| agreement * profile.busy_us);
         Self { breakdown, busy_us, accounted_us: profile.busy_us, sampled_us }
     }
 
-    /// With what another window came to.
     pub(crate) fn add(&mut self, more: &Self) {
         self.breakdown.add(&more.breakdown);
         self.busy_us += more.busy_us;
@@ -31,28 +29,28 @@ impl Parts {
         self.sampled_us = self.sampled_us.zip(more.sampled_us).map(|(own, more)| own + more);
     }
 
-    /// CPU time of the path that each component took, us, with the bounds that sampling leaves; empty where nothing was sampled.
+    /// CPU time of the path by component, us, with sampling bounds. Empty if nothing was sampled.
     pub(crate) fn us(&self) -> Vec<(Component, Share)> {
         let of = |component| Some((component, self.part_us(self.breakdown.samples(component))?));
         COMPONENTS.into_iter().filter_map(of).collect()
     }
 
-    /// The same of what no rule places.
+    /// CPU time without a rule.
     pub(crate) fn unplaced_us(&self) -> Option<Share> {
         self.part_us(self.breakdown.unplaced)
     }
 
-    /// Share of the path's CPU time that no rule places.
+    /// Share of the path's CPU time without a rule.
     pub(crate) fn unplaced(&self) -> Option<f64> {
         self.breakdown.share(self.breakdown.unplaced).map(|share| share.seen)
     }
 
-    /// The functions that no rule places, the most frequent first, with their samples.
+    /// The functions without a rule with their samples, the most frequent first.
     pub(crate) fn unplaced_functions(&self) -> &[(String, u64)] {
         &self.breakdown.unplaced_functions
     }
 
-    /// CPU time by samples, divided by what the kernel accounts.
+    /// CPU time by samples, divided by the kernel's accounted time.
     pub(crate) fn sampled(&self) -> Option<f64> {
         Some(self.sampled_us? / self.accounted_us).filter(|ratio| ratio.is_finite())
     }

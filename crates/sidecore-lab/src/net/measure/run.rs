@@ -1,4 +1,4 @@
-//! One run of a load over a path, and what it came to.
+//! One run of a load over a path, and its result.
 
 use super::parts::Parts;
 use crate::interrupt::{Interrupt, STOPPED};
@@ -12,29 +12,29 @@ use crate::net::sampling::{Idling, Profile, Rules, Sampler, Setup, online};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What every load has before it counts.
+/// Warm-up of every load before the window.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// When samples begin to be taken in it: what starts them takes its time.
+/// Start of the sampling in it: starting a sampler takes time.
 const SAMPLED: Duration = Duration::from_millis(150);
-/// How long there is traffic after the window: the far end's begins with its own first message, and may end later.
+/// Traffic after the window. The peer's window starts with its own first message and may end later.
 const AFTER: Duration = Duration::from_millis(50);
-/// How long its first message may take.
+/// Longest wait for the first message.
 const ARRIVAL: Duration = Duration::from_secs(8);
-/// How often a run looks whether it is to end.
+/// Interval of checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What one run of a load came to.
+/// Result of one run.
 pub(crate) struct Run {
     pub(crate) both: Both,
     pub(crate) latencies: Latencies,
     pub(super) hardware: Option<Hardware>,
-    /// Where the CPU time went.
+    /// CPU time by component.
     pub(crate) breakdown: Option<Parts>,
-    /// What ran, as tools for flame graphs read it.
+    /// Stacks in the format of tools for flame graphs.
     pub(super) stacks: Vec<String>,
 }
 
-/// What looks on while a load runs, beside what is always counted.
+/// Optional measurements during a load.
 #[derive(Debug, Default)]
 pub(crate) struct Instruments {
     hardware: Option<Counters>,
@@ -42,33 +42,32 @@ pub(crate) struct Instruments {
     interrupt: Option<Interrupt>,
 }
 
-/// How the work of a path is sampled.
 #[derive(Debug)]
 struct Sampling {
     setup: Setup,
     rules: Rules,
-    /// The ends on this machine.
+    /// Processes of the ends on this machine.
     processes: Vec<u32>,
     keeps_stacks: bool,
 }
 
 impl Instruments {
-    /// Hardware counters, where the machine has them; what is missing is said.
+    /// Hardware counters, if the machine has them; otherwise the reason goes to `left_out`.
     pub(crate) fn counters(left_out: &mut Vec<String>) -> Self {
         let hardware = Counters::open(Account::of_kernel().processors.len());
         let hardware = hardware.map_err(|why| left_out.push(why)).ok();
         Self { hardware, ..Self::default() }
     }
 
-    /// A run ends when that comes.
+    /// An interrupt ends each run.
     #[must_use]
     pub(crate) fn until(mut self, interrupt: &Interrupt) -> Self {
         self.interrupt = Some(interrupt.clone());
         self
     }
 
-    /// With samples of where the CPU time goes: of this process, and of the far end's where it is on this machine. What of it
-    /// cannot be is said. With a link made here its threads are the device and its driver.
+    /// Adds samples of CPU time: of this process, and of the peer if it is on this machine. Missing features go to
+    /// `left_out`. Threads of a link made here count as device and driver.
     #[must_use]
     pub(crate) fn with_breakdown(mut self, far: Option<u32>, keeps_stacks: bool, left_out: &mut Vec<String>) -> Self {
         let processes = [std::process::id()].into_iter().chain(far).collect();
@@ -82,10 +81,10 @@ impl Instruments {
         self
     }
 
-    /// Until then.
+    /// Waits until then.
     ///
     /// # Errors
-    /// An interrupt came, or the far end is gone.
+    /// An interrupt came, or the peer is gone.
     fn wait(&self, running: &mut Running<'_>, until: Instant) -> Result<(), String> {
         while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
             if self.interrupt.as_ref().is_some_and(Interrupt::came) {
@@ -97,7 +96,7 @@ impl Instruments {
         Ok(())
     }
 
-    /// When traffic was first seen here.
+    /// Time of the first traffic at this end.
     fn first(&self, running: &mut Running<'_>) -> Result<Instant, String> {
         let until = Instant::now() + ARRIVAL;
         while !running.has_traffic() && Instant::now() < until {
@@ -106,7 +105,7 @@ impl Instruments {
         Ok(Instant::now())
     }
 
-    /// What is seen here of that load in its window, whose bounds are as far from its first message as the far end's.
+    /// Counts the window at this end. Its distance from this end's first message is the same as at the peer.
     fn count(&mut self, running: &mut Running<'_>, window: Duration) -> Result<Seen, String> {
         let first = self.first(running)?;
         let begins = first + WARM_UP;
@@ -130,7 +129,7 @@ impl Instruments {
     }
 }
 
-/// What was seen at the near end.
+/// Counts of the local end.
 struct Seen {
     near: Account,
     hardware: Option<Hardware>,
@@ -138,7 +137,7 @@ struct Seen {
 }
 
 impl Sampling {
-    /// With what cannot be seen here.
+    /// Also returns missing features.
     fn open(processes: Vec<u32>, keeps_stacks: bool) -> Result<(Self, Vec<String>), String> {
         let setup = Setup::new(&online()?, Idling::KeptForTimer)?.with_device(Link::threads());
         let tried = Sampler::start(&setup)?;
@@ -155,10 +154,10 @@ impl Sampling {
 }
 
 impl Run {
-    /// Traffic of that load for so long, after it has warmed up.
+    /// Runs that load with a warm-up and a window.
     ///
     /// # Errors
-    /// The path is lost, the far end refuses, or an interrupt came.
+    /// The path is lost, the peer refuses, or an interrupt came.
     pub(crate) fn of(
         path: &mut Path,
         load: &Load,
@@ -169,7 +168,7 @@ impl Run {
         let window_ms = Window { warm_up_ms: ms(WARM_UP), counted_ms: ms(window) };
         let mut running = path.begin_window(load, window_ms)?;
         let seen = instruments.count(&mut running, window);
-        // Whatever went wrong here, the far end is to be there for the next load.
+        // Also after an error here, the peer must be ready for the next load.
         let ended = running.end_window();
         let Seen { near, hardware, profile } = seen?;
         let (far, latencies) = ended?;
@@ -184,7 +183,7 @@ impl Run {
         self.both.near.seconds()
     }
 
-    /// Messages a second that came through.
+    /// Received messages a second.
     pub(crate) fn rate(&self, load: &Load) -> f64 {
         let end = if load.direction == Direction::Send { &self.both.far } else { &self.both.near };
         let messages = match load.transport {
@@ -194,7 +193,7 @@ impl Run {
         messages / end.seconds()
     }
 
-    /// Share of datagrams that did not come through. `None`: a stream loses nothing.
+    /// Share of lost datagrams. `None`: the load is a stream.
     pub(super) fn lost(&self, load: &Load) -> Option<f64> {
         let Both { near, far } = &self.both;
         let (sender, receiver) = if load.direction == Direction::Receive { (far, near) } else { (near, far) };
@@ -205,19 +204,19 @@ impl Run {
         (load.transport == Transport::Udp && sent > 0.0).then(|| (lost / sent).max(0.0))
     }
 
-    /// Packets of the near end, both ways. `None`: there were none, or the kernel did not say.
+    /// Packets of the local end, both ways. `None`: there were none, or the kernel does not count them.
     pub(crate) fn packets(&self) -> Option<f64> {
         let figures = &self.both.near.figures;
         let packets = *figures.get(&Figure::PacketsSent)? + *figures.get(&Figure::PacketsReceived)?;
         (packets > 0).then_some(packets as f64)
     }
 
-    /// CPU time of the whole near machine by its packets, us.
+    /// CPU time of the whole local machine for each packet, us.
     pub(crate) fn cpu_per_packet(&self) -> Option<f64> {
         Some(self.both.near.busy_s() * 1e6 / self.packets()?)
     }
 
-    /// Of one processor, as a share.
+    /// Mean use in processors: 1 is one processor.
     pub(super) fn percent(&self, of: fn(&Processor) -> f64) -> f64 {
         self.both.near.processors.iter().map(of).sum::<f64>() / self.seconds()
     }
@@ -259,7 +258,7 @@ mod tests {
             let port = at.port();
             let said = format!("{{\"Ready\":{{\"ports\":[{port}],\"token\":1}}}}\n\"Begun\"\n");
             control.write_all(said.as_bytes()).unwrap();
-            // It dies as soon as the load has begun.
+            // The peer dies as soon as the load has begun.
             drop(listener.accept().unwrap());
         });
         let mut path = Path::to(at).unwrap();

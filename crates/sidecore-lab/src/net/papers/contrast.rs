@@ -1,4 +1,4 @@
-//! One load on two links that differ in one thing.
+//! One load on two links that differ in one property.
 
 use crate::bench::median;
 use crate::interrupt::Interrupt;
@@ -13,25 +13,24 @@ use sidecore::core::policy::notify::Notify;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Figures of a run by their names, which are those of the plan where it has them.
+/// Figures of a run. Names are the plan's metrics where it has them.
 pub(super) type Metrics = BTreeMap<&'static str, f64>;
 
-/// Ends the scenario of rows that say where the CPU time goes.
+/// Suffix of the scenario of rows with CPU time by component.
 const WHERE: &str = "-where";
 
-/// See the module.
 pub(super) struct Contrast {
-    /// In the order in which they are compared: the second against the first.
+    /// The second is compared with the first.
     pub(super) sides: [Side; 2],
-    /// What a run says of it.
+    /// Computes the figures of a run.
     metrics: fn(&Found) -> Metrics,
-    /// Whether it is told where the CPU time goes. What else is measured meanwhile is not what it would be otherwise.
+    /// Whether CPU time is sampled. Sampling changes the other figures, so such runs have only rows of components.
     takes_apart: bool,
-    /// What went wrong with its runs.
+    /// Errors of its runs.
     pub(super) wrong: Vec<String>,
 }
 
-/// A link with its load, and what was found there.
+/// A link with its load and results.
 pub(super) struct Side {
     pub(super) variant: &'static str,
     link: Settings,
@@ -39,15 +38,15 @@ pub(super) struct Side {
     plan: Vec<(&'static str, String)>,
     case: Case,
     counted: Vec<Counters>,
-    /// Of each run.
+    /// Figures of each run.
     pub(super) each: Vec<Metrics>,
 }
 
-/// What one run found.
+/// Result of one run.
 pub(super) struct Found<'r> {
     pub(super) load: &'r Load,
     pub(super) run: &'r Run,
-    /// The link's, in the direction in which the load goes.
+    /// The link's counters in the load's direction.
     pub(super) counted: &'r Counters,
 }
 
@@ -56,7 +55,7 @@ impl Contrast {
         Self { sides, metrics, takes_apart: false, wrong: Vec::new() }
     }
 
-    /// The same, with samples of where the CPU time goes.
+    /// Enables samples of CPU time.
     pub(super) fn taken_apart(self) -> Self {
         Self { takes_apart: true, ..self }
     }
@@ -65,7 +64,6 @@ impl Contrast {
         &self.sides[0].case.load
     }
 
-    /// The load by a name.
     pub(super) fn op(&self) -> &'static str {
         match (self.load().transport, self.load().direction) {
             (Transport::Tcp, Direction::Send) => "tcp send",
@@ -83,15 +81,15 @@ impl Contrast {
         format!("{}, {size} B, {connections} connections: {first}, {other}", self.op())
     }
 
-    /// Whether nothing was found yet.
+    /// Whether no run has succeeded yet.
     pub(super) fn is_empty(&self) -> bool {
         self.sides[0].each.is_empty()
     }
 
-    /// Once on each; both or none count. What could not be looked at.
+    /// One run on each link; they count only together. Returns missing features.
     ///
     /// # Errors
-    /// A link cannot be made, or was lost; or an interrupt came.
+    /// A link cannot be made or was lost, or an interrupt came.
     pub(super) fn run(
         &mut self,
         window: Duration,
@@ -114,7 +112,7 @@ impl Contrast {
         Ok(lacking)
     }
 
-    /// A row for each link, of the medians.
+    /// A row of medians for each link.
     pub(super) fn rows(&self, scenario: &str) -> [Row; 2] {
         let [first, other] = &self.sides;
         let scenario = if self.takes_apart { scenario.to_owned() + WHERE } else { scenario.to_owned() };
@@ -130,7 +128,8 @@ impl Side {
         Self { variant, link, plan, case: Case::new(load), counted: Vec::new(), each: Vec::new() }
     }
 
-    /// One run on a link of its own, and what that has counted there and back. With room for what is lacking it is taken apart.
+    /// One run on a new link, with its counts in both directions. `lacking` enables samples and receives missing
+    /// features.
     fn run(
         &self,
         window: Duration,
@@ -147,7 +146,7 @@ impl Side {
         rig.link.stop().map(|()| (run, counted))
     }
 
-    /// With what CPU time the processes took, or without.
+    /// With or without CPU times.
     fn row(&self, has_cpu: bool) -> Row {
         let link = &self.link;
         let moderation = match link.moderation {
@@ -197,29 +196,29 @@ fn frames_per_interrupt(counted: &Counters) -> f64 {
 }
 
 impl Found<'_> {
-    /// Payload that came through, Mbit/s.
+    /// Received payload, Mbit/s.
     pub(super) fn mbit_per_s(&self) -> f64 {
         self.run.rate(self.load) * self.load.size as f64 * 8.0 / 1e6
     }
 
-    /// Messages a second that the sender gave to the kernel.
+    /// Messages a second that the sender passed to the kernel.
     pub(super) fn sent(&self) -> f64 {
         let sender = if self.load.direction == Direction::Receive { &self.run.both.far } else { &self.run.both.near };
         sender.sent.messages as f64 / sender.seconds()
     }
 
-    /// CPU time of both ends and of the link between them, a second.
+    /// CPU time of both ends and of the link between them, seconds a second.
     fn cpu(&self) -> f64 {
         let both = &self.run.both;
         [&both.near, &both.far].iter().map(|end| end.process_ns as f64 / 1e9 / end.seconds()).sum()
     }
 
-    /// The same for each byte that came through, ns.
+    /// The same for each received byte, ns.
     pub(super) fn cpu_ns_per_byte(&self) -> f64 {
         self.cpu() * 1e9 / (self.mbit_per_s() * 1e6 / 8.0)
     }
 
-    /// The same of all processors.
+    /// The same as a share of all processors.
     pub(super) fn cpu_percent(&self) -> f64 {
         100.0 * self.cpu() / self.run.both.near.processors.len().max(1) as f64
     }
@@ -235,7 +234,7 @@ impl Found<'_> {
     }
 }
 
-/// A link whose far end listens, and the way there. Fields end in this order.
+/// A link with a listening peer. Fields drop in this order.
 struct Rig {
     path: Path,
     far: End,

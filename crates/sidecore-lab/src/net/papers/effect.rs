@@ -1,4 +1,4 @@
-//! How much a figure changes from one link to the other: published, simulated, and measured.
+//! Change of a figure from one link to the other: published, simulated, and measured.
 
 use super::contrast::{Contrast, Metrics};
 use crate::bench::median;
@@ -8,36 +8,36 @@ use crate::sim::Predictions;
 use crate::sim::value;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// How a figure of the second link is compared with one of the first.
+/// Comparison of a figure of the second link with that of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Against {
     /// Divided by it.
     Ratio,
-    /// Less it, us.
+    /// Minus it, us.
     Difference,
 }
 
-/// An effect that is looked for.
+/// A claimed effect.
 #[derive(Debug)]
 pub(super) struct Effect {
     pub(super) name: String,
-    /// Of the load of that transport and direction, at that size where there are several, with so many connections.
+    /// Transport, direction, size (`None`: the load has only one) and connections.
     pub(super) load: (Transport, Direction, Option<usize>, usize),
-    /// Which link is compared with its first.
+    /// The second link.
     pub(super) variant: &'static str,
     /// The figure, or two of them as `one/other`.
     pub(super) metric: &'static str,
     pub(super) against: Against,
-    /// `None`: the paper does not say.
+    /// `None`: the paper does not state it.
     pub(super) published: Option<f64>,
 }
 
-/// What was found of it.
+/// Result for an effect.
 pub(super) struct FoundEffect<'e> {
     effect: &'e Effect,
     first: &'static str,
     simulated: Option<f64>,
-    /// A median, with the interval that it is in.
+    /// Median over the pairs.
     measured: f64,
     interval: Option<(f64, f64)>,
     pairs: usize,
@@ -51,7 +51,7 @@ impl Against {
         }
     }
 
-    /// What it is where nothing changes.
+    /// The value without any change.
     fn nothing(self) -> f64 {
         if self == Self::Ratio { 1.0 } else { 0.0 }
     }
@@ -74,7 +74,7 @@ impl Effect {
     /// The median over pairs of neighbours in time.
     ///
     /// # Errors
-    /// The figure was not measured, or the plan cannot be run so.
+    /// The figure was not measured, or the plan cannot be run like this.
     pub(super) fn found(
         &self,
         contrast: &Contrast,
@@ -126,7 +126,7 @@ impl FoundEffect<'_> {
             .with(Key::Repeats, self.pairs)
     }
 
-    /// Whether it goes the way that was published. `None`: nothing was.
+    /// Whether its direction is the published one. `None`: none was published.
     fn agrees(&self) -> Option<&'static str> {
         let (published, nothing) = (self.effect.published?, self.effect.against.nothing());
         let (low, high) = self.interval.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
@@ -142,9 +142,9 @@ impl FoundEffect<'_> {
     }
 }
 
-/// The two of these, in their order, between which their median is with a probability of 95 %, each side with half of the rest:
-/// as many lie above it as below it, so how many do is binomial. What went wrong with single ones does not widen it. `None`:
-/// fewer than six say too little.
+/// The bounds of a 95 % confidence interval of the median, both from the sorted values. The number of values above the
+/// median is binomial, and each side has half of the error. Outliers do not widen the interval. `None`: fewer than six
+/// values.
 fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
     let below = Binomial::new(0.5, sorted.len() as u64).ok()?;
     let is_sure = |left_out: &usize| below.cdf(*left_out as u64) <= 0.025;
@@ -152,7 +152,7 @@ fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
     Some((sorted[left_out], sorted[sorted.len() - 1 - left_out]))
 }
 
-/// Which effects are larger than which, published and measured, in words. `None`: fewer than two can be compared.
+/// The order of effects by size, published and measured, in words. `None`: fewer than two are comparable.
 pub(super) fn order(effects: &[FoundEffect<'_>]) -> Option<String> {
     let known: Vec<_> = effects
         .iter()
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn the_interval_of_a_median_leaves_out_what_chance_allows() {
         let up_to = |most: u32| (1..=most).map(f64::from).collect::<Vec<_>>();
-        // Of six all are on one side of their median once in 64 times, of twelve two or fewer once in 52.
+        // Six values are on one side of their median once in 64 times; of twelve, two or fewer once in 52.
         let cases = [(0, None), (1, None), (5, None), (6, Some((1.0, 6.0))), (12, Some((3.0, 10.0)))];
         for (count, expected) in cases {
             assert_eq!(interval(&up_to(count)), expected, "{count}");

@@ -1,5 +1,5 @@
-//! An interface on the processor's chip against one behind PCI Express: Liao and Bhuyan, "Performance Measurement of an
-//! Integrated NIC Architecture with 10GbE", HOTI 2009, pages 52 to 59.
+//! An interface on the processor's chip compared with one behind PCI Express. Source: Liao and Bhuyan, "Performance
+//! Measurement of an Integrated NIC Architecture with 10GbE", HOTI 2009, pages 52 to 59.
 
 use super::Study;
 use super::contrast::{Contrast, Found, Metrics, Side};
@@ -11,7 +11,7 @@ use crate::net::sampling::Component;
 use sidecore::core::policy::notify::Notify;
 
 const VARIANTS: [&str; 2] = ["integrated", "discrete"];
-/// What an access to a register costs on each, ns.
+/// Cost of an access to a register of each, ns.
 const REGISTERS: [u64; 2] = [0, 1_000];
 /// As the paper's interfaces: 32 packets, or 8 clocks of 25 us, to which the driver nxge of illumos sets the timer.
 const MODERATION: Notify = Notify::Coalesce { count: 32, delay: 200_000 };
@@ -64,7 +64,7 @@ fn stream(direction: Direction, size: usize, connections: usize) -> Contrast {
     Contrast::new(stream_sides(direction, size, connections), of_stream)
 }
 
-/// Where the time of each packet goes.
+/// CPU time of each packet by component.
 fn parts(direction: Direction) -> Contrast {
     Contrast::new(stream_sides(direction, LARGE, CONNECTIONS), of_parts).taken_apart()
 }
@@ -126,7 +126,7 @@ fn of_trip(found: &Found) -> Metrics {
     found.latency_us().map(|us| ("latency_us", us)).into_iter().collect()
 }
 
-/// Published as in `docs/published/inic.csv`, receive.
+/// Source of the published values: `docs/published/inic.csv`, receive.
 fn effects() -> Vec<Effect> {
     let receive = |size, connections| (Transport::Tcp, Direction::Receive, Some(size), connections);
     let send = (Transport::Tcp, Direction::Send, Some(LARGE), CONNECTIONS);

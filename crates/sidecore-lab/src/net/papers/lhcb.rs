@@ -1,5 +1,5 @@
-//! Frame size and interrupt coalescence between two PCs: W. Thannhaeuser, "Network Performance Optimisation and Load
-//! Balancing", slides of the experiment `LHCb`.
+//! Frame size and interrupt coalescence between two PCs. Source: W. Thannhaeuser, "Network Performance Optimisation and
+//! Load Balancing", slides of the experiment `LHCb`.
 
 use super::Study;
 use super::contrast::{Contrast, Found, Metrics, Side};
@@ -9,9 +9,9 @@ use crate::net::protocol::{Direction, Load, Serving, Transport};
 use sidecore::core::policy::notify::Notify;
 
 const RATE: u64 = 1_000_000_000;
-/// Frames that interrupt at once, as in `plans/parameters/lhcb.toml`.
+/// Frames that interrupt immediately. Source: `plans/parameters/lhcb.toml`.
 const COUNT: u32 = 16;
-/// Bytes of a datagram's headers, and what Ethernet adds to a packet.
+/// Bytes of a datagram's headers, and Ethernet's overhead of a packet.
 const HEADERS: u32 = 28;
 const ETHERNET: u32 = 38;
 const PING: usize = 64;
@@ -20,21 +20,21 @@ const STREAM: usize = 65_536;
 /// A link: its name in the slides' table, its largest packet in bytes, and its coalescence in us.
 type Setting = (&'static str, u32, u32);
 
-/// What is compared: the second of each with its first. Where the slides give no coalescence it is the plan's.
+/// Pairs of a first link and a second one. The plan's coalescence replaces a missing one in the slides.
 const PAIRS: [[Setting; 2]; 2] = [
     [("mtu=1500", 1500, 200), ("mtu=9000", 9000, 200)],
     [("coalescence_us=32", 1500, 32), ("coalescence_us=1024", 1500, 1024)],
 ];
 
-/// The same by TCP on a line that takes no time, where processors are the limit, as they were of the slides' PCs.
+/// The same by TCP on a line without a rate. Processors are the limit then, as in the slides' PCs.
 const FREE: [[Setting; 2]; 2] = [
     [("mtu=1500, free line", 1500, 200), ("mtu=9000, free line", 9000, 200)],
     [("coalescence_us=32, free line", 1500, 32), ("coalescence_us=1024, free line", 1500, 1024)],
 ];
-/// What each pair changes, in words.
+/// Descriptions of the pairs' changes.
 const CHANGES: [&str; 2] = ["MTU 9000", "1024 us"];
 
-/// Mbit/s by TCP, by UDP sent and by UDP received, in the order of [`PAIRS`], as in `docs/published/lhcb.csv`.
+/// Mbit/s by TCP, by UDP sent and by UDP received, in the order of [`PAIRS`]. Source: `docs/published/lhcb.csv`.
 const PUBLISHED: [[[f64; 3]; 2]; 2] =
     [[[597.67, 648.53, 647.76], [704.94, 856.52, 854.52]], [[526.09, 587.43, 556.76], [593.94, 666.43, 633.72]]];
 
@@ -106,7 +106,7 @@ fn effects() -> Vec<Effect> {
     let [tcp, udp, trip] =
         [(Transport::Tcp, Direction::Send), (Transport::Udp, Direction::Send), (Transport::Udp, Direction::RoundTrip)]
             .map(|(transport, direction)| (transport, direction, None, 1));
-    // With the place of what was published.
+    // With the index of the published value.
     let figures = [
         ("TCP", tcp, "tcp_mbit_per_s", Some(0), PAIRS),
         ("TCP on a free line", tcp, "tcp_mbit_per_s", Some(0), FREE),

@@ -1,33 +1,30 @@
-//! What a peer says of near ends: so many lines a second, however many strangers there are.
+//! A peer's log about clients, with a limit on lines a second, because strangers may connect without limit.
 
 use sidecore_terminal::output;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Of which there are so many lines at most.
+/// Time to which the limit applies.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Log(Arc<Mutex<Lines>>);
 
 #[derive(Debug)]
 struct Lines {
     most: u32,
-    /// When the span began.
     since: Option<Instant>,
     said: u32,
     left_out: u64,
 }
 
 impl Log {
-    /// Of so many lines a second.
     pub(super) fn new(most: u32) -> Self {
         Self(Arc::new(Mutex::new(Lines { most, since: None, said: 0, left_out: 0 })))
     }
 
-    /// Says that, unless there is too much already.
+    /// Prints the line, unless the limit is reached.
     pub(super) fn say(&self, what: impl Display) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lines.take(Instant::now(), what.to_string()).iter().for_each(output::tell);
@@ -35,7 +32,7 @@ impl Log {
 }
 
 impl Lines {
-    /// The lines that are said now.
+    /// The lines to print now.
     fn take(&mut self, now: Instant, line: String) -> Vec<String> {
         let mut lines = Vec::new();
         if self.since.is_none_or(|since| now.duration_since(since) >= SPAN) {

@@ -1,18 +1,17 @@
-//! How many near ends a peer takes at a time, and how many of them from one address.
+//! Limits of simultaneous clients of a peer, in all and from one address.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most near ends.
 const MOST: usize = 4;
-/// Most of them from one address: one measures, and one looks whether the path is still there.
+/// Most clients from one address: one to measure, and one to check the path.
 const MOST_OF_ONE: usize = 2;
 
-/// The places of a peer, with whose they are.
+/// The taken places of a peer with their addresses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places(Arc<Mutex<Vec<IpAddr>>>);
 
-/// One of them, which is free again when this is dropped.
+/// A place, free again on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     all: Places,
@@ -20,10 +19,8 @@ pub(super) struct Place {
 }
 
 impl Places {
-    /// One for that address.
-    ///
     /// # Errors
-    /// There is none: in words.
+    /// All places are taken.
     pub(super) fn take(&self, whose: IpAddr) -> Result<Place, &'static str> {
         let whose = network(whose);
         self.with(|taken| {
@@ -53,7 +50,7 @@ impl Drop for Place {
     }
 }
 
-/// A machine with IPv6 has all addresses of its network to choose from.
+/// A machine with IPv6 may use any address of its network.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) & !u128::from(u64::MAX)).into()),

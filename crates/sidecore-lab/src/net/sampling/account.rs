@@ -1,35 +1,34 @@
-//! CPU time as the kernel accounts it: time in which a CPU was idle, from the text of `/proc/stat`.
+//! The kernel's account of CPU time: idle time of each CPU, from the text of `/proc/stat`.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// By CPU, us in which it had nothing to do, waited for a disk, or was taken away by a hypervisor. What a kernel says of
-/// busy time may be a guess from ticks; of idle time it is measured.
+/// For each CPU, us in which it was idle, waited for a disk, or was taken away by a hypervisor. Kernels may estimate
+/// busy time from ticks, but they measure idle time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Account(BTreeMap<usize, u64>);
 
 const STAT: &str = "/proc/stat";
-/// The file's unit on every machine that Linux runs on but two old ones, us.
+/// The file's unit, us. It holds on all of Linux's architectures except two old ones.
 const TICK_US: u64 = 10_000;
-/// Where in a line these stand, behind its name: idle, iowait, steal.
+/// Fields of a line, after its name: idle, iowait, steal.
 const NOT_BUSY: [usize; 3] = [3, 4, 7];
 
 impl Account {
-    /// Up to now.
+    /// Times until now.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not provide them.
     pub(super) fn now() -> Result<Self, String> {
         let text = fs::read_to_string(STAT).map_err(|error| format!("{STAT}: {error}"))?;
         Self::parse(&text).ok_or_else(|| format!("{STAT} says nothing of CPUs"))
     }
 
-    /// The CPUs that it knows.
     pub(super) fn cpus(&self) -> Vec<usize> {
         self.0.keys().copied().collect()
     }
 
-    /// Since an earlier one, of those CPUs together.
+    /// Sum over those CPUs since an earlier account.
     pub(super) fn idle_us_since(&self, earlier: &Self, cpus: &[usize]) -> u64 {
         let since = |cpu| Some(self.0.get(cpu)?.saturating_sub(*earlier.0.get(cpu)?));
         cpus.iter().filter_map(since).fold(0, u64::saturating_add)

@@ -1,4 +1,4 @@
-//! Keeps CPUs from idling: on each a thread that runs only where nothing else wants to.
+//! Keeps CPUs from idling, by a thread on each that runs only if nothing else does.
 
 use super::collect::this_thread;
 use super::sys::run_last;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-/// See the module; ends with this.
+/// The threads end on drop.
 #[derive(Debug, Default)]
 pub(super) struct Awake {
     end: Arc<AtomicBool>,
@@ -19,15 +19,13 @@ pub(super) struct Awake {
 }
 
 impl Awake {
-    /// CPU time of each of its threads up to now, s, in the order of its CPUs.
+    /// CPU time of each thread so far, s, in the order of the CPUs.
     pub(super) fn spent_s(&self) -> Vec<f64> {
         self.numbers.iter().map(|number| spent_s(*number).unwrap_or(0.0)).collect()
     }
 
-    /// Of those CPUs.
-    ///
     /// # Errors
-    /// A thread cannot be started, or not be put there.
+    /// A thread cannot be started, or not be put on its CPU.
     pub(super) fn keep(cpus: &[usize]) -> Result<Self, String> {
         let mut awake = Self::default();
         let (ready, said) = mpsc::channel();
@@ -36,7 +34,7 @@ impl Awake {
             let spin = move || {
                 let placed = cpu::pin(cpu).and_then(|()| run_last()).map_err(|error| error.to_string());
                 let goes_on = placed.is_ok();
-                // Who asked has ended if nobody listens: then so does this.
+                // A closed channel means that the starting thread has ended: then this one ends too.
                 let _ = ready.send(placed.map(|()| (at, this_thread())));
                 drop(ready);
                 while goes_on && !end.load(Ordering::Relaxed) {}
@@ -53,7 +51,7 @@ impl Awake {
     }
 }
 
-/// Of a thread of this process.
+/// CPU time of a thread of this process.
 fn spent_s(thread: u32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     Some(text.split(' ').next()?.parse::<u64>().ok()? as f64 / 1e9)

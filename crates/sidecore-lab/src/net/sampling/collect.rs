@@ -1,4 +1,4 @@
-//! A thread that takes samples from the kernel while others run, and adds them up.
+//! A thread that takes samples from the kernel during a measurement, and adds them up.
 
 use super::account::Account;
 use super::profile::{AWAKE, DEVICE, Processes, SAMPLING, Stack};
@@ -12,41 +12,41 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// What was taken so far.
+/// Samples so far.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) symbols: Arc<Symbols>,
     pub(super) counts: HashMap<Stack, u64>,
     pub(super) processes: Processes,
     pub(super) lost: u64,
-    /// Threads that do not count for their process, and what they count for.
+    /// Threads with special meaning, by the number that replaces their process.
     apart: HashMap<u32, u32>,
 }
 
-/// What a collection came to.
+/// Result of a collection.
 pub(super) struct Collected {
     pub(super) taken: Taken,
     /// They have stopped.
     pub(super) samplers: Vec<Sampler>,
-    /// When they stopped.
+    /// Time of their stop.
     pub(super) ended: Instant,
-    /// The kernel's account of that instant.
+    /// The kernel's account at that time.
     pub(super) account: Result<Account, String>,
 }
 
-/// How often it looks: buffers hold several times as much.
+/// Interval of readings: buffers hold several times as much.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Different stacks, and processes, that are kept; what is beyond counts as lost.
+/// Most different stacks and processes to keep; further ones count as lost.
 const MOST_STACKS: usize = 200_000;
 const MOST_PROCESSES: usize = 100_000;
-/// The bits of a record that say what the CPU was in, and those of the kernel.
+/// Mask of a record's CPU mode, and its value for the kernel.
 const MODE: u16 = 7;
 const MODE_KERNEL: u16 = 1;
-/// Entries of a chain from here on are no addresses; they say whose addresses follow.
+/// Entries of a chain from here on are markers of context and not addresses.
 const MARKS: u64 = u64::MAX - 4095;
 
 impl Taken {
-    /// None yet. Of threads that keep CPUs from idling, and of those that do the work of a device, these are the numbers.
+    /// `awake` and `device`: threads that keep CPUs from idling, and threads that do the work of a device.
     pub(super) fn new(symbols: Arc<Symbols>, awake: &[u32], device: &[u32]) -> Self {
         let apart = [(awake, AWAKE), (device, DEVICE)];
         let apart = apart.into_iter().flat_map(|(threads, of)| threads.iter().map(move |thread| (*thread, of)));
@@ -54,7 +54,7 @@ impl Taken {
         Self { symbols, counts: HashMap::new(), processes: Processes::default(), lost: 0, apart }
     }
 
-    /// Takes what there is until nobody holds the other end of `until` any more.
+    /// Takes samples until the other end of `until` is dropped.
     pub(super) fn collect(mut self, mut samplers: Vec<Sampler>, until: &Receiver<()>) -> Collected {
         self.apart.extend(this_thread().map(|own| (own, SAMPLING)));
         self.processes.called(SAMPLING, "sampling");
@@ -66,10 +66,10 @@ impl Taken {
             }
         }
         for sampler in &mut samplers {
-            // One that cannot be stopped goes on into a buffer that nobody reads.
+            // A sampler that cannot be stopped continues into a buffer without a reader.
             let _ = sampler.disable();
         }
-        // Here, for on a busy machine this thread may have come round to it long after it was told to.
+        // Read here, because on a busy machine this thread may run long after the request to stop.
         let (ended, account) = (Instant::now(), Account::now());
         for sampler in &mut samplers {
             self.take_from(sampler);
@@ -110,7 +110,7 @@ impl Taken {
 
     fn add(&mut self, process: u32, addresses: &[u64]) {
         let addresses = addresses.iter().filter(|address| **address < MARKS);
-        // Callers are where they go on: behind the call, which may be the end of the function.
+        // A caller's address is its return address: it follows the call, and may be after the end of the function.
         let of_call = |(depth, address): (usize, &u64)| {
             self.symbols.find(if depth == 0 { *address } else { address.saturating_sub(1) })
         };
@@ -135,7 +135,8 @@ impl Processes {
     fn started(&mut self, process: u32, by: u32) {
         if self.parents.len() < MOST_PROCESSES {
             self.parents.insert(process, by);
-            // Buffers of several CPUs are read one after the other: what it calls itself since may have been read before.
+            // Buffers of several CPUs are read one after the other, so a later name of the new process may have been
+            // read already.
             if let Some(name) = self.names.get(&by).filter(|_| !self.names.contains_key(&process)).cloned() {
                 self.called(process, &name);
             }
@@ -148,7 +149,7 @@ impl Processes {
         }
     }
 
-    /// A process that ran before anybody looked has a name all the same.
+    /// Looks up the name of a process older than the sampling.
     fn seen(&mut self, process: u32) {
         if !self.names.contains_key(&process) {
             let name = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();

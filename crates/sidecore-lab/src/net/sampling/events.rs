@@ -1,51 +1,51 @@
-//! The kernel's samplers: which there are here, and what each may see.
+//! The kernel's samplers: those available on this machine, and their reach.
 
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, ReadFormat, SampleFlag, Sampler};
 use std::io::{self, ErrorKind};
 
-/// How much the samplers see, the most first.
+/// Reach of the samplers, the largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
-    /// All that runs on these CPUs.
+    /// Everything on these CPUs.
     Machine,
-    /// What the calling thread and what it starts from now on do, in the kernel too.
+    /// The calling thread and its later children, also in the kernel.
     Own,
     /// The same outside the kernel.
     OwnOutside,
 }
 
-/// When a sample is taken.
+/// Trigger of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clock {
-    /// After so many cycles of a CPU that is not idle.
+    /// After a number of cycles of a CPU that is not idle.
     Cycles,
-    /// After so much time.
+    /// After a time.
     Time,
 }
 
-/// A sampler for each CPU, and what they see.
+/// A sampler for each CPU, and their reach.
 pub(super) struct Events {
     pub(super) samplers: Vec<Sampler>,
     pub(super) reach: Reach,
     pub(super) clock: Clock,
-    /// What is out of reach, and what would help.
+    /// Unavailable parts with remedies.
     pub(super) left_out: Vec<String>,
 }
 
-/// Time between two samples of a CPU, ns: about 2155 a second. A kernel's tick of 1, 4 or 10 ms is no round number of them, so
-/// that samples fall before, into and behind it alike.
+/// Time between two samples of a CPU, ns: about 2155 a second. A kernel's tick of 1, 4 or 10 ms is not a multiple of
+/// it, so samples fall before, into and after ticks alike.
 pub(super) const PERIOD_NS: u64 = 464_143;
-/// Cycles between two samples: about as many at 2 to 4 GHz.
+/// Cycles between two samples: about the same rate at 2 to 4 GHz.
 const PERIOD_CYCLES: u64 = 1_300_021;
-/// Of each CPU, for what was sampled and not yet taken: a second of deep stacks. The most that those without rights may have.
+/// Buffer of each CPU, bytes: a second of deep stacks. The limit for users without privileges.
 const BUFFER: usize = 512 << 10;
 
 impl Events {
-    /// Opens them, not yet running, with as much reach as there is and no more than that.
+    /// Opens stopped samplers with the largest available reach up to `most`.
     ///
     /// # Errors
-    /// There is none: says what would help.
+    /// None is available; names a remedy.
     pub(super) fn open_from(most: Reach, cpus: &[usize]) -> Result<Self, String> {
         let mut left_out = Vec::new();
         let mut refused = String::new();
@@ -84,7 +84,8 @@ fn sampler(cpu: usize, reach: Reach, clock: Clock) -> io::Result<Sampler> {
         Clock::Time => Builder::new(Software::CPU_CLOCK),
     };
     builder.sample_period(if clock == Clock::Cycles { PERIOD_CYCLES } else { PERIOD_NS });
-    // The weight says nothing of these events: it stands behind the chain, for an empty one that ends a record is not read.
+    // These events have no weight. It is requested because the parser does not read an empty chain at the end of a
+    // record.
     builder.sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::CALLCHAIN | SampleFlag::WEIGHT);
     builder.exclude_callchain_user(true);
     builder.read_format(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);

@@ -1,72 +1,71 @@
-//! What was sampled: how often which functions ran on behalf of whom, and what that says of where the time goes.
+//! Samples of running functions by process, and the CPU time by component derived from them.
 
 use super::rules::{COMPONENTS, Component, Place, Rules};
 use super::symbols::{Id, Symbols, UNKNOWN};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What ran at an instant.
+/// The running function with its callers at an instant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Stack {
-    /// The process; 0: none, the CPU was idle; or [`SAMPLING`], [`AWAKE`] or [`DEVICE`].
+    /// The process; 0: the CPU was idle; or [`SAMPLING`], [`AWAKE`] or [`DEVICE`].
     pub(super) process: u32,
-    /// Functions of the kernel, each called by the next; none: the program's own code.
+    /// Functions of the kernel, each called by the next; empty: the program's own code.
     pub(super) functions: Vec<Id>,
 }
 
-/// Stands for the thread that takes the samples, whatever its process is measured for. No process has this number.
+/// The thread that takes samples; it never counts for its process. No process has this number.
 pub(super) const SAMPLING: u32 = u32::MAX;
-/// Stands for the threads that run where nothing else does, so that no CPU idles.
+/// The threads that keep CPUs from idling.
 pub(super) const AWAKE: u32 = u32::MAX - 1;
-/// Stands for the threads that do the work of a device, which is of the path whoever asks.
+/// The threads that do the work of a device. Their work always belongs to the path.
 pub(super) const DEVICE: u32 = u32::MAX - 2;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Profile {
     pub(super) symbols: Arc<Symbols>,
     pub(super) counts: HashMap<Stack, u64>,
     pub(super) processes: Processes,
-    /// Samples that the kernel took and could not hand over.
+    /// Samples that the kernel took but could not deliver.
     pub(crate) lost: u64,
-    /// Time that the CPUs were watched, of all together, us. `None`: only while a part of what ran did.
+    /// Observed time summed over all CPUs, us. `None`: only a part of the machine's work was sampled.
     pub(super) watched_us: Option<f64>,
-    /// CPU time of all that ran, as the kernel accounts it, us.
+    /// CPU time of all work, accounted by the kernel, us.
     pub(crate) busy_us: f64,
-    /// Time in which nothing ran, of all CPUs together, us. `None`: only a part of what ran was sampled.
+    /// Idle time summed over all CPUs, us. `None`: only a part of the machine's work was sampled.
     pub(crate) idle_us: Option<f64>,
-    /// Whether it is known which functions of the kernel ran.
+    /// Whether the kernel's functions are known.
     pub(crate) knows_kernel: bool,
-    /// The time that one sample stands for, us; `None`: samples are of cycles, not of time.
+    /// The time that one sample stands for, us; `None`: samples are of cycles.
     pub(crate) sample_us: Option<f64>,
-    /// What could not be measured here, and what would help.
+    /// Unavailable parts with remedies.
     pub(crate) left_out: Vec<String>,
 }
 
-/// Who started whom, and what they are called.
+/// Parents and names of processes.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     pub(super) parents: HashMap<u32, u32>,
     pub(super) names: HashMap<u32, String>,
 }
 
-/// Samples by component, of a path.
+/// Samples of a path by component.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Breakdown {
     counts: HashMap<Component, u64>,
-    /// No rule says where they belong.
+    /// Samples without a rule.
     pub(crate) unplaced: u64,
-    /// Of others than who was asked for, and of the sampling itself.
+    /// Samples of other processes, and of the sampling itself.
     pub(crate) elsewhere: u64,
-    /// Nothing ran.
+    /// Samples of idle CPUs.
     pub(crate) idle: u64,
-    /// Nothing else ran than what keeps CPUs from idling.
+    /// Samples of threads that keep CPUs from idling.
     pub(crate) spare: u64,
-    /// The functions that ran in those that are unplaced, the most frequent first.
+    /// The functions of unplaced samples, the most frequent first.
     pub(crate) unplaced_functions: Vec<(String, u64)>,
 }
 
-/// A share with the bounds between which it lies with 95 % probability, as far as chance in sampling goes.
+/// A share with the bounds of its 95 % confidence interval with respect to sampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Share {
     pub(crate) seen: f64,
@@ -77,17 +76,17 @@ pub(crate) struct Share {
 /// The processes whose work is measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Whose<'p> {
-    /// All but this one.
+    /// All except this one.
     Everyones,
-    /// Of these and of those that they started.
+    /// These and their descendants.
     Of(&'p [u32]),
 }
 
-/// A chain of processes is not followed further, for numbers can come again.
+/// Longest chain of parents to follow: numbers are reused, so it may be circular.
 const MOST_GENERATIONS: usize = 64;
 
 impl Profile {
-    /// Where the time of that work went.
+    /// Samples of that work by component.
     pub(crate) fn breakdown(&self, rules: &Rules, whose: Whose<'_>) -> Breakdown {
         let mut found = Breakdown::default();
         let mut unplaced = HashMap::new();
@@ -112,26 +111,27 @@ impl Profile {
         found
     }
 
-    /// CPU time by samples divided by CPU time as the kernel accounts it. `None`: samples are not of time, or not of all.
+    /// CPU time by samples divided by CPU time accounted by the kernel. `None`: samples are not of time, or not of
+    /// everything.
     pub(crate) fn agreement(&self, breakdown: &Breakdown) -> Option<f64> {
         let seen = (breakdown.busy() + self.lost) as f64 * self.sample_us?;
         (self.knows_kernel && self.busy_us > 0.0).then(|| seen / self.busy_us)
     }
 
-    /// Share of the instants of which there is neither a sample nor a lost one. `None`: samples are not of time, or not of all.
+    /// Share of instants with neither a sample nor a lost one. `None`: samples are not of time, or not of everything.
     pub(crate) fn missing(&self) -> Option<f64> {
         let instants = self.watched_us? / self.sample_us?;
         let seen = self.counts.values().sum::<u64>() + self.lost;
         (instants > 0.0).then(|| (1.0 - seen as f64 / instants).max(0.0))
     }
 
-    /// CPU time that so many samples stand for, us.
+    /// CPU time that `samples` stand for, us.
     pub(crate) fn time_us(&self, breakdown: &Breakdown, samples: u64) -> f64 {
         self.busy_us * samples as f64 / breakdown.busy().max(1) as f64
     }
 
-    /// Stacks in the form that tools for flame graphs read, a line each: the process, functions from the outermost on,
-    /// and how often.
+    /// Stacks in the format of tools for flame graphs, a line each: the process, functions from the outermost on, and
+    /// the count.
     pub(crate) fn folded(&self) -> Vec<String> {
         let mut lines: HashMap<String, u64> = HashMap::new();
         for (stack, count) in &self.counts {
@@ -149,7 +149,7 @@ impl Profile {
         lines
     }
 
-    /// What ran in the kernel, where it cannot be sampled, is time that no rule places.
+    /// Work in the kernel that cannot be sampled is added as unplaced time.
     pub(super) fn add_unseen(&mut self) {
         let seen = self.counts.values().sum::<u64>() + self.lost;
         let all = self.sample_us.map_or(0, |us| (self.busy_us / us) as u64);
@@ -164,7 +164,7 @@ impl Profile {
 }
 
 impl Breakdown {
-    /// With what was sampled another time.
+    /// Adds another breakdown.
     pub(crate) fn add(&mut self, more: &Self) {
         for (component, samples) in &more.counts {
             *self.counts.entry(*component).or_default() += samples;
@@ -180,31 +180,30 @@ impl Breakdown {
         self.unplaced_functions = by_samples(named);
     }
 
-    /// Samples of that component.
     pub(crate) fn samples(&self, component: Component) -> u64 {
         self.counts.get(&component).copied().unwrap_or(0)
     }
 
-    /// Samples of the work that is measured, with those that no rule places.
+    /// Samples of the measured work, including unplaced ones.
     pub(crate) fn of_path(&self) -> u64 {
         COMPONENTS.into_iter().map(|component| self.samples(component)).sum::<u64>() + self.unplaced
     }
 
-    /// Samples in which anything ran.
+    /// Samples of CPUs that were not idle.
     pub(crate) fn busy(&self) -> u64 {
         self.of_path() + self.elsewhere + self.spare
     }
 
-    /// So many samples as a share of the work that is measured. `None`: there was none.
+    /// `samples` as a share of the measured work. `None`: there was none.
     pub(crate) fn share(&self, samples: u64) -> Option<Share> {
         Share::of(samples, self.of_path())
     }
 }
 
 impl Share {
-    /// Wilson's interval of a share, of which so many of so many were seen. `None`: of none.
+    /// Wilson's interval of the share `seen` / `all`. `None`: `all` is 0.
     pub(crate) fn of(seen: u64, all: u64) -> Option<Self> {
-        /// Of the normal distribution, 2.5 % lie beyond.
+        /// 2.5 % of the normal distribution lie beyond.
         const Z: f64 = 1.959_964;
         if all == 0 || seen > all {
             return None;
@@ -212,11 +211,11 @@ impl Share {
         let (n, share) = (all as f64, seen as f64 / all as f64);
         let middle = (share + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
         let half = Z / (1.0 + Z * Z / n) * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-        // Of none and of all the bound is the share itself, but for rounding.
+        // For shares of 0 and 1 the bound is the share itself, except for rounding.
         Some(Self { seen: share, low: (middle - half).clamp(0.0, share), high: (middle + half).clamp(share, 1.0) })
     }
 
-    /// The part of so much that it is.
+    /// The share multiplied by `all`.
     pub(crate) fn of_all(self, all: f64) -> Self {
         Self { seen: self.seen * all, low: self.low * all, high: self.high * all }
     }
@@ -233,13 +232,14 @@ impl Processes {
         let Whose::Of(roots) = whose else { return process != std::process::id() };
         let roots: HashSet<u32> = roots.iter().copied().collect();
         let parent = |process: &u32| self.parents.get(process).copied();
-        // What the idle process does for nobody, as entering idleness, is nobody's; its wake-ups are somebody's.
+        // The idle process belongs to every selection, because wake-ups for others run in it. Idling itself has no
+        // component.
         process == 0
             || std::iter::successors(Some(process), parent).take(MOST_GENERATIONS).any(|one| roots.contains(&one))
     }
 }
 
-/// Where it belongs. What a device does is its driver's, until it hands packets to the protocols.
+/// The component of a stack. A device's work belongs to its driver until it hands packets to the protocols.
 fn place(stack: &Stack, functions: &[&str], rules: &Rules) -> Option<Place> {
     if stack.process == DEVICE && !rules.is_for_packets(functions) {
         Some(Place::In(Component::Driver))
@@ -250,7 +250,8 @@ fn place(stack: &Stack, functions: &[&str], rules: &Rules) -> Option<Place> {
     }
 }
 
-/// Packets come in whoever runs, and threads of the kernel may work for them; what is done beside is nobody's.
+/// Work for packets counts in every process, because packets arrive in the context of any process. Other work in such a
+/// context does not count.
 fn is_for_others(component: Component, functions: &[&str], rules: &Rules) -> bool {
     let of_path = !matches!(component, Component::Other | Component::Program);
     of_path && rules.is_for_packets(functions)
@@ -263,7 +264,7 @@ fn by_samples(named: impl IntoIterator<Item = (String, u64)>) -> Vec<(String, u6
     named
 }
 
-/// A name in which nothing ends a frame or a line.
+/// A name without separators of frames and lines.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c == ';' || c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
 }
@@ -275,7 +276,7 @@ mod tests {
     const RULES: &str = "[copy]\n_copy\n[other]\ntimer\n[driver]\npoll\nsoftirq\n[idle]\nhalt\n[interrupt]\nsoftirq\ntick\n[packets]\nsoftirq\n";
     const NAMES: [&str; 7] = ["_copy", "timer", "poll", "softirq", "halt", "strange", "tick"];
 
-    /// Of samples by process and functions, the innermost first.
+    /// Samples by process and functions, the innermost first.
     fn profile(counts: &[(u32, &[&str], u64)]) -> Profile {
         let start = |at: usize| 0xffff_ffff_8000_0000 + at as u64;
         let table: Vec<_> = NAMES.iter().enumerate().map(|(at, name)| format!("{:x} T {name}", start(at))).collect();
@@ -333,7 +334,7 @@ mod tests {
         assert_eq!((own.of_path(), own.busy()), (23, 101));
         let all = profile.breakdown(&rules, Whose::Everyones);
         assert_eq!((all.of_path(), all.elsewhere, all.samples(Component::Other)), (70, 2, 15));
-        // 101 samples of 10 us, where the kernel accounts 1000 us.
+        // 101 samples of 10 us, and 1000 us accounted by the kernel.
         assert_eq!(profile.agreement(&all), Some(1.01));
         assert!((profile.time_us(&own, 101) - 1000.0).abs() < 1e-9);
     }
@@ -412,7 +413,7 @@ mod tests {
 
     #[test]
     fn intervals_are_wilsons() {
-        // Newcombe 1998, table I, method 3.
+        // Source: Newcombe 1998, table I, method 3.
         for ((seen, all), (low, high)) in [
             ((81, 263), (0.2553, 0.3662)),
             ((15, 148), (0.0624, 0.1605)),

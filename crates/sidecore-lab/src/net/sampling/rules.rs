@@ -1,31 +1,31 @@
-//! Which component a sample belongs to: rules over the functions that were running, as data.
+//! Assigns samples to components, by rules over the running functions. The rules are data.
 
 use std::collections::HashMap;
 
-/// What the CPU time of a network path goes into.
+/// Components of a network path's CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Component {
     /// The device's driver, its interrupts, and the rounds of NAPI.
     Driver,
     /// Headers, checksums, queues, timers of the protocols; filters.
     Protocol,
-    /// What programs call, locks of a socket, readiness.
+    /// System calls of sockets, their locks, readiness.
     Socket,
     /// Packets' memory, from the allocator to the last reference.
     Buffers,
     /// Payload between program and kernel, or inside the kernel.
     Copy,
-    /// Who runs next, wake-ups, interrupts between CPUs.
+    /// Scheduling, wake-ups, interrupts between CPUs.
     Scheduler,
     /// The way into the kernel and back, descriptors.
     Entry,
     /// The program's own code.
     Program,
-    /// What the kernel does beside: timers, pages, files.
+    /// Other work of the kernel: timers, pages, files.
     Other,
 }
 
-/// All of them, in the order in which they are shown.
+/// In the order of display.
 pub(crate) const COMPONENTS: [Component; 9] = [
     Component::Driver,
     Component::Protocol,
@@ -55,47 +55,46 @@ impl Component {
     }
 }
 
-/// The rules that are part of this program.
+/// The built-in rules.
 const OWN: &str = include_str!("rules.txt");
-/// The section of functions that do something for whoever calls them.
+/// Section of helper functions: their caller decides.
 const CALLER: &str = "caller";
-/// The section of functions in which a CPU has nothing to do.
+/// Section of functions that run on an idle CPU.
 const IDLE: &str = "idle";
-/// The section of functions that begin work of their own, whatever they interrupted.
+/// Section of functions that begin unrelated work: their callers are not considered.
 const INTERRUPT: &str = "interrupt";
-/// The section of functions that work for a path in whichever process they are found.
+/// Section of functions that work for a path in every process.
 const PACKETS: &str = "packets";
-/// Stands between a function and one that called it, directly or not.
+/// Separates a function from a direct or indirect caller.
 const UNDER: &str = " under ";
-/// Stands behind a function of which all that it calls is a part.
+/// Follows a function that includes everything it calls.
 const WHOLE: &str = " whole";
 
-/// What a function that has a rule says of a sample.
+/// The assignment of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// It is work of that component.
+    /// Work of that component.
     In(Component),
-    /// The CPU had nothing to do.
+    /// The CPU was idle.
     Idle,
-    /// Ask its caller.
+    /// The caller decides.
     Caller,
 }
 
-/// A function's name, or how names of functions begin.
+/// A function's name, or a prefix of names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Pattern {
     Exact(String),
     Prefix(String),
 }
 
-/// See the module. A name comes before a beginning, a longer beginning before a shorter one, and a rule with a caller
-/// before one without.
+/// Precedence: a name before a prefix, a longer prefix before a shorter one, a rule with a caller before one without.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     by_pattern: HashMap<Pattern, Vec<Rule>>,
     interrupts: Vec<Pattern>,
     packets: Vec<Pattern>,
-    /// No beginning is longer, bytes.
+    /// Longest name or prefix, bytes.
     longest: usize,
 }
 
@@ -106,7 +105,7 @@ struct Rule {
     is_whole: bool,
 }
 
-/// What the lines below a heading are about.
+/// Meaning of the lines below a heading.
 #[derive(Debug, Clone, Copy)]
 enum Section {
     Place(Place),
@@ -115,20 +114,20 @@ enum Section {
 }
 
 impl Rules {
-    /// Those that are part of this program.
+    /// The built-in rules.
     ///
     /// # Errors
-    /// They are wrong, which a test rules out.
+    /// They are malformed, which a test rules out.
     pub(crate) fn own() -> Result<Self, String> {
         Self::parse(OWN)
     }
 
-    /// Reads rules: sections of a component's name in brackets (or `caller`, `idle`, `interrupt`, `packets`), below each a function a
-    /// line, whose name may end with `*`, if it matters with ` under ` and a function that called it, and with ` whole` where
-    /// all that it calls is of the component. `#` begins a comment.
+    /// Reads rules. A section starts with a component's name in brackets, or with `caller`, `idle`, `interrupt` or
+    /// `packets`. Each line below it is a function; its name may end with `*`. ` under ` and another function restrict
+    /// a rule to a caller. ` whole` includes everything that the function calls. `#` begins a comment.
     ///
     /// # Errors
-    /// What is wrong, with the line.
+    /// The defect, with its line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut rules = Self::default();
         let mut section = None;
@@ -169,13 +168,13 @@ impl Rules {
         if rules.iter().any(|rule| rule.under == under) {
             return Err(format!("{line:?} stands here twice"));
         }
-        // Those with a caller are asked first.
+        // Rules with a caller have precedence.
         let position = if under.is_some() { 0 } else { rules.len() };
         rules.insert(position, Rule { under, place, is_whole });
         Ok(())
     }
 
-    /// Where a sample belongs, of which these functions were running, each called by the next. `None`: no rule says.
+    /// The assignment of a sample of these functions, each called by the next. `None`: there is no rule.
     pub(crate) fn place(&self, functions: &[&str]) -> Option<Place> {
         let mut nearest = None;
         for (at, function) in functions.iter().enumerate() {
@@ -191,7 +190,7 @@ impl Rules {
         nearest
     }
 
-    /// Whether that is done for a path, in whichever process it is found.
+    /// Whether the work is done for a path, in whatever process it runs.
     pub(crate) fn is_for_packets(&self, functions: &[&str]) -> bool {
         functions.iter().any(|function| fits_any(&self.packets, function))
     }
@@ -235,7 +234,7 @@ fn fits_any(patterns: &[Pattern], function: &str) -> bool {
 }
 
 impl Section {
-    /// From what follows its bracket.
+    /// `name` is the text after the bracket.
     fn parse(name: &str) -> Result<Self, String> {
         let name = name.strip_suffix(']').ok_or("a [ without its ]")?;
         let component = COMPONENTS.into_iter().find(|component| component.name() == name);

@@ -1,26 +1,25 @@
 //! The kernel's functions by address, from the text of `/proc/kallsyms`.
 
-/// A function, by its place among [`Symbols`]; 0 is one that is not known.
+/// Index of a function among [`Symbols`]; 0: unknown.
 pub(super) type Id = u32;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
-    /// Where each begins, in order, and its name; what is no function has none.
+    /// Start addresses in order, with functions; 0 marks a symbol that is not a function.
     starts: Vec<(u64, Id)>,
     names: Vec<String>,
 }
 
-/// What a function is called that is not known.
+/// Name of an unknown function.
 pub(super) const UNKNOWN: &str = "[unknown]";
-/// The kernel's half of the addresses begins here on all 64-bit machines that have one.
+/// First address of the kernel's half, on all 64-bit machines that have one.
 const KERNEL: u64 = 1 << 63;
 
 impl Symbols {
-    /// Reads the table. Lines of another form are passed over.
+    /// Reads the table, and ignores lines of another form.
     ///
     /// # Errors
-    /// It has no address of a function: the kernel hides them. Says what to set.
+    /// The table has no addresses, because the kernel hides them; names the setting to change.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut found: Vec<Symbol<'_>> = text.lines().filter_map(Symbol::parse).collect();
         if !found.iter().any(|symbol| symbol.name.is_some()) {
@@ -28,7 +27,7 @@ impl Symbols {
                         kernel.kptr_restrict=0 and kernel.perf_event_paranoid=1"
                 .to_owned());
         }
-        // Of several names for one address the best is the first.
+        // The first of several names for one address is the best.
         found.sort_by_key(|symbol| (symbol.start, symbol.rank()));
         found.dedup_by_key(|symbol| symbol.start);
         let mut symbols = Self { starts: Vec::with_capacity(found.len()), names: vec![UNKNOWN.to_owned()] };
@@ -42,22 +41,21 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// The function that has an instruction at that address.
+    /// The function at that address.
     pub(super) fn find(&self, address: u64) -> Id {
         let after = self.starts.partition_point(|(start, _)| *start <= address);
         after.checked_sub(1).map_or(0, |at| self.starts[at].1)
     }
 
-    /// Its name.
     pub(super) fn name(&self, function: Id) -> &str {
         self.names.get(function as usize).map_or(UNKNOWN, String::as_str)
     }
 }
 
-/// One line.
+/// A line of the table.
 struct Symbol<'t> {
     start: u64,
-    /// `None`: it is no function, and ends the one before.
+    /// `None`: not a function; it ends the previous one.
     name: Option<&'t str>,
     is_global: bool,
 }
@@ -71,8 +69,8 @@ impl<'t> Symbol<'t> {
         Some(Self { start, name: is_function.then_some(name), is_global: kind == "T" })
     }
 
-    /// Functions before what is none and before marks of a section's begin; global ones before others, plain names before
-    /// those that begin with underscores.
+    /// Functions before other symbols, and before marks of a section's start; global ones before others; plain names
+    /// before those that begin with underscores.
     fn rank(&self) -> (bool, bool, bool, usize) {
         let name = self.name.unwrap_or_default();
         let is_mark = ["_start", "_end", "_text"].iter().any(|end| name.ends_with(end));
@@ -80,7 +78,7 @@ impl<'t> Symbol<'t> {
     }
 }
 
-/// The name without what compilers add to parts and copies of a function.
+/// The name without the suffixes that compilers add to parts and copies of a function.
 fn plain(name: &str) -> &str {
     match name.find('.') {
         Some(dot) if dot > 0 => &name[..dot],

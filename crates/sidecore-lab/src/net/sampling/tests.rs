@@ -1,4 +1,4 @@
-//! The rules on stacks that were recorded, and the sampler on work that is made here.
+//! The rules on recorded stacks, and the sampler on work of the test.
 
 use super::events::{Clock, Events, Reach};
 use super::rules::Place;
@@ -8,11 +8,12 @@ use sidecore_testing::skipped;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Recorded with this command, processes' names first: TCP and UDP streams and a ping-pong over veth, TAP and the loop.
+/// Recorded by `sidecore net where`, processes' names first: TCP and UDP streams and a ping-pong over veth, TAP and
+/// loopback.
 const RECORDED: &str = include_str!("fixtures/linux-6.18.folded");
 const OLDER: &str = include_str!("fixtures/linux-6.1.txt");
 
-/// The innermost first, from a stack as it is written.
+/// The functions of a recorded stack, the innermost first.
 fn functions(stack: &str) -> Vec<&str> {
     stack.split(';').rev().collect()
 }
@@ -40,7 +41,7 @@ fn the_rules_place_what_was_recorded() {
     let all: u64 = found.values().sum();
     let unplaced = found.get("unplaced").copied().unwrap_or(0);
     assert!(unplaced * 20 <= all, "{unplaced} of {all}");
-    // A change of the rules shows here.
+    // A change of the rules changes these numbers.
     let expected = [
         ("buffers", 25),
         ("copy", 2618),
@@ -65,7 +66,7 @@ fn the_rules_know_the_names_of_older_kernels() {
     }
 }
 
-/// What this thread does in the kernel until it has used so much CPU time, which is what samples are of.
+/// Work of this thread in the kernel for a fixed CPU time, which samples measure.
 fn work() {
     let until = clock::thread_cpu() + 200_000_000;
     while clock::thread_cpu() < until {
@@ -90,7 +91,7 @@ fn what_a_thread_does_is_seen_without_the_right_to_see_all() {
         let all: u64 = profile.counts.values().sum();
         assert!(all > 0 && profile.busy_us >= 200_000.0, "{all} in {} us", profile.busy_us);
         assert_eq!(profile.idle_us, None);
-        // It is the sampler's own process: as others see it, nothing of it is of a path.
+        // The sampling process itself: it does not belong to the work of others.
         let rules = Rules::own().unwrap();
         let of_others = profile.breakdown(&rules, Whose::Everyones);
         let own = profile.breakdown(&rules, Whose::Of(&[std::process::id()]));
@@ -109,6 +110,6 @@ fn cpus_are_kept_awake_each_by_a_thread_until_nobody_asks_for_it() {
     let awake = Awake::keep(&cpus).unwrap();
     let numbers = awake.numbers.clone();
     assert_eq!((numbers.len(), numbers.iter().all(thread)), (cpus.len(), true));
-    // It waits for their ends.
+    // Dropping waits for the threads' end.
     drop(awake);
 }

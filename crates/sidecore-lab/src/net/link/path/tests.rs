@@ -1,4 +1,4 @@
-//! The path against closed forms, and against core's moderator alone.
+//! The path compared with closed forms, and with core's moderator alone.
 
 use super::*;
 
@@ -9,8 +9,8 @@ fn gigabit() -> Settings {
     Settings { rate_bits_per_s: Some(1_000_000_000), ..Settings::default() }
 }
 
-/// Each batch that was handed over: when, and how many frames. The path is looked at again whenever it says so, and at
-/// `late` after that.
+/// Records each batch that was handed over: its time and frames. The path is called at each time that it names, `late`
+/// after it.
 struct Run {
     path: Path,
     late: Nanos,
@@ -23,9 +23,9 @@ impl Run {
         Self { path: Path::new(settings, 1), late: 0, batches: Vec::new(), now: 0 }
     }
 
-    /// A frame of so many bytes comes then, and is as long on the line.
+    /// A frame arrives at that time; its length on the line is `bytes`.
     fn frame(&mut self, at: Nanos, bytes: u32) -> Fate {
-        // What happens at the same instant happens after it came.
+        // Other events of the same instant follow the arrival.
         self.until(at.saturating_sub(1));
         self.now = at;
         self.path.take(at, bytes, u64::from(bytes))
@@ -61,7 +61,7 @@ fn frames_take_their_size_divided_by_the_rate() {
     }
     let run = run.finish();
     assert_eq!(run.handed_over(), 10_000);
-    // 1538 x 8 / 7 ns each: nothing is rounded on the way.
+    // 1538 x 8 / 7 ns each: no intermediate rounding.
     assert_eq!(run.batches.last().unwrap().0, 10_000 * 1538 * 8 / 7);
 }
 
@@ -173,7 +173,7 @@ fn moderation_is_by_count_and_by_time() {
     assert_eq!(run.path.held(), 2 + 1 + 10 * MICRO + 10 * MICRO);
 }
 
-/// Frames that come at random, so many a microsecond: frames of a batch and mean time held, ns.
+/// Random arrivals with `per_micro` frames a microsecond. Returns frames of a batch and the mean time held, ns.
 fn random_frames(settings: &Settings, per_micro: f64, late: Nanos) -> (f64, f64) {
     let mut random = Random::new(11);
     let mut run = Run { late, ..Run::of(settings) };
@@ -187,7 +187,7 @@ fn random_frames(settings: &Settings, per_micro: f64, late: Nanos) -> (f64, f64)
     (frames as f64 / run.batches.len() as f64, run.path.held() as f64 / frames as f64)
 }
 
-/// The same by core's moderator alone, which is asked at each instant that it names.
+/// The same by core's moderator alone, called at each instant that it names.
 fn simulated(count: u32, delay: Nanos, per_micro: f64) -> (f64, f64) {
     let mut random = Random::new(11);
     let mut moderator = Moderator::new(Notify::Coalesce { count, delay });
@@ -244,7 +244,7 @@ fn what_is_taken_is_handed_over_once_whatever_the_settings() {
             at += random.below(10 * MICRO) * random.below(2);
             let fate = run.frame(at, 60 + random.below(65_000) as u32);
             taken += u64::from(fate == Fate::Taken);
-            // A lost frame has not had it looked at.
+            // A lost frame does not update `begun`.
             run.path.begin(at);
             let waiting: u64 =
                 run.path.frames.iter().filter(|frame| frame.begins > at).map(|it| u64::from(it.bytes)).sum();
@@ -257,7 +257,7 @@ fn what_is_taken_is_handed_over_once_whatever_the_settings() {
 
 #[test]
 fn moderation_by_time_has_its_closed_form() {
-    // The first of a batch is held for 50 us, those that come meanwhile for half of that.
+    // The first frame of a batch is held for 50 us, later ones for half of that in the mean.
     let (rate, delay) = (0.2, 50.0);
     let more = rate * delay;
     let held = (delay + more * delay / 2.0) / (1.0 + more) * 1000.0;
@@ -278,7 +278,7 @@ fn moderation_is_that_of_cores_moderator_also_where_the_thread_is_late() {
         let settings = moderated(count, delay);
         let exact = random_frames(&settings, rate, 0);
         assert_eq!((exact.0.to_bits(), exact.1.to_bits()), (expected.0.to_bits(), expected.1.to_bits()));
-        // What a sleeping thread on a busy machine may be late by.
+        // A possible delay of a sleeping thread on a busy machine.
         assert_eq!(random_frames(&settings, rate, 70 * MICRO), exact);
     }
 }
