@@ -1,4 +1,4 @@
-//! How far a long measurement has come: a bar on a terminal, else one line for each scenario. Never on standard output.
+//! Progress of a long measurement: a bar on a terminal, otherwise one line for each scenario. Never on standard output.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -8,19 +8,19 @@ use crate::interrupt::Interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const TEMPLATE: &str = "{prefix:<10} {bar:30} {pos:>3}/{len} {eta:>4} left  {wide_msg}";
-/// How often the bar is redrawn while a step lasts, so that its time goes on.
+/// Interval of redrawing the bar during a step, so that its clock advances.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Progress over a known number of steps. Dropping the bar clears it.
 pub(crate) struct Progress {
     pub(crate) bar: ProgressBar,
-    /// What ends the steps early.
+    /// Ends the steps early.
     pub(crate) interrupt: Interrupt,
     lines: Option<Box<dyn Write>>,
 }
 
 impl Progress {
-    /// Shows progress over `steps` steps on standard error.
+    /// On standard error.
     pub(crate) fn new(steps: usize) -> Self {
         if io::stderr().is_terminal() {
             let progress = Self::on(steps, ProgressDrawTarget::stderr(), None);
@@ -31,7 +31,6 @@ impl Progress {
         }
     }
 
-    /// The same steps until that comes.
     pub(crate) fn until(self, interrupt: &Interrupt) -> Self {
         Self { interrupt: interrupt.clone(), ..self }
     }
@@ -41,7 +40,7 @@ impl Progress {
         self.interrupt.came()
     }
 
-    /// Says which scenario the next steps belong to.
+    /// Names the scenario of the next steps.
     pub(crate) fn scenario(&mut self, name: &str) {
         self.bar.set_prefix(name.to_owned());
         if let Some(lines) = &mut self.lines {
@@ -55,12 +54,11 @@ impl Progress {
         }
     }
 
-    /// Says what is being measured now.
+    /// Names the current measurement.
     pub(crate) fn begin(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }
 
-    /// Counts a step as done.
     pub(crate) fn advance(&self) {
         self.bar.inc(1);
     }

@@ -1,7 +1,7 @@
-//! What a measurement or a simulation found: rows, and the ways to show them.
+//! Results of measurements and simulations: rows, and their formats.
 //!
-//! Whoever measures makes [`Row`]s and puts them into a [`Report`]. The exporters under it agree on what a row means:
-//! [`column`] knows what each value is, [`grid`] chooses the columns for terminal, Markdown and page, [`figures`] the plots.
+//! Measurements make [`Row`]s and put them into a [`Report`]. All exporters share the meaning of rows: [`column`]
+//! describes each value, [`grid`] chooses the columns for terminal, Markdown and page, [`figures`] the plots.
 
 mod about;
 mod column;
@@ -26,23 +26,21 @@ pub(crate) use grid::Grid;
 pub(crate) use row::{Row, Times};
 pub(crate) use text::width;
 
-/// Heading of what may make figures worth little.
+/// Heading of the reasons to doubt the figures.
 const DOUBTS: &str = "Doubts";
 
-/// The rows of a run, with what a reader must know to judge them.
+/// The rows of a run, with the information needed to judge them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Report {
-    /// What was run, e.g. `sidecore bench`.
+    /// The command, e.g. `sidecore bench`.
     pub(crate) title: String,
-    /// The command, its program, its date and its machine.
     pub(crate) about: About,
-    /// What was found.
     pub(crate) rows: Vec<Row>,
-    /// Why all of it may be worth little; rows have reasons of their own beside.
+    /// Reasons to doubt all rows; rows have further reasons of their own.
     pub(crate) doubts: Vec<Doubt>,
-    /// What holds for all rows and is not in them.
+    /// Statements about all rows that are not in them.
     pub(crate) notes: Vec<String>,
-    /// What was not run, and why.
+    /// Cases that were not run, with reasons.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -53,19 +51,18 @@ impl Report {
         grouped(&rows, Row::scenario)
     }
 
-    /// Whether the run was ended before its end.
     fn is_stopped(&self) -> bool {
         self.doubts.iter().any(|doubt| doubt.reason == Reason::Stopped)
     }
 
-    /// What is said beside the rows, under its heading.
+    /// Lists next to the rows, with their headings.
     fn lists(&self) -> impl Iterator<Item = (&'static str, &[String])> {
         let lists = [("Notes", &self.notes[..]), ("Left out", &self.left_out)];
         lists.into_iter().filter(|(_, items)| !items.is_empty())
     }
 }
 
-/// Rows of the same key together, keys in the order of their first row.
+/// Groups rows by key. Keys are in the order of their first row.
 fn grouped<'a, K: PartialEq>(rows: &[&'a Row], key: impl Fn(&'a Row) -> K) -> Vec<(K, Vec<&'a Row>)> {
     let mut groups: Vec<(K, Vec<&Row>)> = Vec::new();
     for &row in rows {

@@ -1,4 +1,4 @@
-//! `sidecore net tune`: finds the settings that make a path good, and sets them.
+//! `sidecore net tune`: finds settings that improve a path, and applies them.
 
 mod apply;
 mod check;
@@ -35,45 +35,43 @@ pub(super) use setting::by_name;
 use sidecore_terminal::output;
 use std::time::{Duration, Instant};
 
-/// The interfaces of a pair.
 const NEAR: &str = "near";
 const OTHER: &str = "far";
-/// Probability of recommending what does not help.
+/// Probability of a recommendation without a real gain.
 const ERROR: f64 = 0.05;
-/// How long the runs may take, by what the first of them take; what is tried may be slower.
+/// Time for all runs, estimated from the first `FIRST` runs; slower settings may exceed it.
 const TIME: Duration = Duration::from_secs(150);
 const FIRST: usize = 6;
-/// How long each run counts; where the first differ by more than this, as a logarithm, as much longer as makes up for it, within
-/// that limit: a run's beginning takes its time in any case.
+/// Duration of a run's window. It grows up to `LONGER` times if the first runs differ by more than `QUIET`, a
+/// logarithm: the start of a run has a fixed cost.
 const WINDOW: Duration = Duration::from_millis(150);
 const QUIET: f64 = 0.1;
 const LONGER: f64 = 3.0;
-/// Most runs.
 const RUNS: usize = 600;
 const QUICK_RUNS: usize = 200;
-/// Most combinations that are all tried.
+/// Most combinations that `--exhaustive` tries.
 const MOST_POINTS: usize = 128;
-/// About how many runs each of these takes.
+/// Approximate number of runs for each of them.
 const ROUNDS_OF_ALL: usize = 6;
-/// How often datagrams are compared with streams.
+/// Repeats of the comparison of datagrams with streams.
 const ROUNDS_OF_DATAGRAMS: usize = 6;
 
-/// What became of a path that was made.
+/// Result for a path made here.
 struct Tried {
     rig: Rig,
     found: Found,
-    /// How long it was searched.
+    /// Duration of the search.
     took: Duration,
-    /// The best of all combinations, and what was found against it: 0 is as good.
+    /// The best of all combinations, and the gain of the recommended one against it; 0: equally good.
     best: Option<(Vec<Change>, Estimate)>,
-    /// Why the search or the comparison ended early.
+    /// Reasons why the search or the comparison ended early.
     ended: Vec<String>,
 }
 
-/// Does what was asked for, and shows it.
+/// Carries out the command and shows the result.
 ///
 /// # Errors
-/// There is no path, or nothing of it can be set: what to do.
+/// There is no path, or nothing of it can be set; names a remedy.
 pub(super) fn run(args: &NetTune) -> Result<(), String> {
     let outcome = match &args.interface {
         Some(interface) if args.revert => return revert(args, interface),
@@ -99,12 +97,12 @@ fn revert(args: &NetTune, interface: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Of a path that is made, both ends, with what was planted there.
+/// Tunes both ends of a path made here, with the planted problem.
 fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Result<(Outcome, Tried), String> {
     if let Some(why) = plant.and_then(|plant| plant.lacks(args.by)) {
         return Err(why.to_owned());
     }
-    // As a driver's interfaces, so that there is something to set.
+    // NAPI, as in a driver's interface, so that more settings exist.
     let as_drivers = |settings| Settings { napi: true, ..settings };
     let settings = (args.by == NetJoint::Link).then(|| Settings::of(&args.link).map(as_drivers)).transpose()?;
     let (mut pair, link) = Link::or_veth(settings.as_ref())?;
@@ -119,7 +117,7 @@ fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Res
     let mut tried = Tried { took: began.elapsed(), rig, found, best: None, ended: ended.into_iter().collect() };
     if (args.exhaustive || args.check) && tried.ended.is_empty() {
         let matters = plant.filter(|_| args.setting.is_empty()).map(Plant::matters);
-        // What was found is not lost by what could not be compared.
+        // The search's result is kept if the comparison fails.
         match compare(args, &mut tried.rig, (&tried.found.best, matters), interrupt) {
             Ok(best) => outcome.add_rows([rows::best_of_all(&tried.rig, tried.best.insert(best))]),
             Err(why) => tried.ended.push(why),
@@ -129,7 +127,7 @@ fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Res
     Ok((outcome, tried))
 }
 
-/// Problems that are known, each in a pair of its own: whether they are found.
+/// Searches for each known problem in a path of its own, and checks the result.
 fn check(args: &NetTune) -> Result<Outcome, String> {
     let interrupt = Interrupt::new()?;
     let plants = args.plant.map_or_else(|| Plant::ALL.to_vec(), |plant| vec![plant]);
@@ -154,8 +152,7 @@ fn goal(args: &NetTune, plant: Option<Plant>) -> Goal {
     args.goal.clone().unwrap_or_else(|| plant.map_or_else(Goal::throughput, Plant::goal))
 }
 
-/// Of a path to another machine, the end that is here. Nothing is changed but by request, and not before it is kept how it
-/// was.
+/// Tunes the local end of a path to another machine. Settings change only by request, and after the old ones are saved.
 fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     let peer = args.peer.as_deref().ok_or("there is no peer: name one with --peer")?;
     if args.apply && !args.yes {
@@ -163,7 +160,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     }
     let mut ends = Ends { near: Here::of(interface)?, far: None, _link: None };
     let interface = ends.near.interface().to_owned();
-    // From here on nobody else changes what is read.
+    // The lock: no other process changes the values read from here on.
     let state = (args.tries || args.apply).then(|| State::new(&args.state, &interface)).transpose()?;
     let (would, left_out) = ends.discover(&args.setting, false)?;
     if would.is_empty() && !left_out.is_empty() {
@@ -179,7 +176,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     let names: Vec<_> = would.iter().map(|tuned| tuned.setting.name).collect();
     state.keep(&mut ends.near, &names)?;
     let done = try_and_apply(args, (path, ends), &mut state, peer, &interrupt);
-    // Whatever happened before: only what was applied is to stay.
+    // In every case, only applied settings may stay.
     if !matches!(done, Ok((_, true))) && state.is_kept() {
         state.revert(&mut Here::of_any(&interface)?)?;
     }
@@ -188,7 +185,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// Whether something stays changed.
+/// Returns whether settings stay changed.
 fn try_and_apply(
     args: &NetTune,
     (path, mut ends): (Path, Ends),
@@ -212,7 +209,7 @@ fn try_and_apply(
         confirm::reaches(peer)?;
         if args.yes { Ok(()) } else { confirm::asks(interrupt) }
     });
-    // What was measured is not lost by what could not be applied.
+    // The search's result is kept if the settings cannot be applied.
     match &applied {
         Ok(()) => outcome.note(format!("Applied; --revert --interface {} takes it back.", rig.interface)),
         Err(why) => outcome.lacks(format!("not applied: {why}")),
@@ -229,7 +226,7 @@ fn manner(args: &NetTune) -> Manner {
     Manner { window: args.ms.map_or(WINDOW, Duration::from_millis), connections: args.connections, rate: args.trips }
 }
 
-/// Searches, and sets all back. Why it ended early comes last.
+/// Searches, then restores all settings. The last value is the reason for an early end.
 fn tune(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt) -> (Outcome, Found, Option<String>) {
     let levels = rig.levels();
     let mut progress = Progress::new(0);
@@ -257,8 +254,8 @@ fn tune(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt) -> (Outcome, Found
     (outcome, found, ended)
 }
 
-/// Whether datagrams would carry more than streams, as things are now and with what was found: a question to programs, which
-/// no setting answers.
+/// Compares datagrams with streams, with the original and with the recommended settings. The choice belongs to
+/// programs; no setting makes it.
 fn datagrams(rig: &mut Rig, best: &[Change], interrupt: &Interrupt) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for changes in [&[][..], best].iter().take(1 + usize::from(!best.is_empty())) {
@@ -275,7 +272,7 @@ fn datagrams(rig: &mut Rig, best: &[Change], interrupt: &Interrupt) -> Result<Ve
     Ok(rows)
 }
 
-/// As many as there is time for, by what the first ones take.
+/// The number of runs within the time, estimated from the first ones.
 fn runs(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt, progress: &Progress) -> Result<usize, String> {
     progress.bar.inc_length(FIRST as u64);
     let start = vec![0; rig.levels().len()];
@@ -285,7 +282,7 @@ fn runs(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt, progress: &Progres
         costs.push(step(rig, &start, interrupt, progress)?);
         times.push(began.elapsed().as_secs_f64());
     }
-    // A single one that was held up says little.
+    // The median, because one delayed run says little.
     let mut each = median(&times);
     if args.ms.is_none() {
         let longer = WINDOW.mul_f64((deviation(&costs) / QUIET).powi(2).clamp(1.0, LONGER));
@@ -306,8 +303,8 @@ fn step(rig: &mut Rig, levels: &[usize], interrupt: &Interrupt, progress: &Progr
     cost
 }
 
-/// Tries all combinations of those settings, or of all, and compares what was found with the best of them: which that is, and
-/// what was found against it.
+/// Tries all combinations of `matters`, or of all settings, and compares `found` with the best of them. Returns the
+/// best one, and the gain of `found` against it.
 fn compare(
     args: &NetTune,
     rig: &mut Rig,

@@ -1,4 +1,4 @@
-//! What was run, by which program, when and on what: without it nobody can judge rows, or make them again.
+//! The command, program, time and machine of a run: needed to judge rows and to repeat them.
 
 use procfs::{CpuInfo, Current};
 use serde::Serialize;
@@ -9,31 +9,27 @@ use std::fs;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The command behind a report, its program, its date and its machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct About {
-    /// What was typed, as a shell takes it.
+    /// The command line in a shell's syntax.
     pub(crate) command: String,
-    /// The program's version.
     pub(crate) version: String,
-    /// When rows were complete, UTC.
+    /// Time of completion, UTC.
     pub(crate) date: String,
     /// Cores that the program was allowed to use.
     pub(crate) cores: usize,
-    /// The processor's model.
     pub(crate) cpu: String,
-    /// The kernel's release.
     pub(crate) kernel: String,
-    /// The machine in words; rows have it themselves.
+    /// Not serialized: each row has it.
     #[serde(skip)]
     pub(crate) machine: String,
-    /// The commit that the program was built from; rows have it themselves.
+    /// Not serialized: each row has it.
     #[serde(skip)]
     pub(crate) commit: String,
 }
 
 impl About {
-    /// This run of this program.
+    /// The current run of this program.
     pub(crate) fn here() -> Self {
         let words: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
         Self {
@@ -48,7 +44,7 @@ impl About {
         }
     }
 
-    /// The lines that stand above tables.
+    /// The lines above tables.
     pub(crate) fn lines(&self) -> [String; 3] {
         let Self { command, version, date, cores, machine, commit, .. } = self;
         [
@@ -59,24 +55,23 @@ impl About {
     }
 }
 
-/// What people type: whatever program carries it out.
+/// The user's command `sidecore`, also if another program carries it out.
 fn command(words: &[String]) -> String {
     let words = ["sidecore"].into_iter().chain(words.iter().map(String::as_str));
-    // A word that no shell could pass cannot have been typed in one.
+    // A word that no shell can pass was not typed in one.
     shlex::try_join(words).unwrap_or_default()
 }
 
-/// The processor's model, where the kernel names one.
+/// `None`: the kernel does not name it.
 fn model() -> Option<String> {
     CpuInfo::current().ok()?.model_name(0).map(str::to_owned)
 }
 
-/// The kernel's release, as it names itself.
 fn kernel() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| String::new(), |release| release.trim().to_owned())
 }
 
-/// To the second.
+/// With a resolution of seconds.
 fn date(now: OffsetDateTime) -> String {
     now.replace_nanosecond(0).ok().and_then(|now| now.format(&Rfc3339).ok()).unwrap_or_default()
 }

@@ -1,28 +1,24 @@
-//! What rows can say. Each column knows its name in JSON, its heading, how its values are written, with which unit, and
-//! which way is better: the exporters and plots ask it, and agree.
+//! The columns of rows. Each has its name in JSON, its heading, the format and unit of its values, and its better
+//! direction. All exporters and plots use it, so they agree.
 
 use super::format::{bytes, clean, count, digits, micros, percent, plain, rate, ratio, throughput};
 use super::{Row, doubt};
 use Better::{Depends, Less, More, Neither};
 use serde_json::Value;
 
-/// Which values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Better {
-    /// Large ones.
     More,
-    /// Small ones.
     Less,
-    /// It depends on what this is of.
+    /// Depends on the compared quantity.
     Depends,
-    /// Neither: it says what was set, or how.
+    /// Neither: a setting or a description.
     Neither,
 }
 
-/// Writes a number for people, with its unit.
+/// Writes a number with its unit.
 type Write = fn(f64) -> String;
 
-/// How a value is written.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Text,
@@ -39,17 +35,14 @@ pub(crate) struct Column {
     pub(crate) key: Key,
     /// Name in JSON; a dot leads into an object.
     pub(crate) name: &'static str,
-    /// Heading in tables.
     pub(crate) header: &'static str,
-    /// Which way is better.
     pub(crate) better: Better,
-    /// Columns of the largest number go first where there is no room for all; zero stays.
+    /// Columns of the largest number are dropped first if the width is too small; zero stays.
     pub(crate) expendable: u8,
     form: Form,
 }
 
 impl Key {
-    /// The column of that name.
     pub(crate) fn column(self) -> &'static Column {
         &COLUMNS[self as usize]
     }
@@ -61,12 +54,12 @@ impl Column {
         self.name.split_once('.').map_or((self.name, None), |(name, part)| (name, Some(part)))
     }
 
-    /// Numbers are aligned to the right.
+    /// Whether it is aligned to the right.
     pub(crate) fn numeric(&self) -> bool {
         matches!(self.form, Form::Number(_)) || self.better != Neither
     }
 
-    /// What a table says of the row in this column.
+    /// The text of a table's cell.
     pub(crate) fn cell(&self, row: &Row) -> Option<String> {
         match self.form {
             Form::Text => row.text(self.key).map(clean),
@@ -76,12 +69,12 @@ impl Column {
         }
     }
 
-    /// How this column writes numbers.
+    /// The format of numbers in this column.
     pub(crate) fn writer(&self) -> Write {
         if let Form::Number(write) = self.form { write } else { plain }
     }
 
-    /// Whether it can hold that value.
+    /// Whether the column accepts that value.
     pub(crate) fn takes(&self, value: &Value) -> bool {
         match self.form {
             Form::Text => value.is_string(),
@@ -112,10 +105,9 @@ const fn json_only(name: &'static str) -> Column {
     Column { header: "", better: Depends, form: Form::JsonOnly, ..text(name, 0) }
 }
 
-/// The keys, each with its column.
 macro_rules! columns {
     ($($(#[$doc:meta])* $key:ident = $column:expr;)*) => {
-        /// Names a column; in the order in which they stand in tables and in JSON.
+        /// Keys of the columns, in the order of tables and of JSON.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Key { $($(#[$doc])* $key,)* }
 
@@ -127,53 +119,51 @@ macro_rules! columns {
 columns! {
     /// The scenario: `lane`, `crypto`, `ocf`, `notify`, `balance`, `scaling`, `sockets`, or a plan's name.
     Scenario = json_only("scenario");
-    /// What tells this row's set-up from others of the scenario, e.g. `sidecore` or `in process`.
+    /// Distinguishes this row's set-up from others of the scenario, e.g. `sidecore` or `in process`.
     Variant = Column { form: Form::Made(variant), ..text("variant", 0) };
     /// Operation, by the name of its class; or traffic, by its kind.
     Op = text("op", 0);
     /// Crypto library and its version.
     Library = text("library", 5);
-    /// Notification policy.
     Notify = text("notify", 0);
-    /// Balancing policy.
     Balance = text("balance", 0);
-    /// Devices in words, e.g. `2 worker` or `4 hifn-7751`.
+    /// Description of the devices, e.g. `2 worker` or `4 hifn-7751`.
     Devices = text("devices", 1);
-    /// Number of clients that submit at the same time.
+    /// Number of simultaneous clients.
     Clients = set("clients", 0, plain);
-    /// CPUs that the programs of each end of a path run on.
+    /// CPUs of each end's programs on a path.
     Cpus = Column { header: "CPUs", ..set("cpus", 0, plain) };
-    /// Operations that each client has in flight at a time.
+    /// Operations in flight of each client.
     Jobs = set("jobs", 0, plain);
-    /// Requests in flight for a device that does several side by side.
+    /// Requests in flight for a device that computes several side by side.
     Fill = set("fill", 0, plain);
     /// Size of a message in bytes.
     Size = set("size", 0, |size| bytes(size as u64));
-    /// What each access to a register of the link cost, us.
+    /// Cost of an access to a register of the link, us.
     RegisterUs = Column { header: "register", ..set("link.register_us", 3, micros) };
     /// The link's largest IP packet, bytes.
     Mtu = Column { header: "MTU", ..set("link.mtu", 3, plain) };
-    /// Frames at which the link interrupts.
+    /// Frames after which the link interrupts.
     ModerateCount = json_only("link.moderate_count");
-    /// How long a frame waits for that at most, us.
+    /// Longest wait of a frame for that, us.
     ModerateUs = json_only("link.moderate_us");
-    /// When the link interrupts: made of these two.
+    /// Moderation of the link's interrupts: made of these two.
     Moderation = Column { header: "moderation", form: Form::Made(moderation), ..text("", 3) };
     /// Frames that the link handed over with an interrupt.
     FramesPerInterrupt = found("link.frames_per_interrupt", "frames/interrupt", 3, Depends, digits);
     /// Bytes of a frame on the link, with its addresses.
     BytesPerFrame = found("link.bytes_per_frame", "bytes/frame", 4, Depends, digits);
-    /// Offered load as a fraction of the capacity, where requests arrive on their own schedule.
+    /// Offered load as a fraction of the capacity, for arrivals independent of completions.
     Load = set("load", 0, plain);
     /// Completed operations a second, of all clients together.
     OpsPerS = found("ops_per_s", "ops/s", 0, More, rate);
-    /// Operations a second that were begun or to be begun, where not all may be completed.
+    /// Begun or scheduled operations a second, if not all of them may complete.
     SentPerS = found("sent_per_s", "sent", 2, Depends, rate);
-    /// Share of what was sent that did not come.
+    /// Share of sent messages that did not arrive.
     Lost = found("lost", "lost", 2, Less, |share| format!("{} %", digits(share * 100.0)));
-    /// Payload, in million bits a second.
+    /// Payload, Mbit/s.
     MbitPerS = found("mbit_per_s", "payload", 3, More, throughput);
-    /// Packets a second at the near end, both ways.
+    /// Packets a second at the local end, both ways.
     PacketsPerS = found("packets_per_s", "packets/s", 5, Depends, rate);
     /// CPU time of the whole machine for each packet, us.
     CpuPerPacket = found("cpu_us_per_packet", "CPU/packet", 1, Less, micros);
@@ -189,41 +179,41 @@ columns! {
     BuffersPerPacket = found("packet_us.buffers", "buffers", 2, Less, micros);
     /// The same: payload that is copied.
     CopyPerPacket = found("packet_us.copy", "copy", 2, Less, micros);
-    /// The same: wake-ups, and who runs next.
+    /// The same: wake-ups and scheduling.
     SchedulerPerPacket = found("packet_us.scheduler", "scheduler", 2, Less, micros);
     /// The same: into the kernel and back.
     EntryPerPacket = found("packet_us.entry", "entry", 2, Less, micros);
     /// The same: programs' own code.
     ProgramPerPacket = found("packet_us.program", "program", 2, Less, micros);
-    /// The same: what the kernel does beside.
+    /// The same: other work of the kernel.
     OtherPerPacket = found("packet_us.other", "other", 3, Less, micros);
-    /// The same: what no rule places.
+    /// The same: time without a rule.
     UnplacedPerPacket = json_only("packet_us.unplaced");
-    /// Where each of these is with 95 % probability, as far as chance in sampling goes: `low` and `high` by component.
+    /// Bounds of each of these with 95 % probability with respect to sampling: `low` and `high` by component.
     PerPacketBounds = json_only("packet_us_bounds");
-    /// Share of that CPU time that no rule places.
+    /// Share of that CPU time without a rule.
     Unplaced = found("unplaced", "unplaced", 6, Less, percent);
-    /// CPU time by samples, divided by what the kernel accounts.
+    /// CPU time by samples, divided by the CPU time that the kernel accounts.
     Sampled = found("sampled", "sampled", 6, Depends, ratio);
-    /// What processors did: programs. 100 % is one processor.
+    /// Use of processors: programs. 100 % is one processor.
     User = found("cpu.user", "user", 2, Depends, percent);
     /// The same: the kernel for them.
     System = found("cpu.system", "system", 2, Depends, percent);
-    /// The same: interrupts, and what they leave for later.
+    /// The same: interrupts, and their deferred work.
     Softirq = found("cpu.softirq", "softirq", 2, Depends, percent);
-    /// The same: nothing.
+    /// The same: idle.
     Idle = found("cpu.idle", "idle", 2, More, percent);
     /// Context switches a second.
     SwitchesPerS = found("context_switches_per_s", "switches/s", 4, Less, rate);
     /// Interrupts a second.
     InterruptsPerS = found("interrupts_per_s", "interrupts/s", 6, Less, rate);
-    /// Of these, those that one processor sends another to wake a thread there.
+    /// Interrupts of these that wake a thread on another processor.
     ReschedulesPerS = found("reschedules_per_s", "resched/s", 7, Less, rate);
     /// Softirqs of the network a second.
     SoftirqsPerS = found("softirqs_per_s", "softirqs/s", 7, Less, rate);
     /// Packets a second that interfaces dropped, at both ends.
     DroppedPerS = found("dropped_per_s", "dropped/s", 6, Less, rate);
-    /// Datagrams a second that found no room with their receiver, at both ends.
+    /// Datagrams a second dropped because the receiver's buffer was full, at both ends.
     OverflowedPerS = found("overflowed_per_s", "no room/s", 6, Less, rate);
     /// Segments a second that TCP sent again, at both ends.
     RetransmittedPerS = found("retransmitted_per_s", "again/s", 6, Less, rate);
@@ -231,25 +221,24 @@ columns! {
     InstructionsPerPacket = found("instructions_per_packet", "instr/packet", 7, Less, digits);
     /// Cache misses for each packet, of the whole machine.
     MissesPerPacket = found("cache_misses_per_packet", "misses/packet", 7, Less, digits);
-    /// What each processor did, seconds by kind.
+    /// Time of each processor by use, seconds.
     Processors = json_only("processors");
-    /// What CPU time goes into: a component of a network path, or what is beside it.
+    /// Component of a network path, or a kind of time outside of it.
     Component = text("component", 0);
-    /// Share of the CPU time of the work that is measured.
+    /// Share of the CPU time of the measured work.
     CpuShare = found("cpu_share.seen", "share", 0, Depends, percent);
-    /// The least that it is with 95 % probability, as far as chance in sampling goes.
+    /// Its lower bound with 95 % probability with respect to sampling.
     ShareLow = json_only("cpu_share.low");
-    /// The most that it is, likewise.
+    /// Its upper bound, likewise.
     ShareHigh = json_only("cpu_share.high");
     /// The bounds of that share: made of these two.
     ShareBounds = Column { header: "95 % within", better: Depends, form: Form::Made(share_bounds), ..text("", 0) };
-    /// CPU time, of all CPUs together, s.
+    /// CPU time summed over all CPUs, s.
     CpuSeconds = found("cpu_s", "CPU time", 4, Less, seconds);
-    /// The same by the packets that passed, us.
+    /// The same for each packet, us.
     UsPerPacket = found("us_per_packet", "per packet", 0, Less, micros);
-    /// How long it took, s.
+    /// Duration, s.
     TookSeconds = found("took_s", "took", 3, Less, seconds);
-    /// How often it was seen.
     Samples = found("samples", "samples", 6, Depends, |samples| count(samples as u64));
     /// Packets that passed.
     Packets = found("packets", "packets", 5, Depends, |packets| count(packets as u64));
@@ -267,124 +256,119 @@ columns! {
     HostMean = found("host_us.mean", "host", 8, Less, micros);
     /// Reply taken to received, us.
     DeliverMean = found("deliver_us.mean", "deliver", 6, Less, micros);
-    /// CPU time of an operation in the processes that ask, us.
+    /// CPU time of an operation in the clients' processes, us.
     ClientCpu = found("cpu_us_per_op.client", "client CPU", 4, Less, micros);
     /// The same in the service.
     ServiceCpu = found("cpu_us_per_op.service", "service CPU", 4, Less, micros);
     /// Both together.
     TotalCpu = found("cpu_us_per_op.total", "total CPU", 4, Less, micros);
-    /// CPU time in a second in which nothing happens: of the processes that ask, us.
+    /// CPU time in a second without traffic: of the clients' processes, us.
     ClientIdle = found("idle_us_per_s.client", "client idle CPU", 4, Less, micros);
     /// The same of the service.
     ServiceIdle = found("idle_us_per_s.service", "service idle CPU", 4, Less, micros);
-    /// How often a thread of either woke meanwhile.
+    /// Wake-ups of threads of either meanwhile.
     IdleWakeups = found("idle_wakeups", "woke", 4, Less, |woke| count(woke as u64));
     /// Polls that found nothing.
     EmptyPolls = found("empty_polls", "empty polls", 9, Less, |polls| count(polls as u64));
-    /// Wake-ups sent.
     WakeupsSent = found("wakeups_sent", "wake-ups", 7, Less, |sent| count(sent as u64));
     /// Wake-ups that were not needed because the other side was awake.
     WakeupsSaved = found("wakeups_saved", "saved", 8, More, |saved| count(saved as u64));
     /// Messages that a service moves by one system call.
     PerSend = found("messages_per_send", "per send", 4, More, digits);
-    /// Requests in a batch that a device did side by side.
+    /// Requests in a batch that a device computed side by side.
     PerBatch = found("per_batch", "per batch", 4, Depends, digits);
-    /// Share of the batches with as many as the device takes at most.
+    /// Share of batches with the device's highest number of requests.
     FullBatches = found("full_batches", "full", 4, Depends, percent);
     /// Share of a program's messages that go through rings.
     RingShare = found("ring_share", "by ring", 6, Depends, percent);
-    /// What others found of an effect, in its unit.
+    /// Published value of an effect, in its unit.
     Published = effect("effect.published", "published", |row| changed(row, Key::Published));
-    /// What a simulation says of it.
+    /// Its simulated value.
     Simulated = effect("effect.simulated", "simulated", |row| changed(row, Key::Simulated));
-    /// What was found here.
+    /// Its measured value.
     Measured = effect("effect.measured", "measured", |row| changed(row, Key::Measured));
     /// The bounds of that: made of the next two.
     MeasuredBounds = Column { expendable: 2, ..effect("", "95 % within", measured_bounds) };
-    /// With 95 % probability it is more than this.
+    /// Lower bound of the measured value with 95 % probability.
     MeasuredLow = json_only("effect.low");
-    /// With 95 % probability it is less than this.
+    /// Upper bound of the measured value with 95 % probability.
     MeasuredHigh = json_only("effect.high");
     /// `x` for a ratio, `us` for a difference.
     EffectUnit = json_only("effect.unit");
-    /// Whether it goes the way that was published.
+    /// Whether its direction is the published one.
     Agrees = text("agrees", 0);
     /// This row's figure divided by the baseline's.
-    // Of rates more is better, of times less: the scenario's words say which.
+    // Better is more for rates and less for times: the scenario's text states which.
     Ratio = found("ratio", "ratio", 0, Depends, ratio);
     /// Which ratios are better: `more` or `less`.
     RatioBetter = json_only("ratio_better");
-    /// Where the ratio is with the stated confidence: made of the next two.
+    /// Bounds of the ratio with the stated confidence: made of the next two.
     Interval = Column { header: "from, to", better: Depends, form: Form::Made(interval), ..text("", 1) };
     /// The interval's lower end.
     RatioLow = json_only("interval.low");
     /// The interval's upper end.
     RatioHigh = json_only("interval.high");
-    /// What the ratio is to be, and whether it is: made of the next two.
+    /// The promised ratio and whether it is kept: made of the next two.
     Reach = Column { header: "reach", better: Depends, form: Form::Made(reach), ..text("", 1) };
-    /// The ratio is to be at least this.
+    /// Least promised ratio.
     AtLeast = json_only("reach.at_least");
-    /// The ratio is to be at most this.
+    /// Highest promised ratio.
     AtMost = json_only("reach.at_most");
-    /// What changed against another row, in percent of it: the mean time submitted to handed over.
+    /// Change against another row, in percent of it: mean time from submission to hand-over.
     QueueChange = found("changes.queue", "queue ±", 2, Less, change);
-    /// The same of the mean time on the device.
+    /// The same for the mean time on the device.
     DeviceChange = found("changes.device", "device ±", 2, Less, change);
-    /// The same of the mean time submitted to received.
+    /// The same for the mean time from submission to reception.
     TotalChange = found("changes.total", "total ±", 2, Less, change);
-    /// The same of the operations a second.
+    /// The same for the operations a second.
     ThroughputChange = found("changes.throughput", "ops/s ±", 2, More, change);
-    /// What the ratio divides by: a variant measured in the same run, or a bound by its name.
+    /// Divisor of the ratio: a variant measured in the same run, or a bound by its name.
     Baseline = text("baseline", 2);
     /// Largest less smallest of the repeats, divided by their median.
     Spread = found("spread", "spread", 0, Less, percent);
-    /// Why the row may be worth little: names here, and more in JSON.
+    /// Reasons to doubt the row: names in tables, more in JSON.
     Doubts = Column { header: "doubt", form: Form::Made(doubt::cell), ..text("doubts", 0) };
     /// The least and the most of the repeats, by column.
     Ranges = json_only("ranges");
-    /// How often the measurement was repeated; the row is the median of the repeats.
+    /// Number of repeats; the row is their median.
     Repeats = set("repeats", 9, plain);
     /// Seed of everything random in the run.
     Seed = set("seed", 9, plain);
-    /// What the service took a sleep and its wake-up to cost, ns of CPU time, and a wake-up to last.
+    /// The service's assumed cost of a sleep and its wake-up, ns of CPU time, and assumed duration of a wake-up.
     ParkCostNs = json_only("park_cost_ns");
     /// See [`Key::ParkCostNs`].
     WakeTimeNs = json_only("wake_time_ns");
-    /// For how long requests were offered in each repeat, s.
+    /// Time of offering requests in each repeat, s.
     OfferedS = json_only("offered_s");
-    /// Where threads were pinned.
     Pinned = text("pinned", 10);
-    /// The command that was run, with program, date and machine, and why all of it may be worth little.
+    /// The command with program, date and machine, and the reasons to doubt the whole run.
     Run = json_only("run");
-    /// Commit that ran.
     Commit = text("commit", 10);
-    /// Machine it ran on, in words.
     Machine = text("machine", 10);
-    /// What a simulated case sets beside its plan, by parameter.
+    /// Parameters of a simulated case that differ from its plan.
     Settings = json_only("settings");
-    /// What else was found, by metric, each in its own unit: of a simulated case all.
+    /// Other results by metric, each in its own unit. Simulated cases have all of theirs here.
     Metrics = json_only("metrics");
     /// Half of the 95 % interval around each metric, where several runs give one.
     Within = json_only("within");
-    /// Runs that a simulated row is the mean of.
+    /// Number of runs whose mean a simulated row is.
     Seeds = json_only("seeds");
     /// The part that limited a simulated case, with its utilisation.
     Limit = json_only("limit");
 }
 
-/// A variant that only repeats the name of its policy says nothing.
+/// `None` if the variant only repeats the name of its policy.
 fn variant(row: &Row) -> Option<String> {
     let variant = row.text(Key::Variant)?;
     let said = [Key::Notify, Key::Balance].into_iter().any(|policy| row.text(policy) == Some(variant));
     (!said).then(|| clean(variant))
 }
 
-/// Where the ratio is.
 fn interval(row: &Row) -> Option<String> {
     Some(format!("{} to {}", ratio(row.number(Key::RatioLow)?), ratio(row.number(Key::RatioHigh)?)))
 }
 
-/// What the ratio is to be, and whether it is. Of one with an interval only what all of it says is said.
+/// The promised ratio and whether it is kept. With an interval, the verdict depends on all of it.
 fn reach(row: &Row) -> Option<String> {
     let (least, most) = (row.number(Key::AtLeast), row.number(Key::AtMost));
     let said: Vec<_> = [("≥", least), ("≤", most)]
@@ -411,13 +395,11 @@ fn share_bounds(row: &Row) -> Option<String> {
     Some(format!("{} to {}", low?, high?))
 }
 
-/// When a link interrupts.
 fn moderation(row: &Row) -> Option<String> {
     let (count, us) = (row.number(Key::ModerateCount)?, row.number(Key::ModerateUs)?);
     Some(format!("{} or {}", plain(count), micros(us)))
 }
 
-/// An effect in its unit.
 fn changed(row: &Row, key: Key) -> Option<String> {
     let value = row.number(key)?;
     Some(if row.text(Key::EffectUnit) == Some("us") { format!("{value:+.1} us") } else { ratio(value) })

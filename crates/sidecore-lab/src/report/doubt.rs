@@ -1,33 +1,33 @@
-//! Why figures may be worth little, as data: of a whole run or of single rows, in every format, each with what to do.
+//! Reasons to doubt figures, as data: of a whole run or of single rows, for every format, each with a remedy.
 
 use super::{Report, Row};
 use crate::report::Key;
 use serde_json::{Value, json};
 
-/// What can be wrong with a figure.
+/// A possible defect of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The run was ended before its end.
+    /// The run ended early.
     Stopped,
-    /// The program was not built for speed.
+    /// The program was built without optimisation.
     Unoptimised,
-    /// Others had processors meanwhile.
+    /// Other programs used processors meanwhile.
     Busy,
-    /// The machine's host had its processors meanwhile.
+    /// The machine's host used its processors meanwhile.
     Stolen,
-    /// Other programs may run where a sidecore spins.
+    /// Other programs may run on a spinning sidecore's core.
     NotOwned,
     /// Processors change their speed.
     Frequency,
-    /// More processes were to run at a time than there were cores for them.
+    /// Running processes outnumbered the cores.
     Crowded,
     /// Repeats differ much.
     Spread,
-    /// There were too few repeats to know that.
+    /// Too few repeats to determine that.
     Repeats,
 }
 
-/// In the order in which they are said: what spoils most comes first.
+/// In the order of display: the most serious first.
 const ALL: [Reason; 9] = [
     Reason::Stopped,
     Reason::Unoptimised,
@@ -56,7 +56,7 @@ impl Reason {
         }
     }
 
-    /// What it does to figures.
+    /// Its effect on figures.
     fn means(self) -> &'static str {
         match self {
             Self::Stopped => "the run was stopped before its end, and what is missing was not run",
@@ -71,7 +71,6 @@ impl Reason {
         }
     }
 
-    /// What helps.
     fn remedy(self) -> &'static str {
         match self {
             Self::Stopped => "let it run to its end, or name fewer scenarios and operations",
@@ -89,11 +88,11 @@ impl Reason {
     }
 }
 
-/// A reason, and what was seen of it.
+/// A reason with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Doubt {
     pub(crate) reason: Reason,
-    /// With the limit where there is one.
+    /// With the limit if there is one.
     pub(crate) seen: String,
 }
 
@@ -102,14 +101,14 @@ impl Doubt {
         Self { reason, seen: seen.into() }
     }
 
-    /// For a row, or the part of it that says what was run.
+    /// For a row, or for the part about the run.
     pub(crate) fn to_json(&self) -> Value {
         let Self { reason, seen } = self;
         json!({ "reason": reason.name(), "seen": seen, "means": reason.means(), "remedy": reason.remedy() })
     }
 }
 
-/// As JSON. `None`: there are none.
+/// `None`: there are none.
 pub(crate) fn to_json(doubts: &[Doubt]) -> Option<Vec<Value>> {
     (!doubts.is_empty()).then(|| doubts.iter().map(Doubt::to_json).collect())
 }
@@ -120,17 +119,17 @@ pub(super) fn cell(row: &Row) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Reasons by name, and what was seen.
+/// Names and evidence of the row's reasons.
 fn seen(row: &Row) -> impl Iterator<Item = (&str, &str)> {
     let doubts = row.get(Key::Doubts).and_then(Value::as_array);
     doubts.into_iter().flatten().filter_map(|doubt| Some((doubt["reason"].as_str()?, doubt["seen"].as_str()?)))
 }
 
-/// Of so many different words of rows all are said.
+/// Most different texts of rows to list.
 const FEW: usize = 3;
 
 impl Report {
-    /// Every reason that there is, of the run or of rows, in a sentence for people, with what to do.
+    /// All reasons of the run and of rows, in a sentence with a remedy each.
     pub(super) fn doubts_in_words(&self) -> Vec<String> {
         ALL.into_iter().filter_map(|reason| self.in_words(reason)).collect()
     }
@@ -151,7 +150,7 @@ fn of(row: &Row, reason: Reason) -> Option<&str> {
     seen(row).find(|(name, _)| *name == reason.name()).map(|(_, seen)| seen)
 }
 
-/// What was seen, where it is the same for most.
+/// The different texts, unless there are too many.
 fn examples(mut seen: Vec<&str>) -> String {
     seen.sort_unstable();
     seen.dedup();

@@ -1,9 +1,9 @@
-//! Sets what was found so that it can be taken back: at once if the peer is lost by it, unless somebody confirms it, and
-//! later by `--revert`, whatever happened in between.
+//! Applies settings reversibly. They are reverted immediately if the peer is lost, after a time unless the user
+//! confirms them, and later by `--revert`, after any kind of failure.
 //!
-//! What a setting was is in a file, on the disk, before the first one is changed. The file is there as long as there is
-//! something to take back, for a process that comes later: the one that wrote it remembers by itself. One process at a time
-//! changes settings.
+//! The old values are in a file on disk before the first change. The file exists as long as there are settings to
+//! revert. It serves a later process; the process that wrote it remembers the values itself. Only one process changes
+//! settings at a time.
 
 use super::identity::{Fate, Identity};
 use super::place::Here;
@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// How often all settings are looked at: two for what depends on another, and one that finds nothing to do.
+/// Passes over all settings: two for dependencies between them, and one without any change.
 const PASSES: usize = 3;
-/// Who has it locked changes settings, or waits for an answer.
+/// Locked by the process that changes settings or waits for a confirmation.
 const LOCK: &str = ".lock";
-/// How often a process that is just ending is waited for, and how long each time.
+/// Tries to lock, because the other process may be about to end, and the pause between them.
 const TRIES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -31,31 +31,25 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Kept {
     interface: String,
     identity: Identity,
-    /// Names and values, in the order in which they are changed.
+    /// Names and values, in the order of the changes.
     values: Vec<(String, String)>,
 }
 
-/// What changes settings: an interface, or what stands for one in tests.
+/// An interface, or a substitute in tests.
 pub(super) trait Settings {
-    /// The value of that setting.
-    ///
     /// # Errors
-    /// It cannot be read.
+    /// The value cannot be read.
     fn read(&mut self, name: &str) -> Result<String, String>;
-    /// Sets it.
-    ///
     /// # Errors
-    /// It is refused.
+    /// The value is refused.
     fn write(&mut self, name: &str, value: &str) -> Result<(), String>;
-    /// Which one it is.
-    ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not identify the interface.
     fn identity(&self) -> Result<Identity, String>;
-    /// What became of the one that it was.
+    /// State of the interface that was saved.
     ///
     /// # Errors
-    /// This is another one: what to do.
+    /// This is another interface; names a remedy.
     fn fate(&self, kept: &Identity) -> Result<Fate, String>;
 }
 
@@ -77,32 +71,32 @@ impl Settings for Here {
     }
 }
 
-/// Where the old settings of an interface are kept. As long as it is there no other process changes settings.
+/// The directory of old settings, locked. No other process changes settings until drop.
 #[derive(Debug)]
 pub(super) struct State {
     directory: PathBuf,
     interface: String,
-    /// What this process has kept and not taken back.
+    /// Values that this process has saved and not reverted.
     kept: Option<Kept>,
-    /// The system unlocks it however the process ends.
+    /// The system releases the lock at every kind of end of the process.
     _lock: File,
 }
 
 impl State {
-    /// In that directory, which is made where it is not there.
+    /// Creates the directory if necessary.
     ///
     /// # Errors
-    /// Another process changes settings, or the directory is not ours to write: nothing may be changed.
+    /// Another process changes settings, or the directory is not writable: nothing may be changed.
     pub(super) fn new(directory: &Path, interface: &str) -> Result<Self, String> {
         let made = fs::create_dir_all(directory);
         made.map_err(|error| format!("cannot keep the old settings in {}: {error}", directory.display()))?;
         Self::locked(directory, interface)
     }
 
-    /// In that directory, to take back what is kept there.
+    /// For a revert of saved settings.
     ///
     /// # Errors
-    /// Another process changes settings, or there is nothing.
+    /// Another process changes settings, or nothing is saved.
     pub(super) fn kept_in(directory: &Path, interface: &str) -> Result<Self, String> {
         if directory.exists() { Self::locked(directory, interface) } else { Err(nothing(directory)) }
     }
@@ -119,15 +113,15 @@ impl State {
         self.directory.join(format!("{}.json", self.interface))
     }
 
-    /// Whether this process has something to take back.
+    /// Whether this process has settings to revert.
     pub(super) fn is_kept(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// Keeps these settings as they are now. From here on each may be changed.
+    /// Saves the current values of these settings. Afterwards each may be changed.
     ///
     /// # Errors
-    /// They cannot be kept: nothing may be changed.
+    /// They cannot be saved: nothing may be changed.
     pub(super) fn keep(&mut self, settings: &mut impl Settings, names: &[&str]) -> Result<(), String> {
         let identity = settings.identity()?;
         self.are_free(&identity, names)?;
@@ -147,10 +141,10 @@ impl State {
         Ok(())
     }
 
-    /// What interfaces share is not kept with another one: it would not be known which value was the first.
+    /// A shared setting must not be saved with two interfaces, because the original value would be ambiguous.
     ///
     /// # Errors
-    /// It is.
+    /// It is saved with another interface.
     fn are_free(&self, identity: &Identity, names: &[&str]) -> Result<(), String> {
         let wrong = |error: io::Error| format!("cannot read {}: {error}", self.directory.display());
         for entry in fs::read_dir(&self.directory).map_err(wrong)? {
@@ -174,10 +168,10 @@ impl State {
         Ok(())
     }
 
-    /// Sets these, and asks whether all is well. If not, or if one is refused, all is as it was kept.
+    /// Applies the changes and calls `is_well`. If that or a change fails, all saved values are restored.
     ///
     /// # Errors
-    /// Why it was taken back; or what could not be.
+    /// The reason of the revert, or the values that could not be restored.
     pub(super) fn apply(
         &mut self,
         settings: &mut impl Settings,
@@ -191,21 +185,21 @@ impl State {
         })
     }
 
-    /// What interfaces share and was not changed is free for others.
+    /// Frees unchanged shared settings for other interfaces.
     fn forget_others(&mut self, settings: &mut impl Settings) -> Result<(), String> {
         let Some(mut kept) = self.kept.take() else { return Ok(()) };
         let all = kept.clone();
         kept.values.retain(|(name, value)| !is_shared(name) || settings.read(name).as_ref() != Ok(value));
         let put = self.write(&kept).and_then(|new| Ok(new.persist(self.file())?)).and_then(|_| self.sync());
-        // Until it is on the disk, all may have to be taken back.
+        // Until the new file is on disk, a revert must restore all.
         self.kept = Some(if put.is_ok() { kept } else { all });
         put.map_err(|error| format!("cannot keep the old settings in {}: {error}", self.file().display()))
     }
 
-    /// Sets what was before, and forgets it. How many settings that were, and what became of the interface.
+    /// Restores the saved values and removes the file. Returns the number of settings and the state of the interface.
     ///
     /// # Errors
-    /// Nothing is kept, or what cannot be set back: the file stays then.
+    /// Nothing is saved, or a value cannot be restored: the file stays then.
     pub(super) fn revert(&mut self, settings: &mut impl Settings) -> Result<(usize, Fate), String> {
         let file = self.file();
         let name = file.display();
@@ -236,7 +230,7 @@ impl State {
         Ok((values.len(), fate))
     }
 
-    /// On the disk, whole, before it has a name.
+    /// Writes the complete content to disk before the file has a name.
     fn write(&self, kept: &Kept) -> io::Result<tempfile::NamedTempFile> {
         let mut new = tempfile::NamedTempFile::new_in(&self.directory)?;
         serde_json::to_writer(&mut new, kept)?;
@@ -245,13 +239,13 @@ impl State {
         Ok(new)
     }
 
-    /// Names of files are on the disk.
+    /// Writes the directory's entries to disk.
     fn sync(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
     }
 }
 
-/// Only its user may lock it: others could keep all from changing settings.
+/// Mode 0600: with a readable lock file any user could block all changes.
 fn lock(path: &Path) -> Result<File, String> {
     let name = path.display();
     let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
@@ -283,11 +277,11 @@ fn is_shared(name: &str) -> bool {
     by_name(name).is_ok_and(Setting::is_shared)
 }
 
-/// All that are not so already. What depends on another may be refused before that is set, and what made queues anew has
-/// forgotten what was set of them: so all are looked at again until none is set any more.
+/// Sets all values that differ. A value may be refused until another one is set, and new queues lose their settings: so
+/// passes repeat until no value differs.
 ///
 /// # Errors
-/// What stays refused; the others are set.
+/// A value that stays refused; the others are set.
 fn set_all(settings: &mut impl Settings, values: &[(String, String)]) -> Result<(), String> {
     let mut refused = Ok(());
     for _ in 0..PASSES {

@@ -1,4 +1,4 @@
-//! Whether a path is still there after it was changed, and whether somebody is there to say so.
+//! Checks after a change: whether the peer is still reachable, and whether the user confirms.
 
 use crate::interrupt::Interrupt;
 use crate::net::measure::find_peer;
@@ -12,17 +12,17 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the peer may take to answer.
+/// Longest wait for the peer's answer.
 const REACH: Duration = Duration::from_secs(10);
-/// How long somebody may take to confirm.
+/// Longest wait for a confirmation.
 const CONFIRMATION: Duration = Duration::from_secs(60);
-/// How often to look for an interrupt.
+/// Interval of checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A new connection to the peer is made, and answers come over it.
+/// Opens a new connection to the peer and exchanges traffic.
 ///
 /// # Errors
-/// None does in time.
+/// No answer in time.
 pub(super) fn reaches(peer: &str) -> Result<(), String> {
     let (say, hear) = mpsc::channel();
     let peer = peer.to_owned();
@@ -52,16 +52,16 @@ fn round_trips(peer: &str) -> Result<(), String> {
     running.end().map(drop)
 }
 
-/// Whether somebody can be asked.
+/// Checks that a user can answer.
 ///
 /// # Errors
-/// Nobody can: what to do.
+/// There is no terminal in the foreground; names a remedy.
 pub(super) fn can_ask() -> Result<(), String> {
     if !io::stdin().is_terminal() {
         let why = "nobody can be asked to confirm the settings, as standard input is no terminal: add --yes";
         return Err(why.to_owned());
     }
-    // Whoever asks from there is stopped for it, with the settings changed.
+    // Reading in the background would stop this process with the settings changed.
     match tcgetpgrp(io::stdin()) {
         Ok(group) if group.as_raw_nonzero().get() != getpgrp().as_raw() => {
             Err("nobody can be asked from the background: add --yes, or let it run in front".to_owned())
@@ -70,15 +70,15 @@ pub(super) fn can_ask() -> Result<(), String> {
     }
 }
 
-/// Somebody types Enter, and nothing else.
+/// Waits for a line that contains only Enter.
 ///
 /// # Errors
-/// Nobody does, in time or at all.
+/// Another line, no line in time, or an interrupt.
 pub(super) fn asks(interrupt: &Interrupt) -> Result<(), String> {
     forget_typed(&io::stdin())?;
     output::tell("The settings are changed. Press Enter within 60 s to keep them; anything else takes them back.");
     let (say, hear) = mpsc::channel();
-    // It ends with the process if nobody types anything.
+    // Without input the thread ends with the process.
     thread::spawn(move || {
         let mut line = String::new();
         say.send(io::stdin().read_line(&mut line).is_ok_and(|_| is_enter(&line)))
@@ -94,7 +94,7 @@ pub(super) fn asks(interrupt: &Interrupt) -> Result<(), String> {
     Err("nobody confirmed it".to_owned())
 }
 
-/// What was typed before the question is no answer to it.
+/// Discards input from before the question.
 fn forget_typed(terminal: &impl AsFd) -> Result<(), String> {
     tcflush(terminal, QueueSelector::IFlush).map_err(|error| format!("cannot ask at this terminal: {error}"))
 }

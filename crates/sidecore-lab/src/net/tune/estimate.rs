@@ -1,27 +1,26 @@
-//! What repeated comparisons say together.
+//! Estimates from repeated comparisons.
 
 use crate::bench::median;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// The part of the pairs at each end that the mean is without: of fewer than seven none.
+/// Share of pairs trimmed at each end of the sorted pairs; it removes none of fewer than seven.
 const TRIMMED: f64 = 0.15;
 
-/// A mean with its interval, of logarithms: 0 is no difference.
+/// A mean of logarithms with its interval; 0: no difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::net) struct Estimate {
     pub(in crate::net) mean: f64,
     pub(in crate::net) low: f64,
     pub(in crate::net) high: f64,
-    /// Of how many pairs.
     pub(in crate::net) pairs: usize,
 }
 
 impl Estimate {
-    /// The interval outside of which the mean is wrong with a probability of `error` at most, both sides together: Student's
-    /// ("The probable error of a mean", 1908) over the differences within pairs, which cancels what befalls both of a pair.
-    /// Of many pairs the extremes count less, as other programs make a few runs much worse: the mean is without a part of them
-    /// at either end, and the interval is Yuen's ("The two-sample trimmed t for unequal population variances", 1974, of one
-    /// sample). Whoever makes several claims divides his error by their number (Bonferroni).
+    /// An interval that misses the true mean with probability `error` at most, both sides together: Student's ("The
+    /// probable error of a mean", 1908) over the differences within pairs, which cancel common disturbances. With many
+    /// pairs the mean and the interval are trimmed, because other programs make a few runs much worse: Yuen's ("The
+    /// two-sample trimmed t for unequal population variances", 1974, of one sample). For several claims divide `error`
+    /// by their number (Bonferroni).
     pub(in crate::net) fn of(differences: &[f64], error: f64) -> Self {
         let pairs = differences.len();
         let mut sorted = differences.to_vec();
@@ -43,7 +42,7 @@ impl Estimate {
         Self { low: mean - half, high: mean + half, ..wide }
     }
 
-    /// The same of quotients.
+    /// The same for the logarithms of quotients.
     pub(in crate::net) fn of_ratios(ratios: &[f64], error: f64) -> Self {
         Self::of(&ratios.iter().map(|ratio| ratio.ln()).collect::<Vec<_>>(), error)
     }
@@ -59,7 +58,7 @@ impl Estimate {
     }
 }
 
-/// The median distance from the median, brought to a standard deviation: a single bad run does not count.
+/// Standard deviation estimated from the median distance to the median: a single bad run has no effect.
 pub(super) fn deviation(costs: &[f64]) -> f64 {
     if costs.is_empty() {
         return 0.0;
@@ -74,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_interval_is_students() {
-        // Of 1, 2, 3, 4, 5: mean 3, deviation 1.5811; t(0.975, 4) = 2.7764.
+        // Values 1, 2, 3, 4, 5: mean 3, deviation 1.5811; t(0.975, 4) = 2.7764.
         let found = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.05);
         assert!((found.mean - 3.0).abs() < 1e-12);
         assert!((found.high - 3.0 - 2.7764 * 1.58114 / 5.0_f64.sqrt()).abs() < 1e-3, "{found:?}");

@@ -1,7 +1,7 @@
-//! What drivers let one set, through the kernel's family `ethtool` of generic netlink.
+//! Settings of drivers, through the kernel's family `ethtool` of generic netlink.
 //!
-//! The crate of that name reads it; of what is set here it can write channels only, so changes are messages of our own
-//! whose attributes are the crate's where it has them.
+//! The crate of that name reads them, but writes only channels of those needed here. So changes are messages built
+//! here, with the crate's attributes where it has them.
 
 use ethtool::{EthtoolAttr, EthtoolFeatureAttr, EthtoolHandle, EthtoolHeader};
 use futures_util::TryStreamExt;
@@ -26,7 +26,7 @@ const BITSET_BIT: u16 = 1;
 const BIT_NAME: u16 = 2;
 const BIT_VALUE: u16 = 3;
 
-/// A family of attributes that are numbers.
+/// A family of attributes with numeric values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbers {
     Coalesce,
@@ -45,15 +45,14 @@ impl Numbers {
     }
 }
 
-/// A feature of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Feature {
     pub(super) is_on: bool,
-    /// Whether it can be turned on and off.
+    /// Whether it can be changed.
     pub(super) is_free: bool,
 }
 
-/// A connection to the kernel, in the namespace in which it was made.
+/// A connection to the kernel. It stays in the namespace of its creation.
 pub(super) struct Ethtool {
     runtime: Runtime,
     reads: EthtoolHandle,
@@ -61,10 +60,10 @@ pub(super) struct Ethtool {
 }
 
 impl Ethtool {
-    /// In the namespace that this thread is in.
+    /// In this thread's namespace.
     ///
     /// # Errors
-    /// There is no such connection here.
+    /// The kernel cannot be reached.
     pub(super) fn here() -> Result<Self, String> {
         let wrong = |error: std::io::Error| format!("cannot ask the kernel about drivers: {error}");
         let runtime = Builder::new_current_thread().enable_io().build().map_err(wrong)?;
@@ -79,7 +78,7 @@ impl Ethtool {
         Ok(Self { runtime, reads, writes })
     }
 
-    /// The feature of that name, as the kernel calls it. `None`: the interface knows none.
+    /// `name` is the kernel's name. `None`: the interface does not have the feature.
     pub(super) fn feature(&mut self, interface: &str, name: &str) -> Option<Feature> {
         let request = self.reads.feature().get(Some(interface)).execute();
         let found: Vec<_> = self.runtime.block_on(async { request.await.ok()?.try_collect().await.ok() })?;
@@ -95,7 +94,7 @@ impl Ethtool {
         Some(feature)
     }
 
-    /// Turns that feature on or off. The driver may not do it: reading it again says so.
+    /// Requests the change. The driver may ignore it, so read the feature again.
     ///
     /// # Errors
     /// The kernel's.
@@ -103,7 +102,7 @@ impl Ethtool {
         self.set(interface, FEATURES_SET, &wanted(name, on))
     }
 
-    /// The number that attribute has. `None`: the driver has none.
+    /// `None`: the driver does not have the attribute.
     pub(super) fn number(&mut self, interface: &str, of: Numbers, kind: u16) -> Option<u32> {
         let attributes = match of {
             Numbers::Coalesce => {
@@ -126,7 +125,7 @@ impl Ethtool {
         Some(value.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)))
     }
 
-    /// Sets it. A switch has one byte, others have four.
+    /// Switches have one byte, other attributes have four.
     ///
     /// # Errors
     /// The driver's.
@@ -165,7 +164,7 @@ impl Ethtool {
     }
 }
 
-/// A message whose answer is nothing but whether it was done.
+/// A message with an acknowledgement as its only answer.
 #[derive(Debug)]
 struct Change {
     command: u8,
@@ -202,14 +201,14 @@ impl ParseableParametrized<[u8], GenlHeader> for Change {
     }
 }
 
-/// Which interface it is about.
+/// The attribute that names the interface.
 fn addressed(interface: &str) -> Vec<u8> {
     let header = EthtoolHeader::DevName(interface.to_owned());
     debug_assert_eq!(header.kind(), DEVICE_NAME);
     nested(HEADER, bytes(&header))
 }
 
-/// That feature is to be on or off.
+/// The attribute that switches a feature.
 fn wanted(name: &str, on: bool) -> Vec<u8> {
     let mut bit = text(BIT_NAME, name);
     if on {
@@ -218,7 +217,7 @@ fn wanted(name: &str, on: bool) -> Vec<u8> {
     nested(FEATURES_WANTED, nested(BITSET_BITS, nested(BITSET_BIT, bit)))
 }
 
-/// An attribute of so many bytes has that value.
+/// An attribute with that number of bytes.
 fn valued((kind, bytes_of_value): (u16, usize), number: u32) -> Vec<u8> {
     let value = number.to_ne_bytes().into_iter().take(bytes_of_value).collect();
     bytes(&DefaultNla::new(kind, value))
@@ -243,13 +242,13 @@ mod tests {
     use super::super::setting::{Place, by_name};
     use super::*;
 
-    /// Which interface ethtool's messages are about: `near`.
+    /// The attribute that names the interface `near`.
     const NEAR: &[u8] = b"\x10\0\x01\x80\x09\0\x02\0near\0\0\0\0";
 
     #[test]
     #[cfg(target_endian = "little")]
     fn messages_are_those_that_ethtool_sends() {
-        // Recorded from ethtool 6.1; bytes that fill an attribute up, which it leaves as they were, are zeros here.
+        // Recorded from ethtool 6.1. Padding of attributes, which it leaves undefined, is zero here.
         let recorded: [(&str, u32, u8, &[u8]); 6] = [
             ("channels", 4, 18, b"\x08\0\x09\0\x04\0\0\0"),
             ("rx-channels", 2, 18, b"\x08\0\x06\0\x02\0\0\0"),

@@ -1,11 +1,11 @@
-//! What is to become good, as one number to make small.
+//! The goal of a search as a number to minimise.
 
 use std::str::FromStr;
 
-/// What a run of a path came to. What was not measured is missing.
+/// Figures of a run. Unmeasured ones are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Figures {
-    /// Payload, million bits a second.
+    /// Payload, Mbit/s.
     pub(super) mbit_per_s: Option<f64>,
     /// Median of round trips at a rate, us.
     pub(super) latency_us: Option<f64>,
@@ -14,7 +14,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Nowhere worse, and somewhere better.
+    /// Not worse in any figure, and better in one.
     pub(super) fn beats(&self, other: &Self) -> bool {
         let costs = What::ALL
             .iter()
@@ -24,7 +24,6 @@ impl Figures {
     }
 }
 
-/// One of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Throughput,
@@ -32,14 +31,14 @@ pub(super) enum What {
     Cpu,
 }
 
-/// Weights of the figures, and bounds that none may break.
+/// Weights of the figures, and bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Goal {
     weights: Vec<(What, f64)>,
     bounds: Vec<(What, f64)>,
 }
 
-/// What breaks a bound by a factor costs as much as this power of the factor would.
+/// Exponent of the penalty: exceeding a bound by a factor costs this power of the factor.
 const PENALTY: f64 = 10.0;
 
 impl What {
@@ -59,24 +58,23 @@ impl What {
         }
     }
 
-    /// The logarithm of the figure so that less is better.
+    /// Logarithm of the figure with less as better.
     fn cost(self, figure: f64) -> f64 {
         if self == Self::Throughput { -figure.ln() } else { figure.ln() }
     }
 }
 
 impl Goal {
-    /// The most bytes.
     pub(super) fn throughput() -> Self {
         Self { weights: vec![(What::Throughput, 1.0)], bounds: Vec::new() }
     }
 
-    /// The shortest round trips.
     pub(super) fn latency() -> Self {
         Self { weights: vec![(What::Latency, 1.0)], bounds: Vec::new() }
     }
 
-    /// The logarithm of the weighted geometric mean of the figures, less is better. `None`: a figure is missing, or is none.
+    /// Logarithm of the weighted geometric mean of the figures; less is better. `None`: a figure is missing or not a
+    /// number.
     pub(super) fn cost(&self, figures: &Figures) -> Option<f64> {
         let mut cost = 0.0;
         for (what, weight) in &self.weights {
@@ -89,12 +87,12 @@ impl Goal {
         cost.is_finite().then_some(cost)
     }
 
-    /// Whether streams have to be measured.
+    /// Whether streams must be measured.
     pub(super) fn needs_streams(&self) -> bool {
         self.names(What::Throughput) || self.names(What::Cpu)
     }
 
-    /// Whether round trips have to be measured.
+    /// Whether round trips must be measured.
     pub(super) fn needs_trips(&self) -> bool {
         self.names(What::Latency)
     }

@@ -1,4 +1,4 @@
-//! Which interface it was that was changed, and since which start of the machine: its name alone may be another's by then.
+//! Identifies a changed interface and the machine's boot, because a name may later belong to another interface.
 
 use crate::net::links::Links;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
@@ -7,49 +7,46 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// The kernel makes a new one each time that it starts.
+/// The kernel makes a new one at each start.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 const NAMESPACE: &str = "/proc/thread-self/ns/net";
 
-/// See the module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Identity {
-    /// Of the kernel, since it started.
+    /// Identifier of the kernel's start.
     pub(super) boot: String,
     /// The number of the network namespace.
     pub(super) namespace: u64,
     /// The interface's number there.
     pub(super) index: u32,
-    /// The address that its hardware came with; virtual interfaces have none.
+    /// The permanent hardware address; virtual interfaces have none.
     pub(super) address: Option<Vec<u8>>,
 }
 
-/// What became of an interface that was changed.
+/// State of an interface that was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is there.
+    /// It exists.
     Same,
-    /// It is not there, and what was set of it is gone with it.
+    /// It no longer exists, and its settings are gone with it.
     Gone,
-    /// The machine was started anew, and nothing is set any more.
+    /// The machine was restarted, and no setting is left.
     Restarted,
 }
 
 impl Identity {
-    /// Of the interface of that name.
-    ///
     /// # Errors
-    /// There is none, or the kernel does not say.
+    /// There is no interface of that name, or the kernel does not identify it.
     pub(super) fn of(links: &Links, interface: &str) -> Result<Self, String> {
         let link = links.find(interface)?;
         let (boot, namespace) = here().map_err(|error| format!("this machine cannot be told from another: {error}"))?;
         Ok(Self { boot, namespace, index: link.header.index, address: address(&link) })
     }
 
-    /// What became of this interface, which had that name.
+    /// State of this interface, which had that name.
     ///
     /// # Errors
-    /// It cannot be changed back from here: why, and what to do.
+    /// Its settings cannot be reverted from here; names a remedy.
     pub(super) fn fate(&self, links: &Links, name: &str) -> Result<Fate, String> {
         let (boot, namespace) = here().map_err(|error| format!("this machine cannot be told from another: {error}"))?;
         if boot != self.boot {
@@ -71,7 +68,7 @@ impl Identity {
     }
 }
 
-/// The name that the kernel gives it, also where it was found by another of its names.
+/// The kernel's main name, also if the interface was found by an alternative name.
 pub(super) fn named(link: &LinkMessage) -> Option<String> {
     link.attributes.iter().find_map(|attribute| match attribute {
         LinkAttribute::IfName(name) => Some(name.clone()),
@@ -86,7 +83,7 @@ fn address(link: &LinkMessage) -> Option<Vec<u8>> {
     })
 }
 
-/// The start of the machine and the network namespace.
+/// The boot's identifier and the network namespace.
 fn here() -> io::Result<(String, u64)> {
     Ok((fs::read_to_string(BOOT)?.trim_end().to_owned(), fs::metadata(NAMESPACE)?.ino()))
 }
@@ -102,7 +99,7 @@ mod tests {
     use std::thread;
     use tokio::runtime::Builder;
 
-    /// That interface has another name, or one more.
+    /// Gives that interface another name, or an additional one.
     fn rename(index: u32, name: &str, is_more: bool) {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -117,7 +114,7 @@ mod tests {
         });
     }
 
-    /// In a network namespace of this thread's own.
+    /// Runs in a network namespace of this thread.
     fn an_interface_is_known_by_more_than_its_name() {
         space::enter_own().unwrap();
         let links = Links::here().unwrap();

@@ -1,4 +1,4 @@
-//! Reads and writes settings of an interface, in the namespace that this thread is in.
+//! Reads and writes settings of an interface in this thread's namespace.
 
 use super::ethtool::Ethtool;
 use super::identity::{Fate, Identity, named};
@@ -11,38 +11,35 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Whose flows' processors the kernel remembers: the machine's table, and each receiving queue's.
+/// Tables of the processors of flows: the machine's, and each receive queue's.
 const FLOW_TABLE: &str = "/proc/sys/net/core/rps_sock_flow_entries";
 const RECEIVING: &str = "rx-";
 const FLOWS: &str = "rps_flow_cnt";
-/// What the kernel has loaded of what this setting takes.
+/// Loaded congestion controls.
 const AVAILABLE: &str = "ipv4/tcp_available_congestion_control";
 
-/// See the module.
 pub(crate) struct Here {
     interface: String,
     links: Links,
     drivers: Ethtool,
-    /// The system's attributes as this namespace has them: the ones at `/sys` are of the namespace it was mounted in. It is
-    /// mounted nowhere, and is gone when this is.
+    /// A mount of sysfs in this namespace, because `/sys` belongs to the namespace of its mount. It is detached and
+    /// ends on drop.
     attributes: Result<OwnedFd, String>,
 }
 
 impl Here {
-    /// The interface of that name.
-    ///
     /// # Errors
-    /// There is none.
+    /// There is no interface of that name.
     pub(crate) fn of(interface: &str) -> Result<Self, String> {
         let here = Self::of_any(interface)?;
         here.links.find(interface)?;
         Ok(here)
     }
 
-    /// The interface of that name, also if it is gone: then only what is the machine's can be set.
+    /// Also for a removed interface: then only settings of the machine are available.
     ///
     /// # Errors
-    /// The kernel cannot be asked.
+    /// The kernel cannot be reached.
     pub(super) fn of_any(interface: &str) -> Result<Self, String> {
         let attributes = attributes()
             .map_err(|error| format!("the attributes of interfaces cannot be mounted: {error}; it takes root"));
@@ -51,36 +48,33 @@ impl Here {
         Ok(Self { interface: own, links, drivers: Ethtool::here()?, attributes })
     }
 
-    /// Which interface it is.
-    ///
     /// # Errors
-    /// It is not there.
+    /// The interface does not exist.
     pub(super) fn identity(&self) -> Result<Identity, String> {
         Identity::of(&self.links, &self.interface)
     }
 
-    /// What became of the interface that had this name.
+    /// State of the interface that had this name.
     ///
     /// # Errors
-    /// It cannot be changed back from here: why, and what to do.
+    /// Its settings cannot be reverted from here; names a remedy.
     pub(super) fn fate(&self, kept: &Identity) -> Result<Fate, String> {
         kept.fate(&self.links, &self.interface)
     }
 
-    /// Whether the interface is there.
     pub(super) fn is_present(&self) -> bool {
         self.links.find(&self.interface).is_ok()
     }
 
-    /// The name of the interface, as the kernel says it.
+    /// The kernel's name of the interface.
     pub(super) fn interface(&self) -> &str {
         &self.interface
     }
 
-    /// What it is now.
+    /// The current value.
     ///
     /// # Errors
-    /// It cannot be set here: why.
+    /// It cannot be set on this machine, with the reason.
     pub(crate) fn read(&mut self, setting: &Setting) -> Result<String, String> {
         match setting.place {
             Place::Mtu => self.mtu(),
@@ -100,21 +94,21 @@ impl Here {
         }
     }
 
-    /// Why that value is not even tried. `None`: it may be.
+    /// Reason not to try that value. `None`: it may be tried.
     pub(super) fn lacks(setting: &Setting, value: &str) -> Option<String> {
         if setting.place != Place::Sysctl(CONGESTION) {
             return None;
         }
-        // The kernel would load a module for it, for the whole machine and until it is started anew.
+        // The kernel would load a module for it, for the whole machine and until the next restart.
         let loaded = text(&Path::new("/proc/sys/net").join(AVAILABLE)).unwrap_or_default();
         let is_loaded = loaded.split(' ').any(|name| name == value);
         (!is_loaded).then(|| format!("it is not loaded (modprobe tcp_{value}): there is {loaded}"))
     }
 
-    /// Sets it, and looks whether it is set.
+    /// Sets the value and reads it back.
     ///
     /// # Errors
-    /// It is refused: by whom and why.
+    /// It is refused, with the reason.
     pub(crate) fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String> {
         if let Some(why) = Self::lacks(setting, value) {
             return Err(why);
@@ -138,7 +132,7 @@ impl Here {
         if now == wanted { Ok(()) } else { Err(format!("it stays at {now}")) }
     }
 
-    /// Of these features those that can be changed, and whether they are on.
+    /// The changeable ones of these features, with their state.
     fn free(&mut self, names: &[&'static str]) -> Result<Vec<(&'static str, bool)>, String> {
         let mut free = Vec::new();
         for name in names {
@@ -162,7 +156,7 @@ impl Here {
         Ok(Path::new("/proc/self/fd").join(root.as_raw_fd().to_string()).join("class/net").join(&self.interface))
     }
 
-    /// The file of each queue whose name begins so.
+    /// Paths of `file` in each queue whose name begins with `front`.
     fn queues(&self, front: &str, file: &str) -> Result<Vec<PathBuf>, String> {
         let all = fs::read_dir(self.directory()?.join("queues")).map_err(|error| error.to_string())?;
         let own = all.flatten().filter(|queue| queue.file_name().to_string_lossy().starts_with(front));
@@ -171,12 +165,12 @@ impl Here {
         if own.is_empty() { Err("there is no queue".to_owned()) } else { Ok(own) }
     }
 
-    /// Of each queue the file of its flows. An interface that is gone has none, and leaves the machine's table.
+    /// The file of flows in each receive queue. A removed interface has none, but the machine's table remains.
     fn flow_queues(&self) -> Result<Vec<PathBuf>, String> {
         if self.is_present() { self.queues(RECEIVING, FLOWS) } else { Ok(Vec::new()) }
     }
 
-    /// The file of each interrupt that is the interface's own.
+    /// The file of each interrupt of the interface.
     fn interrupts(&self) -> Result<Vec<PathBuf>, String> {
         let numbers = interrupts_of(&self.directory()?.join("device"));
         let own: Vec<_> =
@@ -185,8 +179,8 @@ impl Here {
     }
 }
 
-/// Numbers of a device's interrupts. One of virtio has those of the device that it is part of; what another kind is part of may
-/// be a bridge, whose interrupts are its own. None: it names none.
+/// Numbers of a device's interrupts. A virtio device has its parent device's. Parents of other kinds may be bridges
+/// with interrupts of their own. Empty: the device lists none.
 fn interrupts_of(device: &Path) -> Vec<u32> {
     let is_part = fs::read_link(device.join("subsystem")).is_ok_and(|kind| kind.ends_with("virtio"));
     let directory = if is_part { device.join("..").join("msi_irqs") } else { device.join("msi_irqs") };
@@ -197,33 +191,33 @@ fn interrupts_of(device: &Path) -> Vec<u32> {
     numbers
 }
 
-/// The machine's table, and then what the queues have, where there are any.
+/// The machine's table, followed by the queues' values if there are queues.
 fn read_flows(table: &Path, queues: &[PathBuf]) -> Result<String, String> {
     let table = text(table)?;
     Ok(if queues.is_empty() { table } else { format!("{table} {}", read_each(queues)?) })
 }
 
-/// The same. What is to be read then.
+/// Sets the same. Returns the expected value of a read.
 fn write_flows(table: &Path, queues: &[PathBuf], value: &str) -> Result<String, String> {
     let (entries, each) = value.split_once(' ').ok_or_else(|| format!("{value} is not of two numbers"))?;
     put(table, entries)?;
     Ok(if queues.is_empty() { entries.to_owned() } else { format!("{entries} {}", write_each(queues, each)?) })
 }
 
-/// As [`together`] says it.
+/// In the form of [`together`].
 fn read_each(files: &[PathBuf]) -> Result<String, String> {
     let values = files.iter().map(|file| text(file)).collect::<Result<Vec<_>, _>>()?;
     Ok(together(values.iter().map(|value| short(value)).collect()))
 }
 
-/// The values in turn, one into each file. What is to be read then.
+/// Writes one of the values to each file in turn. Returns the expected value of a read.
 fn write_each(files: &[PathBuf], value: &str) -> Result<String, String> {
     let values: Vec<_> = value.split(' ').cycle().take(files.len()).collect();
     files.iter().zip(&values).try_for_each(|(file, value)| put(file, value))?;
     Ok(together(values.into_iter().map(str::to_owned).collect()))
 }
 
-/// One value where all agree, else one for each.
+/// One value if all agree, otherwise one for each.
 fn together(mut values: Vec<String>) -> String {
     if values.iter().all(|value| *value == values[0]) {
         values.truncate(1);
@@ -231,14 +225,14 @@ fn together(mut values: Vec<String>) -> String {
     values.join(" ")
 }
 
-/// Mounted nowhere.
+/// A detached mount of sysfs.
 fn attributes() -> io::Result<OwnedFd> {
     let made = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&made)?;
     Ok(fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }
 
-/// A mask of processors without zeros in front.
+/// A mask of processors without leading zeros.
 fn short(mask: &str) -> String {
     let trimmed = mask.trim_start_matches(['0', ',']);
     if trimmed.is_empty() { "0".to_owned() } else { trimmed.to_owned() }
@@ -248,7 +242,7 @@ fn number(value: &str) -> Result<u32, String> {
     value.parse().map_err(|_| format!("{value} is no number"))
 }
 
-/// With one space where there is any.
+/// The content with whitespace reduced to single spaces.
 fn text(path: &Path) -> Result<String, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     Ok(text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))

@@ -1,4 +1,4 @@
-//! The path that is tuned: both ends with their settings, and what a run of it comes to.
+//! The path to tune: both ends with their settings, and the results of its runs.
 
 use super::estimate::deviation;
 use super::goal::{Figures, Goal};
@@ -15,34 +15,34 @@ use std::slice;
 use std::thread;
 use std::time::Duration;
 
-/// What a run has before it counts.
+/// Warm-up of a run before the window.
 const WARM_UP: Duration = Duration::from_millis(60);
-/// What it costs, as a logarithm, that nothing comes through, against how things were.
+/// Cost of a path without traffic, added to the original settings' cost; a logarithm.
 const BROKEN: f64 = 5.0;
 
-/// Bytes of a datagram that fits a packet of 1500.
+/// Bytes of a datagram that fills a packet of 1500.
 pub(super) const DATAGRAM: usize = 1_472;
 
-/// A setting that can be changed here.
+/// A changeable setting.
 #[derive(Debug)]
 pub(super) struct Tuned {
     pub(super) setting: &'static Setting,
-    /// What it was at each end.
+    /// The original value at each end.
     pub(super) start: Vec<String>,
-    /// What can be tried instead, at both ends.
+    /// Alternative values for both ends.
     pub(super) others: Vec<String>,
 }
 
-/// The ends whose settings are ours.
+/// The ends whose settings this process changes.
 pub(super) struct Ends {
     pub(super) near: Here,
     /// With the name of its interface.
     pub(super) far: Option<(End, String)>,
-    /// What joins them where it is ours: they are there as long as it is.
+    /// The interfaces end when this drops.
     pub(super) _link: Option<Link>,
 }
 
-/// How a run measures.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     pub(super) window: Duration,
@@ -51,23 +51,22 @@ pub(super) struct Manner {
     pub(super) rate: f64,
 }
 
-/// See the module.
 pub(super) struct Rig {
-    /// The near end's.
+    /// Name of the local end's interface.
     pub(super) interface: String,
     path: Path,
     ends: Ends,
     pub(super) tuned: Vec<Tuned>,
-    /// The level of each that is set now.
+    /// Current level of each setting.
     now: Vec<usize>,
     goal: Goal,
     manner: Manner,
-    /// What runs came to, by the levels.
+    /// Results of runs by levels.
     pub(super) seen: BTreeMap<Vec<usize>, Vec<Figures>>,
 }
 
 impl Ends {
-    /// What it is at each end.
+    /// The value at each end.
     ///
     /// # Errors
     /// It cannot be set at one of them.
@@ -80,7 +79,7 @@ impl Ends {
         Ok(values)
     }
 
-    /// Sets it at each end; the last value is for all that have none.
+    /// Sets a value for each end; the last one also serves ends without a value.
     ///
     /// # Errors
     /// It is refused at one of them.
@@ -97,12 +96,12 @@ impl Ends {
         Ok(())
     }
 
-    /// What can be set, of those named, or of all; and what cannot, with the reason.
+    /// Changeable ones of the named settings, or of all, and the others with reasons.
     ///
-    /// Each value is set for a moment where `tries` says so: what is refused then is left out.
+    /// With `tries` each value is set briefly, and refused values are left out.
     ///
     /// # Errors
-    /// A name is of no setting, or a value cannot be set back.
+    /// A name is unknown, or a value cannot be restored.
     pub(super) fn discover(&mut self, named: &[String], tries: bool) -> Result<(Vec<Tuned>, Vec<String>), String> {
         let wanted = named.iter().map(|name| setting::by_name(name)).collect::<Result<Vec<_>, _>>()?;
         let processors = Account::of_kernel().processors.len();
@@ -155,10 +154,10 @@ impl Ends {
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        // What is set of a queue that goes with its interface the kernel forgets, but not that some queue has it: all
-        // packets of the machine would be asked from then on whether they are to go to another processor.
+        // A removed interface takes its queues' settings with it, but the kernel keeps the mark that some queue has
+        // RPS. Every packet of the machine would then be checked for it.
         if let (Some(_), Ok(rps)) = (&self.far, setting::by_name("rps")) {
-            // The other end is there as long as this is; where it is lost there is nothing to be done.
+            // The other end exists until this is dropped. If it was lost, nothing can be done.
             let _ = self.write(rps, &["0".to_owned()]);
         }
     }
@@ -189,22 +188,22 @@ impl Rig {
         }
     }
 
-    /// Runs count so long from now on.
+    /// Sets the window of later runs.
     pub(super) fn measure_for(&mut self, window: Duration) {
         self.manner.window = window;
     }
 
-    /// The end that is here.
+    /// The local end.
     pub(super) fn near(&mut self) -> &mut Here {
         &mut self.ends.near
     }
 
-    /// How many other values each setting has.
+    /// Number of alternative values of each setting.
     pub(super) fn levels(&self) -> Vec<usize> {
         self.tuned.iter().map(|tuned| tuned.others.len()).collect()
     }
 
-    /// What differs from how things were, in words.
+    /// Description of the differences from the original settings.
     pub(super) fn words(&self, levels: &[usize]) -> String {
         let changed = self.tuned.iter().zip(levels).filter(|(_, level)| **level > 0);
         let said: Vec<_> =
@@ -212,10 +211,10 @@ impl Rig {
         if said.is_empty() { "as it was".to_owned() } else { said.join(", ") }
     }
 
-    /// Sets those levels. What depends on another setting may be refused first, so all that is refused is tried again.
+    /// Sets those levels. A setting may depend on another one, so refused ones are tried twice.
     ///
     /// # Errors
-    /// What stays refused.
+    /// A setting that stays refused.
     pub(super) fn set(&mut self, levels: &[usize]) -> Result<(), String> {
         let mut refused = Ok(());
         for _ in 0..2 {
@@ -227,13 +226,13 @@ impl Rig {
                 match self.ends.write(tuned.setting, tuned.values(levels[at])) {
                     Ok(()) => {
                         self.now[at] = levels[at];
-                        // New queues have nothing of what was set of the old ones.
+                        // New queues have lost their settings.
                         if tuned.setting.makes_queues() {
                             let own = self.tuned.iter().zip(&mut self.now);
                             own.filter(|(own, _)| own.setting.is_of_queues()).for_each(|(_, now)| *now = usize::MAX);
                         }
                     }
-                    // It may have been set at one end: neither level is sure.
+                    // One end may have accepted it: the level is unknown.
                     Err(why) => {
                         self.now[at] = usize::MAX;
                         refused = Err(format!("{}: {why}", tuned.setting.name));
@@ -244,7 +243,7 @@ impl Rig {
         refused
     }
 
-    /// What the path costs at those levels, as a logarithm.
+    /// Cost of the path at those levels, a logarithm.
     ///
     /// # Errors
     /// The path is lost.
@@ -257,13 +256,13 @@ impl Rig {
         Ok(self.goal.cost(&figures).unwrap_or_else(|| self.start_cost() + BROKEN))
     }
 
-    /// The median of what it cost as things were; where nothing came through, 0.
+    /// Median cost of the original settings; 0 if they have no result.
     fn start_cost(&self) -> f64 {
         let costs = self.start_costs();
         if costs.is_empty() { 0.0 } else { median(&costs) }
     }
 
-    /// By how much runs of one and the same thing differ: a standard deviation, as a logarithm.
+    /// Standard deviation of identical runs, as a logarithm.
     pub(super) fn noise(&self) -> f64 {
         deviation(&self.start_costs())
     }
@@ -287,7 +286,7 @@ impl Rig {
         }
     }
 
-    /// A run of each kind.
+    /// Measures the kinds of traffic requested.
     ///
     /// # Errors
     /// The path is lost.
@@ -311,12 +310,12 @@ impl Rig {
         Ok(figures)
     }
 
-    /// Whether the goal asks for streams.
     pub(super) fn wants_streams(&self) -> bool {
         self.goal.needs_streams()
     }
 
-    /// How much more payload comes as datagrams than by streams at those levels, as a logarithm. `None`: of one of them none.
+    /// Logarithm of the payload by datagrams divided by that of streams at those levels. `None`: one of them carried
+    /// nothing.
     ///
     /// # Errors
     /// The path is lost, or the levels cannot be set.
@@ -341,7 +340,7 @@ impl Rig {
         }
     }
 
-    /// What both ends counted, and the median of round trips, us.
+    /// Counts of both ends, and the median of round trips, us.
     fn run(&mut self, load: &Load) -> Result<(Both, Option<f64>), String> {
         let mut running = self.path.begin(load)?;
         thread::sleep(WARM_UP);

@@ -1,4 +1,4 @@
-//! What was found, as rows and as lines for people to keep.
+//! Results as rows, and recommended settings as lines for configuration files.
 
 use super::estimate::Estimate;
 use super::goal::Figures;
@@ -8,16 +8,16 @@ use super::setting::Kind;
 use crate::bench::Outcome;
 use crate::report::{Key, Row};
 
-/// Fewer runs say too little to be shown.
+/// Fewer runs are not shown.
 const FEWEST: usize = 4;
-/// What was found is to be so good against the best of all.
+/// Least ratio of the recommended settings to the best combination.
 pub(super) const LEAST: f64 = 0.97;
-/// Where runs differ by more, as a logarithm, that is said.
+/// Noise above which a note is added, a logarithm.
 const NOISY: f64 = 0.2;
-/// What all is compared with.
+/// Name of the baseline.
 pub(super) const START: &str = "as it was";
 
-/// Adds the rows, and the lines of what is recommended.
+/// Adds the rows, and the lines of the recommended settings.
 pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
     let start = with_figures(Row::new("net-tune", START).with(Key::Op, "start"), rig, &[]);
     let mut rows = vec![start];
@@ -48,18 +48,18 @@ pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
     }
 }
 
-/// How much runs differ, in words.
+/// Description of the noise.
 pub(super) fn noise(rig: &Rig) -> String {
     format!("Runs of one and the same thing differ by {:.0} %", 100.0 * rig.noise().exp_m1())
 }
 
-/// The first of them, and how many more there are.
+/// Description of the first changes, and the number of others.
 fn short(rig: &Rig, changes: &[Change]) -> String {
     let words = rig.words(&point(rig.tuned.len(), &changes[..changes.len().min(2)]));
     if changes.len() > 2 { format!("{words} and {} more", changes.len() - 2) } else { words }
 }
 
-/// Of all that was tried often enough what nothing else beats in all figures, by the throughput.
+/// Of all points with enough runs, those that no other point beats in all figures, ordered by throughput.
 fn frontier(rig: &Rig) -> Vec<Vec<Change>> {
     let seen = rig.seen.iter().filter(|(_, runs)| runs.len() >= FEWEST);
     let seen: Vec<_> = seen.map(|(levels, _)| (levels, rig.figures(levels))).collect();
@@ -70,7 +70,7 @@ fn frontier(rig: &Rig) -> Vec<Vec<Change>> {
     best.into_iter().map(|(levels, _)| changes(levels)).collect()
 }
 
-/// What people write where, so that the settings last.
+/// Lines for configuration files that make the settings permanent.
 fn lines(rig: &Rig, best: &[Change]) -> Vec<String> {
     let line = |(setting, level): &Change| {
         let tuned = &rig.tuned[*setting];
@@ -88,7 +88,7 @@ fn lines(rig: &Rig, best: &[Change]) -> Vec<String> {
     said.filter(|(_, lines)| !lines.is_empty()).map(|(where_to, lines)| where_to.to_owned() + &lines).collect()
 }
 
-/// What would be tried, where nothing may be changed.
+/// The values that a run would try, when nothing may be changed.
 pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
     let mut outcome = Outcome::default();
     let row = |tuned: &Tuned| {
@@ -100,7 +100,7 @@ pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
     outcome
 }
 
-/// What was found against the best of all combinations.
+/// The recommended settings compared with the best of all combinations.
 pub(super) fn best_of_all(rig: &Rig, (best, gain): &(Vec<Change>, Estimate)) -> Row {
     let words = rig.words(&point(rig.tuned.len(), best));
     with_ratio(Row::new("net-tune", "recommended"), gain)
@@ -109,7 +109,7 @@ pub(super) fn best_of_all(rig: &Rig, (best, gain): &(Vec<Change>, Estimate)) -> 
         .with(Key::AtLeast, LEAST)
 }
 
-/// How much more payload comes as datagrams than by streams, with those changes.
+/// The payload by datagrams compared with streams, with those changes.
 pub(super) fn of_datagrams(rig: &Rig, changes: &[Change], gain: &Estimate) -> Row {
     let row = Row::new("net-tune", &rig.words(&point(rig.tuned.len(), changes)));
     with_ratio(row, gain)
@@ -127,9 +127,9 @@ fn compared(rig: &Rig, kind: &str, changes: &[Change], gain: &Estimate) -> Row {
     with_ratio(Row::new("net-tune", &rig.words(&point)), gain).with(Key::Op, kind).with(Key::Baseline, START)
 }
 
-/// How much better, and where that is.
+/// Adds the ratio and its interval.
 pub(super) fn with_ratio(row: Row, gain: &Estimate) -> Row {
-    // Fewer say nothing but that.
+    // With fewer pairs the interval is meaningless.
     let known = Some(gain).filter(|gain| gain.pairs >= FEWEST);
     row.with(Key::Ratio, gain.mean.exp())
         .with(Key::RatioBetter, "more")

@@ -1,91 +1,90 @@
-//! Which settings help, found by runs whose number is bounded. It is told what a run cost, and measures nothing itself.
+//! Finds settings that help with a bounded number of runs. It receives the cost of a run and measures nothing itself.
 //!
-//! First each other value of each setting is compared with how things are. Then combinations are: those of what helped,
-//! and on top of the best of these pairs and random halves of all, for two may help where neither does alone. Of many candidates the
-//! better half goes on and gets more runs, again and again (sequential halving: Karnin, Koren, Somekh, "Almost optimal
-//! exploration in multi-armed bandits", 2013). What it recommends in the end is shown with new runs: each change is
-//! taken back alone, and stays only if that is worse beyond the noise.
+//! First, each alternative value of each setting is compared with the original settings. Then combinations are tried:
+//! of the values that helped and, added to the best of these, pairs and random halves of all values, because two may
+//! help only together. The better half of many candidates gets more runs, repeatedly (sequential halving: Karnin,
+//! Koren, Somekh, "Almost optimal exploration in multi-armed bandits", 2013). New runs confirm the recommendation: each
+//! change is reverted alone, and stays only if that is worse beyond the noise.
 //!
-//! Runs are interleaved with runs of what they are compared with, so that what befalls the machine befalls both.
+//! Runs alternate with runs of their baseline, so that disturbances of the machine affect both.
 
 use super::estimate::Estimate;
 use sidecore_sim::engine::Random;
 
-/// A level of each setting; 0 is as it was found.
+/// A level of each setting; 0: the original value.
 pub(super) type Point = Vec<usize>;
-/// A setting, by its number, at a level other than 0.
+/// Index of a setting, and a level other than 0.
 pub(super) type Change = (usize, usize);
 
-/// Runs that are left for the best single change, where the others did not suffice for more.
+/// Runs reserved for the best single change, if the others did not suffice for combinations.
 const LAST_RUNS: usize = 40;
-/// With fewer runs each candidate alone has half as many at first.
+/// With fewer runs, each single candidate has one round at first instead of two.
 const FEW: usize = 300;
-/// Candidates that share the runs before and after them of what they are compared with.
+/// Candidates that share the runs of the baseline before and after them.
 const BLOCK: usize = 3;
-/// Most changes that are put together because each helped alone.
+/// Most changes to combine because each helped alone.
 const MOST_TOGETHER: usize = 6;
-/// How many random halves of all changes are tried.
+/// Random halves of all changes to try.
 const HALVES: usize = 32;
-/// What loses more than this alone is in none of them, as a logarithm.
+/// Changes that lose more than this alone are left out of the halves, a logarithm.
 const HARM: f64 = 0.1;
-/// With this error the best of many goes on; what it is made of is shown later.
+/// Error with which the best of many candidates continues; its parts are confirmed later.
 const DOUBT: f64 = 0.2;
-/// With this error a loss is likely.
+/// Error with which a loss is likely.
 const LIKELY: f64 = 0.5;
-/// Many changes are first taken back in so many parts.
+/// Number of groups in which many changes are first reverted.
 const PARTS: usize = 3;
-/// A gain below this is not worth a change, as a logarithm: 1 %.
+/// Gains below this are ignored, a logarithm: 1 %.
 const WORTHLESS: f64 = 0.01;
-/// After so many rounds a claim is looked at; each look takes its part of the error.
+/// Numbers of rounds after which a claim is tested; each test takes its share of the error.
 const LOOKS: [usize; 4] = [4, 8, 16, 32];
-/// Rounds that show whether two changes are more than their sum.
+/// Rounds that test whether two changes exceed the sum of their gains.
 const ROUNDS_OF_PAIRS: usize = 6;
-/// Rounds that compare what was found with the best of all.
+/// Rounds that compare the recommendation with the best of all combinations.
 const ROUNDS_OF_BEST: usize = 24;
-/// Most pairs for which that is looked at.
+/// Most pairs to test for that.
 const MOST_PAIRS: usize = 3;
 
-/// What it may take.
+/// Limits of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Most runs.
     pub(super) runs: usize,
-    /// Probability of recommending what does not help.
+    /// Probability of a recommendation without a real gain.
     pub(super) error: f64,
     pub(super) seed: u64,
 }
 
-/// What changes do together, against how things were; logarithms, more is better.
+/// Gain of changes together against the original settings; a logarithm, more is better.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Effect {
     pub(super) changes: Vec<Change>,
     pub(super) gain: Estimate,
 }
 
-/// What came out.
+/// Result of a search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
-    /// Of each change alone.
+    /// Each change alone.
     pub(super) alone: Vec<Effect>,
-    /// Of two changes: what they do beyond the sum of what each does.
+    /// Gain of two changes beyond the sum of their gains.
     pub(super) beyond: Vec<Effect>,
-    /// What is recommended.
+    /// The recommended changes.
     pub(super) best: Vec<Change>,
-    /// What that gains.
+    /// Their gain.
     pub(super) gain: Option<Estimate>,
-    /// What taking back each recommended change loses, as a gain: negative.
+    /// Loss by reverting each recommended change, as a negative gain.
     pub(super) taken_back: Vec<Effect>,
     pub(super) runs: usize,
 }
 
-/// A candidate, and by how much it was better than what it was compared with, time and again.
+/// A candidate, and its gains over its baseline, round by round.
 #[derive(Clone, Debug)]
 struct Arm {
     changes: Vec<Change>,
     gains: Vec<f64>,
 }
 
-/// Why it ended: there is no run left, or a run failed.
+/// Reason of an early end: no run is left, or a run failed.
 #[derive(Debug)]
 enum End<E> {
     Spent,
@@ -102,8 +101,8 @@ struct Search<'r, E> {
     found: Found,
 }
 
-/// Searches. `levels` has the number of other values of each setting; `run` sets a point and returns what it costs, as a
-/// logarithm. What was found, and the error that ended it early.
+/// `levels` has the number of alternative values of each setting; `run` sets a point and returns its cost, a logarithm.
+/// Returns the result, and the error that ended the search early.
 pub(super) fn search<'r, E>(levels: &[usize], limits: Limits, run: &'r mut Run<'r, E>) -> (Found, Option<E>) {
     let random = Random::new(limits.seed);
     let most = Limits { runs: limits.runs - LAST_RUNS.min(limits.runs / 2), ..limits };
@@ -119,8 +118,7 @@ pub(super) fn search<'r, E>(levels: &[usize], limits: Limits, run: &'r mut Run<'
     }
 }
 
-/// Tries all points, and compares the best of them with what was found. The best, and what that gains against it: 0 is as
-/// good.
+/// Tries all points. Returns the best one, and the gain of `found` against it; 0: equally good.
 ///
 /// # Errors
 /// A run's.
@@ -143,7 +141,7 @@ pub(super) fn exhaust<'r, E>(
     let mut arms: Vec<_> = points.into_iter().map(Arm::of).collect();
     let mut both = |search: &mut Search<'r, E>| {
         search.halve(found, &mut arms, 4, 2)?;
-        // New runs, for the best of many looks better than it is.
+        // New runs, because the best of many looks better than it is.
         let best = best_of(&arms).map(|arm| arm.changes.clone()).unwrap_or_default();
         let mut own = [Arm::of(found.to_vec())];
         search.rounds_until(&best, &mut own, ROUNDS_OF_BEST)?;
@@ -152,7 +150,7 @@ pub(super) fn exhaust<'r, E>(
     match both(&mut search) {
         Ok(found) => Ok(found),
         Err(End::Failed(error)) => Err(error),
-        // There is no bound here that could be reached.
+        // Unreachable: the number of runs is unlimited here.
         Err(End::Spent) => Ok((Vec::new(), Estimate::of(&[], limits.error))),
     }
 }
@@ -171,7 +169,7 @@ impl<E> Search<'_, E> {
         self.show(best)
     }
 
-    /// The best of what helped, put together.
+    /// The best combination of changes that helped alone.
     fn together(&mut self) -> Result<Vec<Change>, End<E>> {
         let mut promising: Vec<_> = self.found.alone.iter().filter(|effect| effect.gain.mean > WORTHLESS).collect();
         promising.sort_by(|one, other| other.gain.mean.total_cmp(&one.gain.mean));
@@ -188,7 +186,7 @@ impl<E> Search<'_, E> {
         Ok(best_of(&arms).map(|arm| arm.changes.clone()).unwrap_or_default())
     }
 
-    /// With more changes where they help: one, two, or a random half of all.
+    /// Adds changes that help on top of `base`: one, two, or a random half of all.
     fn more(&mut self, base: Vec<Change>) -> Result<Vec<Change>, End<E>> {
         let mut free: Vec<_> = self.found.alone.iter().filter(|effect| !base.contains(&effect.changes[0])).collect();
         free.sort_by(|one, other| other.gain.mean.total_cmp(&one.gain.mean));
@@ -196,30 +194,30 @@ impl<E> Search<'_, E> {
             free.iter().filter(|effect| effect.gain.mean > -HARM).map(|effect| effect.changes[0]).collect();
         let free: Vec<Change> = free.into_iter().map(|effect| effect.changes[0]).collect();
         let mut arms = self.halves(&base, &harmless);
-        // On top of nothing each was tried alone before.
+        // Without a base, each was tried alone before.
         let again = free.iter().filter(|_| !base.is_empty());
         arms.extend(again.map(|change| Arm::of(with(&base, &[*change]))));
-        // The more promising a pair's changes are, the earlier it comes.
+        // Pairs are ordered by the rank of their changes.
         let sums = (1..2 * free.len()).flat_map(|sum| (0..sum).map(move |at| (at, sum - at)));
         for (at, other) in sums.filter(|(at, other)| at < other && *other < free.len()) {
             if free[at].0 != free[other].0 {
                 arms.push(Arm::of(with(&base, &[free[at], free[other]])));
             }
         }
-        // Halving takes twice what its first round does; a third of it is of what candidates are compared with.
+        // Halving takes twice the runs of its first round; a third of them belong to the baseline.
         let room = self.left().saturating_sub(self.reserve()) * 3 / 8;
         arms.truncate(room);
         self.halve(&base, &mut arms, 4, 1)?;
         let Some(best) = best_of(&arms).filter(|arm| arm.mean() > WORTHLESS) else { return Ok(base) };
-        // The best of many looks better than it is: new runs say whether it is.
+        // The best of many looks better than it is: new runs test it.
         let mut anew = [Arm::of(best.changes.clone())];
         self.rounds_until(&base, &mut anew, LOOKS[0])?;
         let [anew] = anew;
         Ok(if anew.gain(DOUBT).helps() { anew.changes } else { base })
     }
 
-    /// Random halves of what does no harm alone: two changes that help only together are in some of them, whichever they
-    /// are, where to try all pairs takes too long.
+    /// Random halves of the changes that are harmless alone. Two changes that help only together are in some of the
+    /// halves; trying all pairs would take too long.
     fn halves(&mut self, base: &[Change], harmless: &[Change]) -> Vec<Arm> {
         let mut halves = Vec::new();
         for _ in 0..if harmless.len() > 2 { HALVES } else { 0 } {
@@ -235,7 +233,7 @@ impl<E> Search<'_, E> {
         halves
     }
 
-    /// Takes changes back, some at a time and then each alone. What is not missed goes.
+    /// Reverts changes, first in groups and then singly. Changes whose revert causes no loss are dropped.
     fn show(&mut self, mut best: Vec<Change>) -> Result<(), End<E>> {
         let mut parts = PARTS;
         loop {
@@ -253,7 +251,7 @@ impl<E> Search<'_, E> {
         }
     }
 
-    /// What is not missed: nothing if each group is missed beyond the noise.
+    /// The changes whose revert causes no loss; empty if each group's revert loses beyond the noise.
     fn superfluous(
         &mut self,
         best: &[Change],
@@ -272,7 +270,7 @@ impl<E> Search<'_, E> {
             if let Some(least) = least {
                 return Ok(groups[least].clone());
             }
-            // Parts of a group that is missed are looked at later.
+            // The parts of a necessary group are tested later.
             if groups.iter().any(|group| group.len() > 1) || arms.iter().all(|arm| arm.gain(claim).harms()) {
                 break;
             }
@@ -280,20 +278,20 @@ impl<E> Search<'_, E> {
         Ok(Vec::new())
     }
 
-    /// Whether these are not missed when all of them are gone: one of them may be there for the other.
+    /// Whether reverting all of these together causes no loss: one may replace another.
     fn are_idle(&mut self, best: &[Change], these: &[Change]) -> Result<bool, End<E>> {
         let mut arms = [Arm::of(without(best, these))];
         self.rounds_until(best, &mut arms, LOOKS[0])?;
         Ok(!arms[0].gain(LIKELY).harms())
     }
 
-    /// Where there were too few runs for combinations: whether the best single change helps, by new runs.
+    /// For too few runs for combinations: tests by new runs whether the best single change helps.
     fn best_alone(&mut self) -> Result<(), End<E>> {
         let known = self.found.alone.iter().filter(|effect| effect.gain.pairs > 0 && effect.gain.mean > WORTHLESS);
         let best = known.max_by(|one, other| one.gain.mean.total_cmp(&other.gain.mean));
         let Some(changes) = best.map(|effect| effect.changes.clone()) else { return Ok(()) };
         let mut own = [Arm::of(changes)];
-        // Half of the error is of what was tried before.
+        // The other half of the error belongs to the earlier trials.
         let error = self.claim(2);
         for look in LOOKS {
             self.rounds_until(&[], &mut own, look)?;
@@ -306,7 +304,8 @@ impl<E> Search<'_, E> {
         Ok(())
     }
 
-    /// Compares what is left with how things were, and keeps it if it is better. `arms` have it without each of its changes.
+    /// Compares the remaining changes with the original settings, and recommends them if they are better. `arms` have
+    /// each change reverted.
     fn against_start(&mut self, best: &[Change], arms: &[Arm]) -> Result<(), End<E>> {
         if best.is_empty() {
             return Ok(());
@@ -331,7 +330,7 @@ impl<E> Search<'_, E> {
         self.more_than_sums(best)
     }
 
-    /// Of each two changes: whether they do more together than the sum of what each does.
+    /// Tests for pairs whether their gain exceeds the sum of their single gains.
     fn more_than_sums(&mut self, best: &[Change]) -> Result<(), End<E>> {
         let pairs = (0..best.len()).flat_map(|at| (at + 1..best.len()).map(move |other| [best[at], best[other]]));
         for pair in pairs.take(MOST_PAIRS) {
@@ -345,16 +344,17 @@ impl<E> Search<'_, E> {
         Ok(())
     }
 
-    /// The part of the error that each of so many claims has at each look.
+    /// Share of the error for each claim at each test.
     fn claim(&self, claims: usize) -> f64 {
         self.limits.error / (claims.max(1) * LOOKS.len()) as f64
     }
 
-    /// So many rounds of all, then of the better half, and so on, until `last` are left, which get twice as many more.
+    /// Runs `rounds` of all arms, then of the better half, repeatedly, until `last` are left. Those get twice the
+    /// rounds.
     fn halve(&mut self, base: &[Change], arms: &mut [Arm], last: usize, rounds: usize) -> Result<(), End<E>> {
         let mut alive = arms.len();
         loop {
-            // Arms before `alive` are those that are left.
+            // The first `alive` arms are still candidates.
             arms[..alive].sort_by(|one, other| other.mean().total_cmp(&one.mean()));
             let is_last = alive <= last;
             for _ in 0..rounds * if is_last { 2 } else { 1 } {
@@ -375,7 +375,7 @@ impl<E> Search<'_, E> {
         Ok(())
     }
 
-    /// One run of each, in an order of its own, between runs of the base.
+    /// One run of each in random order, between runs of the base.
     fn round(&mut self, base: &[Change], arms: &mut [Arm]) -> Result<(), End<E>> {
         let mut order: Vec<_> = (0..arms.len()).collect();
         for at in (1..order.len()).rev() {
@@ -405,7 +405,7 @@ impl<E> Search<'_, E> {
         self.limits.runs.saturating_sub(self.found.runs)
     }
 
-    /// Runs that what comes after the pairs may need.
+    /// Runs reserved for the steps after the pairs.
     fn reserve(&self) -> usize {
         self.limits.runs / 2
     }
@@ -429,14 +429,14 @@ impl Arm {
     }
 }
 
-/// Among those that have as many runs as any.
+/// The best of the arms with the most runs.
 fn best_of(arms: &[Arm]) -> Option<&Arm> {
     let most = arms.iter().map(|arm| arm.gains.len()).max()?;
     let known = arms.iter().filter(|arm| arm.gains.len() == most);
     known.max_by(|one, other| one.mean().total_cmp(&other.mean()))
 }
 
-/// With these at their new levels.
+/// Changes of `more` replace those of the same setting.
 fn with(base: &[Change], more: &[Change]) -> Vec<Change> {
     let kept = base.iter().filter(|(setting, _)| more.iter().all(|(other, _)| other != setting));
     kept.chain(more).copied().collect()
@@ -446,7 +446,6 @@ fn without(base: &[Change], gone: &[Change]) -> Vec<Change> {
     base.iter().copied().filter(|change| !gone.contains(change)).collect()
 }
 
-/// The changes as levels of so many settings.
 pub(super) fn point(settings: usize, changes: &[Change]) -> Point {
     let mut point = vec![0; settings];
     for (setting, level) in changes {

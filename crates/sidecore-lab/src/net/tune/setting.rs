@@ -1,21 +1,22 @@
-//! What can be set of a path: by which name people know it, where it lives, and which values are worth trying.
+//! Settings of a path: their names, their places, and the values worth trying.
 
 use super::ethtool::Numbers;
 
-/// Where a setting lives.
+/// The place of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Largest packet, bytes; the interface's, through rtnetlink.
+    /// Largest packet of the interface, bytes; through rtnetlink.
     Mtu,
-    /// A feature of the interface, by the kernel's names for its kinds, which are on and off together.
+    /// A feature of the interface. It consists of kernel features that are switched together.
     Feature(&'static [&'static str]),
-    /// A number of the driver's: its family, its attribute there and how many bytes that has.
+    /// A number of the driver: its family, its attribute and the attribute's size in bytes.
     Driver(Numbers, (u16, usize)),
-    /// A file of each queue of the interface, under `/sys/class/net/NAME/queues`: the front of the queues' names, the file.
+    /// A file of each queue of the interface, under `/sys/class/net/NAME/queues`: the prefix of the queues' names, the
+    /// file.
     Queues(&'static str, &'static str),
-    /// How many flows the kernel remembers the processor of: the machine's table, and then each receiving queue's.
+    /// Sizes of the tables of flows: the machine's, then each receive queue's.
     Flows,
-    /// Which processors take the interface's interrupts, one value for each or for all.
+    /// Processors of the interface's interrupts, one value for each or for all.
     Interrupts,
     /// A file under `/sys/class/net/NAME`.
     Interface(&'static str),
@@ -23,22 +24,21 @@ pub(super) enum Place {
     Sysctl(&'static str),
 }
 
-/// See the module.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Setting {
     pub(super) name: &'static str,
     pub(super) place: Place,
-    /// As in the place; `ALL` and `REST` are masks of processors.
+    /// In the form of the place; `ALL`, `REST`, `TURN` and `EACH` are replaced.
     tries: &'static [&'static str],
 }
 
 /// Stands for a mask of all processors.
 const ALL: &str = "all";
-/// Stands for a mask of all but the first, which has most of what is to be done by one.
+/// Stands for a mask of all except the first, which has most of the single-threaded work.
 const REST: &str = "rest";
-/// Stands for a mask of one processor each, in turn.
+/// Stands for masks of one processor each, in turn.
 const TURN: &str = "turn";
-/// Stands for how many processors there are.
+/// Stands for the number of processors.
 const EACH: &str = "each";
 
 const fn setting(name: &'static str, place: Place, tries: &'static [&'static str]) -> Setting {
@@ -62,10 +62,10 @@ const RX_CHANNELS: (u16, usize) = (6, 4);
 const TX_CHANNELS: (u16, usize) = (7, 4);
 const CHANNELS: (u16, usize) = (9, 4);
 
-/// How TCP finds its rate, under `/proc/sys/net`.
+/// TCP's congestion control, under `/proc/sys/net`.
 pub(super) const CONGESTION: &str = "ipv4/tcp_congestion_control";
 
-/// All that is known. What makes queues comes before what is set of each queue.
+/// All settings. Those that replace queues come before settings of each queue.
 pub(super) const KNOWN: [Setting; 29] = [
     setting("mtu", Place::Mtu, &["1500", "9000"]),
     setting("channels", Place::Driver(Numbers::Channels, CHANNELS), &["1", EACH]),
@@ -98,10 +98,8 @@ pub(super) const KNOWN: [Setting; 29] = [
     setting("busy-poll", Place::Sysctl("core/busy_read"), &["0", "50"]),
 ];
 
-/// The setting of that name.
-///
 /// # Errors
-/// There is none.
+/// There is no setting of that name.
 pub(crate) fn by_name(name: &str) -> Result<&'static Setting, String> {
     let known = || KNOWN.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ");
     KNOWN
@@ -111,7 +109,7 @@ pub(crate) fn by_name(name: &str) -> Result<&'static Setting, String> {
 }
 
 impl Setting {
-    /// What to try where it has that value, on a machine of so many processors.
+    /// Values to try instead of `now` on a machine with that number of processors.
     pub(super) fn others(&self, now: &str, processors: usize) -> Vec<String> {
         let mut others: Vec<String> = Vec::new();
         for value in self.tries.iter().map(|value| meant(value, processors)) {
@@ -122,22 +120,22 @@ impl Setting {
         others
     }
 
-    /// Whether changing it makes the queues anew.
+    /// Whether a change replaces the queues.
     pub(super) fn makes_queues(&self) -> bool {
         matches!(self.place, Place::Driver(Numbers::Channels, _))
     }
 
-    /// Whether it is of each queue.
+    /// Whether each queue has its own value.
     pub(super) fn is_of_queues(&self) -> bool {
         matches!(self.place, Place::Queues(..) | Place::Flows | Place::Interrupts)
     }
 
-    /// Whether it is not the interface's alone: others of the namespace, or of the machine, have the same.
+    /// Whether other interfaces of the namespace or the machine share it.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.place, Place::Sysctl(_) | Place::Flows)
     }
 
-    /// Whether all network namespaces of the machine have the same.
+    /// Whether all network namespaces of the machine share it.
     pub(super) fn is_of_machine(&self) -> bool {
         match self.place {
             Place::Flows | Place::Interrupts => true,
@@ -146,7 +144,7 @@ impl Setting {
         }
     }
 
-    /// How people set it for good: the kind of file, and its lines.
+    /// The kind of configuration file that makes it permanent, and its lines.
     pub(super) fn lines(&self, interface: &str, value: &str) -> (Kind, String) {
         let on = value == "on" || value == "1";
         match (self.place, self.name) {
@@ -177,14 +175,14 @@ impl Setting {
     }
 }
 
-/// Where a line goes so that a setting lasts.
+/// The place of a permanent setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Into the section `[Link]` of a `.link` file of systemd.
+    /// The section `[Link]` of a `.link` file of systemd.
     Link,
-    /// Into a file of `/etc/sysctl.d`.
+    /// A file of `/etc/sysctl.d`.
     Sysctl,
-    /// Typed, or started at boot.
+    /// A command, typed or run at boot.
     Command,
 }
 
@@ -216,7 +214,7 @@ fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "no" }
 }
 
-/// The value that this stands for.
+/// The value of a placeholder.
 fn meant(value: &str, processors: usize) -> String {
     match value {
         ALL => mask(processors, |_| true),
@@ -227,7 +225,7 @@ fn meant(value: &str, processors: usize) -> String {
     }
 }
 
-/// As the kernel writes it, without zeros in front: hexadecimal words of 32 processors each.
+/// The kernel's format without leading zeros: hexadecimal words of 32 processors each.
 fn mask(processors: usize, has: impl Fn(usize) -> bool) -> String {
     let word =
         |from: usize| (from..processors.min(from + 32)).filter(|own| has(*own)).map(|own| 1_u32 << (own - from)).sum();

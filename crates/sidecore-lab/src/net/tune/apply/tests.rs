@@ -1,4 +1,4 @@
-//! Settings that are kept, with what stands for an interface.
+//! Saving and reverting settings, with a substitute for an interface.
 
 use super::*;
 use crate::net::links::Links;
@@ -14,17 +14,17 @@ use tempfile::TempDir;
 const NAMES: [&str; 2] = ["mtu", "gro"];
 const IDENTITY: Identity = Identity { boot: String::new(), namespace: 1, index: 2, address: None };
 
-/// Settings in memory, one of which may be refused.
+/// Settings in memory; one of them may be refused.
 #[derive(Debug, Default)]
 struct Fake {
     values: BTreeMap<String, String>,
     refuses: Option<String>,
-    /// `None`: it is there.
+    /// `None`: the interface exists.
     fate: Option<Result<Fate, String>>,
-    /// Setting the first makes the second forget what it was.
+    /// Writing the first setting changes the second.
     undoes: Option<(String, String)>,
     file: PathBuf,
-    /// Whether the old settings were on the disk at each write.
+    /// Whether the old settings were on disk at each write.
     was_kept: Vec<bool>,
 }
 
@@ -160,7 +160,7 @@ fn what_another_setting_undoes_on_the_way_back_is_set_again() {
     let (_directory, mut state, mut fake) = start();
     state.keep(&mut fake, &NAMES).unwrap();
     state.apply(&mut fake, &changes(), || Ok(())).unwrap();
-    // As queues that are made anew forget what was set of them.
+    // Like new queues, which lose their settings.
     fake.undoes = Some(("mtu".to_owned(), "gro".to_owned()));
     assert_eq!(state.revert(&mut fake), Ok((2, Fate::Same)));
     assert_eq!((&*fake.values["gro"], &*fake.values["mtu"]), ("off", "1500"));
@@ -213,7 +213,7 @@ fn what_interfaces_share_is_kept_with_one_of_them_only() {
     other.keep(&mut fake, &["mtu"]).unwrap();
     other.revert(&mut fake).unwrap();
     drop(other);
-    // What was kept and stayed as it was is free.
+    // A saved setting that was not changed is free.
     let mut state = State::kept_in(&directory, "eth7").unwrap();
     assert_eq!(state.revert(&mut fake), Ok((2, Fate::Same)));
     assert_eq!(fake.values["rmem"], "1");
@@ -238,7 +238,7 @@ fn after_another_start_of_the_machine_nothing_is_set_and_another_interface_is_ne
     assert!(fake.values == changed && fake.was_kept.len() == writes && !fake.file.exists());
 }
 
-/// In a network namespace of this thread's own.
+/// Runs in a network namespace of this thread.
 fn every_setting_of_a_virtual_interface_is_taken_back() {
     space::enter_own().unwrap();
     let links = Links::here().unwrap();
@@ -251,7 +251,7 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
     let read = |here: &mut Here| free.iter().map(|setting| here.read(setting).unwrap()).collect::<Vec<_>>();
     let before = read(&mut here);
     state.keep(&mut here, &free.iter().map(|setting| setting.name).collect::<Vec<_>>()).unwrap();
-    // From here on this is a run that is killed: nobody sets anything back, and another process begins with what is kept.
+    // From here on this simulates a killed run: no cleanup, and another process continues from the saved file.
     drop(state);
     let mut changed = BTreeSet::new();
     let mut kinds = Vec::new();
@@ -272,7 +272,7 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
     let mut state = State::new(directory.path(), "near").unwrap();
     assert_eq!(state.revert(&mut another), Ok((free.len(), Fate::Same)));
     assert_eq!(read(&mut another), before);
-    // And of an interface that is removed meanwhile what the machine has.
+    // For an interface that was removed meanwhile, the machine's settings are reverted.
     state.keep(&mut here, &["mtu", "rmem"]).unwrap();
     here.write(by_name("rmem").unwrap(), "4096 8192 8192").unwrap();
     links.remove("near").unwrap();

@@ -1,13 +1,13 @@
-//! Responses that are made up, with noise: what is planted is found, and nothing else is.
+//! Artificial costs with noise: planted effects are found, and no others.
 
 use super::*;
 use std::convert::Infallible;
 
 const SETTINGS: usize = 12;
-/// Of one run, as a logarithm: a machine with other work.
+/// Noise of one run, a logarithm: a machine with other load.
 const NOISE: f64 = 0.08;
 
-/// Searches where those changes have those gains together, as logarithms; noise comes in bursts that last some runs.
+/// Searches with planted gains of combined changes, as logarithms. Noise comes in bursts of some runs.
 fn found(planted: &[(&[Change], f64)], noise: f64, runs: usize, seed: u64) -> Found {
     let levels = [1, 2].repeat(SETTINGS / 2);
     let mut random = Random::new(seed ^ 0x5eed);
@@ -26,7 +26,7 @@ fn found(planted: &[(&[Change], f64)], noise: f64, runs: usize, seed: u64) -> Fo
     found
 }
 
-/// Whether that, in any order, is recommended.
+/// Whether the recommendation consists of these changes.
 fn recommends(found: &Found, changes: &[Change]) -> bool {
     found.best.len() == changes.len() && changes.iter().all(|change| found.best.contains(change))
 }
@@ -39,16 +39,16 @@ fn each_planted_problem_is_found_with_its_cure_and_nothing_else() {
         &[(&[(3, 2)], 0.4), (&[(3, 1)], 0.2)],
         &[(&[(1, 1)], 0.5), (&[(6, 1)], -0.5), (&[(7, 2)], -1.0)],
         &[(&[(2, 1)], 0.4), (&[(9, 2)], 0.4)],
-        // Neither alone.
+        // No gain from either alone.
         &[(&[(4, 1), (7, 2)], double)],
-        // One only after the other.
+        // The second helps only after the first.
         &[(&[(5, 2)], double), (&[(5, 2), (8, 1)], 0.5)],
     ];
     let cures: [&[Change]; 6] =
         [&[(0, 1)], &[(3, 2)], &[(1, 1)], &[(2, 1), (9, 2)], &[(4, 1), (7, 2)], &[(5, 2), (8, 1)]];
     let right = |problem, cure| (0..40).filter(|seed| recommends(&found(problem, NOISE, 600, *seed), cure)).count();
     let right: Vec<_> = problems.iter().zip(cures).map(|(problem, cure)| right(problem, cure)).collect();
-    // Where neither of two helps alone, less points to them.
+    // Fewer searches succeed if neither of two changes helps alone.
     let least = [36, 36, 36, 36, 26, 36];
     assert!(right.iter().zip(least).all(|(right, least)| *right >= least), "{right:?} of 40");
     let quiet = (0..40).filter(|seed| recommends(&found(problems[4], NOISE / 2.0, 600, *seed), cures[4])).count();
@@ -59,7 +59,7 @@ fn each_planted_problem_is_found_with_its_cure_and_nothing_else() {
 fn where_nothing_helps_nothing_is_recommended_but_at_the_stated_error() {
     for noise in [0.02, 0.3] {
         let wrong = (0..200).filter(|seed| !found(&[], noise, 300, *seed).best.is_empty()).count();
-        // Of 200 at 5 %, ten are expected at most; more than 20 come with a probability of 0.1 %.
+        // Of 200 at 5 %, ten are expected at most; more than 20 have a probability of 0.1 %.
         assert!(wrong <= 20, "{wrong} of 200 at {noise}");
     }
 }
@@ -75,7 +75,7 @@ fn a_pair_that_does_more_than_its_sum_is_told_from_one_that_does_not() {
 
 #[test]
 fn of_two_cures_of_one_problem_one_stays() {
-    // Either heals; both together are no better.
+    // Either one helps; both together are no better.
     let planted: [(&[Change], f64); 3] = [(&[(0, 1)], 0.7), (&[(2, 1)], 0.7), (&[(0, 1), (2, 1)], -0.7)];
     for seed in 0..10 {
         let found = found(&planted, 0.03, 500, seed);
