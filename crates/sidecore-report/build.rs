@@ -1,4 +1,4 @@
-//! The commit that a program is made of.
+//! Determines the commit of the build.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +21,7 @@ const SOURCES: [&str; 14] = [
     "crates/sidecore/src",
 ];
 
-/// Of git's own files those that change with a commit, beside the branch's, and where another one is checked out.
+/// Files of git that change with a commit or a checkout; the branch's file is added.
 const GIT: [&str; 3] = ["HEAD", "logs/HEAD", "packed-refs"];
 
 fn main() {
@@ -29,16 +29,16 @@ fn main() {
     let branch = git(&root, &["symbolic-ref", "--quiet", "HEAD"]);
     let names = GIT.iter().copied().chain(branch.as_deref());
     let watched = names.filter_map(|name| Some(root.join(git(&root, &["rev-parse", "--git-path", name])?)));
-    // Cargo would build again each time for one that does not exist.
+    // Cargo would rebuild every time because of a missing file.
     for path in watched.chain(SOURCES.map(|name| root.join(name))).filter(|path| path.exists()) {
         println!("cargo:rerun-if-changed={}", path.display());
     }
     println!("cargo:rustc-env=SIDECORE_COMMIT={}", commit(&root).unwrap_or_else(|| "unknown".to_owned()));
 }
 
-/// The commit, with `-dirty` where the sources are not those of it. `None`: this is no checkout, or there is no git.
+/// The commit, with `-dirty` if the sources differ from it. `None`: not a checkout, or git is missing.
 fn commit(root: &Path) -> Option<String> {
-    // A source package may lie within somebody else's repository.
+    // A source package may lie within another repository.
     let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"])?);
     let is_own = top.canonicalize().ok()? == root.canonicalize().ok()?;
     let hash = git(root, &["rev-parse", "--short", "HEAD"]).filter(|hash| is_own && !hash.is_empty())?;
@@ -46,7 +46,7 @@ fn commit(root: &Path) -> Option<String> {
     Some(if changed.is_empty() { hash } else { format!("{hash}-dirty") })
 }
 
-/// What git says, if it can say anything.
+/// Output of git. `None`: it failed.
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     let said = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
     said.status.success().then(|| String::from_utf8_lossy(&said.stdout).trim().to_owned())

@@ -1,4 +1,4 @@
-//! `sidecore sim`: predicts hardware that is not here.
+//! `sidecore sim`: predicts performance on hardware that need not exist here.
 
 mod bakeoff;
 mod bench_rows;
@@ -21,7 +21,7 @@ use sidecore_sim::speed::timers;
 use sidecore_terminal::output::print;
 use std::time::Instant;
 
-/// `false`: the answer is no.
+/// Returns `false` for a negative answer.
 pub(crate) fn run(args: &Sim) -> Result<bool, String> {
     match &args.command {
         None => tables::run(&args.plans),
@@ -49,7 +49,7 @@ const EVENTS: u64 = 20_000_000;
 const REPEATS: usize = 5;
 const WORLDS: [(&str, usize); 3] = [("small world", 8), ("400 pending timers", 400), ("4000 pending timers", 4_000)];
 
-/// How fast the simulator is here.
+/// Speed of the simulator on this machine.
 fn speed() -> Result<bool, String> {
     let mut grid = Grid::new(format!("Events a second, one core, {EVENTS} events"), &["world", "M/s"]);
     for (name, pending) in WORLDS {

@@ -1,4 +1,4 @@
-//! The command `sidecore bench` as a user runs it: which rows come out, not how fast.
+//! The command `sidecore bench` as a user runs it: the rows, not the speed.
 
 use nix::unistd::Uid;
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_sidecore-lab"))
 }
 
-/// Runs the scenario and reads its rows back.
+/// Runs the scenario and reads its rows.
 fn rows(arguments: &[&str]) -> Vec<Value> {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("rows.json");
@@ -113,7 +113,7 @@ fn the_paper_s_table_and_scaling_name_their_baselines() {
 
 #[test]
 fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
-    // Each client fails if another provider signs, or if OpenSSL does not verify what was signed.
+    // Each client fails if another provider signs, or if OpenSSL rejects the signature.
     let rows = rows(&["keys", "--op", "ed25519-sign"]);
     let sidecore: Vec<_> = rows.iter().filter(|row| row["variant"] == "sidecore").collect();
     let stages = ["queue_us", "device_us", "host_us", "deliver_us", "total_us"];
@@ -128,7 +128,7 @@ fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
 
 #[test]
 fn sockets_are_measured_in_each_way_and_every_byte_is_compared() {
-    // The peer fails if other bytes come than were sent, or fewer.
+    // The peer fails if bytes are altered or missing.
     let rows = rows(&["sockets", "--check"]);
     let kinds = ["stream", "fan-out", "paced-1k", "paced-100k", "pipelined", "echo", "slow-peer", "quiet"];
     let variants: &[&str] = if cores() < 2 {
@@ -144,7 +144,7 @@ fn sockets_are_measured_in_each_way_and_every_byte_is_compared() {
         assert!(row["cpu_us_per_op"]["client"].as_f64().unwrap() > 0.0, "{row}");
         let is_timed = kind.starts_with("paced") || ["pipelined", "echo", "quiet"].contains(kind);
         assert_eq!(has(row, &["total_us"]), is_timed, "{row}");
-        // Whoever only answers stays with the kernel.
+        // A program that only answers stays on the kernel's path.
         let share = row["ring_share"].as_f64();
         assert_eq!(share.is_some(), variant.starts_with("ring"), "{row}");
         assert!(share.is_none_or(|share| (share > 0.0) == (*kind != "echo")), "{row}");
@@ -156,7 +156,7 @@ fn sockets_are_measured_in_each_way_and_every_byte_is_compared() {
             "{kind}"
         );
     }
-    // Datagrams may be lost, which is said, but none comes late or twice.
+    // Datagrams may be lost, which rows state, but none may arrive late or twice.
     for variant in variants.iter().filter(|variant| !["nagle", "cork"].contains(variant)) {
         for size in [64, 1024] {
             let of = |row: &&Value| row["op"] == "udp" && row["size"] == size && row["variant"] == *variant;
@@ -187,7 +187,7 @@ fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
         let row = rows.iter().find(|row| row["variant"] == variant).unwrap();
         assert!(row["ops_per_s"].as_f64().unwrap() > 0.0 && row["cpu_us_per_op"]["client"].as_f64().unwrap() > 0.0);
     }
-    // The service signs only where it has the key.
+    // The service signs only for servers with the key in the service.
     let service = |row: usize| rows[row]["cpu_us_per_op"]["service"].as_f64().unwrap();
     assert!(service(1) > 4.0 * service(0) && service(2) > 4.0 * service(0), "{rows:?}");
 }
@@ -205,10 +205,10 @@ fn haproxy_makes_handshakes_with_its_key_in_a_file_and_signed_side_by_side() {
     for variant in [file, worker, batch] {
         assert!(row(variant)["ops_per_s"].as_f64().unwrap() > 0.0 && cpu(variant, "client") > 0.0);
     }
-    // The service signs only where it has the key.
+    // The service signs only for servers with the key in the service.
     assert!([worker, batch].iter().all(|variant| cpu(variant, "service") > 4.0 * cpu(file, "service")), "{rows:?}");
     let gathered = row(batch)["per_batch"].as_f64();
-    // Elsewhere it is measured whether batches pay.
+    // Other machines measure whether batches pay.
     #[cfg(target_arch = "x86_64")]
     assert!(gathered.is_some() || !std::arch::is_x86_feature_detected!("avx512ifma"), "{rows:?}");
     assert!(gathered.is_none_or(|requests| requests > 1.0), "one process has several handshakes in flight: {rows:?}");
@@ -258,7 +258,7 @@ fn the_network_laboratory_has_rows_beside_those_of_other_tools() {
     assert!(
         on_line().any(|row| row["variant"] == "sidecore") || tools.is_empty() || !Path::new("/dev/net/tun").exists()
     );
-    // Nobody counts more than the line carries.
+    // No tool counts more than the line carries.
     assert!(on_line().filter_map(|row| row["mbit_per_s"].as_f64()).all(|payload| payload < 510.0), "{rows:?}");
 }
 
@@ -271,13 +271,13 @@ fn a_link_is_measured_against_how_it_is_set() {
     }
     let of = |variant: &str| rows.iter().filter(|row| row["variant"] == variant).collect::<Vec<_>>();
     assert_eq!((of("veth").len(), of("link, no offload").len()), (1, 2));
-    // One that the machine had no time for is left out.
+    // A run that the machine had no time for is left out.
     assert!(!of("simulated").is_empty() && of("simulated").len() == of("link, added").len());
     let carried = |row: &&Value| has(row, &["mbit_per_s", "ratio", "baseline"]);
     assert!(of("link, no offload").iter().all(carried));
     let moderated = of("link").into_iter().filter(|row| has(row, &["link"]));
     for row in moderated {
-        // A link that is late announces more at once, never fewer, and never more than are to wait.
+        // A late link announces more frames together, never fewer, and never more than its limit.
         let packets = row["link"]["frames_per_interrupt"].as_f64().unwrap();
         let most = row["op"].as_str().unwrap().trim_start_matches("coalesce(").split(',').next().unwrap();
         assert!(packets > 1.2 && packets <= most.parse::<f64>().unwrap(), "{row}");
@@ -348,7 +348,7 @@ fn what_does_not_exist_is_a_mistake_of_usage() {
     };
     refused(&["bogus"], &["balance"], "aes-256-gcm");
     refused(&["crypto", "--op", "bogus"], &["aes-256-gcm", "rsa-2048-sign"], "stream");
-    // What another scenario has would measure nothing here.
+    // Operations of other scenarios would measure nothing here.
     refused(&["keys", "--op", "aes-256-gcm"], &["rsa-1024-sign", "ed25519-sign"], "sha-256");
     refused(&["nginx", "--op", "ed25519-sign"], &["p-256-sign"], "rsa-1024-sign");
     refused(&["haproxy", "--op", "p-256-sign"], &["rsa-2048-sign"], "rsa-4096-sign");

@@ -1,4 +1,4 @@
-//! What `sidecore bench` promises beside its rows: where it writes, how it ends early, what it doubts, and whose service it uses.
+//! Behaviour of `sidecore bench` apart from its rows: its files, early ends, doubts, and use of a running service.
 
 use serde_json::Value;
 use sidecore::config::Config;
@@ -43,17 +43,17 @@ fn what_cannot_be_written_is_said_before_anything_runs() {
         let output = command().args(arguments).output().unwrap();
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        // It has one line: no scenario began.
+        // A single line: no scenario began.
         assert!(said.starts_with(&format!("sidecore: {named} ")) && said.lines().count() == 1, "{arguments:?}: {said}");
         assert!(output.stdout.is_empty() && (said.contains("mkdir -p") || said.contains("name a file")), "{said}");
     }
     assert_eq!(fs::read_to_string(&kept).unwrap(), "kept");
 }
 
-/// A bench of which one scenario is over and another one has begun.
+/// A bench with one completed scenario and a running one.
 fn under_way(folder: &Path) -> Child {
     let mut bench = command();
-    // It must not end with this test's terminal, nor the test with it.
+    // Pipes separate the bench from this test's terminal.
     bench.args(["bench", "crypto", "balance", "--op", "aes-256-gcm"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     for (argument, name) in [("--json", "rows.json"), ("--markdown", "rows.md"), ("--html", "rows.html")] {
         bench.arg(argument).arg(folder.join(name));
@@ -102,7 +102,7 @@ fn an_interrupt_before_the_first_row_leaves_files_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rows.json");
     fs::write(&file, "kept").unwrap();
-    // A row is complete when all of its repeats are, which take seconds.
+    // A row is complete when all of its repeats are, which takes seconds.
     let bench = command().args(["bench", "balance", "--json"]).arg(&file).stderr(Stdio::piped()).spawn();
     let mut bench = bench.unwrap();
     let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
@@ -136,7 +136,7 @@ fn a_scenario_that_fails_leaves_the_rows_of_those_before_it() {
 fn a_second_interrupt_ends_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut bench = under_way(folder.path());
-    // Any number of them, for two that meet are one.
+    // Any number of signals, because two pending ones merge.
     while bench.try_wait().unwrap().is_none() {
         signal(&bench, "INT");
         std::thread::yield_now();
@@ -163,7 +163,7 @@ fn a_calibration_that_is_interrupted_leaves_the_plan_that_was_there() {
     assert_eq!(fs::read_to_string(&plan).unwrap(), "kept");
 }
 
-/// What git says of the checkout that these tests are of.
+/// Output of git for the checkout of these tests.
 fn git(arguments: &[&str], folder: &Path) -> Option<String> {
     let said = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
     said.status.success().then(|| String::from_utf8(said.stdout).unwrap().trim().to_owned())
@@ -172,7 +172,7 @@ fn git(arguments: &[&str], folder: &Path) -> Option<String> {
 #[test]
 fn a_page_and_rows_say_which_program_measured_what_and_where() {
     let folder = tempfile::tempdir().unwrap();
-    // Another checkout, which looks like one of sidecore: what stands around whoever measures has nothing to say.
+    // Another checkout that resembles sidecore's: the working directory must not matter.
     let elsewhere = folder.path();
     fs::create_dir_all(elsewhere.join("crates/sidecore-core")).unwrap();
     fs::write(elsewhere.join("crates/sidecore-core/Cargo.toml"), "").unwrap();
@@ -205,7 +205,7 @@ fn a_page_and_rows_say_which_program_measured_what_and_where() {
     let own = git(&["rev-parse", "--short", "HEAD"], &root).filter(|_| is_checkout);
     assert_eq!(commit.trim_end_matches("-dirty"), own.as_deref().unwrap_or("unknown"));
     assert!(page.contains(commit));
-    // Two repeats are few everywhere, and tests are built like this.
+    // Two repeats are always too few, and tests are not optimised.
     let reasons = |doubts: &Value| -> Vec<String> {
         doubts.as_array().unwrap().iter().map(|doubt| doubt["reason"].as_str().unwrap().to_owned()).collect()
     };
@@ -249,7 +249,7 @@ fn scenarios_run_with_a_service_that_runs_already_and_leave_it_as_it_was() {
         assert!(row["ops_per_s"].as_f64().unwrap() > 0.0);
         assert_eq!(row["pinned"], "nothing pinned, the service ran already");
     }
-    // Those that change their service are left out, or refused where they are named.
+    // Scenarios that change their service are left out, or refused if they are named.
     let refused = bench(&["notify"]).unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("notify cannot be measured at --socket: it changes how"), "{}", stderr(&refused));

@@ -1,4 +1,4 @@
-//! `sidecore net link`: what goes through such a link, and what is left of it.
+//! `sidecore net link`: traffic through such a link, and cleanup after it.
 
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
@@ -19,12 +19,12 @@ use tempfile::TempDir;
 
 const NEAR: &str = "198.18.0.1:7000";
 const FAR: &str = "198.18.0.2:7000";
-/// Far more than anything here takes: only a test that fails waits for so long.
+/// Far longer than any step: only a failing test waits for this time.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// After this one looks whether it is enough, or asks again.
+/// Interval of checks and repeated questions.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// A link that runs, and the namespaces of its ends.
+/// A running link, and the namespaces of its ends.
 struct Running {
     process: Child,
     near: File,
@@ -44,7 +44,7 @@ fn said(arguments: &[&str]) -> (Option<i32>, String) {
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
 }
 
-/// A link as it is set. `None`: not on this machine, which was said.
+/// Starts a link. `None`: impossible on this machine, which was reported.
 fn link(arguments: &[&str]) -> Option<Running> {
     if !Uid::effective().is_root() || !Path::new("/dev/net/tun").exists() {
         skipped("only root enters the namespaces of another process, and interfaces are made with /dev/net/tun");
@@ -78,7 +78,7 @@ impl Running {
         kill(Pid::from_raw(self.process.id().cast_signed()), signal).unwrap();
     }
 
-    /// What it has counted when it is interrupted: near to far, and back.
+    /// Interrupts the link and returns its counters: near to far, and back.
     fn counters(mut self) -> [Value; 2] {
         self.signal(Signal::SIGINT);
         assert_eq!(self.process.wait().unwrap().code(), Some(0));
@@ -90,7 +90,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // A test that failed has left it running.
+        // A failed test leaves it running.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -114,7 +114,7 @@ fn of(counters: &Value, name: &str) -> u64 {
     counters[name].as_u64().unwrap()
 }
 
-/// Sends back what comes, until the other end says aloud that it has enough. How many came.
+/// Echoes datagrams until `enough` is set. Returns their number.
 fn echo(socket: &UdpSocket, enough: &AtomicBool) -> u64 {
     socket.set_read_timeout(Some(MOMENT)).unwrap();
     let (mut buffer, mut came) = ([0; 2048], 0);
@@ -127,7 +127,7 @@ fn echo(socket: &UdpSocket, enough: &AtomicBool) -> u64 {
     came
 }
 
-/// Sends that and waits for its echo, more than once if it gets lost.
+/// Sends a datagram and waits for its echo; repeats it if it is lost.
 fn ask(socket: &UdpSocket, question: &[u8]) {
     let mut buffer = [0; 2048];
     let begun = Instant::now();
@@ -142,7 +142,8 @@ fn ask(socket: &UdpSocket, question: &[u8]) {
     panic!("no datagram is echoed");
 }
 
-/// Has the near end do that with a socket whose peer echoes. How many datagrams came there.
+/// Runs `does` in the near namespace with a socket whose peer echoes. Returns the number of datagrams that the peer
+/// received.
 fn with_echo(link: &Running, does: impl FnOnce(&UdpSocket) + Send + 'static) -> u64 {
     let enough = Arc::new(AtomicBool::new(false));
     let socket = link.far(|| bound(FAR)).join().unwrap();
@@ -154,7 +155,7 @@ fn with_echo(link: &Running, does: impl FnOnce(&UdpSocket) + Send + 'static) -> 
         let socket = bound(NEAR);
         socket.set_read_timeout(Some(MOMENT)).unwrap();
         socket.connect(FAR).unwrap();
-        // The kernels know each other's addresses before anything is measured.
+        // Resolves the addresses before the measurement.
         ask(&socket, b"begin");
         does(&socket);
     });
@@ -165,7 +166,7 @@ fn with_echo(link: &Running, does: impl FnOnce(&UdpSocket) + Send + 'static) -> 
     came
 }
 
-/// Sends so many datagrams of that length at once; what came of them has come when this is back.
+/// Sends datagrams of that length together. Returns after those that pass have arrived, with their number.
 fn burst(link: &Running, datagrams: usize, length: usize) -> u64 {
     with_echo(link, move |socket| {
         (0..datagrams).for_each(|_| assert_eq!(socket.send(&vec![7; length]).unwrap(), length));
@@ -173,7 +174,7 @@ fn burst(link: &Running, datagrams: usize, length: usize) -> u64 {
     })
 }
 
-/// Sends so many bytes from the near end to the far one, and compares each.
+/// Sends bytes from near to far, and compares them.
 fn stream(link: &Running, bytes: usize) {
     let (ready, is_ready) = std::sync::mpsc::channel();
     let content = |seed| {
@@ -214,7 +215,7 @@ fn a_round_trip_takes_twice_the_delay_at_least() {
 
 #[test]
 fn a_round_trip_takes_eight_accesses_to_registers_at_least() {
-    // Each way a doorbell, two reads for the interrupt, and a descriptor.
+    // Accesses in each direction: a doorbell, two reads for the interrupt, and a descriptor.
     let Some(link) = link(&["--register-us", "1000"]) else { return };
     with_echo(&link, |socket| {
         let begun = Instant::now();
@@ -246,7 +247,7 @@ fn each_frame_is_counted_once() {
         let [frames, lost, dropped, delivered, refused, doorbells, interrupts, accesses] =
             ["frames", "lost", "dropped", "delivered", "refused", "doorbells", "interrupts", "accesses"]
                 .map(|name| of(counters, name));
-        // The kernel sends now and then something of its own, which may still be on its way.
+        // The kernel occasionally sends frames of its own, which may still be in flight.
         let under_way = frames - lost - dropped - delivered - refused;
         assert!(under_way < 10, "{counters}");
         assert_eq!(accesses, doorbells + 2 * interrupts + delivered + refused, "{counters}");

@@ -1,4 +1,5 @@
-//! `sidecore net measure` with bad luck: whoever is lost, the rows until then are given, and nothing stays behind.
+//! `sidecore net measure` under failures: earlier rows are reported after the loss of any part, and nothing is left
+//! behind.
 
 use futures_util::TryStreamExt;
 use nix::sched::{CloneFlags, setns};
@@ -19,15 +20,15 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-lab");
-/// After this one looks again.
+/// Interval of checks.
 const MOMENT: Duration = Duration::from_millis(5);
-/// Short runs, and more of them than there will be.
+/// Short runs, and more of them than will be made.
 const MANY: [&str; 10] =
     ["--traffic", "round-trip", "--size", "64", "--connections", "1", "--ms", "50", "--repeats", "1000"];
-/// The user and group that own nothing.
+/// The user and group `nobody`.
 const NOBODY: u32 = 65534;
 
-/// A measurement that goes on.
+/// A running measurement.
 struct Measuring {
     process: Option<Child>,
     scratch: TempDir,
@@ -47,7 +48,7 @@ fn number(row: &Value, key: &str) -> f64 {
     row[key].as_f64().unwrap_or_else(|| panic!("no {key} in {row}"))
 }
 
-/// What it said in words, and its rows.
+/// The output and the rows.
 fn measured(arguments: &[&str]) -> (Output, Vec<Value>) {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("rows.json");
@@ -60,7 +61,7 @@ fn rows(file: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Whether it cannot be done by this user, or on this machine; that was said then.
+/// Whether this user or machine cannot measure; the test reports it.
 fn is_impossible(output: &Output) -> bool {
     let said = said(output);
     let is = ["cannot make a network namespace", "cannot make the interface"].iter().any(|why| said.contains(why));
@@ -81,7 +82,7 @@ impl Measuring {
         self.process.as_ref().unwrap().id()
     }
 
-    /// The process of the other end, as soon as so many flows have begun there. `None`: it has ended before.
+    /// The peer's process, as soon as `flows` flows have begun there. `None`: the measurement ended before.
     fn far_after(&mut self, flows: usize) -> Option<u32> {
         let mut seen = BTreeSet::new();
         let mut far = None;
@@ -105,7 +106,7 @@ impl Measuring {
 
 impl Drop for Measuring {
     fn drop(&mut self) {
-        // A test that failed has left it running.
+        // A failed test leaves it running.
         if let Some(process) = &mut self.process {
             let _ = process.kill();
             let _ = process.wait();
@@ -128,7 +129,7 @@ fn is_gone(process: u32) -> bool {
     !Path::new("/proc").join(process.to_string()).exists()
 }
 
-/// A run that was cut short has said so, and given what came before.
+/// Checks that an interrupted run reports its loss and the earlier rows.
 #[track_caller]
 fn check_lost(output: &Output, rows: &[Value], far: u32) {
     assert_eq!(output.status.code(), Some(2), "{}", said(output));
@@ -149,7 +150,7 @@ fn a_peer_that_is_killed_leaves_the_rows_until_then() {
     check_lost(&output, &rows, far);
 }
 
-/// Removes that interface of the namespace that the thread is in.
+/// Removes that interface from the thread's namespace.
 fn remove(name: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     runtime.block_on(async {
@@ -227,7 +228,7 @@ fn a_path_that_loses_packets_is_measured_all_the_same() {
 #[test]
 fn without_privileges_it_says_what_is_missing_and_measures_the_rest() {
     let scratch = tempfile::tempdir().unwrap();
-    // Where this was built, others may not look.
+    // Other users may not read the build directory.
     let program = scratch.path().join("sidecore-lab");
     fs::copy(PROGRAM, &program).unwrap();
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -269,8 +270,8 @@ fn what_registers_cost_is_time_of_the_driver() {
             let [low, high] = ["low", "high"].map(|end| number(&row["packet_us_bounds"][name], end));
             assert!((low..=high).contains(&us.as_f64().unwrap()), "{name} in {row}");
         }
-        // Each frame goes alone: four accesses, 200 us, of which the thread may miss a part that others run in. Without them
-        // the driver of a link takes a few us.
+        // Each frame is handled singly: four accesses, 200 us. The thread may miss a part of them while others run.
+        // Without them the driver of a link takes a few us.
         assert!(number(&row["packet_us"], "driver") > 50.0, "{row}");
         assert!(number(row, "unplaced") <= 0.05 && number(row, "sampled") > 0.0, "{row}");
     }
@@ -279,7 +280,7 @@ fn what_registers_cost_is_time_of_the_driver() {
     assert!(stacks.lines().all(|line| line.contains(" round trip, 64 B, 1 connection;")), "{stacks}");
 }
 
-/// The CPUs that a thread may use, as the kernel lists them.
+/// The CPUs that a thread may use, in the kernel's format.
 fn cpus(thread: &Path) -> String {
     let status = fs::read_to_string(thread.join("status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -294,7 +295,7 @@ fn each_end_runs_on_as_many_cpus_as_are_asked_for() {
     };
     let all = cpus(Path::new("/proc/self"));
     let [first, last] = [all.split([',', '-']).next(), all.split([',', '-']).next_back()];
-    // Flows come and go.
+    // Flows start and end during the search.
     let of = |process| loop {
         if let Some(found) = flows_of(process).iter().map(|thread| cpus(thread)).find(|cpus| !cpus.is_empty()) {
             return found;

@@ -1,4 +1,4 @@
-//! `sidecore net papers`: what the links counted, rows that a simulation reads, and an end before its time.
+//! `sidecore net papers`: the links' counts, rows for the simulator, and an early end.
 
 use serde_json::Value;
 use sidecore_testing::skipped;
@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 const LAB: &str = env!("CARGO_BIN_EXE_sidecore-lab");
 /// Bytes of a frame's addresses and type.
 const ETHERNET: f64 = 14.0;
-/// Bits a second on the line, and what Ethernet adds to a packet there.
+/// Bits a second on the line, and Ethernet's overhead of a packet.
 const RATE: f64 = 1e9;
 const ADDED: f64 = 38.0;
 
@@ -24,7 +24,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// What it says and its rows. `None`: not on this machine, which was said.
+/// The output and the rows. `None`: impossible on this machine, which was reported.
 fn papers(arguments: &[&str]) -> Option<(String, Vec<Value>, tempfile::TempDir)> {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("rows.json");
@@ -46,7 +46,7 @@ fn number(row: &Value, path: &str) -> f64 {
     row.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path} in {row}"))
 }
 
-/// The one of that link and load.
+/// The row of that link and load.
 fn of<'r>(rows: &'r [Value], variant: &str, op: &str) -> &'r Value {
     rows.iter().find(|row| row["variant"] == variant && row["op"] == op).unwrap()
 }
@@ -59,7 +59,7 @@ fn links_are_what_the_slides_say_and_a_simulation_reads_their_rows() {
         let frame = number(of(&rows, variant, "udp send"), "/link/bytes_per_frame");
         assert!((0.9..=1.0).contains(&(frame / (mtu + ETHERNET))), "{variant}: {frame} bytes");
     }
-    // When frames are on the line is reckoned and not measured: while the oldest waits, so many can follow it.
+    // Times on the line are computed and not measured: this is the most frames within the delay of the oldest one.
     let most = 1.0 + 32e-6 * RATE / 8.0 / (1_500.0 + ADDED);
     let [short, long] = ["coalescence_us=32", "coalescence_us=1024"]
         .map(|variant| number(of(&rows, variant, "udp send"), "/link/frames_per_interrupt"));

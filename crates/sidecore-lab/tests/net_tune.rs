@@ -1,4 +1,4 @@
-//! `sidecore net tune` on an interface that is there already, in namespaces that the test makes.
+//! `sidecore net tune` on an existing interface, in namespaces of the test.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 const LAB: &str = env!("CARGO_BIN_EXE_sidecore-lab");
-/// What each script begins with: a peer in the far end, what tunes the near one, and where that keeps what was.
+/// Beginning of each script: a peer in the far namespace, the tuner of the near one, and the directory of its state.
 const BEGINNING: &str = r#"
 set -u
 nsenter -t $SIDECORE_FAR_PID -n "$LAB" net peer --listen 198.18.0.2:5217 2>/dev/null & peer=$!
@@ -22,12 +22,13 @@ control=/proc/sys/net/ipv4/tcp_congestion_control
 echo cubic > $control
 "#;
 
-/// What the script, which runs in the near end of a link, says. `None`: not on this machine, which was said.
+/// Runs the script in the near namespace of a link and returns its output. `None`: impossible on this machine, which
+/// was reported.
 fn near(script: &str) -> Option<String> {
     near_by(&[], script)
 }
 
-/// The same, of a link with those properties.
+/// The same with these properties of the link.
 fn near_by(properties: &[&str], script: &str) -> Option<String> {
     if !Uid::effective().is_root() || !Path::new("/dev/net/tun").exists() {
         skipped("only root enters the namespaces of another process, and interfaces are made with /dev/net/tun");
@@ -158,7 +159,7 @@ fn a_path_that_loses_packets_is_tuned_as_any_other() {
     assert!(said.contains("as it was") && said.contains("\n0 0 cubic\n"), "{said}");
 }
 
-/// What `net tune` on a pair of its own says with those arguments, and its rows. `None`: not on this machine, which was said.
+/// Output and rows of `net tune` on a pair of its own. `None`: impossible on this machine, which was reported.
 fn pair(arguments: &[&str]) -> Option<(String, String)> {
     if !Uid::effective().is_root() {
         skipped("only root sets all that a pair of virtual interfaces has");
@@ -200,7 +201,7 @@ fn what_is_the_whole_machines_is_left_alone_in_a_pair() {
     for setting in ["rfs", "interrupts", "busy-poll"] {
         assert!(said.contains(&format!("{setting}: it is the whole machine's")), "{said}");
     }
-    // What was typed stands in each row.
+    // Each row has the command line.
     let varied = |setting: &str| rows.contains(&format!(r#""variant":"{setting}"#));
     assert!(varied("gro o") && !varied("rfs") && !varied("busy-poll"), "{rows}");
 }
@@ -228,7 +229,7 @@ fn each_problem_can_be_put_in_and_its_goal_is_measured() {
     }
 }
 
-/// What is true of that process is waited for, a minute at most.
+/// Waits up to a minute for the condition.
 fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
     for _ in 0..600 {
         if is() {
@@ -239,7 +240,7 @@ fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
     panic!("not within a minute: {what}");
 }
 
-/// Packets that came to the storm's interface in the namespace of that process.
+/// Packets received by the storm's interface in the namespace of that process.
 fn in_storm(process: &Child) -> Option<u64> {
     let interfaces = fs::read_to_string(format!("/proc/{}/net/dev", process.id())).unwrap();
     let counts = interfaces.lines().find_map(|line| line.trim_start().strip_prefix("loop1:"))?;

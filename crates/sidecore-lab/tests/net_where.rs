@@ -1,4 +1,4 @@
-//! `sidecore net where` as people use it: a command's packets, wrong input, and an end before its time.
+//! `sidecore net where` as users run it: a command's packets, wrong input, and an early end.
 
 use serde_json::Value;
 use sidecore_testing::skipped;
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-lab");
-/// To a port where nobody listens: the kernel answers each. So many that hundreds of samples are taken of them.
+/// Sent to a port without a receiver: the kernel answers each. Enough for hundreds of samples.
 const DATAGRAMS: u64 = 40_000;
 
 fn lab(arguments: &[&str]) -> Command {

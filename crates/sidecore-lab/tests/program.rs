@@ -1,4 +1,4 @@
-//! What both of the command's programs keep to: where nobody takes the output, and where the other one is.
+//! Common behaviour of the command's programs: closed output, and the search for each other.
 
 use std::fs::{self, OpenOptions};
 use std::io::pipe;
@@ -18,12 +18,12 @@ fn full() -> Stdio {
     OpenOptions::new().write(true).open("/dev/full").unwrap().into()
 }
 
-/// A pipe that nobody reads any more.
+/// A pipe without a reader.
 fn closed() -> Stdio {
     pipe().unwrap().1.into()
 }
 
-/// Exit code, and what was said on standard error.
+/// Exit code, and text on standard error.
 fn ran(command: &mut Command) -> (Option<i32>, String) {
     let output = command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -62,7 +62,8 @@ fn help_shows_the_command_that_people_type() {
     }
 }
 
-/// By another program: a file that this one had open for writing could not be run while another test starts a process.
+/// Copies by another program: a file that this process has open for writing could not be run while another test starts
+/// a process.
 fn install(from: &Path, to: &Path) {
     assert!(Command::new("install").args(["-m", "755"]).args([from, to]).status().unwrap().success());
 }

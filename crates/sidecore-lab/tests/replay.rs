@@ -1,4 +1,4 @@
-//! What a real service decided is decided again by the simulator.
+//! The simulator repeats the decisions of a real service.
 
 use sidecore::client::{Admin, Client, Options, Request};
 use sidecore::config::{Config, DeviceConfig};
@@ -14,7 +14,7 @@ use std::process::Command;
 use std::thread;
 use tempfile::TempDir;
 
-/// How long an answer may take before the test calls it a stall, ns.
+/// Longest wait for an answer before the test fails, ns.
 const STALL: u64 = 20_000_000_000;
 
 fn start(directory: &TempDir, devices: Vec<DeviceConfig>) -> Service {
@@ -31,7 +31,7 @@ fn admin(socket: &Path) -> Admin {
     Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() }).unwrap()
 }
 
-/// So many requests with 16 in flight; how many were done.
+/// Sends `total` requests with 16 in flight. Returns the number of successes.
 fn load(socket: &Path, class: &str, total: u32) -> u32 {
     let mut client = connect(socket);
     let sample = sample(Class::from_name(class).unwrap(), 1_000, 5);
@@ -145,7 +145,7 @@ fn what_a_service_did_can_come_once_more_to_other_devices() {
     let lines = fs::read_to_string(&json).unwrap();
     let figures: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [recorded, same, two] = [0, 1, 2].map(|line| figures[line]["mean_us"].as_f64().unwrap());
-    // What the sidecore itself takes is left out; two devices are no slower than one.
+    // The sidecore's own time is left out; two devices are not slower than one.
     assert!(same <= recorded * 1.05 && two <= same * 1.01 && two >= 15.0, "{lines}");
     for (wrong, message) in [(["--like", "3"], "devices 0 to 0"), (["--balance", "best"], "--balance:")] {
         let refused = again(&wrong);

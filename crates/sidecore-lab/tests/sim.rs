@@ -1,4 +1,4 @@
-//! `sidecore sim` as it is typed.
+//! `sidecore sim` as users run it.
 
 use sidecore_testing::skipped;
 use std::fs;
@@ -67,7 +67,7 @@ fn figures_say_how_sure_they_are() {
         let [published, predicted, within] =
             ["published", "predicted", "within"].map(|key| cell[key].as_f64().unwrap());
         assert!(within > 0.0 && within < 0.2 * predicted && cell["rule"].as_f64().is_some(), "{cell}");
-        // Twice the interval is hardly ever missed by what is exact.
+        // An exact value almost never misses twice the interval.
         assert!((published - predicted).abs() < 2.0 * within + 0.01 * published, "{cell}");
     }
     let once = sim(&[&["plans/queue.toml", "--set", "arrivals.count=20000", "--seeds", "1"], &file[..]].concat());
@@ -90,7 +90,7 @@ fn a_parameter_is_found_from_a_table_and_written_for_a_plan() {
     let matter = sim(&["plans/queue.toml", "--set", "arrivals.count=20000", "--sensitivity", "--compare", table]);
     let said = text(&matter.stdout);
     assert!(said.contains("fixed by the table") && said.contains("arrivals.load"), "{said}{}", text(&matter.stderr));
-    // A bus of 67 bit is none: such a parameter stays, and the others are told all the same.
+    // A bus of 67 bit does not exist: such a parameter stays, and the others are still reported.
     let card = ["plans/ocf-hifn7751x4.toml", "--sensitivity", "--compare", "docs/published/ocf_hifn7751x4.csv"];
     let said = text(&sim(&[&card[..], &["--seeds", "1"]].concat()).stdout);
     let moved = said.lines().find(|line| line.starts_with("card.per_byte_ns")).unwrap();
@@ -188,13 +188,13 @@ fn this_machine_is_measured_and_predicted() {
     assert!(compared.status.success() && said.contains("1 rows are left out"), "{said}{}", text(&compared.stderr));
     let cells = fs::read_to_string(folder.path().join(json)).unwrap();
     let cell: serde_json::Value = serde_json::from_str(cells.trim()).unwrap();
-    // However slow the machine was meanwhile, a sidecore does nothing faster than the operation itself; nor a hundred times
-    // slower, for of 16 KiB the operation is nearly all.
+    // Independent of the machine's load, a sidecore does nothing faster than the operation itself, nor a hundred times
+    // slower, because for 16 KiB the operation dominates.
     let written = fs::read_to_string(folder.path().join(plan)).unwrap();
     let op_ns: f64 = between(between(&written, "[sha-256]\n", "\n["), "at_16384_ns = { value = ", ",").parse().unwrap();
     let predicted = cell["predicted"].as_f64().unwrap();
     assert!((0.01e9..=1e9).contains(&(predicted * op_ns)), "{cell}, {op_ns} ns");
-    // An open load is driven with what the bench offered, whatever the plan says that this machine can do.
+    // An open load is driven at the rate that the bench offered, independent of the plan's capacity.
     let open = r#"{"scenario":"notify","variant":"open","op":"sha-256","notify":"park","clients":1,"size":16384,"load":0.5,"ops_per_s":1e3,"sent_per_s":1e3}"#;
     fs::write(folder.path().join(rows), open).unwrap();
     let compared = run(&["sim", plan, "--compare", rows, "--json", json]);

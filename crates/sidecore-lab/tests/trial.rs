@@ -1,4 +1,4 @@
-//! `sidecore try`, as somebody new types it.
+//! `sidecore try`, as a new user runs it.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Notes are as wide as the terminal.
+/// Removes line breaks: notes are wrapped to the terminal's width.
 fn on_one_line(bytes: &[u8]) -> String {
     text(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }

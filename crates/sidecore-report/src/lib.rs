@@ -1,4 +1,4 @@
-//! What programs that measure have in common: the machine and the commit that figures belong to, and the files of results.
+//! Shared by programs that measure: the machine and commit of figures, and checks of result files.
 
 pub mod machine;
 pub mod paths;

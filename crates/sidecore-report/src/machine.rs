@@ -1,11 +1,11 @@
-//! The machine that a figure was measured on, without its name, and the commit of the program.
+//! The machine of a measurement, without its name, and the commit of the program.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 const UNKNOWN: &str = "unknown";
 
-/// The machine in words, e.g. `Intel Xeon Processor, 2 cores, Linux 6.18`.
+/// Description of the machine, e.g. `Intel Xeon Processor, 2 cores, Linux 6.18`.
 pub fn describe() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     in_words(&read("/proc/cpuinfo"), std::env::consts::ARCH, &read("/proc/sys/kernel/osrelease"))
@@ -21,7 +21,7 @@ fn in_words(cpuinfo: &str, architecture: &str, release: &str) -> String {
     format!("{model}, {}, Linux {}", cores_in_words(cpuinfo), short_release(release))
 }
 
-/// Cores, and hardware threads where a core has more than one.
+/// Cores, and hardware threads if a core has more than one.
 fn cores_in_words(cpuinfo: &str) -> String {
     let threads = values(cpuinfo, "processor").count();
     let packages = values(cpuinfo, "physical id");
@@ -43,7 +43,7 @@ fn values<'a>(cpuinfo: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     })
 }
 
-/// The first two numbers of a release: the rest of it tells builds apart, not behaviour.
+/// The first two numbers of a release: the rest identifies builds without different behaviour.
 fn short_release(release: &str) -> String {
     let numbers: Vec<_> = release.split(|c: char| !c.is_ascii_digit()).take(2).collect();
     if numbers.iter().all(|number| number.is_empty()) { UNKNOWN.to_owned() } else { numbers.join(".") }

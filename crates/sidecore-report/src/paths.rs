@@ -1,15 +1,15 @@
-//! Files of results. They are checked before a run begins, so that a long measurement is not lost to a missing directory. A
-//! file's content stays until there is something to replace it.
+//! Result files. They are checked before a run begins, so that a missing directory does not cost a long measurement. An
+//! existing file keeps its content until its replacement is ready.
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// A file to be written, and the argument that names it.
+/// The argument that names a file, and the file.
 pub type Named<'p> = (&'static str, &'p Path);
 
-/// Checks that each file can be written, and that no two are the same.
+/// Checks that each file can be written, and that all are different.
 ///
 /// # Errors
 /// Names the file, the reason and a remedy.
@@ -17,7 +17,7 @@ pub fn check<'p>(named: impl IntoIterator<Item = Named<'p>>) -> Result<(), Strin
     let mut known: Vec<(&str, PathBuf)> = Vec::new();
     for (argument, path) in named {
         writable(path).map_err(|why| format!("{argument} {}: {why}", path.display()))?;
-        // What is no file, as /dev/stdout is none, may take several.
+        // A special file such as /dev/stdout may receive several outputs.
         let own = place(path).filter(|own| fs::metadata(own).is_ok_and(|about| about.is_file()) || !own.exists());
         let Some(own) = own else { continue };
         if let Some((other, _)) = known.iter().find(|(_, known)| *known == own) {
@@ -28,7 +28,7 @@ pub fn check<'p>(named: impl IntoIterator<Item = Named<'p>>) -> Result<(), Strin
     Ok(())
 }
 
-/// The file without links and detours.
+/// The canonical path of the file.
 fn place(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().or_else(|| Some(directory(path).canonicalize().ok()?.join(path.file_name()?)))
 }
@@ -40,15 +40,15 @@ fn directory(path: &Path) -> &Path {
 fn writable(path: &Path) -> Result<(), String> {
     match fs::metadata(path) {
         Ok(about) if about.is_dir() => Err("is a directory: name a file in it".to_owned()),
-        // Opened for writing it keeps what it holds.
+        // Opening for writing keeps the content.
         Ok(about) if about.is_file() => {
             let opened = OpenOptions::new().write(true).open(path);
             opened.map(drop).map_err(|error| cannot("this file cannot be written", &error))
         }
-        // To open a pipe would wait for its reader.
+        // Opening a pipe would wait for its reader.
         Ok(_) => accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)
             .map_err(|error| cannot("this cannot be written", &error.into())),
-        // A link may lead to where nothing is yet.
+        // A link may lead to a missing file.
         Err(error) if error.kind() == ErrorKind::NotFound => match fs::read_link(path) {
             Ok(target) => can_be_made(&directory(path).join(target)),
             Err(_) => can_be_made(path),
@@ -57,7 +57,7 @@ fn writable(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether a file of that name, which does not exist, can be made.
+/// Whether a missing file of that name can be created.
 fn can_be_made(path: &Path) -> Result<(), String> {
     let directory = directory(path);
     if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
@@ -67,7 +67,7 @@ fn can_be_made(path: &Path) -> Result<(), String> {
         let place = directory.display();
         return Err(format!("there is no directory {place}: make it with `mkdir -p {place}`, or name another file"));
     }
-    // One without a name, which ends as it is closed: rights alone do not say it of all file systems.
+    // A nameless temporary file, because permissions alone do not decide on all file systems.
     let made = tempfile::tempfile_in(directory).map(drop);
     made.map_err(|error| cannot(&format!("no file can be made in {}", directory.display()), &error))
 }

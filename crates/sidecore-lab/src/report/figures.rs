@@ -1,4 +1,4 @@
-//! Which plots a scenario gets, and what is in them.
+//! The plots of each scenario and their contents.
 
 mod papers;
 mod series;
@@ -12,28 +12,25 @@ use series::{Along, Series, bar_chart, differ};
 /// Plots that share a legend.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// What the colours mean, in their order, and whether it is dashed, as yardsticks are.
+    /// Names in the order of the colours, each with whether it is dashed: baselines are.
     pub(crate) legend: Vec<(String, bool)>,
-    /// The plots.
     pub(crate) figures: Vec<Figure>,
 }
 
-/// One plot.
 #[derive(Debug)]
 pub(crate) struct Figure {
-    /// Heading.
     pub(crate) title: String,
     /// The drawing; empty without data.
     pub(crate) svg: String,
 }
 
-/// The plots for the rows of the scenario of that name. Plots without data are not made.
+/// The plots for the rows of that scenario, without empty ones.
 pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
     let mut groups = match scenario {
         "lane" => vec![exchanges(rows), ratios(rows)],
         "crypto" | "keys" => vec![by_operation(rows)],
         "sockets" => vec![by_connections(rows), payload_curves(rows)],
-        // Their rates are of operations that have nothing in common.
+        // Rates of unrelated operations are not comparable.
         "keys-reach" | "keys-packaged" => vec![ratios(rows)],
         "keys-waiting" => vec![bare(rows), stages(&short(rows))],
         "ocf" => vec![by_size(rows)],
@@ -58,9 +55,9 @@ pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
 
 const SMALL: Size = (364, 290);
 const LARGE: Size = (556, 330);
-/// Mean times from here on would leave nothing to see of the others, us.
+/// Longest mean time to plot, us: longer ones would make the others invisible.
 const LONG: f64 = 3000.0;
-/// Where stage times are shown if there are several loads: busy, not saturated.
+/// Load whose stage times are shown if there are several: busy, not saturated.
 const TYPICAL_LOAD: f64 = 0.5;
 
 const SIZE: Along = ("message size", Scale::Log2, Key::Size);
@@ -75,7 +72,7 @@ const TAIL: Along = ("latency", Scale::Log10, Key::TotalP99);
 const CPU_BYTE: Along = ("CPU time per byte", Scale::Linear, Key::CpuPerByte);
 const CPU: Along = ("CPU time per operation", Scale::Log10, Key::ClientCpu);
 
-/// Crypto: a small plot for each operation, over sizes where it was run at several.
+/// Crypto: a small plot for each operation, over sizes if there are several.
 fn by_operation(rows: &[&Row]) -> Group {
     let mut series = Series::of(rows, &[Key::Op, Key::Size, Key::Load]);
     let figures = grouped(rows, |row| row.text(Key::Op))
@@ -85,7 +82,7 @@ fn by_operation(rows: &[&Row]) -> Group {
     Group { legend: series.names, figures }
 }
 
-/// Sockets: the same for each number of connections, so that a line is a way to send.
+/// Sockets: the same for each number of connections, with a line for each way of sending.
 fn by_connections(rows: &[&Row]) -> Group {
     let mut series = Series::of(rows, &[Key::Op, Key::Size, Key::Load, Key::Clients]);
     let panels = grouped(rows, |row| (row.text(Key::Op), row.number(Key::Clients)));
@@ -97,7 +94,7 @@ fn by_connections(rows: &[&Row]) -> Group {
     Group { legend: series.names, figures }
 }
 
-/// Operations a second over sizes where there are several, else a bar for each row.
+/// Operations a second over sizes if there are several, otherwise a bar for each row.
 fn rates(series: &mut Series<'_>, rows: &[&Row]) -> String {
     let drawn = series.lines(rows, Key::Size, Key::OpsPerS);
     if drawn.iter().any(|line| line.points.windows(2).any(|pair| pair[0].0 < pair[1].0)) {
@@ -107,7 +104,7 @@ fn rates(series: &mut Series<'_>, rows: &[&Row]) -> String {
     }
 }
 
-/// Sockets: payload over sizes on one connection, all one way and there and back, which is what `NetPIPE` draws.
+/// Sockets: payload over sizes on one connection, in one direction and as round trips, as in `NetPIPE`'s plots.
 fn payload_curves(rows: &[&Row]) -> Group {
     let mut rows = rows.to_vec();
     rows.retain(|row| row.number(Key::Clients) == Some(1.0));
@@ -120,8 +117,8 @@ fn payload_curves(rows: &[&Row]) -> Group {
     Group { legend: series.names, figures: figures.into() }
 }
 
-/// OCF: payload over sizes, a line for each number of clients, a plot for each set of devices. A baseline has the
-/// colour of what is measured against it.
+/// OCF: payload over sizes, a line for each number of clients, a plot for each set of devices. A baseline shares the
+/// colour of its comparison.
 fn by_size(rows: &[&Row]) -> Group {
     let baseline = rows.iter().find_map(|row| row.text(Key::Baseline));
     let baseline = baseline.filter(|name| rows.iter().any(|row| row.variant() == *name));
@@ -134,7 +131,7 @@ fn by_size(rows: &[&Row]) -> Group {
     Group { legend: series.names, figures }
 }
 
-/// Scaling: a line over the number of clients, or of devices where that is what changes.
+/// Scaling: a line over the number of clients, or over devices if only these differ.
 fn by_number(rows: &[&Row]) -> Group {
     let key = if differ(rows, Key::Clients) { Key::Clients } else { Key::Devices };
     let name = key.column().header;
@@ -161,12 +158,12 @@ fn against_load(rows: &[&Row]) -> Group {
     Group { legend: series.names, figures }
 }
 
-/// The rows whose times can be seen beside each other's.
+/// The rows whose times are visible in a common plot.
 fn short<'r>(rows: &[&'r Row]) -> Vec<&'r Row> {
     rows.iter().copied().filter(|row| row.number(Key::TotalMean).is_some_and(|mean| mean < LONG)).collect()
 }
 
-/// The stages of a request that follow each other, with their mean times.
+/// Consecutive stages of a request, with their mean times.
 const STAGES: [(&str, Key); 3] = [
     ("queue: submitted to handed over", Key::QueueMean),
     ("device: handed over to reply taken", Key::DeviceMean),
@@ -193,10 +190,10 @@ fn stages(rows: &[&Row]) -> Group {
     Group { legend, figures: vec![figure(&format!("Where the time goes{at}"), svg)] }
 }
 
-/// What of a path is no part of its CPU time, or all of it.
+/// Rows that are not components of a path's CPU time.
 const BESIDE: [&str; 3] = ["sum", "elsewhere", "idle"];
 
-/// A network path: a bar for each run, of its components one after the other.
+/// A network path: a bar for each run, composed of its components.
 fn components(rows: &[&Row]) -> Group {
     let is_part = |row: &&Row| row.text(Key::Component).is_some_and(|name| !BESIDE.contains(&name));
     let rows: Vec<_> = rows.iter().copied().filter(is_part).collect();
@@ -219,7 +216,8 @@ fn components(rows: &[&Row]) -> Group {
     Group { legend: names.iter().map(|name| ((*name).to_owned(), false)).collect(), figures: vec![figure(title, svg)] }
 }
 
-/// A path under load: payload, or latency of round trips, over sizes where there are several; a plot for each kind of traffic.
+/// A path under load: payload, or latency of round trips, over sizes if there are several; a plot for each kind of
+/// traffic.
 fn loads(rows: &[&Row]) -> Group {
     let mut series = Series::of(rows, &[Key::Op, Key::Variant, Key::Size]);
     let figures = grouped(rows, kind).into_iter().map(|((op, variant), rows)| {
@@ -236,7 +234,7 @@ fn loads(rows: &[&Row]) -> Group {
     Group { legend: series.names, figures }
 }
 
-/// The kind of traffic of a row: what, and which way.
+/// The kind of traffic of a row, and its direction.
 fn kind(row: &Row) -> (&str, &str) {
     (row.text(Key::Op).unwrap_or_default(), row.variant())
 }
@@ -255,8 +253,7 @@ const PER_PACKET: [Key; 10] = [
     Key::UnplacedPerPacket,
 ];
 
-/// A path under load: a bar for each load that was taken apart, of its components one after the other; a chart for each kind of
-/// traffic.
+/// A path under load: a bar for each sampled load, composed of its components; a chart for each kind of traffic.
 fn packets(rows: &[&Row]) -> Group {
     let of = |row: &Row| -> Vec<_> { PER_PACKET.iter().filter_map(|key| row.number(*key)).enumerate().collect() };
     let rows: Vec<_> = rows.iter().copied().filter(|row| !of(row).is_empty()).collect();
@@ -277,18 +274,18 @@ fn packets(rows: &[&Row]) -> Group {
 
 /// Balance: a bar for each policy's ratio, and its 99th percentile against load; both for each mix.
 fn by_policy(rows: &[&Row]) -> Group {
-    // Where the variant is not the policy, it is the mix of requests.
+    // If the variant differs from the policy, it is the mix of requests.
     let mixes = rows.iter().any(|row| row.text(Key::Balance).is_some_and(|policy| policy != row.variant()));
     let apart = [Key::Load, Key::Variant, Key::Devices, Key::Size];
     let mut series = Series::of(rows, if mixes { &apart } else { &apart[..1] });
-    // Without mixes all rows are of one panel: none of them has this.
+    // Without mixes all rows share one panel: none of them has this key.
     let mix = if mixes { Key::Variant } else { Key::Limit };
     let mut figures = panels(rows, mix, &ratio_title(rows), |rows| series.bar_plot(LARGE.0, rows, RATIO, Some(1.0)));
     figures.extend(panels(rows, mix, "Latency, 99th percentile", |rows| series.line_plot(LARGE, rows, LOAD, TAIL)));
     Group { legend: series.names, figures }
 }
 
-/// Tuning: what each change does alone, and what is recommended.
+/// Tuning: effects of single changes, and of the recommended ones.
 fn effects(rows: &[&Row]) -> Group {
     let rows: Vec<_> = rows.iter().copied().filter(|row| is_of(row, &["alone", "recommended"])).collect();
     let mut series = Series::of(&rows, &[]);
@@ -296,7 +293,7 @@ fn effects(rows: &[&Row]) -> Group {
     Group { legend: Vec::new(), figures: vec![figure("How much better the goal is", svg)] }
 }
 
-/// Tuning: what nothing that was tried beats in all figures, beside how things were and what is recommended.
+/// Tuning: points that no other one beats in all figures, with the original and the recommended settings.
 fn frontier(rows: &[&Row]) -> Group {
     let rows: Vec<_> = rows.iter().copied().filter(|row| is_of(row, &["start", "recommended", "frontier"])).collect();
     let mut series = Series::of(&rows, &[Key::Variant]);
@@ -312,14 +309,14 @@ fn is_of(row: &Row, kinds: &[&str]) -> bool {
     row.text(Key::Op).is_some_and(|kind| kinds.contains(&kind))
 }
 
-/// A plan's own scenarios and others: bars of rates, and of ratios. They carry their names themselves.
+/// Other scenarios and those of plans: bars of rates, and of ratios, labelled with names.
 fn bare(rows: &[&Row]) -> Group {
     let rates = figure("Operations a second", Series::of(rows, &[]).bar_plot(LARGE.0, rows, RATE, None));
     let Group { figures, .. } = ratios(rows);
     Group { legend: Vec::new(), figures: [rates].into_iter().chain(figures).collect() }
 }
 
-/// Lane: one message there and back is a question of its own, and so is how many go through.
+/// Lane: separate plots for round trips and for pipelined messages.
 fn exchanges(rows: &[&Row]) -> Group {
     let figures = grouped(rows, |row| row.number(Key::Jobs)).into_iter().map(|(jobs, rows)| {
         let title = match jobs {
@@ -332,7 +329,7 @@ fn exchanges(rows: &[&Row]) -> Group {
     Group { legend: Vec::new(), figures: figures.collect() }
 }
 
-/// Bars of ratios: those of rates, of which more is better, and those of times apart.
+/// Bars of ratios, separately for rates, where more is better, and for times.
 fn ratios(rows: &[&Row]) -> Group {
     let rows: Vec<_> = rows.iter().copied().filter(|row| row.number(Key::Ratio).is_some()).collect();
     let figures = grouped(&rows, |row| row.text(Key::RatioBetter)).into_iter().map(|(better, rows)| {
@@ -355,7 +352,7 @@ fn ratio_title(rows: &[&Row]) -> String {
     }
 }
 
-/// A plot for each key of the rows, named by its key where there are several.
+/// A plot for each value of the key. Several ones are named by it.
 fn panels(rows: &[&Row], key: Key, title: &str, mut plot: impl FnMut(&[&Row]) -> String) -> Vec<Figure> {
     let groups = grouped(rows, |row| row.text(key));
     let alone = groups.len() == 1;
@@ -431,7 +428,7 @@ mod tests {
         let charts = ratios(&lane).figures;
         let words = |figure: &Figure| ["more is better", "less is better"].map(|words| figure.svg.contains(words));
         assert_eq!(charts.iter().map(words).collect::<Vec<_>>(), [[false, true], [true, false]]);
-        // All other charts of the bench say it too, and in one direction.
+        // All other charts of the bench name the better direction, and only one.
         for (name, rows) in report.by_scenario() {
             for figure in figures(name, &rows).iter().flat_map(|group| &group.figures) {
                 assert!(words(figure).contains(&true) && words(figure).contains(&false), "{name}: {}", figure.title);

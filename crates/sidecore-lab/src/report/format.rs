@@ -1,4 +1,4 @@
-//! Numbers and names for people: three significant digits, a unit, no control characters.
+//! Formats of numbers and names: three significant digits, a unit, no control characters.
 
 use sidecore::text::shown;
 
@@ -38,25 +38,25 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A parameter as it was set, e.g. a load of `0.25`.
+/// A setting, e.g. a load of `0.25`.
 pub(crate) fn plain(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A small number of things with their name, e.g. `1 client` or `8 clients`.
+/// A small count with its noun, e.g. `1 client` or `8 clients`.
 pub(crate) fn counted(number: f64, name: &str) -> String {
     let number = plain(number);
     let ending = if number == "1" { "" } else { "s" };
     format!("{number} {name}{ending}")
 }
 
-/// A number of things, e.g. `950` or `12.3 M`.
+/// A count, e.g. `950` or `12.3 M`.
 pub(crate) fn count(count: u64) -> String {
     if count < 10_000 { count.to_string() } else { scaled(count as f64, "") }
 }
 
-/// Three significant digits without an exponent, and no digits that say nothing.
+/// Three significant digits without an exponent and without trailing noise.
 pub(crate) fn digits(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
@@ -70,7 +70,7 @@ pub(crate) fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A name as it may be shown: control characters, which could drive a terminal, become a visible mark.
+/// Replaces control characters, which could drive a terminal, by a visible mark.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(shown).collect()
 }
@@ -85,7 +85,7 @@ fn scaled(value: f64, unit: &str) -> String {
     format!("{} {prefix}{unit}", digits(value)).trim_end().to_owned()
 }
 
-/// Text that neither ends a cell nor starts any markup.
+/// Escapes text for Markdown: it neither ends a cell nor starts any markup.
 pub(crate) fn escaped(text: &str) -> String {
     let escaped = |c| ['\\', '|', '<', '>', '&', '`', '*', '_', '[', ']'].contains(&c).then_some('\\');
     clean(text).chars().flat_map(|c| escaped(c).into_iter().chain([c])).collect()

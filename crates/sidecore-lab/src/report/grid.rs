@@ -1,47 +1,42 @@
-//! A table of any form, or of a scenario's rows: the one place where tables are drawn, as plain text and as Markdown.
+//! A table of any form, or of a scenario's rows. All tables are drawn here, as plain text and as Markdown.
 
 use super::Row;
 use super::column::{Better, COLUMNS, Key};
 use super::format::escaped;
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
-/// Columns are this far apart in text.
+/// Space between columns in text.
 const GAP: usize = 2;
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// A table with a title.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Grid {
-    /// What it shows.
     pub(crate) title: String,
-    /// Headings of all columns.
     pub(crate) headings: Vec<Heading>,
     /// Fields, row by row.
     pub(crate) rows: Vec<Vec<String>>,
-    /// What must be said under it.
+    /// Notes under the table.
     pub(crate) notes: Vec<String>,
     /// Parameters that all rows share, with their values.
     shared: Vec<(&'static str, String)>,
 }
 
-/// Parameters that the report itself names: they get a column only where rows differ.
+/// Parameters in the report's header: they get a column only if rows differ.
 const IN_THE_HEADER: [Key; 2] = [Key::Commit, Key::Machine];
 
-/// What stands above a column, and how the column is shown.
+/// Heading and format of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Heading {
-    /// The words.
     pub(crate) text: String,
-    /// Numbers are aligned to the right.
+    /// Aligned to the right.
     pub(crate) numeric: bool,
-    /// Which way is better.
     pub(crate) better: Better,
     /// As in [`super::column::Column`].
     expendable: u8,
 }
 
 impl Grid {
-    /// An empty table. Its first column is text, the others are numbers.
+    /// The first column is text, the others are numbers.
     pub(crate) fn new<T: ToString>(title: impl Into<String>, headings: &[T]) -> Self {
         let heading = |(index, text): (usize, &T)| Heading {
             text: text.to_string(),
@@ -52,8 +47,8 @@ impl Grid {
         Self { title: title.into(), headings: headings.iter().enumerate().map(heading).collect(), ..Self::default() }
     }
 
-    /// The table of a scenario's rows, without a title. A column is shown if any row has data for it; a parameter with the
-    /// same value in all rows is said once above the table instead. What a row does not have is empty.
+    /// The table of a scenario's rows, without a title. A column is shown if any row has data for it. A parameter with
+    /// the same value in all rows is stated once above the table. Missing values are empty fields.
     pub(crate) fn of(rows: &[&Row]) -> Self {
         let mut grid = Self { rows: vec![Vec::new(); rows.len()], ..Self::default() };
         for column in &COLUMNS {
@@ -79,13 +74,12 @@ impl Grid {
         grid
     }
 
-    /// What is said of all rows, with the values as they may stand in that format.
+    /// Text of the shared parameters; `value` escapes a value for the format.
     pub(crate) fn shared_in_words(&self, value: impl Fn(&str) -> String) -> Option<String> {
         let said: Vec<_> = self.shared.iter().map(|(header, shared)| format!("{header} {}", value(shared))).collect();
         (!said.is_empty()).then(|| format!("All rows: {}", said.join(", ")))
     }
 
-    /// With that row under the others.
     pub(crate) fn push(&mut self, fields: impl IntoIterator<Item = String>) {
         self.rows.push(fields.into_iter().collect());
     }
@@ -98,7 +92,7 @@ impl Grid {
         text.join("\n") + "\n"
     }
 
-    /// The bare table for a terminal of that width, and the headings that had no room there.
+    /// The bare table for a terminal of that width, and the headings that were dropped.
     pub(crate) fn drawn(&self, width: usize) -> (String, Vec<&str>) {
         let (kept, dropped) = self.fit(width);
         let cell = |index: usize, text: &str| {
@@ -118,7 +112,7 @@ impl Grid {
         (table.trim_fmt(), dropped)
     }
 
-    /// The indices of the columns that fit, and the headings of those that do not.
+    /// The indices of the columns that fit, and the headings of the others.
     fn fit(&self, width: usize) -> (Vec<usize>, Vec<&str>) {
         let widths: Vec<_> = (0..self.headings.len()).map(|index| self.width(index) + GAP).collect();
         let mut kept: Vec<_> = (0..self.headings.len()).collect();
@@ -137,7 +131,7 @@ impl Grid {
         texts.map(|text| text.chars().count()).max().unwrap_or(0)
     }
 
-    /// For a page, with title and notes.
+    /// With title and notes.
     pub(crate) fn to_markdown(&self) -> String {
         let mut text = format!("**{}**\n\n{}", escaped(&self.title), self.table_in_markdown());
         for note in &self.notes {
@@ -146,7 +140,7 @@ impl Grid {
         text
     }
 
-    /// The bare table for a page.
+    /// The bare table.
     pub(crate) fn table_in_markdown(&self) -> String {
         let line =
             |fields: &mut dyn Iterator<Item = String>| format!("| {} |\n", fields.collect::<Vec<_>>().join(" | "));

@@ -1,21 +1,18 @@
-//! The few figures that a reader should see first: one for each scenario.
+//! The most important figures of a report: one for each scenario.
 
 use super::column::Key;
 use super::format::{counted, ratio};
 use super::{Report, Row, grouped};
 
-/// A figure with its meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Headline {
-    /// The figure.
     pub(crate) value: String,
-    /// What it is.
     pub(crate) label: String,
-    /// Which row it comes from, or how far the rows spread.
+    /// The figure's row, or the range over the rows.
     pub(crate) detail: String,
 }
 
-/// The headlines of a report, in the order of its scenarios.
+/// In the order of the scenarios.
 pub(crate) fn headlines(report: &Report) -> Vec<Headline> {
     report.by_scenario().into_iter().filter_map(|(name, rows)| headline(name, &rows)).collect()
 }
@@ -28,16 +25,16 @@ fn headline(scenario: &str, rows: &[&Row]) -> Option<Headline> {
         "notify" => closest(rows),
         "net-where" => largest(rows),
         "net-tune" => recommended(rows),
-        // Its rows are of things that have nothing in common.
+        // Its rows are not comparable with each other.
         "link" => None,
         "balance" => most(rows, Key::Ratio, "of the highest load the devices could carry"),
         _ => typical_ratio(scenario, rows),
     }
 }
 
-/// The largest value and the row it comes from.
+/// The largest value and its row.
 fn most(rows: &[&Row], key: Key, label: &str) -> Option<Headline> {
-    // What others are measured against is not what this is about.
+    // A baseline is not a candidate.
     let is_compared = |row: &&&Row| row.text(Key::Baseline).is_some();
     let compared = rows.iter().any(|row| is_compared(&row));
     let own = rows.iter().filter(|row| is_compared(row) || !compared);
@@ -51,7 +48,7 @@ fn most(rows: &[&Row], key: Key, label: &str) -> Option<Headline> {
     Some(Headline { value, label: label.to_owned(), detail: words.join(", ") })
 }
 
-/// The component of a network path that most CPU time goes into.
+/// The component of a network path with the most CPU time.
 fn largest(rows: &[&Row]) -> Option<Headline> {
     let shares = rows.iter().filter_map(|row| Some((row.number(Key::CpuShare)?, row)));
     let (_, row) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -60,7 +57,7 @@ fn largest(rows: &[&Row]) -> Option<Headline> {
     Some(Headline { value: words(Key::CpuShare)?, label, detail: format!("95 % within {}", words(Key::ShareBounds)?) })
 }
 
-/// What the settings gain that are recommended. `None`: none are.
+/// The gain of the recommended settings. `None`: there are none.
 fn recommended(rows: &[&Row]) -> Option<Headline> {
     let row = rows.iter().find(|row| row.text(Key::Op) == Some("recommended"))?;
     let words = |key: Key| key.column().cell(row);
@@ -68,7 +65,7 @@ fn recommended(rows: &[&Row]) -> Option<Headline> {
     Some(Headline { value: words(Key::Ratio)?, label, detail: format!("95 % within {}", words(Key::Interval)?) })
 }
 
-/// The median of the ratios, and their range: one good row must not speak for the others.
+/// The median of the ratios, and their range: one good row must not represent the others.
 fn typical_ratio(scenario: &str, rows: &[&Row]) -> Option<Headline> {
     let mut ratios: Vec<_> = rows.iter().filter_map(|row| row.number(Key::Ratio)).collect();
     ratios.sort_by(f64::total_cmp);
@@ -80,7 +77,7 @@ fn typical_ratio(scenario: &str, rows: &[&Row]) -> Option<Headline> {
     })
 }
 
-/// The policy whose worst load is least bad: its latency against spinning, its CPU time against parking.
+/// The policy whose worst load is least bad: its latency compared with spinning, its CPU time compared with parking.
 fn closest(rows: &[&Row]) -> Option<Headline> {
     let of = |name| rows.iter().copied().filter(|row| policy(row) == name).collect::<Vec<_>>();
     let (spin, park) = (of("spin"), of("park"));

@@ -1,4 +1,4 @@
-//! One self-contained page: headline figures, plots and tables. Nothing is loaded from elsewhere and nothing runs.
+//! One self-contained page: headline figures, plots and tables. It loads nothing and runs no script.
 
 use super::column::Better;
 use super::figures::{Figure, Group, figures};
@@ -9,7 +9,6 @@ use super::plot::colour;
 use super::{DOUBTS, Report, Row, scenario};
 
 impl Report {
-    /// One self-contained page with plots and tables.
     pub(crate) fn to_html(&self) -> String {
         let title = escaped(&self.title);
         let about = each(self.about.lines(), |line| format!("<p>{}</p>\n", escaped(&line)));
@@ -61,12 +60,11 @@ const READING: &str = "\
 </section>
 ";
 
-/// What is written of each, one after the other.
 fn each<T>(of: impl IntoIterator<Item = T>, write: impl FnMut(T) -> String) -> String {
     of.into_iter().map(write).collect()
 }
 
-/// Text in a page: no character of it is markup.
+/// Escapes all markup.
 fn escaped(text: &str) -> String {
     let marks = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")];
     marks.into_iter().fold(clean(text), |text, (mark, written)| text.replace(mark, written))
@@ -109,7 +107,7 @@ fn table(grid: &Grid) -> String {
     )
 }
 
-/// A heading says with an arrow which way is better.
+/// An arrow in the heading shows the better direction.
 fn cell(tag: &str, heading: &Heading, text: &str) -> String {
     let class = if heading.numeric { " class=\"n\"" } else { "" };
     let arrow = match heading.better {
@@ -128,10 +126,10 @@ mod tests {
     use super::super::{About, Doubt, Reason};
     use super::*;
 
-    /// Elements that have no end.
+    /// Elements without an end tag.
     const VOID: [&str; 1] = ["meta"];
 
-    /// Panics unless each element ends, within the element that it began in, and attributes are quoted.
+    /// Panics unless elements are closed in order and attributes are quoted.
     fn assert_well_formed(page: &str) {
         let body = page.strip_prefix("<!doctype html>").expect("a doctype");
         let mut open: Vec<&str> = Vec::new();
@@ -166,7 +164,7 @@ mod tests {
         assert_eq!(addresses, page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count());
     }
 
-    /// Every field that holds text tries to break out of wherever it is written.
+    /// Every text field contains an attempt to break out of its context.
     fn hostile(scenario: &str) -> Row {
         let text = |field: &str| format!("{field}\"'><script>alert('{field}')</script><b {field}=&amp;");
         let columns = COLUMNS.iter().filter(|column| full_row().text(column.key).is_some());

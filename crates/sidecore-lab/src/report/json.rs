@@ -6,8 +6,8 @@ use serde_json::Value;
 use std::io::{self, Write};
 
 impl Report {
-    /// One JSON object a line; rows get the run, and those without machine and commit the report's, so that a line can be read
-    /// on its own.
+    /// One JSON object a line. Each row gets the run and, if missing, the report's machine and commit, so that a line
+    /// is readable alone.
     pub(crate) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let About { commit, machine, .. } = &self.about;
         let from = Row::default().with(Key::Commit, commit.as_str()).with(Key::Machine, machine.as_str());
@@ -19,7 +19,7 @@ impl Report {
         Ok(())
     }
 
-    /// What holds for all rows.
+    /// The part about the whole run.
     fn run(&self) -> io::Result<Value> {
         let mut run = serde_json::to_value(&self.about)?;
         run["stopped"] = self.is_stopped().into();
@@ -45,7 +45,7 @@ mod tests {
             let own = Row::from_json_line(line).unwrap();
             assert_eq!(own.text(Key::Machine), Some(report.about.machine.as_str()));
             assert_eq!(own.text(Key::Commit), Some(report.about.commit.as_str()));
-            // The parser may round the last bit of a number, so compare with what it makes of the row itself.
+            // The parser may round the last bit of a number, so the expected row passes through it as well.
             let row = Row::from_json_line(&serde_json::to_string(row).unwrap()).unwrap();
             assert_eq!(own, own.clone().and(&row));
         }

@@ -5,7 +5,7 @@ use super::grid::Grid;
 use super::{DOUBTS, Report, scenario};
 
 impl Report {
-    /// Tables with every column that has data, in Markdown.
+    /// Includes every column that has data.
     pub(crate) fn to_markdown(&self) -> String {
         let mut lines = vec![format!("# {}", escaped(&self.title)), String::new()];
         lines.extend(self.about.lines().iter().map(|line| format!("- {}", escaped(line))));

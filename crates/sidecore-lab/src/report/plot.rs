@@ -1,6 +1,6 @@
-//! Plots as SVG: lines over two axes, and horizontal bars. They decide nothing: [`super::figures`] says what to draw.
+//! Plots as SVG: lines over two axes, and horizontal bars. [`super::figures`] decides the contents.
 //!
-//! Titles and legends are the page's business, where text can wrap. Text and grid use [`INK`] and [`GRID`], which the
+//! The page has the titles and legends, because text can wrap there. Text and grid use [`INK`] and [`GRID`], which the
 //! page's style sheet replaces in a dark scheme.
 
 mod axis;
@@ -22,9 +22,8 @@ use super::format::clean;
 
 /// Colour of text and of the reference line.
 pub(crate) const INK: &str = "#1F2937";
-/// Colour of grid lines.
 pub(crate) const GRID: &str = "#E5E7EB";
-/// Colours of series, told apart in a light and in a dark scheme.
+/// Colours of series, distinguishable in a light and in a dark scheme.
 pub(crate) const COLOURS: [&str; 10] =
     ["#2F6FDE", "#E0533D", "#189E77", "#D98E04", "#8A5CD6", "#0E97B5", "#C8448F", "#7A8B2A", "#A0653B", "#6B7280"];
 const COLOUR_NAMES: [&str; 10] = ["blue", "red", "green", "amber", "violet", "teal", "pink", "olive", "brown", "grey"];
@@ -32,20 +31,19 @@ const COLOUR_NAMES: [&str; 10] = ["blue", "red", "green", "amber", "violet", "te
 /// Width and height of a plot in pixels.
 pub(crate) type Size = (u32, u32);
 
-/// A series of points, joined by a line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Line {
-    /// Index into [`COLOURS`]; numbers beyond start over.
+    /// Index into [`COLOURS`], modulo its length.
     pub(crate) colour: usize,
-    /// Yardsticks are dashed.
+    /// For baselines.
     pub(crate) dashed: bool,
-    /// In the order in which they are joined.
+    /// In the order of the joining line.
     pub(crate) points: Vec<(f64, f64)>,
-    /// What was found around its points.
+    /// Ranges around the points.
     pub(crate) ranges: Vec<Range>,
 }
 
-/// The least and the most that was found where a point is.
+/// The least and the greatest value of a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Range {
     pub(crate) at: (f64, f64),
@@ -62,40 +60,37 @@ pub(crate) struct Bar {
     pub(crate) parts: Vec<(usize, f64)>,
     /// Written at its right.
     pub(crate) text: String,
-    /// The least and the most that its end was found to be.
+    /// The least and the greatest value of its end.
     pub(crate) range: Option<(f64, f64)>,
 }
 
-/// The colour of that number.
 pub(crate) fn colour(number: usize) -> &'static str {
     COLOURS[number % COLOURS.len()]
 }
 
-/// The name of the colour of that number.
 pub(crate) fn colour_name(number: usize) -> &'static str {
     COLOUR_NAMES[number % COLOUR_NAMES.len()]
 }
 
-/// The plot with a white ground, for pages whose ground is not known.
+/// Adds a white background, for pages of unknown colour.
 pub(crate) fn on_white(svg: &str) -> String {
     svg.replacen('>', ">\n<rect width=\"100%\" height=\"100%\" fill=\"#FFFFFF\"/>", 1)
 }
 
-/// A bar has as many lines of its name as it needs, and this beside.
+/// Height of a line of a bar's name, and of a bar.
 const LINE_PIXELS: i32 = 15;
 const BAR_PIXELS: u32 = 11;
-/// Of the marks at both ends of what was found.
+/// Width of the marks at both ends of a range.
 const RANGE_PIXELS: u32 = 7;
 const AXIS_PIXELS: u32 = 42;
 /// Left of the name of a vertical axis.
 const LABEL_MARGIN: u32 = 8;
 /// Room for a mark's label on a horizontal axis.
 const TICK_PIXELS: u32 = 72;
-/// Marks on the axis of bars, however narrow: fewer give no sense of scale.
+/// Least number of marks on the axis of narrow bars: fewer give no sense of scale.
 const FEWEST_TICKS: usize = 3;
-/// Marks on a vertical axis.
 const TICKS_UP: usize = 7;
-/// Names go on in the next line after so many.
+/// Characters in a line of a bar's name.
 const NAME_CHARACTERS: usize = 34;
 const CHARACTER_PIXELS: u32 = 7;
 /// plotters draws text at its size divided by 1.24.
@@ -104,7 +99,7 @@ const TEXT_SIZE: f64 = 12.0 * 1.24;
 type Root<'s> = DrawingArea<SVGBackend<'s>, Shift>;
 type Failed = DrawingAreaErrorKind<io::Error>;
 
-/// Draws lines. Points that an axis cannot show, such as zero on a logarithmic one, are left out.
+/// Points that an axis cannot show, such as zero on a logarithmic one, are left out.
 pub(crate) fn lines(size: Size, x: &Axis, y: &Axis, lines: &[Line]) -> String {
     let mut lines = lines.to_vec();
     for line in &mut lines {
@@ -124,7 +119,7 @@ pub(crate) fn lines(size: Size, x: &Axis, y: &Axis, lines: &[Line]) -> String {
     })
 }
 
-/// Draws bars under each other with an optional line across them, as high as they need.
+/// Draws bars under each other with an optional line across them. The height fits the bars.
 pub(crate) fn bars(width: u32, axis: &Axis, bars: &[Bar], reference: Option<f64>) -> String {
     let ends = bars.iter().map(|bar| bar.parts.iter().map(|part| part.1).sum());
     let ranges = bars.iter().filter_map(|bar| bar.range).flat_map(|(least, most)| [least, most]);
@@ -143,7 +138,7 @@ pub(crate) fn bars(width: u32, axis: &Axis, bars: &[Bar], reference: Option<f64>
         if let Some(value) = reference {
             chart.draw_series(DashedLineSeries::new([(value, 0.0), (value, rows)], 4, 3, pen(INK, 1)))?;
         }
-        // Names may leave the bars less room than the words under them need.
+        // Long names may leave the bars less room than the axis's name needs.
         let (across, down) = root.dim_in_pixel();
         let place = ((across / 2).cast_signed(), down.cast_signed() - 4);
         root.draw(&Text::new(axis.name.clone(), place, ink().pos(Pos::new(HPos::Center, VPos::Bottom))))?;
@@ -151,7 +146,7 @@ pub(crate) fn bars(width: u32, axis: &Axis, bars: &[Bar], reference: Option<f64>
     })
 }
 
-/// A plot that cannot be drawn is empty: it must not cost anyone the rows of a long measurement.
+/// A plot that cannot be drawn is empty: it must not cause the loss of a long measurement's rows.
 fn drawn(size: Size, draw: impl FnOnce(&Root<'_>) -> Result<(), Failed>) -> String {
     let mut svg = String::new();
     let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
@@ -162,7 +157,8 @@ fn drawn(size: Size, draw: impl FnOnce(&Root<'_>) -> Result<(), Failed>) -> Stri
 
 type Chart<'c, 's> = ChartContext<'c, SVGBackend<'s>, Cartesian2d<Span, Span>>;
 
-/// Draws axes and grid, with about so many marks across. Bars have no axis upwards, and write the name of theirs themselves.
+/// Draws axes and grid, with about `marks` marks across. Bars have no vertical axis, and draw the name of the
+/// horizontal one themselves.
 fn draw_mesh(chart: &mut Chart<'_, '_>, x: &Axis, y: Option<&Axis>, marks: usize) -> Result<(), Failed> {
     let (across, up) = (|value: &f64| x.label(*value), |value: &f64| y.map_or_else(String::new, |y| y.label(*value)));
     let mut mesh = chart.configure_mesh();
@@ -183,7 +179,7 @@ fn draw_line(chart: &mut Chart<'_, '_>, line: &Line) -> Result<(), Failed> {
     } else {
         chart.draw_series(LineSeries::new(points.clone(), style))?;
     }
-    // The mark that it has in the middle lies under the point.
+    // The range's own middle mark lies under the point.
     let ranges = line.ranges.iter().map(|Range { at: (x, y), least, most }| {
         ErrorBar::new_vertical(*x, *least, *y, *most, pen(colour(line.colour), 1), RANGE_PIXELS)
     });
@@ -222,7 +218,7 @@ fn draw_bar(root: &Root<'_>, chart: &mut Chart<'_, '_>, bar: &Bar, top: f64) -> 
     root.draw(&PathElement::new([(left, middle - 9), (left, middle + 9)], pen(GRID, 1)))
 }
 
-/// A name in lines, broken between words where there are several; no letter of it is left out.
+/// Splits a name into lines, between words if possible, without shortening it.
 fn in_lines(name: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in clean(name).split(' ') {
@@ -239,7 +235,7 @@ fn in_lines(name: &str) -> Vec<String> {
     lines
 }
 
-/// The width that the longest of those texts needs.
+/// The width of the longest of those texts.
 fn text_pixels<'t>(texts: impl Iterator<Item = &'t str>) -> u32 {
     let longest = texts.map(|text| text.chars().count()).max().unwrap_or(0);
     longest as u32 * CHARACTER_PIXELS + 18
@@ -253,7 +249,7 @@ fn pen(colour: &str, width: u32) -> ShapeStyle {
     rgb(colour).stroke_width(width)
 }
 
-/// A colour written as `#RRGGBB`, as the constants of this module are.
+/// A colour written as `#RRGGBB`, like the constants of this module.
 fn rgb(colour: &str) -> RGBColor {
     let part = |from| colour.get(from..from + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(0);
     RGBColor(part(1), part(3), part(5))

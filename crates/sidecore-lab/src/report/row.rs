@@ -1,4 +1,4 @@
-//! One row of results: what was run, with what, and what came out, as a map from columns to values.
+//! One row of results: the case, its settings, and its figures, as a map from columns to values.
 
 use super::column::{COLUMNS, Key};
 use serde::{Serialize, Serializer};
@@ -8,27 +8,23 @@ use std::collections::BTreeMap;
 /// Mean and percentiles of a time, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Times {
-    /// Mean.
     pub(crate) mean: f64,
-    /// Median.
     pub(crate) p50: f64,
-    /// 99th percentile.
     pub(crate) p99: f64,
 }
 
-/// A row, by names in JSON. What a scenario does not have is left out, and so are numbers that are not finite.
+/// A row, by names in JSON. Missing values and numbers that are not finite are left out.
 ///
-/// One writes `Row::new("crypto", "sidecore").with(Key::Op, "sha-256").with(Key::Size, 64)`.
+/// Example: `Row::new("crypto", "sidecore").with(Key::Op, "sha-256").with(Key::Size, 64)`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Row(BTreeMap<&'static str, Value>);
 
 impl Row {
-    /// A row with nothing but its names.
     pub(crate) fn new(scenario: &str, variant: &str) -> Self {
         Self::default().with(Key::Scenario, scenario).with(Key::Variant, variant)
     }
 
-    /// With that value in that column; `None` leaves the row as it is.
+    /// `None` leaves the row as it is.
     #[must_use]
     pub(crate) fn with(mut self, key: Key, value: impl Into<Value>) -> Self {
         let value = value.into();
@@ -43,49 +39,44 @@ impl Row {
         self
     }
 
-    /// With the times of which that column is the mean.
+    /// Adds all percentiles next to the column `mean`.
     #[must_use]
     pub(crate) fn with_times(mut self, mean: Key, times: Option<Times>) -> Self {
         self.0.extend(times.map(|times| (mean.column().place().0, json!(times))));
         self
     }
 
-    /// With all that the other row has as well.
+    /// Adds the values of the other row.
     #[must_use]
     pub(crate) fn and(mut self, other: &Self) -> Self {
         self.0.extend(other.0.clone());
         self
     }
 
-    /// The value in that column.
     pub(crate) fn get(&self, key: Key) -> Option<&Value> {
         let (name, part) = key.column().place();
         let value = self.0.get(name)?;
         part.map_or(Some(value), |part| value.get(part))
     }
 
-    /// The number in that column.
     pub(crate) fn number(&self, key: Key) -> Option<f64> {
         self.get(key)?.as_f64()
     }
 
-    /// The text in that column.
     pub(crate) fn text(&self, key: Key) -> Option<&str> {
         self.get(key)?.as_str()
     }
 
-    /// The scenario.
     pub(crate) fn scenario(&self) -> &str {
         self.text(Key::Scenario).unwrap_or_default()
     }
 
-    /// The variant.
     pub(crate) fn variant(&self) -> &str {
         self.text(Key::Variant).unwrap_or_default()
     }
 
-    /// The number in that column, or what stands for it: payload as it follows from rate and size, CPU time of both sides
-    /// together, how many devices there are.
+    /// The number in that column or a substitute: payload by rate and size, CPU time of both sides together, or the
+    /// number of devices.
     pub(crate) fn figure(&self, key: Key) -> Option<f64> {
         let payload = || Some(self.number(Key::OpsPerS)? * self.number(Key::Size)? * 8.0 / 1e6);
         match key {
@@ -96,7 +87,7 @@ impl Row {
         }
     }
 
-    /// The least and the most that repeats found in that column; of a ratio with an interval, that.
+    /// The least and the greatest value of the repeats in that column; for a ratio its interval, if there is one.
     pub(crate) fn range(&self, key: Key) -> Option<(f64, f64)> {
         let of = |name: &str| {
             let range = self.get(Key::Ranges)?.get(name)?;
@@ -104,7 +95,7 @@ impl Row {
         };
         match key {
             Key::Ratio => self.number(Key::RatioLow).zip(self.number(Key::RatioHigh)).or_else(|| of(key.column().name)),
-            // As it follows from rate and size.
+            // Computed from the rate and size.
             Key::MbitPerS => {
                 let each = self.figure(key)? / self.number(Key::OpsPerS)?;
                 of(Key::OpsPerS.column().name).map(|(least, most)| (least * each, most * each))
@@ -113,10 +104,10 @@ impl Row {
         }
     }
 
-    /// Reads a row back from a line of JSON. Fields it does not know are passed over.
+    /// Reads a row from a line of JSON and ignores unknown fields.
     ///
     /// # Errors
-    /// It is no object with the names of a row, or a field has a value of another kind.
+    /// It is not an object with a row's names, or a field has a value of another type.
     pub(crate) fn from_json_line(line: &str) -> Result<Self, String> {
         let object: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
         let known = names().into_iter().filter_map(|name| Some((name, object.get(name)?.clone())));

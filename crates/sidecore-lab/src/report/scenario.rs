@@ -1,6 +1,6 @@
-//! What people must know about each scenario: its title, and how to read its figures.
+//! Title of each scenario, and explanation of its figures.
 
-/// Names, titles, and how to read the figures.
+/// Names, titles and explanations.
 const KNOWN: [(&str, &str, &str); 30] = [
     (
         "lane",
@@ -176,7 +176,7 @@ const KNOWN: [(&str, &str, &str); 30] = [
     ),
 ];
 
-/// The title of the scenario of that name, and how to read its figures: of a plan's own nothing but its name.
+/// Title and explanation of a scenario. For a plan's own scenario: its name and no explanation.
 pub(crate) fn words(scenario: &str) -> (&str, &'static str) {
     let known = KNOWN.iter().find(|(name, ..)| *name == scenario);
     known.map_or((scenario, ""), |(_, title, reading)| (title, reading))

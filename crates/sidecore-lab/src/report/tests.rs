@@ -1,4 +1,4 @@
-//! Made-up rows of the kinds that the scenarios make, for the tests of all exporters.
+//! Artificial rows of all scenarios, for the tests of all exporters.
 
 use super::column::{COLUMNS, Column};
 use super::*;
@@ -36,7 +36,7 @@ pub(crate) fn full_row() -> Row {
     })
 }
 
-/// The row with a ratio to that baseline, if there is one.
+/// Sets the ratio to that baseline, if there is one.
 fn against(row: Row, ratio: Option<f64>, baseline: &str) -> Row {
     row.with(Key::Ratio, ratio)
         .with(Key::Baseline, ratio.map(|_| baseline))
@@ -105,7 +105,7 @@ fn ocf() -> Vec<Row> {
 
 fn notify() -> Vec<Row> {
     let mut rows = Vec::new();
-    // Policy, delay added to each request in us, CPU time that it costs at no load and beside the work.
+    // Policy, delay of each request in us, and its CPU time at no load and on top of the work.
     let policies = [
         ("spin", 0.3, 9.0, 0.2),
         ("park", 6.5, 0.0, 2.9),

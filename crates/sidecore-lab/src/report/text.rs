@@ -7,19 +7,19 @@ use rustix::termios::tcgetwinsize;
 use std::io::stdout;
 use std::ops::RangeInclusive;
 
-/// Width that tables keep to where they can, and where no terminal says another one.
+/// Default width, and that of tables without a terminal.
 const WIDTH: usize = 100;
 /// Widths of terminals that tables adapt to.
 const WIDTHS: RangeInclusive<usize> = 60..=240;
 
-/// As wide as the terminal on standard output, if there is one.
+/// The width of the terminal on standard output, if there is one.
 pub(crate) fn width() -> usize {
     let columns = tcgetwinsize(stdout()).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
     columns.map_or(WIDTH, |columns| columns.clamp(*WIDTHS.start(), *WIDTHS.end()))
 }
 
 impl Report {
-    /// Tables for a terminal, so many columns wide where that is possible.
+    /// Tables of `width` columns, if possible.
     pub(crate) fn to_text(&self, width: usize) -> String {
         let wrapped = |text: &str| wrapped(text, width);
         let mut lines = vec![clean(&self.title)];
@@ -47,7 +47,7 @@ impl Report {
     }
 }
 
-/// The words in lines of that width.
+/// Wraps words to that width.
 fn wrapped(text: &str, width: usize) -> String {
     text.split(' ').fold(String::new(), |mut lines, word| {
         let used = lines.lines().last().map_or(0, |line| line.chars().count());

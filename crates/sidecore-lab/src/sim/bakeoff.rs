@@ -21,7 +21,7 @@ pub(super) fn run(setup: &Setup, files: &Output) -> Result<bool, String> {
     show(files, &rows, ("Bake-off of balance policies", &command(setup)), &[pools, singles(&found.lines)])
 }
 
-/// What was run, as one would run it again.
+/// The command line that repeats the run.
 fn command(setup: &Setup) -> String {
     let Setup { seeds, depths, burst } = setup;
     let depths: Vec<String> = depths.iter().flatten().map(u32::to_string).collect();
@@ -30,7 +30,6 @@ fn command(setup: &Setup) -> String {
     format!("bakeoff --seeds {seeds}{depths}{burst}")
 }
 
-/// A depth in a table.
 fn in_words(depth: Option<u32>) -> String {
     depth.map_or_else(|| "any".to_owned(), |depth| depth.to_string())
 }

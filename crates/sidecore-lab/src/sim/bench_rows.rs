@@ -1,5 +1,5 @@
-//! The rows of a fresh `sidecore bench` against what the plan of this machine predicts for them; those of `net papers` go to
-//! [`paper_rows`], those of `farm bench` to [`farm_rows`].
+//! Compares the rows of a fresh `sidecore bench` with predictions of this machine's plan. Rows of `net papers` go to
+//! [`paper_rows`], rows of `farm bench` to [`farm_rows`].
 
 use super::compare::percent;
 use super::output::{self, progress};
@@ -14,26 +14,26 @@ use sidecore_terminal::output::print;
 use std::fs;
 use std::path::Path;
 
-/// How far off a prediction may be that counts as met: of rates, and of medians. A tail hangs on few requests: it is met inside
-/// the interval of one run.
+/// Largest accepted error of predicted rates and medians. A tail depends on few requests: its limit is the interval of
+/// one run.
 const RATE_WITHIN: f64 = 0.05;
 const MEDIAN_WITHIN: f64 = 0.15;
 
 /// Fewest requests that a plan is run with.
 const LEAST: f64 = 100.0;
 
-/// Latencies of a closed load are compared if a request takes less than this in the mean, s.
+/// Latencies of a closed load are compared if the mean time of a request is less than this, s.
 const SETTLED: f64 = 0.01;
 
 /// A measured row as the plan can run it.
 struct Case {
     name: String,
     set: Changes,
-    /// Metric and what was measured of it.
+    /// Metric and measured value.
     measured: Vec<(&'static str, f64)>,
 }
 
-/// Reads the rows, predicts those that the plan knows and shows both.
+/// Reads the rows, predicts those that the plan can run and shows both.
 pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
     if let Some(scenario) = paper_rows::scenario(plan) {
         return paper_rows::compare(plan, (path, scenario), &read(path)?, args);
@@ -70,7 +70,7 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     printed.map(|()| true)
 }
 
-/// A prediction, with half of the interval that holds one run's figure.
+/// A prediction, with half of the interval that contains one run's figure.
 struct Predicted {
     cell: Cell,
     one: f64,
@@ -87,7 +87,7 @@ impl Predicted {
     }
 }
 
-/// What the plan yields for the case, beside what was measured.
+/// The plan's predictions for the case, with the measured values.
 fn predicted(plan: &Plan, Case { name, set, measured }: Case, effort: &Effort) -> Result<Vec<Predicted>, String> {
     let settings = plan.with(&set).map_err(|error| error.to_string())?;
     let number = |metric: &str| plan.system.metrics.iter().position(|known| known.name == metric);
@@ -100,7 +100,6 @@ fn predicted(plan: &Plan, Case { name, set, measured }: Case, effort: &Effort) -
     Ok(measured.into_iter().filter_map(cell).collect())
 }
 
-/// All rows of the file.
 fn read(path: &Path) -> Result<Vec<Row>, String> {
     let file = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("{file}: cannot be read: {error}"))?;
@@ -111,7 +110,7 @@ fn read(path: &Path) -> Result<Vec<Row>, String> {
     lines.map(row).collect()
 }
 
-/// The row as the plan can run it, if it can.
+/// The row as the plan can run it. `None`: it cannot.
 fn case(plan: &Plan, row: &Row) -> Option<Case> {
     let (depth, load) = driven(plan, row)?;
     let op = [
@@ -119,17 +118,17 @@ fn case(plan: &Plan, row: &Row) -> Option<Case> {
         ("client.size", row.number(Key::Size).unwrap_or_default().to_string()),
         ("service.sample_every", if row.scenario() == "notify" { "4" } else { "64" }.to_owned()),
     ];
-    // The plan's own capacity may be another one: what was offered is to be the same, in requests a second.
+    // The plan's capacity may differ from the measured one: the offered requests a second must be the same.
     let offered = row.number(Key::SentPerS).filter(|_| load > 0.0).unwrap_or(0.0);
     let of = |key: Key| row.number(key).filter(|_| load > 0.0).unwrap_or(0.0);
-    // As many as the bench offered in one repeat, and at its instants.
+    // The number of requests that the bench offered in one repeat, and its arrival times.
     let requests = (offered * of(Key::OfferedS)).round();
     let requests = (requests > 0.0).then(|| ("client.requests", requests.max(LEAST).to_string()));
     let arrivals = [
         ("client.arrivals_seed", of(Key::Seed).to_string()),
         ("client.arrivals_repeats", (of(Key::Repeats) * f64::from(row.number(Key::Seed).is_some())).to_string()),
     ];
-    // The policies count with what the bench's service measured at its start.
+    // The policies use the park times that the bench's service measured at its start.
     let park = [("wake.park_cost_ns", Key::ParkCostNs), ("wake.time_ns", Key::WakeTimeNs)];
     let park = park.into_iter().filter_map(|(name, key)| Some((name, row.number(key)?.to_string())));
     let set = op.into_iter().chain(arrivals).chain(park).chain(requests).chain([
@@ -142,7 +141,7 @@ fn case(plan: &Plan, row: &Row) -> Option<Case> {
     measured(row, (depth, load)).map(|(name, measured)| Case { name, set, measured })
 }
 
-/// How many requests the row had in flight, or at what load they came. `None`: the plan cannot run it.
+/// Requests in flight of the row, or its load. `None`: the plan cannot run it.
 fn driven(plan: &Plan, row: &Row) -> Option<(u32, f64)> {
     let op = row.text(Key::Op)?;
     let is_measured = |parameter: &Parameter| parameter.name.strip_suffix(".at_64_ns") == Some(op);
@@ -158,13 +157,13 @@ fn driven(plan: &Plan, row: &Row) -> Option<(u32, f64)> {
     }
 }
 
-/// What the row is called, and its figures.
+/// Name of the row, and its figures.
 fn measured(row: &Row, (depth, load): (u32, f64)) -> Option<(String, Vec<(&'static str, f64)>)> {
     let how = if load > 0.0 { format!("load {load}") } else { format!("{depth} in flight") };
     let (op, size, notify) = (row.text(Key::Op)?, row.number(Key::Size)?, row.text(Key::Notify)?);
     let rate = row.number(Key::OpsPerS)?;
     let mut measured = vec![("ops_per_s", rate)];
-    // A bench that ends before its requests in flight were answered a few times saw only the quick ones.
+    // A bench that ends before its requests in flight were answered a few times has recorded only the fast ones.
     if load > 0.0 || f64::from(depth) / rate < SETTLED {
         let times = [("p50_us", Key::TotalP50), ("p99_us", Key::TotalP99)];
         measured.extend(times.into_iter().filter_map(|(name, key)| Some((name, row.number(key)?))));

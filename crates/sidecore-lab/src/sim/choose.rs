@@ -10,12 +10,12 @@ use sidecore_sim::choose::{Answer, Candidate, Question, Verdict, choose};
 use sidecore_sim::plan::{Choice, Plan};
 use sidecore_terminal::output::print;
 
-/// So many times the bound, and a way is not drawn.
+/// Candidates are drawn up to this multiple of the bound.
 const NEAR: f64 = 3.0;
-/// The colour of ways that are beaten.
+/// Colour of dominated candidates.
 const GREY: usize = 9;
 
-/// `false`: nothing that may be chosen keeps the bound.
+/// Returns `false` if no candidate keeps the bound.
 pub(super) fn run(args: &args::Choose) -> Result<bool, String> {
     let plans = tables::read(std::slice::from_ref(&args.plan), &args.set)?;
     let plan = &plans[0];
@@ -38,7 +38,7 @@ pub(super) fn run(args: &args::Choose) -> Result<bool, String> {
     printed.map(|()| answer.best.is_some())
 }
 
-/// The arguments that ask for the same again.
+/// The arguments that repeat the run.
 fn command(args: &args::Choose) -> String {
     let given = [("set", &args.set), ("over", &args.over), ("cost", &args.cost)];
     let given =
@@ -47,7 +47,7 @@ fn command(args: &args::Choose) -> String {
     format!("choose {plan} --load {} --p99 {}{given} {}", args.load, args.p99, args.effort.arguments())
 }
 
-/// What the plan says may be chosen, with what the command line says instead.
+/// The plan's choices, with changes by the command line.
 fn question(plan: &Plan, args: &args::Choose) -> Result<Question, String> {
     let none = || format!("{} has no [choose] section: docs/simulator.md shows one", plan.path.display());
     let mut choice: Choice = plan.choice.clone().ok_or_else(none)?;
@@ -73,7 +73,7 @@ fn price(text: &str) -> Result<(String, f64), String> {
     Ok((name.trim().to_owned(), price.ok_or_else(wrong)?))
 }
 
-/// Values between commas that are not in brackets: `park,coalesce(4,50us)` are two.
+/// Splits at commas outside of brackets: `park,coalesce(4,50us)` are two values.
 fn list(text: &str) -> Vec<String> {
     let (mut values, mut depth) = (vec![String::new()], 0);
     for letter in text.chars() {
@@ -151,7 +151,7 @@ fn notes(answer: &Answer) -> Vec<String> {
     notes
 }
 
-/// What was chosen, in words.
+/// Description of a candidate.
 fn name(plan: &Plan, candidate: &Candidate) -> String {
     let own = if plan.variants.is_empty() { "" } else { tables::OWN };
     let variant = candidate.variant.as_deref().unwrap_or(own).to_owned();
@@ -174,7 +174,7 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What nothing beats in both cost and tail.
+/// Candidates that no other one beats in both cost and tail.
 fn frontier_grid(plan: &Plan, answer: &Answer) -> Grid {
     let headings = ["cost", "what", "99th percentile", "keeps the bound", "limited by"];
     let mut grid = Grid::new("What nothing beats in both cost and tail", &headings);
@@ -186,7 +186,7 @@ fn frontier_grid(plan: &Plan, answer: &Answer) -> Grid {
     grid
 }
 
-/// Cost and tail of the frontier, with the bound: file and SVG.
+/// Cost and tail of the frontier, with the bound: file name and SVG.
 fn picture(plan: &Plan, question: &Question, answer: &Answer) -> (String, String) {
     let point = |number: usize| (answer.candidates[number].cost, answer.candidates[number].tail.mean);
     let points: Vec<(f64, f64)> = answer.frontier().into_iter().map(point).collect();

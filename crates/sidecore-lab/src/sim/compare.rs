@@ -1,4 +1,4 @@
-//! A plan beside a published table, cell by cell.
+//! A plan compared with a published table, cell by cell.
 
 use super::output::{STOPPED, progress, show};
 use crate::args::Plans;
@@ -20,13 +20,13 @@ pub(super) fn run(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String
     show(&args.output, &comparison.cells, (&title, &command), &[grid(plan, &comparison)])
 }
 
-/// A signed share, without a sign before nothing.
+/// A signed share. Zero has no minus sign.
 pub(super) fn percent(share: f64) -> String {
     let text = format!("{:+.1} %", share * 100.0);
     if text == "-0.0 %" { "+0.0 %".to_owned() } else { text }
 }
 
-/// Half of an interval as a part of its mean; nothing after one run.
+/// Half of an interval as a part of its mean; empty after one run.
 fn half(within: Option<f64>, mean: f64) -> String {
     within.map_or(String::new(), |within| format!("{:.1} %", (within / mean).abs() * 100.0))
 }
@@ -63,7 +63,7 @@ fn grid(plan: &Plan, comparison: &Comparison) -> Grid {
     grid
 }
 
-/// How often was run for it, and the cells whose runs fell into two regimes.
+/// Number of runs, and cells whose runs have two regimes.
 fn sureness(comparison: &Comparison) -> Vec<String> {
     let runs = |run: &Run| run.estimates.iter().map(|estimate| estimate.runs).max().unwrap_or(0);
     let (least, most) = comparison

@@ -1,4 +1,4 @@
-//! The rows of `sidecore farm bench` against what the farm's plan predicts for them.
+//! Compares the rows of `sidecore farm bench` with predictions of the farm's plan.
 
 use super::compare::percent;
 use super::output::{self, progress};
@@ -10,16 +10,16 @@ use sidecore_sim::plan::{Changes, MAX_CELLS, Plan, PlanError};
 use sidecore_terminal::output::print;
 use std::path::Path;
 
-/// What each scenario measures, and how the plan runs it: for the bench's own times, and with room for all its events at a node.
+/// Settings of the plan for each scenario: the bench's own times, and room for all its events at a node.
 const SHARE: [(&str, &str); 5] =
     [("load", "0"), ("warm_ms", "2000"), ("measured_ms", "6000"), ("in_flight", "16384"), ("depth", "16384")];
 const TAIL: [(&str, &str); 2] = [("load", "0.8"), ("warm_ms", "4000")];
-/// How far off a prediction may be that counts as met: throughput, the median, and the tail.
+/// Largest accepted error of predictions: throughput, the median, and the tail.
 const WITHIN: [(&str, f64); 3] = [("share", 0.05), ("p50_us", 0.10), ("p99_us", 0.20)];
-/// What rows of nodes that pull are called, before their number.
+/// Prefix of the names of rows with pulling nodes, before their number.
 const PULL: &str = "pull ";
 
-/// What of a row is compared.
+/// The compared part of a row.
 #[derive(Deserialize)]
 struct Measured {
     scenario: String,
@@ -36,7 +36,7 @@ struct Times {
 }
 
 impl Measured {
-    /// The settings with which the plan runs it. `None`: the plan has no such scenario.
+    /// The plan's settings for the row. `None`: the plan has no such scenario.
     fn settings(&self) -> Option<Changes> {
         let scenario: &[(&str, &str)] = match self.scenario.as_str() {
             "share" => &SHARE,
@@ -57,7 +57,7 @@ impl Measured {
     }
 }
 
-/// Predicts each row that the plan knows and shows both.
+/// Predicts each row that the plan can run and shows both.
 pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
     let rows = read(path)?;
     let mut progress = progress("sim")?;

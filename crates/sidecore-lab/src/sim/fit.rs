@@ -1,4 +1,4 @@
-//! Parameters found from published tables, and which of them matter.
+//! Parameters fitted to published tables, and their influence.
 
 use super::compare::percent;
 use super::output::{self, Members, STOPPED, show};
@@ -32,7 +32,7 @@ pub(super) fn run(args: &args::Fit) -> Result<bool, String> {
     show(&args.output, &lines(&found), (&title, &command), &[grid(&title, &found)])
 }
 
-/// Moves every parameter that can be moved a little, at the cells of a published table or at the plan's own.
+/// Changes every variable parameter slightly, at the cells of a published table or at the plan's own.
 pub(super) fn sensitivity(plans: &[Plan], args: &Plans) -> Result<bool, String> {
     let [plan] = plans else { return Err("--sensitivity takes one plan".to_owned()) };
     let effort = Effort { precision: 0.0, ..args.effort.effort() };
@@ -52,7 +52,7 @@ pub(super) fn sensitivity(plans: &[Plan], args: &Plans) -> Result<bool, String> 
 
 /// Most runs of each case for a derivative.
 const SENSITIVITY_RUNS: u32 = 4;
-/// An effect below this part of a cell is hardly one.
+/// Effects below this part of a cell count as negligible.
 const HARDLY: f64 = 0.005;
 
 fn read(files: &[PathBuf]) -> Result<Vec<Published>, String> {
@@ -70,7 +70,7 @@ fn pairs<'a>(plans: &'a [Plan], published: &'a [Published]) -> Result<Vec<Target
     Ok(published.iter().enumerate().map(target).collect())
 }
 
-/// Runs it with a bar and an ear for Ctrl-C.
+/// Runs `fit` with a progress bar until an interrupt.
 fn watched<T, E: ToString>(
     name: &'static str,
     run: impl FnOnce(fit::Progress<'_>) -> Result<T, E>,
@@ -96,7 +96,7 @@ fn sizes(errors: &[f64]) -> (f64, f64) {
     (median(sizes.clone()) * 100.0, sizes.into_iter().fold(0.0, f64::max) * 100.0)
 }
 
-/// The factor up and down that holds a value, in words; `none` where it is not known.
+/// The factor up and down that bounds a value, in words; `none` if it is unknown.
 fn sure(factor: Option<f64>, none: &str) -> String {
     let Some(factor) = factor else { return none.to_owned() };
     match factor {
@@ -134,7 +134,7 @@ fn grid(title: &str, found: &fit::Fit) -> Grid {
     grid
 }
 
-/// Parameters by how much they matter.
+/// Parameters by their influence.
 fn influences(title: &str, found: &fit::Fit, is_published: bool) -> Grid {
     let fixed: &[&str] = if is_published { &["fixed by the table"] } else { &[] };
     let headings = ["parameter", "value", "unit", "median cell", "most", "where"];
@@ -179,7 +179,7 @@ fn lines(found: &fit::Fit) -> Vec<Members<7>> {
     found.parameters.iter().map(line).collect()
 }
 
-/// A parameter file of what was found.
+/// A parameter file of the fitted values.
 fn file(found: &fit::Fit, tables: &str) -> String {
     let mut parts = BTreeMap::<&str, Vec<(&str, &Fitted)>>::new();
     for fitted in &found.parameters {
@@ -201,7 +201,7 @@ fn file(found: &fit::Fit, tables: &str) -> String {
     text
 }
 
-/// With three digits, which is more than any fit is sure of.
+/// Rounds to three digits, more than the precision of any fit.
 fn significant(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }

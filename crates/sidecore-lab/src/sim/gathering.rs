@@ -1,4 +1,4 @@
-//! `sidecore sim gather`: how batches fill, and how long requests take in them.
+//! `sidecore sim gather`: fill of batches, and time of requests in them.
 
 use super::output::{Members, show};
 use crate::args::Gathering;
@@ -24,7 +24,7 @@ pub(super) fn run(args: &Gathering) -> Result<bool, String> {
     show(&args.output, &rows, ("Gather", &command(args)), &[grid(&lines), pool_grid(&pools)])
 }
 
-/// What it is called with.
+/// The command line that repeats the run.
 fn command(args: &Gathering) -> String {
     let given = args.single_us.map(|single| {
         let batch: Vec<String> = args.batch_us.iter().map(f64::to_string).collect();
@@ -33,7 +33,7 @@ fn command(args: &Gathering) -> String {
     format!("gather{} --seed {}", given.unwrap_or_default(), args.seed)
 }
 
-/// That of the command line, or those that are known.
+/// The unit of the command line, or the known ones.
 fn units(args: &Gathering) -> Result<Vec<Unit>, String> {
     let Some(single) = args.single_us else { return Ok(Unit::known()) };
     let ns = |us: f64| (us * 1e3).round().max(1.0) as u64;

@@ -1,4 +1,4 @@
-//! What a simulation shows while it runs, and what it leaves: text on standard output, and the files that were asked for.
+//! Output of a simulation: progress, text on standard output, and the requested files.
 
 use crate::args::Output;
 use crate::interrupt::Interrupt;
@@ -12,7 +12,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Shows progress until it is dropped. Told how many steps are done, and how many there are, it says whether to go on.
+/// Shows progress until drop. The closure receives the steps done and all steps, and returns whether to continue.
 pub(super) fn progress(name: &'static str) -> Result<impl FnMut(usize, usize) -> ControlFlow<()>, String> {
     let interrupt = Interrupt::new()?;
     let mut progress = Progress::new(0);
@@ -24,7 +24,7 @@ pub(super) fn progress(name: &'static str) -> Result<impl FnMut(usize, usize) ->
     })
 }
 
-/// A line of JSON: its members in this order, without those that have no value.
+/// A line of JSON: its members in this order, without null values.
 pub(super) struct Members<const N: usize>(pub(super) [(&'static str, Value); N]);
 
 impl<const N: usize> Serialize for Members<N> {
@@ -33,7 +33,8 @@ impl<const N: usize> Serialize for Members<N> {
     }
 }
 
-/// Prints tables and writes the files that were asked for. What took so long to simulate is written wherever it can be.
+/// Prints tables and writes the requested files. Simulations take long, so each output is tried even after another
+/// failed.
 pub(super) fn show(
     files: &Output,
     lines: &[impl Serialize],
@@ -46,12 +47,12 @@ pub(super) fn show(
     printed.map(|()| true)
 }
 
-/// A page about what that command simulated, in Markdown.
+/// A Markdown page about that command's simulation.
 pub(super) fn page(title: &str, command: &str, text: &str) -> String {
     format!("# {title}\n\nSimulated by `sidecore sim {command}`.\n\n{text}")
 }
 
-/// Writes the files that were asked for; `plots` are names and contents of SVG files beside the Markdown.
+/// Writes the requested files; `plots` are names and contents of SVG files in the Markdown's directory.
 pub(super) fn write(
     files: &Output,
     lines: &[impl Serialize],
@@ -72,7 +73,6 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Writes a file, or says why not.
 pub(super) fn write_file(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }

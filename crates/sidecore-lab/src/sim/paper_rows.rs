@@ -1,5 +1,5 @@
-//! The rows of `sidecore net papers` against what a paper's plan says of the same links: by how much a figure changes from one
-//! to the other, as its size is of other machines.
+//! Compares the rows of `sidecore net papers` with a paper's plan of the same links. It compares changes from one link
+//! to the other, because absolute figures belong to other machines.
 
 use super::compare::percent;
 use super::output::{self, progress};
@@ -17,12 +17,12 @@ const SYSTEM: &str = "pair";
 const SCENARIO: &str = "net-lhcb";
 /// Bytes of an IP packet that are not a datagram's payload.
 const HEADERS: u64 = 28;
-/// What changes by less than this stays as it is.
+/// Smaller changes count as none.
 const STILL: f64 = 0.02;
-/// Ends the scenario of rows that say where the CPU time goes.
+/// Suffix of the scenario of rows with CPU time by component.
 const WHERE: &str = "-where";
 
-/// What a plan says, for what a row names in its `settings`.
+/// Predictions of a plan for rows with `settings`.
 pub(crate) struct Predictions {
     plan: Plan,
     seed: u64,
@@ -30,10 +30,8 @@ pub(crate) struct Predictions {
 }
 
 impl Predictions {
-    /// By the plan in that file.
-    ///
     /// # Errors
-    /// It is no plan: where, and why.
+    /// The file is not a plan; names the place and the reason.
     pub(crate) fn read(path: &Path, seed: u64) -> Result<Self, String> {
         Ok(Self::new(Plan::read(path).map_err(|error| error.to_string())?, seed))
     }
@@ -42,10 +40,10 @@ impl Predictions {
         Self { plan, seed, seen: Vec::new() }
     }
 
-    /// All that is finite of what the plan yields. `None`: the row does not say how it would be run.
+    /// All finite results of the plan. `None`: the row has no settings for a plan.
     ///
     /// # Errors
-    /// It says what the plan does not know.
+    /// A setting is unknown to the plan.
     pub(crate) fn of(&mut self, row: &Row) -> Result<Option<BTreeMap<&'static str, f64>>, String> {
         let Some(settings) = row.get(Key::Settings) else { return Ok(None) };
         let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
@@ -63,7 +61,7 @@ impl Predictions {
     }
 }
 
-/// The figure of that name, or of `one/other` their quotient.
+/// The figure of that name, or the quotient of `one/other`.
 pub(crate) fn value(metrics: &BTreeMap<&'static str, f64>, name: &str) -> Option<f64> {
     let one = |name: &str| metrics.get(name).copied();
     match name.split_once('/') {
@@ -72,12 +70,12 @@ pub(crate) fn value(metrics: &BTreeMap<&'static str, f64>, name: &str) -> Option
     }
 }
 
-/// The scenario of the rows that the plan can run.
+/// The scenario of rows that the plan can run.
 pub(super) fn scenario(plan: &Plan) -> Option<&'static str> {
     (plan.system.name == SYSTEM).then_some(SCENARIO)
 }
 
-/// Predicts how each row differs from its baseline and shows both.
+/// Predicts the change of each row from its baseline and shows both.
 pub(super) fn compare(
     plan: &Plan,
     (path, scenario): (&Path, &str),
@@ -116,7 +114,7 @@ pub(super) fn compare(
     printed.map(|()| true)
 }
 
-/// Whether the row is the one of that name with the same load: as large messages, or datagrams that fill a packet of each.
+/// Whether the row has that name and the same load: messages of the same size, or datagrams that each fill a packet.
 fn is_first(first: &Row, row: &Row, name: &str) -> bool {
     let same = |key| first.get(key) == row.get(key);
     let is_full = |row: &Row| {
@@ -129,7 +127,7 @@ fn is_first(first: &Row, row: &Row, name: &str) -> bool {
         && (same(Key::Size) || (is_full(first) && is_full(row)))
 }
 
-/// By how much each figure that both have changes. `None`: the plan cannot say.
+/// The change of each common figure. `None`: the plan cannot predict it.
 fn changes(predictions: &mut Predictions, first: &Row, row: &Row) -> Result<Option<Vec<Cell>>, String> {
     let Some((before, after)) = predictions.of(first)?.zip(predictions.of(row)?) else { return Ok(None) };
     let size = row.number(Key::Size).map_or_else(String::new, |size| format!(", {}", bytes(size as u64)));

@@ -1,4 +1,4 @@
-//! Plots of a plan's tables: the published software beside each variant.
+//! Plots of a plan's tables: the published software compared with each variant.
 
 use crate::report::plot::{Axis, Bar, Line, Scale, bars, colour_name, lines, on_white};
 use crate::report::{bytes, digits};
@@ -7,13 +7,13 @@ use sidecore_sim::table::Table;
 
 pub(super) const SIZE: (u32, u32) = (760, 360);
 
-/// A table with what it is a table of.
+/// A table with the name of its variant.
 pub(super) struct Sheet {
     pub(super) variant: String,
     pub(super) table: Table,
 }
 
-/// A plot with the name of its file and the words under it.
+/// A plot with its file name and caption.
 pub(super) struct Plot {
     pub(super) file: String,
     pub(super) svg: String,
@@ -29,7 +29,7 @@ pub(super) fn plots(plan: &Plan, sheets: &[Sheet]) -> Vec<Plot> {
     }
 }
 
-/// The name of the plan's file.
+/// The plan's file name without its extension.
 pub(super) fn stem(plan: &Plan) -> String {
     plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
 }
@@ -56,7 +56,7 @@ fn curves(plan: &Plan, sheets: &[Sheet], metric: usize, file: String) -> Plot {
     Plot { file, svg: on_white(&lines(SIZE, &across, &up, &drawn)), caption }
 }
 
-/// One bar for each column of each table, or one for all where they are alike.
+/// One bar for each column of each table, or one for all if the columns are equal.
 fn bar_plot(plan: &Plan, sheets: &[Sheet], metric: usize, stem: &str) -> Plot {
     let name = &plan.system.metrics[metric];
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! A recorded run of the service: decided again, or its requests once more on other devices.
+//! A recorded run of the service: its decisions repeated, or its requests run on other devices.
 
 use super::output::{self, Members};
 use crate::args::{Output, Replay};
@@ -9,7 +9,7 @@ use sidecore_sim::replay::{Again, Pool, Replayed, Traffic, again, replay, traffi
 use sidecore_terminal::output::print;
 use std::path::Path;
 
-/// `false`: a decision came out otherwise.
+/// Returns `false` if a decision differs.
 pub(super) fn run(args: &Replay) -> Result<bool, String> {
     let path = &args.file;
     let bytes = std::fs::read(path).map_err(|error| {
@@ -47,7 +47,7 @@ fn decided(path: &Path, replayed: &Replayed) -> Grid {
     grid
 }
 
-/// The recorded requests as they were, once more on devices like the recorded ones, and on those that are asked for.
+/// Runs the recorded requests on devices like the recorded ones, and on the requested ones.
 fn elsewhere(args: &Replay, traffic: &Traffic) -> Result<bool, String> {
     let path = &args.file;
     if traffic.requests.is_empty() {
@@ -72,7 +72,7 @@ fn elsewhere(args: &Replay, traffic: &Traffic) -> Result<bool, String> {
     Ok(true)
 }
 
-/// The devices and policies that the command line asks for.
+/// The devices and policies of the command line.
 fn asked(args: &Replay, traffic: &Traffic, same: &Pool, most: usize) -> Result<Pool, String> {
     let like = args.like.unwrap_or(most);
     if like >= traffic.devices.len() {
@@ -90,7 +90,7 @@ fn asked(args: &Replay, traffic: &Traffic, same: &Pool, most: usize) -> Result<P
     Ok(Pool { devices, depth: args.depth, balance, order })
 }
 
-/// ns in us.
+/// Formats ns as us.
 fn us(time: f64) -> String {
     digits(time / 1e3)
 }
@@ -99,7 +99,7 @@ fn rate(found: &Again) -> f64 {
     found.times.len() as f64 * 1e9 / found.span.max(1) as f64
 }
 
-/// Parts of the time in which each device worked.
+/// Utilisation of each device.
 fn busy(found: &Again) -> Vec<f64> {
     found.busy.iter().map(|busy| *busy as f64 / found.span.max(1) as f64).collect()
 }

@@ -15,7 +15,7 @@ use sidecore_sim::table::{self, Table};
 use sidecore_terminal::output::print;
 use std::path::PathBuf;
 
-/// Name of a plan's own table beside its variants.
+/// Name of a plan's own table among its variants.
 pub(super) const OWN: &str = "as published";
 
 pub(super) fn run(args: &Plans) -> Result<bool, String> {
@@ -39,7 +39,7 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
     }
 }
 
-/// Reads plans and sets what the command line says.
+/// Reads plans and applies the command line's settings.
 pub(super) fn read(files: &[PathBuf], set: &[String]) -> Result<Vec<Plan>, String> {
     let read = |path: &PathBuf| {
         let mut plan = Plan::read(path)?;
@@ -112,8 +112,7 @@ fn sheets(plan: &Plan, effort: &Effort) -> Result<Vec<Sheet>, String> {
     Ok(sheets)
 }
 
-/// Each variant where the load is highest, at both ends of the columns: what it gains, and what stops it from gaining
-/// more.
+/// Each variant at the highest load, at both ends of the columns: its gain, and the part that limits it.
 fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<Vec<String>> {
     let Some((own, variants)) = sheets.split_first().filter(|(own, _)| !own.table.stopped) else { return Vec::new() };
     let last = own.table.runs.len() - 1;
@@ -128,7 +127,7 @@ fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<Vec<String>> {
         let case: Vec<String> = before.case.iter().map(short).collect();
         let figure = format!("{} in {}, {}", known.name, known.unit, case.join(", "));
         for Sheet { variant, table } in variants {
-            // One that was stopped may not have come so far.
+            // A stopped table may lack this cell.
             let Some(after) = table.runs.get(run) else { continue };
             let [old, new] = [before, after].map(|run| run.outcome.values[metric]);
             let (gain, limit) = (format!("{:.2} x", new / old), after.outcome.limit.clone());
@@ -145,7 +144,7 @@ fn section(plan: &Plan, grids: &[Grid], plots: &[Plot]) -> String {
     format!("## {}\n\n{}\n\n{}\n", plan.title, plan.about, parts.join("\n"))
 }
 
-/// The values of a table, with their gain over the own table.
+/// The values of a table, with their gain over the plan's own table.
 fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
     let table = &sheet.table;
     let metric = plan.shape.cell.map(|metric| &plan.system.metrics[metric]);
@@ -163,7 +162,7 @@ fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
     grid
 }
 
-/// How wide the intervals of the shown figures are, and the cells whose runs fell into two regimes.
+/// Widths of the intervals of the shown figures, and cells whose runs have two regimes.
 fn sureness(table: &Table) -> Vec<String> {
     let (rows, columns) = (&table.shape.rows.labels, &table.shape.columns.labels);
     let at = |(r, c): (usize, usize)| format!("{} {}", rows[r], columns[c]);
@@ -189,7 +188,7 @@ fn sureness(table: &Table) -> Vec<String> {
     notes
 }
 
-/// The part that limits each cell, where cells are runs of their own and not all limited by the same.
+/// The part that limits each cell, if cells are separate runs with different limits.
 fn limit_grid(sheet: &Sheet) -> Option<Grid> {
     let table = &sheet.table;
     let part = |r, c| table.run_of(r, c).map_or("-", part).to_owned();
@@ -208,7 +207,7 @@ fn grid(title: String, table: &Table, cell: impl Fn(usize, usize) -> String) -> 
     grid
 }
 
-/// The part that limits a run, without what is said of it.
+/// The first word of a run's limit: the name of the part.
 fn part(run: &table::Run) -> &str {
     run.outcome.limit.split_whitespace().next().unwrap_or("-")
 }
@@ -221,7 +220,7 @@ fn is_of_metrics(table: &Table) -> bool {
     table.shape.rows.is_metrics() || table.shape.columns.is_metrics()
 }
 
-/// What limits, where a line can say it.
+/// Limits of the runs, if a line can state them.
 fn limits(table: &Table) -> Vec<String> {
     let line = |run: &table::Run| {
         let values: Vec<&str> = run.case.iter().map(|(_, value)| value.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Plots of papers that are made again: two links beside each other, and their effects beside what was published.
+//! Plots of repeated papers: two links compared, and their effects compared with the published ones.
 
 use super::super::column::Key;
 use super::super::plot::{Bar, Scale};
@@ -8,7 +8,7 @@ use super::{CPU_BYTE, Figure, Group, LARGE, MEDIAN, PAYLOAD, PER_PACKET, SIZE, f
 
 const CONNECTIONS: Along = ("connections", Scale::Log2, Key::Clients);
 
-/// Each figure by size and by connections where there are several, a line for each link; else a bar for each.
+/// Each figure by size and by connections if there are several, a line for each link; otherwise a bar for each link.
 pub(super) fn links(rows: &[&Row]) -> Group {
     let mut series = Series::of(rows, &[Key::Op, Key::Size, Key::Clients]);
     let mut figures = Vec::new();
@@ -18,7 +18,7 @@ pub(super) fn links(rows: &[&Row]) -> Group {
         let along = (along.0, Scale::Linear, along.2);
         for (op, rows) in grouped(&rows, |row| row.text(Key::Op)) {
             let op = op.unwrap_or_default();
-            // Of several links it is the links that are compared, and of few points there is no curve.
+            // With several links the links are compared, and few points make no curve.
             let is_pair = grouped(&rows, Row::variant).len() <= 2;
             let drawn = if is_pair { curves(&mut series, &rows, along) } else { Vec::new() };
             if drawn.is_empty() {
@@ -34,7 +34,7 @@ fn is_trip(row: &Row) -> bool {
     row.text(Key::Op).is_some_and(|op| op.ends_with("round trip"))
 }
 
-/// Over sizes, of the rows with the number of connections that has the most of them; and over connections, likewise.
+/// Curves over sizes and over connections. The other property is fixed at the value with the most rows.
 fn curves(series: &mut Series<'_>, rows: &[&Row], y: Along) -> Vec<(&'static str, String)> {
     let mut curve = |by, x: Along, fixed: Key| {
         let groups = grouped(rows, |row| row.get(fixed)).into_iter().map(|(_, rows)| rows);
@@ -45,7 +45,7 @@ fn curves(series: &mut Series<'_>, rows: &[&Row], y: Along) -> Vec<(&'static str
     [curve("size", SIZE, Key::Clients), curve("connections", CONNECTIONS, Key::Size)].into_iter().flatten().collect()
 }
 
-/// What each effect is, published, simulated and measured, where it is a ratio.
+/// Effects that are ratios: published, simulated and measured.
 pub(super) fn effects(rows: &[&Row]) -> Group {
     let kinds = [("published", Key::Published), ("simulated", Key::Simulated), ("measured", Key::Measured)];
     let bars = |row: &&Row| {
@@ -64,7 +64,7 @@ pub(super) fn effects(rows: &[&Row]) -> Group {
     Group { legend, figures: vec![figure("How much each figure changes: to the right is more", svg)] }
 }
 
-/// A bar for each link, of the components of the path one after the other.
+/// A bar for each link, composed of the path's components.
 pub(super) fn components(rows: &[&Row]) -> Group {
     let figures = grouped(rows, |row| row.text(Key::Op)).into_iter().map(|(op, rows)| {
         let bar = |row: &&Row| {

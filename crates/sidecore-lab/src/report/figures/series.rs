@@ -1,17 +1,17 @@
-//! Rows as series: what tells them apart is their name, and a name keeps its colour within a scenario.
+//! Rows as series. Differing columns make the name of a series, and a name keeps its colour within a scenario.
 
 use super::super::Row;
 use super::super::column::{Better, Key};
 use super::super::format::counted;
 use super::super::plot::{Axis, Bar, Line, Range, Scale, Size, bars, lines};
 
-/// What an axis shows: its name, how its values are spread, and their column.
+/// An axis: its name, its scale, and its column.
 pub(super) type Along = (&'static str, Scale, Key);
 
-/// A chart of more bars than this says less than the table.
+/// Most bars of a chart: above this number a table is more useful.
 const MOST_BARS: usize = 40;
 
-/// The columns that can tell the series of a scenario apart, the most telling first.
+/// The columns that can distinguish the series of a scenario, the most important first.
 const TELLING: [Key; 10] = [
     Key::Variant,
     Key::Notify,
@@ -31,34 +31,33 @@ fn words(row: &Row, key: Key) -> Option<String> {
         Key::Clients => Some(counted(row.number(key)?, "client")),
         Key::Cpus => Some(counted(row.number(key)?, "CPU")),
         Key::Jobs => Some(counted(row.number(key)?, "job")),
-        // Also where the table leaves it out.
+        // Also if the table omits it.
         Key::Variant => Some(row.variant().to_owned()),
         _ => key.column().cell(row),
     }
 }
 
-/// Whether there are several values in that column.
 pub(super) fn differ(rows: &[&Row], key: Key) -> bool {
     rows.iter().any(|row| row.figure(key) != rows[0].figure(key))
 }
 
-/// How the rows of a scenario are told apart, and in which colours.
+/// The names of a scenario's series, and their colours.
 pub(super) struct Series<'r> {
     telling: Vec<Key>,
     baselines: Vec<&'r str>,
-    /// Names in the order of their colours, and whether all that has this one is dashed.
+    /// Names in the order of their colours, and whether all of a name is dashed.
     pub(super) names: Vec<(String, bool)>,
 }
 
 impl<'r> Series<'r> {
-    /// Tells those rows apart by whatever differs among them, but for the fields `except`, which the plot shows itself.
+    /// Names the rows by all differing columns, except by those that the plot shows itself.
     pub(super) fn of(rows: &[&'r Row], except: &[Key]) -> Self {
         let differs = |key: &Key| rows.iter().any(|row| words(row, *key) != words(rows[0], *key));
         let telling = TELLING.into_iter().filter(|key| !except.contains(key) && differs(key)).collect();
         Self { telling, baselines: rows.iter().filter_map(|row| row.text(Key::Baseline)).collect(), names: Vec::new() }
     }
 
-    /// The name of the series that the row belongs to.
+    /// The name of the row's series.
     pub(super) fn name(&self, row: &Row) -> String {
         let mut parts: Vec<String> = Vec::new();
         for part in self.telling.iter().filter_map(|key| words(row, *key)) {
@@ -69,7 +68,7 @@ impl<'r> Series<'r> {
         if parts.is_empty() { row.variant().to_owned() } else { parts.join(", ") }
     }
 
-    /// Draws the rows that have both values; nothing if none has.
+    /// Draws the rows that have both values; empty if there are none.
     pub(super) fn line_plot(&mut self, size: Size, rows: &[&Row], x: Along, y: Along) -> String {
         let drawn = self.lines(rows, x.2, y.2);
         if drawn.is_empty() { String::new() } else { lines(size, &axis(x), &axis(y), &drawn) }
@@ -80,7 +79,7 @@ impl<'r> Series<'r> {
         bar_chart(width, along, &self.bars(rows, along.2), reference)
     }
 
-    /// The rows that have both values, as lines whose points are joined in the order of load, size and clients.
+    /// The rows that have both values, as lines. Points are joined in the order of load, size and clients.
     pub(super) fn lines(&mut self, rows: &[&Row], x: Key, y: Key) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut rows = rows.to_vec();
@@ -98,7 +97,7 @@ impl<'r> Series<'r> {
                 lines.push(Line { colour, dashed, ..Line::default() });
             }
             let line = &mut lines[place];
-            // Rows that only name different baselines are one point.
+            // Rows that differ only in their baselines are one point.
             if line.points.last() != Some(&point) {
                 line.points.push(point);
                 line.ranges.extend(range);
@@ -107,7 +106,7 @@ impl<'r> Series<'r> {
         lines
     }
 
-    /// A bar for each row that has a number in that column; one for rows that only name different baselines.
+    /// A bar for each row with a number in that column. Rows that differ only in their baselines share one.
     fn bars(&mut self, rows: &[&Row], key: Key) -> Vec<Bar> {
         let bar = |row: &&Row| {
             let (value, name, text) = (row.number(key)?, self.name(row), key.column().cell(row)?);
@@ -118,14 +117,14 @@ impl<'r> Series<'r> {
         bars
     }
 
-    /// Number of the row's colour, and whether it is dashed.
+    /// Index of the row's colour, and whether it is dashed.
     fn colour(&mut self, row: &Row) -> (usize, bool) {
         let (name, dashed) = (self.name(row), self.is_baseline(row));
         let number = self.names.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
             self.names.push((name, dashed));
             self.names.len() - 1
         });
-        // A colour that a yardstick shares with what is measured against it stands for both.
+        // A colour shared by a baseline and its comparison is not dashed in the legend.
         self.names[number].1 &= dashed;
         (number, dashed)
     }
@@ -135,7 +134,7 @@ impl<'r> Series<'r> {
     }
 }
 
-/// An axis says which way is better, where it is one for all that it shows.
+/// The axis states the better direction if it is the same for all its values.
 fn axis((name, scale, key): Along) -> Axis {
     let better = match key.column().better {
         Better::More => ", more is better",
@@ -145,7 +144,7 @@ fn axis((name, scale, key): Along) -> Axis {
     Axis::new(format!("{name}{better}"), scale, key.column().writer())
 }
 
-/// Draws bars; nothing if there are none or too many.
+/// Draws bars; empty if there are none or too many.
 pub(super) fn bar_chart(width: u32, along: Along, drawn: &[Bar], reference: Option<f64>) -> String {
     if (1..=MOST_BARS).contains(&drawn.len()) { bars(width, &axis(along), drawn, reference) } else { String::new() }
 }

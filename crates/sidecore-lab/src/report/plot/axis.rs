@@ -1,4 +1,4 @@
-//! Axes: plotters decides where values lie and what is marked; here stand the range and how marks are written.
+//! Axes: their ranges and the format of marks. plotters computes the positions of values and marks.
 
 use plotters::coord::combinators::{IntoLogRange, LogCoord};
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
@@ -6,18 +6,16 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::Ranged;
 use std::ops::Range;
 
-/// How values are spread over an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// Evenly, from zero on.
     Linear,
     /// Each doubling takes the same room.
     Log2,
-    /// Each decade takes the same room; evenly where the values are within one.
+    /// Each decade takes the same room; evenly if the values are within one decade.
     Log10,
 }
 
-/// An axis with its name and its numbers' format.
 #[derive(Debug, Clone)]
 pub(crate) struct Axis {
     /// Written along it.
@@ -26,18 +24,17 @@ pub(crate) struct Axis {
     format: fn(f64) -> String,
 }
 
-/// The part of an axis that is shown.
+/// The visible range of an axis.
 pub(crate) enum Span {
     Even(RangedCoordf64),
     Log(LogCoord<f64>),
 }
 
-/// Points keep this share of an even axis off its end, and this factor of a doubling one off both.
+/// Distance of points from the end of an even axis, as a factor, and from both ends of a doubling one.
 const MARGIN: f64 = 1.03;
 const MARGIN_OF_DOUBLINGS: f64 = 1.2;
 
 impl Axis {
-    /// An axis of that name and scale.
     pub(crate) fn new(name: impl Into<String>, scale: Scale, format: fn(f64) -> String) -> Self {
         Self { name: name.into(), scale, format }
     }
@@ -47,12 +44,12 @@ impl Axis {
         value.is_finite() && (value > 0.0 || (self.scale == Scale::Linear && value == 0.0))
     }
 
-    /// The words for a mark at that value.
+    /// The label of a mark.
     pub(crate) fn label(&self, value: f64) -> String {
         without_zeros(&(self.format)(value))
     }
 
-    /// What to show so that all of those values are in it.
+    /// The range that contains all of those values.
     pub(crate) fn span(&self, values: impl Iterator<Item = f64>) -> Span {
         let (low, high) = values
             .filter(|value| self.shows(*value))
@@ -100,7 +97,7 @@ impl Ranged for Span {
     }
 }
 
-/// A number, with or without a unit, without the zeros that end its fraction: marks are round, not measured.
+/// Removes trailing zeros of a fraction, with or without a unit: marks are round numbers, not measurements.
 fn without_zeros(text: &str) -> String {
     let (number, unit) = text.split_at(text.find(' ').unwrap_or(text.len()));
     let short = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
