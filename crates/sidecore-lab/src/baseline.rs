@@ -1,7 +1,7 @@
 //! The system's OpenSSL as a baseline: one operation in this process, as a program would call it.
 //!
-//! An operation goes through EVP with a context that is set up once and reused; ciphers work in place and take a new
-//! initialisation vector each time. That is the fastest way OpenSSL 3 offers, so the comparison is a fair one.
+//! An operation goes through EVP with a context that is set up once and reused. Ciphers work in place and take a new
+//! initialisation vector each time. That is the fastest way OpenSSL 3 offers, so the comparison is fair.
 
 use sidecore::core::session::{Algorithm, Class, Op};
 use sidecore::engine::crypto::sample::{Sample, sample};
@@ -30,7 +30,7 @@ pub(crate) fn operation(openssl: &Context, class: Class, size: usize) -> Result<
     Ok(Some(match class.op() {
         Op::Derive => {
             let mut derive = Operation::new(openssl, &key, "", Action::Derive)?;
-            // A key agreement with its own public key costs as much as with any other.
+            // A key agreement with its own public key costs the same as with any other.
             derive.set_peer(&key)?;
             Box::new(move || derive.run(&[], &mut [0; MAX_OUTPUT_BYTES]).map(drop))
         }

@@ -58,7 +58,7 @@ const DEVICES: Option<&str> = Some("it gives its service devices and changes the
 const SERVICES: Option<&str> = Some("it places services of its own on cores");
 const NO_SERVICE: Option<&str> = Some("it is not about a service of keys");
 
-/// In the order in which they run.
+/// In the order of their runs.
 const PARTS: [Part; 13] = [
     Part { scenario: Scenario::Lane, name: "lane", measure: lane::measure, ops: Vec::new, alone: None },
     Part { scenario: Scenario::Crypto, name: "crypto", measure: crypto::measure, ops: crypto::ops, alone: None },
@@ -334,7 +334,7 @@ fn check_usage(args: &Bench, chosen: &[&Part]) -> Result<(), String> {
         return Err(format!("--mix is of the scenario balance, and this is {}", names()));
     }
     let alone = chosen.iter().find_map(|part| Some((part.name, part.alone?)));
-    // A scenario that runs by default is left out with that reason.
+    // A default scenario is left out with that reason.
     if let Some((name, why)) = alone.filter(|_| args.socket.is_some() && !args.scenarios.is_empty()) {
         return Err(format!("{name} cannot be measured at --socket: {}", without_socket(why)));
     }

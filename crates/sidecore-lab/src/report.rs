@@ -45,7 +45,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The rows of each scenario, in the order in which the scenarios first appear.
+    /// The rows of each scenario. Scenarios are ordered by their first row.
     fn by_scenario(&self) -> Vec<(&str, Vec<&Row>)> {
         let rows: Vec<_> = self.rows.iter().collect();
         grouped(&rows, Row::scenario)

@@ -114,7 +114,7 @@ impl Drop for Measuring {
     }
 }
 
-/// The threads of that process that send and receive.
+/// Threads of the process that send and receive.
 fn flows_of(process: u32) -> Vec<PathBuf> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let is_flow = |thread: &PathBuf| fs::read_to_string(thread.join("comm")).is_ok_and(|name| name == "flow\n");

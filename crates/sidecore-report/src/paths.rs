@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The argument that names a file, and the file.
 pub type Named<'p> = (&'static str, &'p Path);
 
-/// Checks that each file can be written, and that all are different.
+/// Checks that each file can be written, and is named only once.
 ///
 /// # Errors
 /// Names the file, the reason and a remedy.

@@ -86,7 +86,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     ))
 }
 
-/// Bytes by which a device computes its time: the payload and the head before it.
+/// Bytes that a device computes its time from: the payload and the head before it.
 fn input_len(size: u32) -> usize {
     Class::from_name(OP).map_or(size as usize, |class| sample(class, size as usize, 1).input.len())
 }

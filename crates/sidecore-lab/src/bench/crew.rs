@@ -103,7 +103,7 @@ impl Plan {
         Self::on(1, clients)
     }
 
-    /// That number of sidecores with inline engines, and that number of clients.
+    /// `sidecores` with inline engines, and that number of clients.
     pub(crate) fn on(sidecores: usize, clients: usize) -> Self {
         let pinning = Pinning::new(sidecores);
         Self {
@@ -135,7 +135,7 @@ impl Crew {
         Ok(Self { pinning, members: Vec::new(), bare: Bare::create()?, service: Host::Own(service), directory })
     }
 
-    /// Starts that number of clients of the service running at that socket.
+    /// Starts clients of the service running at that socket.
     pub(super) fn beside(socket: &Path, clients: usize) -> Result<Self, BenchError> {
         let mut crew = Self::beside_without_clients(socket)?;
         let (socket, bare) = (socket.to_owned(), crew.bare.path());

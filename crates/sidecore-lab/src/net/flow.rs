@@ -223,7 +223,7 @@ impl Worker {
         self.shared.ended.load(Ordering::Relaxed)
     }
 
-    /// Records a round trip that began at that time.
+    /// Records a round trip; `began` is its start.
     fn answered(&mut self, began: u64) {
         if self.shared.kept.load(Ordering::Relaxed) {
             self.latencies.saturating_record(clock::now().saturating_sub(began).max(1));

@@ -27,7 +27,7 @@ const REPEATS: [usize; 2] = [12, 6];
 
 /// Seed of simulations.
 const SEED: u64 = 1;
-/// Failures after which a load is not tried again.
+/// A load is not tried again after this number of failures.
 const MOST_WRONG: usize = 2;
 
 /// The repeated part of a paper.

@@ -1,4 +1,4 @@
-//! The local end of a path: makes the peer take part in a load, and counts at both ends.
+//! The local end of a path: starts loads at the peer, and counts at both ends.
 
 use super::account::Account;
 use super::flow::{Connection, Flow, Latencies, Side, choose_cpus};
@@ -89,7 +89,7 @@ impl Path {
         self.start(load, None)
     }
 
-    /// Starts traffic that the peer counts by itself in that window.
+    /// Starts traffic; the peer counts it by itself in that window.
     ///
     /// # Errors
     /// The same.
@@ -307,7 +307,7 @@ mod tests {
             for direction in [Direction::Send, Direction::Receive, Direction::RoundTrip] {
                 let mut running = path.begin(&load(transport, direction)).unwrap();
                 running.keep_latencies(true);
-                // The sender counts a message at once, and may be asked earlier than the receiver.
+                // The sender counts a message immediately, and may be read before the receiver has counted it.
                 loop {
                     let both = running.count().unwrap();
                     let (sender, receiver) = match direction {

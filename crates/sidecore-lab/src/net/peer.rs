@@ -28,8 +28,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 const ARRIVAL: Duration = Duration::from_secs(6);
 /// Longest wait for the token of a new connection: TCP's third try.
 const SHOW: Duration = Duration::from_secs(2);
-/// Traffic after a window whose client has not asked yet: its own window may end later. Limited, because this traffic
-/// may delay its question.
+/// Traffic after a window until the client requests the counts: its own window may end later. Limited, because this
+/// traffic may delay the request.
 const LINGER: Duration = Duration::from_secs(2);
 /// Interval of checks for the client's connection.
 const LOOK: Duration = Duration::from_millis(50);

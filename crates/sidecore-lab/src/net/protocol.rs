@@ -109,8 +109,8 @@ impl Load {
     }
 }
 
-/// Time in which an end counts, starting at its first message. No line is needed during the load, which may leave no
-/// room for it.
+/// Counting period of an end, starting at its first message. No line is needed during the load, which may leave no room
+/// for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Window {
     pub(super) warm_up_ms: u64,

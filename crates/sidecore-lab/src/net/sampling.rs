@@ -36,7 +36,7 @@ pub(crate) enum Idling {
 }
 
 /// Settings and knowledge of the kernel that samplers share. It keeps idle CPUs awake until it and its samplers are
-/// dropped, because threads of the lowest priority may start and end slowly on a busy machine.
+/// dropped. Threads of the lowest priority may start and end slowly on a busy machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     cpus: Vec<usize>,

@@ -143,7 +143,7 @@ columns! {
     RegisterUs = Column { header: "register", ..set("link.register_us", 3, micros) };
     /// The link's largest IP packet, bytes.
     Mtu = Column { header: "MTU", ..set("link.mtu", 3, plain) };
-    /// Frames after which the link interrupts.
+    /// Number of frames that makes the link interrupt.
     ModerateCount = json_only("link.moderate_count");
     /// Longest wait of a frame for that, us.
     ModerateUs = json_only("link.moderate_us");
@@ -300,7 +300,7 @@ columns! {
     /// This row's figure divided by the baseline's.
     // Better is more for rates and less for times: the scenario's text states which.
     Ratio = found("ratio", "ratio", 0, Depends, ratio);
-    /// Which ratios are better: `more` or `less`.
+    /// The better direction of the ratio: `more` or `less`.
     RatioBetter = json_only("ratio_better");
     /// Bounds of the ratio with the stated confidence: made of the next two.
     Interval = Column { header: "from, to", better: Depends, form: Form::Made(interval), ..text("", 1) };

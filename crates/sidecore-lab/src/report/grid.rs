@@ -92,7 +92,7 @@ impl Grid {
         text.join("\n") + "\n"
     }
 
-    /// The bare table for a terminal of that width, and the headings that were dropped.
+    /// The bare table for a terminal of that width, and the headings of dropped columns.
     pub(crate) fn drawn(&self, width: usize) -> (String, Vec<&str>) {
         let (kept, dropped) = self.fit(width);
         let cell = |index: usize, text: &str| {

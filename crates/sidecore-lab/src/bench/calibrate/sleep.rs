@@ -1,4 +1,4 @@
-//! Times of sleeping and waking on two cores, and the rate at which the host takes a core away.
+//! Times of sleeping and waking on two cores, and the rate of interruptions by the host.
 
 use super::Spread;
 use crate::bench::{BenchError, histogram};
@@ -36,7 +36,7 @@ pub(super) struct Sleep {
     /// CPU time of sleepers, and number of their sleeps.
     cpu: u64,
     sleeps: u64,
-    /// Time in which the watched cores were not taken away.
+    /// Uninterrupted part of the watched time.
     free: u64,
 }
 
@@ -74,7 +74,7 @@ impl Sleep {
             self.free += free;
             keep(&mut self.interruptions, &gaps);
         }
-        // A client has the kernel's timer slack; a sidecore asks for none.
+        // A client has the kernel's timer slack; a sidecore has none.
         keep(&mut self.client_overshoot, &naps());
         cpu::precise_sleep();
         keep(&mut self.overshoot, &naps());
@@ -155,7 +155,7 @@ fn naps() -> Times {
     (0..NAPS).map(nap).collect()
 }
 
-/// Time in which the thread had this core, and the duration of each interruption.
+/// Time that the thread had this core, and the duration of each interruption.
 fn watch() -> (u64, Times) {
     let (start, mut last, mut gaps) = (clock::now(), clock::now(), Times::new());
     while last - start < WATCH {

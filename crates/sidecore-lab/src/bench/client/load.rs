@@ -330,8 +330,8 @@ fn place(client: &mut Client, sample: &Sample) -> Result<Place, Error> {
 }
 
 impl Place {
-    /// Adapts the place to that sample, for which there is room. The output begins at the payload if both have about
-    /// the same length, otherwise behind the input.
+    /// Adapts the place to a sample that fits. The output begins at the payload if both have about the same length,
+    /// otherwise behind the input.
     fn fit(&mut self, sample: &Sample) {
         let Extent { offset: start, len: room } = self.buffer.extent();
         self.input = Extent::new(start, sample.input.len() as u32);

@@ -179,7 +179,7 @@ impl Timing {
         Self { began: clock::now(), cpu: clock::process_cpu(), latency }
     }
 
-    /// Records a signature that began at that time.
+    /// Records a signature; `began` is its start.
     fn took_since(&mut self, began: u64) -> u64 {
         let now = clock::now();
         self.latency.saturating_record((now - began).max(1));

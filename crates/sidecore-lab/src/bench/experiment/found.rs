@@ -79,7 +79,7 @@ impl Run {
         shown.into_iter().filter_map(move |key| Some((key, row.figure(key)?)))
     }
 
-    /// Sets the rate of begun or scheduled operations, of which some may not complete.
+    /// Sets the rate of begun or scheduled operations. Some of them may not complete.
     pub(in crate::bench) fn begun(self, per_s: f64) -> Self {
         Self { begun: vec![per_s], ..self }
     }
@@ -109,7 +109,7 @@ impl Run {
         }
     }
 
-    /// Values of which ratios are made.
+    /// Values for ratios.
     pub(super) fn compared(&self) -> &[f64] {
         if self.merits.is_empty() { &self.rates } else { &self.merits }
     }

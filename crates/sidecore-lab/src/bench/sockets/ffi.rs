@@ -136,7 +136,7 @@ pub(in crate::bench) fn stamp(socket: impl AsFd) -> io::Result<()> {
     set(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), 1)
 }
 
-/// Waits for bytes. Returns their number, and the time at which the last of them reached the socket, in ns of the
+/// Waits for bytes. Returns their number, and the arrival time of the last of them at the socket, in ns of the
 /// calendar's clock.
 pub(in crate::bench) fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut control = [0_u64; CONTROL_WORDS];

@@ -208,7 +208,7 @@ fn found(sending: &Sending, mut measured: Measured, heard: &Heard) -> Result<Run
     }
     if !matches!(sending.traffic, Traffic::Answers(_)) {
         let came = heard.between(measured.began, measured.began + measured.ns) / sending.size as f64;
-        // The time in which the number of sent messages arrived.
+        // Time until the number of sent messages arrived.
         measured.ns = (measured.ns as f64 * measured.ops as f64 / came.max(1.0)) as u64;
     }
     measured.total = heard.latencies();

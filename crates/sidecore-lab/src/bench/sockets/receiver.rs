@@ -15,7 +15,7 @@ use std::time::Duration;
 const ROOM: usize = 128 << 20;
 /// Longest wait of one call.
 const WAIT: Duration = Duration::from_millis(10);
-/// Silence after the program's end after which missing datagrams count as lost, ns.
+/// Missing datagrams count as lost after a silence of this length since the program's end, ns.
 const SILENCE: u64 = 100_000_000;
 /// Value of `sent` until the program has ended.
 pub(super) const UNKNOWN: u64 = u64::MAX;

@@ -34,7 +34,7 @@ pub(super) struct Ring<'l> {
 }
 
 impl<'l> Ring<'l> {
-    /// Starts a service with that policy on that core.
+    /// Starts a service on that core.
     pub(super) fn start(library: &'l Path, cpu: Option<usize>, waits: Notify) -> Result<Self, BenchError> {
         let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
         let config = Config {

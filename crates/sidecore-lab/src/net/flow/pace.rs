@@ -1,4 +1,4 @@
-//! Times at which messages are due.
+//! Due times of messages.
 
 use sidecore::sys::clock;
 use std::thread;

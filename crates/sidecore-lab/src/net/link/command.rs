@@ -18,7 +18,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
-/// Environment variable with the process of the far end, for entering its namespace.
+/// Environment variable with the number of the process in the `far` namespace, for entering it.
 const FAR_PROCESS: &str = "SIDECORE_FAR_PID";
 /// In the order of the counters.
 const DIRECTIONS: [&str; 2] = ["near to far", "far to near"];

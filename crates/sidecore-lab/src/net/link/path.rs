@@ -155,14 +155,14 @@ impl Path {
 struct Line {
     /// `None`: sending takes no time.
     bits_per_s: Option<u64>,
-    /// Time at which the last accepted frame has left.
+    /// End of the last accepted frame.
     free: Nanos,
     /// Remainder of `free` in units of 1 / `bits_per_s` nanoseconds, so that no rate is rounded.
     rest: u64,
 }
 
 impl Line {
-    /// Times at which a frame that arrives now begins to leave, and has left.
+    /// Start and end of sending a frame that arrives now.
     fn slot(&self, now: Nanos, bytes: u64) -> (Nanos, Nanos) {
         let (begins, leaves, _) = self.sent(now, bytes);
         (begins, leaves)

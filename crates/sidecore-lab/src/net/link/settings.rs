@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) napi: bool,
     /// Cost of an access to a register of the interface, ns.
     pub(crate) register: Nanos,
-    /// Time before an instant at which polling of the clock replaces sleep, ns.
+    /// Polling of the clock before an instant, instead of sleep, ns.
     pub(crate) spin: Nanos,
     /// Determines the lost frames.
     pub(crate) seed: u64,

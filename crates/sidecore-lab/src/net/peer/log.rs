@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time to which the limit applies.
+/// Period of the limit.
 const SPAN: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]

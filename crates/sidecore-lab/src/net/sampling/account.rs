@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-/// For each CPU, us in which it was idle, waited for a disk, or was taken away by a hypervisor. Kernels may estimate
-/// busy time from ticks, but they measure idle time.
+/// Time of each CPU that was idle, waited for a disk, or was taken by a hypervisor, us. Kernels may estimate busy time
+/// from ticks, but they measure idle time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Account(BTreeMap<usize, u64>);
 

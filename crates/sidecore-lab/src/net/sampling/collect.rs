@@ -46,7 +46,7 @@ const MODE_KERNEL: u16 = 1;
 const MARKS: u64 = u64::MAX - 4095;
 
 impl Taken {
-    /// `awake` and `device`: threads that keep CPUs from idling, and threads that do the work of a device.
+    /// `awake`: threads that keep CPUs from idling. `device`: threads that do the work of a device.
     pub(super) fn new(symbols: Arc<Symbols>, awake: &[u32], device: &[u32]) -> Self {
         let apart = [(awake, AWAKE), (device, DEVICE)];
         let apart = apart.into_iter().flat_map(|(threads, of)| threads.iter().map(move |thread| (*thread, of)));

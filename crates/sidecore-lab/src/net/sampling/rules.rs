@@ -190,7 +190,7 @@ impl Rules {
         nearest
     }
 
-    /// Whether the work is done for a path, in whatever process it runs.
+    /// Whether the work is done for a path, in any process.
     pub(crate) fn is_for_packets(&self, functions: &[&str]) -> bool {
         functions.iter().any(|function| fits_any(&self.packets, function))
     }

@@ -28,15 +28,15 @@ const MOST_TOGETHER: usize = 6;
 const HALVES: usize = 32;
 /// Changes that lose more than this alone are left out of the halves, a logarithm.
 const HARM: f64 = 0.1;
-/// Error with which the best of many candidates continues; its parts are confirmed later.
+/// Error of the claim that the best of many candidates helps; its parts are confirmed later.
 const DOUBT: f64 = 0.2;
-/// Error with which a loss is likely.
+/// Error of a likely loss.
 const LIKELY: f64 = 0.5;
-/// Number of groups in which many changes are first reverted.
+/// Many changes are first reverted in this number of groups.
 const PARTS: usize = 3;
 /// Gains below this are ignored, a logarithm: 1 %.
 const WORTHLESS: f64 = 0.01;
-/// Numbers of rounds after which a claim is tested; each test takes its share of the error.
+/// A claim is tested after these numbers of rounds; each test takes its share of the error.
 const LOOKS: [usize; 4] = [4, 8, 16, 32];
 /// Rounds that test whether two changes exceed the sum of their gains.
 const ROUNDS_OF_PAIRS: usize = 6;
