@@ -42,7 +42,6 @@ use witness::Witness;
 
 pub(crate) type BenchError = Box<dyn std::error::Error>;
 
-/// A scenario and the function that measures it.
 struct Part {
     scenario: Scenario,
     name: &'static str,
@@ -58,7 +57,6 @@ const DEVICES: Option<&str> = Some("it gives its service devices and changes the
 const SERVICES: Option<&str> = Some("it places services of its own on cores");
 const NO_SERVICE: Option<&str> = Some("it is not about a service of keys");
 
-/// In the order of their runs.
 const PARTS: [Part; 13] = [
     Part { scenario: Scenario::Lane, name: "lane", measure: lane::measure, ops: Vec::new, alone: None },
     Part { scenario: Scenario::Crypto, name: "crypto", measure: crypto::measure, ops: crypto::ops, alone: None },
@@ -100,7 +98,6 @@ pub(crate) struct Settings {
     ops: Vec<String>,
     check: bool,
     mix: bool,
-    /// Socket of a running service to measure.
     socket: Option<PathBuf>,
 }
 
@@ -124,7 +121,6 @@ impl Settings {
     }
 }
 
-/// The result of a scenario.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     rows: Vec<Row>,
@@ -152,7 +148,6 @@ impl Outcome {
         self.rows.extend(rows);
     }
 
-    /// Adds a note about all rows.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }

@@ -12,7 +12,6 @@ use std::ptr;
 
 /// Room for any signature: RSA-4096 makes 512 bytes.
 const MAX_SIGNATURE: usize = 512;
-/// Most slots of a list.
 const MAX_SLOTS: usize = 16;
 
 /// `C_GetFunctionList`.

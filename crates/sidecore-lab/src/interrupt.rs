@@ -52,7 +52,6 @@ impl Interrupt {
         Ok(Self(stop))
     }
 
-    /// A flag that is never set.
     pub(crate) fn never() -> Self {
         Self(Arc::default())
     }
@@ -76,7 +75,6 @@ impl Interrupt {
         (Self(Arc::clone(&stop)), stop)
     }
 
-    /// A flag that is set.
     #[cfg(test)]
     pub(crate) fn that_came() -> Self {
         Self(Arc::new(AtomicBool::new(true)))

@@ -40,7 +40,6 @@ impl Progress {
         self.interrupt.came()
     }
 
-    /// Names the scenario of the next steps.
     pub(crate) fn scenario(&mut self, name: &str) {
         self.bar.set_prefix(name.to_owned());
         if let Some(lines) = &mut self.lines {
@@ -54,7 +53,6 @@ impl Progress {
         }
     }
 
-    /// Names the current measurement.
     pub(crate) fn begin(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }

@@ -26,7 +26,6 @@ pub(crate) use grid::Grid;
 pub(crate) use row::{Row, Times};
 pub(crate) use text::width;
 
-/// Heading of the reasons to doubt the figures.
 const DOUBTS: &str = "Doubts";
 
 /// The rows of a run, with the information needed to judge them.

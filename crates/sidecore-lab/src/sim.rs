@@ -49,7 +49,6 @@ const EVENTS: u64 = 20_000_000;
 const REPEATS: usize = 5;
 const WORLDS: [(&str, usize); 3] = [("small world", 8), ("400 pending timers", 400), ("4000 pending timers", 4_000)];
 
-/// Speed of the simulator on this machine.
 fn speed() -> Result<bool, String> {
     let mut grid = Grid::new(format!("Events a second, one core, {EVENTS} events"), &["world", "M/s"]);
     for (name, pending) in WORLDS {

@@ -20,15 +20,12 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-lab");
-/// Interval of checks.
 const MOMENT: Duration = Duration::from_millis(5);
 /// Short runs, and more of them than will be made.
 const MANY: [&str; 10] =
     ["--traffic", "round-trip", "--size", "64", "--connections", "1", "--ms", "50", "--repeats", "1000"];
-/// The user and group `nobody`.
 const NOBODY: u32 = 65534;
 
-/// A running measurement.
 struct Measuring {
     process: Option<Child>,
     scratch: TempDir,
@@ -48,7 +45,6 @@ fn number(row: &Value, key: &str) -> f64 {
     row[key].as_f64().unwrap_or_else(|| panic!("no {key} in {row}"))
 }
 
-/// The output and the rows.
 fn measured(arguments: &[&str]) -> (Output, Vec<Value>) {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("rows.json");

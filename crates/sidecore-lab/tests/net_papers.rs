@@ -46,7 +46,6 @@ fn number(row: &Value, path: &str) -> f64 {
     row.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path} in {row}"))
 }
 
-/// The row of that link and load.
 fn of<'r>(rows: &'r [Value], variant: &str, op: &str) -> &'r Value {
     rows.iter().find(|row| row["variant"] == variant && row["op"] == op).unwrap()
 }

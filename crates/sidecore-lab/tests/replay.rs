@@ -55,7 +55,6 @@ fn load(socket: &Path, class: &str, total: u32) -> u32 {
     done
 }
 
-/// Changes policies and devices under load.
 fn disturb(socket: &Path) {
     let mut control = admin(socket);
     for setting in [

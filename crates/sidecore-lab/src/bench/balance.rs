@@ -18,7 +18,6 @@ const SIZES: [u32; 2] = [256, 16_384];
 /// Requests in flight. One device holds that number, so no device is ever full and the policy makes each choice.
 const DEPTH: u32 = 64;
 
-/// Emulated devices.
 struct Pool {
     name: &'static str,
     /// Fixed time in ns, and time of each byte in ns.
@@ -50,7 +49,6 @@ impl Pool {
         self.models.iter().map(|(fixed, per_byte)| 1e9 / (*fixed as f64 + per_byte * input as f64)).sum()
     }
 
-    /// All policies on messages of that size.
     fn case(&self, size: u32, ns: u64) -> Case<'static, Crew> {
         let case = Case::new("balance").with(Key::Op, OP).with(Key::Devices, self.name).with(Key::Clients, 1);
         let name = format!("{size} B on {} devices", self.models.len());

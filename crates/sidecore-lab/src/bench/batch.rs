@@ -98,7 +98,6 @@ fn case(crews: &Crews, scenario: &str, (op, size): Op, clients: usize) -> Case<'
     Case::new(scenario).with(Key::Op, op).with(Key::Size, size).with(Key::Clients, clients).with(Key::Pinned, described)
 }
 
-/// A number of clients, each with a number of requests in flight.
 fn filled(crews: &Crews, op: Op, (clients, jobs): (usize, usize), ns: u64) -> Case<'static, Crews> {
     let alone = move |task: Task| {
         move |crews: &mut Crews, _: &Turn<'_>| {
@@ -151,7 +150,6 @@ fn served(crew: &mut Crew, run: impl FnOnce(&mut Crew) -> Result<Run, BenchError
     Ok(run.counted(Counted::cpu(cpu).batches(counts)))
 }
 
-/// One client with random arrivals.
 fn arriving(crews: &Crews, op: Op, load: f64, capacity: f64, ns: u64) -> Case<'static, Crews> {
     let task = move |start| Task::Open { op: op.0.to_owned(), size: op.1, per_s: load * capacity, seed: 1, start, ns };
     let worker =

@@ -32,7 +32,6 @@ const MESSAGE: u32 = 32;
 /// Operation that measures the moving of payload.
 const REFERENCE: &str = "aes-128-gcm";
 const NOOP: &str = "noop";
-/// Requests in flight where the rate counts.
 const DEPTH: u32 = 64;
 /// Passes of a calibration that runs alone.
 const PASSES: usize = 5;
@@ -50,10 +49,8 @@ type Curve = [f64; 3];
 /// Upper bounds of the shares [`PARTS`] of all times, ns.
 type Spread = [f64; PARTS.len()];
 
-/// Index of the median.
 const MIDDLE: usize = 3;
 
-/// Times to measure, each of one operation or request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Quantity {
     /// Inside the client's process: operation, bytes.
@@ -94,7 +91,6 @@ impl Quantity {
     }
 }
 
-/// Results of the passes so far.
 #[derive(Debug, Default)]
 struct Found {
     /// Pass by pass, ns.
@@ -160,7 +156,6 @@ impl Calibration {
         self.pass()
     }
 
-    /// Prints the times and writes the plan.
     pub(super) fn write(&self, path: &Path) -> Result<(), BenchError> {
         let machine = self.found.machine();
         let (found, written) = (machine.to_grid().to_text(), plan::put(path, &machine.to_toml()));

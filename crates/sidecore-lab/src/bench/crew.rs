@@ -26,7 +26,6 @@ const REST: Duration = Duration::from_millis(30);
 /// Time for two clients to receive their orders before the common start, ns.
 pub(super) const HEAD_START: u64 = 5_000_000;
 
-/// Cores of sidecores and clients.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pinning {
     pub(crate) sidecores: Vec<usize>,
@@ -55,7 +54,6 @@ impl Pinning {
         (!self.clients.is_empty()).then(|| self.clients[index % self.clients.len()])
     }
 
-    /// Description for rows.
     pub(crate) fn describe(&self, clients: usize) -> String {
         if self.is_unknown {
             return "nothing pinned, the service ran already".to_owned();
@@ -77,14 +75,12 @@ pub(crate) struct Crew {
     directory: TempDir,
 }
 
-/// The service that clients use.
 enum Host {
     Own(Service),
     /// A service that was running at this socket. Only the things that its clients may read or change are touched.
     Running(PathBuf),
 }
 
-/// Settings of a crew's service.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) pinning: Pinning,
@@ -98,7 +94,6 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// One sidecore with an inline engine, and that number of clients.
     pub(crate) fn inline(clients: usize) -> Self {
         Self::on(1, clients)
     }
@@ -119,7 +114,6 @@ impl Plan {
 }
 
 impl Crew {
-    /// Starts the service in this process, and the client processes.
     pub(crate) fn start(plan: &Plan) -> Result<Self, BenchError> {
         let mut crew = Self::without_clients(plan)?;
         let (socket, bare) = (crew.socket().to_owned(), crew.bare.path());
@@ -135,7 +129,6 @@ impl Crew {
         Ok(Self { pinning, members: Vec::new(), bare: Bare::create()?, service: Host::Own(service), directory })
     }
 
-    /// Starts clients of the service running at that socket.
     pub(super) fn beside(socket: &Path, clients: usize) -> Result<Self, BenchError> {
         let mut crew = Self::beside_without_clients(socket)?;
         let (socket, bare) = (socket.to_owned(), crew.bare.path());
@@ -234,7 +227,6 @@ impl Crew {
         Ok(Admin::connect(&self.options())?)
     }
 
-    /// Changes a setting like `sidecore set`.
     pub(crate) fn set(&self, setting: &str) -> Result<(), BenchError> {
         if self.is_beside() {
             return Err(format!("{} is not this bench's to change", self.socket().display()).into());

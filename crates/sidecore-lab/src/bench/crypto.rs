@@ -15,7 +15,6 @@ use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore_libcrypto::Context;
 
-/// Requests in flight for each client.
 const DEPTH: u32 = 64;
 const SIZES: [u32; 6] = [16, 64, 256, 1024, 4096, 16_384];
 const QUICK_SIZES: [u32; 3] = [64, 1024, 16_384];

@@ -36,7 +36,6 @@ fn spread(spread: f64) -> Option<Doubt> {
     above(Reason::Spread, spread, MOST_SPREAD)
 }
 
-/// Doubts from the time of the measurement.
 pub(super) fn of_time(meanwhile: Option<Meanwhile>) -> Vec<Doubt> {
     let Some(Meanwhile { busy, stolen }) = meanwhile else { return Vec::new() };
     [above(Reason::Busy, busy, MOST_BUSY), above(Reason::Stolen, stolen, MOST_STOLEN)].into_iter().flatten().collect()

@@ -21,7 +21,6 @@ pub(super) struct Case<'e, L> {
     variants: Vec<Variant<'e, L>>,
 }
 
-/// One of the things compared in a case.
 pub(super) struct Variant<'e, L> {
     row: Row,
     run: Box<Measure<'e, L>>,
@@ -61,7 +60,6 @@ impl<'e, L> Case<'e, L> {
         }
     }
 
-    /// Sets a value of all rows.
     pub(super) fn with(mut self, key: Key, value: impl Into<serde_json::Value>) -> Self {
         self.row = self.row.with(key, value);
         self
@@ -72,7 +70,6 @@ impl<'e, L> Case<'e, L> {
         self.crowded(of_crowd(pinning, clients)).with(Key::Pinned, pinning.describe(clients))
     }
 
-    /// Adds a reason to doubt all rows.
     pub(super) fn crowded(mut self, doubt: Option<Doubt>) -> Self {
         self.doubts.extend(doubt);
         self
@@ -113,7 +110,6 @@ impl<'e, L> Variant<'e, L> {
         Self { row, run: Box::new(run), against: Vec::new(), found: Run::default() }
     }
 
-    /// Sets a value of its rows.
     pub(super) fn with(mut self, key: Key, value: impl Into<serde_json::Value>) -> Self {
         self.row = self.row.with(key, value);
         self
@@ -132,7 +128,6 @@ impl<'e, L> Variant<'e, L> {
 }
 
 impl Turn<'_> {
-    /// Whether this is the variant's first run in the case.
     pub(super) fn is_first(&self) -> bool {
         self.repeat == 0
     }
@@ -171,13 +166,11 @@ pub(super) fn measure_all<L>(
     Ok(outcome)
 }
 
-/// Adds the doubts of the case and of the row.
 pub(super) fn doubted(row: Row, of_case: &[Doubt], repeats: usize) -> Row {
     let doubts = [of_case, &of_row(&row, repeats)].concat();
     row.with(Key::Doubts, doubt::to_json(&doubts))
 }
 
-/// Description of the case for the progress line.
 fn in_words(row: &Row) -> String {
     let axes = [Key::Op, Key::Size, Key::Clients, Key::Jobs, Key::Load, Key::Devices].map(Key::column);
     let said = axes.into_iter().filter_map(|axis| Some(format!("{} {}", axis.header, axis.cell(row)?)));
@@ -250,7 +243,6 @@ mod tests {
     use crate::interrupt::Interrupt;
     use std::sync::atomic::Ordering;
 
-    /// A variant that returns these rates in turn.
     fn variant<'e>(name: &str, rates: &'e [f64]) -> Variant<'e, Vec<String>> {
         let own = name.to_owned();
         Variant::new(name, move |ran: &mut Vec<String>, turn| {

@@ -11,7 +11,6 @@ use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
 use std::path::Path;
 
-/// Requests in flight when pipelined.
 const DEPTH: u32 = 128;
 /// Dormant lanes next to a busy one.
 const IDLE_LANES: usize = 1000;

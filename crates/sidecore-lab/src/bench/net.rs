@@ -9,14 +9,12 @@ pub(super) fn paths() -> Vec<&'static str> {
     net::COMPARED_PATHS.to_vec()
 }
 
-/// Comparison with other tools.
 pub(super) fn against_tools(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     // Only these parts of the progress can be shared with another thread.
     let (bar, interrupt) = (&progress.bar, &progress.interrupt);
     aside(|| net::compare_tools(settings.quick, &|path| settings.wants(path), (bar, interrupt)))
 }
 
-/// Comparison of a link with its settings.
 pub(super) fn link(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let (bar, interrupt) = (&progress.bar, &progress.interrupt);
     aside(|| net::check_link(settings.quick, settings.seed, (bar, interrupt)))

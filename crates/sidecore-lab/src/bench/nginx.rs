@@ -12,7 +12,6 @@ use sidecore::sys::cpu;
 
 /// Keys with the promised ratio of handshakes a second of CPU time.
 const KEYS: [(&str, f64); 3] = [("rsa-2048-sign", 0.97), ("p-256-sign", 0.97), ("rsa-4096-sign", 1.5)];
-/// Processes that make handshakes.
 const CLIENTS: usize = 2;
 /// The server of the tables with one worker.
 const ONE: Program = Program::Nginx { workers: 1 };
@@ -71,7 +70,6 @@ struct Services {
     other: Crew,
 }
 
-/// The same server with its key in a file, and in each of the services.
 struct Servers([WebServer; 3]);
 
 impl Servers {

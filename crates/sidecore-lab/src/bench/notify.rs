@@ -16,7 +16,6 @@ const QUICK_LOADS: [f64; 3] = [0.05, 0.5, 0.8];
 /// Clients with one request in flight each.
 const CLIENTS: [usize; 3] = [1, 4, 32];
 const QUICK_CLIENTS: [usize; 2] = [1, 8];
-/// Requests in flight while the capacity is measured.
 const DEPTH: u32 = 32;
 /// One request in this number carries stage times.
 const SAMPLE_EVERY: u32 = 4;

@@ -28,7 +28,6 @@ pub(super) fn need(programs: &[&str], install: &str) -> Result<(), String> {
     missing.map_or(Ok(()), |missing| Err(format!("{missing} is not installed: {install}")))
 }
 
-/// Runs a command to completion.
 pub(super) fn done(command: &mut Command) -> Result<(), BenchError> {
     let output = command.stdin(Stdio::null()).output()?;
     if output.status.success() {
@@ -38,7 +37,6 @@ pub(super) fn done(command: &mut Command) -> Result<(), BenchError> {
     Err(format!("{} failed: {}", command.get_program().display(), said.trim()).into())
 }
 
-/// Writes a key in PKCS#8 as a PEM file.
 pub(super) fn write_pem(key: &[u8], pem: &Path) -> Result<(), BenchError> {
     let der = pem.with_extension("der");
     fs::write(&der, key)?;
@@ -112,7 +110,6 @@ pub(super) fn free_port() -> Result<u16, BenchError> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Makes a self-signed certificate of the key.
 pub(super) fn certify(key: &Path, certificate: &Path) -> Result<(), BenchError> {
     let mut request = Command::new("openssl");
     request.args(["req", "-x509", "-new", "-days", "2", "-subj", "/CN=localhost", "-key"]).arg(key);

@@ -13,9 +13,7 @@ use sidecore::sys::cpu;
 const CLIENTS: usize = 8;
 const SIDECORES: [usize; 3] = [1, 2, 4];
 const SINGLE: &str = "1 sidecore";
-/// Operations with their sizes.
 const CASES: [(&str, u32); 3] = [("aes-256-gcm", 64), ("aes-256-gcm", 16_384), ("rsa-2048-sign", 32)];
-/// Requests in flight for each client.
 const DEPTH: u32 = 32;
 
 /// Numbers of sidecores that this machine has the cores for.

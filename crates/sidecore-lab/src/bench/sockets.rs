@@ -186,7 +186,6 @@ impl Part {
         .variant(ring("ring-spin", Notify::Spin).against(by, BASELINE))
     }
 
-    /// The promised ratio, if there is one.
     fn reach(&self, load: &Load) -> Option<(Key, f64)> {
         let point = (self.name, load.size, load.connections);
         match load.traffic {

@@ -48,7 +48,6 @@ pub(crate) struct Mix {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sending {
-    /// Address of the receiver.
     pub(crate) to: SocketAddr,
     pub(crate) connections: usize,
     /// Bytes of a message.
@@ -72,7 +71,6 @@ impl Sending {
     }
 }
 
-/// The pattern of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Traffic {
     /// As fast as the kernel accepts them, to each connection with room in turn.
@@ -98,7 +96,6 @@ impl Traffic {
     }
 }
 
-/// TCP options of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TcpOptions {
     /// `TCP_NODELAY`: each message is sent immediately.
@@ -127,7 +124,6 @@ pub(crate) struct Signatures {
     pub(crate) ns: u64,
 }
 
-/// Result of an order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) ops: u64,

@@ -29,7 +29,6 @@ const STORED: &str = "key in sidecore";
 const NGINX_BASELINE: &str = "nginx, key in a file";
 const NGINX_STORED: &str = "nginx, key in sidecore";
 
-/// Tries everything, prints the result and writes the requested files.
 pub(crate) fn run(args: &Try) -> Result<(), BenchError> {
     let mut progress = Progress::new(6);
     let outcome = match missing() {
@@ -40,7 +39,6 @@ pub(crate) fn run(args: &Try) -> Result<(), BenchError> {
     export("sidecore try", &args.files, outcome)
 }
 
-/// Reason why no server can be tried on this machine.
 fn missing() -> Option<String> {
     let remedy = "install OpenSSL 3, e.g. apt-get install openssl";
     if let Err(why) = need(&["openssl"], remedy) {
@@ -101,7 +99,6 @@ fn keys(progress: &mut Progress) -> Result<Outcome, BenchError> {
     Ok(outcome)
 }
 
-/// Result of a search of a server's memory.
 fn searched(name: &str, seen: &Seen) -> String {
     let Seen { found, of, bytes } = seen;
     let mib = bytes >> 20;
@@ -173,7 +170,6 @@ fn killed(house: &mut House, other: &Server) -> Result<String, BenchError> {
     ))
 }
 
-/// The service restarts under load.
 fn restarted(house: &mut House, server: &Server) -> Result<String, BenchError> {
     let load = house.handshakes(server.port(), RESTART_SECONDS)?;
     for _ in 0..RESTARTS {

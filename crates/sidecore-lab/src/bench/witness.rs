@@ -47,7 +47,6 @@ impl Witness {
     }
 }
 
-/// Use by others since that instant.
 pub(super) fn meanwhile(before: Option<&Witness>) -> Option<Meanwhile> {
     Witness::now()?.since(before?)
 }

@@ -27,7 +27,6 @@ pub(super) struct Counted {
     pub(super) bytes: u64,
 }
 
-/// Time of a processor by use, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Processor {
     pub(super) user: f64,
@@ -39,7 +38,6 @@ pub(super) struct Processor {
     pub(super) idle: f64,
 }
 
-/// A count of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Figure {
     /// Over all interfaces of the namespace except loopback.

@@ -54,11 +54,9 @@ fn write(path: Option<&Path>, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// Result of the sampling.
 struct Watched {
     profile: Profile,
     packets: Option<u64>,
-    /// Process of the command.
     process: Option<u32>,
     seconds: f64,
 }

@@ -55,7 +55,6 @@ pub(super) enum Connection {
     Udp(UdpSocket, u64),
 }
 
-/// State shared by all threads of a flow.
 #[derive(Debug)]
 struct Shared {
     ended: AtomicBool,
@@ -171,7 +170,6 @@ impl Flow {
         Ok(())
     }
 
-    /// Current counts, including the kernel's.
     pub(super) fn count(&self) -> Account {
         let mut account = Account::of_kernel();
         account.at_ns = clock::now();
@@ -183,12 +181,10 @@ impl Flow {
         account
     }
 
-    /// Starts or stops the recording of latencies.
     pub(super) fn keep_latencies(&self, kept: bool) {
         self.shared.kept.store(kept, Ordering::Relaxed);
     }
 
-    /// Whether any message was sent or received.
     pub(super) fn has_traffic(&self) -> bool {
         let any = |counters: &Arc<Counters>| counters.sent.read().messages + counters.received.read().messages > 0;
         self.counters.iter().any(any)

@@ -9,7 +9,6 @@ pub(super) struct Counters {
     misses: Vec<Counter>,
 }
 
-/// Counted events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     pub(super) instructions: u64,
@@ -36,7 +35,6 @@ impl Counters {
         Ok(Self { instructions, misses })
     }
 
-    /// Restarts the counts.
     pub(super) fn reset(&mut self) {
         for counter in self.instructions.iter_mut().chain(&mut self.misses) {
             // A failed reset would show in an implausible count.

@@ -27,9 +27,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use sys::Tap;
 
-/// Names of the interfaces.
 const ENDS: [&str; 2] = ["near", "far"];
-/// Name of its threads.
 const THREAD: &str = "link";
 /// Length of the interfaces' queues, in frames. The thread empties them immediately unless the machine is overloaded.
 /// The usual length of 1000 would then drop frames that the link's own queue has room for.

@@ -74,7 +74,6 @@ impl Links {
         self.set(name, LinkMessageBuilder::down)
     }
 
-    /// Sets the largest packet.
     pub(super) fn set_mtu(&self, name: &str, bytes: u32) -> Result<(), Wrong> {
         self.set(name, |link| link.mtu(bytes))
     }

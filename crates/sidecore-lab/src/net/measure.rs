@@ -22,9 +22,7 @@ use std::{fs, path as file};
 /// Rates of paced round trips a second, for each connection. A gap is not a simple fraction of a kernel's tick of 1, 4
 /// or 10 ms: kernels that account CPU time by ticks would otherwise always sample the same part of a trip.
 const PACED: f64 = 1_973.0;
-/// Most functions without a rule to name.
 const MOST_NAMED: usize = 8;
-/// Explanation of the columns of components.
 const HOW: &str = "driver to other: CPU time by component for each packet of the near end, from samples; with --pair that of both ends, and of the \
      threads of a link as its driver. Where samples come from a timer, no CPU sleeps meanwhile: a sleeping one would miss samples, and \
      wakes later, so round trips are not those of a run without --where. Interrupts count those of the sampling.";

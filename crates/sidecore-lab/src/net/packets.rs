@@ -26,7 +26,6 @@ type Interfaces = BTreeMap<String, (u64, u64)>;
 /// Most processes to visit, and most namespaces to keep.
 const MOST_PROCESSES: usize = 256;
 const MOST_SPACES: usize = 64;
-/// Most bytes of a table.
 const MOST_BYTES: u64 = 1 << 20;
 /// The interface that receives everything it sends.
 const LOOP: &str = "lo";

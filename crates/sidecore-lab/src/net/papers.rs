@@ -25,7 +25,6 @@ const WINDOWS: [Duration; 2] = [Duration::from_millis(500), Duration::from_milli
 /// Fewer than six give no interval.
 const REPEATS: [usize; 2] = [12, 6];
 
-/// Seed of simulations.
 const SEED: u64 = 1;
 /// A load is not tried again after this number of failures.
 const MOST_WRONG: usize = 2;
@@ -40,7 +39,6 @@ struct Study {
     effects: Vec<Effect>,
     /// Whether its effects are comparable with each other, so that their order can be stated.
     is_ordered: bool,
-    /// Explanation of its rows.
     notes: &'static [&'static str],
 }
 

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest wait for an answer of the peer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest wait for the listening socket of a new peer.
 const ARRIVAL: Duration = Duration::from_secs(5);
@@ -19,18 +18,15 @@ const SHOWN: usize = 200;
 /// Interval of datagrams that open a UDP connection; some may be lost.
 const HELLO: Duration = Duration::from_millis(20);
 
-/// A path to a listening peer.
 #[derive(Debug)]
 pub(super) struct Path {
     control: Control,
     far: IpAddr,
     /// Number of CPUs of each end's threads; `None`: all.
     cpus: Option<usize>,
-    /// The peer no longer answers.
     lost: bool,
 }
 
-/// A running load.
 #[derive(Debug)]
 pub(super) struct Running<'p> {
     path: &'p mut Path,
@@ -41,7 +37,6 @@ pub(super) struct Running<'p> {
     ends: Instant,
 }
 
-/// Counts of both ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Both {
     pub(super) near: Account,
@@ -66,7 +61,6 @@ impl Path {
         Ok(Self { control, far: peer.ip(), cpus: None, lost: false })
     }
 
-    /// An interrupt ends waits for the peer.
     pub(super) fn until(&mut self, interrupt: &Interrupt) {
         self.control.until(interrupt);
     }
@@ -179,12 +173,10 @@ impl Running<'_> {
         Ok(Both { near: self.flow.count(), far: *far })
     }
 
-    /// Whether a message was sent or received at this end.
     pub(super) fn has_traffic(&self) -> bool {
         self.flow.has_traffic()
     }
 
-    /// Current counts of this end.
     pub(super) fn count_near(&self) -> Account {
         self.flow.count()
     }
@@ -212,7 +204,6 @@ impl Running<'_> {
         Ok((after.since(&before), latencies))
     }
 
-    /// Starts or stops the recording of latencies.
     pub(super) fn keep_latencies(&self, kept: bool) {
         self.flow.keep_latencies(kept);
     }

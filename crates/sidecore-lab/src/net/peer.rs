@@ -16,7 +16,6 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Most lines a second about clients.
 const LINES: u32 = 5;
 /// Pause after the system had no room for another client.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -120,7 +119,6 @@ fn check(load: &Load, cpus: Option<usize>, window: Option<Window>) -> Result<Vec
     choose_cpus(Side::Far, cpus)
 }
 
-/// Serves one load on those CPUs.
 fn run(control: &mut Control, load: &Load, cpus: &[usize], window: Option<Window>) -> io::Result<()> {
     let connections = match load.transport {
         Transport::Tcp => tcp(control, load.connections),
@@ -172,7 +170,6 @@ fn count(control: &mut Control, flow: Flow, until: Instant) -> io::Result<()> {
     }
 }
 
-/// State of the client during a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Near {
     Counts,

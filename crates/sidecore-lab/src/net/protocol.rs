@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 /// Both ends must have the same version.
 pub(super) const VERSION: u32 = 2;
-/// Default port of a peer.
 pub(crate) const PORT: u16 = 5217;
 pub(super) const MAX_SIZE: usize = 1 << 20;
 pub(super) const MAX_CONNECTIONS: usize = 64;
@@ -32,7 +31,6 @@ pub(super) enum Transport {
     Udp,
 }
 
-/// Direction of traffic, from the local end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Direction {
     /// The local end sends continuously.
@@ -43,7 +41,6 @@ pub(super) enum Direction {
     RoundTrip,
 }
 
-/// Threading of an end's streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Serving {
     /// A thread for each stream, with blocking calls of at most `read` bytes.
@@ -59,7 +56,6 @@ impl Default for Serving {
     }
 }
 
-/// Traffic of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Load {
     pub(super) transport: Transport,
@@ -138,7 +134,6 @@ impl Window {
     }
 }
 
-/// A request to the peer.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Ask {
     /// Announces the connections of that load; traffic starts once they exist. `cpus`: number of the peer's last CPUs
@@ -152,7 +147,6 @@ pub(super) enum Ask {
     End,
 }
 
-/// An answer of the peer.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// Connections are expected at these ports; each begins with the token. UDP has a port for each.
@@ -169,7 +163,6 @@ pub(super) enum Answer {
     Refused(String),
 }
 
-/// One end of the control connection.
 #[derive(Debug)]
 pub(super) struct Control {
     reader: BufReader<TcpStream>,
@@ -188,7 +181,6 @@ impl Control {
         Ok(Self { reader: BufReader::new(connection), patience, longest, interrupt: None })
     }
 
-    /// An interrupt ends waits.
     pub(super) fn until(&mut self, interrupt: &Interrupt) {
         self.interrupt = Some(interrupt.clone());
     }

@@ -24,7 +24,6 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 use symbols::Symbols;
 
-/// Behaviour of idle CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idling {
     /// They sleep.
@@ -41,7 +40,6 @@ pub(crate) enum Idling {
 pub(crate) struct Setup {
     cpus: Vec<usize>,
     awake: Arc<Awake>,
-    /// Threads of this process that do the work of a device.
     device: Vec<u32>,
     /// `None`: the kernel hides its functions.
     symbols: Option<Arc<Symbols>>,
@@ -90,7 +88,6 @@ impl Setup {
         Ok(Self { cpus: cpus.to_vec(), awake, device: Vec::new(), symbols, modules: modules(), left_out })
     }
 
-    /// Sets the threads of this process that count as a device and its driver.
     pub(crate) fn with_device(mut self, threads: Vec<u32>) -> Self {
         self.device = threads;
         self
@@ -188,7 +185,6 @@ impl Sampler {
     }
 }
 
-/// Names of the kernel's modules.
 fn modules() -> BTreeSet<String> {
     let text = fs::read_to_string(MODULES).unwrap_or_default();
     text.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()

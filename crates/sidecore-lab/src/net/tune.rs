@@ -56,11 +56,9 @@ const ROUNDS_OF_ALL: usize = 6;
 /// Repeats of the comparison of datagrams with streams.
 const ROUNDS_OF_DATAGRAMS: usize = 6;
 
-/// Result for a path made here.
 struct Tried {
     rig: Rig,
     found: Found,
-    /// Duration of the search.
     took: Duration,
     /// The best of all combinations, and the gain of the recommended one against it; 0: equally good.
     best: Option<(Vec<Change>, Estimate)>,

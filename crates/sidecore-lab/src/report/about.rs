@@ -44,7 +44,6 @@ impl About {
         }
     }
 
-    /// The lines above tables.
     pub(crate) fn lines(&self) -> [String; 3] {
         let Self { command, version, date, cores, machine, commit, .. } = self;
         [

@@ -29,7 +29,6 @@ enum Form {
     JsonOnly,
 }
 
-/// A column that a row may have a value in.
 #[derive(Debug)]
 pub(crate) struct Column {
     pub(crate) key: Key,
@@ -59,7 +58,6 @@ impl Column {
         matches!(self.form, Form::Number(_)) || self.better != Neither
     }
 
-    /// The text of a table's cell.
     pub(crate) fn cell(&self, row: &Row) -> Option<String> {
         match self.form {
             Form::Text => row.text(self.key).map(clean),
@@ -69,12 +67,10 @@ impl Column {
         }
     }
 
-    /// The format of numbers in this column.
     pub(crate) fn writer(&self) -> Write {
         if let Form::Number(write) = self.form { write } else { plain }
     }
 
-    /// Whether the column accepts that value.
     pub(crate) fn takes(&self, value: &Value) -> bool {
         match self.form {
             Form::Text => value.is_string(),
@@ -123,7 +119,6 @@ columns! {
     Variant = Column { form: Form::Made(variant), ..text("variant", 0) };
     /// Operation, by the name of its class; or traffic, by its kind.
     Op = text("op", 0);
-    /// Crypto library and its version.
     Library = text("library", 5);
     Notify = text("notify", 0);
     Balance = text("balance", 0);
@@ -183,7 +178,6 @@ columns! {
     SchedulerPerPacket = found("packet_us.scheduler", "scheduler", 2, Less, micros);
     /// The same: into the kernel and back.
     EntryPerPacket = found("packet_us.entry", "entry", 2, Less, micros);
-    /// The same: programs' own code.
     ProgramPerPacket = found("packet_us.program", "program", 2, Less, micros);
     /// The same: other work of the kernel.
     OtherPerPacket = found("packet_us.other", "other", 3, Less, micros);
@@ -197,15 +191,12 @@ columns! {
     Sampled = found("sampled", "sampled", 6, Depends, ratio);
     /// Use of processors: programs. 100 % is one processor.
     User = found("cpu.user", "user", 2, Depends, percent);
-    /// The same: the kernel for them.
     System = found("cpu.system", "system", 2, Depends, percent);
     /// The same: interrupts, and their deferred work.
     Softirq = found("cpu.softirq", "softirq", 2, Depends, percent);
     /// The same: idle.
     Idle = found("cpu.idle", "idle", 2, More, percent);
-    /// Context switches a second.
     SwitchesPerS = found("context_switches_per_s", "switches/s", 4, Less, rate);
-    /// Interrupts a second.
     InterruptsPerS = found("interrupts_per_s", "interrupts/s", 6, Less, rate);
     /// Interrupts of these that wake a thread on another processor.
     ReschedulesPerS = found("reschedules_per_s", "resched/s", 7, Less, rate);
@@ -240,7 +231,6 @@ columns! {
     /// Duration, s.
     TookSeconds = found("took_s", "took", 3, Less, seconds);
     Samples = found("samples", "samples", 6, Depends, |samples| count(samples as u64));
-    /// Packets that passed.
     Packets = found("packets", "packets", 5, Depends, |packets| count(packets as u64));
     /// Submitted to received, us: mean. Rows have all percentiles of each of these times; tables show them of this one.
     TotalMean = found("total_us.mean", "mean", 8, Less, micros);

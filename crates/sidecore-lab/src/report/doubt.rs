@@ -56,7 +56,6 @@ impl Reason {
         }
     }
 
-    /// Its effect on figures.
     fn means(self) -> &'static str {
         match self {
             Self::Stopped => "the run was stopped before its end, and what is missing was not run",
@@ -88,7 +87,6 @@ impl Reason {
     }
 }
 
-/// A reason with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Doubt {
     pub(crate) reason: Reason,

@@ -13,9 +13,7 @@ const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().f
 pub(crate) struct Grid {
     pub(crate) title: String,
     pub(crate) headings: Vec<Heading>,
-    /// Fields, row by row.
     pub(crate) rows: Vec<Vec<String>>,
-    /// Notes under the table.
     pub(crate) notes: Vec<String>,
     /// Parameters that all rows share, with their values.
     shared: Vec<(&'static str, String)>,
@@ -140,7 +138,6 @@ impl Grid {
         text
     }
 
-    /// The bare table.
     pub(crate) fn table_in_markdown(&self) -> String {
         let line =
             |fields: &mut dyn Iterator<Item = String>| format!("| {} |\n", fields.collect::<Vec<_>>().join(" | "));

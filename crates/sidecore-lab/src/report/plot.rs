@@ -28,7 +28,6 @@ pub(crate) const COLOURS: [&str; 10] =
     ["#2F6FDE", "#E0533D", "#189E77", "#D98E04", "#8A5CD6", "#0E97B5", "#C8448F", "#7A8B2A", "#A0653B", "#6B7280"];
 const COLOUR_NAMES: [&str; 10] = ["blue", "red", "green", "amber", "violet", "teal", "pink", "olive", "brown", "grey"];
 
-/// Width and height of a plot in pixels.
 pub(crate) type Size = (u32, u32);
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -39,7 +38,6 @@ pub(crate) struct Line {
     pub(crate) dashed: bool,
     /// In the order of the joining line.
     pub(crate) points: Vec<(f64, f64)>,
-    /// Ranges around the points.
     pub(crate) ranges: Vec<Range>,
 }
 

@@ -1,6 +1,5 @@
 //! Title of each scenario, and explanation of its figures.
 
-/// Names, titles and explanations.
 const KNOWN: [(&str, &str, &str); 30] = [
     (
         "lane",

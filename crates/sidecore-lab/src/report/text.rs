@@ -47,7 +47,6 @@ impl Report {
     }
 }
 
-/// Wraps words to that width.
 fn wrapped(text: &str, width: usize) -> String {
     text.split(' ').fold(String::new(), |mut lines, word| {
         let used = lines.lines().last().map_or(0, |line| line.chars().count());

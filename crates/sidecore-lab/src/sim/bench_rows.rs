@@ -29,7 +29,6 @@ const SETTLED: f64 = 0.01;
 struct Case {
     name: String,
     set: Changes,
-    /// Metric and measured value.
     measured: Vec<(&'static str, f64)>,
 }
 

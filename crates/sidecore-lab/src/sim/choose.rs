@@ -151,7 +151,6 @@ fn notes(answer: &Answer) -> Vec<String> {
     notes
 }
 
-/// Description of a candidate.
 fn name(plan: &Plan, candidate: &Candidate) -> String {
     let own = if plan.variants.is_empty() { "" } else { tables::OWN };
     let variant = candidate.variant.as_deref().unwrap_or(own).to_owned();

@@ -179,7 +179,6 @@ fn lines(found: &fit::Fit) -> Vec<Members<7>> {
     found.parameters.iter().map(line).collect()
 }
 
-/// A parameter file of the fitted values.
 fn file(found: &fit::Fit, tables: &str) -> String {
     let mut parts = BTreeMap::<&str, Vec<(&str, &Fitted)>>::new();
     for fitted in &found.parameters {

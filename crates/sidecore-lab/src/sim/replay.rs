@@ -90,7 +90,6 @@ fn asked(args: &Replay, traffic: &Traffic, same: &Pool, most: usize) -> Result<P
     Ok(Pool { devices, depth: args.depth, balance, order })
 }
 
-/// Formats ns as us.
 fn us(time: f64) -> String {
     digits(time / 1e3)
 }
@@ -99,7 +98,6 @@ fn rate(found: &Again) -> f64 {
     found.times.len() as f64 * 1e9 / found.span.max(1) as f64
 }
 
-/// Utilisation of each device.
 fn busy(found: &Again) -> Vec<f64> {
     found.busy.iter().map(|busy| *busy as f64 / found.span.max(1) as f64).collect()
 }

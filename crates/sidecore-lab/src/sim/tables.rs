@@ -196,7 +196,6 @@ fn limit_grid(sheet: &Sheet) -> Option<Grid> {
     (!is_told).then(|| grid(format!("What limits: {}", sheet.variant), table, part))
 }
 
-/// A grid of the table's form, with those cells.
 fn grid(title: String, table: &Table, cell: impl Fn(usize, usize) -> String) -> Grid {
     let corner = format!("{} \\ {}", table.shape.rows.title(), table.shape.columns.title());
     let headings: Vec<String> = [corner].into_iter().chain(table.shape.columns.labels.iter().cloned()).collect();

@@ -31,7 +31,6 @@ const SLOTS: u32 = 1_024;
 /// One request in this number carries stage times.
 const SAMPLE_EVERY: u32 = 4;
 
-/// Devices and their mix of requests.
 struct Pool {
     name: String,
     /// Fixed time in ns, and time of each byte in ns.
@@ -71,13 +70,11 @@ impl Pool {
         self.models.iter().enumerate().map(device).collect()
     }
 
-    /// Description for rows.
     fn in_words(&self, depth: u32) -> String {
         let part = |(part, size): &(f64, u32)| format!("{:.0} % {size} B", part * 100.0);
         format!("{}, depth {depth}: {}", self.name, self.parts.iter().map(part).collect::<Vec<_>>().join(", "))
     }
 
-    /// All policies at that share of the capacity.
     fn case(&self, load: f64, depth: u32, seed: u64, ns: u64) -> Case<'_, Crew> {
         let name = self.in_words(depth);
         let per_s = load * PER_S;

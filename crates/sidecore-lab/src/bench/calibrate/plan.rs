@@ -150,7 +150,6 @@ impl Machine {
         text
     }
 
-    /// A table with one line for each fixed time, and one line for each kind of varying times.
     pub(super) fn to_grid(&self) -> Grid {
         let mut grid = Grid::new("This machine, times in ns", &["part", "what", "time"]);
         let mut rows: Vec<[String; 3]> = Vec::new();

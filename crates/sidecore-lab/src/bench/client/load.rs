@@ -31,7 +31,6 @@ struct Place {
     due: u64,
 }
 
-/// Arrivals of an open load.
 pub(super) struct Arrivals {
     /// Mean rate of random arrivals.
     pub(super) per_s: f64,
@@ -40,7 +39,6 @@ pub(super) struct Arrivals {
     pub(super) seed: u64,
 }
 
-/// One session with its places.
 pub(super) struct Load<'c> {
     client: &'c mut Client,
     session: Session,
@@ -59,7 +57,6 @@ pub(super) struct Load<'c> {
 }
 
 impl<'c> Load<'c> {
-    /// Most requests of this sample that the client's arena holds at a time.
     pub(super) fn most(client: &Client, sample: &Sample) -> u32 {
         (client.arena_bytes() / (room(sample) + 64)).clamp(1, client.slots())
     }
@@ -199,7 +196,6 @@ impl<'c> Load<'c> {
         self.end(&begun, ops, now - begun.at)
     }
 
-    /// Whether a run may end after `ops` requests.
     fn is_enough(&self, ops: u64) -> bool {
         ops >= FEW || !self.stages.0[0].is_empty()
     }
@@ -288,7 +284,6 @@ impl<'c> Load<'c> {
         self.client.wait_report().audit.empty_polls
     }
 
-    /// The result. Requests still in flight do not count.
     fn end(self, begun: &Begun, ops: u64, ns: u64) -> Result<Measured, BenchError> {
         let cpu_ns = (clock::thread_cpu() - begun.cpu).saturating_sub(self.idled);
         while self.client.in_flight() > 0 {
@@ -309,7 +304,6 @@ impl<'c> Load<'c> {
     }
 }
 
-/// Readings at the beginning of a measurement.
 struct Begun {
     empty_polls: u64,
     at: u64,

@@ -32,11 +32,9 @@ pub(super) struct Sender {
     content: Content,
     poll: Poll,
     sending: Sending,
-    /// Start of the measurement.
     measured: Option<Start>,
 }
 
-/// Start time, CPU time used until then, and counted bytes.
 #[derive(Clone, Copy)]
 struct Start {
     at: u64,

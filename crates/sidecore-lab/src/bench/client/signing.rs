@@ -22,7 +22,6 @@ const PATIENCE: i32 = 10_000;
 
 pub(super) struct Provided {
     library: Context,
-    /// Keys by operation.
     keys: HashMap<String, Key>,
 }
 
@@ -74,7 +73,6 @@ pub(super) fn sign(provided: Option<&mut Provided>, task: &Signatures, pkcs8: &[
     Ok(measured)
 }
 
-/// Signs the same input repeatedly.
 struct Signing {
     signer: Operation,
     output: [u8; MAX_OUTPUT_BYTES],
@@ -201,7 +199,6 @@ fn kind(op: &str) -> Result<Kind, BenchError> {
     Ok(kind.filter(fits).ok_or_else(|| format!("no signing operation {op:?}"))?)
 }
 
-/// Checks a signature of the input with OpenSSL's own code.
 pub(super) fn check(op: &str, pkcs8: &[u8], signature: &[u8]) -> Result<(), BenchError> {
     let (kind, openssl) = (kind(op)?, Context::system()?);
     let key = kind.read(&openssl, pkcs8, "")?;

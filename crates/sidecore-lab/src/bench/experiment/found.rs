@@ -20,11 +20,9 @@ pub(in crate::bench) struct Run {
     merits: Vec<f64>,
     measured: Vec<Measured>,
     counted: Option<Counted>,
-    /// Figures for plots, run by run.
     pub(super) figures: Vec<(Key, Vec<f64>)>,
 }
 
-/// The better direction of a compared figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::bench) enum Better {
     More,
@@ -32,7 +30,6 @@ pub(in crate::bench) enum Better {
 }
 
 impl Run {
-    /// A simultaneous run of several clients.
     pub(in crate::bench) fn of(measured: Vec<Measured>) -> Self {
         Self { rates: vec![total_per_s(&measured)], measured, ..Self::default() }
     }
@@ -42,7 +39,6 @@ impl Run {
         Self { rates: vec![rate], ..Self::default() }
     }
 
-    /// A measurement that is impossible here, with the reason.
     pub(in crate::bench) fn missing(why: impl Into<String>) -> Self {
         Self { missing: Some(why.into()), ..Self::default() }
     }
@@ -52,17 +48,14 @@ impl Run {
         median(&self.rates)
     }
 
-    /// Adds the service's counts.
     pub(in crate::bench) fn counted(self, counted: Counted) -> Self {
         Self { counted: Some(counted), ..self }
     }
 
-    /// Sets another figure for comparisons.
     pub(in crate::bench) fn compared_by(self, name: &'static str, better: Better, value: f64) -> Self {
         Self { merit: Some((name, better)), merits: vec![value], ..self }
     }
 
-    /// The better direction of the compared figure.
     pub(super) fn more_is_better(&self) -> bool {
         self.merit.is_none_or(|(_, better)| better == Better::More)
     }
@@ -72,19 +65,16 @@ impl Run {
         self.figures.iter().find(|(known, _)| *known == key).map_or(&[], |(_, values)| values)
     }
 
-    /// Figures of a single run for plots.
     fn figures_of_one(&self) -> impl Iterator<Item = (Key, f64)> + use<> {
         let row = self.row(Row::default(), false);
         let shown = [Key::OpsPerS, Key::TotalP50, Key::TotalP99, Key::ClientCpu];
         shown.into_iter().filter_map(move |key| Some((key, row.figure(key)?)))
     }
 
-    /// Sets the rate of begun or scheduled operations. Some of them may not complete.
     pub(in crate::bench) fn begun(self, per_s: f64) -> Self {
         Self { begun: vec![per_s], ..self }
     }
 
-    /// Adds another run of the same variant.
     pub(super) fn add(&mut self, more: Self) {
         for (key, value) in more.figures_of_one().filter(|_| !more.rates.is_empty()) {
             match self.figures.iter_mut().find(|(known, _)| *known == key) {
@@ -118,7 +108,6 @@ impl Run {
         Some(self.stage(Stage::Total, |measured| &measured.total)?.p50)
     }
 
-    /// The row with all results.
     pub(super) fn row(&self, row: Row, payload: bool) -> Row {
         let rate = self.rate();
         let mbit_per_s = row.number(Key::Size).filter(|_| payload).map(|size| rate * size * 8.0 / 1e6);
@@ -149,7 +138,6 @@ impl Run {
         (summary.count > 0).then(|| Times { mean: us(summary.mean), p50: us(summary.p50), p99: us(summary.p99) })
     }
 
-    /// Adds CPU time and costs of waiting if they were measured, at the service or as whole calls of a program.
     fn costs(&self, row: Row) -> Row {
         let is_looked_at = self.counted.is_some() || self.measured.iter().any(|measured| !measured.whole.is_empty());
         if !is_looked_at {
@@ -191,7 +179,6 @@ impl Run {
     }
 }
 
-/// Counts of the service.
 #[derive(Default)]
 pub(in crate::bench) struct Counted {
     stages: [Histogram; Stage::COUNT],
@@ -221,17 +208,14 @@ impl Counted {
         self.cpu_ns
     }
 
-    /// Sets messages through rings, the system calls that moved them, and all messages.
     pub(in crate::bench) fn by_ring(self, counts: [u64; 3]) -> Self {
         Self { by_ring: Some(counts), ..self }
     }
 
-    /// Sets lost datagrams, and all that were sent.
     pub(in crate::bench) fn lost(self, lost: u64, all: u64) -> Self {
         Self { lost: Some([lost, all]), ..self }
     }
 
-    /// Sets batches, full ones, and requests in them.
     pub(in crate::bench) fn batches(self, counts: [u64; 3]) -> Self {
         Self { batches: Some(counts), ..self }
     }

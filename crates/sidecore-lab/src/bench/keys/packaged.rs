@@ -25,7 +25,6 @@ const LABEL: &str = "bench";
 /// Requests in flight of the sidecore variant when throughput is compared: PKCS#11 has one.
 const JOBS: u32 = 8;
 
-/// Paths of the installed packages.
 struct Installed {
     softhsm: PathBuf,
     client: PathBuf,

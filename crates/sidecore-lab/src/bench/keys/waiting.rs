@@ -29,7 +29,6 @@ const WOKEN: [&str; 3] = ["park", "break-even", "spin"];
 /// Clients that poll, in front of a polling service and of a notified one.
 const GATES: [&str; 2] = ["timer(250us)", "timer(50us)"];
 const HOST: &str = "timer(50us)";
-/// Requests in flight (jobs) of the one client.
 const JOBS: [u32; 2] = [1, 8];
 
 fn timers(settings: &Settings) -> &'static [&'static str] {
@@ -103,7 +102,6 @@ fn in_words((service, client): Policies) -> String {
     format!("service {service}, client {client}")
 }
 
-/// Changes by notification, pair by pair.
 fn comparisons(settings: &Settings, jobs: u32, rows: &[Row]) -> Vec<Row> {
     let woken = (WOKEN[0], WOKEN[0]);
     let mut pairs: Vec<(String, Policies, Policies)> = timers(settings)

@@ -18,7 +18,6 @@ pub(super) enum Door {
 }
 
 impl Door {
-    /// Opens the socket for that traffic at an address of loopback.
     pub(super) fn open(traffic: Traffic) -> io::Result<Self> {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         if traffic == Traffic::Datagrams {

@@ -6,9 +6,7 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-/// Most ready connections of one wait.
 const MOST_READY: u8 = 255;
-/// Most datagrams of one call.
 const MOST_DATAGRAMS: usize = 64;
 /// Room for one control message with a time stamp.
 const CONTROL_WORDS: usize = 8;
@@ -20,7 +18,6 @@ pub(in crate::bench) enum Interest {
     WritableEdge,
 }
 
-/// An epoll instance.
 pub(in crate::bench) struct Poll(OwnedFd);
 
 impl Poll {

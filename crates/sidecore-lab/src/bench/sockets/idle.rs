@@ -37,14 +37,12 @@ const SERVICE_THREADS: [&str; 2] = ["sockets-", "closes-"];
 const VARIANTS: [(&str, Option<Notify>); 3] =
     [(BASELINE, None), ("ring", Some(Notify::Park)), ("ring-break-even", Some(Notify::BreakEven))];
 
-/// Number of connections, and duration of their silence.
 #[derive(Clone, Copy)]
 struct Silence {
     connections: usize,
     time: Duration,
 }
 
-/// Use by threads so far.
 #[derive(Clone, Copy, Default)]
 struct Used {
     cpu_ns: u64,
@@ -52,7 +50,6 @@ struct Used {
     slept: u64,
 }
 
-/// Cost of a silence.
 struct Found {
     program: Used,
     service: Used,

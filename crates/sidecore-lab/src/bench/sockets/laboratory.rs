@@ -22,7 +22,6 @@ const CPU: &str = "cpu_us";
 /// Duration of a comparison of bytes before a measurement, ns.
 const CHECK: u64 = 30_000_000;
 
-/// Traffic of a measurement, independent of the way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) traffic: Traffic,
@@ -32,7 +31,6 @@ pub(super) struct Load {
     pub(super) ns: u64,
 }
 
-/// The way of a message to its peer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Way {
     /// The kernel's path, with these options of the program.
@@ -63,7 +61,6 @@ impl Places {
         Self { program: pinning.client(0), peer, service }
     }
 
-    /// Description for rows.
     fn describe(&self) -> String {
         let (Some(program), Some(peer), Some(service)) = (self.program, self.peer, self.service) else {
             return "one core, nothing pinned".to_owned();

@@ -11,7 +11,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
-/// Most bytes of one call.
 const MOST_BYTES: usize = 256 << 10;
 /// Bytes of one read by the slow peer, and the pause between two reads, ns: a megabyte a second.
 const SLOW_BYTES: usize = 10_000;
@@ -45,7 +44,6 @@ struct Link {
     asked: u64,
 }
 
-/// Result of the peer.
 pub(super) struct Heard {
     /// Bytes on all connections.
     pub(super) bytes: u64,
@@ -76,24 +74,20 @@ impl Heard {
         }
     }
 
-    /// Logs the end.
     pub(super) fn ended(&mut self, now: u64) {
         self.log.push((now, self.counted));
     }
 
-    /// Counted bytes that arrived between two times.
     pub(super) fn between(&self, from: u64, to: u64) -> f64 {
         until(&self.log, to) - until(&self.log, from)
     }
 
-    /// Times of answers, or of a quiet connection's messages.
     pub(super) fn latencies(&self) -> Counts {
         counts(&self.latencies)
     }
 }
 
 impl Peer {
-    /// Accepts the program's connections.
     pub(super) fn accept(listener: &TcpListener, sending: &Sending) -> io::Result<Self> {
         let (poll, mut ready, mut links) = (Poll::new()?, Vec::new(), Vec::new());
         listener.set_nonblocking(true)?;
@@ -221,7 +215,6 @@ impl Peer {
         }
     }
 
-    /// Reads the connection's rest.
     fn take_rest(&mut self, number: usize) -> io::Result<()> {
         let mut ready = Vec::new();
         self.poll.add(&self.links[number].socket, number, Interest::Readable)?;

@@ -13,14 +13,12 @@ use std::time::Duration;
 /// Receive buffer in bytes by the kernel's accounting: a second of traffic of a program alone, if the system permits
 /// it.
 const ROOM: usize = 128 << 20;
-/// Longest wait of one call.
 const WAIT: Duration = Duration::from_millis(10);
 /// Missing datagrams count as lost after a silence of this length since the program's end, ns.
 const SILENCE: u64 = 100_000_000;
 /// Value of `sent` until the program has ended.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// Prepares the socket.
 pub(super) fn prepare(socket: &UdpSocket) -> io::Result<()> {
     receive_buffer(socket, ROOM)?;
     socket.set_read_timeout(Some(WAIT))

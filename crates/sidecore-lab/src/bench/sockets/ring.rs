@@ -34,7 +34,6 @@ pub(super) struct Ring<'l> {
 }
 
 impl<'l> Ring<'l> {
-    /// Starts a service on that core.
     pub(super) fn start(library: &'l Path, cpu: Option<usize>, waits: Notify) -> Result<Self, BenchError> {
         let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
         let config = Config {
@@ -52,7 +51,6 @@ impl<'l> Ring<'l> {
         [("LD_PRELOAD", self.library.as_os_str()), ("SIDECORE_SOCKETS", self.service.socket().as_os_str())]
     }
 
-    /// Number of connections in rings that have nothing to send.
     pub(super) fn silent(&self) -> Result<usize, BenchError> {
         let rows = sidecore_sockets::ask::rows(self.service.socket())?;
         Ok(rows.iter().filter(|row| row.open && row.why == Why::Row as u8 && row.waiting == 0).count())

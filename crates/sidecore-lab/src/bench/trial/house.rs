@@ -29,7 +29,6 @@ pub(super) struct House {
     directory: TempDir,
     pub(super) key: PathBuf,
     certificate: PathBuf,
-    /// The file that names the stored key.
     stored: PathBuf,
     configuration: PathBuf,
     /// `None` only during a restart.
@@ -44,7 +43,6 @@ pub(super) struct Server {
 /// A process that makes handshakes.
 pub(super) struct Load(Child);
 
-/// The handshakes of a finished load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Made {
     pub(super) count: u64,
@@ -190,7 +188,6 @@ impl Server {
 }
 
 impl Load {
-    /// Waits for the end of the load.
     pub(super) fn ended(self) -> Result<Made, BenchError> {
         let output = self.0.wait_with_output()?;
         let count = counted(&String::from_utf8_lossy(&output.stdout));

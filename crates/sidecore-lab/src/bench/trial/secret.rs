@@ -18,10 +18,8 @@ const MOST: u64 = 1 << 32;
 /// Pieces of a key's private number, each in both byte orders: as in files, and as big numbers are stored in memory.
 pub(super) struct Numbers(Vec<[Finder<'static>; 2]>);
 
-/// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// Pieces found, and all pieces.
     pub(super) found: usize,
     pub(super) of: usize,
     pub(super) bytes: u64,

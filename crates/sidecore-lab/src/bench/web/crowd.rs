@@ -18,7 +18,6 @@ pub(in crate::bench) struct Crowd {
     pub(in crate::bench) clients: usize,
     /// Promised ratio of handshakes a second of CPU time with batches.
     pub(in crate::bench) reach: f64,
-    /// Explanation of the rows.
     pub(in crate::bench) note: &'static str,
 }
 

@@ -4,7 +4,6 @@ use crate::bench::BenchError;
 use crate::bench::programs::{counted, on_core};
 use std::process::{Child, Stdio};
 
-/// The client processes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Load {
     /// Processes, each with one handshake after the other.

@@ -7,7 +7,6 @@ use std::fs::{self, File};
 use std::net::TcpStream;
 use std::path::Path;
 
-/// The server's certificate and key.
 pub(in crate::bench) struct Identity<'p> {
     pub(in crate::bench) certificate: &'p Path,
     /// A key, or a file that names a stored key.

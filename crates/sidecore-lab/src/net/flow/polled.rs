@@ -11,7 +11,6 @@ use std::os::fd::AsFd;
 /// Messages written to a stream with room, in turn with others, between two polls.
 const TURNS: usize = 10;
 
-/// State of one stream.
 struct Served {
     worker: Worker,
     /// Each stream has its own message, as in real programs: a shared one would stay in the cache.
@@ -67,7 +66,6 @@ fn serve_all(all: &mut [Served], streams: &[TcpStream], role: Role) -> io::Resul
     Ok(())
 }
 
-/// Finds streams that are ready or closed.
 fn look(watched: &mut [PollFd<'_>], ready: &mut Vec<usize>) -> io::Result<()> {
     ready.clear();
     match poll(watched, PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::MAX)) {

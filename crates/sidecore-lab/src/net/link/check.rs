@@ -23,7 +23,6 @@ const SPIN: u64 = 60_000;
 /// Accepted ratio of the link's moderation to the policy's.
 const WITHIN: (f64, f64) = (0.9, 1.1);
 
-/// One TCP stream over a link or a veth pair.
 struct Stream {
     name: &'static str,
     /// `None`: a veth pair.
@@ -33,19 +32,16 @@ struct Stream {
     mbit_per_s: Vec<f64>,
 }
 
-/// Datagrams over a moderating link.
 struct Moderated {
     policy: Notify,
     sending: Sending,
     runs: Vec<Compared>,
 }
 
-/// One run.
 struct Compared {
     moderated: Went,
     /// The same over a link without moderation.
     plain: Went,
-    /// Result of the policy alone.
     simulated: Announced,
 }
 
@@ -103,7 +99,6 @@ fn moderated(quick: bool, seed: u64) -> [Moderated; 4] {
     [case(8, 1_024, 4_000), case(4_096, 500, 4_000), case(32, 5_000, 4_000), case(32, 1_024, 20_000)]
 }
 
-/// A part with turns.
 enum Part<'m> {
     Stream(&'m mut Stream),
     Moderated(&'m mut Moderated),

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts of one direction of a link.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
         pub(crate) struct Counters { $($(#[$doc])* pub(crate) $name: u64,)* }
 

@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 
 const NANOS_PER_S: u64 = 1_000_000_000;
 
-/// Decision on a new frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// The frame is queued or sent.
@@ -21,7 +20,6 @@ pub(super) enum Fate {
     Dropped,
 }
 
-/// The next action for the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Hand over this number of the oldest frames together.
@@ -151,7 +149,6 @@ impl Path {
     }
 }
 
-/// A line that sends one frame after the other.
 struct Line {
     /// `None`: sending takes no time.
     bits_per_s: Option<u64>,

@@ -46,7 +46,6 @@ impl Store {
         self.bytes.get(self.frames.front()?.clone())
     }
 
-    /// Removes the oldest frame.
     pub(super) fn forget(&mut self) {
         self.frames.pop_front();
     }

@@ -29,7 +29,6 @@ impl Case {
         Self { cpus, ..self }
     }
 
-    /// Description of the traffic.
     pub(crate) fn words(&self) -> String {
         let Load { size, connections, .. } = self.load;
         let cpus = self.cpus.map_or_else(String::new, |cpus| format!(", {}", counted(cpus as f64, "CPU")));
@@ -151,7 +150,6 @@ impl Case {
     }
 }
 
-/// Name of unplaced time in rows.
 const UNPLACED: &str = "unplaced";
 
 fn per_packet(component: Component) -> Key {

@@ -23,18 +23,15 @@ const ARRIVAL: Duration = Duration::from_secs(8);
 /// Interval of checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Result of one run.
 pub(crate) struct Run {
     pub(crate) both: Both,
     pub(crate) latencies: Latencies,
     pub(super) hardware: Option<Hardware>,
-    /// CPU time by component.
     pub(crate) breakdown: Option<Parts>,
     /// Stacks in the format of tools for flame graphs.
     pub(super) stacks: Vec<String>,
 }
 
-/// Optional measurements during a load.
 #[derive(Debug, Default)]
 pub(crate) struct Instruments {
     hardware: Option<Counters>,
@@ -59,7 +56,6 @@ impl Instruments {
         Self { hardware, ..Self::default() }
     }
 
-    /// An interrupt ends each run.
     #[must_use]
     pub(crate) fn until(mut self, interrupt: &Interrupt) -> Self {
         self.interrupt = Some(interrupt.clone());
@@ -129,7 +125,6 @@ impl Instruments {
     }
 }
 
-/// Counts of the local end.
 struct Seen {
     near: Account,
     hardware: Option<Hardware>,

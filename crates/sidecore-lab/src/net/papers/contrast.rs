@@ -22,15 +22,12 @@ const WHERE: &str = "-where";
 pub(super) struct Contrast {
     /// The second is compared with the first.
     pub(super) sides: [Side; 2],
-    /// Computes the figures of a run.
     metrics: fn(&Found) -> Metrics,
     /// Whether CPU time is sampled. Sampling changes the other figures, so such runs have only rows of components.
     takes_apart: bool,
-    /// Errors of its runs.
     pub(super) wrong: Vec<String>,
 }
 
-/// A link with its load and results.
 pub(super) struct Side {
     pub(super) variant: &'static str,
     link: Settings,
@@ -38,11 +35,9 @@ pub(super) struct Side {
     plan: Vec<(&'static str, String)>,
     case: Case,
     counted: Vec<Counters>,
-    /// Figures of each run.
     pub(super) each: Vec<Metrics>,
 }
 
-/// Result of one run.
 pub(super) struct Found<'r> {
     pub(super) load: &'r Load,
     pub(super) run: &'r Run,
@@ -55,7 +50,6 @@ impl Contrast {
         Self { sides, metrics, takes_apart: false, wrong: Vec::new() }
     }
 
-    /// Enables samples of CPU time.
     pub(super) fn taken_apart(self) -> Self {
         Self { takes_apart: true, ..self }
     }
@@ -112,7 +106,6 @@ impl Contrast {
         Ok(lacking)
     }
 
-    /// A row of medians for each link.
     pub(super) fn rows(&self, scenario: &str) -> [Row; 2] {
         let [first, other] = &self.sides;
         let scenario = if self.takes_apart { scenario.to_owned() + WHERE } else { scenario.to_owned() };

@@ -17,13 +17,11 @@ pub(super) enum Against {
     Difference,
 }
 
-/// A claimed effect.
 #[derive(Debug)]
 pub(super) struct Effect {
     pub(super) name: String,
     /// Transport, direction, size (`None`: the load has only one) and connections.
     pub(super) load: (Transport, Direction, Option<usize>, usize),
-    /// The second link.
     pub(super) variant: &'static str,
     /// The figure, or two of them as `one/other`.
     pub(super) metric: &'static str,
@@ -32,7 +30,6 @@ pub(super) struct Effect {
     pub(super) published: Option<f64>,
 }
 
-/// Result for an effect.
 pub(super) struct FoundEffect<'e> {
     effect: &'e Effect,
     first: &'static str,

@@ -24,7 +24,6 @@ impl Log {
         Self(Arc::new(Mutex::new(Lines { most, since: None, said: 0, left_out: 0 })))
     }
 
-    /// Prints the line, unless the limit is reached.
     pub(super) fn say(&self, what: impl Display) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lines.take(Instant::now(), what.to_string()).iter().for_each(output::tell);
@@ -32,7 +31,6 @@ impl Log {
 }
 
 impl Lines {
-    /// The lines to print now.
     fn take(&mut self, now: Instant, line: String) -> Vec<String> {
         let mut lines = Vec::new();
         if self.since.is_none_or(|since| now.duration_since(since) >= SPAN) {

@@ -7,7 +7,6 @@ const MOST: usize = 4;
 /// Most clients from one address: one to measure, and one to check the path.
 const MOST_OF_ONE: usize = 2;
 
-/// The taken places of a peer with their addresses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places(Arc<Mutex<Vec<IpAddr>>>);
 

@@ -51,7 +51,6 @@ impl Awake {
     }
 }
 
-/// CPU time of a thread of this process.
 fn spent_s(thread: u32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     Some(text.split(' ').next()?.parse::<u64>().ok()? as f64 / 1e9)

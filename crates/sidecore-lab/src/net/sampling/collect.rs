@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Samples so far.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) symbols: Arc<Symbols>,
@@ -23,14 +22,11 @@ pub(super) struct Taken {
     apart: HashMap<u32, u32>,
 }
 
-/// Result of a collection.
 pub(super) struct Collected {
     pub(super) taken: Taken,
     /// They have stopped.
     pub(super) samplers: Vec<Sampler>,
-    /// Time of their stop.
     pub(super) ended: Instant,
-    /// The kernel's account at that time.
     pub(super) account: Result<Account, String>,
 }
 
@@ -126,7 +122,6 @@ impl Taken {
     }
 }
 
-/// The number of the calling thread.
 pub(super) fn this_thread() -> Option<u32> {
     fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
 }

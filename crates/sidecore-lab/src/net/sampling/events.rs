@@ -15,7 +15,6 @@ pub(super) enum Reach {
     OwnOutside,
 }
 
-/// Trigger of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clock {
     /// After a number of cycles of a CPU that is not idle.

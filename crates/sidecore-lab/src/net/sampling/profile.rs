@@ -34,7 +34,6 @@ pub(crate) struct Profile {
     pub(crate) busy_us: f64,
     /// Idle time summed over all CPUs, us. `None`: only a part of the machine's work was sampled.
     pub(crate) idle_us: Option<f64>,
-    /// Whether the kernel's functions are known.
     pub(crate) knows_kernel: bool,
     /// The time that one sample stands for, us; `None`: samples are of cycles.
     pub(crate) sample_us: Option<f64>,
@@ -42,14 +41,12 @@ pub(crate) struct Profile {
     pub(crate) left_out: Vec<String>,
 }
 
-/// Parents and names of processes.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     pub(super) parents: HashMap<u32, u32>,
     pub(super) names: HashMap<u32, String>,
 }
 
-/// Samples of a path by component.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Breakdown {
     counts: HashMap<Component, u64>,
@@ -164,7 +161,6 @@ impl Profile {
 }
 
 impl Breakdown {
-    /// Adds another breakdown.
     pub(crate) fn add(&mut self, more: &Self) {
         for (component, samples) in &more.counts {
             *self.counts.entry(*component).or_default() += samples;

@@ -55,7 +55,6 @@ impl Component {
     }
 }
 
-/// The built-in rules.
 const OWN: &str = include_str!("rules.txt");
 /// Section of helper functions: their caller decides.
 const CALLER: &str = "caller";
@@ -70,10 +69,8 @@ const UNDER: &str = " under ";
 /// Follows a function that includes everything it calls.
 const WHOLE: &str = " whole";
 
-/// The assignment of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Work of that component.
     In(Component),
     /// The CPU was idle.
     Idle,

@@ -10,7 +10,6 @@ pub(super) struct Symbols {
     names: Vec<String>,
 }
 
-/// Name of an unknown function.
 pub(super) const UNKNOWN: &str = "[unknown]";
 /// First address of the kernel's half, on all 64-bit machines that have one.
 const KERNEL: u64 = 1 << 63;
@@ -41,7 +40,6 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// The function at that address.
     pub(super) fn find(&self, address: u64) -> Id {
         let after = self.starts.partition_point(|(start, _)| *start <= address);
         after.checked_sub(1).map_or(0, |at| self.starts[at].1)
@@ -52,7 +50,6 @@ impl Symbols {
     }
 }
 
-/// A line of the table.
 struct Symbol<'t> {
     start: u64,
     /// `None`: not a function; it ends the previous one.

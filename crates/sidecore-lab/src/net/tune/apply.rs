@@ -26,7 +26,6 @@ const LOCK: &str = ".lock";
 const TRIES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The settings of one interface before they were changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Kept {
     interface: String,
@@ -113,7 +112,6 @@ impl State {
         self.directory.join(format!("{}.json", self.interface))
     }
 
-    /// Whether this process has settings to revert.
     pub(super) fn is_kept(&self) -> bool {
         self.kept.is_some()
     }

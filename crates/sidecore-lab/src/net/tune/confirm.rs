@@ -12,11 +12,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest wait for the peer's answer.
 const REACH: Duration = Duration::from_secs(10);
-/// Longest wait for a confirmation.
 const CONFIRMATION: Duration = Duration::from_secs(60);
-/// Interval of checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Opens a new connection to the peer and exchanges traffic.

@@ -87,12 +87,10 @@ impl Goal {
         cost.is_finite().then_some(cost)
     }
 
-    /// Whether streams must be measured.
     pub(super) fn needs_streams(&self) -> bool {
         self.names(What::Throughput) || self.names(What::Cpu)
     }
 
-    /// Whether round trips must be measured.
     pub(super) fn needs_trips(&self) -> bool {
         self.names(What::Latency)
     }

@@ -23,10 +23,8 @@ pub(super) struct Identity {
     pub(super) address: Option<Vec<u8>>,
 }
 
-/// State of an interface that was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It exists.
     Same,
     /// It no longer exists, and its settings are gone with it.
     Gone,

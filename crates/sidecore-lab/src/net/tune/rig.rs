@@ -23,7 +23,6 @@ const BROKEN: f64 = 5.0;
 /// Bytes of a datagram that fills a packet of 1500.
 pub(super) const DATAGRAM: usize = 1_472;
 
-/// A changeable setting.
 #[derive(Debug)]
 pub(super) struct Tuned {
     pub(super) setting: &'static Setting,
@@ -42,7 +41,6 @@ pub(super) struct Ends {
     pub(super) _link: Option<Link>,
 }
 
-/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     pub(super) window: Duration,
@@ -57,7 +55,6 @@ pub(super) struct Rig {
     path: Path,
     ends: Ends,
     pub(super) tuned: Vec<Tuned>,
-    /// Current level of each setting.
     now: Vec<usize>,
     goal: Goal,
     manner: Manner,
@@ -193,7 +190,6 @@ impl Rig {
         self.manner.window = window;
     }
 
-    /// The local end.
     pub(super) fn near(&mut self) -> &mut Here {
         &mut self.ends.near
     }

@@ -14,10 +14,8 @@ const FEWEST: usize = 4;
 pub(super) const LEAST: f64 = 0.97;
 /// Noise above which a note is added, a logarithm.
 const NOISY: f64 = 0.2;
-/// Name of the baseline.
 pub(super) const START: &str = "as it was";
 
-/// Adds the rows, and the lines of the recommended settings.
 pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
     let start = with_figures(Row::new("net-tune", START).with(Key::Op, "start"), rig, &[]);
     let mut rows = vec![start];
@@ -48,7 +46,6 @@ pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
     }
 }
 
-/// Description of the noise.
 pub(super) fn noise(rig: &Rig) -> String {
     format!("Runs of one and the same thing differ by {:.0} %", 100.0 * rig.noise().exp_m1())
 }
@@ -127,7 +124,6 @@ fn compared(rig: &Rig, kind: &str, changes: &[Change], gain: &Estimate) -> Row {
     with_ratio(Row::new("net-tune", &rig.words(&point)), gain).with(Key::Op, kind).with(Key::Baseline, START)
 }
 
-/// Adds the ratio and its interval.
 pub(super) fn with_ratio(row: Row, gain: &Estimate) -> Row {
     // With fewer pairs the interval is meaningless.
     let known = Some(gain).filter(|gain| gain.pairs >= FEWEST);

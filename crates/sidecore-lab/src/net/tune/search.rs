@@ -61,14 +61,12 @@ pub(super) struct Effect {
     pub(super) gain: Estimate,
 }
 
-/// Result of a search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     /// Each change alone.
     pub(super) alone: Vec<Effect>,
     /// Gain of two changes beyond the sum of their gains.
     pub(super) beyond: Vec<Effect>,
-    /// The recommended changes.
     pub(super) best: Vec<Change>,
     /// Their gain.
     pub(super) gain: Option<Estimate>,

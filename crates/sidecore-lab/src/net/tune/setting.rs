@@ -2,7 +2,6 @@
 
 use super::ethtool::Numbers;
 
-/// The place of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Largest packet of the interface, bytes; through rtnetlink.

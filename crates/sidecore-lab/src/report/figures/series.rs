@@ -57,7 +57,6 @@ impl<'r> Series<'r> {
         Self { telling, baselines: rows.iter().filter_map(|row| row.text(Key::Baseline)).collect(), names: Vec::new() }
     }
 
-    /// The name of the row's series.
     pub(super) fn name(&self, row: &Row) -> String {
         let mut parts: Vec<String> = Vec::new();
         for part in self.telling.iter().filter_map(|key| words(row, *key)) {

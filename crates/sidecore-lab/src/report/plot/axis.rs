@@ -24,7 +24,6 @@ pub(crate) struct Axis {
     format: fn(f64) -> String,
 }
 
-/// The visible range of an axis.
 pub(crate) enum Span {
     Even(RangedCoordf64),
     Log(LogCoord<f64>),
@@ -44,7 +43,6 @@ impl Axis {
         value.is_finite() && (value > 0.0 || (self.scale == Scale::Linear && value == 0.0))
     }
 
-    /// The label of a mark.
     pub(crate) fn label(&self, value: f64) -> String {
         without_zeros(&(self.format)(value))
     }

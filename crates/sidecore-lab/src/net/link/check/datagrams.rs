@@ -28,7 +28,6 @@ const MOMENT: Duration = Duration::from_millis(40);
 const ROOM: usize = 32 << 20;
 /// Longer than any datagram's way.
 const SILENCE: Duration = Duration::from_millis(500);
-/// Largest accepted loss.
 const MOST_LOST: f64 = 0.01;
 /// Largest accepted adjustment of the stamping clock during the run, ns.
 const STEADY: u128 = 100_000;
@@ -41,7 +40,6 @@ pub(super) struct Sending {
     pub(super) seed: u64,
 }
 
-/// Result of the datagrams.
 #[derive(Clone, Debug)]
 pub(super) struct Went {
     /// Sending times since the first, ns.

@@ -3,7 +3,6 @@
 use sidecore::core::policy::notify::{Moderator, Notify, Ring};
 use sidecore::core::time::Nanos;
 
-/// Announcements of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Announced {
     pub(super) per_interrupt: f64,
