@@ -136,7 +136,7 @@ impl Crew {
         Ok(crew)
     }
 
-    /// The same without clients so far.
+    /// The service at that socket, without clients so far.
     pub(super) fn beside_without_clients(socket: &Path) -> Result<Self, BenchError> {
         let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
         let pinning = Pinning { is_unknown: true, ..Pinning::default() };

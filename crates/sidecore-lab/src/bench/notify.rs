@@ -34,7 +34,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     measure_beside(settings, progress, &mut |_| Ok(()))
 }
 
-/// The same with a call before each case.
+/// Like [`measure`], with a call before each case.
 pub(super) fn measure_beside(
     settings: &Settings,
     progress: &Progress,

@@ -173,9 +173,9 @@ fn count(control: &mut Control, flow: Flow, until: Instant) -> io::Result<()> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Near {
     Counts,
-    /// It has counted its window and requests this end's counts.
+    /// The client has counted its window and requests this end's counts.
     Asks,
-    /// It has closed the connection, or was refused.
+    /// The client has closed the connection, or was refused.
     Gone,
 }
 

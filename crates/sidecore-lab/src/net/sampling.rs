@@ -26,9 +26,9 @@ use symbols::Symbols;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idling {
-    /// They sleep.
+    /// Idle CPUs sleep.
     Let,
-    /// Threads of the lowest priority keep them awake: in a virtual machine a sleeping CPU may miss its timer.
+    /// Threads of the lowest priority keep idle CPUs awake: in a virtual machine a sleeping CPU may miss its timer.
     Kept,
     /// They are kept awake if samples come from a timer, and sleep if samples are of cycles.
     KeptForTimer,

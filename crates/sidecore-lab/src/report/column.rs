@@ -198,7 +198,7 @@ columns! {
     Idle = found("cpu.idle", "idle", 2, More, percent);
     SwitchesPerS = found("context_switches_per_s", "switches/s", 4, Less, rate);
     InterruptsPerS = found("interrupts_per_s", "interrupts/s", 6, Less, rate);
-    /// Interrupts of these that wake a thread on another processor.
+    /// Interrupts a second that wake a thread on another processor.
     ReschedulesPerS = found("reschedules_per_s", "resched/s", 7, Less, rate);
     /// Softirqs of the network a second.
     SoftirqsPerS = found("softirqs_per_s", "softirqs/s", 7, Less, rate);

@@ -19,7 +19,7 @@ const BASELINE: &str = "softhsm2+p11-kit";
 const INSTALL: &str = "apt-get install softhsm2 p11-kit p11-kit-modules openssl";
 /// Library folders without the architecture's folder.
 const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
-/// Of a token that protects nothing.
+/// PIN and label of a token that protects nothing.
 const PIN: &str = "1234";
 const LABEL: &str = "bench";
 /// Requests in flight of the sidecore variant when throughput is compared: PKCS#11 has one.

@@ -40,7 +40,7 @@ struct Moderated {
 
 struct Compared {
     moderated: Went,
-    /// The same over a link without moderation.
+    /// A run over a link without moderation.
     plain: Went,
     simulated: Announced,
 }

@@ -8,7 +8,7 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
         pub(crate) struct Counters { $($(#[$doc])* pub(crate) $name: u64,)* }
 
-        /// The same during a run, written by one thread.
+        /// Counts during a run, written by one thread.
         #[derive(Debug, Default)]
         pub(super) struct Tally { $($(#[$doc])* pub(super) $name: Count,)* }
 

@@ -24,7 +24,7 @@ pub(super) struct Taken {
 
 pub(super) struct Collected {
     pub(super) taken: Taken,
-    /// They have stopped.
+    /// All stopped.
     pub(super) samplers: Vec<Sampler>,
     pub(super) ended: Instant,
     pub(super) account: Result<Account, String>,

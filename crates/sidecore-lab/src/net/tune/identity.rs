@@ -26,7 +26,7 @@ pub(super) struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Same,
-    /// It no longer exists, and its settings are gone with it.
+    /// The interface no longer exists, and its settings are gone with it.
     Gone,
     /// The machine was restarted, and no setting is left.
     Restarted,

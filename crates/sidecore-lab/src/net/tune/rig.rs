@@ -161,7 +161,7 @@ impl Drop for Ends {
 }
 
 impl Tuned {
-    /// Its values at the ends, at that level.
+    /// The setting's values at the ends, at that level.
     pub(super) fn values(&self, level: usize) -> &[String] {
         match level.checked_sub(1) {
             None => &self.start,

@@ -68,7 +68,7 @@ pub(super) struct Found {
     /// Gain of two changes beyond the sum of their gains.
     pub(super) beyond: Vec<Effect>,
     pub(super) best: Vec<Change>,
-    /// Their gain.
+    /// Gain of the recommended changes.
     pub(super) gain: Option<Estimate>,
     /// Loss by reverting each recommended change, as a negative gain.
     pub(super) taken_back: Vec<Effect>,
