@@ -8,14 +8,14 @@ use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::engine::crypto::{KeyMaterial, Scheme};
 use sidecore_libcrypto::{Action, Cipher, Context, Digest, Failure, Half, Key, MAX_DIGEST_BYTES, Mac, Operation};
 
-/// Runs the operation once; a failure says which call of the library refused and why.
+/// Runs the operation once. An error names the failed call of the library and its reason.
 pub(crate) type Run = Box<dyn FnMut() -> Result<(), Failure>>;
 
 /// Room for any signature, ciphertext or shared secret (RSA-8192: 1024 bytes).
 pub(crate) const MAX_OUTPUT_BYTES: usize = 1024;
 
-/// The operation of that class on a message of `size` bytes, with the sample's key; `None` if the library or the size has
-/// none such. Operations on digests, ciphertexts and key agreement have a size of their own and ignore `size`.
+/// The operation of that class on a message of `size` bytes, with the sample's key. `None`: the library or the size has
+/// none. Operations on digests, ciphertexts and key agreement have a fixed size and ignore `size`.
 pub(crate) fn operation(openssl: &Context, class: Class, size: usize) -> Result<Option<Run>, Failure> {
     let sample = sample(class, size, 1);
     match (class.op(), &sample.spec.scheme, &sample.spec.key) {
@@ -54,12 +54,12 @@ pub(crate) fn private_key(op: &str) -> Result<Vec<u8>, String> {
 pub(crate) struct Kind {
     name: &'static str,
     bits: usize,
-    /// The digest that they sign (RSA: PKCS#1 v1.5), and its length; none: they sign whole messages.
+    /// The signed digest (RSA: PKCS#1 v1.5) and its length. `None`: the key signs whole messages.
     pub(crate) digest: Option<(&'static str, usize)>,
 }
 
 impl Kind {
-    /// None: the baseline has no such keys.
+    /// `None`: the baseline has no such keys.
     pub(crate) fn of(algorithm: Algorithm) -> Option<Self> {
         let (sha_256, sha_384) = (Some(("SHA256", 32)), Some(("SHA384", 48)));
         let (name, bits, digest) = match algorithm {
@@ -79,7 +79,7 @@ impl Kind {
         Some(Self { name, bits, digest })
     }
 
-    /// The key in a document as the service takes it: PKCS#8, or X25519's bare bytes.
+    /// The key of a document in the service's format: PKCS#8, or X25519's raw bytes.
     pub(crate) fn read(self, openssl: &Context, document: &[u8], properties: &str) -> Result<Key, Failure> {
         let key = match self.name {
             "X25519" => Key::from_raw(openssl, Half::Private, (self.name, document), properties)?,
@@ -113,7 +113,7 @@ pub(crate) fn verify(verifier: &mut Operation, signature: &[u8], input: &[u8]) -
     verifier.verify(signature, input)
 }
 
-/// `None`: the sample had to round the size to one that the mode takes.
+/// `None`: the sample was rounded to a size that the mode accepts.
 fn cipher(openssl: &Context, class: Class, size: usize, sample: &Sample) -> Result<Option<Run>, Failure> {
     let iv_bytes = sample.payload_offset() - sample.head_len;
     let KeyMaterial::Symmetric(key) = &sample.spec.key else { return Ok(None) };
@@ -125,7 +125,7 @@ fn cipher(openssl: &Context, class: Class, size: usize, sample: &Sample) -> Resu
     let authenticated = ["-gcm", "-poly1305"].iter().any(|mode| name.ends_with(mode));
     let (mut data, mut iv, mut count) = (vec![0; size], [0; 16], 0u64);
     Ok(Some(Box::new(move || {
-        // They differ from message to message.
+        // A new initialisation vector for each message.
         count += 1;
         iv[..8].copy_from_slice(&count.to_le_bytes());
         cipher.encrypt(&iv[..iv_bytes], &mut data)?;

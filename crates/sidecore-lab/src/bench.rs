@@ -352,7 +352,7 @@ fn without_socket(why: &str) -> String {
     format!("{why}: leave out --socket, and it starts its own; lane, crypto and keys can be measured there")
 }
 
-/// The baseline's library as it names itself, e.g. `openssl 3.0.19`.
+/// Name and version of the baseline's library, e.g. `openssl 3.0.19`.
 fn openssl_library() -> Option<String> {
     Some(format!("openssl {}", Context::system().ok()?.version().split(' ').nth(1)?))
 }

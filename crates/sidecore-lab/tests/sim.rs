@@ -14,7 +14,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The first text between these two.
 fn between<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
     text.split_once(from).unwrap().1.split_once(to).unwrap().0
 }

@@ -11,7 +11,7 @@ pub fn describe() -> String {
     in_words(&read("/proc/cpuinfo"), std::env::consts::ARCH, &read("/proc/sys/kernel/osrelease"))
 }
 
-/// The commit that this program was built from, with `-dirty` if its sources were changed, or `unknown`.
+/// The commit of this program's build, with `-dirty` if its sources were changed, or `unknown`.
 pub fn commit() -> String {
     env!("SIDECORE_COMMIT").to_owned()
 }

@@ -1,4 +1,4 @@
-//! Known answers, round trips, and every name that the command line knows.
+//! Known answers, round trips, and all names of the command line.
 
 use super::*;
 

@@ -44,7 +44,7 @@ const WAKING: u64 = 150_000_000;
 /// One request in this number carries stage times: rarely, and as often as in the scenario notify.
 const SAMPLES: [u32; 2] = [64, 4];
 
-/// Times at the three sizes, ns.
+/// Times at [`SIZES`], ns.
 type Curve = [f64; 3];
 /// Upper bounds of the shares [`PARTS`] of all times, ns.
 type Spread = [f64; PARTS.len()];
@@ -93,7 +93,7 @@ impl Quantity {
 
 #[derive(Debug, Default)]
 struct Found {
-    /// Pass by pass, ns.
+    /// Times of all passes, ns.
     times: BTreeMap<Quantity, Vec<f64>>,
     park_costs: Vec<f64>,
     wake_times: Vec<f64>,

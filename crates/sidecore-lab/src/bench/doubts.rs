@@ -18,7 +18,7 @@ const MOST_STOLEN: f64 = 0.01;
 pub(super) struct Meanwhile {
     /// Other programs and the kernel.
     pub(super) busy: f64,
-    /// The machine's host.
+    /// The host of this virtual machine.
     pub(super) stolen: f64,
 }
 

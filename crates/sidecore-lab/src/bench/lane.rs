@@ -15,7 +15,7 @@ const DEPTH: u32 = 128;
 /// Dormant lanes next to a busy one.
 const IDLE_LANES: usize = 1000;
 
-/// Repeats, and how long each lasts, ns.
+/// Number of repeats, and duration of each, ns.
 const REPEATS: (usize, u64) = (15, 200_000_000);
 const QUICK_REPEATS: (usize, u64) = (5, 50_000_000);
 

@@ -104,7 +104,7 @@ pub(crate) enum TcpOptions {
     Nagle,
     /// `TCP_CORK`, released after some messages and at the end of an answer.
     Cork,
-    /// `TCP_NODELAY`, of a program that gathers messages itself and sends several by one call.
+    /// `TCP_NODELAY`, for a program that gathers messages itself and sends several by one call.
     Batch,
 }
 
@@ -144,7 +144,7 @@ pub(crate) struct Measured {
     pub(crate) device: Counts,
     /// See `total`.
     pub(crate) deliver: Counts,
-    /// Whole operations as the program sees them, from call to return.
+    /// Whole operations in the program, from call to return.
     pub(crate) whole: Counts,
 }
 

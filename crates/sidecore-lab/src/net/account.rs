@@ -45,7 +45,7 @@ pub(super) enum Figure {
     PacketsReceived,
     /// Dropped by interfaces.
     Dropped,
-    /// Segments that TCP sent again.
+    /// Segments retransmitted by TCP.
     Retransmitted,
     /// Datagrams dropped because the receiver's buffer was full.
     Overflowed,

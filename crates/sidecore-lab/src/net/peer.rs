@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn there_is_traffic_until_the_near_end_asks() {
         let (mut near, mut connection, counts) = counting();
-        // Much later than the window.
+        // Long after the window.
         for _ in 0..100 {
             connection.read_exact(&mut [0]).unwrap();
             thread::sleep(Duration::from_millis(2));

@@ -23,7 +23,7 @@ type Write = fn(f64) -> String;
 enum Form {
     Text,
     Number(Write),
-    /// From more than the value itself.
+    /// Computed from several values of the row.
     Made(fn(&Row) -> Option<String>),
     /// Not in tables.
     JsonOnly,
@@ -48,7 +48,7 @@ impl Key {
 }
 
 impl Column {
-    /// Its place in JSON: a name, and for a part of an object that of the part.
+    /// Its place in JSON: a name, and the name of the part if the value is part of an object.
     pub(crate) fn place(&self) -> (&'static str, Option<&'static str>) {
         self.name.split_once('.').map_or((self.name, None), |(name, part)| (name, Some(part)))
     }
@@ -117,7 +117,7 @@ columns! {
     Scenario = json_only("scenario");
     /// Distinguishes this row's set-up from others of the scenario, e.g. `sidecore` or `in process`.
     Variant = Column { form: Form::Made(variant), ..text("variant", 0) };
-    /// Operation, by the name of its class; or traffic, by its kind.
+    /// Operation by the name of its class, or kind of traffic.
     Op = text("op", 0);
     Library = text("library", 5);
     Notify = text("notify", 0);
@@ -232,7 +232,7 @@ columns! {
     TookSeconds = found("took_s", "took", 3, Less, seconds);
     Samples = found("samples", "samples", 6, Depends, |samples| count(samples as u64));
     Packets = found("packets", "packets", 5, Depends, |packets| count(packets as u64));
-    /// Submitted to received, us: mean. Rows have all percentiles of each of these times; tables show them of this one.
+    /// Submitted to received, us: mean. Rows have all percentiles of each of these times; tables show only this one's.
     TotalMean = found("total_us.mean", "mean", 8, Less, micros);
     /// The same: median.
     TotalP50 = found("total_us.p50", "p50", 1, Less, micros);
@@ -277,7 +277,7 @@ columns! {
     Simulated = effect("effect.simulated", "simulated", |row| changed(row, Key::Simulated));
     /// Its measured value.
     Measured = effect("effect.measured", "measured", |row| changed(row, Key::Measured));
-    /// The bounds of that: made of the next two.
+    /// The bounds of the measured value: made of the next two.
     MeasuredBounds = Column { expendable: 2, ..effect("", "95 % within", measured_bounds) };
     /// Lower bound of the measured value with 95 % probability.
     MeasuredLow = json_only("effect.low");
@@ -339,7 +339,7 @@ columns! {
     Settings = json_only("settings");
     /// Other results by metric, each in its own unit. Simulated cases have all of theirs here.
     Metrics = json_only("metrics");
-    /// Half of the 95 % interval around each metric, where several runs give one.
+    /// Half of the 95 % interval around each metric, if there are several runs.
     Within = json_only("within");
     /// Number of runs whose mean a simulated row is.
     Seeds = json_only("seeds");

@@ -29,7 +29,7 @@ pub(crate) struct Heading {
     /// Aligned to the right.
     pub(crate) numeric: bool,
     pub(crate) better: Better,
-    /// As in [`super::column::Column`].
+    /// See [`super::column::Column`].
     expendable: u8,
 }
 
@@ -82,7 +82,7 @@ impl Grid {
         self.rows.push(fields.into_iter().collect());
     }
 
-    /// For a terminal, with title and notes.
+    /// With title and notes.
     pub(crate) fn to_text(&self) -> String {
         let (table, _) = self.drawn(usize::MAX);
         let mut text = vec![self.title.clone(), String::new(), table];

@@ -78,7 +78,7 @@ impl Pool {
     fn case(&self, load: f64, depth: u32, seed: u64, ns: u64) -> Case<'_, Crew> {
         let name = self.in_words(depth);
         let per_s = load * PER_S;
-        // The burst counts as well.
+        // The offered rate includes the burst.
         let offered = per_s + f64::from(BURST) * 1e9 / ns as f64;
         let possible = offered.min(per_s * BURST_AFTER + PER_S * (1.0 - BURST_AFTER));
         let case = Case::new("balance").with(Key::Op, OP).with(Key::Clients, 1).with(Key::Load, load);

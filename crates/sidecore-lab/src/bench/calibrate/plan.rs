@@ -193,13 +193,13 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
         return fs::write(path, text);
     }
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // With the rights of any other file that a program makes.
+    // Permissions of an ordinary new file.
     let rights = fs::Permissions::from_mode(0o666);
     let placed = Builder::new().prefix(".plan-").permissions(rights).tempfile_in(directory).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         Ok(file.persist(path).map(drop)?)
     });
-    // A directory may take no files, and a file may be mounted where it is.
+    // A directory may be read-only, and a file may be a mount point.
     placed.or_else(|_| fs::write(path, text))
 }
 

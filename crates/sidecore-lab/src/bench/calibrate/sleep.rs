@@ -17,7 +17,7 @@ const SHORT: u64 = 60_000;
 const LONG: u64 = 8_000_000;
 /// Shorter sleeps count as short, ns.
 pub(super) const LONG_AFTER: u64 = 1_000_000;
-/// The nap whose overshoot is measured, ns.
+/// Duration of the nap whose overshoot is measured, ns.
 const NAP: u64 = 250_000;
 const NAPS: usize = 60;
 /// Duration of the watch of both cores in a pass, and the least gap that counts as an interruption, ns.

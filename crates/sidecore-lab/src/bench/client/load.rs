@@ -11,7 +11,7 @@ use sidecore_sim::engine::Random;
 use std::thread;
 use std::time::Duration;
 
-/// Most completions between two looks at the clock.
+/// Most completions between two readings of the clock.
 const BATCH: u64 = 256;
 /// Completions are counted in larger batches until one batch lasts this long, ns.
 const LOOK: u64 = 20_000;

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 pub(super) const CLOCK_EVERY: usize = 64;
 /// Messages in a row on a connection before its silence: more than the number that moves it into a ring.
 const LAST_WORDS: usize = 32;
-/// Rows of them on each connection.
+/// Number of rows on each connection.
 const LAST_ROWS: usize = 10;
 /// Pause between two rows. The service makes room for more connections meanwhile.
 const LAST_PAUSE: Duration = Duration::from_millis(20);
@@ -23,7 +23,7 @@ const LAST_PAUSE: Duration = Duration::from_millis(20);
 const GATHERED: usize = 64;
 /// unless their bytes exceed this.
 const GATHERED_BYTES: usize = 64 << 10;
-/// Between two messages of a quiet connection, ns.
+/// Time between two messages of a quiet connection, ns.
 const QUIET_GAP: u64 = 1_000_000;
 const WAIT_MS: i32 = 20;
 

@@ -1,4 +1,4 @@
-//! Operations, processes and asynchronous jobs, as the service waits by default.
+//! Operations, processes and asynchronous jobs, with the service's default policies.
 
 use super::{BASELINE, case, own};
 use crate::bench::crew::{Crew, Plan};

@@ -93,7 +93,7 @@ impl Batch {
             (header.msg_hdr.msg_iov, header.msg_hdr.msg_iovlen) = (ptr::from_mut(piece), 1);
         }
         let (socket, most) = (socket.as_fd().as_raw_fd(), MOST_DATAGRAMS as u32);
-        // SAFETY: headers, pieces and the bytes that they name are writable for as long as the call lasts.
+        // SAFETY: headers, pieces and their bytes are writable during the call.
         let count =
             unsafe { libc::recvmmsg(socket, headers.as_mut_ptr(), most, libc::MSG_WAITFORONE, ptr::null_mut()) };
         let count = done(count)? as usize;
@@ -142,10 +142,10 @@ pub(in crate::bench) fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) ->
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     (header.msg_iov, header.msg_iovlen) = (&raw mut piece, 1);
     (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
-    // SAFETY: header, piece, buffer and control messages are writable for as long as the call lasts.
+    // SAFETY: header, piece, buffer and control messages are writable during the call.
     let count = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut header, 0) };
     let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
-    // SAFETY: the kernel filled in the header; the macro's function looks at its control messages only.
+    // SAFETY: the kernel filled in the header; the macro's function reads only its control messages.
     let first = unsafe { libc::CMSG_FIRSTHDR(&raw const header).as_ref() };
     let stamped =
         first.filter(|first| (first.cmsg_level, first.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS));
@@ -171,7 +171,7 @@ pub(in crate::bench) fn raise_descriptors() -> io::Result<u64> {
 
 fn set(socket: impl AsFd, (level, name): (i32, i32), value: i32) -> io::Result<()> {
     let (from, len) = ((&raw const value).cast(), size_of::<i32>() as libc::socklen_t);
-    // SAFETY: the call reads one `int`.
+    // SAFETY: the call reads one `int`, which lives through the call.
     done(unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, from, len) }).map(drop)
 }
 

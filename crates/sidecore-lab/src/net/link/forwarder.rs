@@ -1,4 +1,4 @@
-//! The threads of a link: they move frames from one interface to the other when its [`Path`] says so.
+//! The threads of a link: they move frames between its interfaces as [`Path`] decides.
 
 use super::counters::Tally;
 use super::path::{Fate, Next, Path};

@@ -45,7 +45,7 @@ pub(super) struct Path {
     frames: VecDeque<Frame>,
     /// Number of frames in `frames` that the line has begun to send.
     begun: usize,
-    /// Bytes of the others.
+    /// Bytes of the frames that wait for the line.
     waiting: u64,
     moderator: Moderator,
     ring: Ring,

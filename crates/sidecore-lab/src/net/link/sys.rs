@@ -34,7 +34,7 @@ impl Tap {
         let flag = |on: bool, flag: i32| if on { flag } else { 0 };
         let flags = IFF_TAP | IFF_NO_PI | flag(offload, IFF_VNET_HDR) | flag(napi, IFF_NAPI);
         let mut own = [0; IFNAMSIZ];
-        // The last byte stays 0.
+        // The last byte stays 0 as the terminator.
         let place = own.get_mut(..name.len()).filter(|place| place.len() < IFNAMSIZ);
         place.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(name.as_bytes());
         let request = Request { name: own, flags: flags as i16, rest: [0; _] };

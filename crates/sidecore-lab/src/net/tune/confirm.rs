@@ -31,7 +31,7 @@ fn round_trips(peer: &str) -> Result<(), String> {
     let load = Load {
         transport: Transport::Tcp,
         direction: Direction::RoundTrip,
-        // Larger than any packet that is tried.
+        // Larger than any packet size of the search.
         size: 1 << 16,
         connections: 1,
         rate: None,

@@ -35,7 +35,6 @@ pub(super) enum Numbers {
 }
 
 impl Numbers {
-    /// The command that sets one.
     fn set(self) -> u8 {
         match self {
             Self::Coalesce => COALESCE_SET,

@@ -268,7 +268,6 @@ impl Rig {
         start.into_iter().flatten().filter_map(|figures| self.goal.cost(figures)).collect()
     }
 
-    /// The medians of all runs at those levels.
     pub(super) fn figures(&self, levels: &[usize]) -> Figures {
         let seen = self.seen.get(levels).map_or(&[][..], Vec::as_slice);
         let middle = |of: fn(&Figures) -> Option<f64>| {

@@ -38,7 +38,7 @@ impl Axis {
         Self { name: name.into(), scale, format }
     }
 
-    /// Whether the axis has a place for that value.
+    /// Whether the axis can show that value.
     pub(crate) fn shows(&self, value: f64) -> bool {
         value.is_finite() && (value > 0.0 || (self.scale == Scale::Linear && value == 0.0))
     }
