@@ -1,4 +1,4 @@
-//! What was typed.
+//! The command line of `sidecore`.
 
 pub(crate) mod keys;
 
@@ -232,12 +232,12 @@ impl SocketsService {
         Self { sockets: Some(vec![socket]) }
     }
 
-    /// Whether it was asked for.
+    /// Whether the command line names the service.
     pub(crate) fn is_named(&self) -> bool {
         self.sockets.is_some()
     }
 
-    /// Its socket.
+    /// The last socket on the command line, else that of the environment, else the default.
     pub(crate) fn path(&self) -> PathBuf {
         let of_environment = || std::env::var_os(protocol::SOCKET_VARIABLE).filter(|path| !path.is_empty());
         let named = self.sockets.iter().flatten().next_back().cloned().or_else(|| of_environment().map(PathBuf::from));

@@ -1,6 +1,6 @@
-//! `sidecore check`: what this machine lacks for the promises.
+//! `sidecore check`: properties that the promises need and this machine lacks.
 //!
-//! `read` fetches what the system says, as text and numbers; the judges say what it means, and read nothing else.
+//! `read` fetches the system's state as text and numbers. The judges see nothing else.
 
 mod batch;
 mod configured;
@@ -21,12 +21,12 @@ use sidecore::config::{Config, default_socket};
 use sidecore_terminal::output;
 use std::path::PathBuf;
 
-/// Where `packaging/install` puts the service's configuration.
+/// Configuration file that `packaging/install` writes.
 const INSTALLED: &str = "/etc/sidecore/sidecore.toml";
 
-/// Prints a finding a line. `false`: something is lacking that breaks a promise.
+/// Prints one finding a line. `false`: a missing property breaks a promise.
 pub(crate) fn run(args: &Check) -> Result<bool, String> {
-    // A socket that is named is of a service that may have another configuration.
+    // A service with another socket may have another configuration.
     let installed = || Some(PathBuf::from(INSTALLED)).filter(|path| args.socket.is_none() && path.exists());
     let path = args.config.clone().or_else(installed);
     let config = match &path {

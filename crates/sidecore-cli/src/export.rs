@@ -1,7 +1,8 @@
 //! `sidecore export`: the counters for Prometheus, over HTTP.
 //!
-//! A process of its own that only reads the counter file, at each scrape: nothing that a scraper does reaches the
-//! service, and the exporter stays when the service goes. The service of sockets has no such file, and is asked now and then.
+//! The exporter is a separate process that only reads the counter file, at each scrape. A scraper therefore cannot
+//! reach the service, and the exporter outlives it. A service of sockets has no counter file: the exporter asks it for
+//! its list.
 
 use crate::args::Export;
 use crate::users::Users;
@@ -22,10 +23,10 @@ mod sockets;
 #[cfg(test)]
 mod tests;
 
-/// Stands for all that have no metrics of their own. No key can have this name.
+/// Label of all clients or keys without metrics of their own. No key can have this name.
 const OTHERS: &str = "(other)";
 
-/// What is known from one scrape to the next.
+/// State between scrapes.
 #[derive(Debug)]
 struct Exporter {
     file: PathBuf,
@@ -36,7 +37,7 @@ struct Exporter {
     sockets: Sockets,
 }
 
-/// Answers until it is ended.
+/// Serves requests until the process ends.
 pub(crate) fn run(args: &Export) -> Result<(), String> {
     let server = Server::bind(args.listen).map_err(|error| {
         format!("{}: {error}; name another address and port of this machine with --listen", args.listen)
@@ -58,20 +59,20 @@ fn answer(exporter: &mut Exporter, wanted: &Wanted) -> Answer {
 }
 
 impl Exporter {
-    /// Reads this file, and gives at most so many clients and keys metrics of their own.
+    /// At most `clients` clients and `keys` keys have metrics of their own.
     fn new(file: PathBuf, clients: usize, keys: usize, sockets: Sockets) -> Self {
         let clients = Accounts::new(clients, client(OTHERS, String::new(), String::new()));
         let keys = Accounts::new(keys, key(OTHERS));
         Self { file, last: None, clients, keys, users: Users::default(), sockets }
     }
 
-    /// All metrics as they are now, as text of `OpenMetrics`. Without a service: that there is none.
+    /// All metrics as `OpenMetrics` text. Without a service: only the metric that reports its absence.
     fn metrics(&mut self) -> String {
         self.sockets.ask(Instant::now());
         self.page()
     }
 
-    /// The same with what is known of sockets.
+    /// The same with the last known state of sockets.
     fn page(&mut self) -> String {
         let mut all = match self.read() {
             Ok(now) => self.families(now),
@@ -82,7 +83,7 @@ impl Exporter {
         encode(all)
     }
 
-    /// Where the metrics are, and what is wrong if something is.
+    /// The start page: a link to the metrics, and the service's state.
     fn links(&self) -> String {
         let state = match self.read() {
             Ok(now) => format!("The service runs, as process {}.", now.start.pid),
@@ -124,7 +125,7 @@ fn key(name: &str) -> Labels {
     vec![("key", name.to_owned())]
 }
 
-/// As text of an HTML page.
+/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

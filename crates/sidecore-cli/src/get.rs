@@ -1,4 +1,4 @@
-//! `sidecore get`: what is in force in a running service, in the words of `sidecore set` and of its configuration.
+//! `sidecore get`: settings in force in a running service, in the form of `sidecore set` and of its configuration.
 
 use crate::args::Get;
 use crate::set::connect;
@@ -9,27 +9,27 @@ use sidecore_terminal::output;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Key and value of a setting that is in force.
+/// Key and value of a setting in force.
 pub(crate) type InForce = (String, String);
 
-/// A device that is given requests, or was and will be again.
+/// A device that receives requests, or may receive them again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     pub(crate) name: String,
-    /// As `sidecore set` writes it.
+    /// In the form of `sidecore set`.
     pub(crate) state: &'static str,
     pub(crate) is_remote: bool,
 }
 
-/// Prints `key=value`, one setting a line.
+/// Prints one `key=value` a line.
 pub(crate) fn run(args: &Get) -> Result<(), String> {
     let mut all = connect(&args.socket)?.settings().map_err(|error| error.to_string())?;
-    // Its counters may be elsewhere, as its configuration says.
+    // The configuration may name another counter file.
     let devices = devices(&counters_beside(&args.socket)).unwrap_or_default();
     all.extend(devices.into_iter().map(|device| (format!("device.{}", device.name), device.state.to_owned())));
     let mut text = String::new();
     for (key, value) in chosen(&all, &args.keys)? {
-        // A string takes all that is written to it.
+        // Writing to a string does not fail.
         let _ = writeln!(text, "{key}={value}");
     }
     output::print(&text)
@@ -47,7 +47,7 @@ pub(crate) fn devices(counters: &Path) -> Result<Vec<Device>, String> {
         };
         let is_remote = device.kind == DeviceKind::Remote.name();
         let device = Device { name: device.name.clone(), state, is_remote };
-        // Each sidecore has one of this name.
+        // Each sidecore has its own device of this name.
         if !devices.contains(&device) {
             devices.push(device);
         }
@@ -55,7 +55,7 @@ pub(crate) fn devices(counters: &Path) -> Result<Vec<Device>, String> {
     Ok(devices)
 }
 
-/// Those of these keys or sections, in their order.
+/// The settings with these keys or in these sections, in the order of the keys.
 fn chosen<'s>(all: &'s [InForce], keys: &[String]) -> Result<Vec<&'s InForce>, String> {
     if keys.is_empty() {
         return Ok(all.iter().collect());

@@ -1,4 +1,4 @@
-//! `sidecore keys`: the keys that a running service keeps.
+//! `sidecore keys`: the keys that a running service stores.
 
 mod list;
 mod pem;
@@ -24,7 +24,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Does one of them. `false`: what was tried does not work.
+/// Runs one command. `false`: the key or server under test does not work.
 pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
     let connect = || Admin::connect(&Options { socket: args.socket.clone(), ..Options::default() });
     match args.command {
@@ -75,7 +75,7 @@ pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
             let command = match (add, remove) {
                 (true, _) => KeyCommand::ChangeAcl { name, add: acl, remove: none },
                 (_, true) => KeyCommand::ChangeAcl { name, add: none, remove: acl },
-                // `--set`, and `--nobody`, which has no users.
+                // `--set`, and `--nobody`, which leaves the list of users empty.
                 _ => KeyCommand::SetAcl { name, acl },
             };
             connect()?.keys(command)?;
@@ -84,7 +84,7 @@ pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
     Ok(true)
 }
 
-/// Reads a key's file, before the service is asked for anything: the key, and its public part.
+/// Reads the private key and its public part from a file, before any request to the service.
 fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<(Secret, Vec<u8>), Box<dyn Error>> {
     check_name(name)?;
     let passphrase = passphrase_file.map(read_passphrase).transpose()?;
@@ -106,20 +106,18 @@ fn no_key(file: &[u8], error: &str) -> String {
     }
 }
 
-/// Reads the public part of a key.
 fn public_of(name: &str, file: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
     check_name(name)?;
     let bytes = read(file)?;
     Ok(read_public_key(&bytes).map_err(|error| format!("{}: {error}", called(file)))?)
 }
 
-/// How many requests the service has counted for the key.
 fn requests(socket: &Path, key: &str) -> Option<u64> {
     let counted = Snapshot::read(&counters_beside(socket)).ok()?;
     Some(counted.keys.iter().find(|stats| stats.name == key)?.get(KeyCounter::Submitted))
 }
 
-/// What a file is called in a message.
+/// Name of the file in messages.
 fn called(file: &Path) -> impl Display {
     if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
 }
@@ -128,12 +126,12 @@ fn read(file: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
     all_of(file).map_err(|error| format!("{}: {error}; name a file with a key that this user may read", called(file)))
 }
 
-/// All of a file, in one allocation, so that no copy of a key stays behind.
+/// Reads a whole file into one allocation, so that no copy of a key stays in freed memory.
 fn all_of(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let from: Box<dyn Read> =
         if file == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(file)?) };
-    // As much room again as is read at most: `read_to_end` never finds it full, and so neither moves the bytes to a larger
-    // place nor looks for the end by way of its stack.
+    // Twice the limit: `read_to_end` never finds the buffer full, so it neither moves the bytes nor probes for the end
+    // with a buffer on its stack.
     let mut bytes = Zeroizing::new(Vec::with_capacity(2 * MAX_KEY_FILE));
     match from.take(MAX_KEY_FILE as u64 + 1).read_to_end(&mut bytes)? {
         0..=MAX_KEY_FILE => Ok(bytes),
@@ -146,7 +144,7 @@ fn new_key(service: &mut Admin, command: KeyCommand) -> Result<KeyEntry, Box<dyn
     Ok(stored.ok_or("the service does not say what it stored: use one version of both")?)
 }
 
-/// Prints text about something that was done just now and stays done. Here a closed pipe is a failure, too.
+/// Prints text about a completed change. A closed pipe is an error too.
 fn report(done: &str, text: &str) -> Result<(), String> {
     let told = output::written(text);
     told.map_err(|error| format!("{done}, but this could not be written to standard output: {error}"))
@@ -164,7 +162,7 @@ fn in_words(entry: &KeyEntry) -> String {
     what + "It is in memory only and gone when the service ends: to keep keys, configure keys.directory\n"
 }
 
-/// Page by page.
+/// All keys, fetched page by page.
 fn all(service: &mut Admin) -> Result<Vec<KeyEntry>, Box<dyn Error>> {
     let mut entries: Vec<KeyEntry> = Vec::new();
     loop {

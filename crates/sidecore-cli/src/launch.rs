@@ -1,5 +1,5 @@
-//! `sidecore run`: one command with the OpenSSL provider, and with rings for its sockets where that is wanted, without any
-//! change to the system.
+//! `sidecore run`: one command with the OpenSSL provider, and with rings for its sockets on request. The system stays
+//! unchanged.
 
 mod program;
 mod sockets;
@@ -17,16 +17,16 @@ use std::process::{Child, Command, ExitStatus};
 use std::thread::{self, JoinHandle};
 use tempfile::TempDir;
 
-/// Names of the provider's file: as it is installed, and as cargo builds it.
+/// Names of the provider's file: installed, and built by cargo.
 const NAMES: [&str; 2] = ["sidecore.so", "libsidecore_openssl.so"];
-/// Where it may be, seen from the command's directory.
+/// Directories of the provider, relative to the command's.
 const PLACES: [&str; 2] = [".", "../lib/sidecore"];
 
-/// Exit codes as shells have them: there is no such command, and it is there but cannot be executed.
+/// Exit codes of a shell for a missing command, and for one that cannot be executed.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// Runs the command to its end. Its exit code, or 128 and the number of the signal that ended it.
+/// Runs the command to its end. Returns its exit code, or 128 plus the number of the signal that ended it.
 pub(crate) fn run(args: &Run) -> Result<u8, String> {
     let (program, rest) = args.command.split_first().ok_or("no command: write `sidecore run -- COMMAND`")?;
     let mut command = Command::new(program);
@@ -34,9 +34,9 @@ pub(crate) fn run(args: &Run) -> Result<u8, String> {
     if args.sockets {
         sockets::prepare(&mut command, args, program)?;
     }
-    // As long as the command runs.
+    // Held as long as the command runs.
     let _scratch = module(args)?.map(|module| provide(&mut command, &module)).transpose()?;
-    // Before the command starts, so that no signal is lost.
+    // Installed before the command starts, so that no signal is lost.
     let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(|e| e.to_string())?;
     let mut child = match command.spawn() {
         Ok(child) => child,
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Run) -> Result<u8, String> {
     Ok(code(status?))
 }
 
-/// Hands signals on. A terminal has sent its own to the command as well.
+/// Forwards signals. A terminal sends its own signals to the command itself.
 fn forward(mut signals: Signals, child: &Child) -> (Handle, JoinHandle<()>) {
     let (handle, pid) = (signals.handle(), Pid::from_child(child));
     let from_terminal = stdin().is_terminal();
@@ -62,7 +62,7 @@ fn forward(mut signals: Signals, child: &Child) -> (Handle, JoinHandle<()>) {
                 continue;
             }
             if let Some(signal) = Signal::from_named_raw(number) {
-                // It may have ended.
+                // The command may have ended.
                 let _ = kill_process(pid, signal);
             }
         }
@@ -75,7 +75,7 @@ fn code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
-/// The provider. `None`: there is none, which is said, and the command is run for its sockets.
+/// Path of the provider. `None`: there is none; a warning is printed, and the command runs with its sockets only.
 fn module(args: &Run) -> Result<Option<PathBuf>, String> {
     if let Some(module) = &args.module {
         return module.canonicalize().map(Some).map_err(|error| {
@@ -94,14 +94,14 @@ fn module(args: &Run) -> Result<Option<PathBuf>, String> {
     Ok(found)
 }
 
-/// Has the command's OpenSSL load the provider. Returns the directory of its configuration.
+/// Configures the command's OpenSSL to load the provider. Returns the directory of that configuration.
 fn provide(command: &mut Command, module: &Path) -> Result<TempDir, String> {
     let scratch = tempfile::tempdir().map_err(|error| format!("no directory for a configuration: {error}"))?;
     command.env("OPENSSL_CONF", write(scratch.path(), module)?);
     Ok(scratch)
 }
 
-/// Writes a configuration of OpenSSL with the provider into that directory.
+/// Writes an OpenSSL configuration with the provider into that directory.
 pub(crate) fn configure(directory: &Path) -> Result<PathBuf, String> {
     write(directory, &programs::find(&NAMES, &PLACES).ok_or_else(no_module)?)
 }
@@ -118,8 +118,8 @@ fn no_module() -> String {
         .to_owned()
 }
 
-/// The configuration: OpenSSL's own provider does what ours does not. No section is called `default`: that is the name
-/// of the lines before the first one.
+/// OpenSSL's own provider does the operations that ours lacks. No section may be called `default`: that is the name of
+/// the lines before the first section.
 fn text(module: &Path) -> String {
     format!(
         "openssl_conf = openssl\nnodejs_conf = openssl\n[openssl]\nproviders = providers\n[providers]\ndefault = own\nsidecore = sidecore\n\

@@ -1,8 +1,8 @@
 //! The log of `sidecore serve`: the service's events as lines on standard error.
 //!
-//! Whoever reads them may be slow, stand still or be gone, and the service waits for nobody: lines go through a bounded
-//! [`Queue`] to a thread of their own. What does not fit is counted, and the count is a line. That thread starts after the
-//! sandbox, which is for a process of one thread; what happens before waits in the queue.
+//! A slow or missing reader must not stop the service: a bounded [`Queue`] passes lines to a separate thread. Lines
+//! that do not fit are counted, and a line reports the count. The thread starts after the sandbox, which needs a
+//! process with one thread; earlier lines wait in the queue.
 
 mod line;
 mod queue;
@@ -22,20 +22,20 @@ use std::time::Duration;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 
-/// How long the last lines are waited for when the command ends.
+/// Longest wait for the last lines when the command ends.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// The log of this process. Dropping it waits for its last lines, though not for a reader who stands still.
+/// The log of this process. Dropping it waits for its last lines, for [`PARTING`] at most.
 pub(crate) struct Log {
     queue: Arc<Queue>,
     format: Format,
 }
 
 impl Log {
-    /// From now on the service's events are collected.
+    /// Collects the service's events from now on.
     ///
     /// # Errors
-    /// There is a log already.
+    /// The process already has a log.
     pub(crate) fn collect(args: &Serve) -> Result<Self, String> {
         let level = args.log_level.level();
         let format = Format { json: args.log == LogFormat::Json, journal: journal_listens() };
@@ -47,13 +47,13 @@ impl Log {
         Ok(Self { queue, format })
     }
 
-    /// Starts to write.
+    /// Starts the thread that writes.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub(crate) fn write(&self) -> Result<(), String> {
         let system = |error: io::Error| format!("the log: {error}");
-        // A descriptor of its own: whoever else writes on standard error does not wait for a lock that this thread holds.
+        // A separate descriptor: other writers to standard error do not wait for a lock of this thread.
         let to = File::from(io::stderr().as_fd().try_clone_to_owned().map_err(system)?);
         let (queue, format) = (self.queue.clone(), self.format);
         let writer = thread::Builder::new().name("log".to_owned());
@@ -61,7 +61,8 @@ impl Log {
         Ok(())
     }
 
-    /// Waits until what happened so far is written, though not for long. For whoever is about to end the process.
+    /// Waits until all events so far are written, for [`PARTING`] at most. For a caller that is about to end the
+    /// process.
     pub(crate) fn flusher(&self) -> impl Fn() + Send + Sync + 'static {
         let queue = self.queue.clone();
         move || queue.flush(PARTING)
@@ -86,7 +87,7 @@ impl LogLevel {
     }
 }
 
-/// Whether standard error is what systemd connected to its journal: it names that file's device and inode.
+/// Whether standard error is the journal's stream: systemd puts its device and inode into `JOURNAL_STREAM`.
 fn journal_listens() -> bool {
     let Ok(stderr) = fstat(io::stderr()) else { return false };
     env::var("JOURNAL_STREAM").is_ok_and(|stream| stream == format!("{}:{}", stderr.st_dev, stderr.st_ino))

@@ -10,7 +10,7 @@
 //! |`check`|missing properties of this machine, and errors of a configuration|
 //! |`launch`|`sidecore run`: a command with the provider or the sockets' library|
 
-// The macros panic where nothing can be written: `output` says so instead.
+// The macros panic if a write fails. `output` reports the error instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
@@ -35,11 +35,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Where the laboratory and the farm are: cargo builds all programs into one directory, `packaging/install` puts it into the other.
+/// Directories of the laboratory and the farm: cargo builds all programs into one, `packaging/install` uses the other.
 const BESIDE: [&str; 2] = [".", "../lib/sidecore"];
-/// How often the live view looks.
+/// Interval of the live view.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Exit code where the answer is no; see the README.
+/// Exit code of a negative answer; see the README.
 const NO: u8 = 1;
 
 /// The commands of the two other programs.
@@ -48,7 +48,7 @@ const OF_FARM: [&str; 1] = ["farm"];
 
 fn main() -> ExitCode {
     match manuals::asked_about() {
-        // Where the program is not installed, there is nothing to say about its arguments.
+        // Without the program there are no completions for its arguments.
         Some(command) if OF_LABORATORY.iter().any(|own| command == *own) => drop(laboratory()),
         Some(command) if OF_FARM.iter().any(|own| command == *own) => drop(go_on_as_farm(std::env::args_os().skip(1))),
         _ => {}
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     arguments::run(Cli::command, |cli: Cli| run(cli.command), usage)
 }
 
-/// Help is that of the program that does it. The exit code.
+/// Prints usage, or starts the program that has the help for this command. Returns the exit code.
 fn usage(usage: &clap::Error) -> Result<u8, String> {
     if is_help_for(&OF_LABORATORY) {
         return Err(laboratory());
@@ -67,7 +67,7 @@ fn usage(usage: &clap::Error) -> Result<u8, String> {
     output::print_usage(usage)
 }
 
-/// The exit code.
+/// Returns the exit code.
 fn run(command: Command) -> Result<u8, String> {
     let done: Result<(), String> = match command {
         Command::Serve(args) => serve::run(&args),
@@ -87,17 +87,17 @@ fn run(command: Command) -> Result<u8, String> {
     done.map(|()| 0)
 }
 
-/// The exit code of an answer.
 fn answer(yes: bool) -> u8 {
     if yes { 0 } else { NO }
 }
 
-/// Goes on as the program that measures and draws, which is kept out of what root runs. Returns only where it cannot.
+/// Replaces this process by the laboratory, a separate program so that root does not run it. Returns only on failure.
 fn laboratory() -> String {
     programs::go_on_as("sidecore-lab", &BESIDE, std::env::args_os().skip(1))
 }
 
-/// Goes on as the program that speaks with NATS, whose libraries are kept out of what root runs. Returns only where it cannot.
+/// Replaces this process by the farm's program, which has the NATS libraries; root does not run it. Returns only on
+/// failure.
 fn farm() -> String {
     let typed = || std::env::args_os().skip(1);
     let help = typed().next().filter(|first| first == "help");
@@ -108,7 +108,7 @@ fn go_on_as_farm(arguments: impl IntoIterator<Item = OsString>) -> String {
     programs::go_on_as("sidecore-farm", &BESIDE, arguments)
 }
 
-/// Whether this is `sidecore help bench` or the like: the program that does it has the words for it.
+/// Whether the command line is `sidecore help bench` or the like, whose help is in another program.
 fn is_help_for(commands: &[&str]) -> bool {
     let mut typed = std::env::args_os().skip(1);
     typed.next().is_some_and(|first| first == "help")

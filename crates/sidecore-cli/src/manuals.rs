@@ -1,4 +1,4 @@
-//! `sidecore manuals DIRECTORY`: the pages of the manual, and what has shells ask this program for completions.
+//! `sidecore manuals DIRECTORY`: the manual pages, and scripts of shells that ask this program for completions.
 
 use crate::args::Cli;
 use crate::{BESIDE, OF_FARM, OF_LABORATORY};
@@ -12,10 +12,10 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs, io};
 
-/// Where each shell looks, below a directory like `/usr/share`, and what goes behind the shell's script.
+/// Shell, path of its script below a directory like `/usr/share`, and text after the shell's script.
 const SHELLS: [(&str, &str, &str); 3] = [
     ("bash", "bash-completion/completions/sidecore", ""),
-    // The first time the file itself is what the shell calls.
+    // On the first completion zsh calls the file itself.
     (
         "zsh",
         "zsh/vendor-completions/_sidecore",
@@ -23,10 +23,10 @@ const SHELLS: [(&str, &str, &str); 3] = [
     ),
     ("fish", "fish/vendor_completions.d/sidecore.fish", ""),
 ];
-/// Programs that have pages of their own, where they are installed.
+/// Programs with manual pages of their own, if they are installed.
 const OTHERS: [&str; 2] = ["sidecore-lab", "sidecore-farm"];
 
-/// Sections of the first page beside those that the arguments make: heading, and terms with what they are.
+/// Sections of the first page in addition to the generated ones: heading, and terms with their meaning.
 const SECTIONS: [(&str, &[(&str, &str)]); 3] = [
     (
         "EXIT STATUS",
@@ -57,16 +57,16 @@ const SECTIONS: [(&str, &[(&str, &str)]); 3] = [
     ),
 ];
 
-/// The command that a shell asks about, if one asks: of `sidecore WORD ...` behind `--` the word.
+/// The command that a shell asks to complete: the WORD of `sidecore WORD ...` behind `--`.
 pub(crate) fn asked_about() -> Option<OsString> {
     env::var_os(VARIABLE)?;
     env::args_os().skip_while(|word| word != "--").nth(2)
 }
 
-/// Writes all below a directory like `/usr/share`.
+/// Writes all files below a directory like `/usr/share`.
 pub(crate) fn write(directory: &Path) -> Result<(), String> {
     let all = arguments::shown(Cli::command());
-    // The two other programs know their arguments.
+    // The two other programs write the pages of their own commands.
     let is_own = |name: &str| !OF_LABORATORY.iter().chain(&OF_FARM).any(|other| *other == name);
     let own = arguments::visible(&all).filter(|command| is_own(command.get_name()));
     arguments::write_pages(own, directory)?;
@@ -80,7 +80,6 @@ pub(crate) fn write(directory: &Path) -> Result<(), String> {
         .try_for_each(|other| have_written(&other, directory))
 }
 
-/// The page of the command itself.
 fn first_page(command: &clap::Command, page: &mut dyn io::Write) -> io::Result<()> {
     arguments::page(command).render(page)?;
     let mut sections = Roff::new();
@@ -93,14 +92,12 @@ fn first_page(command: &clap::Command, page: &mut dyn io::Write) -> io::Result<(
     sections.to_writer(page)
 }
 
-/// What has that shell ask.
 fn asks(shell: &str, script: &mut dyn io::Write) -> io::Result<()> {
     let shells = Shells::builtins();
     let shell = shells.completer(shell).ok_or_else(|| io::Error::other(format!("no completions for {shell}")))?;
     shell.write_registration(VARIABLE, NAME, NAME, NAME, script)
 }
 
-/// Writes a file below the directory.
 fn written(
     directory: &Path,
     name: &str,
@@ -114,7 +111,6 @@ fn written(
     written.map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
-/// Has another program write its pages there.
 fn have_written(program: &Path, directory: &Path) -> Result<(), String> {
     let done = Command::new(program).arg("manuals").arg(directory).status();
     match done {

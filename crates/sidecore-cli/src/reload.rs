@@ -1,7 +1,7 @@
-//! `sidecore reload`: changes a running service to what its configuration file says by now, as far as `sidecore set` can.
+//! `sidecore reload`: brings a running service in line with its configuration file, as far as `sidecore set` can.
 //!
-//! The service itself could not: its sandbox keeps the file out of its reach. So the file is read here, with the rights of the
-//! one who asks, who hears at once what is wrong with it.
+//! The service's sandbox denies it access to the file. This command reads the file with the caller's rights and reports
+//! errors in it immediately.
 
 use crate::args::Reload;
 use crate::get::{self, Device, InForce};
@@ -9,16 +9,16 @@ use crate::set::{apply, connect};
 use sidecore::config::{Config, DeviceConfig, DeviceKind, Setting, socket_of_environment};
 use sidecore_terminal::output;
 
-/// What differs between file and service.
+/// Differences between file and service.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Differences {
-    /// As `sidecore set` writes it.
+    /// Settings that `sidecore set` can change, in its form.
     now: Vec<String>,
-    /// What takes a start to be changed.
+    /// Settings that need a restart.
     at_next_start: Vec<String>,
 }
 
-/// Applies what differs, and says it.
+/// Applies the differences and prints them.
 pub(crate) fn run(args: &Reload) -> Result<(), String> {
     let mut config = Config::read(&args.config, socket_of_environment())?;
     if let Some(socket) = &args.socket {
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Reload) -> Result<(), String> {
     output::print(&format!("{changed}\n"))
 }
 
-/// Without devices these are not compared.
+/// `devices` is `None`: devices are not compared.
 fn differences(config: &Config, in_force: &[InForce], devices: Option<&[Device]>) -> Differences {
     let mut differences = Differences::default();
     for (key, value) in config.settings() {
@@ -55,7 +55,7 @@ fn differences(config: &Config, in_force: &[InForce], devices: Option<&[Device]>
         list.push(text);
     }
     if let Some(devices) = devices {
-        // A remote device comes and goes with its gateway.
+        // A gateway adds and removes its remote device.
         let here = config.devices.iter().filter(|device| device.kind != DeviceKind::Remote);
         let is_there = |name: &str| devices.iter().any(|device| device.name == name);
         differences.now.extend(here.filter(|device| !is_there(&device.name)).map(DeviceConfig::setting));

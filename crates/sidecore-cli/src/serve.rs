@@ -39,9 +39,9 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     }
 }
 
-/// Keys and requests, over lanes.
+/// Serves keys and requests, over lanes.
 fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), String> {
-    // A record is written at the end, when it is too late to find out.
+    // The record is only written at the end, too late to report a wrong path.
     for (key, file) in [("record", &config.record), ("counters", &config.counters)] {
         if let Some(directory) = file.as_ref().filter(|file| file.is_dir()) {
             return Err(format!("{key}: {} is a directory: name a file", directory.display()));
@@ -51,7 +51,7 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     if args.passphrase_file.is_some() {
         config.keys.passphrase_file.clone_from(&args.passphrase_file);
     }
-    // Before the user changes: the file may be root's.
+    // Before the change of the user: only root may be able to read the file.
     let passphrase = config.keys.passphrase()?;
     let mut sandbox = sandbox::enter(&config)?;
     begin(log)?;
@@ -70,7 +70,7 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     Ok(())
 }
 
-/// Programs' sockets, without keys.
+/// Serves programs' sockets, without keys.
 fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), String> {
     if args.passphrase_file.is_some() {
         return Err(
@@ -95,7 +95,7 @@ fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> 
     Ok(())
 }
 
-/// Sockets that the service manager holds from the service before.
+/// Sockets that the service manager kept from the former service.
 fn held() -> Result<Vec<OwnedFd>, String> {
     let wrong = |error: std::io::Error| {
         format!("LISTEN_FDS and LISTEN_PID: {error}: a service manager sets them, and nobody else should")
@@ -103,19 +103,19 @@ fn held() -> Result<Vec<OwnedFd>, String> {
     sd_notify::listen_fds().map_err(wrong)?.map(|number| duplicate(number).map_err(wrong)).collect()
 }
 
-/// Has the service manager hold this socket for the next service, in the place of another. A manager that keeps nothing for
-/// its services ignores that. Returns whether there is a manager.
+/// Asks the service manager to keep this socket for the next service, in the place of the former one. A manager without
+/// a store for descriptors ignores the request. Returns whether there is a manager.
 fn hold(socket: BorrowedFd<'_>) -> bool {
     const NAME: NotifyState<'_> = NotifyState::FdName("socket");
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return false;
     }
-    // There is room for one.
+    // There is room for one socket.
     let former = sd_notify::notify(&[NotifyState::FdStoreRemove, NAME]);
     former.and_then(|()| sd_notify::notify_with_fds(&[NotifyState::FdStore, NAME], &[socket])).is_ok()
 }
 
-/// Where systemd did not start it, there is nobody to tell. The filter leaves no way to.
+/// Must come before the filter, which forbids it. Without systemd it does nothing.
 fn ready() {
     let _ = sd_notify::notify(&[NotifyState::Ready]);
 }
@@ -140,14 +140,15 @@ fn until_a_signal(policies: &str, socket: &Path, mut signals: Signals) {
     events::stop(ending.unwrap_or("no signal"));
 }
 
-/// Writes the log, and what panics to it. Before, a panic is the system's to tell.
+/// Starts the log, and sends panics to it. Earlier panics go to standard error.
 fn begin(log: &Log) -> Result<(), String> {
     log.write()?;
     end_with_any_thread(log.flusher());
     Ok(())
 }
 
-/// A service that lacks one of its threads looks alive and answers nobody: it ends, and whoever supervises it starts another.
+/// A service without one of its threads would look alive and answer no client. It ends instead, so that its supervisor
+/// starts another.
 fn end_with_any_thread(flush: impl Fn() + Send + Sync + 'static) {
     panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map_or_else(String::new, ToString::to_string);
@@ -163,7 +164,7 @@ fn words<'p>(panic: &'p PanicHookInfo<'_>) -> &'p str {
     text.or_else(|| what.downcast_ref::<&str>().copied()).unwrap_or_default()
 }
 
-/// What to say of operations that no device does.
+/// Warning about operations that no device does.
 fn refused(unserved: &[Class]) -> Option<String> {
     let (first, more) = (unserved.first()?.name(), unserved.len() - 1);
     let all = if more == 0 { first.to_owned() } else { format!("{first} and {more} more operations") };

@@ -1,4 +1,4 @@
-//! `sidecore set`: changes a running service, all of it or nothing, and says what is in force afterwards.
+//! `sidecore set`: changes a running service, all settings or none, and prints the settings in force afterwards.
 
 use crate::args::Set;
 use crate::top::in_force;
@@ -8,18 +8,17 @@ use sidecore::counters::Snapshot;
 use sidecore_terminal::output;
 use std::path::Path;
 
-/// Applies the settings.
 pub(crate) fn run(args: &Set) -> Result<(), String> {
     let mut service = connect(&args.socket)?;
     apply(&mut service, &args.settings)?;
     let unsaid = |error: String| format!("what was set is in force, but this could not be said: {error}");
     let mut lines = limits(&mut service, &args.settings).map_err(unsaid)?;
-    // Its counters may be elsewhere, as its configuration says.
+    // The configuration may name another counter file.
     lines.extend(Snapshot::read(&counters_beside(&args.socket)).ok().map(|now| in_force(&now)));
     lines.iter().try_for_each(|line| output::print(&format!("{line}\n"))).map_err(unsaid)
 }
 
-/// Of the limits that are set, what is in force.
+/// The values in force of the limits that were set.
 fn limits(service: &mut Admin, set: &[String]) -> Result<Vec<String>, String> {
     let keys = set.iter().filter_map(|text| text.split_once('=').map(|(key, _)| key));
     let keys: Vec<&str> = keys.filter(|key| key.starts_with("limits.")).collect();
@@ -31,12 +30,11 @@ fn limits(service: &mut Admin, set: &[String]) -> Result<Vec<String>, String> {
     Ok(limits.map(|(key, value)| format!("{key}={value}")).collect())
 }
 
-/// Reaches the service at this socket.
 pub(crate) fn connect(socket: &Path) -> Result<Admin, String> {
     Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() }).map_err(|error| error.to_string())
 }
 
-/// Has the service change all of this or nothing, and passes its warnings on.
+/// Changes all settings or none, and prints the service's warnings.
 pub(crate) fn apply(service: &mut Admin, settings: &[String]) -> Result<(), String> {
     settings.iter().try_for_each(|text| Setting::parse(text).map(drop))?;
     if let Some(note) = service.set_all(settings.to_vec()).map_err(|error| error.to_string())? {

@@ -1,4 +1,4 @@
-//! `sidecore sockets`: the sockets of programs whose small messages go through rings, on which path each is, and why.
+//! `sidecore sockets`: sockets of programs whose small messages go through rings, the path of each, and why.
 
 use crate::args::Sockets;
 use crate::top::units::{NONE, amount, count, signed_time};
@@ -17,9 +17,9 @@ use std::path::Path;
 
 pub(crate) mod programs;
 
-/// Rows that are shown unless all are asked for.
+/// Rows without `--all`.
 const BUSIEST: usize = 50;
-/// Headings, and whether numbers stand below. With a star: what the program says.
+/// Headings, and whether the column holds numbers. A star marks values that the program reports.
 const COLUMNS: [(&str, bool); 13] = [
     ("PROGRAM*", false),
     ("PID", true),
@@ -38,7 +38,7 @@ const COLUMNS: [(&str, bool); 13] = [
 const ALLEGED: &str = "* as the program itself says; KERNEL, KBYTES: messages that it gave to the kernel, and bytes that the kernel took; SAVED: \
                        CPU time, an estimate";
 
-/// Asks the service and prints.
+/// Asks the service and prints the list.
 pub(crate) fn run(args: &Sockets) -> Result<(), String> {
     let List { mut rows, others } = listed(&args.socket)?;
     let busy = |row: &Row| (Reverse(row.messages), Reverse(row.kernel_bytes));
@@ -47,24 +47,24 @@ pub(crate) fn run(args: &Sockets) -> Result<(), String> {
     output::print(&if args.json { objects(&rows) } else { text(&rows, most, others) })
 }
 
-/// What the service there says of sockets that this user may know of, in printable characters.
+/// The service's list of sockets that this user may see, in printable characters.
 ///
 /// # Errors
-/// There is none, or it refuses: in words.
+/// There is no service, or it refuses.
 pub(crate) fn listed(socket: &Path) -> Result<List, String> {
     let mut list = ask::list(socket)?;
     list.rows.iter_mut().for_each(printable);
     Ok(list)
 }
 
-/// Programs choose their names, and this may go to a terminal.
+/// Programs choose their names, and this text may go to a terminal.
 fn printable(row: &mut Row) {
     let clean = |text: &mut String| *text = text.chars().map(shown).collect();
     clean(&mut row.program);
     row.peer.iter_mut().for_each(clean);
 }
 
-/// The table, of `most` rows at most. `others`: sockets beyond the limit of programs' reports.
+/// A table of at most `most` rows. `others`: sockets beyond the limit of programs' reports.
 fn text(rows: &[Row], most: usize, others: u64) -> String {
     if rows.is_empty() {
         return "no sockets: programs that `sidecore run --sockets` starts have some once they send small messages\n"
@@ -76,7 +76,7 @@ fn text(rows: &[Row], most: usize, others: u64) -> String {
     let columns = COLUMNS.map(|(heading, number)| (heading.to_owned(), number)).to_vec();
     let mut text = table(&Rows { columns, cells }) + "\n";
     if !more.is_empty() {
-        // What programs say of themselves may be any number.
+        // Numbers that programs report may be arbitrary.
         let messages = more.iter().fold(0_u64, |sum, row| sum.saturating_add(row.messages));
         // Writing to a string does not fail.
         let _ = writeln!(text, "and {} more with {} messages: --all", more.len(), count(messages));
@@ -107,7 +107,7 @@ fn cells(row: &Row, users: &Users) -> Vec<String> {
     ]
 }
 
-/// Only the program knows of it.
+/// Whether only the program knows of the socket.
 fn is_reported(row: &Row) -> bool {
     row.place >= REPORTED
 }
@@ -122,7 +122,7 @@ fn why(row: &Row) -> String {
     }
 }
 
-/// One object a line.
+/// One JSON object a line.
 fn objects(rows: &[Row]) -> String {
     rows.iter().fold(String::new(), |mut lines, row| {
         let object = json!({

@@ -1,7 +1,7 @@
-//! `sidecore top`: what the service does, who asks for it and where the time goes.
+//! `sidecore top`: what the service does, its clients, and where the time goes.
 //!
-//! It only reads the counter file, so it disturbs nobody, and it also shows the last numbers of a service that ended. A
-//! service of sockets has none, and is asked.
+//! It only reads the counter file, so it does not disturb the service, and it can show the last numbers of a service
+//! that has ended. A service of sockets has no counter file: `top` requests its list.
 
 use crate::args::Top;
 use comfy_table::presets::NOTHING;
@@ -21,11 +21,11 @@ pub(crate) mod units;
 
 pub(crate) use rows::{Rows, in_force};
 
-/// Shows what a service counts until the user quits, with rates over each `interval`. With `once`, and where standard
-/// output is no terminal, prints it once as text, with rates over one interval; none: since the start.
+/// Shows a service's counters until the user quits, with rates over each `interval`. With `once`, or if standard output
+/// is no terminal, prints them once as text with rates over one interval. An interval of zero: since the start.
 ///
 /// # Errors
-/// One line with what to do: the file cannot be read, no service of sockets answers, or the terminal or standard output
+/// One line with the remedy: the file cannot be read, no service of sockets answers, or the terminal or standard output
 /// cannot be used.
 pub(crate) fn run(args: &Top, interval: Duration) -> Result<(), String> {
     let (counters, once) = (args.counters.path(), args.once || !io::stdout().is_terminal());
@@ -37,8 +37,8 @@ pub(crate) fn run(args: &Top, interval: Duration) -> Result<(), String> {
     }
 }
 
-/// The socket of the service of sockets that is to be shown: one that was asked for, or what is at the socket that was named
-/// and has no counters.
+/// The socket of the service of sockets to show: one that `--sockets` names, or `--socket` if a service of sockets
+/// answers there and has no counters.
 fn service_of_sockets(args: &Top, counters: &Path) -> Option<PathBuf> {
     if args.sockets.is_named() {
         return Some(args.sockets.path());
@@ -48,8 +48,8 @@ fn service_of_sockets(args: &Top, counters: &Path) -> Option<PathBuf> {
     is_one.then(|| socket.clone())
 }
 
-/// Prints the counters of this file. Rates are those of one interval, which is waited for; quantiles and counts those
-/// since the start, as are the rates if there is no interval or the service does not run.
+/// Prints the counters of this file. Rates are those of one interval, which the call waits for. Quantiles and counts
+/// are those since the start, and so are rates if the interval is zero or the service does not run.
 fn print(counters: &Path, interval: Duration, output: &mut impl Write) -> Result<(), String> {
     let first = Snapshot::read(counters)?;
     let view = if first.is_alive() && !interval.is_zero() {
@@ -59,13 +59,12 @@ fn print(counters: &Path, interval: Duration, output: &mut impl Write) -> Result
         View::new(first, None, false)
     };
     match output.write_all(render(&view).as_bytes()).and_then(|()| output.flush()) {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe: no error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(|error| format!("cannot write to standard output: {error}")),
     }
 }
 
-/// The whole text.
 fn render(view: &View) -> String {
     let mut text = header(view).join("\n") + "\n";
     let tables = [sidecores(view), devices(view), clients(view, 0), keys(view), classes(view)];
@@ -78,7 +77,6 @@ fn render(view: &View) -> String {
     text
 }
 
-/// A table as text.
 pub(crate) fn table(rows: &Rows) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);

@@ -4,15 +4,15 @@ use nix::unistd::{Uid, User};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// Most names that are kept.
+/// Most names in the cache; it is emptied when full.
 const LIMIT: usize = 4096;
 
-/// Names of users by their numbers, each asked for once: the system may ask a directory service.
+/// Names of users by number. Each is looked up once, because the system may ask a directory service.
 #[derive(Debug, Default)]
 pub(crate) struct Users(RefCell<HashMap<u32, String>>);
 
 impl Users {
-    /// The user's name, in printable characters; the number where there is none.
+    /// The user's name in printable characters, or the number if there is no name.
     pub(crate) fn name(&self, uid: u32) -> String {
         let mut known = self.0.borrow_mut();
         if known.len() >= LIMIT {

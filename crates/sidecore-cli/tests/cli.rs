@@ -1,4 +1,4 @@
-//! The other commands as a user runs them: `serve`, `set` and `top` against each other, and what they say of mistakes.
+//! The other commands as a user runs them: `serve`, `set` and `top` together, and their messages about mistakes.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -17,7 +17,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A running service; it ends with the test.
+/// A running service. Dropping it ends the process.
 struct Service {
     child: Child,
     scratch: TempDir,
@@ -28,7 +28,7 @@ impl Service {
         Self::with("")
     }
 
-    /// One whose configuration also says this.
+    /// A service with these lines in its configuration.
     fn with(more: &str) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let config = scratch.path().join("sidecore.toml");
@@ -58,7 +58,7 @@ impl Service {
         command().args(arguments).env("SIDECORE_SOCKET", self.socket()).output().unwrap()
     }
 
-    /// Asks it to end, as an administrator would.
+    /// Sends SIGTERM, as an administrator would.
     fn terminate(mut self) -> ExitStatus {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         self.child.wait().unwrap()
@@ -67,7 +67,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // It has ended already, unless the test failed.
+        // The process has ended already, unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -125,7 +125,7 @@ fn a_setting_that_does_not_exist_is_refused_with_what_can_be_written() {
     let nonsense = service.run(&["set", "nonsense"]);
     assert_eq!(nonsense.status.code(), Some(2));
     assert!(stderr(&nonsense).contains("write key=value"));
-    // Nothing is set beside what is refused, in whatever order they stand.
+    // One refused setting keeps all others from being set, in any order.
     for refused in ["device.nobody=drain", "device={name='w',kind='worker',cpu=900}"] {
         let set = service.run(&["set", "balance=priced", refused]);
         assert_eq!(set.status.code(), Some(2));
@@ -175,12 +175,12 @@ fn a_changed_configuration_is_loaded_into_a_running_service() {
     let wrong = reload(&service, "balance = 'sedd'\n");
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("line 1") && stderr(&wrong).contains("changed.toml"), "{}", stderr(&wrong));
-    // What is typed stands above what the file says.
+    // The command line has priority over the file.
     fs::write(&changed, format!("socket = '/no/such'\n{both}")).unwrap();
     let socket = service.scratch.path().join("socket");
     let named = service.run(&["reload", "--config", changed.to_str().unwrap(), "--socket", socket.to_str().unwrap()]);
     assert!(named.status.success() && named.stdout == b"nothing was changed\n", "{}", stderr(&named));
-    // A signal that ends most programs says what to do.
+    // SIGHUP does not end the service; its log says what to do instead.
     kill_process(Pid::from_child(&service.child), Signal::HUP).unwrap();
     assert_eq!(service.run(&["get", "order"]).stdout, b"order=shortest\n");
     kill_process(Pid::from_child(&service.child), Signal::TERM).unwrap();

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Test keys of the engine, and files of them.
+/// Directory of the engine's test keys.
 const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sidecore/src/keys/test-files");
 
 fn command() -> Command {
@@ -27,14 +27,13 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Writes a file that only this user may use.
 fn private_file(path: &Path, content: &str) -> PathBuf {
     fs::write(path, content).unwrap();
     fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
     path.to_owned()
 }
 
-/// A directory for services one after the other.
+/// A directory for several services in turn.
 struct Home(TempDir);
 
 struct Serving {
@@ -53,13 +52,12 @@ impl Home {
         self.0.path().join(file)
     }
 
-    /// Lets other users reach the socket, and a copy of the command.
+    /// Gives other users access to the socket and to a copy of the command.
     fn lets_others_in(&self) {
         fs::set_permissions(self.0.path(), Permissions::from_mode(0o755)).unwrap();
         fs::copy(env!("CARGO_BIN_EXE_sidecore"), self.path("sidecore")).unwrap();
     }
 
-    /// The names of the files in the directory of the keys.
     fn files(&self) -> Vec<String> {
         let files = fs::read_dir(self.path("keys")).unwrap();
         files.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -74,12 +72,11 @@ impl Home {
         serve
     }
 
-    /// A service with keys at rest.
     fn serve(&self) -> Serving {
         self.serve_with("")
     }
 
-    /// The same, with more in its configuration's section of keys.
+    /// Adds lines to the configuration's section of keys.
     fn serve_with(&self, more: &str) -> Serving {
         let keys = format!("[keys]\ndirectory = '{}'\n{more}", self.path("keys").display());
         let serving = Serving { child: self.command(&keys).spawn().unwrap(), socket: self.path("run/socket") };
@@ -98,7 +95,7 @@ impl Serving {
         command().args(arguments).env("SIDECORE_SOCKET", &self.socket).output().unwrap()
     }
 
-    /// As another user, by the copy of the command that lies beside the socket's directory.
+    /// Runs another user's command, from the copy in the directory above the socket's.
     fn as_stranger(&self, arguments: &[&str]) -> Output {
         let copy = self.socket.ancestors().nth(2).unwrap().join("sidecore");
         let mut command = Command::new(copy);
@@ -106,21 +103,21 @@ impl Serving {
         command.output().unwrap()
     }
 
-    /// What it prints; it must succeed.
+    /// Standard output of a command that must succeed.
     fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         text(&output.stdout)
     }
 
-    /// What it says; it must fail as usage or environment.
+    /// Standard error of a command that must fail with exit code 2.
     fn refused(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
         text(&output.stderr)
     }
 
-    /// Ends it. Returns what it wrote to its log.
+    /// Ends the service. Returns its log.
     fn end(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());
@@ -130,7 +127,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It has ended already, unless the test failed.
+        // The process has ended already, unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -201,7 +198,7 @@ fn keys_are_imported_made_listed_and_deleted_and_survive_a_restart() {
     service.end();
 }
 
-/// The user of whom a refusal speaks here. Every Linux has it.
+/// The user that the refusals of these tests name. Every Linux has it.
 const STRANGER: u32 = 65534;
 
 #[test]
@@ -223,7 +220,7 @@ fn following_the_advice_of_a_refusal_takes_no_right_from_others() {
     assert!(service.as_stranger(&["keys", "pem", "www"]).status.success());
     let list = || service.done(&["keys", "list", "--json"]);
     assert!(list().contains(r#""uids":[33,65534]"#) && list().contains(r#""gids":[4711]"#), "{}", list());
-    // By name as well; and what is removed is no more than was named.
+    // Names work too, and only the named users and groups are removed.
     service.done(&["keys", "acl", "www", "--remove", "--uid", "nobody", "--gid", "root"]);
     assert!(list().contains(r#""uids":[33]"#) && list().contains(r#""gids":[4711]"#), "{}", list());
     assert_eq!(service.as_stranger(&["keys", "pem", "www"]).status.code(), Some(2));
@@ -246,7 +243,7 @@ fn the_file_for_a_server_names_the_key() {
 
 #[test]
 fn a_servers_file_is_tried_step_by_step_as_the_servers_user() {
-    // Beside the command, where it is looked for.
+    // `sidecore` looks for the provider in its own directory.
     library::built("sidecore-openssl");
     let home = Home::new();
     let serving = home.serve();
@@ -262,13 +259,13 @@ fn a_servers_file_is_tried_step_by_step_as_the_servers_user() {
     assert_eq!(text(&fs::read(file).unwrap()), serving.done(&["keys", "pem", "www"]));
     let (code, said) = tried(&[file]);
     assert!(code == Some(0) && said.contains("ok     signature: one was made by the service"), "{code:?} {said}");
-    // Its point may be written in another form than the service's.
+    // The file has its point in another form than the service.
     let given = |name: &str| format!("{}/../sidecore/src/keys/test-files/{name}", env!("CARGO_MANIFEST_DIR"));
     serving.done(&["keys", "import", "compressed", &given("p-256.compressed.pem")]);
     serving.done(&["keys", "pem", "compressed", "--output", certificate]);
     let (code, said) = tried(&[certificate, "--certificate", &given("p-256.compressed.spki.der")]);
     assert!(code == Some(0) && said.contains("ok     certificate: it is of this key"), "{code:?} {said}");
-    // A certificate of another key, and the file of another.
+    // A certificate of another key, and the file of another key.
     let mut other = Command::new("openssl");
     other.args([
         "req",
@@ -324,7 +321,7 @@ fn a_key_is_replaced_in_one_step_and_keeps_its_users() {
     assert!(listed.contains("p-256") && listed.contains("\"uids\":[7]") && listed.lines().count() == 1, "{listed}");
     let after = service.done(&["keys", "pem", "www"]);
     assert_ne!(before, after);
-    // Nothing is changed by what cannot be done.
+    // A failed command changes nothing.
     assert!(
         service.refused(&["keys", "import", "none", &key("p-256.sec1.pem"), "--replace"]).contains("no key \"none\"")
     );
@@ -335,7 +332,7 @@ fn a_key_is_replaced_in_one_step_and_keeps_its_users() {
     assert!(service.refused(&both).contains("cannot be used with"));
     assert_eq!(service.done(&["keys", "list", "--json"]), listed);
     service.end();
-    // And it is the new one after a restart.
+    // The new key is still there after a restart.
     let service = home.serve();
     assert_eq!(service.done(&["keys", "pem", "www"]), after);
 }
@@ -408,7 +405,7 @@ fn a_key_that_was_made_is_said_to_exist_where_nothing_can_be_printed() {
     let said = told(full(), 2, &["set", "notify=park"]);
     assert!(said.contains("what was set is in force, but") && said.contains("No space left"), "{said}");
     assert_eq!(told(closed(), 0, &["set", "notify=park"]), "");
-    // These print nothing.
+    // These commands print nothing.
     for arguments in [&["keys", "acl", "www", "--nobody"][..], &["keys", "delete", "www"]] {
         assert_eq!(told(full(), 0, arguments), "");
     }
@@ -426,7 +423,7 @@ fn the_passphrase_is_changed_and_only_the_new_one_opens_the_keys() {
     let (new, old) = (new.to_str().unwrap(), home.path("passphrase"));
     let said = service.done(&["keys", "passphrase", "--new-passphrase-file", new]);
     assert!(said.contains(old.to_str().unwrap()) && said.contains("at its next start"), "{said}");
-    // Neither the keys nor what they may be used for changed, but all files.
+    // Keys and their users are the same, but all files changed.
     assert_eq!(service.done(&["keys", "list", "--json"]), before.0);
     assert!(home.files().iter().all(|file| *file == "master" || !before.1.contains(file)), "{:?}", home.files());
     service.done(&["keys", "acl", "api", "--add", "--uid", "7"]);

@@ -1,4 +1,4 @@
-//! `sidecore bench` and `sidecore sim`: another program, which people do not notice.
+//! `sidecore bench` and `sidecore sim` run another program, which the user does not notice.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// Stands for the laboratory: says who it is and what it was given.
+/// Stands for the laboratory: prints its process id and arguments.
 const STAND_IN: &str = "#!/bin/sh\necho $$ \"$@\"\nread line\necho \"$line\"\nexit 7\n";
 
-/// The command as it is installed, with the laboratory at that place if there is one.
+/// The installed command, with the laboratory at that path if there is one.
 fn installed(laboratory: Option<&str>) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     install(env!("CARGO_BIN_EXE_sidecore").as_ref(), &root.path().join("bin/sidecore"));
@@ -23,7 +23,8 @@ fn installed(laboratory: Option<&str>) -> TempDir {
     root
 }
 
-/// By another program: a file that this one had open for writing could not be run while another test starts a process.
+/// Copies in another process: a program that this process has open for writing could not be executed while another test
+/// forks.
 fn install(from: &Path, to: &Path) {
     assert!(Command::new("install").args(["-D", "-m", "755"]).args([from, to]).status().unwrap().success());
 }
@@ -36,7 +37,7 @@ fn sidecore(root: &Path, arguments: &[&str]) -> Command {
 
 fn ran(root: &Path, arguments: &[&str]) -> Output {
     let mut child = sidecore(root, arguments).spawn().unwrap();
-    // Nobody reads it where there is no laboratory.
+    // Without a laboratory no process reads this.
     let _ = child.stdin.take().unwrap().write_all(b"from outside\n");
     child.wait_with_output().unwrap()
 }

@@ -1,4 +1,4 @@
-//! `sidecore export` beside a service with something to do: Prometheus's own checker finds nothing to say about what it gives.
+//! `sidecore export` with a busy service: Prometheus's own checker finds no fault with the metrics.
 
 use sidecore::client::{Client, Options};
 use sidecore::config::Config;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-/// A running exporter; it ends with the test.
+/// A running exporter. Dropping it ends the process.
 struct Exporter {
     child: Child,
     address: String,
@@ -29,7 +29,7 @@ impl Exporter {
         Self { address: address.unwrap_or_else(|| panic!("{said}")).to_owned(), child }
     }
 
-    /// Head and body of the page for who accepts that.
+    /// Head and body of the page for a client that accepts this type.
     fn page(&self, accept: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n").unwrap();
@@ -42,13 +42,13 @@ impl Exporter {
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        // It runs until it is ended.
+        // The exporter runs until it is killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What `promtool check metrics` says of a page. `None`: there is no promtool.
+/// Verdict and output of `promtool check metrics`. `None`: promtool is not installed.
 fn promtool(page: &str) -> Option<(bool, String)> {
     let mut promtool = Command::new("promtool");
     promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -64,7 +64,7 @@ fn promtool(page: &str) -> Option<(bool, String)> {
     Some((done.status.success(), String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned()))
 }
 
-/// Digests, some of which are refused.
+/// Digests, and one refused request.
 fn load(client: &mut Client) {
     let spec = SessionSpec { scheme: Scheme::Digest(Hash::Sha256), key: KeyMaterial::None };
     let session = client.open_session(&spec).unwrap();
@@ -93,6 +93,6 @@ fn what_is_exported_under_load_is_clean_for_promtool_and_each_scraper_gets_its_f
         return skipped("there is no promtool: apt-get install prometheus");
     };
     assert!(clean && said.is_empty(), "{said}");
-    // It finds what is wrong: the names of the other format are not those of this one.
+    // The checker rejects names of the other format.
     assert!(!promtool(&open).unwrap().0);
 }

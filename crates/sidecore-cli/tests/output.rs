@@ -1,4 +1,4 @@
-//! Commands whose output nobody takes: a closed pipe, a full disk. None of them panics.
+//! Commands whose output cannot be written: a closed pipe, a full disk. None of them panics.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, OpenOptions};
@@ -18,12 +18,12 @@ fn full() -> Stdio {
     OpenOptions::new().write(true).open("/dev/full").unwrap().into()
 }
 
-/// A pipe that nobody reads any more.
+/// A pipe whose reading end is closed.
 fn closed() -> Stdio {
     pipe().unwrap().1.into()
 }
 
-/// Exit code, and what was said on standard error.
+/// Exit code and standard error.
 fn ran(command: &mut Command) -> (Option<i32>, String) {
     let output = command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

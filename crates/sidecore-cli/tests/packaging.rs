@@ -8,16 +8,16 @@ use tempfile::TempDir;
 
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// A directory to install below, and one with what cargo built.
+/// A root directory for the installation, and a directory with built files.
 struct Place(TempDir);
 
 impl Place {
     fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         fs::create_dir(place.built()).unwrap();
-        // It writes the pages of the manual.
+        // Installation runs it to write the manual pages.
         symlink(env!("CARGO_BIN_EXE_sidecore"), place.built().join("sidecore")).unwrap();
-        // What is in this one plays no part here.
+        // Its content does not matter here.
         fs::write(place.built().join("libsidecore_openssl.so"), "provider").unwrap();
         place
     }
@@ -84,7 +84,7 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
     let module = files.iter().find(|file| file.ends_with("ossl-modules/sidecore.so")).unwrap();
     let openssl = fs::read_to_string(place.root().join("etc/ssl/openssl-sidecore.cnf")).unwrap();
     assert!(openssl.contains(&format!("\nmodule = /{module}\n")), "{openssl}");
-    // An upgrade keeps what the operator changed.
+    // An upgrade keeps the operator's changes.
     let configuration = place.root().join("etc/sidecore/sidecore.toml");
     fs::write(&configuration, "balance = 'sed'\n").unwrap();
     place.done("install", &[&place.built()]);
@@ -109,7 +109,7 @@ fn what_cannot_be_installed_is_said_before_anything_is_changed() {
     assert_eq!(refused.status.code(), Some(2));
 }
 
-/// The documentation of a unit is a file that is installed with it.
+/// `Documentation=` of a unit names an installed file.
 #[test]
 fn what_units_name_as_their_documentation_is_installed() {
     let place = Place::new();
@@ -122,7 +122,7 @@ fn what_units_name_as_their_documentation_is_installed() {
     }
 }
 
-/// What bash offers for the last of these words.
+/// Bash's completions of the last word.
 fn offered(place: &Place, words: &[&str]) -> Vec<String> {
     let script = "source \"$0\"; compopt() { :; }; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1))
         _clap_complete_sidecore sidecore \"${COMP_WORDS[COMP_CWORD]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
@@ -150,7 +150,7 @@ fn the_completions_that_are_installed_offer_what_may_follow() {
     }
 }
 
-/// Stands for the laboratory: says how it was asked.
+/// Stands for the laboratory: prints the request for completions.
 const STAND_IN: &str = "#!/bin/sh\necho \"$SIDECORE_COMPLETE $*\"\n";
 
 #[test]
@@ -167,7 +167,7 @@ fn completions_of_another_programs_commands_are_asked_of_it() {
         String::from_utf8_lossy(&done.stdout).into_owned()
     };
     assert_eq!(asked(&["bench", "ne"]), "fish -- sidecore bench ne\n");
-    // Where the program is not installed there is nothing to say.
+    // Without the program there are no completions.
     assert!(!asked(&["farm", "fe"]).contains("--"));
     assert!(asked(&["che"]).starts_with("check\t"));
 }

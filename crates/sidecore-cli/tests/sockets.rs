@@ -1,5 +1,5 @@
-//! `sidecore run --sockets`: a program whose messages go through a service, the environment of a command, and what is said of
-//! programs that stay on the kernel.
+//! `sidecore run --sockets`: a program with messages through a service, the environment of a command, and warnings
+//! about programs that stay on the kernel.
 
 #[path = "sockets/erlang.rs"]
 mod erlang;
@@ -21,7 +21,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A directory with a file that stands for the library: the loader says that it is none, and starts programs without it.
+/// A directory with a fake library: the loader reports that it is none, and starts programs without it.
 struct Place(TempDir);
 
 impl Place {
@@ -39,7 +39,7 @@ impl Place {
         self.file("ours.so")
     }
 
-    /// What `sidecore run --sockets` with that library does with this command.
+    /// Runs the command by `sidecore run --sockets` with the fake library.
     fn run(&self, command: &[&str]) -> Output {
         self.run_with(command, &[])
     }
@@ -52,7 +52,7 @@ impl Place {
         run.env_remove("LD_PRELOAD").envs(variables.iter().copied()).output().unwrap()
     }
 
-    /// A service of sockets, shut in where this machine can.
+    /// A service of sockets, sandboxed if this machine can.
     fn serve(&self) -> Ending {
         let config = self.file("sockets.toml");
         fs::write(&config, format!("socket = '{}'\n[sockets]\n", self.file("socket").display())).unwrap();
@@ -63,7 +63,7 @@ impl Place {
         Ending(child)
     }
 
-    /// A program that sends so many messages to each of so many connections, started by `run --sockets`.
+    /// A program started by `run --sockets`. It sends `messages` messages to each of `connections` connections.
     fn feed(&self, listener: &TcpListener, connections: usize, messages: usize) -> Child {
         let program = self.program("feed", FEED, &[]);
         let port = listener.local_addr().unwrap().port();
@@ -74,7 +74,7 @@ impl Place {
         run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
     }
 
-    /// What the service says of each socket.
+    /// The service's list of sockets.
     fn rows(&self) -> Vec<Value> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         let output = command.args(["sockets", "--json", "--socket"]).arg(self.file("socket")).output().unwrap();
@@ -82,7 +82,7 @@ impl Place {
         out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// A program made of this source.
+    /// Compiles a program from this source.
     fn program(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
         let (file, text) = (self.file(name), self.file(&format!("{name}.c")));
         fs::write(&text, source).unwrap();
@@ -97,7 +97,7 @@ struct Ending(Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -126,7 +126,7 @@ fn the_command_has_the_library_the_socket_and_its_keys() {
 #[test]
 fn without_a_provider_sockets_are_served_and_without_a_library_nothing_is_run() {
     let place = Place::new();
-    // Beside a command in a directory of its own lies nothing.
+    // A command alone in its directory finds no library.
     let target = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let alone = target.path().join("sidecore");
     fs::hard_link(env!("CARGO_BIN_EXE_sidecore"), &alone).unwrap();
@@ -145,7 +145,7 @@ fn without_a_provider_sockets_are_served_and_without_a_library_nothing_is_run() 
     );
 }
 
-/// What is said of a program, which does what it does all the same: it ends with 7.
+/// The warning about a program. The program must run nevertheless: it ends with 7.
 fn said_of(place: &Place, program: &Path) -> String {
     let output = place.run(&[program.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(7), "{}", told(&output));
@@ -156,7 +156,7 @@ fn said_of(place: &Place, program: &Path) -> String {
 
 const SEVEN: &str = "int main(void) { return 7; }";
 
-/// Ends with 7 only where nothing is preloaded.
+/// Ends with 7 only if nothing is preloaded.
 const WITHOUT: &str = "#include <stdlib.h>\nint main(void) { return getenv(\"LD_PRELOAD\") ? 1 : 7; }";
 
 #[test]
@@ -165,13 +165,13 @@ fn programs_that_load_no_library_are_told_and_run() {
     assert_eq!(said_of(&place, &place.program("plain", SEVEN, &[])), "");
     let fixed = place.program("fixed", WITHOUT, &["-static"]);
     assert!(said_of(&place, &fixed).contains("statically"));
-    // Its library would end it if another one came before.
+    // The sanitizer's library would end the program if another library came first.
     let checked = place.program("checked", WITHOUT, &["-fsanitize=address"]);
     assert!(said_of(&place, &checked).contains("a sanitizer"));
-    // With the section that the Go linker leaves.
+    // With the section that the Go linker writes.
     let source = format!("__attribute__((section(\".go.buildinfo\"), used)) int mark = 1; {SEVEN}");
     assert!(said_of(&place, &place.program("go", &source, &[])).contains("a Go program"));
-    // It is the program that counts, not the script that it runs.
+    // The interpreter counts, not its script.
     let script = place.file("script");
     fs::write(&script, format!("#! {} argument\n", fixed.display())).unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
@@ -219,7 +219,7 @@ fn a_program_with_more_rights_is_told_and_run() {
     assert!(said_of(&place, &program).contains("more rights"));
 }
 
-/// Sends so many numbered messages of 64 bytes to each of so many connections, in turn, and waits to be told to end.
+/// Sends numbered messages of 64 bytes to each connection in turn, and then waits for a line of input.
 const FEED: &str = r#"
 #include <netinet/in.h>
 #include <stdio.h>
@@ -333,7 +333,7 @@ fn what_goes_through_rings_is_told_live_and_to_prometheus() {
 fn a_program_whose_service_ends_goes_on_and_is_served_by_the_next() {
     let place = Place::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // It begins without a service, and does not end by itself.
+    // The program starts without a service, and does not end by itself.
     let _program = Ending(place.feed(&listener, 1, i32::MAX as usize));
     let mut lines = BufReader::new(listener.accept().unwrap().0).lines().map(Result::unwrap).enumerate();
     for signal in [Signal::TERM, Signal::KILL, Signal::TERM, Signal::KILL] {
@@ -352,7 +352,7 @@ fn a_program_whose_service_ends_goes_on_and_is_served_by_the_next() {
     }
 }
 
-/// How long, s, and the seed of all choices of the program.
+/// Duration, s, and seed of the program's random choices.
 const TORTURE: [&str; 2] = ["60", "1"];
 
 #[test]
@@ -369,7 +369,7 @@ fn under_kills_of_the_service_a_peer_gets_all_or_no_clean_end() {
     let (mut kills, mut most) = (0_u32, 0);
     while torture.0.try_wait().unwrap().is_none() {
         let mut service = place.serve();
-        // Each service lives as long as another number of questions takes.
+        // The number of queries varies the lifetime of each service.
         for _ in 0..=kills * 7 % 13 {
             thread::sleep(Duration::from_millis(20));
             most = place.rows().iter().filter_map(|row| row["messages"].as_u64()).max().unwrap_or(0).max(most);

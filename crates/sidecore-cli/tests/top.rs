@@ -1,4 +1,4 @@
-//! `sidecore top` on a terminal of its own.
+//! `sidecore top` on its own terminal.
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
-/// Begin and end of the other screen of a terminal.
+/// Begin and end of the alternate screen.
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
 
@@ -39,7 +39,7 @@ impl Terminal {
         command.args(arguments).env("TERM", "xterm").stdin(end()).stdout(end()).stderr(end()).spawn().unwrap()
     }
 
-    /// Reads on until this is shown.
+    /// Reads until the screen has shown this.
     fn read_until(&mut self, text: &str) {
         while !self.shown.contains(text) {
             let mut bytes = [0; 4096];
@@ -48,7 +48,7 @@ impl Terminal {
         }
     }
 
-    /// Whether lines are edited and keys shown, as a shell wants it.
+    /// Whether line editing and echo are on, as a shell expects.
     fn is_cooked(&self) -> bool {
         tcgetattr(&self.program).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
     }
@@ -98,7 +98,7 @@ fn a_terminal_that_is_gone_ends_it() {
     let mut top = terminal.start(&["top", "--counters", counters_beside(&socket).to_str().unwrap()]);
     terminal.read_until("overview");
     drop(terminal);
-    // As the kernel says it to who is in charge of the terminal.
+    // The kernel sends this signal to the terminal's controlling process.
     kill_process(Pid::from_child(&top), Signal::HUP).unwrap();
     assert_eq!(top.wait().unwrap().signal(), Some(Signal::HUP.as_raw()));
 }

@@ -1,5 +1,5 @@
-//! The command lines of `wrong_inputs.md` run again; message and exit code must be the ones in its rows. With
-//! `SIDECORE_WRITE_PAGES` set, as `cargo xtask golden --write` does, the file is written anew instead.
+//! Runs the command lines of `wrong_inputs.md` again. Messages and exit codes must match its rows.
+//! `SIDECORE_WRITE_PAGES`, which `cargo xtask golden --write` sets, rewrites the file instead.
 
 #[path = "servers/library.rs"]
 mod library;
@@ -15,17 +15,18 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wrong_inputs.md");
-/// Asks for a new page.
+/// Requests a new page.
 const WRITE: &str = "SIDECORE_WRITE_PAGES";
-/// How long a command may take that should fail at once, for `timeout`: what hangs is ended, and its exit code is another.
+/// Limit of a command that should fail immediately, for `timeout`. A hanging command ends with another exit code.
 const LIMIT: &str = "60";
-/// What the page promises at least.
+/// Least number of rows.
 const FEWEST: usize = 100;
-/// Packages of the programs that lie beside `sidecore`, which are called as they are, and that of the provider.
+/// Packages of the programs in the directory of `sidecore`, with the same names, and that of the provider.
 const PROGRAMS: [&str; 2] = ["sidecore-lab", "sidecore-farm"];
 const PROVIDER: &str = "sidecore-openssl";
 
-/// What lies beside `sidecore`. `cargo xtask test` has built it before; what is not there is built alone, which takes cargo long.
+/// Files in the directory of `sidecore`. `cargo xtask test` has built them before; a missing file is built alone, which
+/// takes longer.
 fn beside() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_BIN_EXE_sidecore")).parent().unwrap();
     let there = |name: &str| Some(directory.join(name)).filter(|file| file.is_file());
@@ -34,17 +35,17 @@ fn beside() -> Vec<PathBuf> {
     programs.into_iter().chain([provider]).collect()
 }
 
-/// The directory in which everything is typed, and the services there; they end with it.
+/// The working directory of all commands, and its services. Dropping it ends them.
 struct Place {
     scratch: TempDir,
     services: Vec<Child>,
 }
 
 impl Place {
-    /// With what the page's blocks make.
+    /// A directory with the files and services of the page's blocks.
     fn new(page: &str) -> Self {
         let mut place = Self { scratch: tempfile::tempdir().unwrap(), services: Vec::new() };
-        // Other users come in as well.
+        // Other users need access.
         fs::set_permissions(place.scratch.path(), Permissions::from_mode(0o755)).unwrap();
         let bin = place.path("bin");
         fs::create_dir(&bin).unwrap();
@@ -94,7 +95,7 @@ impl Place {
         panic!("{config}: {}", log());
     }
 
-    /// The row as it is now.
+    /// The row with current output.
     fn row(&self, typed: &str) -> String {
         let done = self.bash(typed).output().unwrap();
         let [out, err] =
@@ -106,7 +107,7 @@ impl Place {
         format!("| {} | {} | {code} |", code_span(typed), lines.join("<br>"))
     }
 
-    /// The directory's own path, the cores that this machine has, and what only fills a path.
+    /// Replaces the directory's path, this machine's cores, and the zeros that fill a path.
     fn without_this_machine(&self, said: &str) -> String {
         let said = said.replace(self.scratch.path().to_str().unwrap(), "…").replace(&"0".repeat(119), "0…0");
         let Some((before, cores)) = said.split_once("this process may use, ") else { return said };
@@ -118,25 +119,25 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         for service in &mut self.services {
-            // It may have ended already.
+            // The process may have ended already.
             let _ = kill_process(Pid::from_child(service), Signal::TERM);
             let _ = service.wait();
         }
     }
 }
 
-/// The texts of the blocks marked `sh`.
 fn blocks(page: &str) -> Vec<&str> {
     page.split("```sh\n").skip(1).filter_map(|after| after.split("```").next()).collect()
 }
 
-/// What a service logs before it finds out that it cannot begin has the time in front, and is not about what is wrong.
+/// Removes log lines of a service that starts before it fails: they have the time in front, and do not concern the
+/// fault.
 fn without_log(said: &str) -> String {
     let is_logged = |line: &str| line.split_once('-').is_some_and(|(year, _)| year.parse::<u16>().is_ok());
     said.split_inclusive('\n').filter(|line| !is_logged(line)).collect()
 }
 
-/// What help says about usage is the same everywhere.
+/// Cuts off the usage, which is the same in all messages.
 fn without_usage(said: &str) -> String {
     let end = ["\nUsage:", "\nFor more information"].iter().filter_map(|mark| said.find(mark)).min();
     said[..end.unwrap_or(said.len())].to_owned()
@@ -148,7 +149,7 @@ fn code_span(text: &str) -> String {
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 
-/// What is typed in that line of the page, if it is a row.
+/// The command in that line of the page, if the line is a row.
 fn typed(line: &str) -> Option<String> {
     let cell = line.strip_prefix("| ")?;
     let text = match cell.strip_prefix("`` ") {
@@ -158,7 +159,7 @@ fn typed(line: &str) -> Option<String> {
     Some(text.replace("\\|", "|"))
 }
 
-/// The page with its rows as they are now. Each section has a thread, for most commands only start and end.
+/// The page with current rows. Each section has a thread, because most commands only start and end.
 fn again(page: &str, place: &Place) -> String {
     let row = |line: &&str| typed(line).map_or_else(|| (*line).to_owned(), |typed| place.row(&typed)) + "\n";
     let lines: Vec<&str> = page.lines().collect();
@@ -193,7 +194,7 @@ fn the_page_has_every_command_and_no_message_is_a_panic() {
     assert!(rows.len() >= FEWEST, "{}", rows.len());
     for (typed, row) in &rows {
         let code = row.trim_end_matches(" |").rsplit(' ').next().unwrap();
-        // `run` ends as shells do where there is no such command, or none that can be run.
+        // `run` ends like a shell if the command does not exist or cannot be executed.
         let fits = matches!(code, "1" | "2") || typed.starts_with("sidecore run") && matches!(code, "126" | "127");
         assert!(fits && !row.contains("panicked") && !row.contains("RUST_BACKTRACE"), "{row}");
         assert!(!row.contains("| | "), "nothing is said: {row}");
@@ -207,7 +208,7 @@ fn the_page_has_every_command_and_no_message_is_a_panic() {
     }
 }
 
-/// What help lists behind that word.
+/// The commands in the help of that word.
 fn commands(of: &str) -> Vec<String> {
     let mut help = Command::new(env!("CARGO_BIN_EXE_sidecore"));
     let help = help.args(of.split_whitespace()).arg("--help").output().unwrap();

@@ -1,4 +1,4 @@
-//! What was typed behind `sidecore keys`.
+//! The command line of `sidecore keys`.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -204,10 +204,10 @@ fn kind() -> impl TypedValueParser<Value = Kind> {
     PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(by_name)
 }
 
-/// The number of a user or group, where it is one.
+/// The number in a text. `None`: the text is a name.
 ///
 /// # Errors
-/// The kernel takes the highest number for -1, which is nobody's.
+/// The highest number: the kernel takes it for -1, no user and no group.
 pub(crate) fn number(text: &str) -> Result<Option<u32>, String> {
     match text.parse() {
         Ok(u32::MAX) => {

@@ -1,4 +1,4 @@
-//! What a batch device would do side by side here.
+//! The operations that a batch device would run side by side on this processor.
 
 use super::finding::{Finding, topics};
 
@@ -8,7 +8,7 @@ topics! {
         do "leave it out: without such units it is a worker (docs/batch.md)";
 }
 
-/// Of operations, each with what does it.
+/// `units`: operations, each with the unit of the processor that does it.
 pub(super) fn judge(units: &[(&str, &str)]) -> Finding {
     let mut found: Vec<String> = units.iter().map(|(operation, unit)| format!("{operation} in {unit}")).collect();
     if found.is_empty() {

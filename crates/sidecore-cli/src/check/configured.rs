@@ -1,4 +1,4 @@
-//! Whether a service with this configuration would start: what it names must be there.
+//! Whether a service would start with this configuration: cores, user and passphrase that it names must exist.
 
 use super::finding::{Finding, topics};
 use nix::unistd::User;
@@ -12,7 +12,7 @@ topics! {
         do "mend the file, and check it again before the service is restarted";
 }
 
-/// The file was read, and its numbers fit each other.
+/// The caller has read the file and checked its numbers against each other.
 pub(super) fn judge(path: &Path, config: &Config) -> Finding {
     let cores = check_cpus(config).map_err(|error| error.to_string());
     let wrong = [cores, user(config), passphrase(config)].into_iter().find_map(Result::err);

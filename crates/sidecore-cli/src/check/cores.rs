@@ -3,12 +3,12 @@
 use super::finding::{Finding, Text, topics};
 use super::topology::Topology;
 
-/// What the system says, as it says it.
+/// The system's own values, not judged yet.
 #[derive(Debug, Default)]
 pub(super) struct Cores {
-    /// Cores that this process may use, in order.
+    /// In ascending order.
     pub(super) allowed: Vec<usize>,
-    /// Those of them that sidecores are tied to.
+    /// The subset of `allowed` that sidecores are tied to.
     pub(super) sidecores: Vec<usize>,
     pub(super) topology: Topology,
 }
@@ -36,9 +36,9 @@ topics! {
         for "a wake-up costs microseconds",
         do "forbid deep states: cpupower idle-set -D 50, or boot with intel_idle.max_cstate=1";
 }
-/// An idle state that takes longer to leave makes parking expensive, us.
+/// Longest exit latency of an idle state that keeps parking cheap, us.
 const DEEP: u32 = 100;
-/// Cores with several hardware threads that are named.
+/// Most groups of hardware threads that a finding names.
 const NAMED: usize = 4;
 
 pub(super) fn judge(cores: &Cores, text: Text) -> Vec<Finding> {
@@ -61,7 +61,7 @@ pub(super) fn judge(cores: &Cores, text: Text) -> Vec<Finding> {
     ]
 }
 
-/// Of the cores of sidecores, or of all where none is tied to one.
+/// Judges the cores of sidecores, or all cores if no sidecore is tied to one.
 fn siblings(cores: &Cores) -> Finding {
     let looked_at = if cores.sidecores.is_empty() { &cores.allowed } else { &cores.sidecores };
     SIBLINGS.of(cores.topology.shared(looked_at), |shared| {
@@ -96,7 +96,6 @@ mod tests {
         judge(cores, &system(files)).into_iter().map(|finding| finding.state).collect()
     }
 
-    /// The files of these cores' threads.
     fn topology(lists: &[(usize, &str)]) -> Topology {
         let root = tempfile::tempdir().unwrap();
         for (cpu, list) in lists {

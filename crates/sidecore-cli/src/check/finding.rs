@@ -1,8 +1,7 @@
-//! One line of the answer.
+//! One line of the command's output.
 
 use serde::Serialize;
 
-/// Whether it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {
@@ -11,22 +10,21 @@ pub(super) enum State {
     Unknown,
 }
 
-/// What is looked at, and why.
 #[derive(Debug, Serialize)]
 pub(super) struct Topic {
     pub(super) subject: &'static str,
-    /// What depends on it.
+    /// The promise that depends on the subject.
     pub(super) promise: &'static str,
-    /// Whether a promise is broken without it, or only speed or comfort lost.
+    /// `true`: a promise is broken without it. `false`: only speed or comfort is lost.
     pub(super) breaks: bool,
-    /// What to do where it lacks.
+    /// Advice to the operator if the property is missing.
     pub(super) remedy: &'static str,
 }
 
-/// The text of a file of the system, by its path.
+/// Text of a file of the system, by its path. `None`: it cannot be read.
 pub(super) type Text<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Defines topics: their names, what is looked at, what it is for or without it breaks, and what to do where it lacks.
+/// Defines topics: name, subject, the promise behind `breaks` or the purpose behind `for`, and the remedy.
 macro_rules! topics {
     ($($name:ident: $subject:literal, $weight:tt $promise:literal, do $remedy:literal;)*) => {
         $(static $name: $crate::check::finding::Topic = $crate::check::finding::Topic {
@@ -41,7 +39,6 @@ macro_rules! topics {
 }
 pub(super) use topics;
 
-/// What was found.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) state: State,
@@ -59,7 +56,7 @@ impl Topic {
         self.is(if fine { State::Ok } else { State::Lacks }, found)
     }
 
-    /// Judges what was read; what could not be read is unknown.
+    /// Judges a value that was read. Without a value the state is unknown.
     pub(super) fn of<T>(&'static self, read: Option<T>, judge: impl FnOnce(T) -> (bool, String)) -> Finding {
         match read.map(judge) {
             Some((fine, found)) => self.ok_if(fine, found),
@@ -85,12 +82,11 @@ impl Finding {
     }
 
     pub(super) fn json(&self) -> String {
-        // Strings and flags always have a text.
+        // Strings and flags always serialise.
         serde_json::to_string(self).map_or_else(|error| error.to_string(), |text| text + "\n")
     }
 }
 
-/// A system with these files.
 #[cfg(test)]
 pub(super) fn system(files: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> + use<> {
     let files: Vec<(String, String)> = files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect();

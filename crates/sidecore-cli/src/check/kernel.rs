@@ -1,17 +1,17 @@
-//! The kernel: what lanes and the sandbox are made of.
+//! The kernel features that lanes and the sandbox need.
 
 use super::finding::{Finding, Text, topics};
 
-/// What the kernel did when asked.
+/// Results of probing the kernel.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     pub(super) sealing: bool,
     pub(super) process_descriptors: bool,
-    /// Version of landlock's interface.
+    /// Version of landlock's interface. `None`: there is no landlock.
     pub(super) landlock: Option<u32>,
 }
 
-/// Memory that is wiped in forked children.
+/// First kernel that wipes memory in forked children (`MADV_WIPEONFORK`).
 const WIPE_ON_FORK: (u32, u32) = (4, 14);
 /// The first version of landlock that also limits signals to other processes.
 const SIGNALS: u32 = 6;
@@ -68,7 +68,7 @@ fn landlock(version: Option<u32>) -> String {
     }
 }
 
-/// Whether the actions that the service's filters take are among these.
+/// Whether the kernel supports the actions that the service's filters take.
 fn filters(actions: &str) -> bool {
     ["kill_process", "errno"].iter().all(|needed| actions.split_whitespace().any(|action| action == *needed))
 }

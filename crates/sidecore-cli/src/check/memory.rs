@@ -1,15 +1,14 @@
-//! Memory: where keys may end up, and how much there may be.
+//! Memory: places where keys may end up, and limits on locked memory and descriptors.
 
 use super::finding::{Finding, Text, topics};
 
-/// Limits of this process.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// Bytes that this process may lock; `u64::MAX`: no limit.
+    /// Bytes that this process may lock. `u64::MAX`: no limit.
     pub(super) lockable: u64,
-    /// Whether this is root, whom no limit on locked memory binds.
+    /// Root has no limit on locked memory.
     pub(super) root: bool,
-    /// Most descriptors of this process; `u64::MAX`: no limit.
+    /// Limit on open descriptors. `u64::MAX`: no limit.
     pub(super) descriptors: u64,
 }
 
@@ -57,7 +56,7 @@ fn limit(limit: u64, of: &str) -> String {
     if limit == u64::MAX { "no limit".to_owned() } else { format!("{limit} {of}") }
 }
 
-/// Places of swap that are not compressed memory.
+/// Swap areas except zram, which is compressed memory.
 fn on_disk(swaps: &str) -> Vec<String> {
     let places = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     places.filter(|place| !place.starts_with("/dev/zram")).map(str::to_owned).collect()

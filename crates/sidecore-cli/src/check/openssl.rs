@@ -1,15 +1,15 @@
-//! OpenSSL and the provider: what servers with keys in the service take.
+//! OpenSSL and the provider, which servers with keys in the service need.
 
 use super::finding::{Finding, State, topics};
 
-/// What the command `openssl` says.
+/// Output of the command `openssl`.
 #[derive(Debug, Default)]
 pub(super) struct OpenSsl {
-    /// `openssl version -v -m`; `None`: there is no such command.
+    /// Output of `openssl version -v -m`. `None`: there is no such command.
     pub(super) version: Option<String>,
-    /// The provider's file, where one was found.
+    /// Path of the provider's file. `None`: it was not found.
     pub(super) module: Option<String>,
-    /// Why OpenSSL does not load it; `Ok`: it does.
+    /// Whether OpenSSL loads the provider, and its error if not.
     pub(super) loads: Option<Result<(), String>>,
 }
 
@@ -43,14 +43,14 @@ pub(super) fn judge(openssl: &OpenSsl) -> Vec<Finding> {
     vec![version, module, loads]
 }
 
-/// `OpenSSL 3.0.19 …`: its first number, and the name.
+/// Major version and first line of `OpenSSL 3.0.19 …`.
 fn numbered(version: &str) -> Option<(u32, &str)> {
     let line = version.lines().next()?;
     let number = line.strip_prefix("OpenSSL ")?.split('.').next()?.parse().ok()?;
     Some((number, line))
 }
 
-/// OpenSSL's directory of modules, from the same text.
+/// OpenSSL's directory of modules, from the output of `openssl version -m`.
 pub(super) fn module_directory(version: &str) -> Option<&str> {
     version.lines().find_map(|line| line.strip_prefix("MODULESDIR: \"")?.strip_suffix('"'))
 }

@@ -1,4 +1,4 @@
-//! Reads what is judged: files of the system, limits, and what the service and OpenSSL answer. Nothing is changed.
+//! Reads the judges' inputs: files of the system, limits, answers of the service and of OpenSSL. Changes nothing.
 
 use super::cores::{CPUS, Cores};
 use super::kernel::Kernel;
@@ -20,7 +20,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The provider's file.
 const MODULE: &str = "libsidecore_openssl.so";
 
 pub(super) fn text(path: &str) -> Option<String> {
@@ -30,13 +29,13 @@ pub(super) fn text(path: &str) -> Option<String> {
 pub(super) fn cores(waiting: &Waiting) -> Cores {
     let tied = waiting.waiters.sidecores.iter().filter_map(|place| place.cpu);
     let sidecores: Vec<usize> = tied.filter(|cpu| cpu::is_usable(*cpu)).collect();
-    // Cores that the kernel keeps free are for those who name them.
+    // A core that the kernel isolates is only usable if the configuration names it.
     let allowed: BTreeSet<usize> = cpu::allowed().into_iter().chain(sidecores.iter().copied()).collect();
     let allowed: Vec<usize> = allowed.into_iter().collect();
     Cores { topology: topology::read(Path::new(CPUS), &allowed), sidecores, allowed }
 }
 
-/// Of the service that wrote these counters, or of this configuration.
+/// Policies and places of the running service if there are counters, else of the configuration.
 pub(super) fn waiting(config: &Config, counters: Option<&Snapshot>) -> Waiting {
     let (waiters, notify) = match counters {
         Some(counters) => (counters.waiters(), counters.notify),
@@ -64,7 +63,7 @@ pub(super) fn memory() -> Memory {
     }
 }
 
-/// What of the service can be seen, and what it counts if it answers.
+/// Visible state of the service, and its counters if it answers.
 pub(super) fn service(config: &Config) -> (Service, Option<Snapshot>) {
     let socket = config.socket.clone();
     let answer = if config.sockets.is_some() {
@@ -73,7 +72,7 @@ pub(super) fn service(config: &Config) -> (Service, Option<Snapshot>) {
         let options = Options { socket, slots: 2, arena_bytes: 4096, ..Options::default() };
         Client::connect(&options).map(drop).map_err(|error| error.to_string())
     };
-    // A counter file that a dead service left names a process that is none of sidecore's.
+    // A dead service's counter file names a process id that another program may have by now.
     let counters = answer.as_ref().ok().and_then(|()| Snapshot::read(&config.counters_path()).ok());
     let service = Service {
         status: counters.as_ref().and_then(|counters| text(&format!("/proc/{}/status", counters.start.pid))),
@@ -97,13 +96,13 @@ pub(super) fn openssl() -> OpenSsl {
     OpenSsl { module: module.map(|path| path.display().to_string()), loads, version: Some(version) }
 }
 
-/// Among OpenSSL's modules, or beside this command.
+/// Looks among OpenSSL's modules, then in this command's directory.
 fn module(version: &str) -> Option<PathBuf> {
     let installed = module_directory(version).map(|directory| Path::new(directory).join(MODULE));
     installed.filter(|path| path.exists()).or_else(|| programs::find(&[MODULE], &["."]))
 }
 
-/// Has OpenSSL load it, in a process of its own.
+/// Lets OpenSSL load the provider in a process of its own.
 fn loads(module: &Path) -> Result<(), String> {
     let directory = module.parent().unwrap_or(Path::new("."));
     let name = module.file_stem().unwrap_or_default();

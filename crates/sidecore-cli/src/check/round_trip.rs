@@ -1,4 +1,4 @@
-//! How long a word takes from one core to another and back: what a sidecore that spins costs a request at least.
+//! Round trip of a word between two cores: the least cost of a request to a sidecore that spins.
 
 use super::finding::{Finding, State, topics};
 use super::topology::Topology;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long it took between two cores, ns, or why nothing was measured.
+/// Nanoseconds, or why nothing was measured.
 type Trip = Result<f64, String>;
 
-/// What was measured from one core to others.
+/// Round trips from one core to others.
 #[derive(Debug)]
 pub(super) struct Trips {
     pub(super) from: usize,
@@ -28,24 +28,25 @@ topics! {
         do "see why pipes cannot be made: the limit of open files";
 }
 
-/// Most pairs of cores that are measured, and the time for all of them: on a busy machine, enough to run at once for once.
+/// Most pairs of cores that are measured, and the time for all of them. It suffices for one undisturbed run on a busy
+/// machine.
 const PAIRS: usize = 8;
 const TIME: Duration = Duration::from_millis(80);
-/// Round trips between two looks at the clock; the fastest of all such batches counts, for the rest is others' work.
+/// Round trips between two reads of the clock. Only the fastest batch counts: other programs delay the rest.
 const BATCH: u32 = 64;
-/// Polls between two looks at the clock.
+/// Polls between two reads of the clock.
 const POLLS: u32 = 256;
-/// A value of the word that ends the other side.
+/// Value of the word that ends the other side.
 const STOP: u64 = u64::MAX;
 const DISTURBED: &str = "no word came back in time: other programs keep these cores busy; try again";
 
-/// A word with a cache line of its own, and the line beside it, which is fetched along.
+/// A word with two cache lines: the processor fetches the adjacent line too.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Word(AtomicU64);
 
-/// From the core of a sidecore, or the last one, to some of the others; not on cores where a service spins now, whose
-/// requests would wait. `None`: there are not two cores.
+/// Measures from a sidecore's core, or from the last core, to some of the others. Cores where a service spins are left
+/// out, because its requests would wait. `None`: there are fewer than two cores.
 pub(super) fn measure(allowed: &[usize], sidecores: &[usize], taken: &[usize]) -> Option<Trips> {
     let free: Vec<usize> = allowed.iter().copied().filter(|cpu| !taken.contains(cpu)).collect();
     let own = sidecores.iter().copied().find(|cpu| free.contains(cpu));
@@ -56,13 +57,13 @@ pub(super) fn measure(allowed: &[usize], sidecores: &[usize], taken: &[usize]) -
     (!to.is_empty()).then(|| Trips { from, to, park: sidecore::service::park_times().ok() })
 }
 
-/// At most [`PAIRS`] of them, with the first and the last.
+/// At most [`PAIRS`] of these cores, always with the first and the last.
 fn spread(cpus: &[usize]) -> impl Iterator<Item = usize> {
     let count = cpus.len().min(PAIRS);
     (0..count).map(move |index| cpus[index * (cpus.len() - 1) / (count - 1).max(1)])
 }
 
-/// Measures between two cores with a thread on each. The calling thread stays where it is.
+/// Measures with a thread on each core. The calling thread keeps its affinity.
 fn trip(from: usize, to: usize, time: Duration) -> Trip {
     let (asked, answered, untied) = (Word::default(), Word::default(), AtomicBool::new(false));
     let deadline = Instant::now() + time;
@@ -120,7 +121,7 @@ fn answer(asked: &AtomicU64, answered: &AtomicU64, deadline: Instant) {
     }
 }
 
-/// Polls until it is so. `false`: it was not in time.
+/// Polls until the condition holds. `false`: the deadline passed.
 fn until(deadline: Instant, is: impl Fn() -> bool) -> bool {
     loop {
         for _ in 0..POLLS {
@@ -135,7 +136,7 @@ fn until(deadline: Instant, is: impl Fn() -> bool) -> bool {
     }
 }
 
-/// What it means for a sidecore that spins.
+/// Judges the round trips for a sidecore that spins.
 pub(super) fn judge(trips: Option<&Trips>, taken: &[usize], topology: &Topology) -> Vec<Finding> {
     let Some(trips) = trips else {
         if let Some(cpu) = taken.first() {
@@ -162,7 +163,7 @@ fn round_trip(trips: &Trips, topology: &Topology) -> Finding {
         format!("to core {cpu}{cache} and back {}", micros(nanos))
     };
     let (Some(near), Some(far)) = (took.first().copied(), took.last().copied()) else {
-        // A core that cannot be used says more than one that is busy.
+        // A core that cannot be used is a more useful reason than a busy one.
         let why = trips.to.iter().filter_map(|(_, trip)| trip.clone().err()).max_by_key(|why| why != DISTURBED);
         return ROUND_TRIP.is(State::Unknown, why.unwrap_or_default());
     };
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn words_go_between_two_threads_and_a_core_that_is_not_there_is_told() {
         let allowed = cpu::allowed();
-        // On one core both threads share it: a round trip is then two turns of the scheduler, and may not end in time.
+        // With one core both threads share it. A round trip then takes two turns of the scheduler and may time out.
         let trip = trip(allowed[0], allowed[allowed.len() - 1], TIME);
         assert!(!matches!(&trip, Err(why) if why != DISTURBED), "{trip:?}");
         assert!(matches!(super::trip(allowed[0], 1 << 20, LONG), Err(why) if why.contains("tied to core 1048576")));

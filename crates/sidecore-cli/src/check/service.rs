@@ -1,8 +1,8 @@
-//! The service that runs here, if one does, and its directories.
+//! The running service, if there is one, and its directories.
 
 use super::finding::{Finding, State, topics};
 
-/// Who owns something and who may use it.
+/// Owner and permissions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
     pub(super) uid: u32,
@@ -11,22 +11,21 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    /// Whether any of these bits is set.
     fn allows(self, bits: u32) -> bool {
         self.mode & bits > 0
     }
 }
 
-/// What was found.
+/// State of the service as seen from outside.
 #[derive(Debug, Default)]
 pub(super) struct Service {
-    /// Why it gave no lane; `Ok`: it did.
+    /// Result of asking for a lane.
     pub(super) answer: Option<Result<(), String>>,
-    /// `/proc/PID/status` of it.
+    /// Content of the service's `/proc/PID/status`.
     pub(super) status: Option<String>,
     /// The socket's directory.
     pub(super) directory: Option<Owned>,
-    /// The directory of stored keys, where the configuration names one that is there.
+    /// The directory of stored keys, if the configuration names one and it exists.
     pub(super) keys: Option<Owned>,
 }
 
@@ -77,7 +76,7 @@ fn in_words(found: Owned) -> String {
     format!("mode {:03o}, of user {}", found.mode & 0o777, found.uid)
 }
 
-/// The value of a line in the format of `/proc/PID/status`.
+/// A value in the format of `/proc/PID/status`.
 fn value<'a>(status: &'a str, key: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
 }

@@ -1,29 +1,28 @@
-//! What the kernel tells of cores: which hardware threads share one, and which share a cache.
+//! The kernel's view of cores: hardware threads of one core, and cores with a common cache.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Cores beyond this number are not believed.
+/// Larger core numbers are taken for errors.
 const MAX_CPU: usize = 8192;
-/// A list of cores is shorter, bytes.
+/// Longest list of cores, bytes.
 const MAX_LIST: u64 = 4096;
 
-/// What is known of each core; what the kernel does not tell, or tells in words that are no list of cores, is not there.
+/// Topology by core. A core is missing if the kernel has no list for it or the list is malformed.
 #[derive(Debug, Default)]
 pub(super) struct Topology {
-    /// The other hardware threads of the same core that are switched on.
+    /// The other online hardware threads of the same core.
     siblings: BTreeMap<usize, Vec<usize>>,
-    /// All that share the third-level cache.
+    /// All hardware threads with the same third-level cache.
     cache: BTreeMap<usize, Vec<usize>>,
 }
 
-/// Reads about these cores from a directory like `/sys/devices/system/cpu`.
 pub(super) fn read(root: &Path, cpus: &[usize]) -> Topology {
     let online = file(&root.join("online"));
     let is_online = |cpu: &usize| online.as_ref().is_none_or(|online| online.contains(cpu));
-    // A list that does not name its own core is about another one.
+    // A list without its own core belongs to another one.
     let about = |cpu: usize, name: &str| {
         let cpus = file(&root.join(format!("cpu{cpu}/{name}")))?;
         let cpus: Vec<usize> = cpus.into_iter().filter(is_online).collect();
@@ -42,7 +41,7 @@ pub(super) fn read(root: &Path, cpus: &[usize]) -> Topology {
     topology
 }
 
-/// A list of cores as the kernel writes it, e.g. `0-3,8`: in ascending order.
+/// Parses a list of cores in the kernel's form, e.g. `0-3,8`: in ascending order.
 pub(super) fn list(text: &str) -> Option<Vec<usize>> {
     let mut cpus: Vec<usize> = Vec::new();
     for part in text.trim().split(',').filter(|_| !text.trim().is_empty()) {
@@ -61,7 +60,7 @@ fn file(path: &Path) -> Option<Vec<usize>> {
     list(&beginning(path, MAX_LIST)?)
 }
 
-/// A file's text up to so many bytes. What is none is replaced: a process chooses its name.
+/// First `most` bytes of a file. Invalid UTF-8 is replaced, because a process chooses its own name.
 pub(super) fn beginning(path: &Path, most: u64) -> Option<String> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
@@ -69,7 +68,7 @@ pub(super) fn beginning(path: &Path, most: u64) -> Option<String> {
 }
 
 impl Topology {
-    /// The hardware threads of each of these cores that has several, each core once. `None`: the kernel tells nothing.
+    /// Hardware threads of each of these cores that has several, each core once. `None`: the kernel has no data.
     pub(super) fn shared(&self, cpus: &[usize]) -> Option<Vec<Vec<usize>>> {
         let known = |cpu: &usize| Some((*cpu, self.siblings.get(cpu)?));
         let known: Vec<(usize, &Vec<usize>)> = cpus.iter().filter_map(known).collect();
@@ -84,7 +83,7 @@ impl Topology {
         (!known.is_empty()).then_some(threads)
     }
 
-    /// Whether two cores have one third-level cache. `None`: the kernel does not tell.
+    /// Whether two cores share a third-level cache. `None`: the kernel has no data.
     pub(super) fn one_cache(&self, one: usize, other: usize) -> Option<bool> {
         self.cache.get(&one).map(|cpus| cpus.contains(&other))
     }
@@ -96,7 +95,6 @@ mod tests {
     use std::fs;
     use tempfile::TempDir;
 
-    /// A directory with these files in it.
     fn machine(files: &[(&str, &str)]) -> TempDir {
         let root = tempfile::tempdir().unwrap();
         for (name, content) in files {

@@ -1,4 +1,4 @@
-//! Policies that spin: what is in force of them, and whether the cores that are to be owned are free.
+//! Policies that spin: the policies in force, and whether the owned cores are free.
 
 use super::finding::{Finding, State, topics};
 use super::topology::{self, beginning};
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Of the service that answers, or else of the configuration.
+/// State of the service that answers, or else of the configuration.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     pub(super) waiters: Waiters,
-    /// Of the hops: service, to device, from device, client.
+    /// In the order of the hops: service, to device, from device, client.
     pub(super) notify: [Option<Notify>; 4],
-    /// How many processes beside the service may run on each core that it owns. `None`: no process can be seen.
+    /// Number of other processes that may run on each owned core. `None`: no process is visible.
     pub(super) others: Option<BTreeMap<usize, usize>>,
 }
 
@@ -26,7 +26,7 @@ topics! {
         for "nothing else runs on a core that the service owns: it spins there, and neither gets on",
         do "boot with isolcpus=N nohz_full=N, or give the service a cpuset of its own; or sidecores.owned = false";
 }
-/// Processes that are looked at, and how much of what the kernel says of each, bytes.
+/// Most processes that are read, and most bytes of each status file.
 const MAX_PROCESSES: usize = 65_536;
 const MAX_STATUS: u64 = 65_536;
 
@@ -38,7 +38,7 @@ pub(super) fn judge(waiting: &Waiting) -> Vec<Finding> {
     findings
 }
 
-/// Nothing to judge where no core is owned.
+/// `None`: no core is owned.
 fn owned(waiting: &Waiting) -> Option<Finding> {
     let mut owners: BTreeMap<usize, usize> = BTreeMap::new();
     for cpu in owned_cores(&waiting.waiters) {
@@ -63,14 +63,13 @@ fn owned(waiting: &Waiting) -> Option<Finding> {
     })
 }
 
-/// The cores that are owned.
 pub(super) fn owned_cores(waiters: &Waiters) -> Vec<usize> {
     let places = waiters.sidecores.iter().chain(&waiters.workers);
     places.filter(|place: &&Place| place.may_spin).filter_map(|place| place.cpu).collect()
 }
 
-/// How many processes may run on each of these cores, by a directory like `/proc`, without the kernel's own threads and
-/// without `except`. `None`: none can be seen at all.
+/// Number of processes that may run on each core, from a directory like `/proc`. Kernel threads and `except` do not
+/// count. `None`: no process is visible.
 pub(super) fn others(proc: &Path, cpus: &[usize], except: &[u32]) -> Option<BTreeMap<usize, usize>> {
     let processes = fs::read_dir(proc).ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let processes = processes.filter(|pid: &u32| !except.contains(pid)).take(MAX_PROCESSES);
@@ -80,7 +79,7 @@ pub(super) fn others(proc: &Path, cpus: &[usize], except: &[u32]) -> Option<BTre
     (!allowed.is_empty()).then(|| cpus.iter().map(|cpu| (*cpu, count(*cpu))).collect())
 }
 
-/// The cores of a process with memory of its own, which the kernel's threads have not.
+/// Cores of a process with memory of its own. Kernel threads have no `VmSize`.
 fn may_run_on(status: &str) -> Option<Vec<usize>> {
     let value = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
     value("VmSize:")?;

@@ -1,23 +1,22 @@
-//! Sums that only grow, for clients and keys that come and go.
+//! Monotonic sums for clients and keys that appear and disappear.
 //!
-//! Prometheus takes a counter that becomes smaller for one that began anew. The sum over the lanes of a client becomes
-//! smaller when a lane closes, so what is added up is what each lane counted since the last scrape. Only so many get
-//! metrics of their own; what the others count goes to one account of all of them.
+//! Prometheus takes a falling counter for a reset. The sum over a client's lanes falls when a lane closes, so an
+//! account adds up each lane's increase since the last scrape. The number of accounts is limited. All further clients
+//! or keys share one account.
 
 use super::family::Labels;
 use sidecore::counters::{Counter, Stats};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one client or key counted.
 #[derive(Clone, Debug)]
 pub(super) struct Account<C: Counter> {
-    /// A level is what it is now.
+    /// Counters add up; levels hold the current value.
     pub(super) sum: Stats<C>,
-    /// How many lanes or keys are behind it now.
+    /// Number of lanes or keys of this account now.
     pub(super) members: u64,
 }
 
-/// Accounts by the labels of their owners, and one for all that have none.
+/// Accounts by the labels of their owners, and one for all owners beyond the limit.
 #[derive(Debug)]
 pub(super) struct Accounts<C: Counter> {
     own: BTreeMap<Labels, Account<C>>,
@@ -26,12 +25,12 @@ pub(super) struct Accounts<C: Counter> {
 }
 
 impl<C: Counter<About: Default>> Accounts<C> {
-    /// At most `limit` have an account of their own; that of all others has the labels `others`.
+    /// At most `limit` owners have an account of their own. The account of all others has the labels `others`.
     pub(super) fn new(limit: usize, others: Labels) -> Self {
         Self { own: BTreeMap::new(), others: (others, Account::new()), limit }
     }
 
-    /// Takes what each counted since the last time. Who is not among them is gone.
+    /// Adds the increase of each owner since the last call. Owners that are missing in `recent` are removed.
     pub(super) fn take(&mut self, recent: Vec<(Labels, &Stats<C>)>) {
         let here: BTreeSet<&Labels> = recent.iter().map(|(owner, _)| owner).collect();
         self.own.retain(|owner, _| here.contains(owner));
@@ -46,7 +45,7 @@ impl<C: Counter<About: Default>> Accounts<C> {
         }
     }
 
-    /// Those with an account of their own, in order, and the account of all others if there ever was one.
+    /// The owners' accounts in order, and then the account of all others if it was ever used.
     pub(super) fn all(&self) -> impl Iterator<Item = (&Labels, &Account<C>)> {
         let (labels, others) = &self.others;
         let seen = others.sum.counters().iter().any(|count| *count > 0) || others.members > 0;
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
     use sidecore::counters::{Counters, KeyCounter, Shape, Snapshot, Start};
 
-    /// Keys that counted a sum and have a level, by their names.
+    /// Takes keys as name, sum and level.
     fn take(accounts: &mut Accounts<KeyCounter>, recent: &[(&str, u64, u64)]) {
         let folder = tempfile::tempdir().unwrap();
         let (path, start) = (folder.path().join("counters"), Start { pid: 1, sample_every: 1, now: 1 });

@@ -1,4 +1,4 @@
-//! What is exported: the tables of the counters, and what is said beside them.
+//! The exported metrics: the tables of the counters, and single values about the service.
 
 use super::account::Accounts;
 use super::family::{Family, Labels, Value};
@@ -6,25 +6,22 @@ use sidecore::config::in_force;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::counters::{ClassStats, Counter, DeviceStats, Kind, LaneCounter, SidecoreStats, Snapshot, Stats};
 
-/// Numbers with their labels.
+/// Counters with their labels.
 type Labelled<'a, C> = Vec<(Labels, &'a Stats<C>)>;
 
-/// The hops as labels; `client` names a client.
+/// Label values of the hops. `client_hop`, because `client` is the label of a client.
 const HOPS: [&str; 4] = ["service", "to_device", "from_device", "client_hop"];
 
-/// Whether the service runs.
 pub(super) fn up(is_up: bool) -> Family {
     single("up", "Whether the service runs: 1 or 0.", Kind::Level, is_up.into())
 }
 
-/// What was built that exports this.
 pub(super) fn build() -> Family {
     let help = "Always 1, labelled with the version of the exporter.";
     let labels = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     Family::new("build_info", help, Kind::Level, [(labels, Value::Number(1))])
 }
 
-/// What concerns the service as a whole.
 pub(super) fn service(now: &Snapshot) -> Vec<Family> {
     let every = now.start.sample_every.into();
     let info = "Always 1, labelled with the policies asked for: hops, choice of devices, order of their work.";
@@ -39,7 +36,6 @@ pub(super) fn service(now: &Snapshot) -> Vec<Family> {
     ]
 }
 
-/// Sidecores.
 pub(super) fn sidecores(all: &[SidecoreStats]) -> Vec<Family> {
     let all = labelled(all, |stats| vec![("sidecore", stats.index.to_string())]);
     let mut families = table(&all);
@@ -48,7 +44,6 @@ pub(super) fn sidecores(all: &[SidecoreStats]) -> Vec<Family> {
     families
 }
 
-/// Devices.
 pub(super) fn devices(all: &[DeviceStats]) -> Vec<Family> {
     let all: Vec<_> = all.iter().filter(|stats| is_shown(stats, all)).collect();
     let all = labelled(all, |stats| {
@@ -62,12 +57,10 @@ pub(super) fn devices(all: &[DeviceStats]) -> Vec<Family> {
     families
 }
 
-/// Classes of requests.
 pub(super) fn classes(all: &[ClassStats]) -> Vec<Family> {
     table(&labelled(all, |stats| vec![("class", stats.class.name().to_owned())]))
 }
 
-/// Clients.
 pub(super) fn clients(all: &Accounts<LaneCounter>) -> Vec<Family> {
     let members = all.all().map(|(labels, account)| (labels.clone(), Value::Number(account.members)));
     let mut families = sums(all);
@@ -75,7 +68,6 @@ pub(super) fn clients(all: &Accounts<LaneCounter>) -> Vec<Family> {
     families
 }
 
-/// What each account says of its own.
 pub(super) fn sums<C: Counter<About: Default>>(all: &Accounts<C>) -> Vec<Family> {
     table(&all.all().map(|(labels, account)| (labels.clone(), &account.sum)).collect())
 }
@@ -89,7 +81,7 @@ fn policies(now: &Snapshot) -> Labels {
     labels
 }
 
-/// Of each hop its policy, and why it parks if it would spin.
+/// Policy of each hop, and why it parks if it would otherwise spin.
 fn parked(now: &Snapshot) -> impl Iterator<Item = (Labels, Value)> {
     let hops = HOPS.into_iter().zip(now.notify).zip(now.parked());
     hops.map(|((hop, notify), why)| {
@@ -99,8 +91,8 @@ fn parked(now: &Snapshot) -> impl Iterator<Item = (Labels, Value)> {
     })
 }
 
-/// One that was removed is missed by nobody, and one that died only until another of its name stands in for it: two would have the
-/// same labels.
+/// A removed device is hidden. A dead device is hidden once another of its name replaces it, because both would have
+/// the same labels.
 fn is_shown(device: &DeviceStats, all: &[DeviceStats]) -> bool {
     let is_gone = |device: &DeviceStats| device.state() == Some(DeviceState::Gone);
     let same = |other: &&DeviceStats| other.name == device.name && other.sidecore == device.sidecore;
@@ -119,7 +111,7 @@ pub(super) fn single(name: &str, help: &'static str, kind: Kind, value: u64) -> 
     Family::new(name, help, kind, [(Labels::new(), Value::Number(value))])
 }
 
-/// 1 or 0 for those of whom it can be said.
+/// 1 or 0, for entries with a known value.
 fn flags<C: Counter>(
     name: &str,
     help: &'static str,
@@ -130,7 +122,7 @@ fn flags<C: Counter>(
     Family::new(name, help, Kind::Level, all.iter().filter_map(sample))
 }
 
-/// A family for each counter that has a metric, and one for the times of the stages.
+/// One family for each counter that has a metric, and one for the stage times.
 fn table<C: Counter>(all: &Labelled<'_, C>) -> Vec<Family> {
     let named = |name: &str| format!("{}{name}", C::PREFIX);
     let rows = C::ROWS.iter().enumerate().filter(|(_, row)| !row.metric.is_empty());
@@ -143,7 +135,7 @@ fn table<C: Counter>(all: &Labelled<'_, C>) -> Vec<Family> {
     metrics.chain([Family::new(named(name), help, Kind::Times, times)]).collect()
 }
 
-/// A histogram for each stage, labelled with it unless it is the only one.
+/// A histogram for each stage. The label `stage` is left out if there is only one.
 fn staged<C: Counter>(labels: &Labels, stats: &Stats<C>) -> impl Iterator<Item = (Labels, Value)> {
     C::STAGES.iter().zip(&stats.stages).map(|(stage, times)| {
         let stage = (C::STAGES.len() > 1).then(|| ("stage", stage.name().to_owned()));

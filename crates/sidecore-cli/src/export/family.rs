@@ -1,4 +1,4 @@
-//! Metrics of one name, ready to be written.
+//! Metric families, ready for encoding.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -8,24 +8,22 @@ use sidecore::core::histogram::bucket;
 use sidecore::counters::{Histogram, Kind};
 use std::fmt;
 
-/// Before each name.
+/// Prefix of each metric's name.
 const PREFIX: &str = "sidecore";
-/// Bounds of the exported histograms, as powers of two of nanoseconds: from 256 ns by octaves to 268 ms, then to 4.3 s.
-/// Each is a bound of the counter file's buckets too, so nothing is guessed.
+/// Bounds of the exported histograms, as powers of two of nanoseconds: 256 ns to 268 ms by octaves, then up to 4.3 s.
+/// Each is also a bound of the counter file's buckets, so no value is estimated.
 const BOUNDS: [u32; 23] = [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 32];
 
 pub(super) type Labels = Vec<(&'static str, String)>;
 
-/// A number, with a sign perhaps, or a histogram.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Number(u64),
-    /// Nanoseconds that may be less than nothing: of a level.
+    /// Nanoseconds of a level; may be negative.
     Balance(i64),
     Times(Box<Histogram>),
 }
 
-/// All metrics of one name.
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) name: String,
@@ -37,12 +35,12 @@ pub(super) struct Family {
 #[derive(Debug)]
 struct Families(Vec<Family>);
 
-/// The whole page, as text of `OpenMetrics`.
+/// The whole page as `OpenMetrics` text.
 pub(super) fn encode(families: Vec<Family>) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register_collector(Box::new(Families(families)));
     let mut text = String::new();
-    // Only a writer can fail, and a string does not.
+    // Writing to a string does not fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
     text
 }
@@ -110,8 +108,8 @@ fn write(metric: &mut MetricEncoder<'_>, kind: Kind, value: &Value) -> fmt::Resu
     }
 }
 
-/// How many were below each bound and not below the one before; the last has no bound. What took exactly as long as a
-/// bound counts for the next one, by 1 ns.
+/// Number of values between each bound and the one before; the last bucket has no bound. A value equal to a bound
+/// counts for the next bucket, an error of 1 ns.
 fn coarse(times: &Histogram) -> Vec<(f64, u64)> {
     let mut from = 0;
     let ends = BOUNDS.iter().map(|octave| (seconds(1 << octave), bucket(1 << octave)));

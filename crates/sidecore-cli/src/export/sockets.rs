@@ -1,7 +1,7 @@
-//! Programs whose small messages go through the service of sockets, by their names: that service is asked for its list.
+//! Metrics of programs whose small messages go through the service of sockets, by program name.
 //!
-//! It tells a user of that user's programs, and root of all. The list costs it time, on the thread of the user who asks: so
-//! it is asked once a second at most, however often somebody scrapes.
+//! The service lists a user's own programs, and to root all programs. The list costs CPU time on that user's thread, so
+//! the exporter asks once a second at most, also if scrapes are more frequent.
 
 use super::family::{Family, Labels, Value};
 use super::{OTHERS, families};
@@ -15,37 +15,37 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How old a list may be.
+/// Longest age of a list before the next request.
 const AGE: Duration = Duration::from_secs(1);
 
-/// What is known from one list to the next.
+/// State between two lists.
 #[derive(Debug)]
 pub(super) struct Sockets {
     socket: PathBuf,
-    /// Somebody named it: that it is not there is told.
+    /// The command line names the service: its absence is then an error.
     named: bool,
     asked: Option<Instant>,
-    /// Whether the service answered. `None`: there is none.
+    /// Whether the service answered. `None`: there is no such service.
     is_up: Option<bool>,
     seen: Seen,
     programs: BTreeMap<Labels, Account>,
-    /// Of all that have no metrics of their own.
+    /// Sum over all programs without metrics of their own.
     others: Account,
     limit: usize,
     users: Users,
 }
 
-/// What came of asking.
+/// Result of asking the service.
 #[derive(Debug)]
 pub(super) enum List {
     Rows(Vec<Row>),
     /// The service does not answer.
     Silence,
-    /// There is none, and nobody said that there is.
+    /// There is no service, and the command line names none.
     Nobody,
 }
 
-/// One program, or all of a name.
+/// One program, or all programs of one name.
 #[derive(Debug, Default)]
 struct Account {
     sum: Counts,
@@ -68,14 +68,14 @@ impl Account {
         }
     }
 
-    /// What it has now is not known any more; what it counted stays.
+    /// Drops the levels, which are unknown from now on, and keeps the sums.
     fn clear_levels(&mut self) {
         *self = Self { sum: self.sum, ..Self::default() };
     }
 }
 
 impl Sockets {
-    /// At most so many programs have metrics of their own.
+    /// At most `limit` programs have metrics of their own.
     pub(super) fn new(service: &SocketsService, limit: usize) -> Self {
         Self {
             socket: service.path(),
@@ -90,7 +90,7 @@ impl Sockets {
         }
     }
 
-    /// Asks the service, unless that was done just now.
+    /// Asks the service unless the last list is younger than [`AGE`].
     pub(super) fn ask(&mut self, now: Instant) {
         if self.asked.is_some_and(|asked| now.saturating_duration_since(asked) < AGE) {
             return;
@@ -104,11 +104,11 @@ impl Sockets {
         self.asked = Some(now);
     }
 
-    /// Takes what came of asking.
+    /// Replaces the state by the result of asking.
     pub(super) fn take(&mut self, list: List) {
         let rows = match list {
             List::Rows(rows) => rows,
-            // What was counted before is not counted again when it answers.
+            // `seen` stays, so no count is added twice once the service answers again.
             List::Silence => return self.is_up = Some(false),
             List::Nobody => return self.is_up = None,
         };
@@ -129,7 +129,6 @@ impl Sockets {
         self.programs.entry(owner).or_default()
     }
 
-    /// All of its metrics.
     pub(super) fn families(&self) -> Vec<Family> {
         let Some(is_up) = self.is_up else { return Vec::new() };
         let help = "Whether the service of sockets answers: 1 or 0.";
@@ -180,7 +179,7 @@ impl Sockets {
         Family::new(format!("sockets_{name}"), help, kind, samples)
     }
 
-    /// Samples of each account, with a label more perhaps.
+    /// Samples of each account; `of` may add a label.
     fn each(&self, of: impl Fn(&Account) -> Vec<(Option<(&'static str, String)>, Value)>) -> Vec<(Labels, Value)> {
         let others = vec![("program", OTHERS.to_owned()), ("user", String::new())];
         let seen = self.others.sum != Counts::default();

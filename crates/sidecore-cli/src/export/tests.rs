@@ -1,4 +1,4 @@
-//! Pages of counter files that are made up, and a server on loopback.
+//! Exported pages of made-up counter files, and a server on loopback.
 
 use super::Exporter;
 use super::sockets::{List, Sockets};
@@ -179,7 +179,7 @@ fn hostile_names_stay_inside_their_labels() {
     assert!(text.lines().all(|line| line == "# EOF" || fine(line)), "{text}");
 }
 
-/// The page, where the service of sockets tells this.
+/// The page after the service of sockets has answered with these rows.
 fn with_sockets(exporter: &mut Exporter, rows: &[Row]) -> String {
     exporter.sockets.take(List::Rows(rows.to_vec()));
     exporter.page()
@@ -208,13 +208,13 @@ fn programs_with_sockets_are_summed_up_by_name() {
         let text = with_sockets(&mut exporter, &rows);
         assert_eq!(number(&parsed(&text), name, labels), Some(value), "{name} {labels:?} in\n{text}");
     }
-    // A socket that is gone takes nothing of the sums with it; what is saved may become less than nothing.
+    // A closed socket takes nothing off the sums. The saved time may become negative.
     (rows[0].messages, rows[0].saved_ns) = (1001, Some(-1_000_000_000));
     let scrape = parsed(&with_sockets(&mut exporter, &rows[..1]));
     assert_eq!(number(&scrape, "sidecore_sockets_messages_total", &labels), Some(3001.0));
     assert_eq!(number(&scrape, "sidecore_sockets_in_rings", &labels), Some(1.0));
     assert!(number(&scrape, "sidecore_sockets_cpu_saved_seconds", &labels).unwrap() < -0.9);
-    // The last counts of a program that is gone come into the sums.
+    // The last counts of a program that has ended are added to the sums.
     let gone = Row { messages: 1011, open: false, gone_ns: Some(1), ..rows[0].clone() };
     let scrape = parsed(&with_sockets(&mut exporter, &[gone]));
     assert_eq!(number(&scrape, "sidecore_sockets_messages_total", &labels), Some(3011.0));
@@ -268,7 +268,7 @@ fn the_service_of_sockets_is_asked_once_a_second_however_often_somebody_scrapes(
     let asked = [0, 1, 999, 1000, 1500, 2000].map(|after| {
         with_sockets(&mut exporter, &feed);
         exporter.sockets.ask(start + Duration::from_millis(after));
-        // There is none: whoever asks hears so.
+        // There is no service: the page reports it as down.
         exporter.page().contains("sidecore_sockets_up 0\n")
     });
     assert_eq!(asked, [true, false, false, true, false, true]);
@@ -310,11 +310,11 @@ fn a_service_that_goes_and_comes_is_down_and_up_again() {
     assert_eq!(up(&mut exporter), Some(0.0));
 }
 
-/// Sends this and reads to the end.
+/// Sends the request and reads to the end.
 fn ask(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    // The server may have answered and closed before all of it was sent.
+    // The server may answer and close before it has received the whole request.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -349,7 +349,7 @@ fn a_request_is_limited_in_length_and_time_and_their_number_too() {
     assert!(ask(long, &request).contains("431 Request Header Fields Too Large"));
     let quick = serve(Duration::from_millis(50));
     assert_eq!(ask(quick, b"GET / HT"), "", "it waits no longer");
-    // More than are answered at a time: some are closed at once, none is left waiting for ever.
+    // More connections than the server answers simultaneously: some are closed immediately, none waits forever.
     let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(quick).unwrap()).collect();
     for mut stream in silent {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -381,7 +381,7 @@ fn each_metric_of_the_dashboard_and_of_the_alerts_is_exported() {
     let text = with_sockets(&mut service.exporter(), &[made_up::row("feed", 31, 0)]);
     let exported: std::collections::HashSet<&str> =
         text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| metrics(line).next()).collect();
-    // Those of a farm are `farm export`'s, and tested there.
+    // `farm export` has the metrics of a farm; its own tests cover them.
     let own = |name: &&str| !name.starts_with("sidecore_farm_");
     let used: Vec<&str> = expressions.iter().flat_map(|expression| metrics(expression)).filter(own).collect();
     assert!(used.len() > 50);

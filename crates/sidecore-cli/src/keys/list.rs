@@ -1,4 +1,4 @@
-//! The list of keys, for people and for programs.
+//! The list of keys, as a table or as JSON.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
@@ -7,7 +7,6 @@ use serde_json::json;
 use sidecore::keys::{Acl, KeyEntry};
 use std::fmt::Write as _;
 
-/// All of it.
 pub(super) fn render(entries: &[KeyEntry], json: bool) -> String {
     if json {
         return entries.iter().fold(String::new(), |mut lines, entry| {
@@ -29,7 +28,7 @@ pub(super) fn render(entries: &[KeyEntry], json: bool) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// Who may use a key, by name where there is one.
+/// The users and groups of a key, by name if the system knows one.
 pub(super) fn users(acl: &Acl) -> String {
     let user =
         |uid: &u32| named("user", *uid, User::from_uid(Uid::from_raw(*uid)).ok().flatten().map(|user| user.name));

@@ -1,4 +1,4 @@
-//! `sidecore keys pem`: the file that a server takes in the place of a private key, printed or put where the server looks for it.
+//! `sidecore keys pem`: the file that replaces a server's private key file, printed or written to the server's path.
 
 use super::place::{Access, Place};
 use crate::args::keys::number;
@@ -9,10 +9,10 @@ use sidecore_terminal::output;
 use std::error::Error;
 use std::path::Path;
 
-/// Who is to have a file.
+/// New user and group of the file. `None`: unchanged.
 type Owner = (Option<u32>, Option<u32>);
 
-/// Prints the file, or replaces one in one step, so that a server never reads half of it.
+/// Prints the file, or replaces an existing one in one step, so that a server never reads half of it.
 pub(super) fn run(
     service: &mut Admin,
     name: &str,
@@ -27,14 +27,14 @@ pub(super) fn run(
     put().map(drop).map_err(|error| format!("{}: {error}; nothing was changed there", file.display()).into())
 }
 
-/// With the key's public part, so that the server loads it also while no service runs.
+/// Holds the key's public part too, so that a server can load it while no service runs.
 pub(super) fn text(service: &mut Admin, name: &str) -> Result<String, Box<dyn Error>> {
     let uri = Uri::new(name)?;
     let info = service.key_info(name)?;
     Ok(uri.with_public(info.public)?.to_pem())
 }
 
-/// `USER`, `USER:GROUP` or `:GROUP`, by names or numbers.
+/// Parses `USER`, `USER:GROUP` or `:GROUP`, by names or numbers.
 fn find(owner: &str) -> Result<Owner, String> {
     let (user, group) = owner.split_once(':').unwrap_or((owner, ""));
     let uid = id(user, "passwd", |name| Some(User::from_name(name).ok()??.uid.as_raw()))?;
@@ -42,7 +42,7 @@ fn find(owner: &str) -> Result<Owner, String> {
     Ok((uid, gid))
 }
 
-/// The number that this is, or that a name has in that database of the system's; none of nothing.
+/// A number, or the number of a name in the system's database. `None` for an empty text.
 fn id(text: &str, database: &str, by_name: impl Fn(&str) -> Option<u32>) -> Result<Option<u32>, String> {
     if text.is_empty() {
         return Ok(None);

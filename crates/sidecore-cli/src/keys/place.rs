@@ -1,4 +1,4 @@
-//! A file of `keys pem` in its place. Only such a file is replaced there, in one step; whatever else has that name stays.
+//! Replaces a file of `keys pem` in one step. Any other file of that name stays.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{
@@ -13,15 +13,15 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Longest file that can be one of ours; the longest that is written has about 3600 bytes.
+/// Longest file that is read, bytes. The longest file of `keys pem` has about 3600.
 const MAX_FILE: u64 = 1 << 14;
-/// Most names that are tried for the file beside the place.
+/// Most names that are tried for the temporary file.
 const MAX_TRIES: u32 = 100;
 
-/// Device and number of a file, which it has whatever its name.
+/// Device and inode: they identify a file independent of its name.
 pub(super) type Id = (u64, u64);
 
-/// Who may read and write a file.
+/// Permissions and owner of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     pub(super) mode: u32,
@@ -30,7 +30,7 @@ pub(super) struct Access {
     pub(super) gid: Option<u32>,
 }
 
-/// A file of ours that is there.
+/// An existing file of `keys pem`.
 #[derive(Clone, Debug)]
 pub(super) struct Present {
     pub(super) text: String,
@@ -39,7 +39,7 @@ pub(super) struct Present {
     id: Id,
 }
 
-/// A place for a file, in a directory that is held open: what its path leads to later does not matter.
+/// A path whose directory is held open: later changes of the path have no effect.
 #[derive(Debug)]
 pub(super) struct Place {
     directory: OwnedFd,
@@ -48,7 +48,7 @@ pub(super) struct Place {
     present: Option<Present>,
 }
 
-/// A file beside its place, which is removed unless it is put there.
+/// A temporary file in the same directory. Dropping it removes the file unless it was put in its place.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     place: &'a Place,
@@ -57,10 +57,10 @@ pub(super) struct Draft<'a> {
 }
 
 impl Place {
-    /// Looks at what is there.
+    /// Opens the directory and reads an existing file of `keys pem`.
     ///
     /// # Errors
-    /// It is no file of ours: says what it is.
+    /// The file is of another kind, which the message names.
     pub(super) fn open(file: &Path) -> Result<Self, String> {
         let name = file.file_name().ok_or("it is a directory: name a file")?.to_owned();
         let path = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
@@ -73,12 +73,12 @@ impl Place {
         Ok(Self { directory, path, name, present })
     }
 
-    /// The file of ours that was there.
+    /// The file of `keys pem` that [`Self::open`] found.
     pub(super) fn present(&self) -> Option<&Present> {
         self.present.as_ref()
     }
 
-    /// Writes the file beside its place: owner and mode are right before anybody finds it.
+    /// Writes a temporary file. It has its owner and mode before it is complete.
     pub(super) fn draft(&self, text: &str, access: Access) -> Result<Draft<'_>, String> {
         let (mut file, name) = self.beside()?;
         let id = fstat(&file).map(|found| id(&found)).map_err(described)?;
@@ -105,7 +105,7 @@ impl Place {
         Err(format!("remove {}/.sidecore-{process}-*: it is of commands that were killed", self.path.display()))
     }
 
-    /// Has there again what was there before that file was put there.
+    /// Restores the state before the file `put` was put in place.
     pub(super) fn undo(&self, put: Id) -> Result<(), String> {
         match &self.present {
             Some(present) => self.draft(&present.text, present.access)?.put_over(Some(put)),
@@ -123,12 +123,12 @@ impl Place {
 }
 
 impl Draft<'_> {
-    /// Where it is until it is put in its place.
+    /// Path of the temporary file.
     pub(super) fn path(&self) -> PathBuf {
         self.place.path.join(&self.name)
     }
 
-    /// Puts it in its place, if that is as it was found.
+    /// Moves the file into its place, unless another program has changed that place meanwhile.
     pub(super) fn put(self) -> Result<Id, String> {
         let expected = self.place.present.as_ref().map(|present| present.id);
         self.put_over(expected)?;
@@ -141,7 +141,7 @@ impl Draft<'_> {
             (Ok(()), None) => {}
             (Ok(()), Some(expected)) => self.check_taken(expected)?,
             (Err(Errno::EXIST | Errno::NOENT), _) => return Err(CHANGED.to_owned()),
-            // Such a file system (NFS) has no step that looks and renames: what takes the name in this instant is replaced.
+            // This file system (NFS) cannot exchange or refuse to replace: a file created in this instant is lost.
             (Err(Errno::INVAL | Errno::NOSYS), _) => {
                 let (directory, name) = (&self.place.directory, &self.place.name);
                 renameat(directory, &self.name, directory, name).map_err(described)?;
@@ -156,7 +156,7 @@ impl Draft<'_> {
         renameat_with(directory, &self.name, directory, name, flags)
     }
 
-    /// The file that was in the place has this one's name now. Another than expected goes back.
+    /// After the exchange the former file has the temporary name. Exchanges back if it is not the expected file.
     fn check_taken(&self, expected: Id) -> Result<(), String> {
         let taken = statat(&self.place.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW).map_err(described)?;
         if id(&taken) == expected {
@@ -169,7 +169,7 @@ impl Draft<'_> {
 
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
-        // Nothing has this name once a new file was put in its place.
+        // After a successful `put` no file has this name.
         let _ = unlinkat(&self.place.directory, &self.name, AtFlags::empty());
     }
 }
@@ -184,21 +184,21 @@ fn id(found: &Stat) -> Id {
     (found.st_dev, found.st_ino)
 }
 
-/// The file of ours of this name, if anything has it.
+/// The file of `keys pem` with this name. `None`: there is no file.
 fn present(directory: &OwnedFd, name: &OsString) -> Result<Option<Present>, String> {
     let found = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(None),
         found => found.map_err(described)?,
     };
     check_regular(directory, name, &found)?;
-    // It may be something else by now: then it is not waited for.
+    // Another file may have replaced it: opening must not block then.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(directory, name, flags, Mode::empty()).map_err(described)?);
     let found = fstat(&file).map_err(described)?;
     check_regular(directory, name, &found)?;
     let mut content = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize + 1));
     file.take(MAX_FILE).read_to_end(&mut content).map_err(|error| error.to_string())?;
-    // Byte for byte: a file with more in it was put together by another.
+    // Byte for byte: a longer file was assembled by another program.
     let own = Uri::from_pem(&content).ok().map(|uri| (uri.to_pem(), uri));
     let (text, uri) = own.filter(|(text, _)| text.as_bytes() == content.as_slice()).ok_or_else(|| {
         format!(
@@ -225,7 +225,7 @@ fn check_regular(directory: &OwnedFd, name: &OsString, found: &Stat) -> Result<(
     Err(format!("it is {what}: name a file"))
 }
 
-/// Names a file by its content.
+/// Names a file's kind by its content.
 fn kind(content: &[u8]) -> &'static str {
     let has = |mark: &[u8]| content.windows(mark.len()).any(|window| window == mark);
     match content {

@@ -1,7 +1,8 @@
-//! `sidecore keys renew`: the key of a renewed certificate goes into the service and its name to the server, both or neither.
+//! `sidecore keys renew`: stores the key of a renewed certificate in the service and gives its name to the server, both
+//! or neither.
 //!
-//! Each key of NAME is stored as `NAME.SECONDS`, by the time at which it came, so the list of keys says which are former and since
-//! when. A key that is there already is used again: a command that was killed is run again and finishes.
+//! Each key of NAME is stored as `NAME.SECONDS`, the time of its import, so the list of keys shows the former keys and
+//! their age. A key that the service already has is used again: after a kill, running the command again completes it.
 
 use super::place::{Access, Id, Place};
 use super::{all, called, key_of, list, new_key, pem, read, requests};
@@ -21,15 +22,15 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Digits of the seconds in a key's name: from 2001 to 2286.
+/// Digits of the seconds in a key's name, enough from 2001 to 2286.
 const DIGITS: usize = 10;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
-/// From one look whether the reload has ended to the next.
+/// Time between two checks whether the reload command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Of a file that was not there before.
+/// Access of a file that did not exist before.
 const NEW_FILE: Access = Access { mode: 0o644, uid: None, gid: None };
 
-/// Why a renewal ended, and whether the server's file is as before.
+/// Why a renewal failed, and whether the server's file is as before.
 struct Failure {
     why: String,
     put_back: bool,
@@ -41,7 +42,7 @@ impl<E: ToString> From<E> for Failure {
     }
 }
 
-/// Does all of it, or leaves everything as it was.
+/// Completes all steps, or restores the former state.
 pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), Box<dyn Error>> {
     let name = &renewal.name;
     check_name(&format!("{name}.{:0DIGITS$}", 0))?;
@@ -85,7 +86,7 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), Box<dyn Error>
     tell(&mut service, renewal, &key)
 }
 
-/// Puts the key's name where the server reads it and has the server read it, or has there again what was there.
+/// Writes the key's name to the server's file and reloads the server. Restores the file if the reload fails.
 fn switch(socket: &Path, renewal: &Renewal, place: &Place, service: &mut Admin, key: &str) -> Result<(), Failure> {
     let text = pem::text(service, key)?;
     let draft = place.draft(&text, place.present().map_or(NEW_FILE, |present| present.access))?;
@@ -102,7 +103,7 @@ fn switch(socket: &Path, renewal: &Renewal, place: &Place, service: &mut Admin, 
     Err(undone(place, put, renewal, &why, requests(socket, key) != before))
 }
 
-/// Exit status of the reload command. `None`: it ran longer than the timeout, and its process group was killed.
+/// Exit status of the reload command. `None`: it exceeded the timeout, and its process group was killed.
 fn reload(command: &str, timeout: Duration) -> io::Result<Option<ExitStatus>> {
     let mut child = Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).process_group(0).spawn()?;
     let until = Instant::now() + timeout;
@@ -112,12 +113,12 @@ fn reload(command: &str, timeout: Duration) -> io::Result<Option<ExitStatus>> {
         }
         thread::sleep(LOOK_EVERY);
     }
-    // It may end just now.
+    // The process may end in this instant.
     let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     child.wait().map(|_| None)
 }
 
-/// A server that asks for the new key although its reload failed keeps it.
+/// A server may use the new key although its reload failed. It then keeps the key.
 fn undone(place: &Place, put: Id, renewal: &Renewal, why: &str, asked: bool) -> Failure {
     let output = renewal.output.display();
     match place.undo(put) {
@@ -129,12 +130,12 @@ fn undone(place: &Place, put: Id, renewal: &Renewal, why: &str, asked: bool) -> 
     }
 }
 
-/// The file is this command's while it is held: two renewals of one key would undo each other's.
+/// Locks the file: two simultaneous renewals of one key would undo each other's changes.
 fn alone(file: &Path) -> Result<Option<File>, String> {
     if file == Path::new("-") {
         return Ok(None);
     }
-    // A file that cannot be opened is told of when it is read.
+    // The later read reports a file that cannot be opened.
     let Ok(opened) = File::open(file) else { return Ok(None) };
     match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => {
@@ -145,7 +146,7 @@ fn alone(file: &Path) -> Result<Option<File>, String> {
     }
 }
 
-/// Where the server's file is; a file that is there names a key of this name.
+/// The place of the server's file. An existing file must name a key of this name.
 fn place(renewal: &Renewal) -> Result<Place, String> {
     let output = renewal.output.display();
     let place = Place::open(&renewal.output).map_err(|error| format!("{output}: {error}; nothing was changed"))?;
@@ -163,7 +164,7 @@ fn family(service: &mut Admin, name: &str) -> Result<Vec<KeyEntry>, Box<dyn Erro
     Ok(all(service)?.into_iter().filter(|key| stamp(name, &key.name).is_some()).collect())
 }
 
-/// When the key came, seconds; 0 of the one that has the bare name. `None`: it is no key of that name.
+/// Import time of a key, seconds; 0 for the bare name. `None`: the key has another name.
 fn stamp(name: &str, key: &str) -> Option<u64> {
     match key.strip_prefix(name)?.strip_prefix('.') {
         None => (key == name).then_some(0),
@@ -174,7 +175,7 @@ fn stamp(name: &str, key: &str) -> Option<u64> {
     }
 }
 
-/// Those who were named may use a new key, else those who may use the key that the server has, else those of the last key.
+/// The users named on the command line, else the users of the server's current key, else those of the last key.
 fn users(renewal: &Renewal, place: &Place, keys: &[KeyEntry]) -> Acl {
     let named = renewal.users.acl();
     if named != Acl::default() {
@@ -185,7 +186,7 @@ fn users(renewal: &Renewal, place: &Place, keys: &[KeyEntry]) -> Acl {
     in_use.or_else(last).map(|key| key.acl.clone()).unwrap_or_default()
 }
 
-/// `keys test` with that file, as a program of its own: it may become another user, who need not see the certificate.
+/// Runs `keys test` with that file as a separate process: it may change its user, who need not read the certificate.
 fn test(socket: &Path, renewal: &Renewal, file: &Path) -> Result<(), String> {
     let mut test = Command::new("/proc/self/exe");
     test.args(["keys", "test"]).arg(file).arg("--socket").arg(socket);
@@ -206,7 +207,7 @@ fn delete(service: &mut Admin, key: &str) -> Result<(), String> {
     deleted.map(drop).map_err(|error| format!("the key {key} could not be deleted: {error}"))
 }
 
-/// Deletes former keys after their grace. The renewal is done: nothing here makes it fail.
+/// Deletes former keys after their grace and prints the state. The renewal is complete: a failure here is no error.
 fn tell(service: &mut Admin, renewal: &Renewal, key: &str) -> Result<(), Box<dyn Error>> {
     let (name, keys) = (&renewal.name, family(service, &renewal.name)?);
     let in_use = keys.iter().find(|entry| entry.name == key).ok_or("the service has the new key no more")?;
@@ -227,7 +228,8 @@ fn tell(service: &mut Admin, renewal: &Renewal, key: &str) -> Result<(), Box<dyn
     Ok(output::print(&(lines.join("\n") + "\n"))?)
 }
 
-/// The former keys that are only here, and whether their grace is over: they are former for so long, and nothing asked for them.
+/// The former keys that only the service has, and whether their grace is over: former and unused for at least that
+/// time.
 fn formers<'k>(name: &str, keys: &'k [KeyEntry], in_use: &str, now: u64, grace: u64) -> Vec<(&'k str, bool)> {
     let came = |key: &KeyEntry| stamp(name, &key.name).unwrap_or(u64::MAX);
     let former_since = |key: &KeyEntry| keys.iter().map(came).filter(|next| *next > came(key)).min().unwrap_or(now);
@@ -290,7 +292,7 @@ mod tests {
     fn the_key_in_use_keys_on_other_machines_and_newer_ones_stay() {
         let (old, new) = ("www.1700000000", "www.1700000001");
         let keys = [key(old, GRACE), key(new, GRACE)];
-        // An older one that is in use again; the time of the newer one begins now.
+        // The older key is in use again; the newer key's time begins now.
         assert_eq!(formers("www", &keys, old, NOW, GRACE), [(new, false)]);
         let mut remote = key("www", GRACE);
         remote.site = Site::Elsewhere;

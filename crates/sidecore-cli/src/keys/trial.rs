@@ -1,4 +1,4 @@
-//! `sidecore keys test`: whether a server that is given a key's file can use it, step by step, as the server's user.
+//! `sidecore keys test`: whether a server can use a key's file, step by step, with the rights of the server's user.
 
 use super::requests;
 use crate::args::keys::Trial;
@@ -18,17 +18,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// What is signed.
 const MESSAGE: &[u8] = b"a message that nobody else signs: sidecore keys test\n";
-/// How long a handshake may take, seconds.
+/// Longest duration of a handshake, seconds.
 const HANDSHAKE_SECONDS: &str = "20";
-/// What OpenSSL is configured by on a system where sidecore is installed.
+/// OpenSSL's configuration on a system with sidecore installed.
 const INSTALLED: &str = "/etc/ssl/openssl-sidecore.cnf";
 
-/// What a step found, or what is wrong and what to do.
+/// The step's result, or the fault and its remedy.
 type Step = Result<String, String>;
 
-/// Tries all steps, says what each found and stops at the first that fails. Whether all succeeded.
+/// Runs the steps up to the first failure and prints each result. `true`: all succeeded.
 pub(super) fn run(socket: &Path, trial: &Trial) -> Result<bool, String> {
     if let Some(name) = &trial.user {
         become_user(name)?;
@@ -39,7 +38,7 @@ pub(super) fn run(socket: &Path, trial: &Trial) -> Result<bool, String> {
     Ok(fine)
 }
 
-/// `None`: a step failed, which was said.
+/// `None`: a step failed; `told` has its message.
 fn try_all(socket: &Path, trial: &Trial, told: &mut String) -> Option<()> {
     let mut tell = |what: &str, step: Step| {
         let (state, text) = step.as_ref().map_or_else(|wrong| ("FAILED", wrong), |found| ("ok", found));
@@ -95,7 +94,7 @@ fn cannot_read(file: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}: name a file of `sidecore keys pem` that this user may read", file.display())
 }
 
-/// Whether the file is of the key that the service has.
+/// Whether the file and the service have the same public key.
 fn same_public(uri: &Uri, info: &KeyInfo, file: &Path) -> Step {
     match uri.public() {
         None => Ok("the file has none: a server that loads it needs the service".to_owned()),
@@ -110,7 +109,7 @@ fn same_public(uri: &Uri, info: &KeyInfo, file: &Path) -> Step {
     }
 }
 
-/// The public part of the certificate that was named, or of one in the file. `None`: there is none.
+/// Public key of the named certificate, or of one in the file. `None`: there is no certificate.
 fn certificate_of(trial: &Trial, text: &[u8]) -> Option<Result<Vec<u8>, String>> {
     let read = |bytes: &[u8]| read_public_key(bytes).map_err(str::to_owned);
     if let Some(file) = &trial.certificate {
@@ -127,7 +126,7 @@ fn belongs(public: &[u8], info: &KeyInfo) -> Step {
     Err("it is of another key: give the server the certificate that was issued for this one".to_owned())
 }
 
-/// The command `openssl`, as a server's OpenSSL would be configured.
+/// The command `openssl`, configured like a server's OpenSSL.
 struct OpenSsl {
     scratch: TempDir,
     configuration: String,
@@ -157,7 +156,7 @@ impl OpenSsl {
         }
     }
 
-    /// Whether OpenSSL takes the file for a private key.
+    /// Whether OpenSSL accepts the file as a private key.
     fn loads(&self, file: &Path) -> Step {
         let file = file.to_str().ok_or("the file's name is no text: give it another one")?;
         self.run(&self.configuration, &["pkey", "-in", file, "-noout"])
@@ -165,7 +164,7 @@ impl OpenSsl {
         Ok(format!("OpenSSL loads the file with OPENSSL_CONF={}", self.configuration))
     }
 
-    /// One signature by the key, which OpenSSL's own code verifies.
+    /// Makes one signature with the key; OpenSSL's own code verifies it.
     fn signs(&self, file: &Path, public: &[u8]) -> Step {
         let path = |name: &str| self.scratch.path().join(name).display().to_string();
         let (message, public_file, signature) = (path("message"), path("public.der"), path("signature"));
@@ -181,7 +180,7 @@ impl OpenSsl {
     }
 }
 
-/// Whether that server proves by the service's key who it is, as the service has counted it.
+/// Whether the server proves its identity with the service's key. The service's counters show the signature.
 fn shakes_hands(server: &str, socket: &Path, info: &KeyInfo) -> Step {
     let counted = || requests(socket, &info.name).ok_or("the service's counters cannot be read".to_owned());
     let before = counted()?;
@@ -208,7 +207,8 @@ fn shakes_hands(server: &str, socket: &Path, info: &KeyInfo) -> Step {
     Ok(format!("{server} shook hands by the key {:?}, which signed for it: {made}, in all: {all}", info.name))
 }
 
-/// Is that user from now on, with its groups: this program has one thread, and the commands that it starts are that user's, too.
+/// Changes this process to that user, with its groups. The process has one thread, and its child processes inherit the
+/// user.
 fn become_user(name: &str) -> Result<(), String> {
     let user = User::from_name(name).ok().flatten().ok_or_else(|| format!("there is no user {name:?} (--as)"))?;
     if geteuid().as_raw() == user.uid.as_raw() {
@@ -222,7 +222,7 @@ fn become_user(name: &str) -> Result<(), String> {
     let groups = getgrouplist(&known, user.gid).map_err(|error| cannot(error.into()))?;
     let groups: Vec<_> = groups.into_iter().map(|group| rustix::fs::Gid::from_raw(group.as_raw())).collect();
     let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid.as_raw()), rustix::fs::Gid::from_raw(user.gid.as_raw()));
-    // Groups first: without root's rights they could not be left any more.
+    // Groups first: a process without root's rights cannot drop them.
     set_thread_groups(&groups).map_err(|error| cannot(error.into()))?;
     set_thread_res_gid(gid, gid, gid).map_err(|error| cannot(error.into()))?;
     set_thread_res_uid(uid, uid, uid).map_err(|error| cannot(error.into()))

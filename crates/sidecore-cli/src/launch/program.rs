@@ -14,19 +14,19 @@ use std::fs::{File, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
-/// What the Go linker leaves in its programs, those that load the C library too.
+/// Sections that the Go linker writes, also into programs with the C library.
 const GO: [&[u8]; 2] = [b".go.buildinfo", b".note.go.buildid"];
 
-/// Why nothing that is preloaded sees what a program sends.
+/// Why a preloaded library cannot intercept a program's calls.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// It cannot load the library.
+    /// The program cannot load the library.
     Loading(Box<loadable::Obstacle>),
-    /// It makes its system calls itself.
+    /// The program makes its system calls without the C library.
     Go,
-    /// It has more rights than whoever starts it, so that it loads what it was built with.
+    /// The program has more rights than its caller, so the loader ignores preloaded libraries.
     Privileged,
-    /// Its file cannot be read, or is of no known kind.
+    /// The file cannot be read or has an unknown format.
     Unknown,
 }
 
@@ -41,21 +41,19 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Findings about a program.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
-    /// The obstacle.
     pub(super) obstacle: Option<Obstacle>,
-    /// It may have the library: programs that it starts may use it.
+    /// The loader may load the library: child processes may use it.
     pub(super) loads: bool,
 }
 
-/// Looks at the program of that name, found as the C library finds it.
+/// Examines the program of that name, found as the C library finds it.
 pub(super) fn look(name: &OsStr) -> Looked {
     let (path, name) = (env::var_os("PATH"), CString::new(name.as_bytes()).unwrap_or_default());
     let file = loadable::search(&name, path.as_deref().map(OsStr::as_bytes));
     if file.as_ref().is_err_and(|error| *error == Errno::NOENT) {
-        // Whoever starts it says so.
+        // Starting the program reports this error.
         return Looked::default();
     }
     let own = loadable::own_loader();
@@ -73,7 +71,7 @@ pub(super) fn look(name: &OsStr) -> Looked {
     Looked { obstacle, loads }
 }
 
-/// Whether the kernel gives it another user or group, or capabilities.
+/// Whether the kernel gives the program another user, another group or capabilities.
 fn is_privileged(file: &File, found: &Metadata) -> bool {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let has_capabilities = || fgetxattr(file, "security.capability", &mut [0_u8; 64]).is_ok_and(|bytes| bytes > 0);
@@ -83,7 +81,7 @@ fn is_privileged(file: &File, found: &Metadata) -> bool {
 }
 
 fn is_go(file: &File) -> bool {
-    // Pieces of it are read, however large it is.
+    // Reads only pieces of the file, so its size does not matter.
     let file = &ReadCache::new(file);
     let has_section = || {
         let header = FileHeader64::<Endianness>::parse(file).ok()?;

@@ -11,15 +11,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names of the library's file: as it is installed, and as cargo builds it.
+/// Names of the library's file: installed, and built by cargo.
 const NAMES: [&str; 2] = ["sidecore-preload.so", "libsidecore_preload.so"];
-/// What the dynamic loader preloads.
+/// Variable with the libraries that the dynamic loader preloads.
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Sets the command's environment. What keeps its connections on the kernel is said, and keeps it from nothing.
+/// Sets the command's environment. An obstacle that leaves connections on the kernel is printed as a warning, not an
+/// error.
 ///
 /// # Errors
-/// There is no library, or none that can be preloaded: says what to do.
+/// The library is missing or cannot be preloaded; the message has the remedy.
 pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result<(), String> {
     let library = match &args.preload {
         Some(library) => library
@@ -33,7 +34,7 @@ pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result
         output::tell(format_args!("the connections of {name} stay on the kernel: it {obstacle}"));
     }
     command.env(SOCKET_VARIABLE, &args.socket_of_sockets).env(USERS_VARIABLE, ask::trusted_users());
-    // A program may end with a library that it cannot load, or start one that does.
+    // A program that cannot load the library would end. Programs that it starts may be able to.
     if looked.loads {
         command.env(PRELOAD, preloaded(env::var_os(PRELOAD), &library)?);
     }
@@ -54,8 +55,8 @@ fn find() -> Result<PathBuf, String> {
     })
 }
 
-/// The list with the library added. What is there already comes first: it saw the program's calls before, and some of it
-/// must be the first.
+/// Appends the library to the list. Libraries of the user come first: they already came before the program's own, and
+/// some require the first place.
 fn preloaded(before: Option<OsString>, library: &Path) -> Result<OsString, String> {
     if library.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
         let library = library.display();

@@ -1,6 +1,6 @@
-//! An event as a line: text for people, with the level's number in front where the journal listens, or a JSON object.
+//! Formats an event as one line: plain text, with the level's number in front for the journal, or a JSON object.
 //!
-//! A line is one line, whatever a client wrote: what could end it, colour it or turn its direction is escaped.
+//! Text of a client cannot break a line: letters that end it, colour it or change its direction are escaped.
 
 use super::queue::{Lost, Queue};
 use serde::ser::{SerializeMap, Serializer};
@@ -14,20 +14,18 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::Context;
 
-/// Most bytes of one value; more are cut off.
+/// Longest value in bytes; a longer one is cut.
 const MOST: usize = 2048;
-/// What follows a value that was cut.
+/// Mark behind a value that was cut.
 const CUT: &str = "…";
 
-/// How lines look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Format {
     pub(super) json: bool,
-    /// The journal listens, which knows the time by itself.
+    /// The journal reads the lines, and adds the time itself.
     pub(super) journal: bool,
 }
 
-/// Makes lines of events.
 pub(super) struct Lines {
     pub(super) queue: Arc<Queue>,
     pub(super) format: Format,
@@ -43,7 +41,7 @@ impl<S: Subscriber> Layer<S> for Lines {
 }
 
 impl Format {
-    /// The line that lines are lost.
+    /// The line that reports lost lines.
     pub(super) fn lost(self, Lost { lines, notices }: Lost) -> String {
         let event = [("event", Value::Text("lines-lost".to_owned())), ("lines", Value::Number(lines))];
         let values = Values {
@@ -69,11 +67,11 @@ enum Value {
     Truth(bool),
 }
 
-/// What an event says.
+/// Message and fields of an event.
 #[derive(Debug, Default)]
 struct Values {
     message: String,
-    /// In the order of the source; `event` is the first.
+    /// In the order of the source, with `event` first.
     fields: Vec<(&'static str, Value)>,
 }
 
@@ -109,7 +107,7 @@ impl Values {
             map.serialize_entry("message", &self.message)?;
             SerializeMap::end(map)
         });
-        // Neither strings nor numbers fail to serialise, and the text of JSON is UTF-8.
+        // Strings and numbers always serialise, and JSON is UTF-8.
         debug_assert!(done.is_ok());
         String::from_utf8_lossy(&line).chars().flat_map(escaped_in_json).collect()
     }
@@ -152,7 +150,7 @@ fn cut(text: String) -> String {
     text[..end].to_owned() + CUT
 }
 
-/// A value of a text line: as it is where it is one word, else in quotes.
+/// A value in a text line: one word as it is, any other text in quotes.
 fn plain(value: &Value) -> String {
     match value {
         Value::Text(text) if is_word(text) => text.clone(),
@@ -167,14 +165,14 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/,@+".contains(&byte))
 }
 
-/// A letter of a message. Rust's own escapes leave out none that is not printed as itself.
+/// One letter of a message. Rust's `escape_debug` escapes every letter that does not print as itself.
 fn one_line(letter: char) -> impl Iterator<Item = char> {
     let is_itself = "\"'\\".contains(letter) || letter.escape_debug().len() == 1;
     let (itself, escaped) = if is_itself { (Some(letter), None) } else { (None, Some(letter.escape_debug())) };
     itself.into_iter().chain(escaped.into_iter().flatten())
 }
 
-/// JSON escapes what is below the space. What else a terminal may obey is escaped here, as JSON has it.
+/// JSON escapes only letters below the space. All others that control a terminal are escaped here, in JSON's form.
 fn escaped_in_json(letter: char) -> impl Iterator<Item = char> {
     let is_itself = "\"'\\".contains(letter) || letter.escape_debug().len() == 1;
     let text = if is_itself { letter.to_string() } else { utf16(letter) };
@@ -185,7 +183,7 @@ fn utf16(letter: char) -> String {
     letter.encode_utf16(&mut [0; 2]).iter().fold(String::new(), |text, unit| text + &format!("\\u{unit:04x}"))
 }
 
-/// The time, in UTC.
+/// In UTC.
 fn now() -> String {
     let mut text = String::new();
     let _ = SystemTime.format_time(&mut Writer::new(&mut text));

@@ -1,4 +1,4 @@
-//! Lines between those who have something to say and the thread that writes them: bounded, so that nobody waits.
+//! A bounded queue of lines from the service's threads to the writing thread: no producer waits.
 
 use sidecore::events::Level;
 use std::collections::VecDeque;
@@ -7,21 +7,19 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Most lines that wait. What clients cause (below [`Level::Notice`]) takes half of the places at most, so that it cannot keep
-/// out what an administrator did.
+/// Most lines that wait. Events of clients (below [`Level::Notice`]) fill half of the places at most, so they cannot
+/// displace an administrator's.
 const LINES: usize = 1024;
-/// How long a file that takes nothing now, and says so instead of waiting, is left alone.
+/// Pause before a nonblocking file that is full is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Lines that were not written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     pub(super) lines: u64,
-    /// How many of them were notices or more.
+    /// How many of the lost lines were notices or more.
     pub(super) notices: u64,
 }
 
-/// The queue.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -31,11 +29,10 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Entry>,
-    /// Since the last time that it was told.
+    /// Since the last line that reported a loss.
     lost: Lost,
-    /// The last line could not be written: that lines are lost is told with the next one only.
+    /// The last line could not be written: the loss is then reported with the next line only.
     failing: bool,
-    /// A line is being written.
     writing: bool,
 }
 
@@ -45,7 +42,7 @@ enum Entry {
 }
 
 impl Queue {
-    /// Puts a line in, or counts it.
+    /// Adds a line, or counts it as lost.
     pub(super) fn push(&self, level: Level, line: String) {
         let mut state = self.state();
         let room = if level > Level::Notice { LINES / 2 } else { LINES };
@@ -61,7 +58,7 @@ impl Queue {
         }
     }
 
-    /// Writes what comes, until the process ends. `of_lost` is the line about lines that are lost.
+    /// Writes lines until the process ends. `of_lost` makes the line that reports lost lines.
     pub(super) fn write_to(&self, to: impl Write, of_lost: impl Fn(Lost) -> String) {
         let mut to = to;
         loop {
@@ -82,14 +79,14 @@ impl Queue {
         }
     }
 
-    /// Waits until all is written, for so long at most.
+    /// Waits until all lines are written, for `patience` at most.
     pub(super) fn flush(&self, patience: Duration) {
         let busy = |state: &mut State| state.writing || state.has_more();
-        // Whether it was long enough changes nothing.
+        // A timeout makes no difference.
         let _ = self.changed.wait_timeout_while(self.state(), patience, busy).unwrap_or_else(PoisonError::into_inner);
     }
 
-    /// The next line, waited for.
+    /// Waits for the next line.
     fn next(&self) -> Entry {
         let idle = |state: &mut State| !state.has_more();
         let mut state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +96,7 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing in here is done by halves.
+        // No holder of the lock leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,7 +118,7 @@ impl Lost {
     }
 }
 
-/// Standard error is often shared with others, one of whom may have made it one that does not wait.
+/// Standard error is often shared, and another process may have made it nonblocking.
 fn write_all(to: &mut impl Write, line: &str) -> io::Result<()> {
     let mut left = line.as_bytes();
     while !left.is_empty() {
@@ -141,7 +138,7 @@ mod tests {
     use super::*;
     use std::sync::{Arc, mpsc};
 
-    /// Takes lines one by one, when the test wants them.
+    /// Takes lines one by one, on the test's demand.
     struct Gate(mpsc::SyncSender<String>);
 
     impl Write for Gate {

@@ -1,35 +1,35 @@
-//! Sums over sockets, and what they counted since somebody looked last.
+//! Sums over sockets, and their increase since the last list.
 //!
-//! A socket counts anew with each stream at its place. What programs say of themselves may be any number, so sums stop at
-//! their ends.
+//! A socket's counts restart with each stream in its place. Numbers that programs report may be arbitrary, so sums
+//! saturate.
 
 use sidecore::core::streams::rule::Why;
 use sidecore_sockets::protocol::Row;
 use std::collections::HashMap;
 
-/// What one socket or several counted.
+/// Counts of one socket or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Through rings, as programs say.
+    /// Through rings, as programs report.
     pub(crate) messages: u64,
-    /// Given to the kernel, as programs say.
+    /// Sent through the kernel, as programs report.
     pub(crate) kernel_messages: u64,
     /// Through rings.
     pub(crate) bytes: u64,
     /// System calls of the service.
     pub(crate) transfers: u64,
-    /// Those by which programs emptied their rings themselves.
+    /// System calls of programs that emptied their own rings.
     pub(crate) drains: u64,
     /// CPU time saved, ns. `None`: not known.
     pub(crate) saved_ns: Option<i64>,
 }
 
-/// What was counted when it was looked at last, by connection, place and stream.
+/// Counts at the last call, by connection, place and stream.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(HashMap<(u32, u32, u32), Counts>);
 
 impl Counts {
-    /// Since the stream began.
+    /// Counts since the stream began.
     pub(crate) fn of(row: &Row) -> Self {
         Self {
             messages: row.messages,
@@ -46,13 +46,13 @@ impl Counts {
         *self = Self { saved_ns: saved, ..self.with(other, u64::saturating_add) };
     }
 
-    /// Messages that went with one system call, whoever made it.
+    /// Messages for each system call, of the service or of programs.
     pub(crate) fn messages_a_send(&self) -> Option<f64> {
         let calls = self.transfers.saturating_add(self.drains);
         (calls > 0).then(|| self.messages as f64 / calls as f64)
     }
 
-    /// What came after that. All of it, where it began anew.
+    /// Increase since `earlier`, or all of it if the counts restarted.
     fn since(&self, earlier: &Self) -> Self {
         if earlier.bytes > self.bytes || earlier.messages > self.messages {
             return *self;
@@ -74,7 +74,7 @@ impl Counts {
 }
 
 impl Seen {
-    /// What each of these counted since it was looked at last; one that is new, since it began. Who is not among them is
+    /// Increase of each row since the last call; for a new row, since its stream began. Rows that are missing are
     /// forgotten.
     pub(crate) fn take(&mut self, rows: &[Row]) -> Vec<Counts> {
         let before = std::mem::take(&mut self.0);
@@ -88,17 +88,17 @@ impl Seen {
     }
 }
 
-/// Where a socket is now.
+/// Current path of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// In a ring: the service has it.
+    /// The service moves its messages.
     Ring,
-    /// On the kernel, for that reason.
+    /// With the reason.
     Kernel(&'static str),
 }
 
 impl Way {
-    /// `None`: nowhere, as it was closed.
+    /// `None`: the socket is closed.
     pub(crate) fn of(row: &Row) -> Option<Self> {
         if row.open {
             return Some(Self::Ring);
@@ -110,12 +110,12 @@ impl Way {
     }
 }
 
-/// Rows as a service tells them.
+/// Rows in the form of a service's list.
 #[cfg(test)]
 pub(crate) mod made_up {
     use super::Row;
 
-    /// That of a program's socket at that place: in a ring, of a thousand messages.
+    /// An open socket in a ring with a thousand messages, at that place of a program.
     pub(crate) fn row(program: &str, pid: u32, place: u32) -> Row {
         Row {
             serial: pid,
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(seen.take(&first), first.each_ref().map(Counts::of), "all is new");
         let mut then = first.clone();
         (then[0].messages, then[0].saved_ns) = (1500, Some(3_960_000));
-        // Another stream at its place, and one that began anew.
+        // The second place has another stream; the third stream's counts restarted.
         (then[1].stream, then[1].messages) = (2, 2000);
         (then[2].messages, then[2].bytes) = (10, 640);
         let counts = seen.take(&then);

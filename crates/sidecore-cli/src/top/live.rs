@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(super) use sidecore_terminal::screen::{Shown, areas, leaves, pass_over, pause, show, warning, wrapped};
 pub(super) use sidecore_terminal::table::draw_table;
 
-/// Lines of a table that has little room: its heading, a row, how many more there are, and the empty line below it.
+/// Lines of a table with little room: heading, one row, the number of further rows, and the empty line below.
 const SMALL_TABLE: u16 = 4;
 
 /// Shows the counters of this file until the user quits.
@@ -22,21 +22,21 @@ pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), String> {
     show(&mut Screen::new(Snapshot::read(counters)?), || latest(counters), interval)
 }
 
-/// A service that ends takes its counter file along.
+/// The service removes its counter file when it ends.
 pub(super) fn latest(counters: &Path) -> Result<Snapshot, String> {
     let ended = |_| "the service ended: these are its last numbers".to_owned();
     Snapshot::read(counters).map_err(|error| if counters.exists() { error } else { ended(error) })
 }
 
-/// Pages: which tables are on the screen. The first has a bit of each.
+/// The pages. The first shows the beginning of each table.
 const PAGES: [&str; 3] = ["overview", "clients", "keys"];
 const OVERVIEW: usize = 0;
 const CLIENTS: usize = 1;
 const KEYS: usize = 2;
 
-/// Columns from which on the head's lines are shown whole: most have them in one line then.
+/// Least width that shows the head's lines whole: most then fit in one line.
 const WIDE: u16 = 120;
-/// Behind `?`.
+/// Text of the key `?`.
 const HELP: &str = "\
 q, Esc   quit
 ?        this help, or the tables again
@@ -52,26 +52,25 @@ REFUSED          since the start: refused with a reason
 p50/p99          median and 99th percentile of sampled requests
 *                as the client itself says";
 
-/// What is on the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
     view: View,
-    /// That of [`PAGES`].
+    /// Index into [`PAGES`].
     page: usize,
-    /// That of [`SORTS`].
+    /// Index into [`SORTS`].
     sort: usize,
-    /// Columns and rows that are passed over in the table of clients or keys.
+    /// Rows and columns scrolled past in the table of clients or keys.
     skipped: (usize, usize),
     paused: bool,
-    /// What can be pressed is shown, and the head's lines whole.
+    /// Shows the keys, and the head's lines whole.
     help: bool,
     quit: bool,
-    /// Why there are no newer numbers.
+    /// Why the numbers are not current.
     error: Option<String>,
 }
 
 impl Screen {
-    /// Shows this, with rates since the start until there is a second snapshot.
+    /// Rates are those since the start until there is a second snapshot.
     pub(super) fn new(first: Snapshot) -> Self {
         Self {
             view: View::new(first, None, true),
@@ -85,7 +84,7 @@ impl Screen {
         }
     }
 
-    /// After the last page comes the first.
+    /// The first page follows the last.
     fn turn_to(&mut self, page: usize) {
         (self.page, self.skipped) = (page % PAGES.len(), (0, 0));
     }
@@ -128,7 +127,7 @@ impl Shown for Screen {
         self.quit
     }
 
-    /// What was passed over beyond the last row or column is shown again.
+    /// Limits the scrolled position to the last row and column.
     fn draw(&mut self, frame: &mut Frame<'_>) {
         let head = self.head(frame.area().width);
         let foot = self.foot(frame.area().width);
@@ -182,7 +181,7 @@ impl Screen {
         lines
     }
 
-    /// What can be pressed, as far as one line has room.
+    /// The keys that fit in one line.
     fn foot(&self, columns: u16) -> String {
         let pages = PAGES.map(|page| if page == PAGES[self.page] { format!("[{page}]") } else { page.to_owned() });
         let mut parts =
@@ -199,8 +198,8 @@ impl Screen {
     }
 }
 
-/// Lines for tables that want so many: a small table for each, for those that come first where there is no room for all, and then
-/// line by line in turn to each that wants more.
+/// Shares lines among tables: first a small table for each, in order while there is room, then line by line in turn to
+/// each table that needs more.
 fn shares<const N: usize>(wanted: [u16; N], mut room: u16) -> [u16; N] {
     let mut given = wanted.map(|wanted| {
         let small = wanted.min(SMALL_TABLE);
@@ -222,7 +221,7 @@ fn shares<const N: usize>(wanted: [u16; N], mut room: u16) -> [u16; N] {
     given
 }
 
-/// Lines of a whole table. Without rows there is none.
+/// Lines of a whole table; 0 without rows.
 fn table_height(rows: &Rows) -> u16 {
     if rows.cells.is_empty() { 0 } else { rows.cells.len() as u16 + 2 }
 }

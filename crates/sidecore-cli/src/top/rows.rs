@@ -15,24 +15,23 @@ mod table;
 pub(super) use clients::{SORTS, clients};
 pub(crate) use sidecore_terminal::table::Rows;
 
-/// Under the clients: what the star in their headings means.
+/// The line below the clients, which explains the star in their headings.
 pub(super) const ALLEGED: &str = "* as the client itself says";
 
-/// What there is to show, seen three ways. The latter two come from the first, so they have the same blocks.
+/// The counters in three forms. `recent` derives from `total`, so both have the same blocks.
 #[derive(Debug)]
 pub(super) struct View {
     /// For counts: since the start.
     pub(super) total: Snapshot,
     /// For rates.
     pub(super) recent: Snapshot,
-    /// Whether quantiles are those of the rates' interval too, or since the start.
+    /// `true`: quantiles are those of the rates' interval. `false`: since the start.
     pub(super) recent_times: bool,
-    /// Of the clients.
     pub(super) users: Users,
 }
 
 impl View {
-    /// Rates are those since `earlier`, if there is one.
+    /// Rates are those since `earlier`, or since the start without it.
     pub(super) fn new(total: Snapshot, earlier: Option<&Snapshot>, recent_times: bool) -> Self {
         let recent = earlier.map_or_else(|| total.clone(), |earlier| total.since(earlier));
         Self { total, recent, recent_times, users: Users::default() }
@@ -43,7 +42,7 @@ impl View {
     }
 }
 
-/// What the service is and how it is set, line by line.
+/// Lines with the service's state and settings.
 pub(super) fn header(view: &View) -> Vec<String> {
     let now = &view.total;
     let mut lines = vec![alive(now), in_force(now)];
@@ -56,7 +55,6 @@ pub(super) fn header(view: &View) -> Vec<String> {
     lines
 }
 
-/// Sidecores: what they did and what their waiting cost.
 pub(super) fn sidecores(view: &View) -> Rows {
     Table::new(view, seen(view, |snapshot| &snapshot.sidecores))
         .text("SIDECORE", |one| one.total.index.to_string())
@@ -71,7 +69,6 @@ pub(super) fn sidecores(view: &View) -> Rows {
         .rows
 }
 
-/// Devices: what they have and how long they need.
 pub(super) fn devices(view: &View) -> Rows {
     Table::new(view, seen(view, |snapshot| &snapshot.devices))
         .text("DEVICE", |one| one.total.name.clone())
@@ -85,7 +82,7 @@ pub(super) fn devices(view: &View) -> Rows {
         .rows
 }
 
-/// Keys: how much they are used, where the time goes, and what is asked for. The most used is first.
+/// The most used key is first.
 pub(super) fn keys(view: &View) -> Rows {
     let mut keys = seen(view, |snapshot| &snapshot.keys);
     keys.sort_by_key(|key| (Reverse(key.recent.get(K::Submitted)), key.total.index));
@@ -99,7 +96,6 @@ pub(super) fn keys(view: &View) -> Rows {
         .rows
 }
 
-/// Classes of requests: what is asked for and where its time goes.
 pub(super) fn classes(view: &View) -> Rows {
     Table::new(view, seen(view, |snapshot| &snapshot.classes))
         .text("CLASS", |one| one.total.class.name().to_owned())
@@ -128,14 +124,14 @@ fn alive(now: &Snapshot) -> String {
     )
 }
 
-/// How hops wait, and how devices are chosen.
+/// Policies of the hops, choice of devices and their order.
 pub(crate) fn in_force(now: &Snapshot) -> String {
     let balance = now.balance.map_or("unknown", |balance| balance.name());
     let order = now.order.map_or("unknown", |order| order.name());
     format!("notify: {}; balance: {balance}; order: {order}", now.waiters().in_words(now.notify))
 }
 
-/// The same for terminals that have no room for it: what is left out `?` shows.
+/// The header for small terminals; `?` shows the rest.
 pub(super) fn short_header(view: &View) -> Vec<String> {
     let mut lines = header(view);
     if let Some(end) = lines[0].find(", stage times") {
@@ -147,8 +143,8 @@ pub(super) fn short_header(view: &View) -> Vec<String> {
     lines
 }
 
-/// Where a wake-up takes longer than the CPU time that it costs, what `learn` keeps is not what WAIT/OPT shows: gaps that end while
-/// a thread wakes are seen longer than they were.
+/// If a wake-up takes longer than its CPU time, the bound of `learn` differs from WAIT/OPT: gaps that end while a
+/// thread wakes are measured too long.
 fn bound_of_learn(now: &Snapshot) -> Option<String> {
     let of = |counter| now.sidecores.iter().map(|sidecore| sidecore.get(counter)).max();
     let (cost, wake) = (of(S::ParkCostNs)?, of(S::WakeTimeNs)?);
@@ -175,8 +171,8 @@ fn state(state: Option<DeviceState>) -> &'static str {
     }
 }
 
-/// What waiting cost, as a multiple of what it would have cost had the waits' lengths been known. That is never below 1; where an
-/// interval ends between the two numbers of a wait, their quotient can be.
+/// Cost of waiting, as a multiple of the optimal cost with known wait lengths. The true ratio is at least 1. An
+/// interval that ends between a wait's two numbers can make the quotient smaller.
 fn ratio(audit: &Audit) -> String {
     if audit.waits == 0 { NONE.to_owned() } else { format!("{:.2}", audit.ratio().max(1.0)) }
 }

@@ -1,4 +1,4 @@
-//! The programs of a service of sockets: what goes through their rings, and what that saves.
+//! The programs of a service of sockets: messages through their rings, and the CPU time that this saves.
 
 use super::live::{Shown, areas, draw_table, leaves, pass_over, pause, show, warning, wrapped};
 use super::rows::Rows;
@@ -19,7 +19,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Headings, and whether numbers stand below. With a star: what the program says, or rests on it.
+/// Headings, and whether the column holds numbers. A star marks values of the program, and values derived from
+/// them.
+/// values.
 const COLUMNS: [(&str, bool); 11] = [
     ("PROGRAM*", false),
     ("PID", true),
@@ -33,10 +35,9 @@ const COLUMNS: [(&str, bool); 11] = [
     ("WAITING", true),
     ("SAVED*/S", true),
 ];
-/// Under the table.
 const ALLEGED: &str = "* as the program itself says; SAVED: CPU time, an estimate";
 
-/// A list, and when it came.
+/// A list, and its time.
 type List = (Vec<Row>, Instant);
 
 /// Shows the programs of that service until the user quits.
@@ -49,7 +50,7 @@ pub(super) fn run(socket: &Path, interval: Duration) -> Result<(), String> {
     show(&mut screen, || list(socket), interval)
 }
 
-/// Prints them once, with the rates of one interval.
+/// Prints the programs once, with the rates of one interval.
 ///
 /// # Errors
 /// No service answers there, or standard output cannot be written.
@@ -71,19 +72,18 @@ fn render(view: &View) -> String {
     view.header() + "\n" + &tables
 }
 
-/// What there is to show.
+/// The programs at the last list.
 #[derive(Debug, Default)]
 struct View {
     seen: Seen,
-    /// When the last list came.
+    /// Time of the last list.
     taken: Option<Instant>,
-    /// The time of the rates. `None`: there are none yet.
+    /// Interval of the rates. `None`: there are no rates yet.
     over: Option<Duration>,
     programs: Vec<Program>,
     users: Users,
 }
 
-/// All sockets of a process.
 #[derive(Debug)]
 struct Program {
     name: String,
@@ -92,12 +92,12 @@ struct Program {
     rings: u64,
     kernel: u64,
     waiting: u64,
-    /// In the time of the rates.
+    /// Over the interval of the rates.
     recent: Counts,
 }
 
 impl View {
-    /// Takes a list. Rates are those since the one before.
+    /// Replaces the list. Rates are those since the one before.
     fn take(&mut self, (rows, now): List) {
         self.over = self.taken.replace(now).map(|before| now.saturating_duration_since(before));
         let mut programs: BTreeMap<u32, Program> = BTreeMap::new();
@@ -148,7 +148,7 @@ impl View {
 }
 
 impl Program {
-    /// Without its sockets.
+    /// The program without its sockets.
     fn of(row: &Row) -> Self {
         let (name, pid, uid) = (row.program.clone(), row.pid, row.uid);
         Self { name, pid, uid, rings: 0, kernel: 0, waiting: 0, recent: Counts::default() }
@@ -165,15 +165,14 @@ impl Program {
     }
 }
 
-/// What is on the screen.
 #[derive(Debug)]
 struct Screen {
     view: View,
-    /// Columns and rows that are passed over.
+    /// Rows and columns scrolled past.
     skipped: (usize, usize),
     paused: bool,
     quit: bool,
-    /// Why there are no newer numbers.
+    /// Why the numbers are not current.
     error: Option<String>,
 }
 
@@ -225,7 +224,7 @@ mod tests {
     use super::*;
     use crate::sockets::programs::made_up::row;
 
-    /// Two programs, half a second later.
+    /// Two programs, with two lists half a second apart.
     fn view() -> View {
         let (mut view, start) = (View::default(), Instant::now());
         let mut rows = vec![row("shell", 7, 0), row("broker", 90, 0), row("broker", 90, 1)];

@@ -1,4 +1,4 @@
-//! The views on a counter file that is made up.
+//! The views of a made-up counter file.
 
 use super::live::{Screen, Shown, latest};
 use super::rows::{SORTS, View, clients, header};
@@ -117,7 +117,7 @@ impl Drop for Service {
     }
 }
 
-/// The words of the line that begins with this one.
+/// The words of the line with this beginning.
 pub(super) fn line<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
     let found = text.lines().find(|line| line.starts_with(begin));
     found.unwrap_or_else(|| panic!("{begin} in\n{text}")).split_whitespace().collect()
@@ -236,7 +236,7 @@ fn a_policy_that_spins_is_shown_as_it_is_in_force() {
     assert!(live.contains("to device spin (parks: tied to no core)"), "{live}");
     service.counters.sidecore(0).open(Place::new(Some(3), true));
     service.counters.set_clients_may_spin(true);
-    // Who is gone waits no more.
+    // A removed device does not wait.
     service.counters.device(1).set_state(DeviceState::Gone);
     let spins = "notify: service spin, to device spin, from device spin, client spin; ";
     assert!(render(&service.view()).contains(spins), "{}", render(&service.view()));
@@ -433,7 +433,7 @@ fn a_long_name_leaves_room_for_numbers() {
     assert!(text.contains(&"k".repeat(26)) && text.contains("100k") && text.contains("QUEUE p50/p99"), "{text}");
 }
 
-/// How many lines from that heading on have something, without the heading.
+/// Number of nonempty lines below that heading.
 fn rows_below(text: &str, heading: &str) -> usize {
     let lines = text.lines().map(|line| line.trim_matches(['"', ' ']));
     let table = lines.skip_while(|line| !line.starts_with(heading)).skip(1);

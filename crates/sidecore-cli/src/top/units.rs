@@ -1,4 +1,4 @@
-//! Numbers as people read them: few digits and a unit.
+//! Numbers for display: few digits and a unit.
 
 use sidecore::core::histogram::Summary;
 use sidecore::core::time::Nanos;
@@ -13,7 +13,7 @@ pub(super) fn quantiles(summary: &Summary) -> String {
     format!("{}/{}", time(summary.p50), time(summary.p99))
 }
 
-/// So many nanoseconds of each second, in percent.
+/// CPU time as a percentage: nanoseconds of each second.
 pub(super) fn percent(nanos_per_second: f64) -> String {
     format!("{:.0}%", nanos_per_second / 1e7)
 }

@@ -1,4 +1,4 @@
-//! `sidecore keys renew` and `keys pem --output`: all of it or nothing, whatever fails and wherever it is killed.
+//! `sidecore keys renew` and `keys pem --output`: all steps or none, at each failure and each kill.
 
 use super::{Home, Serving, command, library, text};
 use sidecore::keys::uri::Uri;
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// A service with a key that a server has, `www`, and files of one renewal after the other.
+/// A service with a server's key, `www`, and the files of several renewals.
 struct Renewals {
     home: Home,
     serving: Serving,
@@ -17,7 +17,7 @@ struct Renewals {
 
 impl Renewals {
     fn new() -> Self {
-        // Beside the command, where it is looked for.
+        // `sidecore` looks for the provider in its own directory.
         library::built("sidecore-openssl");
         let home = Home::new();
         let renewals = Self { serving: home.serve(), home };
@@ -36,7 +36,7 @@ impl Renewals {
         self.file("www.sidecore.pem")
     }
 
-    /// Makes NAME.key and its NAME.crt.
+    /// Makes NAME.key and NAME.crt.
     fn certify(&self, name: &str) {
         let mut openssl = Command::new("openssl");
         openssl.args([
@@ -54,7 +54,6 @@ impl Renewals {
         assert!(openssl.output().unwrap().status.success());
     }
 
-    /// The command that renews with these files.
     fn command(&self, key: &str, certificate: &str, more: &[&str]) -> Command {
         let (key, certificate, output) = (self.file(key), self.file(certificate), self.output());
         let mut renew = command();
@@ -67,7 +66,7 @@ impl Renewals {
         self.command("new.key", "new.crt", more).output().unwrap()
     }
 
-    /// What it says; all must be as it was.
+    /// Standard error of a renewal that must fail and change nothing.
     fn refused(&self, key: &str, certificate: &str, more: &[&str]) -> String {
         let (keys, file) = (self.keys(), fs::read(self.output()).unwrap());
         let done = self.command(key, certificate, more).output().unwrap();
@@ -84,14 +83,13 @@ impl Renewals {
         assert!(beside.is_empty(), "{beside:?}");
     }
 
-    /// The names of the keys in the service.
     fn keys(&self) -> Vec<String> {
         let listed = self.serving.done(&["keys", "list", "--json"]);
         let name = |line: &str| line.split("\"name\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
         listed.lines().map(name).collect()
     }
 
-    /// The key that the server has.
+    /// The key that the server's file names.
     fn named(&self) -> String {
         Uri::from_pem(&fs::read(self.output()).unwrap()).unwrap().name().to_owned()
     }
@@ -112,7 +110,7 @@ fn a_renewed_key_has_a_name_of_its_own_and_the_users_mode_and_owner_of_the_forme
     let file = fs::metadata(renewals.output()).unwrap();
     assert_eq!((file.mode() & 0o7777, file.uid()), (0o640, owner));
     assert_eq!(fs::read(renewals.file("new.key")).unwrap(), key, "certbot needs it");
-    // Done again it imports nothing again.
+    // A second run imports no further key.
     assert!(renewals.renew(&["--reload", &reload]).status.success());
     assert_eq!((renewals.keys().len(), renewals.named()), (2, new));
     assert_eq!(fs::read_to_string(renewals.file("reloads")).unwrap(), "reloaded\nreloaded\n");
@@ -138,7 +136,7 @@ fn where_a_step_fails_all_is_as_it_was() {
     }
     let said = renewals.refused("new.key", "new.crt", &reload);
     assert!(said.contains("is as it was; the key www.") && said.contains("is deleted again"), "{said}");
-    // OpenSSL does not load the key: no signature.
+    // OpenSSL does not load the key: there is no signature.
     let (keys, mut renew) = (renewals.keys(), renewals.command("new.key", "new.crt", &[]));
     let done = renew.env("OPENSSL_CONF", "/dev/null").output().unwrap();
     assert!(done.status.code() == Some(2) && text(&done.stderr).contains("FAILED provider"), "{done:?}");
@@ -152,7 +150,7 @@ fn a_servers_file_that_is_not_of_this_name_is_refused() {
     assert!(renewals.refused("new.key", "new.crt", &[]).contains("names the key \"api\""));
     fs::copy(renewals.file("old.key"), renewals.output()).unwrap();
     assert!(renewals.refused("new.key", "new.crt", &[]).contains("it holds a private key"));
-    // Nor has a name that is a key's own keys of its own.
+    // A stamped name is a key's own, and has no keys below it.
     let mut renew = command();
     renew.args(["keys", "renew", "www.1795621440", "x", "--certificate", "x", "--output", "x"]);
     assert!(text(&renew.output().unwrap().stderr).contains("give the name that they have in common, www"));
@@ -186,7 +184,7 @@ fn killed_while_the_server_reloads_it_is_run_again_and_finishes() {
     renew.wait().unwrap();
     let sleeping = rustix::process::Pid::from_raw(sleeping.trim().parse().unwrap()).unwrap();
     rustix::process::kill_process(sleeping, rustix::process::Signal::KILL).unwrap();
-    // The server finds the new key, which is there, or has the old one still, which is there, too.
+    // The server's file names the new key or still the old one; both are in the service.
     let new = renewals.named();
     assert_eq!(renewals.keys(), ["www", &new]);
     assert!(renewals.renew(&["--reload", "true"]).status.success());
@@ -225,7 +223,7 @@ fn former_keys_are_deleted_after_their_grace_and_those_of_other_names_never() {
     }
     let done = renewals.renew(&[]);
     assert!(done.status.success(), "{}", text(&done.stderr));
-    // Long former, and still not long enough without a request.
+    // Former for long enough, but used too recently.
     assert_eq!(renewals.keys().len(), 7, "{}", text(&done.stdout));
     let done = renewals.renew(&["--grace", "0"]);
     let said = text(&done.stdout);

@@ -1,4 +1,4 @@
-//! Who wants to fill the log, to hold it up, or to forge it.
+//! Clients that try to fill, block or forge the log.
 
 use crate::serving::{Dialled, Home, field, noop, number, read_lines, terminate};
 use rustix::net::{SendFlags, send};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 /// Refusals of one hostile client.
 const REFUSALS: u64 = 100_000;
-/// Those that are asked for before answers are read.
+/// Requests in flight before their replies are read.
 const AT_ONCE: u64 = 50;
-/// More settings than a pipe and the service's queue hold.
+/// More settings than the pipe and the service's queue hold.
 const SETTINGS: u64 = 4000;
-/// What the service tells of one user's refusals for one reason: so many at once, and one each period, s.
+/// Log lines about one user's refusals for one reason: the first of them, and one each period, s.
 const BURST: u64 = 5;
 const PERIOD: u64 = 10;
 
@@ -41,7 +41,7 @@ fn a_hundred_thousand_refusals_are_a_few_lines_and_others_are_served_meanwhile()
     let refused = told.iter().filter(|line| field(line, "event") == "refused").count() as u64;
     let suppressed: u64 = told.iter().map(|line| number(line, "suppressed")).sum();
     assert_eq!(refused + suppressed, REFUSALS, "each is told or counted");
-    // Told by the time that it took, which the machine decides; and one line at the end.
+    // The number of lines depends on the duration, and one more follows at the end.
     let most = BURST + start.elapsed().as_secs() / PERIOD + 2;
     assert!(told.len() as u64 <= most, "{} lines, at most {most}", told.len());
     println!("{REFUSALS} refusals are {} lines", told.len());
@@ -53,7 +53,7 @@ fn a_log_that_nobody_reads_holds_nobody_up_and_tells_later_what_is_lost() {
     let mut child = home.serve_unread();
     let line = Dialled::to(&home.socket());
     (0..SETTINGS).for_each(|number| set(&line, number));
-    // Now somebody reads.
+    // The test starts to read.
     let lines = read_lines(child.stderr.take().unwrap());
     let (mut told, mut lost) = (0, 0);
     while told + lost < SETTINGS {
@@ -122,7 +122,7 @@ fn who_breaks_the_protocol_is_told_at_a_bounded_rate() {
     for _ in 0..100 {
         let line = service.dial();
         send(&line.0, &[0xff; 64], SendFlags::empty()).unwrap();
-        // Where those before are not closed yet, the next one is declined: that ends the connection as well.
+        // While earlier connections are still open, the service declines the next one, which ends it too.
         assert!(!matches!(receive(&line.0), Ok((Reply::Done, _))));
     }
     let log = service.end();

@@ -1,4 +1,4 @@
-//! Who changed what: the audit trail.
+//! The audit trail: changes, and the user of each.
 
 use crate::serving::{Home, field, number};
 use rustix::process::{getegid, geteuid};
@@ -10,13 +10,12 @@ use std::path::Path;
 use std::process::Command;
 
 const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sidecore/src/keys/test-files");
-/// `sha256sum` of the public parts of the two keys that are imported, `SubjectPublicKeyInfo` in DER.
+/// `sha256sum` of the public parts of the two imported keys, `SubjectPublicKeyInfo` in DER.
 const RSA: &str = "sha256:fa967bc8c06953838d95058fbca642375fd59d569743814f5ff01399ec959820";
 const P256: &str = "sha256:9eb00c9c073dff965ad6a714cbc2c71caea9dc0c54fdc86ce875fd198ff5cd9a";
-/// A user who owns nothing here.
+/// A user without any key.
 const STRANGER: u32 = 4711;
 
-/// A home for keys at rest.
 fn home() -> Home {
     let home = Home::new("");
     let config = fs::read_to_string(home.path("config")).unwrap();

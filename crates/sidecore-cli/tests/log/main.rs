@@ -18,7 +18,7 @@ fn start_and_end_are_told_with_what_is_in_force() {
     let home = Home::new("balance = 'sed'\n[limits]\nkeys = 7\n");
     let log = home.serve(&["--log", "json"]).end();
     let events: Vec<String> = log.iter().map(|line| field(line, "event")).collect();
-    // What this machine cannot do is said before.
+    // Warnings about this machine precede the other events.
     let expected = ["start", "policies", "ready", "stop"];
     assert_eq!(events.into_iter().filter(|event| event != "warning").collect::<Vec<_>>(), expected);
     let start = &log[0];
@@ -70,7 +70,7 @@ fn the_journal_is_told_levels_and_no_time_and_others_are_told_the_time() {
         let stream = format!("{}:{}", file.st_dev, file.st_ino + u64::from(!journal));
         let mut serve = home.command(if json { &["--log", "json"] } else { &[] });
         let mut child = serve.env("JOURNAL_STREAM", stream).stderr(Stdio::from(writer)).spawn().unwrap();
-        // Its end of the pipe goes with it.
+        // Dropping the process closes its end of the pipe.
         drop(serve);
         home.await_answers();
         serving::terminate(&mut child);
@@ -116,7 +116,7 @@ fn the_page_of_the_log_has_each_event_with_its_level_and_no_other() {
     let rows = log.lines().filter_map(|line| line.strip_prefix("|`")?.split_once("`|"));
     let level_of = |rest: &str| Level::ALL.into_iter().find(|level| rest.starts_with(&format!("{}|", level.name())));
     let told: Vec<(Level, &str)> = rows.filter_map(|(name, rest)| Some((level_of(rest)?, name))).collect();
-    // The writer of lines has one of its own.
+    // The log's writer adds an event of its own.
     let all: Vec<(Level, &str)> = EVENTS.into_iter().chain([(Level::Warning, "lines-lost")]).collect();
     assert_eq!(told, all);
 }

@@ -13,11 +13,11 @@ const EC: &[u8] = include_bytes!("../../../sidecore/src/engine/crypto/keys/test-
 const OLD: &str = "correct horse battery staple";
 const NEW: &str = "Tr0ub4dor and three more words";
 const SYMMETRIC: [u8; 32] = *b"thirty-two bytes of a secret key";
-/// So many bytes in a row are no chance.
+/// Bytes in a row that do not match by chance.
 const TRACE: usize = 6;
 const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Three bytes and their multiples in Base64, as PEM has them.
+/// Base64 of three bytes and their multiples, as in PEM.
 fn base64(bytes: &[u8]) -> String {
     let letters = bytes.chunks_exact(3).flat_map(|three| {
         let bits = three.iter().fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
@@ -26,7 +26,7 @@ fn base64(bytes: &[u8]) -> String {
     letters.collect()
 }
 
-/// The ways in which a log could show these bytes.
+/// Forms of these bytes that a log could show.
 fn spellings(bytes: &[u8]) -> Vec<String> {
     let join = |format: fn(&u8) -> String, between: &str| bytes.iter().map(format).collect::<Vec<_>>().join(between);
     let plain = String::from_utf8_lossy(bytes).into_owned();
@@ -40,7 +40,7 @@ fn spellings(bytes: &[u8]) -> Vec<String> {
     ]
 }
 
-/// The first piece of the secret that the log shows.
+/// The first piece of the secret that appears in the log.
 fn shown(log: &str, secret: &[u8]) -> Option<String> {
     secret.windows(TRACE).flat_map(spellings).find(|piece| log.contains(piece.as_str()))
 }
@@ -58,7 +58,7 @@ fn the_search_finds_what_is_there() {
     assert_eq!(shown("a line of a log", RSA), None);
 }
 
-/// Says a secret in every message that has one, well and badly.
+/// Sends a secret in every message that can hold one, valid and invalid.
 fn speak(service: &Serving) {
     let line = service.dial();
     let acl = || Acl { uids: vec![33], gids: vec![] };
@@ -88,12 +88,12 @@ fn speak(service: &Serving) {
     let key = KeyMaterial::Symmetric(Secret::from(&SYMMETRIC[..]));
     let spec = SessionSpec { scheme: Scheme::Cipher(Cipher::Aes256Gcm), key };
     assert!(!done(line.ask(&Request::OpenSession(spec))), "it has no lane");
-    // With a lane it has lost its rights.
+    // A connection with a lane has lost its rights.
     let attached = service.client();
     drop(attached);
 }
 
-/// The same over lanes, with keys of the client's own.
+/// The same over lanes, with the client's own keys.
 fn open(home: &Home) {
     let options = Options { socket: home.socket(), ..Options::default() };
     let mut client = Client::connect(&options).unwrap();

@@ -1,4 +1,4 @@
-//! A service whose log is read, line by line.
+//! A service with a thread that reads its log line by line.
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,14 +18,14 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long what takes milliseconds is waited for.
+/// Longest wait for steps that take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A directory with a configuration, for services one after the other.
+/// A directory with a configuration, for several services in turn.
 pub(crate) struct Home(TempDir);
 
 impl Home {
-    /// One whose configuration also says this.
+    /// A directory whose configuration has these lines too.
     pub(crate) fn new(more: &str) -> Self {
         let home = Self(tempfile::tempdir().unwrap());
         let config = format!("socket = '{}'\nsocket_mode = '0666'\n{more}", home.socket().display());
@@ -41,7 +41,7 @@ impl Home {
         self.path("run/socket")
     }
 
-    /// Lets other users reach the socket, and a copy of the command.
+    /// Gives other users access to the socket and to a copy of the command.
     pub(crate) fn lets_others_in(&self) {
         fs::set_permissions(self.0.path(), Permissions::from_mode(0o755)).unwrap();
         fs::copy(env!("CARGO_BIN_EXE_sidecore"), self.path("sidecore")).unwrap();
@@ -53,7 +53,6 @@ impl Home {
         serve
     }
 
-    /// A service with its log read.
     pub(crate) fn serve(&self, arguments: &[&str]) -> Serving {
         let mut child = self.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let lines = read_lines(child.stderr.take().unwrap());
@@ -62,14 +61,14 @@ impl Home {
         serving
     }
 
-    /// A service with its log read by nobody yet.
+    /// A service whose log is not read yet.
     pub(crate) fn serve_unread(&self) -> Child {
         let child = self.command(&["--log", "json"]).stderr(Stdio::piped()).spawn().unwrap();
         self.await_answers();
         child
     }
 
-    /// Waits until the service answers, however long its start takes once it has its socket.
+    /// Waits until the service answers. Its start may continue after the socket exists.
     pub(crate) fn await_answers(&self) {
         for _ in 0..6000 {
             if let Some(socket) = dial(&self.socket()) {
@@ -99,7 +98,7 @@ impl Serving {
             .unwrap()
     }
 
-    /// Runs a command that must succeed. The number of its process.
+    /// Runs a command that must succeed. Returns its process id.
     pub(crate) fn done(&self, arguments: &[&str]) -> u64 {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         command.args(arguments).env("SIDECORE_SOCKET", &self.socket).stdout(Stdio::null());
@@ -116,12 +115,12 @@ impl Serving {
         Client::connect(&options).unwrap()
     }
 
-    /// A connection that speaks the protocol by itself.
+    /// A raw connection without the client library.
     pub(crate) fn dial(&self) -> Dialled {
         Dialled::to(&self.socket)
     }
 
-    /// Has so many requests refused.
+    /// Causes `count` refusals.
     pub(crate) fn refuse(&self, count: usize) {
         let line = self.dial();
         for _ in 0..count {
@@ -129,7 +128,6 @@ impl Serving {
         }
     }
 
-    /// The next line of this event.
     pub(crate) fn wait_for(&self, event: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no event {event}"));
@@ -139,7 +137,7 @@ impl Serving {
         }
     }
 
-    /// Ends it. The lines that nobody waited for.
+    /// Ends the service. Returns the unread lines.
     pub(crate) fn end(mut self) -> Vec<String> {
         terminate(&mut self.child);
         self.lines.iter().collect()
@@ -148,7 +146,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It has ended already, unless the test failed.
+        // The process has ended already, unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -181,7 +179,6 @@ fn dial(path: &Path) -> Option<OwnedFd> {
     connect(&socket, &SocketAddrUnix::new(path).unwrap()).ok().map(|()| socket)
 }
 
-/// Reads to the end on a thread of its own.
 pub(crate) fn read_lines(from: impl Read + Send + 'static) -> Receiver<String> {
     let (tell, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -194,7 +191,6 @@ pub(crate) fn read_lines(from: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// Asks a service to end, and waits until it has.
 pub(crate) fn terminate(child: &mut Child) {
     kill_process(Pid::from_child(child), Signal::TERM).unwrap();
     assert!(child.wait().unwrap().success());
@@ -205,22 +201,20 @@ fn value(line: &str, name: &str) -> serde_json::Value {
     object[name].clone()
 }
 
-/// A text of a line; empty where there is none.
+/// A text field of a line; empty if it is missing.
 pub(crate) fn field(line: &str, name: &str) -> String {
     value(line, name).as_str().unwrap_or_default().to_owned()
 }
 
-/// A number of a line; 0 where there is none.
+/// A number of a line; 0 if it is missing.
 pub(crate) fn number(line: &str, name: &str) -> u64 {
     value(line, name).as_u64().unwrap_or_default()
 }
 
-/// Opens a session that does nothing.
 pub(crate) fn noop(client: &mut Client) -> Session {
     client.open_session(&SessionSpec { scheme: Scheme::Noop, key: KeyMaterial::None }).unwrap()
 }
 
-/// Submits a request that does nothing.
 pub(crate) fn submit_noop(client: &mut Client) {
     let session = noop(client);
     let request = Submission { session, op: Op::Noop, head_len: 0, inputs: &[], outputs: &[], urgent: false };

@@ -1,4 +1,4 @@
-//! What other processes of the service's user see of it: nothing.
+//! Other processes of the service's user can see none of its data.
 
 use crate::root_or_skipped;
 use crate::service::{Place, Running, USER, USER_ID};
@@ -14,14 +14,14 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 use std::thread;
 
-/// A sandbox with everything that this user may ask for.
+/// A sandbox with every protection that this user may request.
 fn everything() -> String {
     if geteuid().is_root() { format!("user = '{USER}'\nlock_memory = true\n{DEMANDED}") } else { DEMANDED.to_owned() }
 }
 
 const DEMANDED: &str = "seccomp = true\nlandlock = true";
 
-/// No capability; or, where the limit on locked memory could not be lifted, `CAP_IPC_LOCK`, number 14.
+/// No capability; or `CAP_IPC_LOCK`, number 14, if the limit on locked memory could not be raised.
 const NOTHING_OR_LOCKING: [&str; 2] = ["0000000000000000", "0000000000004000"];
 
 fn start() -> (Place, Running) {
@@ -41,7 +41,7 @@ fn each_thread_is_filtered_and_can_gain_nothing() {
         let found = service.status_of_threads(key);
         assert!(found.iter().all(|value| NOTHING_OR_LOCKING.contains(&value.as_str())), "{key}: {found:?}");
     }
-    // The test itself is not: the figures would mean nothing if every process had them.
+    // The test's own process has no filter: the numbers show a difference.
     assert_eq!(fs::read_to_string("/proc/self/status").unwrap().matches("Seccomp:\t2").count(), 0);
 }
 
@@ -69,11 +69,11 @@ fn memory_is_locked() {
     assert!(kib > 1000, "{kib} KiB");
 }
 
-/// Whether a process of that user can trace it, map it, read its memory.
+/// Whether a process of that user can trace the victim, open its memory or environment, and read its memory.
 fn reach(victim: Pid, uid: u32) -> [bool; 4] {
     let attacker = move || {
         if geteuid().is_root() {
-            // This thread only, and its capabilities go with it. Who traces another must be of its group as well.
+            // Changes this thread only, and drops its capabilities. Tracing requires the same group too.
             let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(uid));
             set_thread_res_gid(gid, gid, gid).unwrap();
             set_thread_res_uid(uid, uid, uid).unwrap();
@@ -83,7 +83,7 @@ fn reach(victim: Pid, uid: u32) -> [bool; 4] {
         let nix_pid = nix::unistd::Pid::from_raw(pid);
         let (mut byte, nowhere) = ([0], [RemoteIoVec { base: 0, len: 1 }]);
         let read = process_vm_readv(nix_pid, &mut [IoSliceMut::new(&mut byte)], &nowhere);
-        // Nothing lies at that address: who may read hears so.
+        // Nothing is mapped at that address: a process with the right to read gets `EFAULT`.
         let may_read = read == Err(nix::Error::EFAULT);
         let traces = ptrace::attach(nix_pid).is_ok();
         [traces, opens("mem"), opens("environ"), may_read]
@@ -104,7 +104,7 @@ fn another_process_of_the_same_user_can_neither_trace_it_nor_read_its_memory() {
     other.kill().unwrap();
     other.wait().unwrap();
     assert_eq!(reached, [true; 4], "an ordinary process of that user is in reach");
-    // A capability that it might keep for locking would keep others away as well.
+    // A capability kept for locking memory would also keep other processes out.
     let place = Place::new("", &everything().replace("lock_memory = true", "lock_memory = false"));
     let service = place.start();
     assert_eq!(reach(service.pid(), uid), [false; 4]);

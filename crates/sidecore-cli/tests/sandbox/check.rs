@@ -1,4 +1,4 @@
-//! `sidecore check` on this machine, whatever it lacks.
+//! `sidecore check` on this machine, independent of its properties.
 
 use crate::service::{Place, sidecore};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
-/// What it says of a configuration, and its exit code.
+/// Findings about a configuration, and the exit code.
 fn check(place: &Place) -> (Vec<Value>, i32) {
     let output = sidecore().args(["check", "--json", "--config"]).arg(place.config()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -46,7 +46,6 @@ fn one_that_is_not_shut_in_and_a_directory_open_to_all_break_promises() {
     assert_eq!((state(&findings, "sandbox"), state(&findings, "socket directory"), code), ("lacks", "lacks", 1));
 }
 
-/// What it says of this.
 fn found<'a>(findings: &'a [Value], subject: &str) -> &'a str {
     let finding = findings.iter().find(|finding| finding["subject"] == subject).unwrap();
     finding["found"].as_str().unwrap()
@@ -71,7 +70,7 @@ fn policies_are_told_as_they_are_in_force_by_the_configuration_and_then_by_the_s
     let place = Place::new(&format!("[sidecores]\ncpus = [{last}]\nowned = true"), "");
     let (findings, _) = check(&place);
     assert!(found(&findings, "policies in force").starts_with("service break-even, "), "{findings:?}");
-    // This process is one that may run there.
+    // This test's process may run on that core.
     assert_eq!(state(&findings, "owned cores"), "lacks", "{findings:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The configurations that the project shows, started as they stand.
+//! The project's example configurations, started unchanged.
 
 use crate::root_or_skipped;
 use crate::service::{USER_ID, sidecore};
@@ -14,11 +14,11 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
-/// How often to look for what takes milliseconds, 10 ms apart.
+/// Number of polls, 10 ms apart, for steps that take milliseconds.
 const PATIENCE: u32 = 3000;
 const SOCKET: &str = "/run/sidecore/sidecore.sock";
 
-/// Directories that a service of root writes to are its own there, and gone with it.
+/// Gives root's service private directories in the place of the system's; they vanish with it.
 const MACHINE: &str = "set -e; mount -t tmpfs run /run; mkdir /run/new /run/work; \
     mount -t overlay etc -o lowerdir=/etc,upperdir=/run/new,workdir=/run/work /etc; mount -t tmpfs lib /var/lib; \
     mkdir -p /etc/sidecore; (umask 077; echo correct horse battery >/etc/sidecore/passphrase); exec \"$@\"";
@@ -30,7 +30,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// Runs the command in the project's directory until it says that it serves.
+    /// Runs the command in the project's directory until it reports that it serves.
     fn start(mut command: Command, scratch: &Path) -> Self {
         let log = scratch.join("log");
         let child = command.current_dir(project()).stderr(File::create(&log).unwrap()).spawn().unwrap();
@@ -49,7 +49,7 @@ impl Serving {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// A file as that process sees it.
+    /// A path in that process's file system.
     fn inside(&self, path: &str) -> PathBuf {
         format!("/proc/{}/root{path}", self.child.id()).into()
     }
@@ -57,7 +57,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -67,7 +67,7 @@ fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// `sidecore serve --config CONFIG` by root, below `before`, on a machine of its own.
+/// Runs `sidecore serve --config CONFIG` as root on a private machine, with `before` as its prefix.
 fn as_root(before: &[&str], config: &Path) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "bash", "-c", MACHINE, "machine"]).args(before);
@@ -81,7 +81,7 @@ fn client(socket: PathBuf) -> Client {
     Client::connect(&Options { socket, service_users, ..Options::default() }).unwrap()
 }
 
-/// Every operation once; RSA goes to the worker, the rest is the sidecore's.
+/// Does each operation once. The worker does RSA, the sidecore all others.
 fn each_device_works(socket: PathBuf, counters: &Path) {
     let mut client = client(socket);
     for class in Class::all() {
@@ -124,7 +124,7 @@ fn the_example_starts_as_typed_on_two_cores_and_on_one_and_each_device_works() {
 fn another_user_starts_the_example_at_a_socket_of_its_own_and_is_told_so() {
     let scratch = tempfile::tempdir().unwrap();
     fs::set_permissions(scratch.path(), Permissions::from_mode(0o777)).unwrap();
-    // Where that user can reach them.
+    // Copies for a user without access to the originals.
     let (program, config) = (scratch.path().join("sidecore"), scratch.path().join("sidecore.toml"));
     fs::copy(sidecore().get_program(), &program).unwrap();
     fs::copy(project().join("examples/sidecore.toml"), &config).unwrap();

@@ -1,4 +1,4 @@
-//! `sidecore serve` in its sandbox: what others see of it, what it still does, and what it says where it cannot.
+//! `sidecore serve` in its sandbox: its visibility to others, its remaining abilities, and its messages.
 
 mod attack;
 mod check;
@@ -12,7 +12,7 @@ mod work;
 
 use sidecore_testing::skipped;
 
-/// Whether this is root. Where it is not, what takes that is skipped.
+/// Whether the test runs as root. Otherwise the test is reported as skipped.
 fn root_or_skipped(what: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {

@@ -1,4 +1,4 @@
-//! A key that is on other machines, asked for by a service that is shut in, as an administrator sets it up.
+//! A sandboxed service whose key is on other machines, set up as an administrator would.
 
 use crate::service::{Place, USER};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,7 +17,8 @@ const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sidecore/src");
 const RSA: &[u8] = include_bytes!("../../../sidecore/src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 const PUBLIC: &[u8] = include_bytes!("../../../sidecore/src/engine/crypto/keys/test-rsa-2048.spki.der");
 
-/// Signs what it is asked, until told to stop. A busy machine may keep it from its beat: then it connects again.
+/// Signs each request until `stop` is set. On a busy machine a late beat ends the connection; the loop then connects
+/// again.
 fn serve(place: &Place, stop: &AtomicBool) {
     while !stop.load(Ordering::SeqCst) {
         if let Ok((gateway, welcome)) = Gateway::connect(&place.options(), "far") {

@@ -11,32 +11,32 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The user that a service started by root becomes here. Every Linux has it.
+/// The user of a service that root starts here. Every Linux has it.
 pub(crate) const USER: &str = "nobody";
 pub(crate) const USER_ID: u32 = 65534;
 
-/// How often to look for what takes milliseconds, 10 ms apart.
+/// Number of polls, 10 ms apart, for steps that take milliseconds.
 const PATIENCE: u32 = 3000;
 
 pub(crate) fn sidecore() -> Command {
     Command::new(env!("CARGO_BIN_EXE_sidecore"))
 }
 
-/// A directory with a configuration in it, for services one after the other.
+/// A directory with a configuration, for several services in turn.
 pub(crate) struct Place(TempDir);
 
 impl Place {
-    /// `top` and `sandbox`: what stands in the configuration, beside the paths and in its section `[sandbox]`.
+    /// `top`: lines of the configuration after the paths. `sandbox`: lines of its section `[sandbox]`.
     pub(crate) fn new(top: &str, sandbox: &str) -> Self {
         let place = Self(tempfile::tempdir().unwrap());
-        // Other users are to reach what the service makes in it.
+        // Other users need access to the service's files.
         fs::set_permissions(place.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let config = format!("socket = '{}'\n{top}\n[sandbox]\n{sandbox}\n", place.socket().display());
         fs::write(place.config(), config).unwrap();
         place
     }
 
-    /// In a directory that the service makes.
+    /// Its directory does not exist before the service starts.
     pub(crate) fn socket(&self) -> PathBuf {
         self.file("run/sidecore/socket")
     }
@@ -49,12 +49,12 @@ impl Place {
         self.file("sidecore.toml")
     }
 
-    /// Starts a service and waits until it is shut in: that is when it says that it serves.
+    /// Starts a service and waits until it reports that it serves: its sandbox is complete then.
     pub(crate) fn start(&self) -> Running {
         self.start_by(sidecore())
     }
 
-    /// As `start`, by this command: `sidecore`, or what runs it.
+    /// As `start`, with `sidecore` or a program that runs it as `command`.
     pub(crate) fn start_by(&self, mut command: Command) -> Running {
         let log = self.file("log");
         let stderr = fs::File::create(&log).unwrap();
@@ -64,7 +64,7 @@ impl Place {
         running
     }
 
-    /// Runs a service that is to refuse to start.
+    /// Standard error of a service that must refuse to start.
     pub(crate) fn refusal(&self, mut command: Command) -> String {
         let output = command.arg("serve").arg("--config").arg(self.config()).stdin(Stdio::null()).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -117,15 +117,15 @@ impl Running {
         Pid::from_child(&self.child)
     }
 
-    /// The value of a line of its `/proc` status.
+    /// A value of the process's `/proc` status.
     pub(crate) fn status(&self, key: &str) -> String {
         value(&format!("/proc/{}/status", self.child.id()), key)
     }
 
-    /// The same of each of its threads.
+    /// The same value of each thread.
     pub(crate) fn status_of_threads(&self, key: &str) -> Vec<String> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        // A thread that closes what a client left may end meanwhile.
+        // A thread that closes a client's lane may end meanwhile.
         let files = tasks.map(|task| task.unwrap().path().join("status"));
         let values: Vec<_> = files.filter_map(|file| Some(value_in(&of_thread(&file)?, key))).collect();
         assert!(!values.is_empty(), "it has no threads");
@@ -147,7 +147,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -156,7 +156,7 @@ impl Drop for Running {
 /// `None`: the thread has ended.
 fn of_thread(status: &Path) -> Option<String> {
     match fs::read_to_string(status) {
-        // It ended before the file was opened, or after.
+        // The thread ended before or after the file was opened.
         Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::SRCH)) => None,
         other => Some(other.unwrap()),
     }

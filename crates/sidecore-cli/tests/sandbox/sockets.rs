@@ -11,7 +11,7 @@ use std::process::Output;
 use std::thread;
 use std::time::Duration;
 
-/// A service of sockets with everything demanded that this user may ask for.
+/// A service of sockets with every protection that this user may request.
 fn place() -> Place {
     let user = if geteuid().is_root() { format!("user = '{USER}'\n") } else { String::new() };
     Place::new("socket_mode = '0666'\n[sockets]", &format!("{user}seccomp = true\nlandlock = true"))
@@ -23,7 +23,7 @@ fn start() -> (Place, Running) {
     (place, running)
 }
 
-/// What the status of each thread says of its filter, once there are so many threads.
+/// Filter mode in each thread's status, once there are `threads` threads.
 fn filters(service: &Running, threads: usize) -> Vec<String> {
     for _ in 0..3000 {
         let filters = service.status_of_threads("Seccomp");
@@ -48,7 +48,7 @@ fn each_thread_is_filtered_and_its_list_is_given() {
     assert!(said.status.success(), "{said:?}");
     assert!(String::from_utf8(said.stdout).unwrap().starts_with("no sockets"));
     assert_eq!(list(&place, "--json").stdout, b"");
-    // As long as somebody is connected, the user has a thread, which was started behind the filter.
+    // A connected user has a thread, which starts behind the filter.
     let program = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     connect(&program, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
     let seccomp = filters(&service, 3);

@@ -1,11 +1,11 @@
-//! Starting: what is refused, what is a warning, and whom the service tells.
+//! The start of the service: refusals, warnings, and notification of the service manager.
 
 use crate::root_or_skipped;
 use crate::service::{Place, USER, sidecore};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
-/// `sidecore` with 64 KiB of memory that it may lock, and without root's right to lift that.
+/// `sidecore` with 64 KiB of lockable memory, and without root's right to raise that limit.
 fn with_little_to_lock() -> Command {
     let mut command = Command::new("prlimit");
     command.arg("--memlock=65536:65536");
@@ -54,7 +54,7 @@ fn whoever_started_it_is_told_when_it_serves() {
     let mut command = sidecore();
     command.env("NOTIFY_SOCKET", &path);
     let _service = place.start_by(command);
-    // First it has its socket held.
+    // The manager first receives the socket.
     for expected in ["FDSTOREREMOVE=1\nFDNAME=socket\n", "FDSTORE=1\nFDNAME=socket\n", "READY=1\n"] {
         let mut message = [0; 64];
         let len = socket.recv(&mut message).unwrap();

@@ -8,19 +8,19 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// Each with its name, and the options of `serve` that it uses.
+/// Name, file, and number of the options of `serve` that the unit uses.
 const UNITS: [(&str, &str, usize); 2] = [
     ("sidecore.service", include_str!("../../../../packaging/sidecore.service"), 2),
     ("sidecore-sockets.service", include_str!("../../../../packaging/sidecore-sockets.service"), 1),
 ];
-/// Worst exposure that is accepted, as `systemd-analyze` counts in tenths: 0 to 100.
+/// Highest accepted exposure, in tenths as `systemd-analyze` counts: 0 to 100.
 const EXPOSURE: &str = "15";
 
 fn value<'a>(unit: &'a str, key: &str) -> &'a str {
     unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap()
 }
 
-/// What systemd says to them. `None`, said aloud: it is not here.
+/// Output of `systemd-analyze`. `None`: it is not installed, and the test is reported as skipped.
 fn analyze(arguments: &[&str]) -> Option<Output> {
     match Command::new("systemd-analyze").args(arguments).output() {
         Ok(output) => Some(output),
@@ -32,7 +32,6 @@ fn analyze(arguments: &[&str]) -> Option<Output> {
     }
 }
 
-/// The units with this build of the command.
 fn with_this_build() -> (TempDir, [(&'static str, PathBuf); 2]) {
     let scratch = tempfile::tempdir().unwrap();
     let files = UNITS.map(|(name, unit, _)| {
@@ -64,7 +63,7 @@ fn the_services_are_different_users_in_different_directories() {
     }
 }
 
-/// Without it systemd ignores that the service has its socket held.
+/// Without this setting systemd ignores the service's request to keep its socket.
 #[test]
 fn systemd_holds_the_socket_of_the_service_of_keys() {
     let (_, unit, _) = UNITS[0];

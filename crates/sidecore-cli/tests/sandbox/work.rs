@@ -1,4 +1,4 @@
-//! All that a service does, done by one that is shut in.
+//! All work of a service, done inside the sandbox.
 
 use crate::service::{Place, USER};
 use rustix::process::{Signal, geteuid};
@@ -19,7 +19,7 @@ fn place() -> Place {
     place
 }
 
-/// One request of every operation that there is.
+/// Does one request of every operation. Returns their number.
 fn every_operation(client: &mut Client) -> usize {
     let classes: Vec<Class> = Class::all().collect();
     for class in &classes {
@@ -46,7 +46,7 @@ fn it_serves_is_changed_grows_records_and_is_watched() {
     for setting in ["notify=park", "balance=sed", "order=shortest", "notify.client=coalesce(8,50us)"] {
         fine(&place.run(&["set", setting]));
     }
-    // Threads that are started, tied to a core and killed after the filter.
+    // Threads that start, are tied to a core and end, all after the filter.
     fine(&place.run(&["set", "device={name=\"w\",kind=\"worker\",cpu=0}", "device.inline=drain"]));
     every_operation(&mut client);
     fine(&place.run(&["set", "device={name=\"e\",kind=\"emulated\",fixed_ns=1000}", "device.w=kill"]));
@@ -86,7 +86,7 @@ fn the_next_one_takes_over_the_socket_of_one_that_was_killed() {
     assert!(service.end(Signal::TERM).success());
 }
 
-/// The test's user may use keys if it is root or the service's own.
+/// The test's user may use the keys if it is root or the service's own.
 fn generate(service: &mut Admin, kind: Kind) -> String {
     let name = format!("{kind:?}");
     service.keys(KeyCommand::Generate { name: name.clone(), kind, acl: Acl::default() }).unwrap();
@@ -102,14 +102,14 @@ fn keys_are_made_kept_and_found_again_and_the_passphrase_is_read_before_root_is_
     let place = place();
     let passphrase = place.file("passphrase");
     fs::write(&passphrase, "correct horse").unwrap();
-    // The service's user may not read it.
+    // The service's user has no right to read it.
     fs::set_permissions(&passphrase, Permissions::from_mode(0o600)).unwrap();
     let directory = place.file("run/keys");
     let keys = format!("\n[keys]\ndirectory = '{}'\npassphrase_file = '{}'", directory.display(), passphrase.display());
     fs::write(place.config(), fs::read_to_string(place.config()).unwrap() + &keys).unwrap();
     let service = place.start();
     let mut admin = place.administer();
-    // The longest keys of RSA take minutes.
+    // The longest RSA keys take minutes.
     let kinds = Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Rsa6144 | Kind::Rsa8192));
     let made: Vec<_> = kinds.map(|kind| generate(&mut admin, kind)).collect();
     admin.keys(KeyCommand::Delete { name: made[0].clone() }).unwrap();

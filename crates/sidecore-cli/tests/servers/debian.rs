@@ -1,5 +1,5 @@
-//! The Debian package: on a bare Debian it is installed, nginx moves its key into the service by the README's lines, the package is
-//! upgraded under load, removed and purged.
+//! The Debian package on a bare Debian: installed, used by nginx with the README's lines, upgraded under load, removed
+//! and purged.
 
 use crate::guides::project;
 use crate::library;
@@ -11,10 +11,10 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Until packages are fetched and installed. Nothing is decided from the time that it took.
+/// Limit for fetching and installing packages. No result depends on the duration.
 const LONG: Duration = Duration::from_secs(1800);
 
-/// The commands of the first block behind these words on a page, without what is said beside them.
+/// The commands of the first block behind these words on a page, without their comments.
 fn block(page: &str, words: &str) -> Vec<String> {
     let text = std::fs::read_to_string(project().join(page)).unwrap();
     let (_, behind) = text.split_once(words).unwrap_or_else(|| panic!("{page} does not say {words:?}"));
@@ -22,15 +22,15 @@ fn block(page: &str, words: &str) -> Vec<String> {
     block.lines().map(|line| line.split("   ").next().unwrap().trim_end().to_owned()).collect()
 }
 
-/// The README's first block behind these words, as it is pasted.
+/// The README's first block behind these words, unchanged.
 fn pasted(words: &str) -> &'static str {
     let (_, behind) = include_str!("../../../../README.md").split_once(words).unwrap();
     behind.split("```sh\n").nth(1).and_then(|block| block.split("```").next()).unwrap()
 }
 
-/// A package of what cargo built, as that version, made once. Its programs are those of the tests, which were not built for release.
+/// Builds a package of that version once. Its programs are the tests' builds, not release builds.
 fn package(version: &'static str, to: &Path) {
-    // It is put together in one directory of the project.
+    // The package is assembled in one directory of the project.
     static MADE: Mutex<BTreeMap<&str, Vec<u8>>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(package) = made.get(version) {
@@ -49,7 +49,7 @@ fn package(version: &'static str, to: &Path) {
     made.insert(version, std::fs::read(to).unwrap());
 }
 
-/// Runs it to its end, however long that takes.
+/// Runs the command to its end.
 fn finished(name: &str, command: &mut Command, log: &Path) -> String {
     let mut daemon = Daemon::start(name, command, log);
     assert!(wait_for(LONG, || !daemon.lives()), "{name} hangs\n{}", daemon.log());
@@ -57,7 +57,7 @@ fn finished(name: &str, command: &mut Command, log: &Path) -> String {
     daemon.log()
 }
 
-/// A bare Debian, before it is made.
+/// A bare Debian before its creation.
 pub(crate) struct Debian {
     scratch: tempfile::TempDir,
 }
@@ -71,7 +71,7 @@ impl Debian {
         let debian = Self { scratch: tempfile::tempdir().unwrap() };
         std::fs::create_dir(debian.shared("")).unwrap();
         debian.write("words", include_str!("debian-words.sh"));
-        // These two say what to do in the place of systemctl.
+        // These two lines replace `systemctl`.
         debian.write("restart", &block("docs/install.md", "needs no drop-in of the guides").join("\n"));
         debian
     }
@@ -80,17 +80,18 @@ impl Debian {
         self.scratch.path().join("shared").join(name)
     }
 
-    /// A file in its `/mnt`.
+    /// Writes a file into its `/mnt`.
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.shared(name), text).unwrap();
     }
 
-    /// The package in its `/mnt`, as that version.
+    /// Puts the package of that version into its `/mnt`.
     pub(crate) fn package(&self, name: &str, version: &'static str) {
         package(version, &self.shared(name));
     }
 
-    /// Makes it, and does these steps there, which may install those packages of Debian. What they said.
+    /// Creates the system and runs the steps in it. `packages`: Debian packages that the steps may install. Returns the
+    /// transcript.
     pub(crate) fn follow(&self, steps: &str, packages: &[&str], told: &[(&str, &str)]) -> String {
         self.write("steps", steps);
         let mut command = program("unshare");
@@ -98,7 +99,7 @@ impl Debian {
         command.arg(project().join("crates/sidecore-cli/tests/servers/debian.sh")).arg(self.scratch.path());
         let mut daemon = Daemon::start("debian.sh", command.args(packages), &self.scratch.path().join("log"));
         assert!(wait_for(LONG, || !daemon.lives()), "debian.sh hangs\n{}", daemon.log());
-        // systemd writes what its service says to a file.
+        // systemd writes the service's output to a file.
         let said = std::fs::read_to_string(self.shared("transcript")).unwrap_or_else(|_| daemon.log());
         assert!(said.ends_with("--- all is done\n"), "{said}\n{}", daemon.log());
         said

@@ -1,4 +1,4 @@
-//! Debian 13 with its OpenSSL 3.5: the package and the programs of Debian's packages there, with keys in the service.
+//! Debian 13 with its OpenSSL 3.5: the package, and Debian's programs with keys in the service.
 
 use crate::debian::Debian;
 use crate::guides::project;
@@ -20,7 +20,7 @@ fn on_debian_13_the_programs_do_with_openssl_3_5_as_the_page_says() {
     debian.follow(include_str!("debian13-steps.sh"), &packages, &told);
 }
 
-/// The project and what cargo built: these tests run there as they are, and compare the page.
+/// Paths of the project and of the build, which the container mounts: the same tests run there and compare the page.
 fn shown(tests: &Path) -> String {
     let (project, built) = (project(), tests.ancestors().nth(3).unwrap());
     if built.starts_with(&project) {

@@ -1,7 +1,7 @@
-//! The guides, word for word: their blocks are taken from the page and done on a machine made for it.
+//! Runs the guides word for word, on a machine made for them.
 //!
-//! A block marked `sh` is done by bash, one marked `LANGUAGE file=PATH` is written to that file, one marked `text` is
-//! only shown. Nothing is replaced in them: `machine.sh` makes the paths, ports and users that they name.
+//! Bash runs blocks marked `sh`. Blocks marked `LANGUAGE file=PATH` are written to that file. Blocks marked `text` are
+//! only read. Nothing is replaced in them: `machine.sh` makes the paths, ports and users that they name.
 
 use crate::programs::{is_root, program, run};
 use crate::service::signatures;
@@ -12,25 +12,23 @@ use sidecore::counters::{ClassCounter, Snapshot};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What a page says to do.
+/// One block of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// These commands.
+    /// Commands.
     Do(String),
     /// A file with that text.
     Write { path: String, text: String },
 }
 
-/// What came of following pages.
+/// Result of following pages.
 pub(crate) struct Followed {
-    /// What was said meanwhile.
     pub(crate) said: String,
-    /// What the service counted.
+    /// The service's counters.
     counted: Snapshot,
 }
 
 impl Followed {
-    /// Requests of that class.
     fn requests(&self, name: &str) -> u64 {
         let class = Class::from_name(name).unwrap();
         self.counted
@@ -40,7 +38,7 @@ impl Followed {
             .map_or(0, |stats| stats.get(ClassCounter::Requests))
     }
 
-    /// How many signatures each run of `openssl speed` says that it made.
+    /// Signatures of each run of `openssl speed`.
     fn speeds(&self) -> Vec<u64> {
         let signed =
             |line: &&str| line.starts_with("Doing ") && line.contains("private rsa") && !line.contains("decrypt");
@@ -49,7 +47,6 @@ impl Followed {
     }
 }
 
-/// The steps of a page, in order.
 pub(crate) fn steps(page: &str) -> Vec<Step> {
     blocks(page).into_iter().filter_map(|(info, text)| step(&info, text)).collect()
 }
@@ -82,7 +79,7 @@ fn step(info: &str, text: String) -> Option<Step> {
     }
 }
 
-/// The steps as a script that ends at the first that fails.
+/// The steps as a script that ends at the first failure.
 fn script(steps: &[Step]) -> String {
     let mut script = "set -e\n".to_owned();
     for step in steps {
@@ -100,7 +97,7 @@ pub(crate) fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A page of `docs`, or that section of it: `guide/web.md#haproxy`.
+/// A page of `docs`, or a section of it: `guide/web.md#haproxy`.
 pub(crate) fn page(name: &str) -> String {
     let (file, anchor) = name.split_once('#').unwrap_or((name, ""));
     let text = std::fs::read_to_string(project().join("docs").join(file)).unwrap();
@@ -110,7 +107,7 @@ pub(crate) fn page(name: &str) -> String {
     section(&text, anchor).unwrap_or_else(|| panic!("docs/{file} has no heading #{anchor}")).to_owned()
 }
 
-/// The section with that anchor, up to the next heading of its level or a higher one.
+/// The section with that anchor, up to the next heading of the same level or a higher one.
 fn section<'a>(page: &'a str, anchor: &str) -> Option<&'a str> {
     let mut begin: Option<(usize, HeadingLevel)> = None;
     for (event, range) in Parser::new(page).into_offset_iter() {
@@ -124,19 +121,17 @@ fn section<'a>(page: &'a str, anchor: &str) -> Option<&'a str> {
     begin.map(|(start, _)| &page[start..])
 }
 
-/// GitHub's anchor of a heading.
 fn anchor_of(heading: &str) -> String {
     let words = heading.trim_start_matches('#').trim().to_lowercase();
     let is_kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
     words.chars().filter(is_kept).map(|letter| if letter == ' ' { '-' } else { letter }).collect()
 }
 
-/// Does what the pages or sections say, one after the other.
+/// Runs the steps of pages or sections in order.
 fn follow(pages: &[&str]) -> Followed {
     follow_steps(&pages.iter().flat_map(|name| steps(&page(name))).collect::<Vec<_>>())
 }
 
-/// Does these steps on a machine made for them.
 pub(crate) fn follow_steps(steps: &[Step]) -> Followed {
     assert!(is_root(), "the guides are for root: run these tests as root, where namespaces can be made");
     for name in ["unshare", "ip", "systemctl"] {
@@ -197,7 +192,7 @@ fn the_guide_for_haproxy_works_word_for_word() {
     assert!(signatures(&followed.counted, "lb") >= 2, "a handshake before and after the restart\n{}", followed.said);
 }
 
-/// Follows a guide in which a server with the key of that name shakes hands that often. Real programs make more signatures.
+/// Follows a guide. Its server must make at least `handshakes` handshakes with that key; real programs make more.
 fn serves(guide: &str, key: &str, handshakes: u64, needs: &[&str]) {
     for name in needs {
         program(name);
@@ -266,7 +261,7 @@ fn the_guide_for_the_openssl_command_works_word_for_word() {
     assert!(signed >= eight + one, "the service made {signed} of {speeds:?}\n{said}");
 }
 
-/// Follows a guide about sockets. What it says at last of the sockets of that program was served.
+/// Follows a guide about sockets. Its last list must show a socket of that program in a ring.
 fn rings(guide: &str, name: &str, needs: &[&str]) {
     for name in needs {
         program(name);

@@ -1,16 +1,16 @@
-//! Clients of servers: handshakes one by one, and under load.
+//! Clients of servers: single handshakes, and load.
 
 use crate::material::Material;
 use crate::programs::{Daemon, Done, program, run};
 use std::path::Path;
 
-/// Versions and ways to exchange keys: each makes the server use its private key in another way.
+/// Versions and key exchanges: each uses the server's private key in another way.
 pub(crate) const TLS_13: &[&str] = &["-tls1_3"];
 pub(crate) const TLS_12: &[&str] = &["-tls1_2"];
 /// The server decrypts with its RSA key instead of signing.
 pub(crate) const TLS_12_RSA_DECRYPTS: &[&str] = &["-tls1_2", "-cipher", "AES128-GCM-SHA256"];
 
-/// One handshake. It succeeds only if the server proves that it has the certificate's key.
+/// One handshake. It succeeds only if the server proves possession of the certificate's key.
 pub(crate) fn handshake(port: u16, trusted: &Material, how: &[&str]) -> Done {
     run(program("openssl")
         .args(["s_client", "-brief", "-verify_return_error", "-verify_hostname", "localhost", "-connect"])
@@ -26,7 +26,7 @@ pub(crate) fn shake(port: u16, trusted: &Material, how: &[&str]) {
     assert!(done.ok() && done.stderr.contains("Verification: OK"), "{:?} {how:?}: {done:?}", trusted.kind);
 }
 
-/// Handshakes for two seconds, as many as the server bears, while something else is done.
+/// Handshakes at full load in the background.
 pub(crate) struct Load(Daemon);
 
 impl Load {
@@ -42,12 +42,12 @@ impl Load {
         Self(Daemon::start("wrk", &mut command, &directory.join(format!("wrk.{port}.log"))))
     }
 
-    /// Waits for its end and returns how many requests were answered. Each had a handshake of its own.
+    /// Waits for the end of the load. Returns the number of answered requests, each with its own handshake.
     pub(crate) fn answered(self) -> u64 {
         self.ended().0
     }
 
-    /// The same, and what it says of errors, if there were any.
+    /// Number of answered requests, and the line about errors if there is one.
     pub(crate) fn ended(mut self) -> (u64, Option<String>) {
         self.0.wait_for_words("requests in");
         let log = self.0.log();

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `cargo xtask test` sets it, which has built everything. Cargo would build one package anew, with fewer features: that takes minutes.
+/// `cargo xtask test` sets this variable after it has built everything. A separate build of one package has fewer
+/// features and takes minutes.
 const BUILT: &str = "SIDECORE_TESTS_BUILT";
 
-/// The library of that package, built from the source as it is: cargo makes it for no test of another crate by itself.
+/// The package's library, built from the current source: cargo does not build it for tests of another crate.
 pub(crate) fn built(package: &str) -> PathBuf {
     file(package, &format!("lib{}.so", package.replace('-', "_")))
 }

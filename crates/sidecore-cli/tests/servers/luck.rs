@@ -1,4 +1,4 @@
-//! Bad input and bad luck with real servers: a clean failure that says why, and no hang, crash or wrong signature.
+//! Bad input and failures with real servers: a clean failure with its reason, and no hang, crash or wrong signature.
 
 use crate::handshake::{Load, TLS_12, TLS_13, handshake, shake};
 use crate::material::{Kind, Material};
@@ -40,7 +40,7 @@ impl Bench {
         configured.start(self.service.told(&mut configured.command()))
     }
 
-    /// Two handshakes, each with a signature of the service.
+    /// Two handshakes, each with one signature of the service.
     fn shake(&self, server: &Server) {
         let before = self.service.signatures(&self.key);
         for how in [TLS_12, TLS_13] {
@@ -49,7 +49,7 @@ impl Bench {
         assert!(self.service.signatures(&self.key) >= before + 2, "{}", self.service.top());
     }
 
-    /// A handshake that must fail, leave the server alive, and put these words into its log.
+    /// A handshake that must fail. The server must survive and log these words.
     fn fails(&self, server: &mut Server, words: &[&str]) {
         let done = handshake(server.ports[0], &self.key, TLS_13);
         assert!(!done.ok(), "{done:?}");
@@ -58,7 +58,7 @@ impl Bench {
         assert!(server.daemon.lives() && !crashed(server), "{}", server.daemon.log());
     }
 
-    /// A signature over that file must be right.
+    /// Verifies the signature over that file.
     fn verify(&self, text: &Path, signature: &Path) {
         let public = self.path().join("public.pem");
         run(program("openssl")
@@ -72,7 +72,7 @@ impl Bench {
         run(command.arg(text)).expect("dgst -verify");
     }
 
-    /// nginx checks its configuration, must find fault with the key, and say these words.
+    /// nginx's check of its configuration must reject the key with these words.
     fn refuses(&self, identity: &Identity, words: &[&str]) {
         let done = run(self.service.told(&mut self.nginx(identity).check()));
         assert!(!done.ok(), "{done:?}");
@@ -82,12 +82,12 @@ impl Bench {
     }
 }
 
-/// Whether a worker died by a signal that nobody sent.
+/// Whether a worker died from a signal that no process sent.
 fn crashed(server: &Server) -> bool {
     ["signal 11", "signal 6", "signal 7"].iter().any(|signal| server.daemon.log().contains(signal))
 }
 
-/// A file as the one that names a key, with this text in place of the URI.
+/// A file of `keys pem` with this text as its URI.
 fn file_with_uri(directory: &Path, uri: &str) -> PathBuf {
     let (definition, der, pem) = (directory.join("uri.cnf"), directory.join("uri.der"), directory.join("uri.pem"));
     let text = format!("asn1=SEQUENCE:body\n[body]\nversion=UTF8:sidecore key uri v1\nuri=UTF8:{uri}\n");
@@ -183,7 +183,7 @@ fn a_service_that_stays_away_holds_a_worker_up_once() {
     bench.shake(&server);
     bench.service.stop();
     bench.fails(&mut server, &["no sidecore service answers at its socket"]);
-    // The wait is over for every worker that had its turn: the next handshakes fail at once, many in less than one wait each.
+    // Each worker that has waited once does not wait again: the next handshakes fail immediately.
     let load = Load::for_seconds(server.ports[0], bench.path(), 6);
     let (answered, errors) = load.ended();
     let failed: u64 =
@@ -299,16 +299,16 @@ fn a_worker_at_its_limit_of_descriptors_goes_on() {
     // The port listens before there is a worker.
     assert!(wait_for(BOUND, || !children(server.daemon.pid()).is_empty()), "{}", server.daemon.log());
     let worker = children(server.daemon.pid())[0];
-    // The connection that looked whether the port listens must be gone: the number of descriptors only grows from here.
+    // The connection that probed the port must be closed first: from here on the number of descriptors only grows.
     assert!(wait_for(BOUND, || server.daemon.log().contains("closed connection")), "{}", server.daemon.log());
-    // Idle connections, until one descriptor is left: for the connection itself.
+    // Idle connections, until one descriptor is left for the next connection.
     let mut idle = Vec::new();
     while descriptors(worker) < LIMIT - 1 {
         let before = descriptors(worker);
         idle.push(std::net::TcpStream::connect(("127.0.0.1", server.ports[0])).unwrap());
         assert!(wait_for(BOUND, || descriptors(worker) > before), "{}", server.daemon.log());
     }
-    // Whether the lane still fits depends on what the worker inherited: the handshake ends either way.
+    // Descriptors that the worker inherited decide whether the lane still fits. The handshake ends in both cases.
     handshake(server.ports[0], &bench.key, TLS_13);
     drop(idle);
     assert!(wait_for(BOUND, || descriptors(worker) < LIMIT / 2), "{}", server.daemon.log());
@@ -316,12 +316,11 @@ fn a_worker_at_its_limit_of_descriptors_goes_on() {
     assert_eq!(children(server.daemon.pid()), [worker]);
 }
 
-/// How many descriptors a process has.
 fn descriptors(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// Forks a program that many times; each process signs in each round. Returns what it counted.
+/// Forks `count` processes; each signs in each round. Returns the output of the program.
 fn storm(bench: &Bench, identity: &Identity, count: u32, rounds: u32) -> String {
     let built = bench.path().join("storm");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/storm.c");
@@ -342,7 +341,7 @@ fn a_thousand_forks_sign_once_each() {
     assert_eq!(bench.service.signatures(&bench.key), 1001, "of the children and of their parent");
 }
 
-/// Backends of `PostgreSQL` and workers of Apache live on with a lane that they seldom need.
+/// Backends of `PostgreSQL` and workers of Apache keep a lane that they seldom use.
 #[test]
 fn more_workers_than_the_limit_that_live_on_all_sign_again_and_again() {
     let directory = directory();

@@ -1,4 +1,4 @@
-//! Servers and tools as Debian packages them, with their keys in the service: real programs, unmodified, on free ports.
+//! Servers and tools of Debian packages with their keys in the service: real, unmodified programs on free ports.
 
 mod debian;
 mod debian13;

@@ -1,4 +1,4 @@
-//! A service manager: it holds the socket of a service, from one to the next.
+//! A service manager that keeps a service's socket for the next service.
 
 use crate::programs::{BOUND, wait_for};
 use rustix::net::{
@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The manager of one service, which may have it hold one descriptor: `FileDescriptorStoreMax=1`.
+/// The manager of one service, with room for one descriptor: `FileDescriptorStoreMax=1`.
 pub(crate) struct Manager {
     path: PathBuf,
     socket: OwnedFd,
@@ -27,7 +27,7 @@ impl Manager {
         Self { path, socket, held: None }
     }
 
-    /// Makes the service's socket, as a unit of sockets does.
+    /// Makes the service's socket, like a socket unit.
     pub(crate) fn listen(&mut self, path: &Path) {
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
@@ -35,14 +35,14 @@ impl Manager {
         self.held = Some(socket);
     }
 
-    /// The command that starts the service, with what is held as its descriptor 3. Its input is taken.
+    /// The command that starts the service, with the kept descriptor as its descriptor 3. Its standard input is in use.
     pub(crate) fn command(&self, program: &str) -> Command {
         let Some(held) = &self.held else {
             let mut command = Command::new(program);
             command.stdin(Stdio::null()).env("NOTIFY_SOCKET", &self.path);
             return command;
         };
-        // The number of the process stays what the shell sees.
+        // `exec` keeps the process id that the shell has put into `LISTEN_PID`.
         let script = "export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=socket; exec \"$0\" \"$@\" 3<&0 </dev/null";
         let mut command = Command::new("sh");
         command.args(["-c", script, program]).env("NOTIFY_SOCKET", &self.path);
@@ -50,7 +50,7 @@ impl Manager {
         command
     }
 
-    /// Does what the service asks for until it says that it is ready.
+    /// Answers the service's requests until it reports that it is ready.
     pub(crate) fn wait_until_ready(&mut self) {
         let ready = wait_for(BOUND, || {
             while let Some(message) = self.next() {

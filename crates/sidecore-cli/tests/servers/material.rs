@@ -4,7 +4,7 @@ use crate::programs::{program, run};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Kinds of keys that certificates of servers have.
+/// Kinds of keys that servers' certificates have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Rsa,
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// The secret numbers of such a key, as OpenSSL names them.
+    /// The secret numbers of such a key, by OpenSSL's names.
     fn secrets(self) -> &'static [&'static str] {
         match self {
             Self::Rsa => &["privateExponent", "prime1", "prime2", "exponent1", "exponent2", "coefficient"],
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// A private key in a file, its certificate, and what must not be seen of it.
+/// A private key in a file, its certificate and its secret numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Material {
     pub(crate) kind: Kind,
@@ -52,7 +52,7 @@ pub(crate) struct Material {
 }
 
 impl Material {
-    /// Makes a key and a certificate that it signed itself, for the loopback.
+    /// Makes a key and a self-signed certificate for localhost.
     pub(crate) fn make(directory: &Path, kind: Kind) -> Self {
         let file = |what: &str| directory.join(format!("{}.{what}.pem", kind.name()));
         let (key, certificate) = (file("key"), file("certificate"));
@@ -77,7 +77,7 @@ fn secrets(kind: Kind, key: &Path) -> Vec<(String, Vec<u8>)> {
     kind.secrets().iter().map(number).collect()
 }
 
-/// The numbers in what `openssl pkey -text` prints: a name and a colon, then lines of hexadecimal, indented.
+/// Parses the numbers in the output of `openssl pkey -text`: a name and a colon, then indented lines of hexadecimal.
 fn numbers(text: &str) -> BTreeMap<String, Vec<u8>> {
     let (mut numbers, mut name) = (BTreeMap::<String, Vec<u8>>::new(), String::new());
     for line in text.lines() {

@@ -1,7 +1,7 @@
-//! A search of other processes' memory for the secret numbers of keys.
+//! Searches other processes' memory for the secret numbers of keys.
 //!
-//! A number is looked for in both orders of its bytes: big-endian, as in files and messages, and little-endian, as
-//! OpenSSL's big numbers have it. It is found where any aligned piece of it is, so also where the rest was overwritten.
+//! The search covers both byte orders: big-endian as in files and messages, and little-endian as in OpenSSL's big
+//! numbers. One aligned piece is enough for a match, so a partly overwritten number is found too.
 
 use crate::material::Material;
 use aho_corasick::AhoCorasick;
@@ -10,31 +10,28 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a piece: by chance none of them appears anywhere.
+/// Bytes of a piece: long enough to exclude matches by chance.
 const PIECE: usize = 16;
 const STEP: usize = 1 << 20;
-/// Mappings that the kernel makes for every process and that have no memory to read.
+/// Mappings of every process that have no readable memory.
 const UNREADABLE: [&str; 4] = ["[vvar]", "[vvar_vclock]", "[vsyscall]", "[uprobes]"];
 
-/// What a search looks for.
+/// The secret numbers to search for.
 pub(crate) struct Needles {
     pieces: AhoCorasick,
     names: Vec<String>,
 }
 
-/// What a search saw.
+/// Result of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Names of the numbers found.
     pub(crate) numbers: BTreeSet<String>,
     /// Files and labels of the mappings searched.
     pub(crate) mappings: BTreeSet<String>,
-    /// How much was searched.
     pub(crate) bytes: u64,
 }
 
 impl Needles {
-    /// The secret numbers of these keys.
     pub(crate) fn of<'m>(keys: impl IntoIterator<Item = &'m Material>) -> Self {
         let (mut pieces, mut names) = (Vec::new(), Vec::new());
         for key in keys {
@@ -49,12 +46,12 @@ impl Needles {
         Self { pieces: AhoCorasick::new(pieces).unwrap(), names }
     }
 
-    /// The numbers that begin or end somewhere in these bytes.
+    /// The numbers with at least one piece in these bytes.
     pub(crate) fn in_bytes(&self, bytes: &[u8]) -> BTreeSet<String> {
         self.pieces.find_iter(bytes).map(|found| self.names[found.pattern().as_usize()].clone()).collect()
     }
 
-    /// Searches all memory of a process, which should not change meanwhile.
+    /// Searches all memory of a process, which must not change meanwhile.
     pub(crate) fn in_process(&self, pid: u32) -> io::Result<Seen> {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
         let memory = File::open(format!("/proc/{pid}/mem"))?;
@@ -68,15 +65,15 @@ impl Needles {
     }
 
     fn in_mapping(&self, memory: &File, mapping: &Mapping<'_>, seen: &mut Seen) -> io::Result<()> {
-        // Room for the end of the step before, so that nothing hides between two.
+        // Room for the end of the former step, so that a piece across two steps is found.
         let mut buffer = vec![0; STEP + PIECE];
         let mut at = mapping.from;
         while at < mapping.to {
             let len = STEP.min((mapping.to - at) as usize);
             match memory.read_exact_at(&mut buffer[PIECE..PIECE + len], at) {
-                // A file that ends before its mapping does.
+                // The file is shorter than its mapping.
                 Err(error) if mapping.label.starts_with('/') && error.raw_os_error() == Some(5) => break,
-                // A mapping without any right to read it, as of guard pages.
+                // A mapping without read permission, such as a guard page.
                 Err(_) if !mapping.readable => break,
                 read => read?,
             }
@@ -90,7 +87,7 @@ impl Needles {
 }
 
 impl Seen {
-    /// Adds what another search saw.
+    /// Merges the result of another search.
     pub(crate) fn add(&mut self, other: Self) {
         self.numbers.extend(other.numbers);
         self.mappings.extend(other.mappings);
@@ -106,7 +103,7 @@ struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    /// Reads a line of `/proc/PID/maps`.
+    /// Parses a line of `/proc/PID/maps`.
     fn parse(line: &'a str) -> Option<Self> {
         let (range, rest) = line.split_once(' ')?;
         let (from, to) = range.split_once('-')?;

@@ -1,4 +1,4 @@
-//! Programs as processes: started, watched and ended by their id, with a bound on every step.
+//! Programs as processes: started, watched and ended by process id, with a time limit on every step.
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// No step takes longer where nothing hangs. Nothing is decided from the time that a step took.
+/// Limit of each step. No result depends on a step's duration.
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The project's list: lines with a program, or the path of a file, and the Debian packages that bring it.
+/// The project's list: each line has a program or a file's path, and the Debian packages with it.
 const PACKAGES: &str = include_str!("../../../../xtask/packages.txt");
 
-/// The Debian packages that have it.
+/// The Debian packages with that program.
 pub(crate) fn package_of(name: &str) -> &'static str {
     let entries = PACKAGES.lines().filter_map(|line| line.split_once(' '));
     let mut found =
@@ -21,17 +21,17 @@ pub(crate) fn package_of(name: &str) -> &'static str {
     found.next().unwrap_or_else(|| panic!("{name}: add it to xtask/packages.txt")).1
 }
 
-/// The program, or the end of the test with the line that installs what is missing.
+/// The program. If it is missing, the test ends with the command that installs it.
 pub(crate) fn program(name: &str) -> Command {
     let package = package_of(name);
     let path = found(name).unwrap_or_else(|| panic!("{name} is missing; run: sudo apt-get install {package}"));
     let mut command = Command::new(path);
-    // What the tests' own environment says about OpenSSL is not for programs that have not been told.
+    // The test's own settings of OpenSSL must not reach programs by accident.
     command.env_remove("OPENSSL_CONF").env_remove("OPENSSL_MODULES").env_remove("SIDECORE_SOCKET");
     command
 }
 
-/// Where the program is, also for users whose path has no `sbin`, and where packages keep what no user starts.
+/// Path of the program. Also searches `sbin`, and directories of packages outside the users' path.
 fn found(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let standard = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/lib/postfix/sbin"].map(PathBuf::from);
@@ -40,7 +40,7 @@ fn found(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(standard).map(|directory| directory.join(name)).find(|path| path.is_file())
 }
 
-/// What a program that ended had to say.
+/// Exit status and output of a program that has ended.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) status: ExitStatus,
@@ -53,14 +53,14 @@ impl Done {
         self.status.success()
     }
 
-    /// Ends the test with what the program said, unless it succeeded.
+    /// Standard output of a program that must have succeeded.
     pub(crate) fn expect(self, what: &str) -> String {
         assert!(self.ok(), "{what}: {}\n{}{}", self.status, self.stdout, self.stderr);
         self.stdout
     }
 }
 
-/// Runs the program to its end. One that hangs is ended and fails the test.
+/// Runs the program to its end. A hanging program is killed and fails the test.
 pub(crate) fn run(command: &mut Command) -> Done {
     let scratch = tempfile::tempdir().unwrap();
     let (stdout, stderr) = (scratch.path().join("out"), scratch.path().join("err"));
@@ -81,7 +81,7 @@ pub(crate) fn run(command: &mut Command) -> Done {
     Done { status, stdout, stderr }
 }
 
-/// Waits for the end of a child, but not for ever.
+/// Waits for the end of a child. `None`: the limit passed.
 pub(crate) fn ended(child: &mut Child, bound: Duration) -> Option<ExitStatus> {
     let mut status = None;
     wait_for(bound, || {
@@ -91,7 +91,7 @@ pub(crate) fn ended(child: &mut Child, bound: Duration) -> Option<ExitStatus> {
     status
 }
 
-/// Looks again and again until it is so. `false`: it was not within the bound.
+/// Polls until the condition holds. `false`: the limit passed.
 pub(crate) fn wait_for(bound: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     loop {
@@ -105,12 +105,12 @@ pub(crate) fn wait_for(bound: Duration, mut is_so: impl FnMut() -> bool) -> bool
     }
 }
 
-/// A port of the loopback that nobody had a moment ago.
+/// A port of the loopback that was free when probed.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// A program that runs in the background and ends with this value. What it says goes to a file.
+/// A background program with its output in a file. Dropping it ends the program.
 pub(crate) struct Daemon {
     name: String,
     child: Child,
@@ -118,12 +118,11 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it. Its output goes to `log`.
     pub(crate) fn start(name: &str, command: &mut Command, log: &Path) -> Self {
         Self::start_with_input(name, command.stdin(Stdio::null()), log)
     }
 
-    /// The same with the command's own input.
+    /// The same with the command's own standard input.
     pub(crate) fn start_with_input(name: &str, command: &mut Command, log: &Path) -> Self {
         let file = File::create(log).unwrap();
         command.stdout(file.try_clone().unwrap()).stderr(file);
@@ -135,30 +134,28 @@ impl Daemon {
         self.child.id()
     }
 
-    /// What it said so far.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Whether it still runs.
     pub(crate) fn lives(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Waits until it listens on that port; ends the test with its log if it does not.
+    /// Waits until the program listens on that port. Otherwise the test ends with its log.
     pub(crate) fn wait_for_port(&mut self, port: u16) {
         let is_open = || TcpStream::connect(("127.0.0.1", port)).is_ok();
         let open = wait_for(BOUND, || is_open() || !self.lives());
         assert!(open && self.lives(), "{} does not listen on {port}\n{}", self.name, self.log());
     }
 
-    /// Waits until it has said that.
+    /// Waits until these words are in the log.
     pub(crate) fn wait_for_words(&mut self, words: &str) {
         let said = wait_for(BOUND, || self.log().contains(words) || !self.lives());
         assert!(said && self.log().contains(words), "{} does not say {words:?}\n{}", self.name, self.log());
     }
 
-    /// The process and all below it.
+    /// The process and all its descendants.
     pub(crate) fn family(&self) -> Vec<u32> {
         let mut family = vec![self.pid()];
         let mut next = 0;
@@ -169,17 +166,16 @@ impl Daemon {
         family
     }
 
-    /// Sends it a signal.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         send(self.pid(), signal);
     }
 
-    /// How it ended, if it has.
+    /// Exit status. `None`: the program still runs.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Ends it as an operator does, and waits.
+    /// Sends SIGTERM and waits for the end.
     pub(crate) fn stop(&mut self) {
         if self.lives() {
             self.signal(rustix::process::Signal::TERM);
@@ -188,7 +184,7 @@ impl Daemon {
         assert!(status.is_some(), "{} does not end\n{}", self.name, self.log());
     }
 
-    /// Ends it without a chance to tidy up.
+    /// Kills the program with SIGKILL.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -213,19 +209,18 @@ impl Drop for Daemon {
     }
 }
 
-/// Sends a signal to a process, which may be gone.
 pub(crate) fn send(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
     let _ = rustix::process::kill_process(pid, signal);
 }
 
-/// The processes that this one forked and that still live.
+/// The living child processes.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     listed.split_whitespace().map(|child| child.parse().unwrap()).collect()
 }
 
-/// Whether the tests run as root, so that servers can change their user.
+/// Root's servers can change their user.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,5 +1,5 @@
-//! The README's commands, and an operator's daily ones. Most are done on a machine as the guides' is, where cargo's build is installed.
-//! Long measurements are done by tests of their own, with less to measure. A test is named here with a text of its source.
+//! The README's commands, and an operator's daily ones. Most run on the guides' machine with cargo's build installed.
+//! Separate tests cover long measurements with smaller inputs; a text of its source identifies such a test here.
 
 use crate::guides::{Step, blocks, follow_steps, page, project, steps};
 use crate::library;
@@ -7,16 +7,16 @@ use crate::programs::program;
 use std::fs;
 use std::path::Path;
 
-/// How a command is done.
+/// How a command is tested.
 #[derive(Debug)]
 enum How {
     /// On the machine, word for word.
     AsIs,
-    /// On the machine, word for word, once this is done.
+    /// On the machine, word for word, after this command.
     After(&'static str),
-    /// On the machine, this in its place: why.
+    /// On the machine, replaced by this command, for this reason.
     Instead(&'static str, &'static str),
-    /// Here, in the project's directory, this in its place: why.
+    /// In the project's directory, replaced by this command, for this reason.
     Here(&'static str, &'static str),
     /// By the test in that file, which has this text.
     By(&'static str, &'static str),
@@ -26,7 +26,7 @@ use How::{After, AsIs, By, Here, Instead};
 
 const BENCH: &str = "crates/sidecore-lab/tests/bench.rs";
 
-/// Every command of the README's blocks for a shell, in order, without its comment.
+/// Every command of the README's shell blocks, in order, without its comment.
 const COMMANDS: [(&str, How); 15] = [
     ("cargo run --release -- try", By("crates/sidecore-lab/tests/trial.rs", r#".arg("try")"#)),
     ("sidecore keys import www /etc/ssl/private/www.pem --gid www-data", AsIs),
@@ -57,7 +57,7 @@ const COMMANDS: [(&str, How); 15] = [
     ),
 ];
 
-/// Daily commands of an operator, done after the README's.
+/// Daily commands of an operator. They run after the README's.
 const DAILY: [(&str, How); 12] = [
     ("sidecore serve", Instead("until_it_answers sidecore serve", "it serves until it is ended")),
     (
@@ -87,7 +87,8 @@ curl --silent --show-error --fail --retry 20 --retry-connrefused --retry-delay 1
 kill $export";
 const MOSQUITTO: &str = "systemctl start sidecore-sockets
 sidecore run --sockets -- mosquitto -v & mosquitto=$!";
-/// Ends a service once it answers. The directory of the unit's socket is that of the unit's user, and a service of root has no right to it.
+/// Ends a service once it answers. The unit's user owns the unit's socket directory, so root's sandboxed service has no
+/// right to it.
 const PREAMBLE: &str = "until_it_answers() {
     systemctl stop sidecore
     rm -rf /run/sidecore
@@ -98,7 +99,7 @@ const PREAMBLE: &str = "until_it_answers() {
 }
 ";
 
-/// What `sidecore sim` starts is beside it: `cargo xtask test` has built it before.
+/// `sidecore sim` needs the laboratory in its own directory. `cargo xtask test` has built it before.
 fn laboratory() {
     const NAME: &str = "sidecore-lab";
     if !Path::new(env!("CARGO_BIN_EXE_sidecore")).with_file_name(NAME).is_file() {
@@ -106,7 +107,7 @@ fn laboratory() {
     }
 }
 
-/// The commands of the README's blocks for a shell, without the comments behind them. Blocks of text only show something.
+/// The commands of the README's shell blocks, without comments. Blocks of text have no commands.
 fn commands() -> Vec<String> {
     let readme = fs::read_to_string(project().join("README.md")).unwrap();
     let lines = blocks(&readme).into_iter().flat_map(|(mark, text)| {
@@ -139,7 +140,7 @@ fn the_commands_of_the_readme_work_on_a_machine() {
         program(name);
     }
     laboratory();
-    // A key, its certificate and the server's configuration, as the guide for nginx makes them.
+    // Key, certificate and server configuration, made as in the guide for nginx.
     let mut all = steps(&page("install.md"));
     all.extend(steps(&page("guide/nginx.md")).into_iter().take(2));
     all.push(Step::Do(PREAMBLE.to_owned()));

@@ -1,4 +1,4 @@
-//! Between a client and the service: passes on what they say to each other, and keeps a copy of it and of the lanes'
+//! A relay between a client and the service. It forwards all messages, and keeps a copy of them and of the lanes'
 //! memory.
 
 use crate::memory::Needles;
@@ -17,15 +17,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Room for the largest packet, and for more descriptors than one has.
+/// Room for the largest packet, and for more descriptors than a packet has.
 const PACKET: usize = 64 * 1024;
 const DESCRIPTORS: usize = 8;
 
-/// What passed.
+/// Copies of the forwarded packets.
 #[derive(Default)]
 struct Recorded {
     packets: Vec<Vec<u8>>,
-    /// Descriptors that came with them: the lanes' memory is among them.
+    /// Descriptors of those packets, among them the lanes' memory.
     files: Vec<File>,
 }
 
@@ -46,13 +46,13 @@ impl Relay {
         Self { recorded }
     }
 
-    /// How many packets passed, and how much of lanes' memory is kept.
+    /// Number of packets, and bytes of lanes' memory.
     pub(crate) fn size(&self) -> (usize, u64) {
         let recorded = self.recorded.lock().unwrap();
         (recorded.packets.len(), recorded.files.iter().map(length).sum())
     }
 
-    /// The numbers that are in any packet or in any lane.
+    /// The secret numbers in any packet or lane.
     pub(crate) fn search(&self, needles: &Needles) -> BTreeSet<String> {
         let recorded = self.recorded.lock().unwrap();
         let mut found: BTreeSet<String> = recorded.packets.iter().flat_map(|packet| needles.in_bytes(packet)).collect();
@@ -65,7 +65,7 @@ impl Relay {
     }
 }
 
-/// Bytes of a lane's memory; 0 of a pipe or a counter.
+/// Bytes of a lane's memory; 0 for a pipe or a counter.
 fn length(file: &File) -> u64 {
     let about = file.metadata().unwrap();
     if about.is_file() { about.len() } else { 0 }
@@ -92,7 +92,7 @@ fn serve(listener: &OwnedFd, to: &PathBuf, recorded: &Arc<Mutex<Recorded>>) {
     }
 }
 
-/// Passes one packet on. `false`: there are no more.
+/// Forwards one packet. `false`: the connection has ended.
 fn pass_on(from: &OwnedFd, to: &OwnedFd, recorded: &Mutex<Recorded>) -> io::Result<bool> {
     let mut packet = vec![0; PACKET];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -109,7 +109,7 @@ fn pass_on(from: &OwnedFd, to: &OwnedFd, recorded: &Mutex<Recorded>) -> io::Resu
     if !borrowed.is_empty() {
         assert!(control.push(SendAncillaryMessage::ScmRights(&borrowed)));
     }
-    // Kept before it is passed on: whoever has the answer finds the question here.
+    // Stored before forwarding: a caller with the reply finds the request in the copy.
     let mut recorded = recorded.lock().unwrap();
     let sent = sendmsg(to, &[IoSlice::new(&packet)], &mut control, SendFlags::NOSIGNAL);
     recorded.packets.push(packet);

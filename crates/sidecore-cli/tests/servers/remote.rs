@@ -1,4 +1,4 @@
-//! nginx whose key is on other machines: services of their own there, and NATS between.
+//! nginx whose key is on other machines, connected by NATS and with their own services.
 
 use crate::handshake::{Load, TLS_12, TLS_13, handshake, shake};
 use crate::library;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// In `[limits]`, and what comes after it in a configuration.
+/// Lines of `[limits]`, and the rest of the configuration.
 const NEAR: &str = "device_timeout_ms = 20000\n[[device]]\nname = 'here'\nkind = 'inline'\n\
                     [[device]]\nname = 'far'\nkind = 'remote'\nfarm = 'keys'";
 
-/// A service without the key, and two that have it.
+/// A service without the key, and two with it.
 struct Machines {
     _directory: TempDir,
     near: Service,
@@ -27,7 +27,6 @@ struct Machines {
     server: Server,
 }
 
-/// A machine with the key.
 struct Far {
     directory: PathBuf,
     service: Service,
@@ -83,7 +82,7 @@ fn nats(directory: &Path) -> (Daemon, String) {
     (daemon, format!("nats://127.0.0.1:{port}"))
 }
 
-/// A process of the farm beside a service, as `sidecore farm` starts it.
+/// A farm process of a service, started by `sidecore farm`.
 fn farm(log: &Path, service: &Service, url: &str, arguments: &[&str]) -> Daemon {
     library::file("sidecore-farm", "sidecore-farm");
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
@@ -118,7 +117,7 @@ fn handshakes_go_on_elsewhere_when_a_machine_with_the_key_is_killed_under_load()
     assert!(load.answered() > 0);
     assert!(machines.far[1].service.signatures(&machines.key) > before);
     shake(machines.server.ports[0], &machines.key, TLS_13);
-    // With the last one a handshake fails by name, and nginx lives.
+    // Without any key server a handshake fails with a named reason, and nginx survives.
     machines.far[1].key_server.take().unwrap().kill();
     assert!(wait_for(BOUND, || !machines.shakes()));
     let said = || machines.server.daemon.log().contains("the key is on other machines");

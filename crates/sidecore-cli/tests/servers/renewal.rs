@@ -1,5 +1,5 @@
-//! The hook of docs/keys.md as certbot runs it, while nginx serves: certificates come from an ACME server of this machine, which asks
-//! certbot to prove that it has the name.
+//! The hook of docs/keys.md, run by certbot while nginx serves. A local ACME server issues certificates after certbot
+//! has proved control of the name.
 
 use crate::guides::{blocks, page};
 use crate::material::{Kind, Material};
@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Let's Encrypt's ACME server for tests, in a version that Go of today builds, and one for that of Debian 12.
+/// Let's Encrypt's ACME server for tests: a version for current Go, and one for Debian 12's.
 const PEBBLE: &str = "github.com/letsencrypt/pebble/v2/cmd/pebble";
 const VERSIONS: [&str; 2] = ["v2.7.0", "v2.4.0"];
 
@@ -46,7 +46,7 @@ impl Authority {
         Self { directory: directory.to_owned(), url, http_port, _server: server }
     }
 
-    /// Runs certbot, which trusts the ACME server. What it says.
+    /// Runs certbot with trust in the ACME server. Returns its output.
     fn certbot(&self, arguments: &[&str]) -> String {
         let mut certbot = program("certbot");
         for directory in ["config", "work", "logs"] {
@@ -82,14 +82,14 @@ impl Authority {
         self.directory.join("certbot/config/live/localhost").join(file)
     }
 
-    /// How many private keys certbot has made.
+    /// Number of private keys that certbot has made.
     fn keys(&self) -> usize {
         let archive = fs::read_dir(self.directory.join("certbot/config/archive/localhost")).unwrap();
         archive.filter(|file| file.as_ref().unwrap().file_name().to_str().unwrap().starts_with("privkey")).count()
     }
 }
 
-/// Built once, where cargo builds.
+/// Builds the server once, in cargo's directory.
 fn pebble() -> PathBuf {
     let go = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go");
     let built = go.join("bin/pebble");
@@ -105,7 +105,7 @@ fn pebble() -> PathBuf {
     built
 }
 
-/// nginx with the certificate of certbot, and the hook that is to renew its key.
+/// nginx with certbot's certificate, and the hook that renews its key.
 struct Site {
     service: Service,
     output: PathBuf,
@@ -132,13 +132,13 @@ impl Site {
         site
     }
 
-    /// The page's command as a script, with this test's paths.
+    /// Writes the page's command as a script with this test's paths.
     fn write_hook(&self, directory: &Path, reload: &str) {
         let page = page("keys.md");
         let (_, command) = blocks(&page).into_iter().find(|(_, text)| text.contains("sidecore keys renew")).unwrap();
         let mut script = "#!/bin/sh\nset -e\n".to_owned();
         let bin = Path::new(env!("CARGO_BIN_EXE_sidecore")).parent().unwrap();
-        // The worker's user, who tries the key, need not enter where cargo builds.
+        // The worker's user tests the key without access to cargo's directory.
         let (module, configuration) = (directory.join("sidecore.so"), directory.join("worker.cnf"));
         fs::copy(module::path(), &module).unwrap();
         let text = fs::read_to_string(directory.join("openssl.cnf")).unwrap();
@@ -153,7 +153,7 @@ impl Site {
         fs::set_permissions(&self.hook, Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// The key that nginx is given.
+    /// The key that nginx's file names.
     fn key(&self) -> String {
         Uri::from_pem(&fs::read(&self.output).unwrap()).unwrap().name().to_owned()
     }
@@ -166,7 +166,7 @@ impl Site {
             .count()
     }
 
-    /// Whether nginx has the certificate of that key, and shakes hands by it; old workers may answer until they have ended.
+    /// Whether nginx serves with that key and its certificate. Old workers may answer until they end.
     fn serves_by(&self, key: &str) -> bool {
         let server = format!("localhost:{}", self.server.ports[0]);
         let mut test = Command::new(env!("CARGO_BIN_EXE_sidecore"));
@@ -177,7 +177,7 @@ impl Site {
     }
 }
 
-/// The document's second block: no key is left in certbot's file.
+/// The page's second block: certbot's file keeps no key.
 fn empty(authority: &Authority) {
     let page = page("keys.md");
     let (_, command) = blocks(&page).into_iter().find(|(_, text)| text.contains("shred")).unwrap();
@@ -196,7 +196,7 @@ fn certbot_renews_again_and_again_and_nginx_goes_on_with_each_new_key_or_with_th
     let site = Site::start(directory, &authority);
     let mut former = site.key();
     assert!(former == "www" && site.serves_by("www"));
-    // The certificate comes before the hook, which fits to it.
+    // The certificate arrives before its hook runs.
     for renewal in 1..=2 {
         authority.renew(&site.hook);
         let key = site.key();
@@ -206,14 +206,14 @@ fn certbot_renews_again_and_again_and_nginx_goes_on_with_each_new_key_or_with_th
         assert!(fs::symlink_metadata(authority.lineage("privkey.pem")).unwrap().is_symlink());
         former = key;
     }
-    // No key in certbot's file, and a server that does not reload.
+    // Certbot's file has no key, and the server does not reload.
     empty(&authority);
     site.write_hook(directory, "false");
     authority.renew(&site.hook);
     let log = fs::read_to_string(directory.join("certbot/logs/letsencrypt.log")).unwrap();
     assert!(log.contains("error code 2"), "{log}");
     assert_eq!((site.key(), site.stored(), authority.keys()), (former, 3, 4));
-    // What the message says to do.
+    // The advice of the message.
     site.write_hook(directory, &format!("kill -HUP {}", site.server.daemon.pid()));
     run(Command::new(&site.hook).env("RENEWED_LINEAGE", authority.lineage(""))).expect("the hook, run again");
     let key = site.key();

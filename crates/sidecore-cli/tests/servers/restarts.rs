@@ -1,4 +1,4 @@
-//! Restarts of the service under a service manager: it holds the socket, and no handshake is lost.
+//! Restarts of the service under a service manager that keeps its socket: no handshake is lost.
 
 use crate::handshake::{TLS_13, handshake};
 use crate::material::{Kind, Material};
@@ -15,20 +15,20 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How often the service restarts where `SIDECORE_RESTARTS` names no other number.
+/// Restarts if `SIDECORE_RESTARTS` names no other number.
 const RESTARTS: u32 = 3;
-/// Threads that take all cores where it does.
+/// Threads that load all cores if the variable is set.
 const LOAD: u32 = 16;
-/// From one handshake to the next.
+/// Interval between two handshakes.
 const EVERY: Duration = Duration::from_millis(50);
-/// Handshakes under way at a time: processes of more clients would be the load that is measured.
+/// Most handshakes in flight: more client processes would themselves be the load.
 const MAX_CLIENTS: u32 = 64;
 
 /// Handshakes between two restarts: one second of load.
 const BETWEEN: u32 = 20;
 
-/// `SIDECORE_RESTARTS=100 cargo test -p sidecore-cli --test servers -- restarts` is the whole of it: 20 handshakes a second at a
-/// load of 16.
+/// The full test, with 20 handshakes a second and 16 loading threads: `SIDECORE_RESTARTS=100 cargo test -p sidecore-cli
+/// --test servers -- restarts`.
 #[test]
 fn no_handshake_fails_while_a_service_manager_holds_the_socket() {
     let asked = std::env::var("SIDECORE_RESTARTS").ok().map(|number| number.parse().unwrap());
@@ -79,7 +79,7 @@ fn no_handshake_fails_while_a_service_manager_holds_the_socket() {
     assert!(done > 0 && failed == 0, "{failed} of {done} handshakes failed\n{}", server.daemon.log());
 }
 
-/// A client that connects before the next service has started waits for it; it does not take a held socket for a service.
+/// A client that connects between two services waits for the next one. It does not take a kept socket for a service.
 #[test]
 fn a_client_that_connects_between_two_services_waits_for_the_next() {
     let directory = directory();
@@ -92,12 +92,12 @@ fn a_client_that_connects_between_two_services_waits_for_the_next() {
     sign.args(["pkeyutl", "-sign", "-inkey"]).arg(&identity.key).arg("-in").arg(directory.path().join("digest"));
     sign.arg("-out").arg(directory.path().join("signature"));
     let mut signs = Daemon::start("openssl", service.told(&mut sign), &directory.path().join("openssl.log"));
-    // It waits for an answer for as long as it has patience, and then for the service.
+    // The client first waits for a reply until its timeout, and then for the service.
     assert!(!wait_for(Duration::from_secs(3), || !signs.lives()), "{}", signs.log());
     service.run();
     assert!(wait_for(BOUND, || !signs.lives()), "{}", signs.log());
     assert!(signs.status().unwrap().success() && directory.path().join("signature").exists(), "{}", signs.log());
-    // Nobody holds it any more: that is said, and after the wait for one that is away.
+    // The manager no longer keeps the socket. The client reports that after its wait for a restart.
     service.stop();
     service.forget();
     let mut signs = Daemon::start("openssl", service.told(&mut sign), &directory.path().join("openssl.log"));
@@ -105,7 +105,7 @@ fn a_client_that_connects_between_two_services_waits_for_the_next() {
     assert!(signs.log().contains("no sidecore service answers at its socket"), "{}", signs.log());
 }
 
-/// The kernel tells clients who made the socket listen last: they trust the service for its user, and not for the manager's.
+/// The kernel reports the process that called `listen` last: clients trust the service's user, not the manager's.
 #[test]
 fn a_socket_that_the_manager_made_is_the_services_from_its_start_on() {
     let directory = directory();

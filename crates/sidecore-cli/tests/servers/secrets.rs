@@ -1,4 +1,4 @@
-//! Keys never enter the application: no process of a server has any of a private key's numbers in its memory.
+//! Keys never enter the application: no process of a server has a private key's numbers in its memory.
 
 use crate::handshake::{Load, TLS_12, TLS_12_RSA_DECRYPTS, TLS_13, shake};
 use crate::material::{Kind, Material};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// A directory that workers of another user reach.
+/// A directory with access for workers of another user.
 pub(crate) fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     if is_root() {
@@ -20,13 +20,13 @@ pub(crate) fn directory() -> tempfile::TempDir {
     directory
 }
 
-/// All keys' numbers: what a search finds where they are in files.
+/// All numbers of all keys: the result of a search if the keys are in files.
 fn all_numbers(keys: &[Material]) -> BTreeSet<String> {
     keys.iter().flat_map(|key| key.secrets.iter().map(|(name, _)| format!("{}: {name}", key.kind.name()))).collect()
 }
 
-/// Handshakes of every version, then a load under which the memory is searched, then a search at rest. Also says how many
-/// signatures that took of each key at the least.
+/// Handshakes of every version, then a search under load, then a search at rest. Also returns the least number of
+/// signatures of each key.
 fn search_in_use(server: &Server, keys: &[Material], directory: &Path) -> (Seen, Vec<u64>) {
     let needles = Needles::of(keys);
     let mut signatures = Vec::new();
@@ -96,7 +96,7 @@ fn stored_keys_never_enter_haproxy() {
     with_stored_keys(Program::HaProxy);
 }
 
-/// curl with a client's key: the memory of a process that is in the middle of an answer.
+/// curl with a client key: searches its memory while it reads a response.
 fn search_curl(directory: &Path, client: &Identity, key: &Material, service: Option<&Service>) -> Seen {
     let server = Material::make(&make_directory(directory, "server"), Kind::P256);
     let wanted = Identity { client: Some(client.certificate.clone()), ..Identity::from(&server) };
@@ -166,7 +166,7 @@ fn keys_are_in_no_message_to_a_client_and_in_no_lane() {
         run(&mut command).expect("pkeyutl -verify");
         let needles = Needles::of([&key]);
         assert_eq!(relay.search(&needles), BTreeSet::new());
-        // The control: a key on its way into the service is seen.
+        // The control: a key on its way into the service is found.
         service.delete(&key);
         service.import_through(&path.join("relay"), &key, &[]);
         assert!(!relay.search(&needles).is_empty());

@@ -1,4 +1,4 @@
-//! nginx and `HAProxy` as their packages ship them, with one port for each key.
+//! nginx and `HAProxy` from their packages, with one port for each key.
 
 use crate::material::Material;
 use crate::memory::{Needles, Seen};
@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The user of workers where the tests run as root, and its packages' name for it.
+/// The workers' user if the tests run as root, by its packages' name.
 pub(crate) const WORKER: &str = "www-data";
 
-/// A key as a server's configuration names it: a PEM file, whatever is in it.
+/// A key in a server's configuration: a PEM file with a key or a key's name.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) certificate: PathBuf,
@@ -26,13 +26,12 @@ impl From<&Material> for Identity {
     }
 }
 
-/// A server that runs, with the port of each identity.
+/// A running server, with the port of each identity.
 pub(crate) struct Server {
     pub(crate) daemon: Daemon,
     pub(crate) ports: Vec<u16>,
 }
 
-/// Programs that serve.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Program {
     Nginx,
@@ -53,7 +52,6 @@ impl Program {
     }
 }
 
-/// A server that can be started.
 pub(crate) struct Configured {
     program: Program,
     pub(crate) file: PathBuf,
@@ -62,7 +60,6 @@ pub(crate) struct Configured {
 }
 
 impl Configured {
-    /// The command that serves.
     pub(crate) fn command(&self) -> Command {
         match self.program {
             Program::Nginx => {
@@ -78,7 +75,7 @@ impl Configured {
         }
     }
 
-    /// The command that only checks the configuration, keys included.
+    /// The command that only checks the configuration and the keys.
     pub(crate) fn check(&self) -> Command {
         let mut command = self.command();
         command.arg(match self.program {
@@ -88,7 +85,7 @@ impl Configured {
         command
     }
 
-    /// Starts `command`, which is that of [`Self::command`] with more said, and waits until all ports listen.
+    /// Starts `command`, an extended [`Self::command`], and waits until all ports listen.
     pub(crate) fn start(&self, command: &mut Command) -> Server {
         let mut daemon = Daemon::start(&format!("{:?}", self.program), command, &self.log);
         self.ports.iter().for_each(|port| daemon.wait_for_port(*port));
@@ -105,7 +102,7 @@ impl Server {
     }
 }
 
-/// Searches the memory of these processes, each of which stands still meanwhile.
+/// Searches the memory of these processes. Each is stopped during its search.
 pub(crate) fn search(processes: &[u32], needles: &Needles) -> Seen {
     let mut seen = Seen::default();
     for pid in processes {

@@ -1,4 +1,4 @@
-//! The service as an operator runs it, the keys in it, and what programs need to reach them.
+//! The service as an operator runs it, its keys, and the settings of programs that use them.
 
 use crate::manager::Manager;
 use crate::material::Material;
@@ -24,12 +24,11 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts one.
     pub(crate) fn start(directory: &Path) -> Self {
         Self::with_limits(directory, "")
     }
 
-    /// Starts one with these lines in `[limits]`, and sections behind it.
+    /// Starts a service with these lines in `[limits]`, which may continue with further sections.
     pub(crate) fn with_limits(directory: &Path, limits: &str) -> Self {
         let mut service =
             Self { directory: directory.to_owned(), daemon: None, limits: limits.to_owned(), manager: None };
@@ -38,17 +37,17 @@ impl Service {
         service
     }
 
-    /// Starts one that keeps its keys on disk, so that they are there after a restart.
+    /// Starts a service with keys on disk, which survive a restart.
     pub(crate) fn keeping_keys(directory: &Path) -> Self {
         Self::with_limits(directory, &at_rest(directory))
     }
 
-    /// The same under a service manager, which holds its socket.
+    /// The same under a service manager, which keeps its socket.
     pub(crate) fn managed(directory: &Path) -> Self {
         let manager = Some(Manager::new(directory));
         let mut service = Self { directory: directory.to_owned(), daemon: None, limits: at_rest(directory), manager };
         service.write_configuration();
-        // Starts take longer on a machine that is busy with other tests.
+        // Starts take longer while other tests load the machine.
         if std::env::var_os("SIDECORE_RESTARTS").is_none() {
             let text =
                 configuration(&service.socket()).replace("activate = 1\n", "activate = 1\nrestart_wait_ms = 5000\n");
@@ -69,7 +68,7 @@ impl Service {
         self.daemon.as_ref().unwrap().pid()
     }
 
-    /// The manager holds nothing any more.
+    /// The manager drops the socket.
     pub(crate) fn forget(&mut self) {
         self.manager.as_mut().unwrap().held = None;
     }
@@ -86,7 +85,6 @@ impl Service {
         std::fs::write(self.directory.join("openssl.cnf"), configuration(&socket)).unwrap();
     }
 
-    /// Starts it after it was stopped or killed.
     pub(crate) fn run(&mut self) {
         let sidecore = env!("CARGO_BIN_EXE_sidecore");
         let mut command = Command::new(sidecore);
@@ -103,32 +101,32 @@ impl Service {
         self.daemon = Some(daemon);
     }
 
-    /// Ends it as an operator does.
+    /// Sends SIGTERM and waits for the end.
     pub(crate) fn stop(&mut self) {
         self.daemon.take().unwrap().stop();
     }
 
-    /// Ends it without a chance to tidy up.
+    /// Kills the service with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.daemon.take().unwrap().kill();
     }
 
-    /// Whoever changes the service's keys, at its socket or at a relay's.
+    /// A connection that changes keys, at the service's socket or a relay's.
     fn admin(socket: PathBuf) -> Admin {
         Admin::connect(&Options { socket, ..Options::default() }).unwrap()
     }
 
-    /// Puts the key in, for servers' workers, and returns the server's files for it: the key's has its name only.
+    /// Imports the key for servers' workers. Returns the server's files; the key file has only the name.
     pub(crate) fn import(&self, material: &Material) -> Identity {
         self.import_for(material, &[worker_uid()])
     }
 
-    /// Puts the key in, for these users.
+    /// Imports the key for these users.
     pub(crate) fn import_for(&self, material: &Material, uids: &[u32]) -> Identity {
         self.import_through(&self.socket(), material, uids)
     }
 
-    /// Puts the key in through that socket.
+    /// Imports the key through that socket.
     pub(crate) fn import_through(&self, socket: &Path, material: &Material, uids: &[u32]) -> Identity {
         let der = self.directory.join("import.der");
         let mut command = program("openssl");
@@ -143,7 +141,8 @@ impl Service {
         self.identity_of(material, &uri)
     }
 
-    /// Says that the key is on other machines, where it has the same name; for servers' workers. The server's files for it.
+    /// Registers the key as one of other machines, under the same name, for servers' workers. Returns the server's
+    /// files.
     pub(crate) fn knows(&self, material: &Material) -> Identity {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         command.args(["keys", "import", material.kind.name(), "--remote", "--public"]).arg(&material.certificate);
@@ -153,7 +152,7 @@ impl Service {
         self.identity_of(material, &Uri::new(material.kind.name()).unwrap().with_public(public).unwrap())
     }
 
-    /// The files of a server whose key has that name here, without its public part.
+    /// Files of a server whose key has that name in the service, without its public part.
     pub(crate) fn identity(&self, material: &Material, name: &str) -> Identity {
         self.identity_of(material, &Uri::new(name).unwrap())
     }
@@ -164,7 +163,7 @@ impl Service {
         Identity { certificate: material.certificate.clone(), key, client: None }
     }
 
-    /// Puts another key in the place of that one.
+    /// Replaces one key by another.
     pub(crate) fn replace(&self, material: &Material, other: &Material) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         command.args(["keys", "import", material.kind.name(), "--replace", "--socket"]).arg(self.socket());
@@ -175,13 +174,13 @@ impl Service {
         Self::admin(self.socket()).keys(KeyCommand::Delete { name: material.kind.name().to_owned() }).unwrap();
     }
 
-    /// What `sidecore top` shows.
+    /// Output of `sidecore top`.
     pub(crate) fn top(&self) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         run(command.args(["top", "--once", "--socket"]).arg(self.socket())).expect("top")
     }
 
-    /// How many signatures the service made with that key since the key came.
+    /// Signatures with that key since its import.
     pub(crate) fn signatures(&self, material: &Material) -> u64 {
         let counters = counters_beside(&self.socket());
         signatures(&Snapshot::read(&counters).unwrap(), material.kind.name())
@@ -192,7 +191,7 @@ impl Service {
         self.top().split_whitespace().any(|word| word == pid.to_string())
     }
 
-    /// Lets a program load the provider: what an operator writes into the environment of a server.
+    /// Sets the variable that makes a server load the provider, like an operator.
     pub(crate) fn told<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command.env("OPENSSL_CONF", self.directory.join("openssl.cnf"))
     }
@@ -205,7 +204,7 @@ impl Service {
     }
 }
 
-/// Lines of the configuration of a service that keeps its keys there.
+/// Lines of the configuration for keys on disk in that directory.
 fn at_rest(directory: &Path) -> String {
     let passphrase = directory.join("passphrase");
     std::fs::write(&passphrase, "a passphrase of the tests\n").unwrap();
@@ -214,7 +213,7 @@ fn at_rest(directory: &Path) -> String {
     format!("[keys]\ndirectory = '{}'\npassphrase_file = '{passphrase}'", keys.display())
 }
 
-/// Signatures with the stored key of that name, as the service counted them.
+/// The service's counter of signatures with the key of that name.
 pub(crate) fn signatures(counted: &Snapshot, name: &str) -> u64 {
     counted.keys.iter().find(|key| key.name == name).map_or(0, |key| key.get(KeyCounter::Sign))
 }
@@ -229,12 +228,11 @@ fn configuration(socket: &Path) -> String {
     )
 }
 
-/// The user that workers become.
+/// The user of workers.
 pub(crate) fn worker_uid() -> u32 {
     if is_root() { uid_of(WORKER) } else { rustix::process::geteuid().as_raw() }
 }
 
-/// The number of a user of this machine.
 pub(crate) fn uid_of(name: &str) -> u32 {
     let users = std::fs::read_to_string("/etc/passwd").unwrap();
     let line = users.lines().find(|line| line.starts_with(&format!("{name}:")));

@@ -1,4 +1,4 @@
-//! The installed configuration of OpenSSL: what the system's own file sets stays in force.
+//! The installed configuration of OpenSSL: settings of the system's own file stay in force.
 
 use crate::handshake::{TLS_12, TLS_13, handshake, shake};
 use crate::material::{Kind, Material};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const CONFIGURATION: &str = include_str!("../../../sidecore-openssl/openssl-sidecore.cnf");
 pub(crate) const INCLUDE: &str = ".include /etc/ssl/openssl.cnf\n";
 
-/// A system's openssl.cnf that sets what distributions set, a provider more, and no TLS before 1.3.
+/// A system's openssl.cnf with a distribution's settings, one more provider, and no TLS before 1.3.
 const SYSTEM: &str = "\
 HOME = .
 openssl_conf = openssl_init
@@ -34,7 +34,7 @@ MinProtocol = TLSv1.3
 of = the file
 ";
 
-/// The configuration as it is installed, for that service and with that line in the place of its first.
+/// The installed configuration, for that service, and with another first line.
 pub(crate) fn configuration(module: &Path, socket: &Path, include: &str) -> String {
     assert!(CONFIGURATION.contains(INCLUDE));
     CONFIGURATION

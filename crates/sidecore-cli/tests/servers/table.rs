@@ -1,5 +1,5 @@
-//! The page of programs: what stands in each cell of its tables is seen with the real program, which runs with the lines of
-//! the page. On Debian 13 programs have the page's versions and lines for it; `debian13.rs` runs these tests there.
+//! The page of programs: each cell of its tables is checked with the real program, which runs with the page's lines.
+//! The page has other versions and lines for Debian 13; `debian13.rs` runs these tests there.
 
 mod house;
 mod programs;
@@ -10,18 +10,18 @@ pub(crate) use programs::PROGRAMS;
 use programs::{DEBIAN_13_FILES, Program};
 use std::path::Path;
 
-/// What the page says of a program.
+/// A program's row of the page.
 struct Row {
-    /// What its configuration has for sidecore.
+    /// Lines of its configuration for sidecore.
     lines: Vec<String>,
-    /// What stands there instead where certificate and key are in one file.
+    /// Those lines if certificate and key are in one file.
     together: Vec<String>,
     expected: Seen,
     /// On Debian 13.
     version: String,
 }
 
-/// The cells of the rows of the page's table whose first line begins so.
+/// Cells of all rows of the table with this heading line.
 fn table(heading: &str) -> Vec<Vec<String>> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/programs.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -43,7 +43,7 @@ fn debian_13_table() -> Vec<Vec<String>> {
     table("| Program | Its lines on Debian 13 |")
 }
 
-/// The second cells of the table of what all programs do.
+/// The second cells of the table that holds for all programs.
 fn of_all_programs() -> Vec<String> {
     table("| When | Each program |").into_iter().map(|mut row| row.remove(1)).collect()
 }
@@ -68,7 +68,7 @@ fn row(name: &str) -> Row {
 }
 
 impl Row {
-    /// With the lines of Debian 13 where they differ.
+    /// Replaces the lines that differ on Debian 13.
     fn on_debian_13(mut self, name: &str) -> Self {
         if let Some(other) = debian_13_table().into_iter().find(|row| row[0] == name) {
             let names_files = |line: &&String| line.contains("CERTIFICATE") || line.contains("KEY");
@@ -85,7 +85,7 @@ fn is_debian_13() -> bool {
     ["ID=debian", "VERSION_ID=\"13\""].iter().all(|words| system.lines().any(|line| line == *words))
 }
 
-/// The program with its files for Debian 13, once it is known to be of the version that the page names.
+/// The program with its files for Debian 13. Its version must be the page's.
 fn on_debian_13(mut program: Program, expected: &str) -> Program {
     let package = package_of(program.command[0]).split(' ').next().unwrap();
     let installed =
@@ -98,12 +98,12 @@ fn on_debian_13(mut program: Program, expected: &str) -> Program {
     program
 }
 
-/// What stands between backquotes.
+/// The texts between backquotes.
 fn code(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Sees what a program does, and that the page says so.
+/// Compares a program's behaviour with the page.
 fn prove(name: &str) {
     let mut row = row(name);
     let mut program = *PROGRAMS.iter().find(|program| program.name == name).unwrap();

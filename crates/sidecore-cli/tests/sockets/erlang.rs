@@ -1,4 +1,4 @@
-//! Erlang's connections, by themselves and in ejabberd, as Debian packages both.
+//! Erlang's connections, alone and in ejabberd, both from Debian packages.
 
 use super::{Ending, MESSAGES, Place, library};
 use serde_json::Value;
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 /// Connections, or subscribers.
 const PEERS: usize = 8;
-/// How many messages wait for one call at least: otherwise nothing is saved.
+/// Least number of messages for each call: fewer save no CPU time.
 const TOGETHER: f64 = 1.5;
-/// How long the broker may take until it listens. Nothing is decided from it.
+/// Limit for the broker's start. No result depends on it.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Sends numbered messages of 64 bytes to each of some connections, in turn, and waits until a peer has something to say.
+/// Sends numbered messages of 64 bytes to each connection in turn, and waits until a peer sends something.
 const GEN_TCP: &str = r#"
     [Port, Peers, Messages] = [list_to_integer(Number) || Number <- init:get_plain_arguments()],
     Sockets = [element(2, {ok, _} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}])) || _ <- lists:seq(1, Peers)],
@@ -26,7 +26,7 @@ const GEN_TCP: &str = r#"
     halt().
 "#;
 
-/// Erlang, with the library. Not by `sidecore run`, which is another process than the one to be killed.
+/// Erlang with the library. `sidecore run` would be a separate process from the one to kill.
 fn erlang(place: &Place) -> Command {
     let mut run = Command::new("erl");
     run.arg("-noinput").env("LD_PRELOAD", library::built("sidecore-preload"));
@@ -35,7 +35,7 @@ fn erlang(place: &Place) -> Command {
     run
 }
 
-/// Most messages of all connections went through rings, several by one call.
+/// Most messages of all connections went through rings, several with each call.
 fn are_together(rows: &[Value], all: usize) {
     let number = |row: &Value, name: &str| row[name].as_f64().unwrap_or(0.0);
     let messages: f64 = rows.iter().map(|row| number(row, "messages")).sum();
@@ -73,7 +73,7 @@ fn messages_of_erlangs_gen_tcp_go_together_and_arrive_in_order() {
     assert!(program.0.wait().unwrap().success());
 }
 
-/// A client of the broker, of the package mosquitto-clients.
+/// A client of the broker, from the package mosquitto-clients.
 fn client(name: &str, port: u16, who: &str) -> Command {
     let mut command = Command::new(name);
     command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-i", who, "-t", "topic", "-P", "any"]);
@@ -81,7 +81,7 @@ fn client(name: &str, port: u16, who: &str) -> Command {
     command
 }
 
-/// ejabberd as a broker of MQTT alone, on a port that was free. It is Erlang's own command with its modules.
+/// ejabberd as an MQTT broker only, on a free port. It is Erlang's own command with its modules.
 fn ejabberd(place: &Place) -> (Ending, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = format!(
@@ -106,7 +106,7 @@ fn ejabberd(place: &Place) -> (Ending, u16) {
     (broker, port)
 }
 
-/// The directory of that name below one whose path has this in it.
+/// A directory of that name, below a directory whose path contains `part`.
 fn glob(root: &str, part: &str, name: &str) -> String {
     let below = |path: &str| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let found = below(root).flat_map(|path| below(&path.to_string_lossy()).collect::<Vec<_>>());
@@ -115,10 +115,10 @@ fn glob(root: &str, part: &str, name: &str) -> String {
     found.next().expect("no ejabberd here: apt-get install ejabberd").display().to_string()
 }
 
-/// The message that waits for each subscriber.
+/// The message that each subscriber first receives.
 const RETAINED: &str = "welcome\n";
 
-/// The first message of a subscriber: from then on the broker knows it.
+/// Waits for a subscriber's first message: the broker knows the subscriber from then on.
 fn subscribed(port: u16, who: &str) -> (Ending, BufReader<ChildStdout>) {
     let mut command = client("mosquitto_sub", port, who);
     let mut subscriber = Ending(command.args(["-C", &(MESSAGES + 1).to_string()]).spawn().unwrap());
@@ -151,7 +151,7 @@ fn messages_of_ejabberd_to_its_subscribers_go_together_and_arrive_in_order() {
         let mut hearing: Vec<_> = hearing.collect();
         let mut most = Vec::new();
         while !hearing.iter().all(thread::ScopedJoinHandle::is_finished) {
-            // Counts end with a subscriber's connection.
+            // A subscriber's counts end with its connection.
             let rows = place.rows();
             let count = |rows: &[Value]| rows.iter().filter_map(|row| row["messages"].as_u64()).sum::<u64>();
             if count(&rows) > count(&most) {

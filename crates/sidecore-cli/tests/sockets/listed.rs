@@ -1,4 +1,4 @@
-//! `sidecore sockets` lists sockets in rings, never in one, closed lately, and of a program that has ended.
+//! `sidecore sockets` lists sockets in rings, never in one, recently closed, and of a program that has ended.
 
 use super::{Place, library, out};
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
-/// Rows of small sends until a ring is entered. Some are for the library's thread, and some for a cautious rule.
+/// Most rows of small sends before a socket enters a ring. The library's thread and a cautious rule need some of them.
 const TRIES: u32 = 1000;
 
-/// Reads all, and answers each question.
+/// Reads everything, and answers each question mark.
 fn peer(mut connection: TcpStream) {
     let mut bytes = [0; 8192];
     while let Ok(len @ 1..) = connection.read(&mut bytes) {
@@ -43,13 +43,13 @@ impl Kinds {
         Self { child, orders, answers: BufReader::new(answers).lines() }
     }
 
-    /// Has it do that. The descriptor.
+    /// Sends an order to the program. Returns the descriptor.
     fn does(&mut self, what: &str) -> u64 {
         writeln!(self.orders, "{what}").unwrap();
         self.answers.next().unwrap().unwrap().parse().unwrap()
     }
 
-    /// Small sends until that one is in a ring.
+    /// Sends small messages until that socket is in a ring.
     fn enters(&mut self, place: &Place, what: &str) -> u64 {
         for _ in 0..TRIES {
             let descriptor = self.does(what);
@@ -84,7 +84,7 @@ fn each_socket_is_listed_with_its_reason_wherever_it_is() {
     let (closed, copied, quiet) = (program.does("c1"), program.does("d7"), program.does("x8"));
     let (inherited, datagrams) = (program.does("x9"), program.does("x:"));
     let special = "on the kernel: options or calls of its own";
-    // What the program says, and the service.
+    // As reported by the program, and by the service.
     let expected = [
         (ring, "ring: small sends in a row", false, false),
         (option, special, true, true),

@@ -8,20 +8,19 @@ use sidecore_terminal::table::Rows;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A number of a client.
 type Number = fn(&Seen<'_, L>) -> u64;
 
-/// What the clients are sorted by: the heading of the column, and the number of which the largest is first.
+/// Orders of the clients: the column's heading, and its number. The largest number is first.
 pub(in crate::top) const SORTS: [(&str, Number); 5] = [
     ("REQ/S", |client| client.recent.get(L::Submitted)),
     ("FLIGHT", |client| client.total.get(L::InFlight)),
     ("TOTAL* p50/p99", |client| client.times.stage(Stage::Total).summary().p99 as u64),
     ("SPIN*", |client| client.recent.get(L::ClientSpunNs)),
-    // The smallest process id is first among equals.
+    // Equal numbers: the smallest process id is first.
     ("PID", |_| 0),
 ];
 
-/// Clients: who they are, what they ask for, where the time goes, and how they are woken; sorted by that of [`SORTS`].
+/// The clients, in the order [`SORTS`]`[sort]`.
 pub(in crate::top) fn clients(view: &View, sort: usize) -> Rows {
     let [total, recent, times] = [&view.total, &view.recent, view.times()].map(by_pid);
     let all = total.values().zip(recent.values()).zip(times.values());
@@ -44,7 +43,7 @@ pub(in crate::top) fn clients(view: &View, sort: usize) -> Rows {
         .rows
 }
 
-/// What all lanes of each process counted, and how many there are. The snapshots of a view have the same lanes.
+/// Counts of all lanes of each process, and the number of lanes. A view's snapshots have the same lanes.
 fn by_pid(snapshot: &Snapshot) -> BTreeMap<u32, (LaneStats, usize)> {
     let mut clients: BTreeMap<u32, (LaneStats, usize)> = BTreeMap::new();
     for lane in &snapshot.lanes {
@@ -57,7 +56,7 @@ fn by_pid(snapshot: &Snapshot) -> BTreeMap<u32, (LaneStats, usize)> {
     clients
 }
 
-/// The name, and how the client broke the protocol, if it did.
+/// The client's name, with its protocol fault if there is one.
 fn name(lane: &LaneStats) -> String {
     match lane.fault() {
         Some(fault) => format!("{} ({})", lane.name, fault.name()),

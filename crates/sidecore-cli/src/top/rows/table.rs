@@ -1,4 +1,4 @@
-//! Building a table column by column.
+//! Builds a table column by column.
 
 use super::View;
 use crate::top::units::{amount, count, percent, quantiles, time};
@@ -6,21 +6,21 @@ use sidecore::core::stage::Stage;
 use sidecore::counters::{Counter, Kind, Snapshot, Stats};
 use sidecore_terminal::table::Rows;
 
-/// What one row is about, in the three ways of a view.
+/// One row's subject in the three forms of a view.
 pub(in crate::top) struct Seen<'a, C: Counter> {
     pub(super) total: &'a Stats<C>,
     pub(super) recent: &'a Stats<C>,
     pub(super) times: &'a Stats<C>,
 }
 
-/// A table that is not complete yet.
+/// A table under construction.
 pub(super) struct Table<'a, C: Counter> {
     pub(super) rows: Rows,
     view: &'a View,
     seen: Vec<Seen<'a, C>>,
 }
 
-/// All of a kind in the order of their numbers.
+/// All entries of a kind, in the order of their indexes.
 pub(super) fn seen<'a, C: Counter>(
     view: &'a View,
     all: impl Fn(&'a Snapshot) -> &'a Vec<Stats<C>>,
@@ -34,12 +34,10 @@ impl<'a, C: Counter> Table<'a, C> {
         Self { rows: Rows { columns: Vec::new(), cells: vec![Vec::new(); seen.len()] }, view, seen }
     }
 
-    /// A column of words.
     pub(super) fn text(self, heading: &str, cell: impl Fn(&Seen<'_, C>) -> String) -> Self {
         self.column(heading, false, cell)
     }
 
-    /// A column of numbers.
     pub(super) fn number(self, heading: &str, cell: impl Fn(&Seen<'_, C>) -> String) -> Self {
         self.column(heading, true, cell)
     }
@@ -49,7 +47,7 @@ impl<'a, C: Counter> Table<'a, C> {
         self.number(&format!("{heading} p50/p99"), |one| quantiles(&one.times.stage(stage).summary()))
     }
 
-    /// A column for each counter: its rate, its part of the time, or its sum, as its heading and kind say.
+    /// A column for each counter: its rate, its share of the time, or its sum, by its heading and kind.
     pub(super) fn counters(self, counters: &[C]) -> Self {
         counters.iter().fold(self, |table, counter| {
             let (row, recent) = (C::ROWS[counter.index()], &table.view.recent);

@@ -1,4 +1,4 @@
-//! A service with a key, and one program that has the key from there.
+//! A service with a key, and one program that uses the key.
 
 use super::Row;
 use super::programs::Program;
@@ -18,8 +18,8 @@ use tempfile::TempDir;
 pub(super) const NO_KEY: &str = "the sidecore service has no key of this name";
 pub(super) const NO_SERVICE: &str = "no sidecore service answers at its socket";
 pub(super) const NOTHING: &str = "nothing";
-/// How long operations wait for a service, and for its answers: longer than it needs to start on any machine. For a service that is away
-/// also not at all.
+/// Timeouts of operations for restarts and replies, longer than a start takes on any machine. The second is for tests
+/// of an absent service.
 const PATIENT_MS: u32 = 60_000;
 const HASTY_MS: u32 = 0;
 const CERTIFICATE_FIRST: &str = "certificate-first.pem";
@@ -29,15 +29,15 @@ const KEY_FIRST: &str = "key-first.pem";
 #[derive(Debug, PartialEq)]
 pub(super) struct Seen<T = String> {
     pub(super) works: T,
-    /// The service restarts under a handshake.
+    /// The service restarts during a handshake.
     pub(super) restart: T,
-    /// The key is deleted, and comes back.
+    /// The key is deleted and imported again.
     pub(super) deleted: T,
     pub(super) said_deleted: T,
-    /// The service is away when the program starts, and comes back.
+    /// The service is absent at the program's start, and returns.
     pub(super) away: T,
     pub(super) said_away: T,
-    /// Certificate and key are in one file, in this order.
+    /// Certificate and key in one file, in this order.
     pub(super) certificate_first: T,
     /// The same in the other order.
     pub(super) key_first: T,
@@ -66,7 +66,6 @@ pub(super) struct House<'a> {
     key: Material,
 }
 
-/// The program as it was started.
 struct Running {
     daemon: Daemon,
     port: u16,
@@ -81,7 +80,7 @@ impl Running {
 }
 
 impl<'a> House<'a> {
-    /// Starts the service, and puts all files where the program finds them.
+    /// Starts the service and writes all files of the program.
     pub(super) fn new(program: &'a Program, row: &'a Row) -> Self {
         assert!(is_root(), "servers become other users: run these tests as root");
         let directory = directory();
@@ -100,12 +99,12 @@ impl<'a> House<'a> {
         self.directory.path().join(name)
     }
 
-    /// Puts the key into the service, for the program's user.
+    /// Imports the key for the program's user.
     fn import(&self) {
         self.service.import_for(&self.key, &[uid_of(self.program.user)]);
     }
 
-    /// The file that names the key, as strict programs want it.
+    /// Writes the file with the name of the key. Strict programs require this mode and owner.
     fn name_key(&self, file: &str) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         command.args(["keys", "pem", self.key.kind.name(), "--mode", "0600", "--owner", self.program.user, "--output"]);
@@ -119,13 +118,13 @@ impl<'a> House<'a> {
         for (file, text) in
             [(CERTIFICATE_FIRST, [&*certificate, &*key].concat()), (KEY_FIRST, [key, certificate].concat())]
         {
-            // The file is there with owner and mode as for a key.
+            // The file already has the mode and owner of a key file.
             self.name_key(file);
             std::fs::write(self.path(file), text).unwrap();
         }
     }
 
-    /// A directory of the program's own, and what it does there before its first start.
+    /// Makes the program's own directory, and runs its first commands there.
     fn own_directory(&self) {
         let own = self.path("program");
         std::fs::create_dir(&own).unwrap();
@@ -139,7 +138,7 @@ impl<'a> House<'a> {
         }
     }
 
-    /// The configuration of OpenSSL, with as much patience.
+    /// OpenSSL's configuration with that wait for a restart.
     fn openssl(&self, wait_ms: u32) -> PathBuf {
         let file = self.path(&format!("openssl-{wait_ms}.cnf"));
         let text = configuration(&self.path("sidecore.so"), &self.service.socket(), INCLUDE)
@@ -149,24 +148,24 @@ impl<'a> House<'a> {
         file
     }
 
-    /// What the page's words in capitals stand for.
+    /// Replaces the capitalised words of the page.
     fn line(&self, line: &str, openssl: &Path, file: &str) -> String {
         let path = |name| self.path(name).display().to_string();
         line.replace("CERTIFICATE", &self.key.certificate.display().to_string())
             .replace("KEY", &path("key.pem"))
             .replace("FILE", &path(file))
             .replace("/etc/ssl/openssl-sidecore.cnf", &openssl.display().to_string())
-            // Dovecot's braces stand at ends of lines.
+            // Dovecot needs braces at the ends of lines.
             .replace(" { ", " {\n  ")
             .replace(" }", "\n}")
     }
 
-    /// The lines of the page, with certificate and key in files of their own, or both in that one.
+    /// The lines of the page, with certificate and key in separate files or both in `file`.
     fn lines(&self, wait_ms: u32, file: Option<&str>) -> Vec<String> {
         let openssl = self.openssl(wait_ms);
         let apart = self.row.lines.iter().filter(|line| file.is_none() || !names_files(line));
         let together = self.row.together.iter().filter(|_| file.is_some());
-        // HAProxy's go on in the line of its port.
+        // The lines for `HAProxy` continue the line of its port.
         together.chain(apart).map(|line| self.line(line, &openssl, file.unwrap_or(CERTIFICATE_FIRST))).collect()
     }
 
@@ -206,7 +205,7 @@ impl<'a> House<'a> {
         command
     }
 
-    /// Starts the program with these lines. It listens, or it ended.
+    /// Starts the program with these lines. Returns when it listens or has ended.
     fn start(&self, lines: &[String]) -> Running {
         let port = free_port();
         self.write_files(port, lines);
@@ -226,7 +225,7 @@ impl<'a> House<'a> {
         shake(running.port, &self.key, self.program)
     }
 
-    /// Fills all cells, and returns them with the program's logs.
+    /// Determines all cells, and returns them with the program's logs.
     pub(super) fn see(mut self) -> (Seen, String) {
         let mut running = self.start(&self.lines(PATIENT_MS, None));
         let works = self.works(&running);
@@ -247,7 +246,7 @@ impl<'a> House<'a> {
         (Seen { works, restart, deleted, said_deleted, away, said_away, certificate_first, key_first }, log)
     }
 
-    /// Whether it works with certificate and key in that file, and its log.
+    /// Whether the program works with certificate and key in that file, and its log.
     fn together(&self, file: &str) -> (String, String) {
         let mut running = self.start(&self.lines(PATIENT_MS, Some(file)));
         let works = running.daemon.lives() && self.shake(&running).ok();
@@ -261,7 +260,7 @@ impl<'a> House<'a> {
         if done.ok() && signed > 0 { "it succeeds".to_owned() } else { format!("no: {signed} signatures, {done:?}") }
     }
 
-    /// The service is killed, and comes back while a handshake goes on.
+    /// Kills the service, and restarts it during a handshake.
     fn restart(&mut self, running: &Running) -> String {
         self.service.kill();
         let (service, program, key, port) = (&mut self.service, self.program, &self.key, running.port);
@@ -311,12 +310,12 @@ fn is_environment(line: &str) -> bool {
     line.starts_with("OPENSSL_CONF=")
 }
 
-/// Whether the line has another in its place where certificate and key are in one file.
+/// Whether this line is replaced if certificate and key are in one file.
 fn names_files(line: &str) -> bool {
     ["CERTIFICATE", "KEY", "FILE"].iter().any(|word| line.contains(word))
 }
 
-/// The words in the program's log, for which is waited if the page has them.
+/// The words, if they are in the program's log. Waits for them if the page expects them.
 fn said(running: &Running, words: &str, expected: &str) -> String {
     let is_there = || running.log().contains(words);
     if is_there() || expected != NOTHING && wait_for(BOUND, is_there) {

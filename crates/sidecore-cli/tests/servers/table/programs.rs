@@ -1,25 +1,25 @@
-//! The programs of the table: their files without the lines of the page, and how each is started and asked.
+//! The programs of the table: their files without the page's lines, and the commands that start and query them.
 
-/// A program. In its files and its command `@directory@`, `@port@`, `@user@` and `@lines@` stand for values that a test makes. In a
-/// command the lines are words.
+/// A program. The test replaces `@directory@`, `@port@`, `@user@` and `@lines@` in files and command. In a command the
+/// lines are separate words.
 #[derive(Clone, Copy)]
 pub(crate) struct Program {
     pub(super) name: &'static str,
-    /// Whoever uses the key.
+    /// The user of the key.
     pub(super) user: &'static str,
     pub(super) files: &'static [(&'static str, &'static str)],
-    /// What is done once before it is started.
+    /// Commands that run once before the start.
     pub(super) first: &'static [&'static [&'static str]],
     pub(crate) command: &'static [&'static str],
-    /// Whether it is started as its user, and not as root.
+    /// Whether it starts as its user, and not as root.
     pub(super) as_user: bool,
-    /// What `openssl s_client` is told beside the port.
+    /// Arguments of `openssl s_client` in addition to the port.
     pub(super) asked: &'static [&'static str],
-    /// Its log, where that is not what it prints.
+    /// The log file. `None`: the program's output.
     pub(super) log: Option<&'static str>,
 }
 
-/// What most of them have.
+/// Values that most programs share.
 const SIMPLE: Program =
     Program { name: "", user: "www-data", files: &[], first: &[], command: &[], as_user: false, asked: &[], log: None };
 
@@ -200,6 +200,6 @@ pub(crate) const PROGRAMS: [Program; 23] = [
     },
 ];
 
-/// The files of programs that have others on Debian 13.
+/// Files of programs that differ on Debian 13.
 pub(super) const DEBIAN_13_FILES: [(&str, &[(&str, &str)]); 1] =
     [("Dovecot", &[("dovecot.conf", include_str!("dovecot-2.4.conf"))])];
