@@ -1,4 +1,4 @@
-//! What was typed.
+//! The command line of `sidecore-farm`.
 
 pub(crate) mod bench;
 mod dead;
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 /// Hands out events and requests by credit, on NATS.
 #[derive(Debug, Parser)]
-// People type `sidecore farm`: that is what help and mistakes show.
+// The user types `sidecore farm`: help and error messages show that name.
 #[command(version, arg_required_else_help = true, name = "sidecore farm", bin_name = "sidecore farm")]
 pub(crate) struct Cli {
     #[command(subcommand)]

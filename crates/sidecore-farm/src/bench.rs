@@ -1,4 +1,4 @@
-//! `sidecore farm bench`: the farm beside NATS alone, side by side in one run.
+//! `sidecore farm bench`: the farm and NATS alone, measured in turn in one run.
 
 mod contest;
 pub(crate) mod drill;
@@ -28,9 +28,9 @@ use rows::Row;
 use sidecore_terminal::output::print;
 use stand::Stand;
 
-/// In their order, where none is named. `kills` takes ten minutes: it is named.
+/// The default scenarios, in their order. `kills` takes ten minutes, so it must be named.
 const ALL: [Scenario; 3] = [Scenario::Share, Scenario::Tail, Scenario::Rate];
-/// What the rows of each scenario say.
+/// Headings of the scenarios' tables.
 const HEADINGS: [(&str, &str); 5] = [
     ("share", "nodes with enough to do: share of the sum of their rates"),
     ("tail", "Poisson arrivals at 0.8 of what the nodes can do: an event's time"),
@@ -39,11 +39,11 @@ const HEADINGS: [(&str, &str); 5] = [
     ("kills", "kill -9: ids fed and committed, compared one by one"),
 ];
 
-/// Measures, prints a table for each scenario, and writes rows where they are wanted. The exit code is 1 where an event was lost or
-/// committed twice.
+/// Measures, prints a table for each scenario, and writes rows if a file is named. The exit code is 1 if an event was
+/// lost or committed twice.
 ///
 /// # Errors
-/// It cannot be measured: says what to do.
+/// The measurement cannot run; the message has the remedy.
 pub(crate) async fn run(args: &Bench) -> Result<u8, String> {
     let mut signals = Signals::new()?;
     tokio::select! {
@@ -79,7 +79,7 @@ async fn measure(stand: &mut Stand, scenario: Scenario, args: &Bench) -> Result<
     }
 }
 
-/// The tables of what was measured last.
+/// The tables of one scenario.
 fn tables(rows: &[Row], scenario: Scenario) -> String {
     let names: &[&str] = match scenario {
         Scenario::Share => &["share"],

@@ -1,4 +1,4 @@
-//! A connection to the farm's NATS servers, which is made again without end once it was made.
+//! A connection to the farm's NATS servers. Once made, it reconnects without limit.
 
 mod login;
 mod words;
@@ -14,15 +14,15 @@ use tokio::sync::watch;
 
 /// Longest wait for a server at the start.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Pauses between attempts to connect again grow by this, up to the longest.
+/// Pauses between reconnections grow by this, up to the longest.
 const STEP: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// What servers said this process may not do. They say it beside the request, which just has no answer.
+/// The last permission that servers denied. They report it separately: the denied request simply has no answer.
 static DENIED: LazyLock<watch::Sender<String>> = LazyLock::new(|| watch::Sender::new(String::new()));
 
-/// The part of a farm that connects. NATS sends answers, and every event that JetStream hands out, to an inbox: each role
-/// has a prefix of its own for these, so that permissions keep the others out.
+/// The part of a farm that connects. NATS sends answers, and every event from JetStream, to an inbox. Each role has a
+/// separate inbox prefix, so that permissions keep the other roles out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
     Feeder,
@@ -34,7 +34,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Begins the subjects of its inboxes. It is below NATS's own prefix: accounts that allow `_INBOX.>` allow it.
+    /// Prefix of its inboxes. It is below NATS's own prefix, so accounts that allow `_INBOX.>` allow it.
     fn inboxes(self) -> &'static str {
         match self {
             Self::Feeder => "_INBOX.feeder",
@@ -47,12 +47,12 @@ impl Role {
     }
 }
 
-/// Connects. The error says why not, and what to do.
+/// Connects. The error has the reason and the remedy.
 pub(crate) async fn connect(farm: &Farm, role: Role) -> Result<Client, String> {
     connect_and_hear(farm, role, |_| ()).await
 }
 
-/// Connects; `heard` is told when the connection is lost, made again, and what servers complain of.
+/// Connects. `heard` receives each event of the connection: loss, reconnection, and errors of servers.
 pub(crate) async fn connect_and_hear<F: Fn(&Event) + Send + Sync + 'static>(
     farm: &Farm,
     role: Role,
@@ -62,7 +62,7 @@ pub(crate) async fn connect_and_hear<F: Fn(&Event) + Send + Sync + 'static>(
     options.connect(farm.server.as_slice()).await.map_err(|error| words::why_not(&error, farm))
 }
 
-/// Waits until a server says that this process may not do something: what it said.
+/// Waits until a server denies this process a permission. Returns the server's text.
 pub(crate) async fn denied() -> String {
     let mut said = denials();
     // The sender is never dropped.
@@ -70,7 +70,7 @@ pub(crate) async fn denied() -> String {
     said.borrow().clone()
 }
 
-/// What NATS refuses this process from now on.
+/// Permissions that NATS denies from now on.
 pub(crate) fn denials() -> watch::Receiver<String> {
     DENIED.subscribe()
 }
@@ -88,7 +88,7 @@ async fn options(farm: &Farm, role: Role) -> Result<ConnectOptions, String> {
         let read = options.credentials_file(creds).await;
         options = read.map_err(|error| format!("cannot read the credentials {}: {error}", creds.display()))?;
     }
-    // The library leaves aside what an address says of this.
+    // The library ignores a login in an address.
     options = match login::of(&farm.server)? {
         Some(login::Login::User(user, password)) => options.user_and_password(user, password),
         Some(login::Login::Token(token)) => options.token(token),
@@ -103,12 +103,12 @@ async fn options(farm: &Farm, role: Role) -> Result<ConnectOptions, String> {
     Ok(options)
 }
 
-/// A file that can be opened: the library says of one that cannot only that TLS failed.
+/// Opens the file once, because the library only reports a TLS failure for a file that cannot be read.
 fn readable(path: &Path) -> Result<&Path, String> {
     std::fs::File::open(path).map(|_| path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// What is done at each event of the connection: people are told of what they can do something about.
+/// Handles each event of the connection. Prints errors and losses for the operator.
 fn listener<F: Fn(&Event) + Send + Sync + 'static>(
     servers: String,
     heard: F,

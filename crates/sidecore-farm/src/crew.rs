@@ -1,4 +1,4 @@
-//! Processes of one run: started, killed and ended by id. None outlives this program, however that ends.
+//! Processes of one run: started, killed and ended by process id. The kernel ends all of them with this program.
 
 use crate::sys;
 use std::ffi::OsString;
@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
-/// What a process is started as, again and again.
+/// How a process is started, and restarted.
 #[derive(Clone, Debug)]
 pub(crate) struct Role {
-    /// What people call it, e.g. `node 3`.
+    /// The displayed name, e.g. `node 3`.
     pub(crate) name: String,
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,
-    /// What it says is appended here.
+    /// Its output is appended here.
     pub(crate) log: PathBuf,
-    /// Whether it reads what [`Process::input`] is written.
+    /// Whether it reads from [`Process::input`].
     pub(crate) reads: bool,
 }
 
-/// A process that runs, or that was killed and may be started again.
+/// A process that runs, or was killed and may be restarted.
 #[derive(Debug)]
 pub(crate) struct Process {
     role: Role,
     child: Child,
-    /// CPU time of those before it in this role.
+    /// CPU time of its predecessors in this role.
     before: Duration,
     killed: bool,
 }
@@ -34,7 +34,7 @@ impl Role {
     /// This program with other arguments.
     ///
     /// # Errors
-    /// The system does not say what this program is.
+    /// The system does not provide this program's path.
     pub(crate) fn of_this_program<I: Into<OsString>>(
         name: impl Into<String>,
         arguments: impl IntoIterator<Item = I>,
@@ -47,10 +47,10 @@ impl Role {
         Ok(Self { name, program, arguments, log, reads: false })
     }
 
-    /// Starts it.
+    /// Starts the process.
     ///
     /// # Errors
-    /// It cannot be started: says why.
+    /// It cannot be started.
     pub(crate) fn start(self) -> Result<Process, String> {
         let child = self.spawn()?;
         Ok(Process { role: self, child, before: Duration::ZERO, killed: false })
@@ -69,29 +69,29 @@ impl Role {
 }
 
 impl Process {
-    /// The system's number of it.
+    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it reads, once for each start.
+    /// Its standard input, once for each start.
     pub(crate) fn input(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// Ends it as `kill -9` does. It is gone on return.
+    /// Kills the process with SIGKILL and waits for its end.
     pub(crate) fn kill(&mut self) {
         if self.killed {
             return;
         }
         self.before += cpu_time(self.id());
         self.killed = true;
-        // It may have ended by itself: then there is nothing to kill, and `wait` has its status.
+        // The process may have ended already; `wait` still returns its status.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Starts it as before.
+    /// Restarts the process.
     ///
     /// # Errors
     /// As for [`Role::start`].
@@ -102,12 +102,12 @@ impl Process {
         Ok(())
     }
 
-    /// What it will be started as again.
+    /// Sets the role for the next restart.
     pub(crate) fn be_again_as(&mut self, role: Role) {
         self.role = role;
     }
 
-    /// Why it ended, where nobody killed it; its exit code is among the reasons.
+    /// Reason and exit code of a process that ended by itself. `None`: it runs, or was killed.
     pub(crate) fn ended(&mut self) -> Option<String> {
         if self.killed {
             return None;
@@ -117,12 +117,12 @@ impl Process {
         Some(format!("{} ended with {status}{said}", self.role.name))
     }
 
-    /// Whether it ended by itself, and well.
+    /// Whether it ended by itself with success.
     pub(crate) fn is_done(&mut self) -> bool {
         !self.killed && self.child.try_wait().is_ok_and(|status| status.is_some_and(|status| status.success()))
     }
 
-    /// CPU time of all that were started in this role.
+    /// CPU time of all processes in this role.
     pub(crate) fn cpu_time(&self) -> Duration {
         self.before + if self.killed { Duration::ZERO } else { cpu_time(self.id()) }
     }
@@ -134,21 +134,21 @@ impl Drop for Process {
     }
 }
 
-/// The last line of a file that says something.
+/// The last line of a file that is not empty.
 pub(crate) fn last_line(file: &Path) -> Option<String> {
     let text = fs::read(file).ok()?;
     let text = String::from_utf8_lossy(&text);
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
-/// CPU time of the process of that number, user's and system's; none if it is gone.
+/// User and system CPU time of a process; 0 if it is gone.
 pub(crate) fn cpu_time(id: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     let ticks = ticks(&stat).unwrap_or(0);
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Fields 14 and 15 of `/proc/ID/stat`; the second field is a name in parentheses that may hold anything.
+/// Fields 14 and 15 of `/proc/ID/stat`. The second field is a name in parentheses and may hold any character.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(11);
@@ -164,7 +164,7 @@ mod tests {
         Role { name: "a shell".into(), program: "/bin/sh".into(), arguments, log: logs.join("log"), reads: false }
     }
 
-    /// Longest wait for something that takes no time.
+    /// Waits for a condition that should hold immediately.
     fn until(mut is_so: impl FnMut() -> bool) {
         for _ in 0..3_000 {
             if is_so() {

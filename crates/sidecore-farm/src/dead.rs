@@ -1,4 +1,4 @@
-//! `farm dead`: events that were given up, and feeding them once more.
+//! `farm dead`: lists dead events, and feeds them again.
 
 mod again;
 
@@ -19,7 +19,7 @@ use sidecore_terminal::output::{print, tell};
 /// Longest reason in the table.
 const LONGEST_REASON: usize = 120;
 
-/// An event that was given up.
+/// An event that the farm has abandoned.
 #[derive(Debug, Serialize)]
 struct Letter {
     id: String,
@@ -27,19 +27,19 @@ struct Letter {
     tries: u32,
     reason: String,
     bytes: usize,
-    /// Its event had more bytes.
+    /// The event had more bytes.
     cut: bool,
-    /// Bytes of its event; `null`: what it says of them is no number.
+    /// Bytes of the event; `null`: the header is no number.
     whole_bytes: Option<usize>,
     #[serde(skip)]
     body: Bytes,
     #[serde(skip)]
     sequence: u64,
-    /// It is on its way back into the farm.
+    /// The letter is on its way back into the farm.
     again: bool,
 }
 
-/// The exit code.
+/// Returns the exit code.
 pub(crate) async fn run(args: args::Dead) -> Result<u8, String> {
     let client = connect::connect(&args.farm, connect::Role::Operator).await?;
     let js = jetstream::new(client);
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: args::Dead) -> Result<u8, String> {
     Ok(0)
 }
 
-/// What is there, up to the most that was asked for.
+/// The letters, `args.most` at most.
 async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<Letter>, String> {
     let all = names::dead(&args.farm.farm, "*");
     let mut letters = Vec::new();
@@ -72,7 +72,7 @@ async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<Letter>, St
     Ok(letters)
 }
 
-/// The first message of this sequence number or later.
+/// The first message with this sequence number or a later one.
 async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Result<Option<StreamMessage>, String> {
     let asked = tokio::select! {
         asked = dead.get_first_raw_message_by_subject(subject, sequence) => asked,
@@ -105,7 +105,7 @@ impl Letter {
         }
     }
 
-    /// The headers of a letter, as they were.
+    /// The letter's original headers.
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(names::KIND, self.kind.as_str());
@@ -114,7 +114,7 @@ impl Letter {
         headers
     }
 
-    /// Why it cannot be fed; `most`: bytes that an event may have. Others may write into the farm too.
+    /// Why it cannot be fed. `most`: bytes that an event may have. Other programs may write into the farm too.
     fn why_not(&self, most: usize) -> Option<String> {
         if !ids::is_one(&self.id) || args::name(&self.kind).is_err() {
             return Some("its id or its kind is none".to_owned());
@@ -127,7 +127,7 @@ impl Letter {
         (self.bytes > most).then(too_large)
     }
 
-    /// Its bytes, and that it had more.
+    /// Its bytes, and whether it was longer.
     fn size(&self) -> String {
         match (self.cut, self.whole_bytes) {
             (false, _) => self.bytes.to_string(),

@@ -1,9 +1,8 @@
-//! The farm's controller: takes events from the work queue, hands them to nodes, commits their results once, and only then
-//! acknowledges them.
+//! The farm's controller: takes events from the work queue, assigns them to nodes, commits their results once, and only
+//! then acknowledges them.
 //!
-//! One dispatcher is active. It loses nothing when it dies: what was not acknowledged comes again to the next one, and a
-//! result that is there already is refused by the server. All runs in one task, which takes what is there, decides, and
-//! sends what came of it.
+//! One dispatcher is active. Its death loses nothing: the server redelivers unacknowledged events to the next
+//! dispatcher, and refuses a second result of an event. One task does everything: it takes inputs, decides, and sends.
 
 mod commits;
 mod counts;
@@ -42,32 +41,32 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-/// Inputs that are taken one after the other before anything is sent.
+/// Most inputs taken before anything is sent.
 const AT_ONCE: usize = 512;
 /// Most results under way to the server.
 const MOST_COMMITS: usize = 4096;
-/// Status is published, and refused results are tried again, each so many beats.
+/// Beats between two status messages, and between two retries of refused results.
 const SHOW: u64 = 25;
 /// Between two beats, ns.
 const BEAT: Nanos = 10_000_000;
-/// A beat that is so late tells that this process did not run, ns.
+/// A beat with a longer delay shows that the process did not run, ns.
 const LATE: Nanos = 30_000_000;
-/// Nodes that were cut off with this process have so long to come back, ns.
+/// Time for nodes that lost their connection together with this process to return, ns.
 const RETURN: Nanos = 1_000_000_000;
-/// An active dispatcher takes the queue over again if events stand still in it for so long, ns. A lost message comes again
-/// sooner.
+/// An active dispatcher takes the queue over again if events stand still in it for this time, ns. A lost message is
+/// redelivered sooner.
 const STRANDED: Nanos = 40_000_000_000;
 /// Beats for one pass over all held messages, which reports them in progress.
 const PARTS: u64 = PROGRESS / BEAT;
-/// At the end messages have so long to leave.
+/// Longest wait for the last messages to be sent.
 const LAST: Duration = Duration::from_secs(2);
-/// Left of the largest message for what stands around the octets.
+/// Part of the largest message that is reserved for fields around the octets.
 const MARGIN: usize = 1024;
 
-/// Runs a dispatcher until it is told to end.
+/// Runs a dispatcher until a signal ends it.
 ///
 /// # Errors
-/// The farm's servers do not do what it takes: says why, and what to do.
+/// The farm's servers lack a required feature; the message has the remedy.
 pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, String> {
     let signals = Signals::new()?;
     let client = connect::connect(&args.farm, connect::Role::Dispatcher).await?;
@@ -115,16 +114,16 @@ struct Dispatcher<'a> {
     commits: Commits,
     known: Known,
     leadership: Leadership,
-    /// Only while it is active, or was until it was cut off.
+    /// Only while the dispatcher is active, or was until it lost its connection.
     hand_out: Option<HandOut<Origin>>,
     lead_subject: Subject,
     status_subject: Subject,
-    /// How often the client has connected.
+    /// Number of the client's connections so far.
     connects: u64,
     connected: bool,
     beats: u64,
     last_beat: Nanos,
-    /// When the queue last had no events that stand still.
+    /// Last time without stranded events in the queue.
     moving: Nanos,
     denied: watch::Receiver<String>,
     quiet: Quiet,
@@ -166,14 +165,14 @@ impl Dispatcher<'_> {
         self.finish_ended(now);
     }
 
-    /// Before the next input: an event that has ended is not held any more, and its tag may be another's.
+    /// Runs before the next input: the tag of an ended event may be reused.
     fn finish_ended(&mut self, now: Nanos) {
         while let Some(ended) = self.hand_out.as_mut().and_then(HandOut::next_ended) {
             self.finish(now, ended);
         }
     }
 
-    /// Everything that follows from what was taken.
+    /// Does everything that follows from the inputs.
     fn advance(&mut self) {
         let now = self.now();
         let Some(hand_out) = &mut self.hand_out else { return };
@@ -182,7 +181,7 @@ impl Dispatcher<'_> {
         }
         hand_out.pump(now);
         while let Some((subject, message)) = hand_out.next_message() {
-            // What does not arrive is missed by the node's count.
+            // The node's count reveals a message that does not arrive.
             self.outbox.send(subject, message);
         }
         self.finish_ended(now);
@@ -192,7 +191,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// What may be taken from the queue.
+    /// Room for further events of the queue.
     fn room(&self) -> Room {
         let full = self.commits.len() >= MOST_COMMITS || !self.commits.why().is_empty();
         match &self.hand_out {
@@ -212,7 +211,7 @@ impl Dispatcher<'_> {
                 }
             }
             Taken::Said => {}
-            // While this dispatcher takes the queue over it deletes its former consumer itself.
+            // During a takeover this dispatcher deletes its former consumer itself.
             Taken::Gone if self.leadership.active().is_none() => {}
             Taken::Gone => self.step_down(now, "the work queue's consumer is gone; making it again"),
         }
@@ -238,12 +237,12 @@ impl Dispatcher<'_> {
         match hand_out.offer(now, id, kind, body, origin) {
             Offered::Held(tag) => self.known.put(place, At::Held(tag)),
             Offered::Ended => {}
-            // A request that was given up is alive at the server: more came than was asked for last.
+            // An abandoned request still exists at the server, so more events arrived than the last request asked for.
             Offered::NoRoom(origin) => queue::give_back_for_later(&self.outbox, &origin),
         }
     }
 
-    /// An event has ended: its result is kept, or it is acknowledged at once.
+    /// Ends an event: commits its result, or acknowledges it if no results are kept.
     fn finish(&mut self, now: Nanos, ended: Ended<Origin>) {
         let place = ended.event.origin.place;
         if self.args.results == Keep::None && matches!(ended.end, End::Done(_)) {
@@ -262,7 +261,7 @@ impl Dispatcher<'_> {
         self.settle(now, ended);
     }
 
-    /// Nothing more is to be done about an event.
+    /// Acknowledges an event that needs nothing more.
     fn settle(&mut self, now: Nanos, ended: Ended<Origin>) {
         let Origin { place, acknowledge, fed, .. } = ended.event.origin;
         self.known.put(place, At::Done);
@@ -270,7 +269,7 @@ impl Dispatcher<'_> {
             let lag = if fed == 0 { 0 } else { since_1970().saturating_sub(fed) };
             hand_out.returned(ended.by, now.saturating_sub(ended.at), lag);
         }
-        // One that does not arrive comes again, and is known.
+        // A lost acknowledgement causes a redelivery, which is recognised.
         self.outbox.send(acknowledge, Bytes::new());
     }
 
@@ -314,7 +313,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Reports a part of the held messages in progress: each in time.
+    /// Reports one part of the held messages as in progress. All parts together keep each message in time.
     fn report_progress(&self, now: Nanos) {
         let (part, parts) = ((self.beats % PARTS) as usize, PARTS as usize);
         let held = self.hand_out.iter().flat_map(|hand_out| hand_out.origins(part, parts));
@@ -324,7 +323,7 @@ impl Dispatcher<'_> {
             .for_each(|origin| queue::report(&self.outbox, origin));
     }
 
-    /// Whether there is a connection, and whether there was none in between.
+    /// Notes a connection that is or was lost.
     fn look_at_connection(&mut self, now: Nanos) {
         let connects = self.client.statistics().connects.load(Ordering::Relaxed);
         let connected = self.client.connection_state() == State::Connected;
@@ -335,12 +334,12 @@ impl Dispatcher<'_> {
         (self.connects, self.connected) = (connects, connected);
     }
 
-    /// Takes the queue over for this term, in a task: announcements go on meanwhile.
+    /// Starts the takeover of the queue for this term, in a task: announcements go on meanwhile.
     fn begin(&mut self, term: u64) {
         let (mut done, begun) = oneshot::channel();
         let (client, context) = (self.client.clone(), self.context.clone());
         let (farm, durability) = (self.args.farm.farm.clone(), self.args.durability.clone());
-        // What is heard twice would count as answers of nodes that they never sent.
+        // A second subscription would count answers twice, more than the nodes were asked for.
         let hears_nodes = self.inputs.hears_nodes();
         tokio::spawn(async move {
             let taken = async {
@@ -353,7 +352,7 @@ impl Dispatcher<'_> {
                 let consumer = queue::take_over(&client, &farm, &streams, term, random()).await?;
                 Ok(Begun { consumer, nodes })
             };
-            // An attempt that nothing waits for any more stops. The next one deletes what it made.
+            // An abandoned attempt stops. The next one deletes what it created.
             tokio::select! {
                 taken = taken => drop(done.send(taken)),
                 () = done.closed() => {}
@@ -362,12 +361,12 @@ impl Dispatcher<'_> {
         self.inputs.wait_for(term, begun);
     }
 
-    /// The takeover has ended.
+    /// Handles the end of the takeover.
     fn has_begun(&mut self, now: Nanos, term: u64, begun: Result<Begun, NotTaken>) {
         let Begun { consumer, nodes } = match begun {
             Ok(begun) => begun,
             Err(NotTaken::Later(later)) => return self.hear_term(now, later),
-            // What is held stays here, unless another dispatcher takes over meanwhile.
+            // Held events stay here unless another dispatcher takes over.
             Err(NotTaken::Failed(why)) => {
                 self.quiet.waits(now, &format!("stands by: {why}"));
                 return self.leadership.cut_off(now);
@@ -397,7 +396,7 @@ impl Dispatcher<'_> {
             balance: args.balance,
             tries: args.tries,
             hold: args.hold,
-            // The largest event fits.
+            // Room for the largest event.
             hold_bytes: usize::try_from(args.hold_bytes).unwrap_or(usize::MAX).max(2 * payload),
             silence: args.silence.as_nanos() as Nanos,
             limit: args.time_limit.as_nanos() as Nanos,
@@ -405,7 +404,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Gives up being active, and waits for its turn.
+    /// Becomes inactive, and waits for its turn.
     fn step_down(&mut self, now: Nanos, why: &str) {
         self.leadership.lost(now);
         self.drop_all(now, why);
@@ -419,7 +418,7 @@ impl Dispatcher<'_> {
         self.commits.forget();
     }
 
-    /// Returns held messages to the server, which may hand them out again.
+    /// Returns held messages to the server, which may redeliver them.
     fn give_all_back(&self) {
         let held = self.hand_out.iter().flat_map(|hand_out| hand_out.origins(0, 1));
         held.chain(self.commits.origins(0, 1)).for_each(|origin| queue::give_back(&self.outbox, origin));
@@ -457,7 +456,7 @@ impl Dispatcher<'_> {
         self.outbox.send(self.status_subject.clone(), body.into());
     }
 
-    /// Killed servers may lose a consumer's state: it neither hands out some events nor has them in flight.
+    /// A killed server may lose a consumer's state: some events are then neither delivered nor in flight.
     fn look_for_stranded(&mut self, now: Nanos, queued: Queued) {
         let has_nothing = self.commits.len() == 0 && self.hand_out.as_ref().is_some_and(HandOut::is_empty);
         let stands_still = queued.stranded > 0 || queued.events > 0 && has_nothing;
@@ -473,14 +472,14 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Says goodbye to nodes, gives held messages back, and sends the outbox.
+    /// Notifies the nodes, returns held messages, and empties the outbox.
     async fn end(mut self) {
         if let Some(hand_out) = &mut self.hand_out {
             hand_out.goodbye();
         }
         self.advance();
         self.give_all_back();
-        // Without a connection it would wait for one.
+        // Without a connection the outbox would wait for one.
         let _ = timeout(LAST, self.outbox.close()).await;
     }
 
@@ -489,7 +488,7 @@ impl Dispatcher<'_> {
     }
 }
 
-/// By this machine's clock, which may be any: ids of dispatchers and what is shown as lag are made of it, no decision.
+/// By this machine's clock, which may be wrong. Only dispatchers' ids and the displayed lag use it, no decision does.
 fn since_1970() -> Nanos {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as Nanos)
 }

@@ -1,7 +1,7 @@
-//! `sidecore farm export`: how a farm is, for Prometheus, over HTTP.
+//! `sidecore farm export`: the state of a farm for Prometheus, over HTTP.
 //!
-//! It only listens to what the farm's dispatcher publishes: nothing that a scraper does reaches the farm, and the exporter
-//! stays when the dispatcher goes.
+//! The exporter only listens to the dispatcher's status messages. A scraper therefore cannot reach the farm, and the
+//! exporter outlives the dispatcher.
 
 mod metrics;
 #[cfg(test)]
@@ -18,10 +18,10 @@ use tokio::task::spawn_blocking;
 const LINKS: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>sidecore farm</title>\n<h1>sidecore farm</h1>\n\
                      <p><a href=\"/metrics\">Metrics</a></p>\n</html>\n";
 
-/// Answers until it is ended.
+/// Serves requests until the process ends.
 ///
 /// # Errors
-/// No NATS server answers, or nobody can be answered at that address: says what to do.
+/// No NATS server answers, or the address cannot be bound; the message has the remedy.
 pub(crate) async fn run(args: &Export) -> Result<u8, String> {
     let server = Server::bind(args.listen).map_err(|error| {
         format!("{}: {error}; name another address and port of this machine with --listen", args.listen)

@@ -1,8 +1,8 @@
-//! `farm feed`: reads events, gives each an id, and has them stored in the farm's work queue.
+//! `farm feed`: reads events, gives each an id, and stores them in the farm's work queue.
 //!
-//! A source reads events one after another and waits while too much is read and not stored. Each event keeps its id however often
-//! it is published, so that the servers store it once: after a lost connection all that was not acknowledged is published again.
-//! A feeder with a name keeps its place in the farm, behind the last event before which all are done.
+//! A source reads events one by one, and waits while too many are read and not stored. An event keeps its id over all
+//! attempts, so the servers store it once. After a lost connection everything unacknowledged is published again. A
+//! feeder with a name stores its place in the farm: the last event up to which all are done.
 
 mod acks;
 mod directory;
@@ -27,14 +27,14 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-/// Events between a source and what publishes them.
+/// Events between a source and the publisher.
 const QUEUE: usize = 16;
-/// What an event's headers and its way to a node add to it, at most.
+/// Most bytes that headers and the message to a node add to an event.
 pub(crate) const HEADROOM: usize = 1_024;
-/// How long TCP clients have to read their last line.
+/// Time for TCP clients to read their last line.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// The exit code.
+/// Returns the exit code.
 pub(crate) async fn run(args: Feed) -> Result<u8, String> {
     let again = Arc::new(Notify::new());
     let connected = Arc::clone(&again);
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Feed) -> Result<u8, String> {
     let code = pump.run(tokio::spawn(source.run(give))).await;
     drop(pump);
     if let Some(room) = room {
-        // Clients are told the last of their events; one that does not read is not waited for.
+        // Clients receive their last line. A client that does not read is not waited for.
         drop(timeout(FAREWELL, room.acquire_many(args.connections.into())).await);
     }
     code

@@ -1,16 +1,15 @@
-//! Hands events to nodes and takes their answers: core's decisions, and the bytes that belong to them.
+//! Assigns events to nodes and takes their answers: core's decisions, with the bytes that belong to them.
 //!
-//! It knows no NATS and no clock: messages go in and come out as bytes with a subject, and the time is told. Where events
-//! come from, and where their results go, is whoever's who holds it: `T` is what that one keeps with an event.
+//! It uses no NATS and no clock: messages are bytes with a subject, and the caller passes the time. The owner provides
+//! events and consumes results. `T` is the owner's data for one event.
 //!
-//! | Step | What |
+//! | Step | Meaning |
 //! |---|---|
 //! | [`HandOut::offer`], [`HandOut::hear`], [`HandOut::tick`] | an event, a message of a node, the time |
-//! | [`HandOut::pump`] | hands out what can be handed out |
-//! | [`HandOut::next_ended`], [`HandOut::next_message`] | what came of it: ask until there is none |
+//! | [`HandOut::pump`] | assigns waiting events |
+//! | [`HandOut::next_ended`], [`HandOut::next_message`] | results and messages, until there are none |
 //!
-//! Limits: events and octets held ([`HandOut::room`] tells what is left, and whoever offers keeps to it), nodes (core's), one
-//! message.
+//! Limits: events and octets held (the owner stays within [`HandOut::room`]), nodes (core's), one message.
 
 mod answers;
 mod kinds;
@@ -37,9 +36,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use waiting::Waiting;
 
-/// An event that a message to a node takes with it, beside its texts and octets, at most, bytes.
+/// Most bytes that a message adds to an event's texts and octets.
 const BESIDE: usize = wire::HEAD;
-/// A node that answers nothing for so much longer than an event may take is lost, ns.
+/// A node is lost if it answers nothing for the time limit of an event and this time, ns.
 const STALL: Nanos = 5_000_000_000;
 
 #[derive(Clone, Debug)]
@@ -48,34 +47,34 @@ pub(crate) struct Settings {
     /// Id of this dispatcher.
     pub(crate) dispatcher: u64,
     pub(crate) balance: Balance,
-    /// How often an event may fail.
+    /// Most failed attempts at an event.
     pub(crate) tries: u8,
-    /// Most events held at a time, and their octets.
+    /// Most events held, and their octets.
     pub(crate) hold: u32,
     pub(crate) hold_bytes: usize,
-    /// A node that was not heard for so long is lost.
+    /// Silence after which a node is lost.
     pub(crate) silence: Nanos,
-    /// How long an event may take at a node.
+    /// Time limit of an event at a node.
     pub(crate) limit: Nanos,
     /// Most octets of one message.
     pub(crate) message: usize,
 }
 
-/// Something to do, and what whoever brought it keeps with it.
+/// Something to do, with its owner's data.
 #[derive(Clone, Debug)]
 pub(crate) struct Event<T> {
-    /// A token, as [`wire::is_token`] has it.
+    /// A token in the sense of [`wire::is_token`].
     pub(crate) id: Box<str>,
     pub(crate) kind: Rc<str>,
     pub(crate) body: Bytes,
     pub(crate) origin: T,
 }
 
-/// What became of an event.
+/// Outcome of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
     Done(Bytes),
-    /// It was given up.
+    /// The event is abandoned.
     Dead {
         reason: String,
         tries: u8,
@@ -86,9 +85,9 @@ pub(crate) enum End {
 pub(crate) struct Ended<T> {
     pub(crate) event: Event<T>,
     pub(crate) end: End,
-    /// Who did it, where somebody did.
+    /// The node that did it, if any.
     pub(crate) by: Option<Member>,
-    /// When that was known.
+    /// When the outcome was known.
     pub(crate) at: Nanos,
 }
 
@@ -103,7 +102,7 @@ pub(crate) enum Offered<T> {
     NoRoom(T),
 }
 
-/// What may be offered.
+/// Free room for further events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) events: usize,
@@ -116,7 +115,7 @@ struct Held<T> {
     event: Event<T>,
     class: Class,
     arrived: Nanos,
-    /// Nodes that could not do it.
+    /// Nodes that refused it.
     refusals: u32,
 }
 
@@ -143,7 +142,7 @@ impl<T> HandOut<T> {
             in_flight: hold,
             depth: hold,
             silence: settings.silence,
-            // What was sent is under way for as long as nodes may be silent, and then some.
+            // A sent message may be under way for longer than a node may be silent.
             grace: settings.silence.saturating_mul(4),
             tries: settings.tries.max(1),
             stall: settings.limit.saturating_add(STALL),
@@ -163,22 +162,20 @@ impl<T> HandOut<T> {
         }
     }
 
-    /// What may be offered now.
     pub(crate) fn room(&self) -> Room {
         Room { events: self.free.len(), bytes: self.settings.hold_bytes.saturating_sub(self.bytes) }
     }
 
-    /// Most octets held, and most of one message, are others now. Events that are held already stay.
+    /// Changes the limits of octets held and of one message. Events that are held already stay.
     pub(crate) fn resize(&mut self, hold_bytes: usize, message: usize) {
         (self.settings.hold_bytes, self.settings.message) = (hold_bytes, message);
     }
 
-    /// True if it holds no event.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.held.len()
     }
 
-    /// Takes an event, where there is room.
+    /// Adds an event if there is room.
     pub(crate) fn offer(&mut self, now: Nanos, id: Box<str>, kind: &str, body: Bytes, origin: T) -> Offered<T> {
         let (kind, class) = self.kinds.number(kind);
         let event = Event { id, kind, body, origin };
@@ -209,7 +206,7 @@ impl<T> HandOut<T> {
         Some(&mut self.held.get_mut(tag as usize)?.as_mut()?.event.origin)
     }
 
-    /// The time: who was silent is lost.
+    /// Handles the time: silent nodes are lost.
     pub(crate) fn tick(&mut self, now: Nanos) {
         while let Some(member) = self.farm.silent(now) {
             self.lose(now, member);
@@ -222,7 +219,7 @@ impl<T> HandOut<T> {
         self.farm.was_away(now, away);
     }
 
-    /// Hands out all that nodes have credit for.
+    /// Assigns all events that nodes have credit for.
     pub(crate) fn pump(&mut self, now: Nanos) {
         self.take_moved(now);
         let Self { farm, waiting, held, nodes, .. } = self;
@@ -241,17 +238,15 @@ impl<T> HandOut<T> {
         self.send_events();
     }
 
-    /// The next event that has ended.
     pub(crate) fn next_ended(&mut self) -> Option<Ended<T>> {
         self.ended.pop_front()
     }
 
-    /// The next message to send.
     pub(crate) fn next_message(&mut self) -> Option<(Subject, Bytes)> {
         self.messages.pop_front()
     }
 
-    /// So long took what came behind a node's answer, and so long ago the event was fed, both ns.
+    /// Records the time after a node's answer, and the age of the event since it was fed, both ns.
     pub(crate) fn returned(&mut self, by: Option<Member>, took: Nanos, lag: Nanos) {
         if let Some(node) = by.and_then(|member| self.nodes.get_mut(member)) {
             node.stages.record(Stage::Return, took);
@@ -259,12 +254,12 @@ impl<T> HandOut<T> {
         }
     }
 
-    /// Counters, for what others than this count.
+    /// Counters that the owner updates too.
     pub(crate) fn totals_mut(&mut self) -> &mut Totals {
         &mut self.totals
     }
 
-    /// Tells all nodes that this dispatcher ends.
+    /// Notifies all nodes that this dispatcher ends.
     pub(crate) fn goodbye(&mut self) {
         let gone = wire::encode(&Down::Gone, 0);
         self.messages.extend(self.nodes.iter().map(|node| (node.subject.clone(), gone.clone())));
@@ -278,7 +273,7 @@ impl<T> HandOut<T> {
         self.take_moved(now);
     }
 
-    /// Where the events of lost nodes and failed ones go.
+    /// Reassigns the events of lost nodes and failed events.
     fn take_moved(&mut self, now: Nanos) {
         while let Some(moved) = self.farm.next_moved(now) {
             match moved {
@@ -295,7 +290,7 @@ impl<T> HandOut<T> {
         }
     }
 
-    /// An event that was handed out waits again, before all others.
+    /// An event that was assigned waits again, before all others.
     fn again(&mut self, tag: u32) {
         if let Some(held) = &self.held[tag as usize] {
             self.totals.redone += 1;
@@ -315,7 +310,7 @@ impl<T> HandOut<T> {
         self.ended.push_back(Ended { event, end, by, at: now });
     }
 
-    /// Makes messages of what nodes were given.
+    /// Makes messages of the assigned events.
     fn send_events(&mut self) {
         let Self { nodes, held, messages, settings, .. } = self;
         nodes.each_given(|node, given| {
@@ -329,7 +324,7 @@ impl<T> HandOut<T> {
     }
 }
 
-/// As many of them as fit into one message, and its size.
+/// The longest list of events that fits in one message, and its size.
 fn fill<'a, T>(
     given: &[(u32, Ticket)],
     held: &'a [Option<Held<T>>],
@@ -350,7 +345,7 @@ fn fill<'a, T>(
     (list, size)
 }
 
-/// What an event takes in a message, at most, and what it counts for in memory.
+/// Most bytes of an event in a message, which also count as its memory.
 fn size_of<T>(event: &Event<T>) -> usize {
     event.body.len() + event.id.len() + event.kind.len() + BESIDE
 }

@@ -1,4 +1,4 @@
-//! What dispatchers of a farm say of it: the newest word, and how old it is.
+//! Status messages of a farm's dispatchers: the newest, and its age.
 
 use crate::args::Farm;
 use crate::connect::{Role, connect};
@@ -10,40 +10,40 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::time::{Instant as Deadline, timeout_at};
 
-/// Who has not been heard for so long is gone: eight times what lies between two words.
+/// A dispatcher that is silent for this time is gone: eight intervals of its status.
 const SILENCE: Duration = Duration::from_secs(2);
-/// Most dispatchers that stand by and are counted, and most nodes that are shown: no dispatcher has more.
+/// Most standby dispatchers counted, and most nodes shown: no dispatcher has more.
 const STANDING_BY: usize = 16;
 const NODES: usize = 256;
-/// Longest text that is shown, characters.
+/// Longest displayed text, characters.
 const LONGEST: usize = 200;
 
-/// The words of one farm's dispatchers.
+/// Status messages of one farm's dispatchers.
 pub(crate) struct Words {
     farm: String,
     subscription: Subscriber,
 }
 
-/// What was heard so far.
+/// Status messages so far.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     active: Option<(Instant, Status)>,
     standing_by: BTreeMap<u64, Instant>,
 }
 
-/// How the farm is now.
+/// Current state of the farm.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct View {
-    /// What the dispatcher said that hands out. `None`: there was none for a while.
+    /// Status of the active dispatcher. `None`: there was none for a while.
     pub(crate) active: Option<Status>,
     pub(crate) standing_by: usize,
 }
 
 impl Words {
-    /// Listens from now on.
+    /// Subscribes.
     ///
     /// # Errors
-    /// No server, or it lets nobody listen: says what to do.
+    /// There is no server, or it denies the subscription; the message has the remedy.
     pub(crate) async fn of(farm: &Farm) -> Result<Self, String> {
         let client = connect(farm, Role::Operator).await?;
         let subject = format!("farm.{}.status", farm.farm);
@@ -52,10 +52,10 @@ impl Words {
         Ok(Self { farm: farm.farm.clone(), subscription })
     }
 
-    /// Waits for the next word.
+    /// Waits for the next status.
     ///
     /// # Errors
-    /// None comes any more: the connection was closed.
+    /// The connection was closed.
     pub(crate) async fn next(&mut self) -> Result<Status, String> {
         loop {
             let Some(message) = self.subscription.next().await else {
@@ -67,7 +67,7 @@ impl Words {
         }
     }
 
-    /// How the farm is: what is known as soon as whoever hands out was heard, or after a while.
+    /// Collects status messages until the active dispatcher's came, or for [`SILENCE`].
     ///
     /// # Errors
     /// As for [`Self::next`].
@@ -84,7 +84,7 @@ impl Words {
 }
 
 impl Heard {
-    /// Takes what one dispatcher said. Of two that hand out it believes the later one.
+    /// Takes one dispatcher's status. Of two active ones the later dispatcher counts.
     pub(crate) fn take(&mut self, status: Status, now: Instant) {
         self.standing_by.retain(|_, heard| is_fresh(*heard, now));
         if status.active {
@@ -109,7 +109,7 @@ fn is_fresh(heard: Instant, now: Instant) -> bool {
     now.saturating_duration_since(heard) < SILENCE
 }
 
-/// Whoever may publish there can write anything: what people will see of it has no control characters and a length.
+/// Any program with access may publish here: displayed text has no control characters and a bounded length.
 fn read(message: &[u8], farm: &str) -> Option<Status> {
     let mut status: Status = serde_json::from_slice(message).ok()?;
     if status.farm != farm {

@@ -1,4 +1,4 @@
-//! Ids of events: a feeder's name, and what is its own of each event.
+//! Ids of events: the feeder's name, and a part of each event.
 
 use async_nats::Client;
 use std::ffi::OsStr;
@@ -10,10 +10,10 @@ use std::path::{Component, Path, PathBuf};
 pub(crate) const LONGEST: usize = 96;
 /// Digits of a digest that stand for the rest of a long path: 128 bits.
 const DIGEST: usize = 32;
-/// Characters that tell feeders apart that have no name, and runs of one that has.
+/// Characters that distinguish feeders without a name, and runs of a named feeder.
 const RUN: usize = 12;
 
-/// How a feeder calls its events.
+/// Makes the ids of a feeder's events.
 #[derive(Clone, Debug)]
 pub(crate) struct Ids {
     feeder: String,
@@ -27,23 +27,23 @@ impl Ids {
         Self { feeder: name.unwrap_or(&run).to_owned(), run }
     }
 
-    /// Of what comes again under the same number when the source is read again.
+    /// For an event that has the same number when the source is read again.
     pub(crate) fn numbered(&self, number: u64) -> String {
         format!("{}-{number}", self.feeder)
     }
 
-    /// Of what comes once: nobody after this run may use its ids for other events.
+    /// For an event that comes once: no later run may use its id for another event.
     pub(crate) fn of_this_run(&self, number: u64) -> String {
         if self.feeder == self.run { self.numbered(number) } else { format!("{}-{}-{number}", self.feeder, self.run) }
     }
 
-    /// Of a file. A path that is too long ends in a digest.
+    /// For a file. A path that is too long ends in a digest.
     pub(crate) fn path(&self, path: &Path) -> String {
         let id = format!("{}-{}", self.feeder, escaped(path));
         if id.len() <= LONGEST {
             return id;
         }
-        // Two underscores are in no escaped path.
+        // No escaped path has two underscores in a row.
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, path.as_os_str().as_bytes());
         let mut id = format!("{}__", &id[..LONGEST - DIGEST - 2]);
         for byte in &digest.as_ref()[..DIGEST / 2] {
@@ -53,7 +53,7 @@ impl Ids {
     }
 }
 
-/// Whether something can be an id: it is a token of a subject, and a file's name.
+/// Whether the text can be an id: a token of a subject, and a file's name.
 pub(crate) fn is_one(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     !text.is_empty() && text.len() <= LONGEST && text.bytes().all(plain)
@@ -72,7 +72,7 @@ pub(crate) fn escaped(path: &Path) -> String {
     text
 }
 
-/// The path that was escaped; `None` for anything else, and for one that leads out of its directory.
+/// The path that was escaped. `None` for any other text, and for a path out of its directory.
 pub(crate) fn unescaped(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();

@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 
 /// Headings, and whether the column holds numbers. A star marks values of the program, and values derived from
 /// them.
-/// values.
 const COLUMNS: [(&str, bool); 11] = [
     ("PROGRAM*", false),
     ("PID", true),

@@ -1,4 +1,4 @@
-//! `try` and `bench`: the farm's main job in one command, and measurements beside NATS alone.
+//! `try` and `bench`: the farm's main job in one command, and measurements against NATS alone.
 
 use clap::{Args, ValueEnum};
 use sidecore_core::time::parse_duration;

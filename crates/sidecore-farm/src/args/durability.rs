@@ -1,4 +1,4 @@
-//! How safely a farm keeps what it was given.
+//! Options for the durability of a farm's streams.
 
 use crate::measures;
 use clap::{Args, ValueEnum};

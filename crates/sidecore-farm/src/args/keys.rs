@@ -1,4 +1,4 @@
-//! What was typed for the remote device.
+//! The command line of gateways and key servers.
 
 use super::{Farm, name};
 use clap::Args;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct Gateway {
-    // The device's farm is in the service's configuration.
+    // The service's configuration names the device's farm.
     #[command(flatten)]
     pub(crate) farm: Farm,
     /// The remote device of the service's configuration

@@ -1,4 +1,4 @@
-//! What `farm status`, `farm top` and `farm export` take.
+//! Arguments of `farm status`, `farm top` and `farm export`.
 
 use super::Farm;
 use clap::Args;

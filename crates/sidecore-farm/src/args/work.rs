@@ -1,4 +1,4 @@
-//! What `farm work` takes.
+//! Arguments of `farm work`.
 
 use super::Farm;
 use crate::measures::{age, size};

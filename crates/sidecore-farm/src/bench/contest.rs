@@ -1,4 +1,4 @@
-//! Variants measured alternately, again and again.
+//! Variants measured in turn, with repeats.
 
 use super::found::{Found, apart};
 use super::rows::{Reach, Row, median};
@@ -6,16 +6,15 @@ use super::running::Variant;
 use super::stand::Stand;
 use sidecore_terminal::output::tell;
 
-/// Numbers of messages that a node that pulls has at a time.
+/// Numbers of messages that a pulling node may have in flight.
 pub(crate) const IN_FLIGHT: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
-/// What was found of one variant, repeat by repeat.
+/// Results of one variant, one for each repeat.
 pub(crate) struct Entry {
     pub(crate) variant: Variant,
     pub(crate) found: Vec<Found>,
 }
 
-/// A figure of a measurement.
 pub(crate) type Figure = fn(&Found) -> Option<f64>;
 
 /// All policies of the farm, then pull consumers with each fixed number.
@@ -24,11 +23,11 @@ pub(crate) fn all(policies: &[&'static str]) -> Vec<Variant> {
     farms.chain(IN_FLIGHT.map(Variant::Pull)).collect()
 }
 
-/// Measures each variant once, then each once more, and so on. The measurement is told which variant, and a seed that all of a
-/// repeat have.
+/// Measures each variant once, then each once more, and so on. `one` receives the variant, and a seed that is the same
+/// within a repeat.
 ///
 /// # Errors
-/// One cannot be measured.
+/// A variant cannot be measured.
 pub(crate) async fn measure(
     stand: &Stand,
     scenario: &str,
@@ -49,20 +48,20 @@ pub(crate) async fn measure(
     Ok(entries)
 }
 
-/// Which of those that pull is the best: the place of its entry.
+/// Index of the best pulling variant.
 pub(crate) fn best(entries: &[Entry], better: impl Fn(f64, f64) -> bool, figure: Figure) -> Option<usize> {
     let pulls = entries.iter().enumerate().filter(|(_, entry)| matches!(entry.variant, Variant::Pull(_)));
     let figures = pulls.filter_map(|(place, entry)| Some((place, figure(&Found::median(&entry.found))?)));
     figures.reduce(|best, next| if better(next.1, best.1) { next } else { best }).map(|(place, _)| place)
 }
 
-/// The median of the quotients of measurements made in the same repeat.
+/// Median of the quotients of two measurements in the same repeat.
 pub(crate) fn ratio(of: &Entry, by: &Entry, figure: Figure) -> Option<f64> {
     let pairs = of.found.iter().zip(&by.found);
     median(&mut pairs.filter_map(|(of, by)| Some(figure(of)? / figure(by)?)).collect::<Vec<_>>())
 }
 
-/// A row of what was found, without what only the scenario knows.
+/// A row without the fields of a single scenario.
 pub(crate) fn row(stand: &Stand, scenario: &'static str, entry: &Entry, spread: Figure) -> Row {
     let found = Found::median(&entry.found);
     Row {
@@ -83,7 +82,7 @@ pub(crate) fn row(stand: &Stand, scenario: &'static str, entry: &Entry, spread: 
     }
 }
 
-/// The same row, compared.
+/// The same row with its comparison.
 pub(crate) fn compared(row: Row, of: &Entry, by: &Entry, figure: Figure, reach: Reach) -> Row {
     let is_itself = std::ptr::eq(of, by);
     let compares = of.variant.balance().is_some() && !is_itself;

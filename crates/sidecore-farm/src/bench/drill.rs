@@ -1,4 +1,5 @@
-//! A farm at work while its processes are killed with `kill -9` and started again; then each id that was fed is looked for among
+//! A farm at work while its processes are killed with `kill -9` and restarted. Afterwards each fed id is looked up
+//! among the committed ones.
 //! what was committed.
 
 mod cast;
@@ -22,55 +23,55 @@ use tokio::time::sleep;
 /// The farm, and the feeder's name in ids.
 const FARM: &str = "drill";
 const FEEDER: &str = "feeder";
-/// Of what the nodes can do, once the first events are done.
+/// Load after the first events, as a part of the nodes' capacity.
 const LOAD: f64 = 0.8;
-/// What still waits at the end is given up when nothing is committed for so long.
+/// Longest time without a commit at the end. Events that still wait then are written off.
 const STUCK: Duration = Duration::from_secs(20);
-/// How often people are told how far it is, and how often that is looked at.
+/// Interval of progress lines, and interval of checks.
 const TELL: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(20);
-/// The part of the burst in which the nodes' share is taken.
+/// Part of the burst that the nodes' share is measured over.
 const SHARE_FROM: f64 = 0.2;
 const SHARE_TO: f64 = 0.8;
 
-/// What is done to a farm.
+/// Load and kills of one test.
 #[derive(Clone, Debug)]
 pub(crate) struct Drill {
     pub(crate) unit: Duration,
-    /// The nodes need so long for what comes at once, before anybody is killed.
+    /// Work of the first events, as time of all nodes. No process is killed before.
     pub(crate) burst: Duration,
-    /// How long events come while processes are killed.
+    /// Duration of further events while processes are killed.
     pub(crate) lasting: Duration,
-    /// Who is killed, and how often.
+    /// Kinds of processes to kill, and the interval of each.
     pub(crate) kills: Vec<(Victim, Duration)>,
 }
 
-/// What came of it.
+/// Results of one test.
 #[derive(Clone, Debug)]
 pub(crate) struct Drilled {
     pub(crate) verdict: Verdict,
     pub(crate) share: Option<f64>,
-    /// Of events that came while processes were killed.
+    /// Times of events that came while processes were killed.
     pub(crate) total: Option<Times>,
     pub(crate) gaps: Vec<Duration>,
-    /// From the kill of a dispatcher or of the server until events were handed out.
+    /// Times from the kill of a dispatcher or of the server until the next assignment.
     pub(crate) stops: Vec<Duration>,
     pub(crate) redone: u64,
     pub(crate) late: u64,
     pub(crate) kills: Vec<(Victim, u64)>,
     pub(crate) took: Duration,
-    /// What is left in the work queue, and why something was given up, in words.
+    /// Events left in the work queue, and reasons of dead letters, as text.
     pub(crate) left: Vec<String>,
 }
 
 impl Drilled {
-    /// How often somebody was killed.
+    /// Number of kills.
     pub(crate) fn killed(&self) -> u64 {
         self.kills.iter().map(|(_, times)| times).sum()
     }
 }
 
-/// Does it.
+/// Runs the test.
 ///
 /// # Errors
 /// The farm cannot be started, or one of its processes ended by itself.
@@ -93,7 +94,6 @@ pub(crate) async fn run(stand: &mut Stand, drill: &Drill) -> Result<Drilled, Str
     Ok(Drilled { took, left, ..scene.told(drill, &stored, &dead) })
 }
 
-/// A farm that is fed.
 struct Scene<'a> {
     cast: Cast<'a>,
     script: Arc<Script>,
@@ -104,7 +104,7 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Kills and starts again until all events have come, then waits for what is left.
+    /// Kills and restarts processes until all events have come, then waits for the rest.
     async fn play(&mut self, drill: &Drill) -> Result<(), String> {
         self.cast.feed(self.script.clone(), self.begun)?;
         let end = self.begun + self.script.end();
@@ -124,7 +124,7 @@ impl Scene<'_> {
         self.drain().await
     }
 
-    /// Kills one that is there.
+    /// Kills one process that runs.
     fn strike(&mut self, who: Who) {
         let now = SystemTime::now();
         if !self.cast.kill(who) {
@@ -150,15 +150,15 @@ impl Scene<'_> {
         ));
     }
 
-    /// Waits until the feeder has fed all and nothing is left to do, or until nothing happens any more. Some events may have both a
-    /// result and a dead letter, so that their sum alone tells too little.
+    /// Waits until the feeder has fed everything and the queue is empty, or until nothing happens any more. The sum of
+    /// results and dead letters alone is no proof, because some events may have both.
     async fn drain(&mut self) -> Result<(), String> {
         let all = self.script.events().len() as u64;
         let (mut before, mut since) = (0, Instant::now());
         while since.elapsed() < STUCK {
             self.cast.rise().await?;
             self.cast.look()?;
-            // A server that has just been started may not answer yet.
+            // A restarted server may not answer yet.
             let results = results::count(self.cast.js(), &stream("results")).await.unwrap_or(before);
             let dead = results::count(self.cast.js(), &stream("dead")).await.unwrap_or(0);
             let left = results::count(self.cast.js(), &stream("events")).await.unwrap_or(1);
@@ -175,7 +175,7 @@ impl Scene<'_> {
 
     fn told(&self, drill: &Drill, stored: &[Stored], dead: &[Stored]) -> Drilled {
         let fed = self.fed();
-        // Work that sleeps answers with the event's id.
+        // Sleeping work returns the event's id as its result.
         let committed = stored.iter().map(|stored| (stored.id.as_str(), stored.body == stored.id.as_bytes()));
         let ids = fed.iter().map(|event| event.id.clone());
         let verdict = Verdict::of(ids, committed, dead.iter().map(|dead| dead.id.as_str()));
@@ -195,7 +195,7 @@ impl Scene<'_> {
         }
     }
 
-    /// All events of the script, by the ids that a feeder gives the lines of its input.
+    /// All events of the script, with the ids that a feeder gives to its lines.
     fn fed(&self) -> Vec<Fed> {
         let planned = self.script.events().iter().enumerate();
         let fed = planned.map(|(number, event)| {

@@ -1,4 +1,4 @@
-//! Publishes events as any NATS client would, each until it is stored, and notes when each was to come.
+//! Publishes events as any NATS client would, each until it is stored, and notes its planned time.
 
 use super::load::Dice;
 use async_nats::HeaderMap;
@@ -10,42 +10,40 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
-/// Events that are published and not yet known to be stored, at most.
+/// Most published events without an acknowledgement.
 const IN_FLIGHT: u32 = 256;
-/// How long one of them is tried again, while the server is away.
+/// Longest time of retries for one event while the server is away.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// An event that was published.
 #[derive(Clone, Debug)]
 pub(crate) struct Fed {
     pub(crate) id: String,
     pub(crate) units: u32,
-    /// When it was to come: time that it waited for its turn to be published counts.
+    /// Planned time: a wait for its turn to be published counts.
     pub(crate) at: SystemTime,
-    /// When it was published.
+    /// Time of publishing.
     pub(crate) sent: SystemTime,
 }
 
-/// Where events go, and what they are called.
+/// Subject and ids of the events.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) js: Context,
     pub(crate) subject: String,
-    /// Ids are this, a dash and a number.
+    /// Ids are this prefix, a dash and a number.
     pub(crate) prefix: String,
 }
 
 impl Target {
-    /// The id of the event of that number.
     pub(crate) fn id(&self, number: usize) -> String {
         format!("{}-{number}", self.prefix)
     }
 
-    /// Publishes these at once, as fast as they are stored.
+    /// Publishes these events as fast as they are stored.
     ///
     /// # Errors
-    /// One is not stored in a minute.
+    /// An event is not stored within a minute.
     pub(crate) async fn all_at_once(
         &self,
         bodies: impl IntoIterator<Item = (u32, Vec<u8>)>,
@@ -61,7 +59,7 @@ impl Target {
         Ok(fed)
     }
 
-    /// Publishes events of random sizes for that long, as a Poisson process of that many a second.
+    /// Publishes events of random sizes for `lasting`, as a Poisson process with `a_second` events a second.
     ///
     /// # Errors
     /// As for [`Target::all_at_once`].
@@ -88,7 +86,7 @@ impl Target {
     }
 }
 
-/// Publishing that has not ended.
+/// Events that are being published.
 struct Going<'a> {
     target: &'a Target,
     room: Arc<Semaphore>,
@@ -127,7 +125,7 @@ fn joined(ended: Result<Result<(), String>, tokio::task::JoinError>) -> Result<(
     ended.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-/// Publishes one event, again and again while that fails: the server knows it by its id.
+/// Publishes one event, with retries on failure: the server recognises its id.
 async fn until_stored(target: &Target, id: String, body: Bytes) -> Result<(), String> {
     let begun = Instant::now();
     let mut headers = HeaderMap::new();

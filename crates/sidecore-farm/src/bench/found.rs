@@ -1,4 +1,4 @@
-//! What one run of a variant found, and of several the medians.
+//! Results of one run of a variant, and the medians of several runs.
 
 use super::feeding::Fed;
 use super::load;
@@ -7,14 +7,14 @@ use super::rows::{Cpu, Times, median, spread};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-/// What is measured once. What a scenario does not look at is `None`.
+/// Results of one measurement. `None`: the scenario does not measure it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Found {
     pub(crate) ops_per_s: Option<f64>,
     pub(crate) share: Option<f64>,
     pub(crate) share_to_the_end: Option<f64>,
     pub(crate) total: Option<Times>,
-    /// From publishing until a worker has it.
+    /// From publishing until a worker has the event.
     pub(crate) queue: Option<Times>,
     pub(crate) cpu: Option<Cpu>,
 }
@@ -49,30 +49,31 @@ impl Found {
     }
 }
 
-/// How far the repeats are apart in that figure.
+/// Spread of that figure over the repeats.
 pub(crate) fn apart(of: &[Found], figure: impl Fn(&Found) -> Option<f64>) -> Option<f64> {
     spread(&mut of.iter().filter_map(figure).collect::<Vec<_>>())
 }
 
-/// The work whose results were stored between those times after the first event, divided by what the nodes can do in that time.
+/// Work whose results were stored between these times after the first event, as a part of the nodes' capacity in that
+/// time.
 pub(crate) fn share(fed: &[Fed], stored: &[Stored], unit: Duration, from: Duration, to: Duration) -> Option<f64> {
     let begin = fed.first()?.at;
     let done = |at: SystemTime| at > begin + from && at <= begin + to;
     Some(work(fed, stored, done) / (to.saturating_sub(from).as_secs_f64() * load::units_per_s(unit)))
 }
 
-/// The same until the last result, if each event has one.
+/// The same until the last result. `None`: an event has no result.
 pub(crate) fn share_to_the_end(fed: &[Fed], stored: &[Stored], unit: Duration) -> Option<f64> {
     let took = stored.iter().map(|stored| stored.at).max()?.duration_since(fed.first()?.at).ok()?;
     (stored.len() >= fed.len()).then(|| work(fed, stored, |_| true) / (took.as_secs_f64() * load::units_per_s(unit)))
 }
 
-/// How long events took that were to come later than that after the first: until then rates are learnt.
+/// Times of events planned later than `after` from the first: rates are learned until then.
 pub(crate) fn total(fed: &[Fed], stored: &[Stored], after: Duration) -> Vec<Duration> {
     let Some(first) = fed.first() else { return Vec::new() };
     let at: HashMap<&str, SystemTime> = stored.iter().map(|stored| (stored.id.as_str(), stored.at)).collect();
     let later = fed.iter().filter(|event| event.at >= first.at + after);
-    // One clock, but not one moment: a result is never earlier than its event.
+    // Both times are by one clock, but not read in the same instant: a result is never earlier than its event.
     later.filter_map(|event| Some(at.get(event.id.as_str())?.duration_since(event.at).unwrap_or_default())).collect()
 }
 
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_share_is_work_done_by_work_that_could_be_done() {
-        // 142 units of work a millisecond is all that the nodes can do.
+        // The nodes' capacity is 142 units of work a millisecond.
         let (fed, stored) = run(2_000, 142);
         let found = share(&fed, &stored, UNIT, Duration::from_secs(1), Duration::from_secs(2)).unwrap();
         assert!((found - 1.0).abs() < 1e-9, "{found}");

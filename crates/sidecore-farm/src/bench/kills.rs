@@ -1,4 +1,4 @@
-//! `kills`: a node killed each second, and who else is named each minute.
+//! `kills`: one node is killed each second, and each other kind that is named each minute.
 
 use super::drill::{self, Drill};
 use super::rows::{Reach, Row};
@@ -10,13 +10,13 @@ use sidecore_terminal::output::tell;
 use std::time::Duration;
 
 const BURST: Duration = Duration::from_secs(2);
-/// Of the gap after a node's kill, microseconds.
+/// Limit of the gap after a node's kill, us.
 const GAP: f64 = 100_000.0;
 
 /// Measures once.
 ///
 /// # Errors
-/// It cannot be measured.
+/// The measurement cannot run.
 pub(crate) async fn measure(stand: &mut Stand, args: &Bench) -> Result<Vec<Row>, String> {
     let second = Duration::from_secs(1);
     let seldom = stand.pick(second * 3, second * 60);

@@ -1,30 +1,30 @@
-//! What was fed beside what was committed, one id after the other.
+//! Compares fed and committed events, id by id.
 
 use std::collections::BTreeMap;
 
-/// How many ids of a kind are named.
+/// Most ids of a kind that are named.
 const NAMED: usize = 5;
 
-/// What became of the events.
+/// Outcome of all fed events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) fed: u64,
-    /// Of these, those that have a result.
+    /// Fed ids with a result.
     pub(crate) committed: u64,
-    /// Ids that have neither result nor dead letter.
+    /// Ids with neither a result nor a dead letter.
     pub(crate) lost: Vec<String>,
-    /// Ids that have more than one result.
+    /// Ids with more than one result.
     pub(crate) twice: Vec<String>,
-    /// Ids that were given up.
+    /// Ids with a dead letter.
     pub(crate) dead: Vec<String>,
-    /// Results of ids that nobody fed.
+    /// Results of ids that were never fed.
     pub(crate) strange: Vec<String>,
     /// Ids whose result is another event's.
     pub(crate) wrong: Vec<String>,
 }
 
 impl Verdict {
-    /// Compares. Of what is committed: the id, and whether it is that event's result.
+    /// `committed`: each id, and whether the result is that event's.
     pub(crate) fn of<'a>(
         fed: impl IntoIterator<Item = String>,
         committed: impl IntoIterator<Item = (&'a str, bool)>,
@@ -59,12 +59,12 @@ impl Verdict {
         verdict
     }
 
-    /// Whether each id that was fed has one result.
+    /// Whether each fed id has exactly one result.
     pub(crate) fn is_exactly_once(&self) -> bool {
         self.committed == self.fed && self.complaints().is_empty()
     }
 
-    /// What is wrong, in a line for each kind.
+    /// Faults, one line for each kind.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let kinds = [
             (&self.lost, "lost: neither a result nor a dead letter"),

@@ -1,17 +1,17 @@
-//! Events whose work is sleeping, and when they come: all from one seed.
+//! Events whose work is sleeping, and their times, all from one seed.
 
 use std::time::Duration;
 
 /// Nodes of a run.
 pub(crate) const NODES: usize = 16;
-/// Those of them that are slower, and how much.
+/// Number of slower nodes, and their factor.
 pub(crate) const SLOW: usize = 2;
 pub(crate) const SLOWER: u32 = 10;
 /// The largest event, in units of work; the smallest has one.
 pub(crate) const LARGEST: u32 = 100;
 /// An event's bytes grow with its work, as an image's do.
 const BYTES_PER_UNIT: usize = 64;
-/// What an event is filled with after its number.
+/// Fills the event after its number.
 const FILLING: u8 = b'x';
 
 /// A repeatable sequence of numbers (Steele, Lea and Flood: Fast splittable pseudorandom number generators, 2014).
@@ -19,7 +19,6 @@ const FILLING: u8 = b'x';
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// The sequence of that seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -35,7 +34,7 @@ impl Dice {
         1 + self.below(LARGEST)
     }
 
-    /// The pause before the next event of a Poisson process of that many a second.
+    /// The pause before the next event of a Poisson process with `a_second` events a second.
     pub(crate) fn gap(&mut self, a_second: f64) -> Duration {
         // In (0, 1]: its logarithm is finite.
         let even = ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
@@ -50,35 +49,35 @@ impl Dice {
     }
 }
 
-/// An event of that many units of work: the number, then what makes it as long as it should be. It is one line without its end.
+/// An event with that many units of work: the number, then padding. It is one line without its end.
 pub(crate) fn event(units: u32) -> Vec<u8> {
     filled(units, units as usize * BYTES_PER_UNIT)
 }
 
-/// An event of that many units of work and that many bytes.
+/// An event with these units of work and this length.
 pub(crate) fn filled(units: u32, bytes: usize) -> Vec<u8> {
     let mut body = format!("{units} ").into_bytes();
     body.resize(bytes.max(body.len()), FILLING);
     body
 }
 
-/// The work that an event asks for, as whoever does it reads it.
+/// The units of work of an event, as its worker reads them.
 pub(crate) fn units(body: &[u8]) -> Option<u32> {
     let digits = body.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(body.len());
     std::str::from_utf8(&body[..digits]).ok()?.parse().ok()
 }
 
-/// How long the node of that number sleeps for a unit: the last ones are slow.
+/// Sleep of a node for one unit: the last nodes are slow.
 pub(crate) fn unit_of(node: usize, unit: Duration) -> Duration {
     if node < NODES - SLOW { unit } else { unit * SLOWER }
 }
 
-/// Units a second that all nodes do together: the sum of their rates.
+/// Units a second of all nodes together: the sum of their rates.
 pub(crate) fn units_per_s(unit: Duration) -> f64 {
     (0..NODES).map(|node| 1.0 / unit_of(node, unit).as_secs_f64()).sum()
 }
 
-/// Events a second that all nodes do together.
+/// Events a second of all nodes together.
 pub(crate) fn events_per_s(unit: Duration) -> f64 {
     units_per_s(unit) / (f64::from(1 + LARGEST) / 2.0)
 }

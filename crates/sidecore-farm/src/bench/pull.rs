@@ -1,5 +1,5 @@
-//! The baseline: `JetStream` pull consumers without a farm. A node has a fixed number of messages at a time, does the same work one
-//! after the other, stores a result by the event's id, and acknowledges.
+//! The baseline: `JetStream` pull consumers without a farm. A node has a fixed number of messages in flight, does the
+//! same work one by one, stores each result under the event's id, and acknowledges.
 
 use super::load;
 use crate::args::bench::Pull;
@@ -16,35 +16,35 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Its streams, and where they take messages.
+/// The streams, and the subject of events.
 pub(crate) const EVENTS: &str = "pull-events";
 pub(crate) const RESULTS: &str = "pull-results";
 pub(crate) const EVENT: &str = "pull.events.any";
-/// Where a node says when its first and last message came.
+/// Subject for a node's report of its first and last message.
 pub(crate) const DONE: &str = "pull.done";
 const CONSUMER: &str = "pull";
-/// How long a message may be out: no node of this baseline is killed.
+/// Longest time until an acknowledgement: no node of this baseline is killed.
 const ACK_WAIT: Duration = Duration::from_secs(60);
-/// More than all nodes have at a time.
+/// More than all nodes have in flight.
 const MOST_OUT: i64 = 65_536;
-/// How long one request for a message stands.
+/// Lifetime of one request for a message.
 const STANDS: Duration = Duration::from_secs(30);
-/// How often the server says that it is there, while nothing comes.
+/// Interval of the server's heartbeats while no message comes.
 const BEAT: Duration = Duration::from_secs(5);
-/// What waits in the streams, at most.
+/// Limit of each stream.
 const MAX_BYTES: i64 = 1 << 30;
 
-/// When a node's first and last message came, ns since 1970.
+/// Times of a node's first and last message, ns since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Taken {
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
 }
 
-/// Makes the streams anew, with nothing in them.
+/// Creates the streams anew, empty.
 ///
 /// # Errors
-/// The server does not make them.
+/// The server refuses.
 pub(crate) async fn set_up(js: &Context) -> Result<(), String> {
     take_down(js).await;
     let made = |name: &str, subject: &str, retention| Config {
@@ -71,10 +71,10 @@ pub(crate) async fn set_up(js: &Context) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes the streams, where they are there.
+/// Removes the streams if they exist.
 pub(crate) async fn take_down(js: &Context) {
     for name in [EVENTS, RESULTS] {
-        // One that was not made need not be removed.
+        // A stream that does not exist needs no removal.
         let _ = js.delete_stream(name).await;
     }
 }
@@ -82,26 +82,25 @@ pub(crate) async fn take_down(js: &Context) {
 /// The consumer that all nodes share.
 ///
 /// # Errors
-/// It is not there.
+/// It does not exist.
 pub(crate) async fn consumer(js: &Context) -> Result<PullConsumer, String> {
     js.get_consumer_from_stream(CONSUMER, EVENTS).await.map_err(|error| format!("no pull consumer: {error}"))
 }
 
-/// Its messages, of which the client asks for so many at a time.
+/// The consumer's messages, requested in batches of `in_flight`.
 ///
 /// # Errors
-/// They cannot be asked for.
+/// The request fails.
 pub(crate) async fn messages(consumer: &PullConsumer, in_flight: usize) -> Result<Messages, String> {
     let messages = consumer.stream().max_messages_per_batch(in_flight).expires(STANDS).heartbeat(BEAT).messages().await;
     messages.map_err(|error| format!("cannot ask for messages: {error}"))
 }
 
-/// A message's id.
 pub(crate) fn id(message: &Message) -> &str {
     message.headers.as_ref().and_then(|headers| headers.get("Nats-Msg-Id")).map_or("none", |id| id.as_str())
 }
 
-/// Is a node. Returns when it has taken the number it was to take, else only where something is wrong.
+/// Runs a node. Returns once it has taken the number of messages it was given, else only on failure.
 ///
 /// # Errors
 /// The server is gone.
@@ -138,14 +137,15 @@ pub(crate) async fn work(args: &Pull) -> Result<u8, String> {
 #[derive(Clone)]
 struct Node {
     js: Context,
-    /// The work is done one after the other, whatever the node has.
+    /// Work is done one by one, independent of the number in flight.
     turn: Arc<Semaphore>,
     unit: Duration,
     stores: bool,
 }
 
 impl Node {
-    /// One place for a message: asks for one, does it, acknowledges, asks for the next. So a node of N places never has more than N.
+    /// One slot: requests a message, does it, acknowledges, and repeats. A node with N slots never has more than N
+    /// messages.
     async fn one_after_the_other(&self, consumer: &PullConsumer) -> Result<(), String> {
         loop {
             let batch = consumer.batch().max_messages(1).expires(STANDS).messages().await;
@@ -156,7 +156,7 @@ impl Node {
         }
     }
 
-    /// Takes so many, as fast as they come.
+    /// Takes `count` messages as fast as they come.
     async fn take(&self, consumer: &PullConsumer, in_flight: usize, count: u64) -> Result<Taken, String> {
         let messages =
             consumer.stream().max_messages_per_batch(in_flight).expires(STANDS).heartbeat(BEAT).messages().await;

@@ -1,5 +1,5 @@
-//! `rate`: small events without work through one node. What does the farm cost beside bare `JetStream`, in events a second and in
-//! time from publishing to a worker?
+//! `rate`: small events without work through one node. Measures the farm's cost against bare `JetStream`: events a
+//! second, and time from publishing to a worker.
 
 use super::contest::{Entry, Figure, compared, measure as contest, row};
 use super::feeding::Target;
@@ -21,15 +21,15 @@ use tokio::time::timeout;
 
 /// Bytes of an event.
 const SIZE: usize = 1024;
-/// Messages that a node that pulls has at a time: as many as make it fast.
+/// Messages in flight of a pulling node: enough for its full speed.
 const IN_FLIGHT: usize = 512;
-/// Events a second while the way to a worker is measured: few enough that none waits for another.
+/// Events a second for the time to a worker: few enough that none waits for another.
 const SELDOM: f64 = 500.0;
 /// Longest time for all events.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A unit of work, of which these events have none.
+/// A unit of work; these events have none.
 const UNIT: Duration = Duration::from_micros(1);
-/// The farm, with and without results; nodes that pull, store a result and acknowledge; nodes that pull and acknowledge only.
+/// The farm with and without results; nodes that pull, store and acknowledge; nodes that pull and acknowledge only.
 const THROUGH_THE_FARM: Variant = Variant::Farm("tokens");
 const THROUGH_UNSTORED: Variant = Variant::Unstored("tokens");
 const PULL_AND_STORE: Variant = Variant::Pull(IN_FLIGHT);
@@ -37,10 +37,10 @@ const PULL: Variant = Variant::Bare(IN_FLIGHT);
 const RATE: Figure = |found| found.ops_per_s;
 const QUEUE: Figure = |found| found.queue.map(|times| times.p50);
 
-/// Measures all: events a second, then the way to a worker.
+/// Measures events a second, then the time to a worker.
 ///
 /// # Errors
-/// It cannot be measured.
+/// The measurement cannot run.
 pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
     let repeats = stand.pick(1, 5);
     let variants = [THROUGH_UNSTORED, PULL, THROUGH_THE_FARM, PULL_AND_STORE];
@@ -53,7 +53,7 @@ pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
     Ok([rates, rows(stand, "way", &ways, QUEUE, Reach::AtMost(1.5))].concat())
 }
 
-/// Pairs of a row and the bare one that it is compared with: what stores results beside what stores them too.
+/// Pairs of a farm's row and its baseline: both store results, or neither does.
 fn rows(stand: &Stand, scenario: &'static str, entries: &[Entry], figure: Figure, reach: Reach) -> Vec<Row> {
     let row = |entry, bare| Row {
         devices: "1 node".into(),
@@ -64,7 +64,7 @@ fn rows(stand: &Stand, scenario: &'static str, entries: &[Entry], figure: Figure
     entries.chunks_exact(2).flat_map(|pair| [row(&pair[0], &pair[1]), row(&pair[1], &pair[1])]).collect()
 }
 
-/// Events a second, of events that are all there before the node comes.
+/// Events a second, with all events queued before the node starts.
 async fn through(stand: &Stand, variant: Variant) -> Result<Found, String> {
     let count = stand.pick(20_000, 100_000);
     let mut running = Running::without_nodes(stand, variant, &[]).await?;
@@ -93,7 +93,7 @@ async fn through_the_farm(stand: &Stand, running: &mut Running<'_>, count: usize
     Ok(Found { ops_per_s: rate(&stored), ..Found::default() })
 }
 
-/// How fast the queue empties, between a tenth of it and its end: what is acknowledged is removed.
+/// Speed of emptying the queue after its first tenth: acknowledged events are removed.
 async fn drained(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Found, String> {
     running.nodes.push(roles::node(stand, FARM, 0, UNIT)?);
     let (from, left) = (count as u64 * 9 / 10, async || results::count(&stand.js, &running.events).await);
@@ -103,7 +103,7 @@ async fn drained(stand: &Stand, running: &mut Running<'_>, count: usize) -> Resu
     Ok(Found { ops_per_s: Some(rest as f64 / begun.elapsed().as_secs_f64()), ..Found::default() })
 }
 
-/// The node itself says when its first and its last event came: without results nobody else knows.
+/// The node itself reports its first and last event: without results no other process knows them.
 async fn pulled(
     stand: &Stand,
     running: &mut Running<'_>,
@@ -122,8 +122,8 @@ async fn pulled(
     Ok(Found { ops_per_s: (seconds > 0.0).then(|| (count - 1) as f64 / seconds), ..Found::default() })
 }
 
-/// From publishing until a worker has it: seen in this process, which publishes, and hears what is sent to the farm's node or pulls
-/// for itself.
+/// Time from publishing until a worker has the event. This process publishes; it also receives the messages to the
+/// farm's node, or pulls itself.
 async fn way(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, String> {
     let lasting = stand.pick(Duration::from_secs(2), Duration::from_secs(10));
     let running = Running::without_nodes(stand, variant, &[]).await?;

@@ -1,4 +1,4 @@
-//! What a stream has stored, message by message: ids, and when the server stored them.
+//! The messages stored in a stream: their ids and storage times.
 
 use crate::streams::names;
 use async_nats::jetstream::consumer::DeliverPolicy;
@@ -9,31 +9,30 @@ use futures_util::{StreamExt, TryStreamExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
 
-/// Longest wait for one more message that the server says is there.
+/// Longest wait for one more message that the server has announced.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One message of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     /// The last token of its subject.
     pub(crate) id: String,
-    /// When the server stored it.
+    /// Time of storage at the server.
     pub(crate) at: SystemTime,
     pub(crate) body: Bytes,
-    /// Of a dead letter: why.
+    /// Reason of a dead letter.
     pub(crate) reason: Option<String>,
 }
 
-/// How many messages the stream has now.
+/// Number of messages in the stream.
 ///
 /// # Errors
-/// The server does not say.
+/// The server does not answer.
 pub(crate) async fn count(js: &Context, stream: &str) -> Result<u64, String> {
     let info = js.get_stream(stream).await.map_err(|error| format!("no answer about the stream {stream}: {error}"))?;
     Ok(info.cached_info().state.messages)
 }
 
-/// What is left in a work queue, in words; nothing where it is empty.
+/// Events left in a work queue, as text. `None`: it is empty.
 pub(crate) async fn left(js: &Context, stream: &str) -> Option<String> {
     let waiting = count(js, stream).await.ok().filter(|waiting| *waiting > 0)?;
     let consumers = js.get_stream_no_info(stream).await.ok()?.consumers();
@@ -48,10 +47,10 @@ pub(crate) async fn left(js: &Context, stream: &str) -> Option<String> {
     Some(format!("{waiting} events are left in the work queue: {handed}"))
 }
 
-/// All that it has, from the first message on.
+/// All messages from the first on.
 ///
 /// # Errors
-/// It cannot be read to its end.
+/// The stream cannot be read to its end.
 pub(crate) async fn all(js: &Context, stream: &str) -> Result<Vec<Stored>, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("cannot read the stream {stream}: {error}");
     let handle = js.get_stream(stream).await.map_err(|error| wrong(&error))?;
@@ -66,7 +65,7 @@ pub(crate) async fn all(js: &Context, stream: &str) -> Result<Vec<Stored>, Strin
         let message = next.map_err(|_| wrong(&format!("only {} of {expected} messages came", stored.len())))?;
         let message = message.ok_or_else(|| wrong(&"it ended"))?.map_err(|error| wrong(&error))?;
         let info = message.info().map_err(|error| wrong(&error))?;
-        // The client begins anew after a gap: what it then has again is not there again.
+        // After a gap the client starts again: messages that it has already delivered are skipped.
         if info.stream_sequence > last {
             last = info.stream_sequence;
             let at = since_epoch(info.published.unix_timestamp_nanos());

@@ -1,10 +1,11 @@
-//! The farm's processes, as `sidecore farm` is started for each.
+//! The farm's processes, started as `sidecore farm` starts each.
 
 use super::stand::Stand;
 use crate::crew::{Process, Role};
 use std::time::Duration;
 
-/// Nodes that are silent for so long are lost: less than by default, for the gap after a node's kill is measured on a quiet machine.
+/// Silence after which a node is lost. It is shorter than the default, because the gap after a kill is measured on a
+/// quiet machine.
 const SILENCE: &str = "40ms";
 
 /// A dispatcher, with further options.
@@ -16,7 +17,7 @@ pub(crate) fn dispatcher(stand: &Stand, farm: &str, number: usize, further: &[&s
     start(stand, farm, format!("dispatcher {number}"), "dispatch", &further, false)
 }
 
-/// A node that sleeps so long for each unit of an event, one event after the other.
+/// A node that sleeps `unit` for each unit of an event, one event after the other.
 ///
 /// # Errors
 /// It cannot be started.
@@ -25,12 +26,12 @@ pub(crate) fn node(stand: &Stand, farm: &str, number: usize, unit: Duration) -> 
     start(stand, farm, format!("node {number}"), "work", &["--name", &name, "--jobs", "1", "--sleep", &unit], false)
 }
 
-/// What the farm calls the node of that number.
+/// The node's name in the farm.
 pub(crate) fn node_name(number: usize) -> String {
     format!("node-{number}")
 }
 
-/// A feeder of that name, which is given lines.
+/// A feeder of that name, which reads lines.
 ///
 /// # Errors
 /// It cannot be started.

@@ -1,4 +1,4 @@
-//! What was found, as rows: tables for people, JSON for programs.
+//! Results as rows: text tables, and JSON.
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Mean and percentiles of a time, microseconds.
+/// Mean and percentiles of a time, us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Times {
     pub(crate) mean: f64,
@@ -17,7 +17,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Of these times; none of none.
+    /// `None` for an empty list.
     pub(crate) fn of(mut times: Vec<Duration>) -> Option<Self> {
         times.sort_unstable();
         let us = |time: Duration| time.as_secs_f64() * 1e6;
@@ -27,23 +27,22 @@ impl Times {
     }
 }
 
-/// CPU time of an event, microseconds, by who took it.
+/// CPU time of an event, us, by process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Cpu {
     pub(crate) server: f64,
-    /// What lies between the server and the nodes; nothing where nodes pull.
+    /// 0 if nodes pull.
     pub(crate) dispatcher: f64,
     pub(crate) nodes: f64,
 }
 
 impl Cpu {
-    /// All of it.
     pub(crate) fn sum(&self) -> f64 {
         self.server + self.dispatcher + self.nodes
     }
 }
 
-/// A row: fields that a scenario does not have are left out.
+/// A row. Fields that a scenario does not have are left out.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) scenario: &'static str,
@@ -51,12 +50,12 @@ pub(crate) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) balance: Option<String>,
     pub(crate) devices: String,
-    /// Bytes of an event, where all have the same.
+    /// Bytes of an event, if all have the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ops_per_s: Option<f64>,
-    /// Share of the sum of the nodes' rates while there was enough to do.
+    /// Share of the nodes' capacity while there was enough work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) share: Option<f64>,
     /// The same until the last event had its result.
@@ -67,10 +66,10 @@ pub(crate) struct Row {
     /// From an event's publishing until a worker has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) queue_us: Option<Times>,
-    /// From a node's kill until all that it had was with others.
+    /// From a node's kill until other nodes had all of its events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) gap_us: Option<Times>,
-    /// From the kill of a dispatcher or of the server until events were handed out.
+    /// From the kill of a dispatcher or of the server until the next assignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stop_us: Option<Times>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,10 +84,10 @@ pub(crate) struct Row {
     pub(crate) twice: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) dead: Option<u64>,
-    /// Events that were handed out more than once.
+    /// Events that were assigned more than once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) redone: Option<u64>,
-    /// Answers to something that others had by then.
+    /// Answers to attempts that were void by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) late: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,12 +104,12 @@ pub(crate) struct Row {
     pub(crate) seed: u64,
     /// The engine: `nats-server 2.9.10`.
     pub(crate) library: String,
-    /// Whether this is the best of those that have a number of their own.
+    /// Whether this is the best pulling variant.
     #[serde(skip)]
     pub(crate) best: bool,
 }
 
-/// What a figure is to be.
+/// The goal of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reach {
@@ -119,7 +118,6 @@ pub(crate) enum Reach {
 }
 
 impl Reach {
-    /// Whether a figure is what it is to be.
     pub(crate) fn holds(self, figure: f64) -> bool {
         match self {
             Self::AtLeast(least) => figure >= least,
@@ -127,7 +125,7 @@ impl Reach {
         }
     }
 
-    /// In words, with what became of it.
+    /// As text, with the outcome.
     fn shown(self, figure: Option<f64>) -> String {
         let (sign, bound) = match self {
             Self::AtLeast(least) => ("≥", least),
@@ -153,7 +151,7 @@ pub(crate) fn write(rows: &[Row], file: &Path) -> Result<(), String> {
     out.flush().map_err(wrong)
 }
 
-/// A line can be read on its own.
+/// Each line is complete on its own.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
@@ -162,13 +160,13 @@ struct Line<'a> {
     machine: String,
 }
 
-/// As the laboratory's tables.
+/// The style of the laboratory's tables.
 pub(crate) const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// A column: its heading, and what it says of a row.
+/// Heading, and cell of a row.
 type Column = (&'static str, fn(&Row) -> Option<String>);
 
-/// All that tables can show, in their order; a column of which no row has anything is left out.
+/// All columns in their order. A column without any value is left out.
 const COLUMNS: [Column; 23] = [
     ("variant", |row| Some(row.variant.clone())),
     ("size", |row| row.size.map(|bytes| format!("{bytes} B"))),
@@ -199,7 +197,6 @@ fn best(row: &Row) -> &'static str {
     if row.best { " (best)" } else { "" }
 }
 
-/// The rows of one scenario as a table.
 pub(crate) fn table(rows: &[Row]) -> String {
     let shown: Vec<&Column> = COLUMNS.iter().filter(|(_, cell)| rows.iter().any(|row| cell(row).is_some())).collect();
     let mut table = Table::new();
@@ -217,7 +214,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     table.trim_fmt()
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -230,7 +227,7 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
-/// A time of that many microseconds, in the unit that suits it.
+/// A time in us, with a suitable unit.
 pub(crate) fn time(us: f64) -> String {
     match us {
         us if us < 1e3 => format!("{us:.1} us"),
@@ -239,7 +236,7 @@ pub(crate) fn time(us: f64) -> String {
     }
 }
 
-/// The middle one; of an even number the mean of both.
+/// For an even number of values the mean of the middle two.
 pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,4 +1,4 @@
-//! Sixteen nodes at work, fed by credit or pulling for themselves: started, measured, ended.
+//! Sixteen nodes at work, fed by credit or pulling: started, measured, ended.
 
 use super::feeding::Target;
 use super::rows::Cpu;
@@ -16,21 +16,21 @@ const KIND: &str = "event";
 /// Longest wait for nodes to be ready.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How events come to nodes.
+/// The way of events to nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
-    /// Through a farm's dispatcher, by that policy.
+    /// Through a farm's dispatcher, with that policy.
     Farm(&'static str),
-    /// The same, and no result is stored.
+    /// The same without storing results.
     Unstored(&'static str),
-    /// Each node pulls for itself, and has so many at a time.
+    /// Each node pulls, with that number of messages in flight.
     Pull(usize),
-    /// The same, and no result is stored.
+    /// The same without storing results.
     Bare(usize),
 }
 
 impl Variant {
-    /// The policy of a farm.
+    /// The policy of a farm; `None` for a pool.
     pub(crate) fn balance(self) -> Option<&'static str> {
         match self {
             Self::Farm(balance) | Self::Unstored(balance) => Some(balance),
@@ -38,7 +38,7 @@ impl Variant {
         }
     }
 
-    /// What rows call it.
+    /// The name in rows.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Farm(balance) => balance.to_owned(),
@@ -49,28 +49,28 @@ impl Variant {
     }
 }
 
-/// A farm or a pool that runs.
+/// A running farm or pool.
 pub(crate) struct Running<'a> {
     stand: &'a Stand,
-    /// Where its events are published.
+    /// Subject and ids of its events.
     pub(crate) target: Target,
     /// The streams with its events and its results.
     pub(crate) events: String,
     pub(crate) results: String,
     dispatcher: Option<Process>,
     pub(crate) nodes: Vec<Process>,
-    /// Streams that go with it.
+    /// Streams to remove at the end.
     streams: Vec<String>,
-    /// CPU time before it had anything to do.
+    /// CPU times of server, dispatcher and nodes before the first event.
     before: [Duration; 3],
 }
 
 impl<'a> Running<'a> {
-    /// Starts it, with a node for each of those units of work, and waits until all are ready. A farm's dispatcher gets the further
+    /// Starts one node for each of `units`, and waits until all are ready. A farm's dispatcher gets the further
     /// options.
     ///
     /// # Errors
-    /// Something does not start, or is not ready in half a minute.
+    /// A process does not start, or is not ready in half a minute.
     pub(crate) async fn start(
         stand: &'a Stand,
         variant: Variant,
@@ -86,7 +86,7 @@ impl<'a> Running<'a> {
         Ok(running)
     }
 
-    /// What there is before nodes come: streams, and the farm's dispatcher.
+    /// Starts everything except nodes: the streams, and a farm's dispatcher.
     ///
     /// # Errors
     /// As for [`Running::start`].
@@ -110,7 +110,7 @@ impl<'a> Running<'a> {
         Ok(Self { stand, target, events, results, dispatcher, nodes: Vec::new(), streams, before: [Duration::ZERO; 3] })
     }
 
-    /// From now on CPU time counts.
+    /// CPU time counts from here.
     pub(crate) fn begin(&mut self) {
         self.before = self.cpu_times();
     }
@@ -133,7 +133,7 @@ impl<'a> Running<'a> {
         until("nodes to pull", PATIENCE, async || Ok(waiting(stand).await? == wanted)).await
     }
 
-    /// Waits until so many results are stored, but no longer than that. Returns how many are.
+    /// Waits until `count` results are stored, for `patience` at most. Returns the number of stored results.
     ///
     /// # Errors
     /// A process has ended, or the server does not answer.
@@ -147,19 +147,19 @@ impl<'a> Running<'a> {
         results::count(&js, &results).await
     }
 
-    /// CPU time of an event since all were ready, if there were so many.
+    /// CPU time of an event since [`Running::begin`], for this number of events.
     pub(crate) fn cpu(&self, events: usize) -> Cpu {
         let now = self.cpu_times();
         let us = |who: usize| (now[who].saturating_sub(self.before[who])).as_secs_f64() * 1e6 / events.max(1) as f64;
         Cpu { server: us(0), dispatcher: us(1), nodes: us(2) }
     }
 
-    /// Ends it, and removes what it had stored.
+    /// Ends the processes, and removes the streams.
     pub(crate) async fn end(mut self) {
         self.nodes.clear();
         self.dispatcher = None;
         for stream in &self.streams {
-            // The server goes with the run: a stream that stays costs room only.
+            // The server ends with the run: a stream that stays only takes space until then.
             let _ = self.stand.js.delete_stream(stream).await;
         }
     }
@@ -174,7 +174,6 @@ impl<'a> Running<'a> {
     }
 }
 
-/// A node of the baseline.
 pub(crate) fn pull_node(
     stand: &Stand,
     number: usize,
@@ -188,12 +187,12 @@ pub(crate) fn pull_node(
     Role::of_this_program(format!("node {number}"), arguments, stand.logs())?.start()
 }
 
-/// Requests for messages that stand at the server.
+/// Pull requests pending at the server.
 async fn waiting(stand: &Stand) -> Result<usize, String> {
     Ok(pull::consumer(&stand.js).await?.cached_info().num_waiting)
 }
 
-/// Units of work of the sixteen, the last of them slow.
+/// Sleep for a unit of each of the sixteen nodes; the last are slow.
 pub(crate) fn sixteen(unit: Duration) -> Vec<Duration> {
     (0..load::NODES).map(|node| load::unit_of(node, unit)).collect()
 }

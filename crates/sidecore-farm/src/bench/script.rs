@@ -1,5 +1,5 @@
-//! Which events come when: first as many at once as keep all nodes busy for a while, then a Poisson process. A feeder is given them
-//! as lines, and again from the first one after it was killed: it knows how far it was.
+//! The events of a run and their times: first a burst that keeps all nodes busy for a while, then a Poisson process. A
+//! feeder receives them as lines. After a kill it receives all lines again, because it knows its own place.
 
 use super::load::{self, Dice};
 use std::process::ChildStdin;
@@ -10,7 +10,7 @@ use tokio::process;
 use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 
-/// Bytes that are given to a feeder at a time, at most; what is due by then goes together.
+/// Most bytes written to a feeder in one piece. Lines that are due together form one piece.
 const CHUNK: usize = 256 << 10;
 
 /// The events of a run, in their order.
@@ -21,14 +21,14 @@ pub(crate) struct Script {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Planned {
-    /// When it comes, after the beginning.
+    /// Time after the beginning.
     pub(crate) due: Duration,
     pub(crate) units: u32,
 }
 
 impl Script {
-    /// `burst`: what the nodes need for the events that come at once. After a quarter as much again, for `lasting`, comes `part` of
-    /// what they can do.
+    /// `burst`: work of the first events, as time of all nodes. After that time and a quarter of it, events come for
+    /// `lasting` at `part` of the nodes' capacity.
     pub(crate) fn new(seed: u64, unit: Duration, burst: Duration, lasting: Duration, part: f64) -> Self {
         let mut dice = Dice::new(seed);
         let at_once = (load::events_per_s(unit) * burst.as_secs_f64()) as usize;
@@ -44,17 +44,16 @@ impl Script {
         Self { events }
     }
 
-    /// All of them.
     pub(crate) fn events(&self) -> &[Planned] {
         &self.events
     }
 
-    /// When the last one comes.
+    /// Time of the last event.
     pub(crate) fn end(&self) -> Duration {
         self.events.last().map_or(Duration::ZERO, |last| last.due)
     }
 
-    /// The lines from that event on that are due at that time, and the event behind them; at most [`CHUNK`] and one line.
+    /// The lines from event `from` on that are due at `at`, and the index after them; [`CHUNK`] and one line at most.
     fn lines(&self, mut from: usize, at: Duration) -> (Vec<u8>, usize) {
         let mut lines = Vec::new();
         while let Some(event) = self.events.get(from).filter(|event| event.due <= at && lines.len() < CHUNK) {
@@ -66,10 +65,11 @@ impl Script {
     }
 }
 
-/// Gives a feeder all lines as they are due, those that are past at once. Ends with the last one, or when the feeder is gone.
+/// Writes each line to a feeder when it is due, and overdue lines immediately. Ends with the last line, or when the
+/// feeder is gone.
 ///
 /// # Errors
-/// The pipe to it cannot be used.
+/// The pipe to the feeder cannot be used.
 pub(crate) fn give(script: Arc<Script>, begun: Instant, to: ChildStdin) -> Result<JoinHandle<()>, String> {
     let wrong = |error: std::io::Error| format!("cannot write to the feeder: {error}");
     let mut to = process::ChildStdin::from_std(to).map_err(wrong)?;
@@ -79,7 +79,7 @@ pub(crate) fn give(script: Arc<Script>, begun: Instant, to: ChildStdin) -> Resul
             sleep_until((begun + event.due).into()).await;
             let (lines, behind) = script.lines(next, begun.elapsed().max(event.due));
             next = behind;
-            // A feeder that was killed is given everything again.
+            // After a kill the feeder receives everything again.
             if to.write_all(&lines).await.is_err() {
                 return;
             }

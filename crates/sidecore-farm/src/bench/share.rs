@@ -1,4 +1,4 @@
-//! `share`: unequal nodes that always have enough to do. How much of what they can do together is done?
+//! `share`: unequal nodes with enough work. Measures the part of their capacity that is used.
 
 use super::contest::{self, Figure};
 use super::found::{Found, share, share_to_the_end};
@@ -9,24 +9,24 @@ use super::running::{Running, Variant, sixteen};
 use super::stand::Stand;
 use std::time::Duration;
 
-/// What a unit of work takes on a fast node: together the nodes do 1,406 events a second.
+/// Duration of a unit of work on a fast node: together the nodes do 1,406 events a second.
 pub(crate) const UNIT: Duration = Duration::from_micros(200);
 /// All policies of core that the farm offers.
 const POLICIES: [&str; 4] = ["tokens", "round-robin", "eft", "priced"];
-/// Events that a dispatcher and its nodes have at a time: 32 for each node, as those have that pull the most. All others wait in the
-/// work queue, whatever the policy.
+/// Events in a dispatcher and its nodes: 32 for each node, like the pulling nodes with most messages. All others wait
+/// in the work queue.
 const HOLD: [&str; 2] = ["--hold", "512"];
-/// Of the time that the nodes need for all: the part that is looked at. Before it rates are learnt, after it events run out.
+/// Measured part of the time that the nodes need. Rates are learned before it, and events run out after it.
 const FROM: f64 = 0.2;
 const TO: f64 = 0.8;
-/// After so many times that time whatever is not done is left.
+/// Limit of the run, as a multiple of that time.
 const LONGEST: f64 = 1.3;
 const SHARE: Figure = |found| found.share;
 
-/// Measures all.
+/// Measures all variants.
 ///
 /// # Errors
-/// It cannot be measured.
+/// The measurement cannot run.
 pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
     let variants = contest::all(&POLICIES);
     let one = async |variant, seed| once(stand, variant, seed).await;
@@ -41,7 +41,6 @@ pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
     Ok(entries.iter().enumerate().map(row).collect())
 }
 
-/// The nodes in words.
 pub(crate) fn devices() -> String {
     format!("{} nodes, {} of them {} x slower", load::NODES, load::SLOW, load::SLOWER)
 }

@@ -1,4 +1,4 @@
-//! What all scenarios stand on: a server of their own, a connection to it, a seed.
+//! Base of all scenarios: a private server, a connection to it, a seed.
 
 use crate::args::bench::Common;
 use crate::server::Server;
@@ -10,14 +10,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Pause before a lost connection is tried again: a server is killed on purpose here.
+/// Pause before a reconnection: scenarios kill the server on purpose.
 const AGAIN: Duration = Duration::from_millis(10);
-/// Longest wait for an answer of a server that lives.
+/// Longest wait for an answer of a running server.
 const ANSWER: Duration = Duration::from_secs(2);
-/// How often something is looked at that is waited for.
+/// Interval of polls.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// The server, and the way to it.
 pub(crate) struct Stand {
     pub(crate) server: Server,
     pub(crate) client: Client,
@@ -30,7 +29,7 @@ impl Stand {
     /// Starts a server and connects to it.
     ///
     /// # Errors
-    /// There is none, or it does not work: says what to do.
+    /// There is no server, or it fails; the message has the remedy.
     pub(crate) async fn new(common: &Common, quick: bool) -> Result<Self, String> {
         let server = Server::start(common.nats_server.as_deref()).await?;
         tell(format_args!("nats-server {} at {}", server.version(), server.url()));
@@ -40,35 +39,35 @@ impl Stand {
         Ok(Self { server, client, js, seed: common.seed, quick })
     }
 
-    /// What a short run takes, or a long one.
+    /// The value for a short run, or for a long one.
     pub(crate) fn pick<T>(&self, quick: T, long: T) -> T {
         if self.quick { quick } else { long }
     }
 
-    /// Where processes write what they say.
+    /// Directory of the processes' logs.
     pub(crate) fn logs(&self) -> &Path {
         self.server.dir()
     }
 
-    /// The engine, as rows name it.
+    /// The engine's name in rows.
     pub(crate) fn engine(&self) -> String {
         format!("nats-server {}", self.server.version())
     }
 }
 
-/// A connection that is made again whenever it is lost.
+/// A connection that reconnects without limit.
 ///
 /// # Errors
-/// There is no server.
+/// The server does not answer.
 pub(crate) async fn connect(url: &str) -> Result<Client, String> {
     let options = ConnectOptions::new().max_reconnects(None).reconnect_delay_callback(|_| AGAIN);
     options.connect(url).await.map_err(|error| format!("cannot connect to the server that was started: {error}"))
 }
 
-/// Waits until something holds. Questions that fail meanwhile are asked again.
+/// Polls until the condition holds. An error counts as not yet.
 ///
 /// # Errors
-/// It does not hold in that time: says what was waited for, and why it failed last.
+/// The time is over; the message has the condition and the last error.
 pub(crate) async fn until(
     what: impl Display,
     patience: Duration,

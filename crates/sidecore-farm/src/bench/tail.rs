@@ -1,4 +1,4 @@
-//! `tail`: the same nodes at 0.8 of what they can do. How long does an event take that comes at a random time?
+//! `tail`: the same nodes at 0.8 of their capacity. Measures the time of an event that comes at a random moment.
 
 use super::contest::{self, Figure};
 use super::found::{Found, total};
@@ -11,20 +11,20 @@ use super::stand::Stand;
 use sidecore_terminal::output::tell;
 use std::time::Duration;
 
-/// Policies that a pool of unequal nodes can be at this load with; `round-robin` cannot.
+/// Policies that can carry this load on unequal nodes; `round-robin` cannot.
 const POLICIES: [&str; 3] = ["tokens", "eft", "priced"];
-/// Of what the nodes can do together.
+/// Part of the nodes' capacity.
 const LOAD: f64 = 0.8;
-/// Of the time: until then rates are learnt.
+/// Part of the time that is not measured: rates are learned until then.
 const AFTER: f64 = 0.2;
-/// How long what still waits may take at the end.
+/// Longest wait for the last events.
 const LONGEST: Duration = Duration::from_secs(10);
 const P99: Figure = |found| found.total.map(|times| times.p99);
 
-/// Measures all.
+/// Measures all variants.
 ///
 /// # Errors
-/// It cannot be measured.
+/// The measurement cannot run.
 pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
     let variants = contest::all(&POLICIES);
     let one = async |variant, seed| once(stand, variant, seed).await;

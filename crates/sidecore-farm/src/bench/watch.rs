@@ -1,5 +1,5 @@
-//! Who has which event, as seen from outside: what a dispatcher hands out and what nodes answer. From it follows how long the events
-//! of a killed node were with nobody, how many were handed out more than once, and which answers came too late.
+//! The owners of events, observed from outside: assignments of a dispatcher, and answers of nodes. They show the time
+//! that a killed node's events had no owner, the events assigned more than once, and the late answers.
 
 use crate::wire::{Down, Up};
 use async_nats::Client;
@@ -9,20 +9,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::task::JoinHandle;
 
-/// What was handed out before a dispatcher's or server's kill may still come for so long.
+/// An assignment sent before a dispatcher's or server's kill may still arrive within this time.
 const STILL: Duration = Duration::from_millis(5);
 
-/// A watch that listens to a farm. It ends when it is dropped.
+/// A thread-safe watch that listens to a farm until it is dropped.
 pub(crate) struct Watcher {
     watch: Arc<Mutex<Watch>>,
     listening: JoinHandle<()>,
 }
 
 impl Watcher {
-    /// Listens from now on.
+    /// Starts to listen.
     ///
     /// # Errors
-    /// The server does not let it.
+    /// The server does not permit it.
     pub(crate) async fn new(client: &Client, farm: &str) -> Result<Self, String> {
         let wrong = |error: async_nats::SubscribeError| format!("cannot listen to the farm: {error}");
         let mut down = client.subscribe(format!("farm.{farm}.down.>")).await.map_err(wrong)?;
@@ -33,7 +33,7 @@ impl Watcher {
         let listening = tokio::spawn(async move {
             loop {
                 tokio::select! {
-                    // What was answered before something was handed out was said before it.
+                    // Answers first: an answer that precedes an assignment was also sent before it.
                     biased;
                     Some(message) = up.next() => locked(&heard).hear_up(&message.payload),
                     Some(message) = down.next() => locked(&heard).hear_down(&message.subject, &message.payload),
@@ -44,7 +44,6 @@ impl Watcher {
         Ok(Self { watch, listening })
     }
 
-    /// What it has seen so far.
     pub(crate) fn seen(&self) -> MutexGuard<'_, Watch> {
         locked(&self.watch)
     }
@@ -56,25 +55,24 @@ impl Drop for Watcher {
     }
 }
 
-/// Nothing in it can be half done: what a panic left is as good.
+/// No holder of the lock leaves the state half changed, so a panic does no harm.
 fn locked(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
     watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What was seen.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     events: HashMap<String, Event>,
-    /// Of attempts without an answer, the event.
+    /// The event of each attempt without an answer.
     attempts: HashMap<Attempt, String>,
-    /// The incarnation that each node had last.
+    /// The last incarnation of each node.
     nodes: HashMap<String, u64>,
     kills: Vec<Kill>,
     stops: Vec<Stop>,
     late: u64,
 }
 
-/// An attempt: the node's incarnation, and the ticket.
+/// The node's incarnation, and the ticket.
 type Attempt = (u64, u64);
 
 #[derive(Debug)]
@@ -84,18 +82,18 @@ struct Event {
     times: u32,
 }
 
-/// A node that was killed.
+/// A killed node.
 #[derive(Debug)]
 struct Kill {
     at: SystemTime,
     incarnation: u64,
-    /// What it had and nobody else has yet.
+    /// Its events that no other node has yet.
     left: BTreeSet<String>,
-    /// When the last of it was handed to somebody else.
+    /// Time of the last event's assignment to another node.
     moved: Option<SystemTime>,
 }
 
-/// A dispatcher or server that was killed, and when something was handed out again.
+/// The kill of a dispatcher or server, and the next assignment.
 #[derive(Debug)]
 struct Stop {
     at: SystemTime,
@@ -103,7 +101,7 @@ struct Stop {
 }
 
 impl Stop {
-    /// Whether nothing could be handed out for a part of that time.
+    /// Whether assignments were impossible during a part of that time.
     fn overlaps(&self, from: SystemTime, to: SystemTime) -> bool {
         self.at <= to && self.again.is_none_or(|again| again >= from)
     }
@@ -115,12 +113,12 @@ impl Watch {
         self.nodes.len()
     }
 
-    /// When an event was first handed out.
+    /// Time of an event's first assignment.
     pub(crate) fn first(&self, id: &str) -> Option<SystemTime> {
         self.events.get(id).map(|event| event.first)
     }
 
-    /// Events that were handed out more than once.
+    /// Events that were assigned more than once.
     pub(crate) fn redone(&self) -> u64 {
         self.events.values().filter(|event| event.times > 1).count() as u64
     }
@@ -130,8 +128,8 @@ impl Watch {
         self.late
     }
 
-    /// From each kill of a node that had something until all of it was with others. A kill does not count while the dispatcher or the
-    /// server was away as well: then nobody could hand out anything.
+    /// Times from each kill of a node with events until other nodes had all of them. A kill does not count while the
+    /// dispatcher or the server was away too: assignments were impossible then.
     pub(crate) fn gaps(&self) -> Vec<Duration> {
         let over = self.kills.iter().filter(|kill| kill.left.is_empty());
         let gap = |kill: &Kill| Some((kill.at, kill.moved?));
@@ -139,12 +137,12 @@ impl Watch {
         over.filter_map(gap).filter(counts).filter_map(|(from, to)| to.duration_since(from).ok()).collect()
     }
 
-    /// From each kill of a dispatcher or server until something was handed out.
+    /// Times from each kill of a dispatcher or server to the next assignment.
     pub(crate) fn stops(&self) -> Vec<Duration> {
         self.stops.iter().filter_map(|stop| stop.again?.duration_since(stop.at).ok()).collect()
     }
 
-    /// The node of that name is killed now.
+    /// Notes the kill of that node.
     pub(crate) fn killed(&mut self, node: &str, at: SystemTime) {
         let Some(&incarnation) = self.nodes.get(node) else { return };
         let had = self.attempts.iter().filter(|((of, _), _)| *of == incarnation);
@@ -152,7 +150,7 @@ impl Watch {
         self.kills.push(Kill { at, incarnation, left, moved: None });
     }
 
-    /// What hands out is killed now.
+    /// Notes the kill of the dispatcher or the server.
     pub(crate) fn stopped(&mut self, at: SystemTime) {
         self.stops.push(Stop { at, again: None });
     }
@@ -209,14 +207,14 @@ impl Watch {
     }
 
     fn answered(&mut self, attempt: Attempt) {
-        // A node may say the same twice: then nobody waits for it any more.
+        // A node may answer twice: no attempt is open the second time.
         let Some(id) = self.attempts.remove(&attempt) else { return };
         let is_current = self.events.get(&id).is_some_and(|event| event.last == attempt);
         if !is_current {
             self.late += 1;
         }
         for kill in self.kills.iter_mut().filter(|kill| kill.incarnation == attempt.0) {
-            // It had answered before it died.
+            // The node had answered before it died.
             kill.left.remove(&id);
         }
     }
@@ -230,7 +228,7 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_millis(1_000 + ms)
     }
 
-    /// Nodes a and b, whose incarnations are 1 and 2.
+    /// Nodes a and b, with incarnations 1 and 2.
     fn two() -> Watch {
         let nodes = [("a".to_owned(), 1), ("b".to_owned(), 2)];
         Watch { nodes: nodes.into(), ..Watch::default() }

@@ -1,4 +1,4 @@
-//! Who an address says that this is: `nats://USER:PASSWORD@HOST` or `nats://TOKEN@HOST`.
+//! The login in an address: `nats://USER:PASSWORD@HOST` or `nats://TOKEN@HOST`.
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Login {
@@ -6,7 +6,7 @@ pub(super) enum Login {
     Token(String),
 }
 
-/// From the first address that says so; one account serves all servers.
+/// The login of the first address with one. One account serves all servers.
 pub(super) fn of(servers: &[String]) -> Result<Option<Login>, String> {
     let Some(info) = servers.iter().find_map(|server| info(server)) else { return Ok(None) };
     let plain =
@@ -17,7 +17,7 @@ pub(super) fn of(servers: &[String]) -> Result<Option<Login>, String> {
     }))
 }
 
-/// What stands before the host.
+/// The part before the host.
 pub(super) fn info(server: &str) -> Option<&str> {
     let rest = server.split_once("://").map_or(server, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next()?;

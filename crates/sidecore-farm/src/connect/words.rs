@@ -1,10 +1,10 @@
-//! Why there is no connection, in words.
+//! Messages about a failed connection.
 
 use super::login;
 use crate::args::Farm;
 use async_nats::{ConnectError, ConnectErrorKind};
 
-/// What failed and what to do.
+/// The reason and its remedy.
 pub(super) fn why_not(error: &ConnectError, farm: &Farm) -> String {
     let servers = servers(farm);
     let said = error.to_string();
@@ -23,13 +23,13 @@ pub(super) fn why_not(error: &ConnectError, farm: &Farm) -> String {
     }
 }
 
-/// The servers without what is secret in their addresses.
+/// The servers, without secrets in their addresses.
 pub(super) fn servers(farm: &Farm) -> String {
     let public = |url: &String| login::info(url).map_or(url.clone(), |info| url.replacen(&format!("{info}@"), "", 1));
     farm.server.iter().map(public).collect::<Vec<_>>().join(", ")
 }
 
-/// The library says of TLS what the system or its own library of TLS said.
+/// The library passes on the TLS message of the system or of its own TLS library.
 fn other(said: &str, servers: &str, farm: &Farm) -> String {
     let has = |part: &str| said.to_lowercase().contains(&part.to_lowercase());
     if has("not valid for name") || has("NotValidForName") {

@@ -1,8 +1,9 @@
-//! Feeding dead letters once more, so that each is at every moment in the farm or among the dead.
+//! Feeds dead letters again. Each is in the farm or among the dead letters at every moment.
 //!
-//! A letter cannot stay under its own name until its event is in the queue: if that died again meanwhile, its second death would
-//! be refused as one that is known, and forgotten with the first. So it goes under another name first, then into the queue, and
-//! only then away. Servers recognise an id that they have seen in the last two minutes and store nothing: that is waited for.
+//! A letter cannot keep its own name until its event is in the queue. If the event died again meanwhile, the stream
+//! would refuse its second letter as a duplicate, and it would be lost with the first. So the letter first gets another
+//! name, then its event enters the queue, and only then the letter is removed. Servers recognise an id of the last two
+//! minutes and store nothing: the command waits until that time is over.
 
 use super::Letter;
 use crate::feed::HEADROOM;
@@ -15,16 +16,16 @@ use sidecore_terminal::output::tell;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Before the id in the name of a letter that is on its way: no id has it.
+/// Prefix of a letter's name on its way back. No id has it.
 pub(super) const MARK: &str = "again+";
-/// How often what the servers still remember is tried.
+/// Interval of attempts while the servers still recognise an id.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How much longer than the servers remember.
+/// Extra wait after the servers' memory ends.
 const MARGIN: Duration = Duration::from_secs(30);
-/// The exit code where not all were fed.
+/// Exit code if some letters were not fed.
 const NO: u8 = 1;
 
-/// The exit code.
+/// Returns the exit code.
 pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Vec<Letter>) -> Result<u8, String> {
     let most = js.client().max_payload().saturating_sub(HEADROOM);
     let mut odd = 0;
@@ -41,7 +42,7 @@ pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Ve
     for letter in &mut sound {
         set_aside(js, farm, dead, letter).await?;
     }
-    // Where somebody was stopped half way, two letters are now one.
+    // If an earlier run was stopped halfway, two letters are now the same one.
     sound.sort_by_key(|letter| letter.sequence);
     sound.dedup_by_key(|letter| letter.sequence);
     let end = Instant::now() + REMEMBERED + MARGIN;
@@ -71,7 +72,7 @@ pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Ve
     Ok(if sound.is_empty() && odd == 0 { 0 } else { NO })
 }
 
-/// Gives a letter the name under which its event may die again.
+/// Renames a letter, so that its event may die again.
 async fn set_aside(js: &Context, farm: &str, dead: &Stream<()>, letter: &mut Letter) -> Result<(), String> {
     if letter.again {
         return Ok(());
@@ -80,7 +81,7 @@ async fn set_aside(js: &Context, farm: &str, dead: &Stream<()>, letter: &mut Let
     let copy = publish(js, name.clone(), letter.headers(), letter).await?;
     let sequence = match copy {
         Some(ack) => ack.sequence,
-        // Somebody was stopped between this and what comes next.
+        // An earlier run was stopped between the copy and the removal.
         None => dead.get_last_raw_message_by_subject(&name).await.map_err(|error| cannot(letter, error))?.sequence,
     };
     remove(dead, letter).await?;
@@ -100,7 +101,7 @@ async fn feed(js: &Context, farm: &str, dead: &Stream<()>, letter: &Letter) -> R
     remove(dead, letter).await.map(|()| true)
 }
 
-/// Publishes a letter's event. `None`: the stream has one of this name.
+/// Publishes a letter's event. `None`: the stream already has a message of this name.
 async fn publish(
     js: &Context,
     subject: String,

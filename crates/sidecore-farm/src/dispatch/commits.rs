@@ -1,4 +1,4 @@
-//! Results and dead letters on their way to their streams: an event is acknowledged when the server says that it has them.
+//! Results and dead letters on their way to their streams. An event is acknowledged once the server confirms them.
 
 mod letter;
 mod said;
@@ -15,9 +15,9 @@ use sidecore_core::time::Nanos;
 use sidecore_terminal::output::tell;
 use std::collections::VecDeque;
 
-/// A result of which nothing is heard for so long is sent again. The server takes one of each id.
+/// A result without an answer is sent again after this time. The server stores one of each id.
 const PATIENCE: Nanos = 5_000_000_000;
-/// Refused ones that are tried again at a time.
+/// Refused results that one beat tries again.
 const AT_ONCE: usize = 16;
 const SILENT: &str = "the server does not answer to results; sending them again";
 const TOO_SMALL: &str =
@@ -26,18 +26,18 @@ const TOO_SMALL: &str =
 /// A result under way.
 struct Commit {
     ended: Ended<Origin>,
-    /// Octets of the event as it came.
+    /// Octets of the original event.
     whole: usize,
     sent: Nanos,
     serial: u64,
-    /// Stands in the queue of refused ones.
+    /// The commit is in the queue of refused ones.
     refused: bool,
 }
 
 /// A result that the server has.
 pub(super) struct Stored {
     pub(super) ended: Ended<Origin>,
-    /// It had it before.
+    /// The server had it before.
     pub(super) already: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Commits {
     free: Vec<u32>,
     serial: u64,
     bytes: usize,
-    /// Refused ones, each once, and why the last was.
+    /// Refused commits, each once, and the reason of the last refusal.
     refused: VecDeque<(u32, u64)>,
     why: String,
     /// Messages without a kind that had the subject of a commit.
@@ -57,7 +57,7 @@ pub(super) struct Commits {
 }
 
 impl Commits {
-    /// And where the server's words arrive.
+    /// Also returns the subscription for the server's answers.
     pub(super) async fn new(client: &Client, farm: &str) -> Result<(Self, Subscriber), String> {
         let inbox = client.new_inbox();
         let confirmed = client.subscribe(format!("{inbox}.*.*.*")).await;
@@ -81,7 +81,7 @@ impl Commits {
         self.under_way.len() - self.free.len()
     }
 
-    /// Octets of what is under way.
+    /// Octets of all commits under way.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -95,7 +95,7 @@ impl Commits {
         Some(&mut self.under_way.get_mut(index as usize)?.as_mut()?.ended.event.origin)
     }
 
-    /// Sends what became of an event to its stream: its number until it is there.
+    /// Sends the result or dead letter of an event to its stream. Returns its index until it is stored.
     pub(super) fn commit(&mut self, now: Nanos, ended: Ended<Origin>, outbox: &Outbox) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.under_way.push(None);
@@ -109,7 +109,7 @@ impl Commits {
         index
     }
 
-    /// What the server says of one, where it has it.
+    /// Handles an answer of the server. Returns the commit if it is stored.
     pub(super) fn hear(&mut self, now: Nanos, message: &Message, outbox: &Outbox) -> Option<Stored> {
         let (index, serial, asked) = self.name_of(&message.subject)?;
         match said(asked, message) {
@@ -143,8 +143,8 @@ impl Commits {
         self.ask(now, index, Some(number), outbox);
     }
 
-    /// Reads the message that has the commit's subject, or deletes it by its number. A feeder can have the server put one there, by the
-    /// reply subject of an event.
+    /// Reads the message that has the commit's subject, or deletes it by its number. A feeder can make the server put
+    /// one there, with the reply subject of an event.
     fn ask(&mut self, now: Nanos, index: u32, foreign: Option<u64>, outbox: &Outbox) {
         let Some(commit) = &mut self.under_way[index as usize] else { return };
         commit.sent = now;
@@ -163,7 +163,7 @@ impl Commits {
         format!("{}.{index}.{serial}.{}", self.inbox, asked.token()).into()
     }
 
-    /// It is tried again after a while.
+    /// Queues the commit for a later attempt.
     fn refuse(&mut self, index: u32, serial: u64, why: String) {
         self.why = why;
         if let Some(commit) = &mut self.under_way[index as usize]
@@ -173,7 +173,7 @@ impl Commits {
         }
     }
 
-    /// Leaves all of it to the next dispatcher.
+    /// Leaves all commits to the next dispatcher.
     pub(super) fn forget(&mut self) {
         self.under_way.clear();
         self.free.clear();
@@ -182,7 +182,7 @@ impl Commits {
         self.bytes = 0;
     }
 
-    /// Sends everything again: it may be lost.
+    /// Sends everything again, because it may be lost.
     pub(super) fn send_all(&mut self, now: Nanos, outbox: &Outbox) {
         self.refused.clear();
         for index in 0..self.under_way.len() as u32 {
@@ -196,7 +196,7 @@ impl Commits {
         commits.map(|commit| &commit.ended.event.origin)
     }
 
-    /// Sends those again that were refused, and those of which nothing is heard.
+    /// Sends refused commits again, and commits without an answer.
     pub(super) fn tick(&mut self, now: Nanos, outbox: &Outbox) {
         self.again(now, AT_ONCE, outbox);
         let late = |commit: &Commit| !commit.refused && commit.sent > 0 && now.saturating_sub(commit.sent) > PATIENCE;
@@ -232,7 +232,7 @@ impl Commits {
         outbox.ask(subject.into(), self.reply(index, serial, Asked::Store), Some(headers), body);
     }
 
-    /// A result that the server has no message for any more is a dead letter.
+    /// A result that has become too large for the server becomes a dead letter.
     fn refit(&mut self, index: u32) {
         let most = self.client.max_payload();
         let too_large = |Commit { ended, .. }: &Commit| matches!(&ended.end, End::Done(result) if letter::size_of_result(&ended.event.kind, result.len()) > most);
@@ -241,7 +241,8 @@ impl Commits {
         }
     }
 
-    /// Makes a smaller dead letter of it: of a result the event, of a letter its reason alone. `false`: there is nothing smaller.
+    /// Replaces a result by a dead letter with the event, or a letter by its reason alone. `false`: there is nothing
+    /// smaller.
     fn bury(&mut self, index: u32) -> bool {
         let Some(commit) = &mut self.under_way[index as usize] else { return false };
         if matches!(commit.ended.end, End::Dead { .. }) && commit.ended.event.body.is_empty() {
@@ -262,7 +263,7 @@ impl Commits {
         true
     }
 
-    /// Number and serial of a commit under way, and the request that is answered. `None`: the commit has ended.
+    /// Index and serial of a commit under way, and the request that is answered. `None`: the commit has ended.
     fn name_of(&self, subject: &Subject) -> Option<(u32, u64, Asked)> {
         let mut tokens = subject.strip_prefix(self.inbox.as_str())?.strip_prefix('.')?.split('.');
         let (index, serial): (u32, u64) = (tokens.next()?.parse().ok()?, tokens.next()?.parse().ok()?);

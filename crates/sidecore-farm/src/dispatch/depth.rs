@@ -14,13 +14,13 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Queued {
     /// Messages of the events stream.
     pub(super) events: u64,
-    /// How many of them a dispatcher took and has not acknowledged.
+    /// Events that a dispatcher took and has not acknowledged.
     pub(super) unacknowledged: u64,
-    /// Those that its consumer neither has out nor will hand out.
+    /// Events that the consumer neither has in flight nor will deliver.
     pub(super) stranded: u64,
 }
 
-/// The newest answer; `None`: there was none to the last question.
+/// The newest answer; `None`: the last request had none.
 pub(super) struct Depth(watch::Receiver<Option<Queued>>);
 
 impl Depth {
@@ -51,7 +51,7 @@ async fn queued(context: &Context, events: &str) -> Option<Queued> {
     let before = handed_out(context, events).await?;
     let messages = context.get_stream(events).await.ok()?.cached_info().state.messages;
     let after = handed_out(context, events).await?;
-    // What comes and goes between two questions is not stranded.
+    // Two readings: a message that comes or goes between them is not stranded.
     let accounted = before.known.max(after.known);
     Some(Queued {
         events: messages,
@@ -62,11 +62,11 @@ async fn queued(context: &Context, events: &str) -> Option<Queued> {
 
 struct HandedOut {
     unacknowledged: u64,
-    /// With those that are still to come.
+    /// Events in flight and pending.
     known: u64,
 }
 
-/// By the stream's one consumer, that of the active dispatcher's term.
+/// Reads the stream's only consumer, that of the active dispatcher's term.
 async fn handed_out(context: &Context, events: &str) -> Option<HandedOut> {
     let consumers = context.get_stream_no_info(events).await.ok()?.consumers();
     let info = pin!(consumers).try_next().await.ok()??;

@@ -1,4 +1,4 @@
-//! All that a dispatcher hears.
+//! All inputs of a dispatcher.
 
 use super::queue::{Consumer, NotTaken};
 use async_nats::{Client, Message, Subscriber};
@@ -8,28 +8,27 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// How often a dispatcher says that it is active.
+/// Interval of the active dispatcher's announcements.
 const BEAT: Duration = Duration::from_millis(10);
 
 pub(super) enum Input {
-    /// The time.
     Beat,
-    /// Another dispatcher, or this one.
+    /// An announcement of another dispatcher, or of this one.
     Lead(Message),
-    /// A node.
+    /// A message of a node.
     Node(Message),
-    /// The work queue.
+    /// A message of the work queue.
     Queue(Message),
-    /// The server, of a result.
+    /// The server's answer about a result.
     Confirmed(Message),
-    /// The queue was taken over for this term, or not.
+    /// End of the takeover for this term.
     Begun(u64, Result<Begun, NotTaken>),
 }
 
 /// Inputs of an active dispatcher only.
 pub(super) struct Begun {
     pub(super) consumer: Consumer,
-    /// `None`: they are heard already.
+    /// `None`: the subscription exists already.
     pub(super) nodes: Option<Subscriber>,
 }
 
@@ -61,18 +60,18 @@ impl Inputs {
         self.nodes.is_some()
     }
 
-    /// Hears nodes, and this queue instead of the one before.
+    /// Subscribes to nodes, and to this queue instead of the former one.
     pub(super) fn listen(&mut self, nodes: Option<Subscriber>, queue: Subscriber) {
         self.nodes = self.nodes.take().or(nodes);
         self.queue = Some(queue);
     }
 
-    /// Hears only dispatchers any more.
+    /// Keeps only the subscription to dispatchers.
     pub(super) fn deafen(&mut self) {
         (self.nodes, self.queue, self.beginning) = (None, None, None);
     }
 
-    /// The next one. What ends work goes before what brings some.
+    /// The next input. Ends of work precede new work.
     pub(super) async fn next(&mut self) -> Input {
         tokio::select! {
             biased;
@@ -85,7 +84,7 @@ impl Inputs {
         }
     }
 
-    /// One that is there.
+    /// An input that is available without waiting.
     pub(super) fn ready(&mut self) -> Option<Input> {
         self.next().now_or_never()
     }
@@ -102,7 +101,7 @@ async fn begun(
     (term, begun)
 }
 
-/// The next message; none ever where nothing is listened to, or the client has ended.
+/// The next message. Waits forever without a subscription, or if the client has ended.
 async fn next(from: Option<&mut Subscriber>) -> Message {
     let next = match from {
         Some(subscriber) => subscriber.next().await,

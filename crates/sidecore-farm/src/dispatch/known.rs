@@ -1,13 +1,13 @@
-//! Which messages of the work queue are here, or were: a queue that is begun anew gives them again.
+//! Messages of the work queue that this dispatcher has or had: a new consumer delivers them again.
 
 use async_nats::Subject;
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
 
-/// Messages that were acknowledged and are remembered: an acknowledgement may have been lost with a connection.
+/// Acknowledged messages that are remembered: an acknowledgement may have been lost with a connection.
 const REMEMBERED: usize = 65_536;
 
-/// Name of a message in the queue. The number begins anew where a stream is made anew, the time does not.
+/// Identity of a message in the queue. A recreated stream repeats numbers, but not times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) number: u64,
@@ -15,7 +15,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of the subject on which a message is acknowledged: `$JS.ACK.STREAM.CONSUMER.DELIVERED.NUMBER.SEQUENCE.TIME.PENDING`, or
+    /// Parses the subject of an acknowledgement: `$JS.ACK.STREAM.CONSUMER.DELIVERED.NUMBER.SEQUENCE.TIME.PENDING`, or
     /// with domain and account behind `ACK`.
     pub(super) fn of(acknowledge: &str) -> Option<Self> {
         let tokens = acknowledge.strip_prefix("$JS.ACK.")?.split('.');
@@ -27,14 +27,14 @@ impl Place {
     }
 }
 
-/// Where a message is.
+/// State of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
-    /// With the hand-out, under this tag.
+    /// Held under this tag.
     Held(u32),
-    /// Its result is under way, under this number.
+    /// Its result is under way, with this index.
     Committing(u32),
-    /// It was acknowledged.
+    /// Acknowledged.
     Done,
 }
 
@@ -60,11 +60,11 @@ impl Known {
     }
 }
 
-/// What the queue's side keeps with an event.
+/// The queue's data for one event.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     pub(super) place: Place,
-    /// Where it is acknowledged.
+    /// Subject of its acknowledgement.
     pub(super) acknowledge: Subject,
     /// When it was taken, ns.
     pub(super) taken: Nanos,

@@ -1,4 +1,4 @@
-//! Which of several dispatchers hands out events: a lease without NATS and without a clock.
+//! The choice of one active dispatcher: a lease without NATS and without a clock.
 //!
 //! The active dispatcher announces its term every 10 ms. Without announcements for a while a dispatcher begins a term
 //! above all it has heard. Of two leaders, the one with the smaller term steps down. Safety depends on none of this:
@@ -6,25 +6,25 @@
 
 use sidecore_core::time::Nanos;
 
-/// A dispatcher begins a term after so long without an announcement, ns.
+/// Time without an announcement after which a dispatcher begins a term, ns.
 const SILENCE: Nanos = 100_000_000;
 /// Most extra wait, ns: dispatchers begin at different times.
 const SPREAD: Nanos = 100_000_000;
-/// A beat that is so late may have cost the lead, ns: others wait for [`SILENCE`].
+/// A beat with this delay may have cost the lead, ns: others wait for [`SILENCE`].
 const LATE: Nanos = 60_000_000;
-/// So long a late leader listens before it goes on, ns.
+/// Time that a late leader listens before it goes on, ns.
 const LISTENS: Nanos = 50_000_000;
 /// Low bits of a term, which differ between dispatchers; those above count nanoseconds / 2^20.
 const RANDOM_BITS: u32 = 20;
 const MOST_TIME: u64 = u64::MAX >> RANDOM_BITS;
 
-/// What is to be done.
+/// The next step of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Nothing,
     /// Take the queue over for this term, then call [`Leadership::has_begun`].
     Begin(u64),
-    /// Stop handing out: a later term has begun.
+    /// Stop assigning: a later term has begun.
     End,
 }
 
@@ -37,7 +37,7 @@ enum State {
     Active(u64),
     /// Did not run for a while: active again then, unless a later term is announced first.
     Late(u64, Nanos),
-    /// Was cut off from the servers: begins the same term again then, unless a later one is announced first.
+    /// Lost its connection: begins the same term again then, unless a later one is announced first.
     Returns(u64, Nanos),
 }
 
@@ -75,7 +75,7 @@ impl Leadership {
         }
     }
 
-    /// A dispatcher announced this term, or left a consumer of it.
+    /// Handles a term from an announcement, or from the name of a consumer.
     pub(super) fn hear(&mut self, now: Nanos, term: u64) -> Turn {
         self.heard = self.heard.max(term);
         match self.state {
@@ -93,7 +93,8 @@ impl Leadership {
         }
     }
 
-    /// The time by two clocks, ns: since the start, and since 1970. The second decides only the order of terms.
+    /// `now` counts from the start, `since_1970` is the machine's clock, both ns. The second decides only the order of
+    /// terms.
     pub(super) fn tick(&mut self, now: Nanos, since_1970: Nanos) -> Turn {
         let term = match self.state {
             State::Waits(until) if until <= now => self.next_term(since_1970),
@@ -108,7 +109,7 @@ impl Leadership {
         Turn::Begin(term)
     }
 
-    /// The queue was taken over for that term. `false`: the term has ended meanwhile.
+    /// The takeover for that term is complete. `false`: the term has ended meanwhile.
     #[must_use]
     pub(super) fn has_begun(&mut self, term: u64) -> bool {
         let begins = self.state == State::Begins(term);
@@ -127,7 +128,7 @@ impl Leadership {
         };
     }
 
-    /// There is, or was, no connection to the servers: silence says nothing about others.
+    /// The connection to the servers is or was lost: silence does not show that others are gone.
     pub(super) fn cut_off(&mut self, now: Nanos) {
         self.state = match self.state {
             State::Waits(_) => State::Waits(now + SILENCE + self.apart),
@@ -137,12 +138,12 @@ impl Leadership {
         };
     }
 
-    /// The queue cannot be had, or is lost.
+    /// The takeover failed, or the queue is lost.
     pub(super) fn lost(&mut self, now: Nanos) {
         self.wait(now);
     }
 
-    /// Above all terms heard; where clocks agree, above all earlier terms.
+    /// Above all terms heard; if clocks agree, above all earlier terms.
     fn next_term(&self, since_1970: Nanos) -> u64 {
         let above = (self.heard >> RANDOM_BITS).saturating_add(1);
         let time = (since_1970 >> RANDOM_BITS).max(above).min(MOST_TIME);
@@ -160,7 +161,7 @@ mod tests {
 
     const MS: Nanos = 1_000_000;
 
-    /// A term by its part that counts time.
+    /// A term from its part that counts time.
     fn term(time: u64) -> u64 {
         time << RANDOM_BITS
     }
@@ -217,7 +218,7 @@ mod tests {
         assert_eq!(lead.active(), Some(term(7)));
         lead.was_away(300 * MS, 60 * MS);
         assert_eq!((lead.active(), lead.announced()), (None, Some(term(7))));
-        // Late again and again: it goes on all the same.
+        // A leader that is late several times goes on.
         lead.was_away(349 * MS, 60 * MS);
         assert_eq!((lead.tick(350 * MS, 1), lead.active()), (Turn::Nothing, Some(term(7))));
         lead.was_away(400 * MS, 300 * MS);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Most messages that wait for the network. Messages beyond it are lost as on the network: each kind is repeated.
+/// Most messages that wait for the network. Further ones are dropped, as on a network: each kind is repeated.
 const MOST: usize = 65_536;
 
 #[derive(Debug)]
@@ -16,7 +16,6 @@ struct Message {
     body: Bytes,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Outbox {
     messages: mpsc::Sender<Message>,
@@ -33,17 +32,17 @@ impl Outbox {
         self.put(Message { subject, reply: None, headers: None, body });
     }
 
-    /// A message that is answered at `reply`.
+    /// Sends a message that is answered at `reply`.
     pub(super) fn ask(&self, subject: Subject, reply: Subject, headers: Option<HeaderMap>, body: Bytes) {
         self.put(Message { subject, reply: Some(reply), headers, body });
     }
 
-    /// True while the network is behind: begin nothing that sends more messages.
+    /// True while the network is behind: the caller must not begin work that sends more.
     pub(super) fn is_crowded(&self) -> bool {
         self.messages.capacity() < MOST / 2
     }
 
-    /// Sends what waits.
+    /// Sends the waiting messages.
     pub(super) async fn close(self) {
         drop(self.messages);
         // A task that ended early has nothing more to send.
@@ -57,7 +56,7 @@ impl Outbox {
 
 async fn send_all(client: Client, mut waiting: mpsc::Receiver<Message>) {
     while let Some(Message { subject, reply, headers, body }) = waiting.recv().await {
-        // One that is too large, or finds no client, is lost as on the network.
+        // A message that is too large, or has no client, is dropped as on a network.
         let _ = match (reply, headers) {
             (None, _) => client.publish(subject, body).await,
             (Some(reply), None) => client.publish_with_reply(subject, reply, body).await,

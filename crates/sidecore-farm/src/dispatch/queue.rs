@@ -1,4 +1,4 @@
-//! The work queue, as one term's consumer has it: one request for messages at a time, as large as there is room.
+//! The work queue through one term's consumer: one request at a time, as large as the free room.
 //!
 //! On each takeover a dispatcher makes a consumer of a new name, and deletes consumers of earlier terms. A late request
 //! of an earlier term names a deleted consumer, and takes nothing.
@@ -17,7 +17,7 @@ use serde::Serialize;
 use sidecore_core::time::Nanos;
 use std::time::Duration;
 
-/// The server redelivers a message without acknowledgement or progress report for so long.
+/// The server redelivers a message without acknowledgement or progress report after this time.
 const ACK_WAIT: Duration = Duration::from_secs(30);
 /// Interval of progress reports for a held message, ns.
 pub(super) const PROGRESS: Nanos = 10_000_000_000;
@@ -26,23 +26,23 @@ const IN_PROGRESS: &[u8] = b"+WPI";
 const GIVEN_BACK: &[u8] = b"-NAK";
 /// Redeliver later, for lack of room: delay in ns.
 const LATER: &[u8] = br#"-NAK {"delay": 100000000}"#;
-/// How long a request for messages waits for them at the server, and how often the server says that it has it.
+/// Lifetime of a request at the server, and interval of its heartbeats.
 const EXPIRES: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_millis(500);
-/// A request without message or heartbeat for so long is lost, ns.
+/// A request without message or heartbeat for this time is lost, ns.
 const SILENCE: Nanos = 2_000_000_000;
-/// Requests that are lost one after the other until the consumer is taken for gone.
+/// Lost requests in a row after which the consumer is taken for gone.
 const MOST_LOST: u32 = 2;
-/// Pause after a request that failed, ns.
+/// Pause after a failed request, ns.
 const PAUSE: Nanos = 50_000_000;
-/// Largest request.
+/// Largest request, messages.
 const MOST: usize = 8192;
 /// Attempts at making a consumer while other dispatchers make theirs.
 const ROUNDS: u32 = 8;
 const OTHERS: &str = "the queue has a consumer that is no dispatcher's, or several dispatchers begin";
 const UNLISTED: &str = "the servers refuse a consumer of the queue and list none: their logs say why";
 
-/// What a message of the queue's inbox is.
+/// A message of the queue's inbox.
 pub(super) enum Taken {
     Event(Message, Place),
     /// A status message of the queue, already handled.
@@ -51,17 +51,17 @@ pub(super) enum Taken {
     Gone,
 }
 
-/// A consumer of one's own, and where its messages arrive.
+/// A private consumer, and its messages.
 pub(super) struct Consumer {
     pub(super) name: String,
     pub(super) inbox: String,
     pub(super) messages: Subscriber,
 }
 
-/// Why the queue is not taken over.
+/// Why the takeover failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotTaken {
-    /// This later term has it, or had.
+    /// This later term has the queue, or had it.
     Later(u64),
     /// The servers refuse.
     Failed(String),
@@ -73,12 +73,12 @@ pub(super) struct Queue {
     /// Subject of requests to this term's consumer.
     ask: Subject,
     inbox: String,
-    /// Number of the request, messages that it may still bring, and when it was heard of.
+    /// Number of the request, messages that it may still bring, and time of its last message or heartbeat.
     request: u64,
     left: usize,
     heard: Nanos,
     lost: u32,
-    /// No request before.
+    /// Time of the next request at the earliest.
     not_before: Nanos,
 }
 
@@ -90,9 +90,9 @@ struct Request {
     idle_heartbeat: u128,
 }
 
-/// Makes a consumer of this term, and deletes consumers of earlier terms: unacknowledged messages come again.
+/// Makes a consumer of this term, and deletes consumers of earlier terms: unacknowledged messages are redelivered.
 ///
-/// `unique` differs between attempts. Only listed names are deleted: a late deletion meets no later consumer.
+/// `unique` differs between attempts. Only listed names are deleted, so a late deletion cannot reach a later consumer.
 pub(super) async fn take_over(
     client: &Client,
     farm: &str,
@@ -126,7 +126,7 @@ pub(super) async fn take_over(
     Err(NotTaken::Failed(format!("cannot take events: {why}")))
 }
 
-/// Deletes consumers of earlier terms: how many consumers there were.
+/// Deletes consumers of earlier terms. Returns the number of consumers listed.
 async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> Result<usize, NotTaken> {
     let failed = |error: &dyn std::fmt::Display| NotTaken::Failed(format!("cannot take the queue over: {error}"));
     let listed: Result<Vec<String>, _> = streams.events.consumer_names().try_collect().await;
@@ -139,7 +139,7 @@ async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> 
         match streams.events.delete_consumer(earlier).await {
             Ok(_) => {}
             Err(error) if is(&error, ErrorCode::CONSUMER_NOT_FOUND) => {}
-            // What it handed out before would come again late.
+            // Messages that the undeleted consumer has delivered would be redelivered late.
             Err(error) => return Err(failed(&error)),
         }
     }
@@ -168,7 +168,7 @@ impl Queue {
         (self.left, self.lost, self.not_before) = (0, 0, 0);
     }
 
-    /// Asks for messages, where none are under way and there is room for `least`, and for one of the largest, bytes.
+    /// Requests messages if no request is open and there is room for `least` events and for `largest` bytes.
     pub(super) fn ask(&mut self, now: Nanos, room: Room, least: usize, largest: usize, outbox: &Outbox) {
         if self.left > 0 || now < self.not_before || room.events < least.max(1) || room.bytes < largest {
             return;
@@ -184,11 +184,11 @@ impl Queue {
         };
         let reply = format!("{}.{}", self.inbox, self.request);
         let body = serde_json::to_vec(&request).unwrap_or_default();
-        // Where it does not arrive, nothing is heard of it.
+        // A lost request shows by its silence.
         outbox.ask(self.ask.clone(), reply.into(), None, body.into());
     }
 
-    /// A message of the inbox.
+    /// Handles a message of the inbox.
     pub(super) fn take(&mut self, now: Nanos, message: Message) -> Taken {
         self.heard = now;
         if let Some(status) = message.status {
@@ -244,7 +244,7 @@ pub(super) fn give_back_for_later(outbox: &Outbox, message: &Origin) {
     outbox.send(message.acknowledge.clone(), Bytes::from_static(LATER));
 }
 
-/// Id, kind, body, and what is kept with an event.
+/// Id, kind, body, and origin of an event.
 pub(super) fn event(now: Nanos, message: Message, place: Place) -> Option<(Box<str>, Subject, Bytes, Origin)> {
     let header = |headers: &HeaderMap, name| headers.get(name).map(|value| value.as_str().to_owned());
     let headers = message.headers.as_ref();
@@ -260,7 +260,7 @@ fn name(farm: &str, term: u64, unique: u64) -> String {
     format!("{farm}-dispatch-{term}-{unique:016x}")
 }
 
-/// The term of a dispatcher's consumer; 0 of one whose name has none, as former versions made them. `None`: it is no dispatcher's.
+/// The term in a consumer's name; 0 for a name of earlier versions. `None`: the consumer is no dispatcher's.
 fn term_of(farm: &str, name: &str) -> Option<u64> {
     let term = name.strip_prefix(farm)?.strip_prefix("-dispatch")?;
     if term.is_empty() {

@@ -1,4 +1,4 @@
-//! What is exported of a farm.
+//! The exported metrics of a farm.
 
 use crate::heard::View;
 use crate::status::{Node, Quantiles, Stages, State, Status};
@@ -8,12 +8,12 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 
-/// Before each name.
+/// Prefix of each metric's name.
 const PREFIX: &str = "sidecore_farm";
 
 type Labels = Vec<(&'static str, String)>;
 
-/// What a number is: whether it can fall, and its unit.
+/// Type and unit of a metric.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Count,
@@ -23,7 +23,7 @@ enum Kind {
 }
 use Kind::{Bytes, Count, Level, Seconds};
 
-/// A number of each farm or node: name, help, kind, and where it comes from.
+/// A number of each farm or node: name, help, kind, and its source.
 type Row<T> = (&'static str, &'static str, Kind, fn(&T) -> f64);
 
 const FARM: [Row<Status>; 14] = [
@@ -47,7 +47,7 @@ const FARM: [Row<Status>; 14] = [
     ("rubbish", "Messages that nobody of the farm sends.", Count, |farm| farm.totals.garbage as f64),
 ];
 
-/// A number of the work queue; `None` without an answer of its server.
+/// A number of the work queue. `None`: its server has not answered.
 type Known = (&'static str, &'static str, fn(&Status) -> Option<u64>);
 
 const QUEUE: [Known; 2] = [
@@ -78,7 +78,7 @@ const NODE: [Row<Node>; 12] = [
     ("node_late", "Answers of the node that came too late.", Count, |node| node.late as f64),
 ];
 
-/// A stage of an event: its label, and where its times come from.
+/// A stage of an event: its label, and the source of its times.
 type Stage = (&'static str, fn(&Stages) -> Quantiles);
 
 const STAGES: [Stage; 4] = [
@@ -88,12 +88,12 @@ const STAGES: [Stage; 4] = [
     ("return", |stages| stages.back),
 ];
 
-/// The whole page, as text of `OpenMetrics`.
+/// The whole page as `OpenMetrics` text.
 pub(super) fn page(view: &View) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register_collector(Box::new(Page(view.clone())));
     let mut text = String::new();
-    // Only a writer can fail, and a string does not.
+    // Writing to a string does not fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
     text
 }
@@ -154,7 +154,7 @@ fn flag(is_so: bool) -> f64 {
     f64::from(u8::from(is_so))
 }
 
-/// All numbers of one name. Without any there is no such name.
+/// All samples of one name. Without samples the name is left out.
 fn family(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,

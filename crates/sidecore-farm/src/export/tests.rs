@@ -1,4 +1,4 @@
-//! Pages of a farm that is made up, and a server on loopback.
+//! Exported pages of a made-up farm, and a server on loopback.
 
 use super::answer;
 use super::metrics::page;
@@ -137,11 +137,11 @@ fn connections_that_ask_nothing_keep_no_scraper_out() {
     for _ in 0..20 {
         let page = asked(address, "GET /metrics HTTP/1.1\r\n\r\n");
         assert!(page.contains("sidecore_farm_up 1.0\n"), "{page}");
-        // It sends the beginning of a request, and no more of it.
+        // A client that sends only the beginning of a request.
         let mut slow = TcpStream::connect(address).unwrap();
         slow.write_all(b"GET /metrics HT").unwrap();
         idle.push(slow);
     }
-    // What was idle longest is closed.
+    // The oldest idle connection is closed.
     assert_eq!(idle[0].read(&mut [0]).unwrap(), 0);
 }

@@ -1,4 +1,4 @@
-//! What JetStream answers to what is published.
+//! Answers of JetStream to published events.
 
 use async_nats::{Message, StatusCode};
 use serde::Deserialize;
@@ -9,9 +9,9 @@ pub(super) enum Ack {
     Stored {
         duplicate: bool,
     },
-    /// The stream has as much as it may.
+    /// The stream has reached its limit.
     Full,
-    /// Nobody can store it now: servers choose a leader, or the stream is gone.
+    /// No server can store it now: servers choose a leader, or the stream is gone.
     NotNow(String),
     /// It will never be stored.
     Never(String),
@@ -35,12 +35,12 @@ struct Failure {
     description: String,
 }
 
-/// Errors of JetStream by their numbers.
+/// JetStream's error numbers.
 const STORE_FAILED: u64 = 10_077;
 const NO_STORAGE: [u64; 4] = [10_047, 10_028, 10_023, 10_002];
 const UNAVAILABLE: u16 = 503;
 
-/// Reads an answer. What is none counts as no answer.
+/// Reads an answer. Anything else counts as no answer.
 pub(super) fn read(message: &Message) -> Ack {
     if message.status == Some(StatusCode::NO_RESPONDERS) {
         return Ack::NotNow("no server has the farm's stream".into());

@@ -1,4 +1,4 @@
-//! Events from a directory: each file is one.
+//! Events from a directory, one for each file.
 
 use super::place::{self, Mark};
 use super::source::{Found, Unfit};
@@ -11,25 +11,25 @@ use tokio::sync::mpsc::Sender;
 
 /// Most names in one directory: they are sorted in memory.
 const MOST_NAMES: usize = 1 << 20;
-/// Most directories within one another.
+/// Most nested directories.
 const DEEPEST: usize = 64;
 
 pub(super) struct Directory {
     root: PathBuf,
     limit: usize,
     ids: Ids,
-    /// What is done.
+    /// The last path that is done.
     behind: Option<PathBuf>,
     number: u64,
-    /// Files that are done, or called as if they were.
+    /// Files that are done, or share their name with one.
     passed: u64,
 }
 
-/// What a directory has of one name.
+/// An entry of a directory.
 enum Entry {
     File(PathBuf),
     Directory(PathBuf),
-    /// Neither: says what it is.
+    /// Neither of them, with a description.
     Other(PathBuf, &'static str),
 }
 
@@ -49,9 +49,9 @@ impl Directory {
         Self { behind: mark.path.as_deref().and_then(ids::unescaped), number: mark.number, ..self }
     }
 
-    /// All files in the order of their names; what a directory has below it comes in its place.
+    /// Reads all files in the order of their names. A subdirectory's files come in its place.
     pub(super) async fn run(mut self, give: Sender<Found>) -> Result<(), String> {
-        // What comes next is last.
+        // Each list is reversed: the next entry is the last.
         let mut open = vec![self.names(Path::new(""))?];
         let done = self.number;
         while let Some(names) = open.last_mut() {
@@ -86,7 +86,7 @@ impl Directory {
         }
     }
 
-    /// A directory's names, the first last.
+    /// A directory's names in reverse order.
     fn names(&self, below: &Path) -> Result<Vec<Entry>, String> {
         let whole = self.root.join(below);
         let cannot = |error| format!("cannot read the directory {}: {error}", whole.display());
@@ -138,12 +138,12 @@ async fn content(path: &Path, limit: usize) -> Result<bytes::Bytes, Unfit> {
         return Err(Unfit::TooLarge(len, limit));
     }
     let mut body = Vec::with_capacity(usize::try_from(len).unwrap_or(limit));
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     file.take(limit as u64 + 1).read_to_end(&mut body).await.map_err(unreadable)?;
     if body.len() > limit { Err(Unfit::TooLarge(body.len() as u64, limit)) } else { Ok(body.into()) }
 }
 
-/// A path as people are told it: names may hold what moves a terminal's cursor.
+/// A path for display: a name may hold control characters of a terminal.
 fn shown(path: &Path) -> String {
     path.to_string_lossy().escape_debug().to_string()
 }

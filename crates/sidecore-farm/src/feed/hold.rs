@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// While nothing can be stored, one event is tried so often.
+/// Interval of attempts with one event while nothing can be stored.
 const PROBE: Duration = Duration::from_millis(50);
-/// Interval of looks at the farm's streams meanwhile.
+/// Interval of checks of the farm's streams meanwhile.
 const LOOK: Duration = Duration::from_secs(5);
 
 pub(super) struct Hold {
@@ -40,7 +40,7 @@ impl Hold {
         self.probe
     }
 
-    /// An event is tried.
+    /// Notes an attempt with one event.
     pub(super) fn tries(&mut self, now: Instant) {
         self.probe = Some(now + PROBE);
     }
@@ -52,7 +52,7 @@ impl Hold {
         self.quiet.waits(self.now(), text);
     }
 
-    /// A server refused an event.
+    /// Notes a server's refusal of an event.
     pub(super) fn not_now(&mut self, said: String) {
         self.said = Some(said);
         self.holds();
@@ -64,7 +64,7 @@ impl Hold {
         self.explain();
     }
 
-    /// Something was stored.
+    /// Notes that an event was stored.
     pub(super) fn goes_on(&mut self) {
         (self.probe, self.said, self.found) = (None, None, None);
         self.quiet.goes_on(self.now(), "going on");
@@ -74,11 +74,11 @@ impl Hold {
         self.quiet.is_waiting()
     }
 
-    /// Looks at the farm's streams while there is something to explain.
+    /// Checks the farm's streams while there is something to explain.
     pub(super) async fn tick(&mut self, now: Instant) {
         self.quiet.tick(self.now());
         if let Some(look) = self.look.take_if(|look| look.is_finished()) {
-            // It is never cancelled.
+            // The task is never cancelled.
             self.found = look.await.unwrap_or(Ok(())).err();
             self.explain();
         }

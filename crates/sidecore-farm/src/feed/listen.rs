@@ -1,7 +1,8 @@
 //! Events over TCP.
 //!
-//! While too much is read and not stored, nothing is read: TCP makes the program at the other end wait. It is told `stored N` when
-//! all up to its Nth event are dealt with, before it `refused N WHY` or `shed N` of each that is not stored.
+//! While too many events are read and not stored, the feeder reads nothing, and TCP makes the client wait. The client
+//! receives `stored N` once all events up to its Nth are dealt with. Before that it receives `refused N WHY` or `shed
+//! N` for each event that is not stored.
 
 use super::source::{CHUNK, Found, Unfit};
 use super::splitter::{Cut, Form, Splitter};
@@ -23,7 +24,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-/// Lines about single events that wait for a client to read them. One that reads none is left.
+/// Lines about single events that wait for a client. A client that does not read them is disconnected.
 const MOST_LINES: usize = 1_024;
 /// Longest time that a client may take to read a line.
 const LINE_TIME: Duration = Duration::from_secs(10);
@@ -31,9 +32,9 @@ const LINE_TIME: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(30);
 const INTERVAL: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
-/// A peer that acknowledges nothing for so long is gone.
+/// A peer that acknowledges nothing for this time is gone.
 const UNANSWERED_MS: u32 = 60_000;
-/// After an error of accepting, e.g. when there are no descriptors left.
+/// Pause after an error of accepting, e.g. when there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Listen {
@@ -42,7 +43,7 @@ pub(super) struct Listen {
     shared: Arc<Shared>,
 }
 
-/// What all connections have in common.
+/// State shared by all connections.
 struct Shared {
     form: Form,
     limit: usize,
@@ -51,24 +52,24 @@ struct Shared {
     next: AtomicU64,
 }
 
-/// A client that is told what became of its events.
+/// A client that receives the outcome of its events.
 #[derive(Debug)]
 pub(super) struct Asker {
     done: watch::Sender<u64>,
     lines: Sender<String>,
-    /// It does not read.
+    /// Notified when the client does not read.
     deaf: Notify,
 }
 
 impl Asker {
-    /// One of its events is not stored.
+    /// Sends a line about an event that is not stored.
     pub(super) fn refuse(&self, line: String) {
         if self.lines.try_send(line).is_err() {
             self.deaf.notify_one();
         }
     }
 
-    /// All up to this one are dealt with.
+    /// All events up to this number are dealt with.
     pub(super) fn done(&self, number: u64) {
         self.done.send_replace(number);
     }
@@ -90,13 +91,13 @@ impl Listen {
         Ok(Self { listener, room: Arc::new(Semaphore::new(args.connections.into())), shared: Arc::new(shared) })
     }
 
-    /// What holds a permit for each client that is not told everything yet.
+    /// A semaphore with one permit for each client that has not received its last line.
     pub(super) fn room(&self) -> Arc<Semaphore> {
         Arc::clone(&self.room)
     }
 
     pub(super) async fn run(self, give: Sender<Found>) -> Result<(), String> {
-        // Readers end with this; writers when all that their clients sent is dealt with.
+        // Readers end with this set; writers end once all events of their clients are dealt with.
         let mut readers = JoinSet::new();
         loop {
             let stream = match self.listener.accept().await {
@@ -107,14 +108,14 @@ impl Listen {
                     continue;
                 }
             };
-            // Of a connection that has ended already it fails.
+            // Fails if the connection has ended already.
             drop(find_dead(&stream));
             while readers.try_join_next().is_some() {}
             match Arc::clone(&self.room).try_acquire_owned() {
                 Ok(room) => {
                     readers.spawn(connection(stream, Arc::clone(&self.shared), give.clone(), room));
                 }
-                // Its buffer is empty, so that this never waits.
+                // Its buffer is empty, so this never waits.
                 Err(_) => {
                     drop(stream.try_write(b"refused 0 this feeder has as many connections as it may: try later\n"));
                 }
@@ -123,7 +124,7 @@ impl Listen {
     }
 }
 
-/// Has the kernel end connections of dead peers, which frees their places.
+/// Makes the kernel end connections of dead peers, which frees their places.
 fn find_dead(stream: &impl AsFd) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, IDLE)?;
@@ -132,13 +133,13 @@ fn find_dead(stream: &impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_tcp_user_timeout(stream, UNANSWERED_MS)?)
 }
 
-/// One client, until it ends, does not read, or takes too long.
+/// Serves one client until it ends, does not read, or takes too long.
 async fn connection(stream: TcpStream, shared: Arc<Shared>, give: Sender<Found>, room: OwnedSemaphorePermit) {
     let (input, output) = stream.into_split();
     let (lines, said) = channel(MOST_LINES);
     let (done, progress) = watch::channel(0);
     let asker = Arc::new(Asker { done, lines, deaf: Notify::new() });
-    // It lives as long as somebody may still have an event of this client.
+    // The writer lives until all events of this client are dealt with.
     tokio::spawn(answer(output, progress, said, room));
     tokio::select! {
         () = read(input, &shared, &asker, give) => {}
@@ -185,7 +186,7 @@ async fn read(mut input: OwnedReadHalf, shared: &Shared, asker: &Arc<Asker>, giv
     }
 }
 
-/// `None`: the client is told why it is not understood.
+/// `None`: the client was sent the reason.
 fn found(cut: Cut, number: u64, shared: &Shared, asker: &Arc<Asker>) -> Option<Found> {
     let body = match cut {
         Cut::Event(body) => Ok(body),
@@ -201,7 +202,7 @@ fn found(cut: Cut, number: u64, shared: &Shared, asker: &Arc<Asker>) -> Option<F
     Some(Found { id, name: None, body, after: None, asker: Some((Arc::clone(asker), number)) })
 }
 
-/// Tells a client what became of its events: of single ones first, since a number covers what was said before.
+/// Sends a client the outcome of its events. Lines about single events precede the number that covers them.
 async fn answer(
     mut output: OwnedWriteHalf,
     mut progress: watch::Receiver<u64>,

@@ -1,15 +1,15 @@
-//! What was read and is not dealt with: in order, within limits, published as often as needed.
+//! Events that were read and are not dealt with: in order, within limits, published as often as needed.
 
 use super::source::Found;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What became of an event.
+/// Outcome of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Stored,
-    /// It was stored before this feeder was started.
+    /// Stored before this feeder started.
     Already,
     Refused,
     Shed,
@@ -22,7 +22,7 @@ enum State {
     Over(Outcome),
 }
 
-/// One attempt at storing an event: answers name it.
+/// One attempt at storing an event. Answers name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attempt {
     pub(super) event: u64,
@@ -34,17 +34,17 @@ pub(super) struct Attempt {
 struct Pending {
     found: Found,
     state: State,
-    /// How often it was published.
+    /// Number of attempts.
     tries: u32,
 }
 
-/// Events from the first that is not dealt with to the last that was read.
+/// Events from the first open one to the last one read.
 #[derive(Debug)]
 pub(super) struct Outbox {
     pending: VecDeque<Pending>,
     /// Number of the first.
     first: u64,
-    /// Numbers of those that are ready, the next first.
+    /// Numbers of unpublished events, the next first.
     ready: VecDeque<u64>,
     bytes: u64,
     most: usize,
@@ -64,12 +64,12 @@ impl Outbox {
         self.pending.len()
     }
 
-    /// Whether one more may be read. One always may where there is none.
+    /// Whether one more may be read. An empty outbox always has room.
     pub(super) fn has_room(&self) -> bool {
         self.is_empty() || self.len() < self.most && self.bytes < self.most_bytes
     }
 
-    /// Takes what was read. What is unfit is over at once.
+    /// Adds an event. An invalid one is over immediately.
     pub(super) fn push(&mut self, found: Found) {
         let number = self.first + self.pending.len() as u64;
         self.bytes += size(&found);
@@ -80,13 +80,13 @@ impl Outbox {
         self.pending.push_back(Pending { found, state, tries: 0 });
     }
 
-    /// The next that is to be published; it counts as published now.
+    /// The next event to publish; it counts as published now.
     pub(super) fn publish(&mut self, now: Instant) -> Option<(Attempt, &Found)> {
         let is_ready = |number: u64| {
             let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
             self.pending.get(at).filter(|pending| pending.state == State::Ready).map(|_| number)
         };
-        // One that an earlier attempt stored after all is over.
+        // Skips events that an earlier attempt has stored after all.
         let event = std::iter::from_fn(|| self.ready.pop_front()).find_map(is_ready)?;
         let pending = self.pending.get_mut(usize::try_from(event - self.first).ok()?)?;
         pending.state = State::Sent(now);
@@ -94,7 +94,8 @@ impl Outbox {
         Some((Attempt { event, number: pending.tries }, &pending.found))
     }
 
-    /// Stored by any attempt, or recognised as stored: by this feeder where it has published it before.
+    /// Marks an event as stored by any attempt, or as recognised. A duplicate on the first attempt was stored before
+    /// this feeder started.
     pub(super) fn stored(&mut self, attempt: Attempt, duplicate: bool) {
         let is_open =
             |pending: &&mut Pending| !matches!(pending.state, State::Over(_)) && attempt.number <= pending.tries;
@@ -103,14 +104,14 @@ impl Outbox {
         pending.state = State::Over(outcome);
     }
 
-    /// It will not be stored. `None`: it was over before, or another attempt has no answer yet.
+    /// Ends an event that will not be stored. `None`: it was over before, or another attempt has no answer yet.
     pub(super) fn give_up(&mut self, attempt: Attempt, outcome: Outcome) -> Option<&Found> {
         let pending = self.latest(attempt)?;
         pending.state = State::Over(outcome);
         Some(&pending.found)
     }
 
-    /// This attempt did not store it: it is to be published again. `false`: another attempt has no answer yet.
+    /// Queues an event for another attempt. `false`: another attempt has no answer yet.
     pub(super) fn again(&mut self, attempt: Attempt) -> bool {
         let is_latest = self.latest(attempt).is_some();
         if is_latest {
@@ -126,7 +127,7 @@ impl Outbox {
         self.ready.insert(at, number);
     }
 
-    /// All that was published longer ago and had no answer.
+    /// Queues all events again whose attempt is older than `age` and has no answer. Returns their number.
     pub(super) fn again_since(&mut self, now: Instant, age: Duration) -> usize {
         let overdue = |pending: &Pending| matches!(pending.state, State::Sent(at) if now.duration_since(at) >= age);
         let numbers: Vec<u64> = (self.first..)
@@ -140,7 +141,7 @@ impl Outbox {
         numbers.len()
     }
 
-    /// The first, where it is over.
+    /// Removes the first event if it is over.
     pub(super) fn pop(&mut self) -> Option<(Found, Outcome)> {
         let State::Over(outcome) = self.pending.front()?.state else { return None };
         let found = self.pending.pop_front()?.found;
@@ -149,7 +150,7 @@ impl Outbox {
         Some((found, outcome))
     }
 
-    /// The event where this is its latest attempt.
+    /// The event, if this is its latest attempt.
     fn latest(&mut self, attempt: Attempt) -> Option<&mut Pending> {
         self.sent(attempt.event).filter(|pending| pending.tries == attempt.number)
     }

@@ -1,4 +1,4 @@
-//! A feeder's place: how far its source is done, kept in the farm.
+//! A feeder's place: the end of the completed part of its source, stored in the farm.
 
 use crate::connect;
 use crate::ids;
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A place without an answer for so long is sent again.
+/// A place without an answer for this time is sent again.
 const OVERDUE: Duration = Duration::from_secs(5);
 
-/// How far a source is done.
+/// A position in a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
     /// Events before it.
@@ -27,7 +27,7 @@ pub(super) struct Mark {
     pub(super) path: Option<String>,
 }
 
-/// As it is kept.
+/// The stored form.
 #[derive(Debug, Serialize, Deserialize)]
 struct Place {
     source: String,
@@ -44,12 +44,12 @@ pub(super) struct Keeper {
     saved: Option<Mark>,
     /// The place on its way, and since when.
     sent: Option<(Mark, Instant)>,
-    /// Of the last place sent. Answers to earlier ones do not count.
+    /// Number of the last place sent. Answers to earlier ones do not count.
     serial: u64,
 }
 
 impl Keeper {
-    /// Takes up the place of a feeder, or begins one. It is stored before the first event, so that nobody feeds another source
+    /// Loads the place of a feeder, or begins one. It is stored before the first event, so that no other source is fed
     /// under the same name and ids.
     pub(super) async fn open(js: &Context, farm: &str, feeder: &str, source: String) -> Result<Self, String> {
         let subject = names::place(farm, feeder);
@@ -90,7 +90,7 @@ impl Keeper {
         (!waits && !self.is_saved()).then(|| self.place_at(now))
     }
 
-    /// Of the last place given out.
+    /// Serial number of the last place sent.
     pub(super) fn serial(&self) -> u64 {
         self.serial
     }
@@ -118,7 +118,6 @@ impl Keeper {
         self.saved.as_ref() == Some(&self.mark)
     }
 
-    /// Nothing is on its way.
     pub(super) fn is_idle(&self) -> bool {
         self.sent.is_none()
     }
@@ -127,7 +126,7 @@ impl Keeper {
         self.sent = Some((self.mark.clone(), now));
         self.serial += 1;
         let place = Place { source: self.source.clone(), mark: self.mark.clone() };
-        // Text and numbers always have a form in JSON.
+        // Text and numbers always serialise.
         serde_json::to_vec(&place).unwrap_or_default().into()
     }
 }
@@ -147,7 +146,7 @@ async fn kept(js: &Context, farm: &str, subject: &str) -> Result<Option<Place>, 
     }
 }
 
-/// Others may write into the farm too.
+/// Other programs may write into the farm too.
 fn checked(mark: Mark, feeder: &str) -> Result<Mark, String> {
     let sound = mark.path.as_ref().is_none_or(|path| ids::unescaped(path).is_some());
     if sound {
@@ -157,7 +156,7 @@ fn checked(mark: Mark, feeder: &str) -> Result<Mark, String> {
     }
 }
 
-/// A file as places name it.
+/// A file's name in places.
 pub(super) fn named(what: &str, path: &Path) -> Result<String, String> {
     let whole = path.canonicalize().map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     Ok(format!("{what} {}", whole.display()))

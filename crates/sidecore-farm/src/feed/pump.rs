@@ -1,4 +1,4 @@
-//! Publishes what a source reads and takes the answers, until all is dealt with.
+//! Publishes the events of a source and takes the answers, until all are dealt with.
 
 use super::HEADROOM;
 use super::acks::{self, Ack};
@@ -21,15 +21,15 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-/// Interval of storing the place, and of looking for unanswered events.
+/// Interval of storing the place, and of checks for unanswered events.
 const TICK: Duration = Duration::from_millis(250);
-/// An event without an answer for so long is published again.
+/// An event without an answer for this time is published again.
 const OVERDUE: Duration = Duration::from_secs(5);
-/// At the end: time to store all events read, and then the place.
+/// Time at the end to store all events read, and then the place.
 const LAST: Duration = Duration::from_secs(10);
-/// Answers, or events, that are taken at one go.
+/// Most answers, or events, taken together.
 const AT_ONCE: usize = 256;
-/// The exit code where not all was stored.
+/// Exit code if some events were not stored.
 const NO: u8 = 1;
 
 /// Token in the reply subject of a place, instead of an event's number; the place's serial number follows.
@@ -48,9 +48,9 @@ pub(super) struct Pump {
     when_full: WhenFull,
     summary: Summary,
     hold: Hold,
-    /// Nothing more will be read.
+    /// The source has ended.
     ended: bool,
-    /// When what was read must be dealt with, once this was told to end.
+    /// After a signal: deadline for the events that were read.
     last: Option<Instant>,
 }
 
@@ -83,7 +83,7 @@ impl Pump {
         })
     }
 
-    /// The exit code. `reader` is what fills the queue.
+    /// Returns the exit code. `reader` fills the queue.
     pub(super) async fn run(&mut self, reader: JoinHandle<Result<(), String>>) -> Result<u8, String> {
         let mut signals = Signals::new()?;
         let mut tick = interval(TICK);
@@ -105,7 +105,7 @@ impl Pump {
         self.end(reader).await
     }
 
-    /// Publishes all that is ready; one at a time while nothing can be stored.
+    /// Publishes all ready events; one at a time while nothing can be stored.
     async fn publish(&mut self) -> Result<(), String> {
         let now = Instant::now();
         match self.hold.probe() {
@@ -138,7 +138,7 @@ impl Pump {
         sent.map(|()| true).map_err(|error| format!("cannot publish {}: {error}", found.id))
     }
 
-    /// Takes one answer and what came with it.
+    /// Takes one answer and further ones that are available.
     fn answers(&mut self, reply: &Message) {
         self.answer(reply);
         for _ in 0..AT_ONCE {
@@ -157,7 +157,7 @@ impl Pump {
         } else if let (PLACE, Ok(serial), Some(keeper)) = (to, number.parse(), &mut self.keeper) {
             match ack {
                 Ack::Stored { .. } => keeper.arrived(serial),
-                // It is tried again at the next tick.
+                // The next tick tries again.
                 Ack::Full | Ack::NotNow(_) | Ack::Never(_) => keeper.failed(serial),
             }
         }
@@ -204,7 +204,7 @@ impl Pump {
         self.keeper.iter_mut().for_each(Keeper::cut_off);
     }
 
-    /// Takes what was read, and what else is there.
+    /// Takes an event, and further ones that are available.
     fn found(&mut self, found: Option<Found>) {
         let Some(found) = found else {
             self.ended = true;
@@ -229,7 +229,7 @@ impl Pump {
         self.outbox.push(found);
     }
 
-    /// Tells of what is over, in order.
+    /// Reports events that are over, in order.
     fn settle(&mut self) {
         while let Some((found, outcome)) = self.outbox.pop() {
             self.summary.over(outcome);
@@ -251,7 +251,7 @@ impl Pump {
     async fn tick(&mut self) -> Result<(), String> {
         let now = Instant::now();
         let silent = self.outbox.again_since(now, OVERDUE) > 0;
-        // A lost connection has words of its own.
+        // A lost connection has its own message.
         if silent && self.client.connection_state() == State::Connected {
             self.summary.clear();
             self.hold.silent();
@@ -262,7 +262,7 @@ impl Pump {
         Ok(())
     }
 
-    /// Has the place stored, where it is another.
+    /// Stores the place if it has changed.
     async fn save(&mut self) -> Result<(), String> {
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let Some(place) = keeper.due(Instant::now()) else { return Ok(()) };
@@ -271,7 +271,7 @@ impl Pump {
         sent.map_err(|error| format!("cannot store the feeder's place: {error}"))
     }
 
-    /// Whether all is dealt with, or the time for it is over.
+    /// Whether everything is dealt with, or the deadline has passed.
     async fn is_over(&mut self) -> Result<bool, String> {
         if self.last.is_some_and(|last| Instant::now() >= last) {
             return Ok(true);
@@ -291,7 +291,7 @@ impl Pump {
         }
     }
 
-    /// Told to end: nothing more is read. Told twice: at once.
+    /// First signal: reads nothing more. Second signal: ends immediately.
     fn stop(&mut self, reader: &JoinHandle<Result<(), String>>) -> Result<(), String> {
         self.summary.clear();
         if self.last.is_some() {
@@ -312,7 +312,7 @@ impl Pump {
             ));
         }
         print(&format!("{}\n", self.summary.line()))?;
-        // An error of waiting: it was told to end.
+        // A join error means that a signal aborted the reader.
         if let Ok(read) = reader.await {
             read?;
         }
@@ -324,7 +324,7 @@ fn name(found: &Found) -> &str {
     found.name.as_deref().unwrap_or(&found.id)
 }
 
-/// Of the wall clock: for people, who see how long an event waited.
+/// By the wall clock: only the displayed lag of an event uses it.
 fn unix_now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }

@@ -1,4 +1,4 @@
-//! Where events come from.
+//! Sources of events.
 
 use super::directory::Directory;
 use super::listen::{Asker, Listen};
@@ -16,23 +16,22 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
-/// Bytes that are asked for at a time.
+/// Bytes of one read.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// What a source found.
+/// An event, or a fault in its place.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) id: String,
-    /// What people call it, where its id does not say.
+    /// A displayed name, if the id does not say enough.
     pub(super) name: Option<String>,
     pub(super) body: Result<Bytes, Unfit>,
     /// The source's place behind it.
     pub(super) after: Option<Mark>,
-    /// Who is told what became of it, and as which of its own events.
+    /// The client that receives the outcome, and the number among its own events.
     pub(super) asker: Option<(Arc<Asker>, u64)>,
 }
 
-/// Why something is no event.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unfit {
     #[error("{0} bytes are more than the {1} that the server's max_payload leaves for an event")]
@@ -57,7 +56,6 @@ pub(super) struct Stream {
     file: Option<File>,
 }
 
-/// Opens what was asked for.
 pub(super) async fn open(args: &Feed, limit: usize, ids: Ids) -> Result<Source, String> {
     let form = if args.lines { Form::Lines } else { Form::Frames };
     if let Some(dir) = &args.dir {
@@ -74,7 +72,7 @@ pub(super) async fn open(args: &Feed, limit: usize, ids: Ids) -> Result<Source, 
 }
 
 impl Source {
-    /// What a place in it is a place of; `None` for one in which there are no places.
+    /// Name of the source in a stored place. `None`: this source has no places.
     pub(super) fn place(&self) -> Option<Result<String, String>> {
         match self {
             Self::Stream(stream) => {
@@ -85,12 +83,12 @@ impl Source {
         }
     }
 
-    /// What holds a permit for each client that is not told everything yet.
+    /// A semaphore with one permit for each client that has not received its last line.
     pub(super) fn room(&self) -> Option<Arc<Semaphore>> {
         if let Self::Listen(listen) = self { Some(listen.room()) } else { None }
     }
 
-    /// Begins behind what is done.
+    /// Skips the completed part.
     pub(super) async fn go_on_from(self, mark: Option<&Mark>) -> Result<Self, String> {
         let Some(mark) = mark.filter(|mark| **mark != Mark::default()) else { return Ok(self) };
         sidecore_terminal::output::tell(format_args!("going on behind event {}", mark.number));
@@ -101,7 +99,7 @@ impl Source {
         }
     }
 
-    /// Reads to the end, or until nobody takes events any more.
+    /// Reads to the end, or until the receiver is gone.
     pub(super) async fn run(self, give: Sender<Found>) -> Result<(), String> {
         match self {
             Self::Stream(stream) => stream.run(give).await,
@@ -171,7 +169,7 @@ impl Stream {
 struct Numbering<'a> {
     stream: &'a Stream,
     mark: Mark,
-    /// Events that are done: of standard input they come again.
+    /// Events that are done: standard input delivers them again.
     skip: u64,
 }
 
@@ -207,7 +205,7 @@ impl<'a> Numbering<'a> {
         }))
     }
 
-    /// Whether all that is done came again.
+    /// Whether all events that are done came again.
     fn whole(&self, name: &str) -> Result<(), String> {
         if self.mark.number >= self.skip {
             return Ok(());

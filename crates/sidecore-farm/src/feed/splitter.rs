@@ -7,23 +7,23 @@ const HEADER: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Four bytes say the length, the largest first.
+    /// Four bytes of length, big-endian, before each event.
     Frames,
-    /// Each ends with a line feed, which is no part of it.
+    /// A line feed, which is no part of the event, ends each.
     Lines,
 }
 
-/// What was cut off.
+/// One cut piece.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Cut {
     Event(Bytes),
-    /// It had this many bytes, and is gone.
+    /// An event of this length, which was dropped.
     TooLarge(u64),
-    /// Where a length should be is text.
+    /// Text in the place of a length.
     Text,
 }
 
-/// Bytes that came, and what is known of them.
+/// Received bytes and the state of the current event.
 #[derive(Debug)]
 pub(super) struct Splitter {
     pub(super) buffer: BytesMut,
@@ -38,7 +38,7 @@ pub(super) struct Splitter {
 /// An event that is too large, while it passes.
 #[derive(Debug)]
 struct Skip {
-    /// Of a frame; a line's end is where it is.
+    /// Remaining bytes of a frame. A line ends at its line feed.
     left: u64,
     size: u64,
 }
@@ -49,12 +49,12 @@ impl Splitter {
         Self { buffer: BytesMut::new(), form, limit, searched: 0, skipping: None, taken }
     }
 
-    /// Bytes of the source up to behind the last event that was cut off.
+    /// Bytes of the source up to the end of the last event that was cut.
     pub(super) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Whether a part of an event is there.
+    /// Whether a part of an event has come.
     pub(super) fn partial(&self) -> bool {
         !self.buffer.is_empty() || self.skipping.is_some()
     }
@@ -67,7 +67,7 @@ impl Splitter {
         }
     }
 
-    /// The source has ended: a last line needs no line feed. An error where it ends within a frame.
+    /// The source has ended: a last line needs no line feed. An error if it ends within a frame.
     pub(super) fn end(&mut self) -> Result<Option<Cut>, String> {
         if !self.partial() {
             return Ok(None);
@@ -105,7 +105,7 @@ impl Splitter {
         Some(Cut::Event(self.buffer.split_to(len).freeze()))
     }
 
-    /// Drops what has come of a frame that is too large.
+    /// Drops received bytes of a frame that is too large.
     fn skipped(&mut self) -> Option<Cut> {
         let skip = self.skipping.as_mut()?;
         let now = self.buffer.len().min(usize::try_from(skip.left).unwrap_or(usize::MAX));
@@ -133,7 +133,7 @@ impl Splitter {
         Some(if size > self.limit as u64 { Cut::TooLarge(size) } else { Cut::Event(line) })
     }
 
-    /// A line that is too long already needs no memory.
+    /// Drops a line that is already too long, to save memory.
     fn shorten(&mut self) {
         if self.buffer.len() > self.limit {
             let gone = self.buffer.len() as u64;
@@ -149,7 +149,7 @@ impl Splitter {
 mod tests {
     use super::*;
 
-    /// What comes out when the bytes come in pieces of this size.
+    /// The output for input in pieces of this size.
     fn cuts(form: Form, limit: usize, input: &[u8], piece: usize) -> (Vec<Cut>, Result<Option<Cut>, String>, u64) {
         let mut splitter = Splitter::new(form, limit, 0);
         let mut out = Vec::new();

@@ -1,10 +1,10 @@
-//! What a feeder did, in numbers.
+//! Counts of a feeder's events.
 
 use super::outbox::Outcome;
 use sidecore_terminal::output::tell;
 use std::io::{self, IsTerminal, Write};
 
-/// After so many lines about single events the rest is only counted.
+/// Most lines about single events. Further ones are only counted.
 const MOST_LINES: u64 = 100;
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl Summary {
         } += 1;
     }
 
-    /// Says why an event is refused, by its name.
+    /// Prints why an event is refused, by its name.
     pub(super) fn refused(&mut self, name: &str, why: &str) {
         self.clear();
         if self.refused < MOST_LINES {
@@ -47,21 +47,21 @@ impl Summary {
         }
     }
 
-    /// All that was fed is in the farm.
+    /// All events are in the farm.
     pub(super) fn is_complete(&self) -> bool {
         self.fed == self.stored + self.already
     }
 
-    /// Shows on a terminal how far it is.
+    /// Shows the progress on a terminal.
     pub(super) fn progress(&mut self) {
         if self.terminal {
             self.shown = true;
-            // Progress is a courtesy.
+            // A failure to show progress does not matter.
             drop(write!(io::stderr().lock(), "\r{}\x1b[K", self.line()));
         }
     }
 
-    /// Makes room for a line.
+    /// Clears the line of progress.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
             drop(write!(io::stderr().lock(), "\r\x1b[K"));

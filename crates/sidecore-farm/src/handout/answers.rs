@@ -1,4 +1,4 @@
-//! What nodes say.
+//! Messages of nodes.
 
 use super::stages::Stage;
 use super::{End, HandOut};
@@ -8,13 +8,13 @@ use sidecore_core::farm::{Answered, Failed, Heard, MAX_NODES, Member};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::time::Nanos;
 
-/// Nodes that refuse an event before it is given up.
+/// Most refusals by nodes before an event is abandoned.
 const MOST_REFUSALS: u32 = 100;
-/// Most messages to nodes that wait to be sent: answers to those who only ask are left out beyond.
+/// Most messages that wait to be sent to nodes. Beyond it, answers to requests without events are dropped.
 const MOST_REPLIES: usize = 1024;
 
 impl<T> HandOut<T> {
-    /// A message of a node, or of whoever may publish where nodes do.
+    /// Handles a message of a node, or of another program that may publish there.
     pub(crate) fn hear(&mut self, now: Nanos, message: &Bytes) {
         match Up::decode(message) {
             Some(Up::Join(join)) => self.join(now, &join),
@@ -37,9 +37,9 @@ impl<T> HandOut<T> {
         self.reply(join.node, join.incarnation, &welcome);
     }
 
-    /// Whether there was room for the node.
+    /// Adds the node. `false`: there is no room.
     fn admit(&mut self, now: Nanos, join: &Join) -> bool {
-        // It began anew: what it had is lost.
+        // The node has restarted, and its events are lost.
         if let Some(former) = self.nodes.named(join.node).map(|node| node.member) {
             self.lose(now, former);
         }
@@ -120,7 +120,7 @@ impl<T> HandOut<T> {
         }
     }
 
-    /// Another node may be able to.
+    /// Another node may be able to do it.
     fn refused(&mut self, now: Nanos, member: Member, tag: u32, reason: &str) {
         self.nodes.get_mut(member).into_iter().for_each(|node| node.refused += 1);
         let Some(held) = &mut self.held[tag as usize] else { return };

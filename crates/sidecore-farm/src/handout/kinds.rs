@@ -1,15 +1,15 @@
-//! Kinds of events as numbers, in the order in which they appeared.
+//! Kinds of events as numbers, in the order of their first appearance.
 
 use sidecore_core::session::{Class, Classes};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Kinds seen so far. All that come when there is no number left share the last one, and so what is learnt of it.
+/// Kinds seen so far. Kinds beyond the limit share the last number and its learned rates.
 #[derive(Debug, Default)]
 pub(super) struct Kinds(HashMap<Rc<str>, Class>);
 
 impl Kinds {
-    /// Its number, and its name without a copy where it is known.
+    /// Its number, and its name without a copy if it is known.
     pub(super) fn number(&mut self, kind: &str) -> (Rc<str>, Class) {
         if let Some((name, class)) = self.0.get_key_value(kind) {
             return (Rc::clone(name), *class);
@@ -24,7 +24,7 @@ impl Kinds {
         }
     }
 
-    /// Kinds that a node does; none: any.
+    /// Kinds that a node does; an empty list means any.
     pub(super) fn numbers(&mut self, offers: &[&str]) -> Classes {
         match offers {
             [] => Classes::all(),

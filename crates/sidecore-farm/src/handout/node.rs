@@ -7,7 +7,7 @@ use sidecore_core::inflight::Ticket;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Names of lost nodes of which is known how much was taken from them.
+/// Most lost nodes whose number of reassigned events is remembered.
 const REMEMBERED: usize = 4 * MAX_NODES;
 
 /// One node since it joined.
@@ -16,18 +16,18 @@ pub(super) struct Node {
     pub(super) member: Member,
     pub(super) name: Box<str>,
     pub(super) incarnation: u64,
-    /// Where messages to it go.
+    /// Subject of messages to it.
     pub(super) subject: Subject,
-    /// What it was given and has not been sent yet.
+    /// Assigned events that are not sent yet.
     given: Vec<(u32, Ticket)>,
     pub(super) stages: Stages,
     pub(super) done: u64,
     pub(super) failed: u64,
     pub(super) refused: u64,
     pub(super) late: u64,
-    /// Events that went to others because it was lost, since this dispatcher began.
+    /// Events that were reassigned because it was lost, since this dispatcher began.
     pub(super) redone: u64,
-    /// Of the last event that it did, ns.
+    /// Lag of its last completed event, ns.
     pub(super) lag: Nanos,
     /// When its rate was last shown, and how many events it had done then.
     pub(super) shown: (Nanos, u64),
@@ -35,13 +35,13 @@ pub(super) struct Node {
 
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// Before the name of a node in the subject of what it is sent.
+    /// Prefix of the subjects of messages to nodes.
     down: String,
-    /// By number.
+    /// By core's number.
     by_number: Vec<Option<Node>>,
-    /// Numbers of nodes that were given something.
+    /// Numbers of nodes with events to send.
     given: Vec<usize>,
-    /// Lost nodes, and how much went to others.
+    /// Lost nodes, and their reassigned events.
     lost: VecDeque<(Box<str>, u64)>,
 }
 
@@ -51,7 +51,7 @@ impl Nodes {
         Self { down: format!("farm.{farm}.down"), by_number, given: Vec::new(), lost: VecDeque::new() }
     }
 
-    /// Where messages to a node go.
+    /// Subject of messages to a node.
     pub(super) fn subject(&self, name: &str, incarnation: u64) -> Subject {
         format!("{}.{name}.{incarnation}", self.down).into()
     }
@@ -79,7 +79,7 @@ impl Nodes {
         subject
     }
 
-    /// A node is lost, and what it had goes to others: so many events.
+    /// Removes a lost node, whose `had` events are reassigned.
     pub(super) fn remove(&mut self, member: Member, had: u32) -> Option<Node> {
         self.get_mut(member)?;
         let node = self.by_number[member.number()].take()?;
@@ -100,17 +100,16 @@ impl Nodes {
         self.by_number.iter_mut().flatten()
     }
 
-    /// The node that joined with this number. There are few of them, and their numbers lie together.
+    /// The node that joined with this incarnation. A search is cheap: nodes are few and adjacent in memory.
     pub(super) fn of(&mut self, incarnation: u64) -> Option<&mut Node> {
         self.iter_mut().find(|node| node.incarnation == incarnation)
     }
 
-    /// The node of this name.
     pub(super) fn named(&self, name: &str) -> Option<&Node> {
         self.iter().find(|node| &*node.name == name)
     }
 
-    /// An event goes to a node with the next message.
+    /// Adds an event to the node's next message.
     pub(super) fn give(&mut self, member: Member, tag: u32, ticket: Ticket) {
         let number = member.number();
         let Some(node) = self.get_mut(member) else { return };
@@ -120,7 +119,7 @@ impl Nodes {
         }
     }
 
-    /// Takes what each node was given.
+    /// Takes the assigned events of each node.
     pub(super) fn each_given(&mut self, mut take: impl FnMut(&Subject, &[(u32, Ticket)])) {
         for number in self.given.drain(..) {
             let Some(node) = &mut self.by_number[number] else { continue };

@@ -1,4 +1,4 @@
-//! How the hand-out is, for people.
+//! The state of the assigner, for display.
 
 use super::HandOut;
 use super::node::Node;
@@ -7,7 +7,7 @@ use sidecore_core::farm::{Farm, View};
 use sidecore_core::time::Nanos;
 
 impl<T> HandOut<T> {
-    /// What is known here; who holds it adds the rest.
+    /// The fields that are known here; the owner adds the rest.
     pub(crate) fn show(&mut self, now: Nanos) -> Status {
         let Self { farm, nodes, settings, .. } = self;
         Status {

@@ -1,15 +1,14 @@
-//! Where the time of a node's events goes, over the last seconds.
+//! Times of the stages of a node's events, over the last seconds.
 
 use crate::status::{self, Quantiles};
 use hdrhistogram::Histogram;
 use sidecore_core::time::Nanos;
 
-/// What is shown is of one span, and of the next one when that is over, ns.
+/// Length of a span, ns. The display shows the last complete one.
 const SPAN: Nanos = 5_000_000_000;
-/// Longest time told apart, us.
+/// Longest time that is distinguished, us.
 const LONGEST: u64 = 3_600_000_000;
 
-/// A stage of an event's life.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
     Queue,
@@ -51,7 +50,7 @@ impl Stages {
     }
 }
 
-/// Of the span that is over, or of this one where there was nothing in it.
+/// Of the complete span, or of the current one if the former has no values.
 fn quantiles(before: &Histogram<u32>, now: &Histogram<u32>) -> Quantiles {
     let shown = if before.is_empty() { now } else { before };
     Quantiles { p50_us: shown.value_at_quantile(0.5), p99_us: shown.value_at_quantile(0.99) }

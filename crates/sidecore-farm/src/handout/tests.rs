@@ -1,4 +1,4 @@
-//! The hand-out by itself, with nodes that are played.
+//! The assigner alone, with simulated nodes.
 
 use super::*;
 use crate::wire::{Answer, Answers, Beat, Join, Outcome, Up};
@@ -49,7 +49,7 @@ fn offer(hand_out: &mut HandOut<u32>, number: u32) -> Option<u32> {
     }
 }
 
-/// What is to be sent, in words: subject, then what.
+/// The messages to send: subject and content.
 fn sent(hand_out: &mut HandOut<u32>) -> Vec<(String, Said)> {
     let mut all = Vec::new();
     while let Some((subject, message)) = hand_out.next_message() {
@@ -198,7 +198,7 @@ fn what_every_node_refuses_is_given_up_with_what_they_say() {
     offer(&mut hand_out, 3).unwrap();
     let (mut now, mut refused) = (0, 0);
     let end = loop {
-        // A node that refuses much is left alone for a while, longer each time.
+        // A node that refuses much is paused, longer each time.
         now += 20_000 * MS;
         beat(&mut hand_out, now, "n", 1, refused, refused);
         refused += 1;
@@ -223,7 +223,7 @@ fn an_event_larger_than_a_message_ends_at_once_and_events_share_messages_otherwi
     sent(&mut hand_out);
     (0..16).for_each(|number| assert!(offer(&mut hand_out, number).is_some()));
     assert_eq!(hand_out.room().events, 0);
-    // That says nothing against the event.
+    // A full message does not count against the event.
     assert_eq!((offer(&mut hand_out, 16), hand_out.next_ended().is_none()), (None, true));
     hand_out.pump(0);
     let lists = sent(&mut hand_out);

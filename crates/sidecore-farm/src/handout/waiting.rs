@@ -1,4 +1,4 @@
-//! Events that wait for a node, by class: what no node can do now does not hold up what some node can.
+//! Events that wait for a node, by class: an event without a possible node does not delay other classes.
 
 use sidecore_core::session::Class;
 use std::collections::VecDeque;
@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 /// Most events of one class that one search passes over.
 const MOST_PASSED: usize = 64;
 
-/// What became of an event that was to be placed.
+/// Result of placing an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Given,
     /// It ended while it waited.
     Gone,
-    /// It waits on; those behind it may go where it may not.
+    /// It waits on. Events behind it may go to nodes that are closed to it.
     Passed,
     /// It waits on, and so do the others of its class.
     Waits,
@@ -30,7 +30,7 @@ pub(super) struct Waiting {
 /// Events of one class, in their order.
 #[derive(Debug, Default)]
 struct Queue {
-    /// Events that a node had before: they come first, and only they are passed over.
+    /// Events that a node had before. They come first, and only they are passed over.
     again: VecDeque<u32>,
     fresh: VecDeque<u32>,
     /// How many of `again` are passed over in this search.
@@ -46,12 +46,12 @@ impl Waiting {
         self.queue(class).fresh.push_back(tag);
     }
 
-    /// Of an event that a node had.
+    /// Adds an event that a node had.
     pub(super) fn again(&mut self, class: Class, tag: u32) {
         self.queue(class).again.push_back(tag);
     }
 
-    /// Asks for the first of each class in turn until each class waits.
+    /// Tries the first event of each class in turn until every class waits.
     pub(super) fn place(&mut self, mut place: impl FnMut(Class, u32) -> Place) {
         let classes = self.queues.len();
         self.queues.iter_mut().for_each(|queue| queue.passed = 0);
@@ -69,7 +69,7 @@ impl Waiting {
                     waits = 0;
                 }
                 Place::Passed if queue.pass() => {
-                    // The same class has its turn once more.
+                    // The same class has another turn.
                     self.turn = index;
                     waits -= 1;
                 }
@@ -106,7 +106,7 @@ impl Queue {
         }
     }
 
-    /// Passes over [`Queue::next`]. `false`: it is the last to be looked at.
+    /// Passes over [`Queue::next`]. `false`: the search of this class ends there.
     fn pass(&mut self) -> bool {
         let may = self.looked_at().is_some();
         self.passed += usize::from(may);

@@ -1,4 +1,4 @@
-//! The processes of a farm that is drilled: who is there, who was killed, and who is started again when.
+//! The processes of a farm under test: running, killed, and due for a restart.
 
 use super::{FARM, FEEDER};
 use crate::bench::script::{self, Script};
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-/// A killed process is started again after this.
+/// Time from a kill to the restart.
 const AWAY: Duration = Duration::from_millis(250);
-/// Who finds no server when it is started ends; for so long after the server's kill it is started again, as a service manager would.
+/// A process that finds no server ends. Within this time after the server's kill it is restarted, as a service manager
+/// would.
 const EXCUSED: Duration = Duration::from_secs(3);
 /// Longest wait for all nodes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Node(usize),
@@ -27,18 +27,17 @@ pub(super) enum Who {
     Server,
 }
 
-/// All of them.
 pub(super) struct Cast<'a> {
     stand: &'a mut Stand,
     dispatchers: Vec<Process>,
     nodes: Vec<Process>,
     feeder: Option<Feeder>,
     away: Vec<(Instant, Who)>,
-    /// When the server was killed last.
+    /// Time of the server's last kill.
     served: Option<Instant>,
 }
 
-/// The feeder, and what it is given.
+/// The feeder, and the events that it is given.
 struct Feeder {
     process: Process,
     script: Arc<Script>,
@@ -47,7 +46,7 @@ struct Feeder {
 }
 
 impl<'a> Cast<'a> {
-    /// Starts a dispatcher and the nodes, and when these have joined a second dispatcher, if one is to stand by.
+    /// Starts a dispatcher and the nodes. A second dispatcher, if wanted, starts once the nodes have joined.
     pub(super) async fn start(
         stand: &'a mut Stand,
         unit: Duration,
@@ -71,7 +70,6 @@ impl<'a> Cast<'a> {
         Ok(Self { stand, dispatchers, nodes, feeder: None, away: Vec::new(), served: None })
     }
 
-    /// Starts the feeder.
     pub(super) fn feed(&mut self, script: Arc<Script>, begun: Instant) -> Result<(), String> {
         let mut process = roles::feeder(self.stand, FARM, FEEDER)?;
         let giving = give(&mut process, &script, begun)?;
@@ -83,7 +81,7 @@ impl<'a> Cast<'a> {
         &self.stand.js
     }
 
-    /// Kills it. Returns whether it was there.
+    /// Kills the process. Returns whether it was running.
     pub(super) fn kill(&mut self, who: Who) -> bool {
         let now = Instant::now();
         if self.is_away(who) || who == Who::Feeder && self.has_fed_all() {
@@ -100,7 +98,7 @@ impl<'a> Cast<'a> {
         true
     }
 
-    /// Starts again who has been away for long enough: the server before those who need it.
+    /// Restarts the processes that are due: the server first, because the others need it.
     pub(super) async fn rise(&mut self) -> Result<(), String> {
         let now = Instant::now();
         self.away.sort_by_key(|(at, who)| (*who != Who::Server, *at));
@@ -117,7 +115,8 @@ impl<'a> Cast<'a> {
         Ok(())
     }
 
-    /// Nobody ends by himself, except a feeder that has fed all, and who finds no server.
+    /// Checks that no process has ended by itself. A feeder that is done may end, and so may a process without a
+    /// server.
     pub(super) fn look(&mut self) -> Result<(), String> {
         if let Some(why) = self.stand.server.ended() {
             return Err(why);
@@ -138,7 +137,7 @@ impl<'a> Cast<'a> {
         Ok(())
     }
 
-    /// Whether the feeder has ended because all is stored.
+    /// Whether the feeder has ended because everything is stored.
     pub(super) fn has_fed_all(&mut self) -> bool {
         self.feeder.as_mut().is_some_and(|feeder| feeder.process.is_done())
     }
@@ -156,7 +155,7 @@ impl<'a> Cast<'a> {
         }
     }
 
-    /// It is given everything again: it knows how far it was.
+    /// Gives the feeder all events again: it knows its own place.
     fn feed_again(&mut self) -> Result<(), String> {
         let Some(feeder) = &mut self.feeder else { return Ok(()) };
         feeder.giving.abort();

@@ -1,11 +1,11 @@
-//! Whose turn to be killed it is.
+//! The schedule of kills.
 
 use super::cast::Who;
 use crate::args::bench::Victim;
 use crate::bench::load::{Dice, NODES};
 use std::time::{Duration, Instant};
 
-/// A turn for each kind of process.
+/// The next kill of each kind of process.
 #[derive(Debug)]
 pub(super) struct Dues {
     all: Vec<Due>,
@@ -21,7 +21,7 @@ struct Due {
 }
 
 impl Dues {
-    /// From then on, each kind as often as it says; kinds at different times.
+    /// Begins at `from`, with the interval of each kind. The kinds start at different times.
     pub(super) fn new(kills: &[(Victim, Duration)], from: Instant, seed: u64) -> Self {
         let part = |place: usize| (place + 1) as f64 / kills.len() as f64;
         let due = |(place, &(victim, every)): (usize, &(Victim, Duration))| Due {
@@ -33,20 +33,20 @@ impl Dues {
         Self { all: kills.iter().enumerate().map(due).collect(), dice: Dice::new(seed) }
     }
 
-    /// Who is to be killed now, if anybody is.
+    /// The next process to kill. `None`: none is due.
     pub(super) fn next(&mut self, now: Instant) -> Option<Who> {
         let due = self.all.iter_mut().find(|due| due.next <= now)?;
         due.next += due.every;
         Some(match due.victim {
             Victim::Node => Who::Node(self.dice.below(NODES as u32) as usize),
-            // The one that waited is active when the other was killed.
+            // The standby dispatcher has become active after the last kill.
             Victim::Dispatcher => Who::Dispatcher(usize::from(!due.times.is_multiple_of(2))),
             Victim::Feeder => Who::Feeder,
             Victim::Server => Who::Server,
         })
     }
 
-    /// It was there, and is not any more.
+    /// Counts a kill of a process that was running.
     pub(super) fn killed(&mut self, who: Who) {
         let victim = match who {
             Who::Node(_) => Victim::Node,
@@ -57,7 +57,6 @@ impl Dues {
         self.all.iter_mut().filter(|due| due.victim == victim).for_each(|due| due.times += 1);
     }
 
-    /// How often each kind was killed.
     pub(super) fn times(&self) -> Vec<(Victim, u64)> {
         self.all.iter().map(|due| (due.victim, due.times)).collect()
     }

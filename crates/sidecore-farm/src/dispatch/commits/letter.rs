@@ -1,14 +1,15 @@
-//! Results and dead letters as their streams take them: of a letter the event whole where it fits, else marked as cut.
+//! Results and dead letters in the form of their streams. A letter has the whole event if it fits; otherwise it is
+//! marked as cut.
 
 use crate::streams::names;
 use async_nats::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 
-/// Around all headers, and around each, bytes: `NATS/1.0`, the colon, and ends of lines.
+/// Bytes around all headers, and around each: `NATS/1.0`, the colon, and ends of lines.
 const FRAME: usize = 12;
 const EACH: usize = 4;
 
-/// Headers and body of a dead letter within `most` bytes. `whole`: octets of the event as it came.
+/// Headers and body of a dead letter within `most` bytes. `whole`: octets of the original event.
 pub(super) fn letter(
     reason: &str,
     tries: u8,

@@ -9,13 +9,11 @@ use async_nats::{Message, StatusCode};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-/// The text of a refusal for a stream's limits says which.
+/// The text of a refusal for a stream's limits names the limit.
 const ONE_EACH: &str = "maximum messages per subject exceeded";
 
-/// A request about a commit.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
-    /// Store it.
     Store,
     /// Read the message that has its subject.
     Look,
@@ -40,7 +38,6 @@ impl Asked {
     }
 }
 
-/// An answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// The commit is stored.
@@ -54,7 +51,7 @@ pub(super) enum Said {
     /// That message is deleted.
     Removed,
     TooLarge,
-    /// The request failed, and why.
+    /// The request failed, with the reason.
     Refused(String),
 }
 
@@ -102,7 +99,7 @@ fn refusal(error: &jetstream::Error) -> Said {
 
 fn not_there(error: &jetstream::Error) -> Said {
     match error.error_code() {
-        // It was taken out meanwhile.
+        // The message was taken out meanwhile.
         ErrorCode::NO_MESSAGE_FOUND => Said::Before,
         _ => other(error),
     }
