@@ -2,7 +2,7 @@
 //!
 //! A source reads events one by one, and waits while too many are read and not stored. An event keeps its id over all
 //! attempts, so the servers store it once. After a lost connection everything unacknowledged is published again. A
-//! feeder with a name stores its place in the farm: the last event up to which all are done.
+//! feeder with a name stores its place in the farm: the end of the completed events.
 
 mod acks;
 mod directory;

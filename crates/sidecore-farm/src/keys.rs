@@ -2,11 +2,11 @@
 //!
 //! | Module | What |
 //! |---|---|
-//! | `keys/gateway` | the process beside the service that asks: `sidecore farm gateway` |
-//! | `keys/desk` | its decisions: which machine is asked, and what becomes of the requests of a lost one |
-//! | `keys/server` | the process beside a service that holds keys: `sidecore farm key-server` |
+//! | `keys/gateway` | `sidecore farm gateway`: the process of the service that needs keys |
+//! | `keys/desk` | its decisions: the choice of a machine, and the requests of a lost one |
+//! | `keys/server` | `sidecore farm key-server`: the process of a service that holds keys |
 //! | `keys/notes` | lines of the log, at a bounded rate |
-//! | `keys/subjects`, `keys/wire` | what they say to each other over NATS, and where |
+//! | `keys/subjects`, `keys/wire` | subjects and messages between the two over NATS |
 
 mod desk;
 pub(crate) mod gateway;
@@ -20,14 +20,14 @@ use sidecore_client::sys::clock;
 use sidecore_core::time::Nanos;
 use sidecore_terminal::output::tell;
 
-/// Gateways and key servers say that they are there so often, ns.
+/// Interval of beats of gateways and key servers, ns.
 const BEAT: Nanos = 10_000_000;
 /// Most requests of one gateway with one key server at a time.
 const DEPTH: u32 = 1024;
-/// Room in a message of NATS beside its requests or answers, bytes.
+/// Bytes of a NATS message that are reserved for fields around its requests or answers.
 const HEADROOM: usize = 1024;
 
-/// Tells people what the NATS servers say that this process may not do.
+/// Prints the permissions that NATS servers deny this process.
 async fn tell_what_is_denied() {
     let mut notes = Notes::new();
     loop {
@@ -42,7 +42,8 @@ fn denial(said: &str) -> String {
     format!("NATS says: {said}; see the permissions in docs/remote-keys.md")
 }
 
-/// What this process is called in the farm, unless told: the machine's name, as far as it can be part of a subject.
+/// Name of this process in the farm: the given one, or the machine's name with each letter that subjects forbid
+/// replaced.
 fn own_name(given: Option<&str>) -> String {
     let host = rustix::system::uname();
     let name = given.map_or_else(|| host.nodename().to_string_lossy(), Into::into);
@@ -51,10 +52,10 @@ fn own_name(given: Option<&str>) -> String {
     if name.is_empty() { "nameless".to_owned() } else { name }
 }
 
-/// A number that no other process, and no other time of this one, has taken.
+/// A number that is unique among processes and over time.
 ///
 /// # Errors
-/// The kernel gives no random bytes.
+/// The kernel has no random bytes.
 fn fresh() -> Result<u64, String> {
     let mut bytes = [0; 8];
     let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());

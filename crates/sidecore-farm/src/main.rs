@@ -1,5 +1,5 @@
-//! The farm: events for programs and requests for keys, handed to nodes on other machines by credit, on NATS. People start it
-//! as `sidecore farm`.
+//! The farm: assigns events for programs and requests for keys to nodes on other machines by credit, on NATS. Users
+//! start it as `sidecore farm`.
 //!
 //! |Module|For|
 //! |---|---|
@@ -14,7 +14,7 @@
 //! |`trial`, `bench`, `server`, `crew`|`try`; measurement against NATS alone; a nats-server and processes of a run|
 //! |`args`|the command line|
 
-// The macros panic where nothing can be written: `output` says so instead.
+// The macros panic if a write fails. `output` reports the error instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
@@ -53,12 +53,12 @@ fn main() -> ExitCode {
     arguments::run(typed, |cli: Cli| run(cli.command), output::print_usage)
 }
 
-/// What people type: all of this program is behind a word.
+/// The command line as users type it: all of this program is behind the word `farm`.
 fn typed() -> clap::Command {
     clap::Command::new(arguments::NAME).subcommand(Cli::command().name("farm"))
 }
 
-/// The exit code.
+/// Returns the exit code.
 fn run(command: Command) -> Result<u8, String> {
     if let Command::Try(args::bench::Try { common, .. }) | Command::Bench(args::bench::Bench { common, .. }) = &command
     {
@@ -87,7 +87,7 @@ fn run(command: Command) -> Result<u8, String> {
             Command::KeyServer(args) => keys::server::run(&args).await,
         }
     });
-    // A thread that waits for standard input may do so without end.
+    // A thread that reads standard input may wait forever.
     runtime.shutdown_background();
     code
 }

@@ -1,4 +1,4 @@
-//! Sizes and ages as people type them.
+//! Sizes and ages on the command line.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
         .ok_or("a length of time is a number from 1 on and d, h, min, s, ms, us or ns, e.g. 24h".into())
 }
 
-/// A size as [`size`] reads it.
+/// A size in the form that [`size`] reads.
 pub(crate) fn shown(bytes: u64) -> String {
     let whole = SIZES[..3].iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
     whole.map_or_else(|| format!("{bytes}B"), |(name, unit)| format!("{}{name}", bytes / unit))

@@ -1,4 +1,4 @@
-//! A node: joins the farm's dispatcher, does the events that it is given, and answers.
+//! A node: joins the farm's dispatcher, does the assigned events, and answers.
 
 mod link;
 
@@ -13,29 +13,28 @@ use std::future::{Future, pending};
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// What a node is.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) farm: String,
-    /// Its name, of no other node.
+    /// Unique in the farm.
     pub(crate) name: String,
     /// Events that it does at a time.
     pub(crate) slots: u16,
-    /// Kinds that it does; none: any.
+    /// Kinds that it does; empty: any.
     pub(crate) offers: Vec<String>,
-    /// How often it says that it lives.
+    /// Interval of its beats.
     pub(crate) beat: Duration,
 }
 
-/// Messages that are taken one after the other before anything else is done.
+/// Most messages taken before other work is done.
 const AT_ONCE: usize = 256;
-/// Left of the largest message for what stands around the octets.
+/// Part of the largest message that is reserved for fields around the octets.
 const MARGIN: usize = 1024;
 
-/// Does events until `stop`; what it has begun then, it finishes.
+/// Does events until `stop`, and completes those in progress.
 ///
 /// # Errors
-/// The farm's messages cannot be received: says why.
+/// The farm's messages cannot be received.
 pub(crate) async fn run<W: Work>(
     client: Client,
     settings: Settings,
@@ -54,12 +53,12 @@ struct Node {
     client: Client,
     link: Link,
     leads: Subscriber,
-    /// What this node is sent since it joined last.
+    /// Subscription to messages for this node, since it last joined.
     down: Option<Subscriber>,
     begun: Instant,
 }
 
-/// An event that was done, or not.
+/// An event with its outcome.
 struct Finished {
     begun: Begun,
     work: Nanos,
@@ -87,7 +86,7 @@ impl Node {
                 self.finish(finished);
             }
             if incarnation != self.link.incarnation() {
-                // Others have what was begun: it is ended here.
+                // Other nodes have these events now: the work on them ends here.
                 incarnation = self.link.incarnation();
                 running = FuturesUnordered::new();
             }
@@ -99,7 +98,7 @@ impl Node {
         Ok(())
     }
 
-    /// All messages that are there.
+    /// Takes all messages that are available.
     fn take_all(&mut self) {
         for _ in 0..AT_ONCE {
             let Some(Some(message)) = self.down.as_mut().and_then(|down| down.next().now_or_never()) else { return };
@@ -115,7 +114,7 @@ impl Node {
         self.link.finish(&finished.begun, finished.work, finished.outcome);
     }
 
-    /// Sends what there is to be said.
+    /// Sends answers, and performs the link's actions.
     async fn say(&mut self) -> Result<(), String> {
         self.link.answer(self.now());
         while let Some(act) = self.link.next_act() {
@@ -148,7 +147,7 @@ async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, Strin
     client.subscribe(subject).await.map_err(|error| format!("cannot receive {to}: {error}"))
 }
 
-/// The next message; none ever where nothing is listened to.
+/// The next message. Waits forever without a subscription.
 async fn next(from: &mut Option<Subscriber>) -> Message {
     let next = match from {
         Some(subscriber) => subscriber.next().await,

@@ -3,7 +3,7 @@
 use sidecore_core::time::Nanos;
 use sidecore_terminal::output;
 
-/// Lines logged at once. After them one each `PAUSE`, ns, which is the latest.
+/// Lines before the rate applies. After them one each `PAUSE`, ns, which is the latest.
 const BURST: Nanos = 4;
 const PAUSE: Nanos = 1_000_000_000;
 
@@ -13,7 +13,7 @@ pub(crate) struct Quiet {
     state: Option<String>,
     /// A line not logged yet.
     due: Option<String>,
-    /// The rate is kept to until then.
+    /// The rate applies until then.
     until: Nanos,
 }
 
@@ -23,7 +23,7 @@ impl Quiet {
         tell(self.changed(now, Some(text), text));
     }
 
-    /// Logs it only after a wait.
+    /// Logs the line only after a wait.
     pub(crate) fn goes_on(&mut self, now: Nanos, text: &str) {
         tell(self.changed(now, None, text));
     }

@@ -1,7 +1,7 @@
 //! `farm results`: takes results out of the farm, each once for each taker.
 //!
-//! A result is acknowledged when it is where it belongs. A taker that is killed between the two gets it again: a file is then
-//! written over with the same content, and on standard output it comes twice.
+//! A result is acknowledged once it is written. A taker that is killed in between receives it again: a file is then
+//! overwritten with the same content, and standard output has the result twice.
 
 mod progress;
 mod sink;
@@ -24,13 +24,13 @@ use tokio::time::{Instant, sleep};
 
 /// Most results of one request.
 const BATCH: usize = 256;
-/// How long servers that do not answer are asked again.
+/// Time of retries while servers do not answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(250);
-/// The exit code where not all was taken.
+/// Exit code if some results were left out.
 const NO: u8 = 1;
 
-/// The exit code.
+/// Returns the exit code.
 pub(crate) async fn run(args: args::Results) -> Result<u8, String> {
     let client = connect::connect(&args.farm, connect::Role::Operator).await?;
     let source = Source::open(jetstream::new(client.clone()), &args.farm.farm, &args.name).await?;
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: args::Results) -> Result<u8, String> {
         done = taker.take() => done,
         () = signals.next() => Ok(()),
     };
-    // What is acknowledged is on its way to the server.
+    // Acknowledgements may still be on their way to the server.
     let flushed = client.flush().await.map_err(|error| format!("the last acknowledgements may be lost: {error}"));
     tell(format_args!("took {} results", taker.taken));
     done.and(flushed).map(|()| if taker.odd > 0 { NO } else { 0 })
@@ -56,7 +56,7 @@ struct Taker {
     count: Option<u64>,
     quiet: Quiet,
     begun: Instant,
-    /// When the servers answered last.
+    /// Time of the servers' last answer.
     answered: Instant,
 }
 
@@ -68,7 +68,7 @@ impl Taker {
         Ok(Self { source, sink, taken: 0, odd: 0, follow, count, quiet, begun: now, answered: now })
     }
 
-    /// Takes results until there is an end of them.
+    /// Takes results until the end or the wanted number.
     async fn take(&mut self) -> Result<(), String> {
         while self.left() > 0 {
             match self.turn().await? {
@@ -83,7 +83,7 @@ impl Taker {
         Ok(())
     }
 
-    /// Takes one batch: whether there is nothing more. An error within is one of the servers, which passes.
+    /// Takes one batch. Returns whether the stream has no more. An inner error is a temporary one of the servers.
     async fn turn(&mut self) -> Result<Result<bool, String>, String> {
         match self.batch().await? {
             Ok(1..) if !self.source.remembers_much() => Ok(Ok(false)),
@@ -103,7 +103,7 @@ impl Taker {
         Ok(())
     }
 
-    /// Takes one batch: how many came.
+    /// Takes one batch. Returns the number of its results.
     async fn batch(&mut self) -> Result<Result<usize, String>, String> {
         let most = usize::try_from(self.left()).unwrap_or(BATCH).min(BATCH);
         let mut messages = match self.source.batch(most).await {
@@ -124,7 +124,7 @@ impl Taker {
         Ok(Ok(came))
     }
 
-    /// Puts one result where it belongs, then acknowledges it.
+    /// Writes one result, then acknowledges it.
     async fn one(&mut self, message: &Message) -> Result<Result<(), String>, String> {
         let number = match message.info() {
             Ok(info) => info.stream_sequence,
@@ -138,7 +138,7 @@ impl Taker {
             tell(format_args!("left out a result {why}: {}", id.escape_debug()));
             AckKind::Term
         } else if self.source.progress.has(number) {
-            // The consumer was made again behind an earlier one.
+            // The consumer was recreated and has delivered an earlier result again.
             AckKind::Ack
         } else {
             self.sink.put(id, &message.payload)?;
@@ -154,7 +154,7 @@ impl Taker {
         self.count.map_or(u64::MAX, |count| count.saturating_sub(self.taken))
     }
 
-    /// Whether it waits for results that are not there yet.
+    /// Whether it waits for results that do not exist yet.
     fn waits(&self) -> bool {
         self.follow || self.count.is_some()
     }

@@ -1,4 +1,4 @@
-//! A nats-server of one's own for `try` and `bench`: found, started on a free port, killed, started again, ended.
+//! A private nats-server for `try` and `bench`: found, started on a free port, killed, restarted, ended.
 
 use crate::crew::{Process, Role, last_line};
 use std::env;
@@ -10,20 +10,19 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-/// What it is called.
 const PROGRAM: &str = "nats-server";
-/// How it is got, said where it is not found.
+/// Advice if the program is not found.
 const HOW_TO_GET_IT: &str = "install it with `apt-get install nats-server`, or a newer one with \
      `go install github.com/nats-io/nats-server/v2@latest`, or name yours with --nats-server FILE";
-/// Longest wait for it to take connections.
+/// Longest wait until it accepts connections.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often that is looked at.
+/// Interval of polls for that.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// A server with JetStream in a directory of its own, which goes when this is dropped unless it is kept.
+/// A server with JetStream in a private directory. Dropping it removes the directory unless it is kept.
 #[derive(Debug)]
 pub(crate) struct Server {
-    // Ended before its directory goes: fields are dropped in this order.
+    // Fields drop in this order: the process ends before its directory is removed.
     process: Process,
     version: String,
     port: u16,
@@ -31,10 +30,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the server that is named, or else the one that is found.
+    /// Starts the named server, or else the one found.
     ///
     /// # Errors
-    /// There is none, or it does not start: says what to do.
+    /// There is no server, or it does not start; the message has the remedy.
     pub(crate) async fn start(named: Option<&Path>) -> Result<Self, String> {
         let program = match named {
             Some(named) => named.to_owned(),
@@ -51,37 +50,37 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it takes connections.
+    /// Its address for clients.
     pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// What it says of itself, e.g. `2.9.10`.
+    /// Its own version string, e.g. `2.9.10`.
     pub(crate) fn version(&self) -> &str {
         &self.version
     }
 
-    /// Where it keeps its log, and others may keep theirs.
+    /// Directory of its log, and of other processes' logs.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Why it ended, where nobody killed it.
+    /// Why it ended without a kill. `None`: it runs.
     pub(crate) fn ended(&mut self) -> Option<String> {
         self.process.ended()
     }
 
-    /// CPU time of it and of those before it.
+    /// CPU time of it and its predecessors.
     pub(crate) fn cpu_time(&self) -> Duration {
         self.process.cpu_time()
     }
 
-    /// Ends it as `kill -9` does.
+    /// Kills it with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it on what it had stored, at the same port.
+    /// Restarts it with its store, on the same port.
     ///
     /// # Errors
     /// It does not start.
@@ -90,15 +89,15 @@ impl Server {
         self.ready().await
     }
 
-    /// Ends it and leaves its directory with all logs, which is the answer.
+    /// Ends it and keeps its directory with all logs. Returns the path.
     pub(crate) fn keep(mut self) -> PathBuf {
         self.process.kill();
-        // What it stored says nothing that its log and the ids do not, and may be large.
+        // Log and ids are enough for a diagnosis, and the store may be large.
         let _ = fs::remove_dir_all(self.dir.path().join("store"));
         self.dir.keep()
     }
 
-    /// Waits until it takes connections.
+    /// Waits until it accepts connections.
     async fn ready(&self) -> Result<(), String> {
         let begun = Instant::now();
         while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
@@ -120,7 +119,7 @@ fn role(program: &Path, dir: &Path, port: Option<u16>) -> Role {
     Role { name: PROGRAM.into(), program: program.to_owned(), arguments, log: dir.join("server.err"), reads: false }
 }
 
-/// The port that it chose, from the file that it writes when it has one.
+/// Its port, from the file that it writes after binding.
 async fn port(process: &mut Process, dir: &Path) -> Result<u16, String> {
     let begun = Instant::now();
     loop {
@@ -151,7 +150,7 @@ fn written_port(dir: &Path) -> Option<u16> {
     url.rsplit_once(':')?.1.parse().ok()
 }
 
-/// Directories in which it may be: those of the path, then where `go install` puts programs.
+/// Directories to search: those of `PATH`, then the one of `go install`.
 fn places() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let go = env::var_os("GOPATH").map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! Being told to end: once to finish what was read, twice to go at once.
+//! Signals to end: after the first, open work is completed; the second ends it.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -13,7 +13,7 @@ impl Signals {
         Ok(Self { interrupt: take(SignalKind::interrupt())?, terminate: take(SignalKind::terminate())? })
     }
 
-    /// Waits for one.
+    /// Waits for SIGINT or SIGTERM.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

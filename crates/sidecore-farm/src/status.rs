@@ -1,8 +1,8 @@
-//! How a farm is, as its dispatcher publishes it four times a second: what `status`, `top` and `export` show.
+//! The state of a farm, published by its dispatcher four times a second and shown by `status`, `top` and `export`.
 
 use serde::{Deserialize, Serialize};
 
-/// One dispatcher and the nodes that it has.
+/// One dispatcher and its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {
@@ -10,12 +10,12 @@ pub(crate) struct Status {
     pub(crate) balance: String,
     /// Its id; a later one's is larger.
     pub(crate) dispatcher: u64,
-    /// It hands out; else it stands by.
+    /// It assigns events; otherwise it stands by.
     pub(crate) active: bool,
     pub(crate) connected: bool,
-    /// Why it does not go on, in words; empty: it does.
+    /// Why it does not go on, as text; empty: it does.
     pub(crate) holds: String,
-    /// Events in the events stream, and how many of them a dispatcher has; `null`: the server does not say.
+    /// Events in the events stream, and those of them that a dispatcher has; `null`: the server does not answer.
     pub(crate) queued: Option<u64>,
     pub(crate) unacknowledged: Option<u64>,
     /// Events that wait for a node or are with one, and their octets.
@@ -36,23 +36,22 @@ pub(crate) struct Totals {
     /// Events taken from the work queue.
     pub(crate) seen: u64,
     pub(crate) committed: u64,
-    /// Results that were in the result stream before: of another dispatcher, or of a node that was given up.
+    /// Results that the stream already had, from another dispatcher or from a node taken for lost.
     pub(crate) already_committed: u64,
-    /// Events that were handed out once more because their node was lost or failed.
+    /// Events that were assigned again because their node was lost or failed.
     pub(crate) redone: u64,
     /// Answers that came after their event was with another node, or done.
     pub(crate) late: u64,
-    /// Events that were given up.
+    /// Events that were abandoned.
     pub(crate) dead: u64,
-    /// Events that the work queue gave again.
+    /// Events that the work queue delivered again.
     pub(crate) duplicates: u64,
-    /// Messages that nobody of the farm sends.
+    /// Messages that no part of the farm sends.
     pub(crate) garbage: u64,
-    /// Nodes that were turned away because there are as many as may be.
+    /// Nodes that were refused because the dispatcher has its maximum.
     pub(crate) turned_away: u64,
 }
 
-/// One node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Node {
@@ -62,12 +61,12 @@ pub(crate) struct Node {
     /// Work until it stops asking; below 0: it has more.
     pub(crate) credit_ns: i64,
     pub(crate) window_ns: u64,
-    /// What an event and its answer take on their way.
+    /// Round trip of an event and its answer, without the work.
     pub(crate) way_us: u64,
     pub(crate) in_flight: u32,
     /// Events done, per second.
     pub(crate) rate: f64,
-    /// From being fed until its answer, of the last event; by the clocks of the feeder and of the dispatcher.
+    /// From feeding to the answer, of the last event; by the clocks of the feeder and of the dispatcher.
     pub(crate) lag_ms: f64,
     pub(crate) done: u64,
     /// Events that were taken from it.
@@ -83,13 +82,13 @@ pub(crate) struct Node {
 pub(crate) enum State {
     #[default]
     Up,
-    /// It gets nothing for a while, because so much failed there.
+    /// It receives no events for a while after many failures.
     Paused,
-    /// It finishes what it has.
+    /// It completes its events.
     Leaving,
 }
 
-/// Where an event's time goes. Together they are the time from its arrival at the dispatcher until its result is committed.
+/// Times of an event's stages. Their sum is the time from its arrival at the dispatcher until its result is committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Stages {

@@ -1,8 +1,9 @@
-//! The farm's four streams, as its servers keep them: events that wait, results, dead letters, and how far feeders are.
+//! The farm's four streams on its servers: waiting events, results, dead letters, and feeders' places.
 //!
-//! A stream's settings are its durability. Storage says whether a server's end loses what it had; replicas, how many servers have
-//! each message before it is acknowledged. Neither says when a file reaches the disk: that is the servers' own `sync_interval`, two
-//! minutes by default, so that a power failure of all replicas loses what was acknowledged since.
+//! A stream's settings are its durability. Storage decides whether a server's end loses its messages. Replicas are the
+//! number of servers with a message before it is acknowledged. Neither decides when a file reaches the disk. The
+//! servers' `sync_interval` does, two minutes by default. A power failure of all replicas therefore loses what was
+//! acknowledged since.
 
 pub(crate) mod names;
 mod refused;
@@ -20,29 +21,28 @@ use serde::Serialize;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// What refuses a second message of one subject, and recognises one that is published again, needs this server.
+/// First server version with a limit of one message for each subject, and recognition of repeated ids.
 const OLDEST: (i64, i64, i64) = (2, 9, 0);
-/// How long servers that choose a leader are waited for.
+/// Longest wait for servers to choose a leader.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The streams of a farm.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     /// Events that wait, in a work queue.
     pub(crate) events: Stream<()>,
     /// One result for each event's id.
     pub(crate) results: Stream<()>,
-    /// Events that were given up.
+    /// Dead letters of abandoned events.
     pub(crate) dead: Stream<()>,
-    /// How far each feeder's events are stored.
+    /// Each feeder's place.
     pub(crate) places: Stream<()>,
 }
 
-/// Makes the farm's streams, or checks them where they exist.
+/// Creates the farm's streams, or checks existing ones.
 ///
 /// # Errors
-/// They cannot be made, or are others than asked for: says why, and what to do.
+/// They cannot be created, or differ from the options; the message has the remedy.
 pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) -> Result<Streams, String> {
     let client = js.client();
     let (major, minor, patch) = OLDEST;
@@ -58,10 +58,10 @@ pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) ->
     handles(js, farm).await
 }
 
-/// The streams of a farm that somebody has made.
+/// The existing streams of a farm.
 ///
 /// # Errors
-/// There is none of this name: says who makes it.
+/// There is no farm of this name; the message names the command that makes one.
 pub(crate) async fn existing(js: &Context, farm: &str) -> Result<Streams, String> {
     for wanted in shape::all(farm, &Durability::default()) {
         match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
@@ -75,7 +75,7 @@ pub(crate) async fn existing(js: &Context, farm: &str) -> Result<Streams, String
     handles(js, farm).await
 }
 
-/// The streams without asking for them, for whoever was told that they exist.
+/// The streams without asking the servers, for a caller that knows they exist.
 pub(crate) async fn handles(js: &Context, farm: &str) -> Result<Streams, String> {
     let [events, results, dead, places] = names::streams(farm);
     let handle =
@@ -88,7 +88,7 @@ pub(crate) async fn handles(js: &Context, farm: &str) -> Result<Streams, String>
     })
 }
 
-/// One stream: as it is, or made.
+/// Uses or creates one stream.
 async fn one(js: &Context, wanted: &Config, durability: &Durability) -> Result<(), String> {
     let name = &wanted.name;
     let there = match ask(js, format!("STREAM.INFO.{name}"), &()).await? {
@@ -102,7 +102,7 @@ async fn one(js: &Context, wanted: &Config, durability: &Durability) -> Result<(
     shape::check(&there.config, wanted, durability)
 }
 
-/// What somebody else has made meanwhile.
+/// Checks a stream that another process has created meanwhile.
 async fn ask_again(js: &Context, wanted: &Config, durability: &Durability) -> Result<(), String> {
     match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
         Response::Ok(info) => shape::check(&info.config, wanted, durability),
@@ -110,7 +110,7 @@ async fn ask_again(js: &Context, wanted: &Config, durability: &Durability) -> Re
     }
 }
 
-/// Makes a stream. `None`: it exists by now, with other settings.
+/// Creates a stream. `None`: it exists by now, with other settings.
 async fn made(js: &Context, wanted: &Config) -> Result<Option<Info>, String> {
     match ask(js, format!("STREAM.CREATE.{}", wanted.name), wanted).await? {
         Response::Ok(info) => Ok(Some(info)),
@@ -119,7 +119,7 @@ async fn made(js: &Context, wanted: &Config) -> Result<Option<Info>, String> {
     }
 }
 
-/// One question to JetStream, repeated while its servers choose a leader.
+/// One request to JetStream, repeated while its servers choose a leader.
 async fn ask<T: Serialize + ?Sized>(js: &Context, what: String, with: &T) -> Result<Response<Info>, String> {
     let end = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! What a program inherits of the node that starts it: nothing but its three pipes, and its end. Waiting for descriptors.
+//! Process isolation: a program inherits only its three pipes from its node, and ends with it. Waiting for descriptors.
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
@@ -19,7 +19,7 @@ pub(crate) fn alone(command: &mut Command) -> &mut Command {
     let node = getpid();
     let begin = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A node that died before that call is not noticed by the kernel.
+        // The kernel does not report a node that died before that call.
         if getppid() == Some(node) { Ok(()) } else { Err(Errno::SRCH.into()) }
     };
     // SAFETY: `begin` runs in the new process before the program. It only makes system calls: it allocates nothing and takes no lock
@@ -27,8 +27,8 @@ pub(crate) fn alone(command: &mut Command) -> &mut Command {
     unsafe { command.process_group(0).pre_exec(begin) }
 }
 
-/// Programs that are started from now on get none of the descriptors that this process was itself started with. What it opens
-/// itself they do not get anyway.
+/// Marks all inherited descriptors of this process as closed on `exec`, so that programs do not inherit them.
+/// Descriptors that it opens later have this mark already.
 ///
 /// # Errors
 /// The list of descriptors cannot be read.
@@ -45,25 +45,25 @@ pub(crate) fn keep_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-/// From now on other processes of this user, its programs included, can read neither its memory nor its environment.
-/// Programs stay readable, and root reads all.
+/// From now on other processes of this user, including its programs, can read neither its memory nor its environment.
+/// Programs stay readable, and root can read everything.
 ///
 /// # Errors
-/// The kernel's.
+/// Errors of the kernel.
 pub(crate) fn keep_memory() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Whether it can be read is told by the runtime from now on.
+/// Lets the runtime wait until the descriptor is readable.
 ///
 /// # Errors
-/// The runtime cannot wait for what this is.
+/// The runtime cannot wait for this kind of file.
 pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the `AsyncFd` owns the descriptor, which stays open and the same until it is taken out or dropped, and both end the watch.
     Ok(unsafe { AsyncFd::register(descriptor) }?)
 }
 
-/// Whether the service can be heard, and told something, is told by the runtime from now on.
+/// Lets the runtime wait until the gateway is readable or writable.
 ///
 /// # Errors
 /// The runtime cannot wait for it.

@@ -1,5 +1,5 @@
-//! `sidecore farm top` and `farm status`: nodes, their credit and where the time of events goes, from what the farm's
-//! dispatcher publishes. Whoever watches asks nobody, so it disturbs nobody.
+//! `sidecore farm top` and `farm status`: nodes, their credit and the times of events, from the dispatcher's status
+//! messages. Watching sends no requests, so it disturbs no other process.
 
 mod live;
 mod rows;
@@ -15,10 +15,10 @@ use sidecore_terminal::table::Rows;
 use std::io::{self, IsTerminal};
 use std::time::Instant;
 
-/// Exit code where nobody dispatches.
+/// Exit code without an active dispatcher.
 const NOBODY: u8 = 1;
 
-/// Prints how the farm is. The exit code says whether anybody dispatches.
+/// Prints the state of the farm. The exit code shows whether a dispatcher is active.
 ///
 /// # Errors
 /// No server answers, or standard output cannot be written.
@@ -37,10 +37,11 @@ pub(crate) async fn status(args: &Status) -> Result<u8, String> {
     Ok(0)
 }
 
-/// Shows how the farm is until the user quits. With `once`, and where standard output is no terminal, as `status`.
+/// Shows the state of the farm until the user quits. With `once`, or if standard output is no terminal, the same as
+/// `status`.
 ///
 /// # Errors
-/// The same, and that the terminal cannot be used.
+/// The same, and a terminal that cannot be used.
 pub(crate) async fn top(args: Top) -> Result<u8, String> {
     if args.once || !io::stdout().is_terminal() {
         return status(&Status { farm: args.farm, json: false }).await;
@@ -48,7 +49,6 @@ pub(crate) async fn top(args: Top) -> Result<u8, String> {
     live::run(&args.farm).await.map(|()| 0)
 }
 
-/// The whole text.
 fn render(farm: &str, view: &View) -> String {
     let lines: Vec<String> = rows::header(farm, view).into_iter().chain(rows::trouble(view)).collect();
     let nodes = view.active.as_ref().map(rows::nodes).unwrap_or_default();
@@ -56,7 +56,6 @@ fn render(farm: &str, view: &View) -> String {
     lines.join("\n") + "\n" + &table
 }
 
-/// A table as text.
 fn text(rows: &Rows) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);

@@ -1,4 +1,4 @@
-//! `sidecore farm try`: the farm's main job in one command, with nothing set up.
+//! `sidecore farm try`: the farm's main job in one command, without any setup.
 
 use crate::args::bench::{Try, Victim};
 use crate::bench::drill::{self, Drill, Drilled};
@@ -10,17 +10,17 @@ use comfy_table::Table;
 use sidecore_terminal::output::{print, tell};
 use std::time::Duration;
 
-/// Exit codes: all is well, and it is not.
+/// Exit codes: success, and failure.
 const WELL: u8 = 0;
 const NO: u8 = 1;
 
-/// What is said after an interrupt.
+/// Message after an interrupt.
 pub(crate) const STOPPED: &str = "stopped before its end: all that was started has ended";
 
-/// Runs it, prints the table, and says whether each event was committed exactly once.
+/// Runs the test and prints the table. The exit code shows whether each event was committed exactly once.
 ///
 /// # Errors
-/// It cannot be run: says what to do.
+/// It cannot run; the message has the remedy.
 pub(crate) async fn run(args: &Try) -> Result<u8, String> {
     let mut signals = Signals::new()?;
     tokio::select! {
@@ -56,7 +56,7 @@ async fn try_it(args: &Try) -> Result<u8, String> {
     Ok(NO)
 }
 
-/// How often somebody of this kind is killed.
+/// Interval of kills of this kind of process.
 fn every(stand: &Stand, victim: Victim) -> Duration {
     match victim {
         Victim::Node => stand.pick(Duration::from_millis(500), Duration::from_secs(1)),
@@ -66,7 +66,7 @@ fn every(stand: &Stand, victim: Victim) -> Duration {
     }
 }
 
-/// What people are shown: a line for each thing.
+/// The printed table, one line for each figure.
 fn table(stand: &Stand, done: &Drilled) -> String {
     let verdict = &done.verdict;
     let times = |times: Option<Times>| {

@@ -1,7 +1,7 @@
 //! Messages between a dispatcher and its nodes.
 //!
-//! The first byte is the version, behind it is what postcard makes of the enums below. Whoever may publish on the farm's
-//! subjects can write anything: decoding is total, each size is checked, and nothing is copied before that.
+//! The first byte is the version; behind it is the postcard encoding of the enums below. Any program with access to the
+//! farm's subjects can write anything: decoding is total, each size is checked, and nothing is copied before that.
 
 mod names;
 mod octets;
@@ -29,7 +29,8 @@ pub(crate) const LONGEST_KIND: usize = 64;
 pub(crate) const LONGEST_REASON: usize = 512;
 /// Most kinds that a node names.
 const MOST_OFFERS: usize = 256;
-/// What a message takes beside its events or answers, and each of these beside its texts and octets, at most, bytes.
+/// Most bytes of a message in addition to its events or answers, and of each of these in addition to its texts and
+/// octets.
 pub(crate) const HEAD: usize = 32;
 
 /// From a node to the dispatcher.
@@ -41,28 +42,28 @@ pub(crate) enum Up<'a> {
     Beat(Beat<'a>),
     #[serde(borrow)]
     Answers(Answers<'a>),
-    /// It takes no more events, and answers those that it has.
+    /// It takes no more events, and answers its open ones.
     Leave { node: &'a str, incarnation: u64 },
 }
 
-/// A node wants work.
+/// A node's request for work.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Join<'a> {
     pub(crate) node: &'a str,
-    /// Of no other time that it joined.
+    /// A number of this join alone.
     pub(crate) incarnation: u64,
-    /// The dispatcher that is meant.
+    /// The dispatcher that the message is for.
     pub(crate) dispatcher: u64,
     /// Events that it does at a time.
     pub(crate) slots: u16,
-    /// Kinds that it does; none: any.
+    /// Kinds that it does; empty: any.
     #[serde(borrow)]
     pub(crate) offers: Vec<&'a str>,
-    /// How often it beats, up to [`LONGEST_BEAT`].
+    /// Interval of its beats, up to [`LONGEST_BEAT`].
     pub(crate) beat_ns: Nanos,
 }
 
-/// A node lives.
+/// A node's beat.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Beat<'a> {
     pub(crate) node: &'a str,
@@ -74,7 +75,7 @@ pub(crate) struct Beat<'a> {
     pub(crate) running: u32,
 }
 
-/// What became of events of the node with this incarnation.
+/// Outcomes of events of the node with this incarnation.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Answers<'a> {
     pub(crate) incarnation: u64,
@@ -82,7 +83,6 @@ pub(crate) struct Answers<'a> {
     pub(crate) list: Vec<Answer<'a>>,
 }
 
-/// What became of one event.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Answer<'a> {
     pub(crate) ticket: u64,
@@ -122,7 +122,6 @@ pub(crate) enum Down<'a> {
     Gone,
 }
 
-/// Something to do.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Event<'a> {
     pub(crate) ticket: u64,
@@ -130,27 +129,26 @@ pub(crate) struct Event<'a> {
     pub(crate) id: &'a str,
     #[serde(borrow)]
     pub(crate) body: Octets<'a>,
-    /// How long it may take.
+    /// Time limit of the event.
     pub(crate) limit_ns: Nanos,
 }
 
-/// A dispatcher lives, and hands out.
+/// Announcement of an active dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lead {
     /// The dispatcher; a later one's is larger.
     pub(crate) dispatcher: u64,
 }
 
-/// A message as it is sent.
 pub(crate) fn encode(message: &impl Serialize, size: usize) -> Bytes {
     let mut out = Vec::with_capacity(size + HEAD);
     out.push(VERSION);
-    // Nothing above fails to be written: lengths are known, and memory grows.
+    // Serialising to memory does not fail: lengths are known, and memory grows.
     postcard::to_extend(message, out).map(Bytes::from).unwrap_or_default()
 }
 
 impl<'a> Up<'a> {
-    /// `None`: no message that a node sends.
+    /// `None`: no node sends such a message.
     pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
         let up = decode::<Self>(message)?;
         let sound = match &up {
@@ -179,7 +177,7 @@ impl Answer<'_> {
 }
 
 impl<'a> Down<'a> {
-    /// `None`: no message that a dispatcher sends.
+    /// `None`: no dispatcher sends such a message.
     pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
         let down = decode::<Self>(message)?;
         let sound = match &down {
@@ -197,7 +195,7 @@ impl Event<'_> {
 }
 
 impl Lead {
-    /// `None`: no dispatcher says this.
+    /// `None`: no dispatcher sends such a message.
     pub(crate) fn decode(message: &[u8]) -> Option<Self> {
         decode(message)
     }

@@ -1,4 +1,4 @@
-//! What a node does with an event, and the node that does it.
+//! The node's work on events.
 
 mod each;
 mod leave;
@@ -28,30 +28,30 @@ use std::rc::Rc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-/// An event that a node was given.
+/// An event assigned to a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) id: String,
     pub(crate) kind: String,
     pub(crate) body: Bytes,
-    /// How long it may take, as the dispatcher says; a node may allow less.
+    /// The dispatcher's time limit; a node may allow less.
     pub(crate) limit: Duration,
 }
 
-/// How it ended.
+/// Outcome of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Its result.
     Done(Bytes),
-    /// Why not. It counts as a try of the event.
+    /// The reason. It counts as a try of the event.
     Failed(String),
-    /// Why this node cannot do it; another may. It is no try.
+    /// The reason. Another node may do it, and it is no try.
     Refused(String),
 }
 
-/// Does events. The node's link calls it for as many at a time as the node has slots.
+/// Does events. The node's link calls it for at most one event a slot at a time.
 pub(crate) trait Work: 'static {
-    /// Does one event. Ends within the limit; where the future is dropped before, what it began is ended.
+    /// Does one event within its time limit. Dropping the future ends all work on it.
     async fn run(&self, task: &Task) -> Outcome;
 }
 
@@ -61,10 +61,10 @@ impl<W: Work> Work for Rc<W> {
     }
 }
 
-/// Is a node until it is told to leave. The exit code says whether it finished what it had.
+/// Runs a node until it has to leave. The exit code shows whether it completed its events.
 ///
 /// # Errors
-/// The program cannot be started, or no server answers: says what to do.
+/// The program cannot be started, or no server answers; the message has the remedy.
 pub(crate) async fn run(args: Arguments) -> Result<u8, String> {
     sys::keep_descriptors().map_err(|error| format!("cannot look at the descriptors of this process: {error}"))?;
     let (limit, most) = (args.time_limit, usize::try_from(args.max_result).unwrap_or(usize::MAX));
@@ -94,7 +94,7 @@ async fn serve(args: &Arguments, work: impl Work) -> Result<u8, String> {
     let (wish, order) = leave::at_signals(args.time_limit)?;
     let all = async {
         node::run(client.clone(), settings, work, wish).await?;
-        // Only then the last answers are with the server.
+        // The flush ensures that the server has the last answers.
         client.flush().await.map_err(|error| format!("cannot send the last answers: {error}"))
     };
     tokio::select! {
@@ -112,7 +112,7 @@ fn jobs(args: &Arguments) -> u16 {
     args.jobs.or_else(cores).unwrap_or(1)
 }
 
-/// The machine's name and the number of this process.
+/// The machine's name and the process id.
 fn own_name() -> String {
     let process = std::process::id().to_string();
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -121,13 +121,13 @@ fn own_name() -> String {
     format!("{machine}-{process}")
 }
 
-/// Exit code of a node that gave up events when it ended.
+/// Exit code of a node that abandoned events when it ended.
 const UNFINISHED: u8 = 1;
 
-/// Nothing is started for so long after something could not be: whoever has no room for a process needs a moment.
+/// Pause after a failed start: a machine without room for a process needs time.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The program could not be started, which is no fault of the event unless its names cannot be passed on.
+/// The program could not be started. That is no fault of the event, unless its names cannot be passed on.
 async fn refuse(line: &Line, error: &io::Error) -> Outcome {
     let reason = format!("cannot start {}: {error}", line.name());
     match error.kind() {

@@ -1,4 +1,4 @@
-//! `sidecore farm try`, as people run it.
+//! `sidecore farm try`, as users run it.
 
 use serde_json::Value;
 use sidecore_testing::skipped;
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// Longest wait for something that takes a moment.
+/// Longest wait for a step that takes a moment.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn farm(arguments: &[&str]) -> Command {
@@ -20,7 +20,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Whether there is a server to start; says so where there is none.
+/// Whether nats-server is installed. Otherwise the test is reported as skipped.
 fn has_server() -> bool {
     let found = Command::new("nats-server").arg("--version").output().is_ok();
     if !found {
@@ -42,7 +42,8 @@ fn each_event_is_committed_once_while_processes_are_killed() {
         let row: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
         let number = |name: &str| row[name].as_u64().unwrap();
         assert_eq!((number("lost"), number("twice")), (0, 0), "{}", said(&output));
-        // On a machine with too much to do nodes are silent for long, and what all of them had is given up: that is no loss.
+        // An overloaded machine makes nodes silent for long. Events of lost nodes may then become dead letters, which
+        // is no loss.
         assert_eq!(number("committed") + number("dead"), number("fed"), "{}", said(&output));
         assert_eq!(output.status.code(), Some(i32::from(number("dead") > 0)), "{}", said(&output));
         assert!(number("fed") > 5_000 && number("kills") >= 5, "{text}");
@@ -113,13 +114,13 @@ fn until(mut holds: impl FnMut() -> bool, why: impl Fn() -> String) {
     }
 }
 
-/// The processes that this one has started.
+/// The child processes.
 fn children(of: u32) -> Vec<u32> {
     let list = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
     list.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
-/// Whether it runs: one that has ended and was not waited for does not.
+/// Whether it runs. A zombie does not.
 fn is_alive(id: u32) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))

@@ -1,4 +1,4 @@
-//! What was typed, pages of the manual, and completions of a shell. Each of the three programs answers for its own commands.
+//! Arguments, manual pages, and completions of a shell. Each of the three programs answers for its own commands.
 
 use crate::output;
 use clap::{Args, Command, Parser};
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io};
 
-/// The variable by which a shell asks; it holds the shell's name.
+/// The variable of a shell's request for completions; it holds the shell's name.
 pub const VARIABLE: &str = "SIDECORE_COMPLETE";
 /// The command's name.
 pub const NAME: &str = "sidecore";
-/// Where pages are, below a directory like `/usr/share`.
+/// Directory of the pages, below a directory like `/usr/share`.
 const PAGES: &str = "man/man1";
 
 /// Where pages of the manual are to be written.
@@ -22,7 +22,7 @@ pub struct Manuals {
     pub directory: PathBuf,
 }
 
-/// Answers a shell's question about this command, or runs what was typed. `usage` handles help, version and wrong arguments.
+/// Answers a shell's request for completions, or runs the command. `usage` handles help, version and wrong arguments.
 /// Returns the exit code.
 pub fn run<C: Parser>(
     command: impl Fn() -> Command,
@@ -36,7 +36,7 @@ pub fn run<C: Parser>(
     })
 }
 
-/// Whether a shell asked what may follow what is typed, and was answered.
+/// Whether a shell has asked for completions, which are then printed.
 ///
 /// # Errors
 /// There is no such shell, or the answer could not be written.

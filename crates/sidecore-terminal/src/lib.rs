@@ -1,8 +1,8 @@
-//! What the command's three programs have in common.
+//! Parts that the command's three programs share.
 //!
 //! | Module | Contents |
 //! |---|---|
-//! | `arguments` | what was typed, pages of the manual, completions |
+//! | `arguments` | arguments, manual pages, completions |
 //! | `output` | standard output and error, exit codes |
 //! | `programs` | programs and libraries in the directories around this program |
 //! | `screen`, `table` | a live view of the whole terminal, a table in it |

@@ -47,7 +47,7 @@ fn prepared(command: clap::Command) -> clap::Command {
     command.allow_negative_numbers(true).mut_args(unless_empty).mut_subcommands(prepared)
 }
 
-/// Messages of the language's own parsers, and those that replace them.
+/// Messages of the language's own parsers, and their replacements.
 const WRITE: [(&str, &str); 6] = [
     ("invalid digit found in string", "write a whole number from 0 on"),
     ("cannot parse integer from empty string", "write a whole number from 0 on"),
@@ -95,7 +95,7 @@ pub fn exit_code(done: Result<u8, String>) -> ExitCode {
 
 /// Prints a line on standard error.
 pub fn tell(message: impl Display) {
-    // A failure cannot be reported anywhere.
+    // There is no further way to report a failure.
     let _ = writeln!(io::stderr().lock(), "sidecore: {message}");
 }
 

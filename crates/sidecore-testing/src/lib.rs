@@ -1,4 +1,4 @@
-//! What the tests of several crates have in common.
+//! Helpers that the tests of several crates share.
 
 pub mod scraped;
 mod skipped;

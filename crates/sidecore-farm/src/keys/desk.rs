@@ -1,8 +1,9 @@
-//! What a gateway decides: which key server is asked, and what becomes of the requests of one that is lost.
+//! A gateway's decisions: the choice of a key server, and the requests of a lost one.
 //!
 //! Core's [`Farm`] chooses, with keys as kinds of events: a gateway knows at most [`Class::COUNT`] keys at a time. Each
-//! request is answered once: by the first answer to its last attempt, or with [`Outcome::Elsewhere`] when nobody has offered its
-//! key for a moment, when it failed at [`TRIES`] key servers, or when its time is over. It is handed messages and the time.
+//! request is answered once, by the first answer to its last attempt. It is answered with [`Outcome::Elsewhere`] if its
+//! key has had no offer for a moment, if it failed at [`TRIES`] key servers, or if its time is over. The caller passes
+//! messages and the time.
 
 mod kinds;
 #[cfg(test)]
@@ -22,30 +23,29 @@ use sidecore_core::time::Nanos;
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-/// How many key servers may fail at a request before it is given up.
+/// Failed key servers after which a request is abandoned.
 const TRIES: u8 = 3;
-/// A key server that has requests and answers none for so long is lost, ns.
+/// A key server that has requests and answers none for this time is lost, ns.
 const STALL: Nanos = 2_000_000_000;
-/// A message to a key server may be under way for so long before it counts as lost, ns.
+/// Time after which a message under way to a key server counts as lost, ns.
 const GRACE: Nanos = 200_000_000;
 /// Most pairs of an expelled key server and its key.
 const MOST_EXPELLED: usize = 4096;
 
-/// What a desk is made with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// Its number: messages to gateways of before are not for it.
+    /// Its number. Messages to earlier gateways are not for it.
     pub(super) number: u64,
     pub(super) balance: Balance,
     /// Most requests of the service at a time.
     pub(super) depth: u32,
-    /// A request is answered within so long, ns.
+    /// Time limit of a request, ns.
     pub(super) patience: Nanos,
-    /// A key server that says nothing for so long is lost, ns.
+    /// A key server that is silent for this time is lost, ns.
     pub(super) silence: Nanos,
 }
 
-/// What the service is told.
+/// A message for the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Offer { key: Rc<str>, public: Rc<[u8]> },
@@ -53,7 +53,7 @@ pub(super) enum Said {
     Answer { ticket: u64, ended: Ended },
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     Done(Vec<u8>),
@@ -61,11 +61,10 @@ pub(super) enum Ended {
     Elsewhere,
 }
 
-/// Of requests for a key that NATS does not let this gateway ask for.
+/// For requests on a key that NATS does not let this gateway ask for.
 const DENIED: Ended = Ended::Refused(Refusal::KeyDenied as u8);
 
 impl Said {
-    /// The message.
     pub(super) fn tell(&self) -> Tell<'_> {
         match self {
             Self::Offer { key, public } => Tell::Offer(Offer { key, public }),
@@ -82,7 +81,7 @@ impl Said {
     }
 }
 
-/// Requests for a key server, to be published.
+/// Requests for a key server, ready to publish.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) server: Rc<str>,
@@ -99,13 +98,12 @@ struct Entry {
     scheme: Scheme,
     operation: Operation,
     input: Vec<u8>,
-    /// Who has it, under which name. `None`: it waits for room.
+    /// The key server that has it, and its ticket. `None`: it waits for room.
     with: Option<(Member, Ticket)>,
-    /// The service was not answered yet.
+    /// The service has no answer yet.
     open: bool,
 }
 
-/// A key server that joined.
 #[derive(Debug)]
 struct Server {
     name: Rc<str>,
@@ -126,10 +124,10 @@ pub(super) struct Desk {
     free: Vec<u32>,
     /// Tags that wait for room, by kind.
     waiting: Vec<VecDeque<u32>>,
-    /// When which request is given up.
+    /// Deadlines: time, tag and the service's ticket.
     due: VecDeque<(Nanos, u32, u64)>,
     said: VecDeque<Said>,
-    /// Attempts that are to be published.
+    /// Attempts to publish.
     asks: Vec<(u32, Member, Ticket)>,
     notes: Notes,
     /// Keys that NATS does not let this gateway ask for. The service still counts them as offered, so requests fail
@@ -143,7 +141,7 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(settings: Settings) -> Self {
-        // A request whose time is over keeps its place until whoever has it is heard or lost.
+        // A request past its deadline keeps its place until its key server answers or is lost.
         let in_flight = settings.depth.saturating_mul(2).clamp(2, 1 << 16);
         let farm = sidecore_core::farm::Settings {
             balance: settings.balance,
@@ -172,7 +170,7 @@ impl Desk {
         }
     }
 
-    /// The service asks.
+    /// Handles a request of the service.
     pub(super) fn asked(&mut self, now: Nanos, request: &Request<'_>) {
         let ticket = request.ticket;
         if self.denied.contains(request.key) {
@@ -192,7 +190,7 @@ impl Desk {
         }
     }
 
-    /// A key server says something.
+    /// Handles a message of a key server.
     pub(super) fn heard(&mut self, now: Nanos, name: &str, letter: &Letter<'_>) {
         if letter.gateway != self.settings.number || crate::args::name(name).is_err() {
             return;
@@ -215,19 +213,20 @@ impl Desk {
         self.settle(now);
     }
 
-    /// NATS lets nobody be asked for this key.
+    /// NATS denies this gateway all requests on this key.
     pub(super) fn denied(&mut self, now: Nanos, key: &str) {
         self.denied.insert(key.to_owned());
         let has = |server: &&Server| {
             server.offers.iter().any(|class| self.kinds.key(*class).is_some_and(|(name, _)| *name == *key))
         };
-        // They join again at once, and the key is not taken: nor is it missed that a request did not arrive.
+        // The key servers join again immediately, without this key. A new incarnation also avoids counting the denied
+        // request as lost.
         let members: Vec<Member> = self.servers.iter().filter(has).map(|server| server.member).collect();
         for member in members {
             self.lose(now, member, "joins again, without a key that NATS does not let this gateway ask for");
         }
         self.kinds.expire(key);
-        // What was on its way, and what waits for it.
+        // Requests under way, and requests that wait.
         for tag in 0..self.entries.len() as u32 {
             let entry = self.entries[tag as usize].as_ref();
             let Some(class) = entry.map(|entry| entry.class) else { continue };
@@ -251,12 +250,12 @@ impl Desk {
         self.note(now, &server, Reason::Wrong, &what);
         let member = self.servers.iter().find(|known| known.name == server).map(|known| known.member);
         if let Some(member) = member {
-            // It joins again at once, without that key.
+            // It joins again immediately, without that key.
             self.remove(now, member);
         }
     }
 
-    /// Time goes by: who is silent, and which requests have waited too long.
+    /// Handles the time: silent key servers, and requests past their deadline.
     pub(super) fn tick(&mut self, now: Nanos) {
         while let Some(member) = self.farm.silent(now) {
             self.lose(now, member, "is silent");
@@ -279,12 +278,10 @@ impl Desk {
         self.farm.was_away(now, away);
     }
 
-    /// Messages for the service.
     pub(super) fn said(&mut self) -> &mut VecDeque<Said> {
         &mut self.said
     }
 
-    /// Lines for the log.
     pub(super) fn notes(&mut self) -> &mut Notes {
         &mut self.notes
     }
@@ -295,7 +292,8 @@ impl Desk {
         Presence { gateway: self.settings.number, members }
     }
 
-    /// Requests that are to be published, those for one key of one key server together, in messages of at most so many bytes.
+    /// Requests to publish, in messages of at most `max_payload` bytes. Requests for one key of one key server share a
+    /// message.
     pub(super) fn outgoing(&mut self, max_payload: usize) -> Vec<Outgoing> {
         let mut asks = std::mem::take(&mut self.asks);
         asks.retain(|(tag, member, ticket)| {
@@ -328,7 +326,7 @@ impl Desk {
             if server.incarnation == incarnation {
                 return;
             }
-            // Started again, or its keys are others.
+            // The key server has restarted, or its keys have changed.
             self.lose(now, server.member, "joins again");
         }
         let name: Rc<str> = name.into();
@@ -348,7 +346,7 @@ impl Desk {
         self.settle(now);
     }
 
-    /// A key is offered. `None`: it is not taken.
+    /// Takes the offer of a key. `None`: it is refused.
     fn offered(&mut self, now: Nanos, server: &Rc<str>, offer: &Offer<'_>) -> Option<Class> {
         let key = offer.key;
         if self.denied.contains(key) || self.expelled.contains(&(server.clone(), key.into())) {
@@ -414,7 +412,7 @@ impl Desk {
         let ticket = Ticket::from_word(answer.ticket);
         let ended = match answer.outcome {
             Outcome::Done(result) => Ended::Done(result.to_vec()),
-            // It is not the key server's to say.
+            // Only the service decides about permissions.
             Outcome::Refused(_) if answer.outcome.refusal() == Some(Refusal::KeyDenied) => {
                 return self.failed(now, member, ticket);
             }
@@ -429,7 +427,7 @@ impl Desk {
         }
     }
 
-    /// Notes who did a request. There are no more unchecked results than requests in flight.
+    /// Notes the key server of a result. Unchecked results never outnumber requests in flight.
     fn remember(&mut self, tag: u32, member: Member) {
         let server = self.servers.iter().find(|server| server.member == member).map(|server| server.name.clone());
         let entry = self.entries[tag as usize].as_ref();
@@ -452,7 +450,7 @@ impl Desk {
         }
     }
 
-    /// What happened to requests of lost key servers, and those that waited for room.
+    /// Reassigns requests of lost key servers, and places requests that waited for room.
     fn settle(&mut self, now: Nanos) {
         while let Some(moved) = self.farm.next_moved(now) {
             match moved {
@@ -471,7 +469,7 @@ impl Desk {
         }
     }
 
-    /// The request has nobody any more.
+    /// The request has no key server any more.
     fn again(&mut self, now: Nanos, tag: u32) {
         let Some(entry) = &mut self.entries[tag as usize] else { return };
         entry.with = None;
@@ -483,7 +481,7 @@ impl Desk {
         }
     }
 
-    /// Gives a request to a key server. `false`: it has to wait for room.
+    /// Assigns a request to a key server. `false`: it has to wait for room.
     fn place(&mut self, now: Nanos, tag: u32) -> bool {
         let Some(entry) = &self.entries[tag as usize] else { return true };
         let size = u32::try_from(entry.input.len()).unwrap_or(u32::MAX);
@@ -502,14 +500,14 @@ impl Desk {
         }
     }
 
-    /// The time of a request is over: the service is answered. Whoever has it is heard or lost some time.
+    /// Answers a request past its deadline. Its key server may still answer, or is lost later.
     fn too_late(&mut self, tag: u32, ticket: u64) {
         if self.entries[tag as usize].as_ref().is_some_and(|entry| entry.ticket == ticket) {
             self.give_up(tag, Ended::Elsewhere);
         }
     }
 
-    /// Answers the service. A key server that has the request keeps its place until it is heard or lost.
+    /// Answers the service. A request with a key server keeps its place until that server answers or is lost.
     fn give_up(&mut self, tag: u32, ended: Ended) {
         let Some(entry) = self.entries[tag as usize].as_mut().filter(|entry| entry.open) else { return };
         if entry.with.is_some() {

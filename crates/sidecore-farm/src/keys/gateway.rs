@@ -24,24 +24,24 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-/// Pause before it is tried again to reach the service.
+/// Pause before the next attempt to reach the service.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Longest wait for room to send to NATS: the service is not to take this gateway for dead.
+/// Longest wait for room to send to NATS: the service must not take this gateway for dead.
 const SEND: Duration = Duration::from_millis(20);
-/// What NATS servers complain of.
+/// Errors of NATS servers.
 type Denials = UnboundedReceiver<String>;
-/// Most messages that are taken at once.
+/// Most messages taken together.
 const AT_ONCE: usize = 256;
-/// What a request may take of the time that the service allows, percent.
+/// Part of the service's time limit that a request may take, percent.
 const OF_TIMEOUT: u64 = 75;
 
-/// Serves the device until this process is told to end. The exit code.
+/// Serves the device until a signal ends this process. Returns the exit code.
 pub(crate) async fn run(args: &args::Gateway) -> Result<u8, String> {
     let mut signals = Signals::new()?;
     let (sender, denials) = unbounded_channel();
     let heard = move |event: &Event| {
         if let Event::ServerError(said) = event {
-            // Nobody listens any more: the process ends.
+            // The receiver is gone: the process ends.
             let _ = sender.send(said.to_string());
         }
     };
@@ -86,7 +86,7 @@ fn options(args: &args::Gateway) -> Options {
     Options { socket: args.socket.clone(), name: "sidecore-gateway".to_owned(), ..Options::default() }
 }
 
-/// Serves one connection to the service until it ends: why it did.
+/// Serves one connection to the service until it ends. Returns the reason.
 async fn serve(
     args: &args::Gateway,
     client: &Client,
@@ -119,11 +119,11 @@ struct Session<'a> {
     ups: Subscriber,
     denials: &'a mut Denials,
     outbox: Outbox<'a>,
-    /// When the service said something last.
+    /// Time of the service's last message.
     heard: Nanos,
-    /// The service has not read what was said before.
+    /// The service has not read the earlier messages.
     blocked: bool,
-    /// After so long without a word a key server is lost.
+    /// Silence after which a key server is lost.
     silence: Duration,
 }
 
@@ -156,7 +156,7 @@ impl Session<'_> {
         }
     }
 
-    /// What the service asks.
+    /// Takes the service's requests.
     fn hear(&mut self, room: &mut [u8]) -> io::Result<()> {
         let now = clock::now();
         for _ in 0..AT_ONCE {
@@ -178,7 +178,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// What the service is told.
+    /// Sends messages to the service.
     fn say(&mut self) -> io::Result<()> {
         self.blocked = false;
         while let Some(said) = self.desk.said().front() {
@@ -200,7 +200,7 @@ impl Session<'_> {
         }
     }
 
-    /// Takes what has arrived as well.
+    /// Takes further messages that are available.
     fn take_all(&mut self) {
         for _ in 0..AT_ONCE {
             let Some(Some(up)) = self.ups.next().now_or_never() else { break };
@@ -208,7 +208,7 @@ impl Session<'_> {
         }
     }
 
-    /// A NATS server says what is wrong. A key that this gateway may not ask for is not offered to the service.
+    /// Handles an error of a NATS server. A key that this gateway may not ask for is not offered to the service.
     fn denied(&mut self, said: &str) {
         let subject = said.split('"').nth(1).filter(|_| said.to_lowercase().contains("permissions violation"));
         let Some(subject) = subject else { return };
@@ -220,7 +220,7 @@ impl Session<'_> {
 
     fn beat(&mut self, due: Instant) -> io::Result<()> {
         let now = clock::now();
-        // This process was stopped, or had no core: that time says nothing about key servers and the service.
+        // This process was stopped, or had no core: it could hear neither key servers nor the service.
         let late = due.elapsed();
         if late > self.silence / 2 {
             let away = late.as_nanos() as Nanos;
@@ -253,7 +253,7 @@ fn gone(error: &io::Error) -> String {
     }
 }
 
-/// What goes to key servers.
+/// Messages to key servers.
 struct Outbox<'a> {
     client: &'a Client,
     subjects: Subjects,
@@ -278,10 +278,11 @@ impl Outbox<'_> {
     }
 }
 
-/// Publishes where there is a connection. What is not sent counts as lost: whoever waits for it hears nothing, and goes on.
+/// Publishes if there is a connection. A message that is not sent counts as lost, and its sender's timeout handles
+/// that.
 pub(super) async fn publish(client: &Client, subject: String, body: Vec<u8>) {
     if client.connection_state() == State::Connected {
-        // Too long, or no connection: both are seen by the beats that do not come.
+        // Errors and timeouts show by missing beats.
         let _ = timeout(SEND, client.publish(subject, body.into())).await;
     }
 }

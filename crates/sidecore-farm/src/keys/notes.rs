@@ -1,13 +1,13 @@
-//! Log lines about the other side, at a bounded rate. Each peer and reason has a few, then one a minute with the number
-//! left out. A peer that floods the log hides only its own lines.
+//! Log lines about the peer, at a bounded rate. Each peer and reason has a few, then one a minute with the number left
+//! out. A peer that floods the log hides only its own lines.
 
 use crate::args::LONGEST_NAME;
 use sidecore_core::policy::rate::{Origin, Owner, Pace, RateLimit};
 use sidecore_core::time::Nanos;
 
-/// Five lines at once of one peer and reason. Core's rule bounds the lines of many names together.
+/// Five lines of one peer and reason before the rate applies. Core's rule bounds the lines of many names together.
 const PACE: Pace = Pace { burst: 5, every: 60_000_000_000, origins: 256, of_group: REASONS, reserved: 0 };
-/// How many [`Reason`]s there are.
+/// Number of [`Reason`]s.
 const REASONS: usize = 5;
 /// Most lines that wait for the log.
 const MOST: usize = 256;
@@ -15,13 +15,13 @@ const MOST: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     Joined,
-    /// It is gone, or was.
+    /// A key server is or was gone.
     Lost,
-    /// Its offer is not taken.
+    /// Its offer is refused.
     Offer,
     /// It gave a wrong result.
     Wrong,
-    /// A NATS server refused something.
+    /// A NATS server denied a permission.
     Denied,
 }
 
@@ -62,7 +62,6 @@ impl std::fmt::Display for Peer {
     }
 }
 
-/// A peer and a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Source(Peer, Reason);
 
@@ -78,7 +77,6 @@ impl Origin for Source {
     }
 }
 
-/// Lines that wait for the log.
 #[derive(Debug)]
 pub(super) struct Notes {
     limit: RateLimit<Source>,
@@ -90,7 +88,7 @@ impl Notes {
         Self { limit: RateLimit::new(PACE), lines: Vec::new() }
     }
 
-    /// Adds a line, if the rate allows. `peer`: the name of the other side; empty for a NATS server.
+    /// Adds a line, if the rate allows. `peer`: name of the peer; empty for a NATS server.
     pub(super) fn note(&mut self, now: Nanos, peer: &str, reason: Reason, line: String) {
         if self.lines.len() >= MOST {
             return;

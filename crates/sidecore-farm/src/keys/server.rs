@@ -1,7 +1,7 @@
 //! `sidecore farm key-server`: lets gateways on other machines use keys of the service on this machine.
 //!
-//! It is an ordinary client of the service: which keys it may use, the service decides by the user that it runs as. It
-//! joins every gateway that it hears, offers them the keys, has their requests done, and answers.
+//! It is an ordinary client of the service, which decides by its user which keys it may use. It joins every gateway
+//! that it hears, offers its keys, lets the service do the requests, and answers.
 
 mod links;
 mod offered;
@@ -29,14 +29,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use workers::{Job, Workers};
 
-/// How long a request may take at the service.
+/// Time limit of a request at the service.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long requests may take that are there when this process is told to end.
+/// Time limit of open requests after the signal to end.
 const LAST: Duration = Duration::from_secs(2);
-/// Most messages that are taken at once.
+/// Most messages taken together.
 const AT_ONCE: usize = 256;
 
-/// Serves until this process is told to end. The exit code.
+/// Serves until a signal ends this process. Returns the exit code.
 pub(crate) async fn run(args: &args::KeyServer) -> Result<u8, String> {
     let mut signals = Signals::new()?;
     let client = connect(&args.farm, Role::KeyServer).await?;
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &args::KeyServer) -> Result<u8, String> {
         socket: args.socket.clone(),
         name: "sidecore-key-server".to_owned(),
         patience: PATIENCE,
-        // Others have the key: where this machine's service is away they are asked.
+        // Other machines have the key too: gateways ask them while this machine's service is away.
         restart_wait: Duration::ZERO,
         ..Options::default()
     };
@@ -82,7 +82,7 @@ struct Server {
     answers: mpsc::UnboundedReceiver<workers::Answered>,
     /// Jobs without an answer.
     open: usize,
-    /// What ends with it.
+    /// Dropped with the server, which ends its thread.
     _keys: Keys,
 }
 
@@ -115,7 +115,7 @@ impl Server {
         })
     }
 
-    /// Serves until the connection to NATS is gone for good: says so.
+    /// Serves until the connection to NATS has ended. Returns the reason.
     async fn run(&mut self) -> String {
         let mut beats = interval(Duration::from_nanos(BEAT));
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -150,7 +150,7 @@ impl Server {
         }
     }
 
-    /// Says that it leaves, does what it has, and answers.
+    /// Announces the end, completes open requests, and answers them.
     async fn end(mut self) {
         self.links.leave();
         self.post().await;
@@ -164,11 +164,11 @@ impl Server {
         if timeout(LAST, last).await.is_err() {
             tell("ends with requests that its service has not answered");
         }
-        // There is nobody to tell that this failed.
+        // A failure cannot be reported any more.
         let _ = timeout(LAST, self.client.flush()).await;
     }
 
-    /// Requests of a gateway.
+    /// Takes a gateway's requests.
     fn take(&mut self, ask: &Message) {
         let now = clock::now();
         let Some((gateway, key)) = asked(&ask.subject) else { return };

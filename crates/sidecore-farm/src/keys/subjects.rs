@@ -1,15 +1,13 @@
-//! Subjects of NATS: who asks, who is asked and for which key stand in them, so that a NATS server can refuse what is not
-//! permitted.
+//! Subjects of NATS. They hold gateway, key server and key, so that a NATS server can enforce permissions.
 //!
 //! | Subject, of farm F | Published by | For |
 //! |---|---|---|
-//! | `farm.F.gateway.G` | gateway G | all key servers: it is there, and whom it knows |
+//! | `farm.F.gateway.G` | gateway G | all key servers: a beat, with the key servers that it knows |
 //! | `farm.F.ask.G.S.KEY` | gateway G | key server S: requests for a key, whose dots separate tokens |
 //! | `farm.F.up.G.S` | key server S | gateway G: which keys it offers, answers |
 
 use sidecore_client::keys::check_name;
 
-/// The subjects of one farm.
 #[derive(Clone, Debug)]
 pub(super) struct Subjects {
     farm: String,
@@ -20,7 +18,7 @@ impl Subjects {
         Self { farm: farm.to_owned() }
     }
 
-    /// Where a gateway says that it is there.
+    /// Subject of a gateway's beats.
     pub(super) fn gateway(&self, gateway: &str) -> String {
         format!("farm.{}.gateway.{gateway}", self.farm)
     }
@@ -29,22 +27,22 @@ impl Subjects {
         self.gateway("*")
     }
 
-    /// Where a gateway asks a key server for a key.
+    /// Subject of a gateway's requests to a key server on a key.
     pub(super) fn ask(&self, gateway: &str, server: &str, key: &str) -> String {
         format!("farm.{}.ask.{gateway}.{server}.{key}", self.farm)
     }
 
-    /// What every gateway asks this key server, for any key.
+    /// Every gateway's requests to this key server, on any key.
     pub(super) fn every_ask(&self, server: &str) -> String {
         self.ask("*", server, ">")
     }
 
-    /// Where a key server answers a gateway.
+    /// Subject of a key server's messages to a gateway.
     pub(super) fn up(&self, gateway: &str, server: &str) -> String {
         format!("farm.{}.up.{gateway}.{server}", self.farm)
     }
 
-    /// What every key server says to this gateway.
+    /// Every key server's messages to this gateway.
     pub(super) fn every_up(&self, gateway: &str) -> String {
         self.up(gateway, "*")
     }
@@ -55,7 +53,7 @@ pub(super) fn token(subject: &str, place: usize) -> Option<&str> {
     subject.split('.').nth(place)
 }
 
-/// The key of a subject on which a gateway asks, and the gateway.
+/// Gateway and key of the subject of a request.
 pub(super) fn asked(subject: &str) -> Option<(&str, &str)> {
     let mut parts = subject.splitn(6, '.');
     let gateway = parts.nth(3)?;

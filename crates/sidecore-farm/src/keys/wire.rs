@@ -1,7 +1,7 @@
-//! What gateways and key servers say to each other: `postcard` behind a byte with the version. Decoding is total.
+//! Messages between gateways and key servers: `postcard` behind a byte with the version. Decoding is total.
 //!
-//! Each message names the gateway and the key server's incarnation that are meant by numbers of their own choice: what is
-//! under way while one of them starts again is for nobody.
+//! Each message names the gateway and the key server's incarnation by numbers of their own choice. After a restart of
+//! either, messages under way match neither.
 
 use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::{MAX_INPUT, MAX_OFFERS, MAX_RESULT, Offer, Outcome, Request};
@@ -12,12 +12,12 @@ const VERSION: u8 = 1;
 /// Most requests or answers in one message.
 pub(super) const MOST: usize = 1024;
 
-/// A gateway is there.
+/// A gateway's beat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Presence {
     /// Its number.
     pub(super) gateway: u64,
-    /// Incarnations of the key servers that it knows. One that is not among them joins again.
+    /// Incarnations of the key servers that it knows. A key server that is missing here joins again.
     pub(super) members: Vec<u64>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Asks<'a> {
     pub(super) list: Vec<Request<'a>>,
 }
 
-/// What a key server says to a gateway.
+/// A message of a key server to a gateway.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Letter<'a> {
     pub(super) gateway: u64,
@@ -41,35 +41,34 @@ pub(super) struct Letter<'a> {
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Up<'a> {
-    /// It does so many requests at a time, with these keys.
+    /// It does `slots` requests at a time, with these keys.
     Join {
         slots: u16,
         #[serde(borrow)]
         offers: Vec<Offer<'a>>,
     },
-    /// It is there, and has received and answered so many requests since it joined.
+    /// Its beat: numbers of requests received and answered since it joined.
     Beat { received: u64, answered: u64 },
-    /// What became of requests.
+    /// Outcomes of requests.
     #[serde(borrow)]
     Answers(Vec<Answer<'a>>),
-    /// It takes no more requests, and answers those that it has.
+    /// It takes no more requests, and answers its open ones.
     Leave,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answer<'a> {
     pub(super) ticket: u64,
-    /// How long the key server had the request.
+    /// Time from arrival at the key server to this answer.
     pub(super) held_ns: Nanos,
-    /// How long its service took.
+    /// Time at its service.
     pub(super) work_ns: Nanos,
     #[serde(borrow)]
     pub(super) outcome: Outcome<'a>,
 }
 
-/// Makes a message.
 pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
-    // Writing to memory fails for no message here: lengths of all lists are known.
+    // Serialising to memory does not fail: lengths of all lists are known.
     postcard::to_extend(message, vec![VERSION]).unwrap_or_default()
 }
 
@@ -78,15 +77,15 @@ pub(super) fn presence(bytes: &[u8]) -> Option<Presence> {
     decode(bytes)
 }
 
-/// Requests that came on the subject of this key. `None`: these bytes are no such message of this version, are beyond the
-/// limits, or ask for another key: NATS has seen who may ask for the one of the subject.
+/// Requests that came on the subject of this key. `None`: these bytes are no such message of this version, exceed the
+/// limits, or ask for another key: NATS has only checked the subject's permission.
 pub(super) fn asks<'a>(bytes: &'a [u8], key: &str) -> Option<Asks<'a>> {
     let asks: Asks<'_> = decode(bytes)?;
     let good = |request: &Request<'_>| request.key == key && request.input.len() <= MAX_INPUT;
     (asks.list.len() <= MOST && asks.list.iter().all(good)).then_some(asks)
 }
 
-/// `None`: these bytes are no such message of this version, or beyond the limits.
+/// `None`: these bytes are no such message of this version, or exceed the limits.
 pub(super) fn letter(bytes: &[u8]) -> Option<Letter<'_>> {
     let letter: Letter<'_> = decode(bytes)?;
     let bounded = |answer: &Answer<'_>| !matches!(answer.outcome, Outcome::Done(result) if result.len() > MAX_RESULT);

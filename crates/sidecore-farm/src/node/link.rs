@@ -1,7 +1,8 @@
-//! A node's side of what it and its dispatcher say to each other: no NATS and no clock.
+//! A node's side of the protocol with its dispatcher, without NATS and a clock.
 //!
-//! It follows the dispatcher that it hears. Whenever that one does not know it, or another one comes, it joins under a new
-//! incarnation and forgets what it had: the events are with others by then, and answers under an old name are never sent.
+//! It follows the dispatcher that it hears. If that one does not know it, or another one takes over, it joins under a
+//! new incarnation and forgets its events: other nodes have them by then. Answers under an old incarnation are never
+//! sent.
 
 #[cfg(test)]
 mod tests;
@@ -16,28 +17,28 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// A dispatcher that was not heard for so long may be followed by another one, whatever its id.
+/// Silence after which any other dispatcher may be followed, ns.
 const SILENCE: Nanos = 100_000_000;
-/// A node that is not welcome yet asks again after this.
+/// Time between two requests to join, ns.
 const AGAIN: Nanos = 100_000_000;
-/// A node for which there was no place asks again after this.
+/// Time until the next request to join after the dispatcher had no room, ns.
 const LATER: Nanos = 1_000_000_000;
-/// Most events that wait here, and their octets: a dispatcher that sends more does not keep to what was agreed.
+/// Most events that wait here, and their octets. A dispatcher that sends more breaks the protocol.
 const MOST_EVENTS: usize = 65_536;
 const MOST_BYTES: usize = 1 << 30;
 
-/// What is to be done outside.
+/// An action for the caller.
 #[derive(Debug, PartialEq)]
 pub(super) enum Act {
-    /// Receive what is sent there, and nothing else any more.
+    /// Subscribe to this subject, and to no other.
     Listen(String),
     /// Send this to dispatchers.
     Say(Bytes),
-    /// Tell people.
+    /// Print this.
     Tell(String),
 }
 
-/// An event that is to be done now.
+/// An event to do now.
 #[derive(Debug)]
 pub(super) struct Begun {
     incarnation: u64,
@@ -46,7 +47,7 @@ pub(super) struct Begun {
     pub(super) task: Task,
 }
 
-/// What became of one, until it is sent.
+/// An outcome that is not sent yet.
 struct Ready {
     ticket: u64,
     arrived: Nanos,
@@ -56,16 +57,16 @@ struct Ready {
 
 pub(super) struct Link {
     settings: Settings,
-    /// Where dispatchers hear nodes.
+    /// Subject of nodes' messages to dispatchers.
     up: Subject,
     /// Most octets of a message.
     most: usize,
     random: RandomState,
-    /// Whom it follows, and when that one was heard.
+    /// The dispatcher that it follows, and the time of its last announcement.
     follows: Option<(u64, Nanos)>,
     incarnation: u64,
     welcome: bool,
-    /// When it asks again to join.
+    /// Time of the next request to join.
     asks: Nanos,
     leaving: bool,
     received: u64,
@@ -99,12 +100,12 @@ impl Link {
         }
     }
 
-    /// Where dispatchers hear nodes.
+    /// Subject of nodes' messages to dispatchers.
     pub(super) fn up(&self) -> &Subject {
         &self.up
     }
 
-    /// Changes when all that was begun is to be ended.
+    /// A change means that the work on all events must end.
     pub(super) fn incarnation(&self) -> u64 {
         self.incarnation
     }
@@ -113,12 +114,12 @@ impl Link {
         self.leaving
     }
 
-    /// Whether it has nothing to do and nothing to say.
+    /// Whether it has neither work nor answers to send.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.running == 0 && self.ready.is_empty()
     }
 
-    /// A dispatcher says that it hands out.
+    /// Handles an announcement of a dispatcher.
     pub(super) fn lead(&mut self, now: Nanos, message: &[u8]) {
         let Some(Lead { dispatcher }) = Lead::decode(message) else { return };
         match &mut self.follows {
@@ -131,7 +132,7 @@ impl Link {
         }
     }
 
-    /// The dispatcher says something to this node.
+    /// Handles a message of the dispatcher to this node.
     pub(super) fn hear(&mut self, now: Nanos, message: &Bytes) {
         match Down::decode(message) {
             Some(Down::Welcome { dispatcher, incarnation }) => {
@@ -145,13 +146,13 @@ impl Link {
                 self.acts.push_back(Act::Tell(text));
                 self.asks = now.saturating_add(LATER);
             }
-            // Another one may follow at once, whatever its id.
+            // Any other dispatcher may be followed immediately.
             Some(Down::Gone) => self.follows = None,
             None => {}
         }
     }
 
-    /// The time: says that it lives, or asks to join.
+    /// Handles the time: sends a beat, or a request to join.
     pub(super) fn tick(&mut self, now: Nanos) {
         if self.welcome {
             self.beat();
@@ -160,7 +161,7 @@ impl Link {
         }
     }
 
-    /// It takes no more events, and ends when it has done those that it has begun.
+    /// Takes no more events, and ends once those in progress are done.
     pub(super) fn leave(&mut self) {
         self.leaving = true;
         if self.welcome {
@@ -169,7 +170,7 @@ impl Link {
         }
     }
 
-    /// The next event that is to be done.
+    /// The next event to do. `None`: all slots are busy, or none waits.
     pub(super) fn begin(&mut self) -> Option<Begun> {
         if self.running >= u32::from(self.settings.slots) {
             return None;
@@ -180,7 +181,7 @@ impl Link {
         Some(begun)
     }
 
-    /// It was done, or not.
+    /// Notes the outcome of an event.
     pub(super) fn finish(&mut self, begun: &Begun, work: Nanos, outcome: Outcome) {
         let Begun { incarnation, ticket, arrived, .. } = *begun;
         if incarnation == self.incarnation {
@@ -189,7 +190,7 @@ impl Link {
         }
     }
 
-    /// Answers all that is ready.
+    /// Answers all events with an outcome.
     pub(super) fn answer(&mut self, now: Nanos) {
         let ready = std::mem::take(&mut self.ready);
         let mut rest = ready.as_slice();
@@ -204,7 +205,6 @@ impl Link {
         self.ready.clear();
     }
 
-    /// The next thing to be done outside.
     pub(super) fn next_act(&mut self) -> Option<Act> {
         self.acts.pop_front()
     }
@@ -227,7 +227,7 @@ impl Link {
         }
     }
 
-    /// Under a new name; what it had is with others.
+    /// Joins under a new incarnation; its former events are with other nodes.
     fn join_anew(&mut self, now: Nanos) {
         self.incarnation = self.random.hash_one((now, self.incarnation));
         (self.received, self.answered, self.running, self.queued) = (0, 0, 0, 0);
@@ -260,7 +260,7 @@ impl Link {
         self.acts.push_back(Act::Say(wire::encode(&beat, self.settings.name.len())));
     }
 
-    /// What fits into a message.
+    /// The outcome in a size that fits into a message.
     fn sendable(&self, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Done(result) if result.len() + 2 * wire::HEAD > self.most => {
@@ -276,7 +276,7 @@ impl Link {
     }
 }
 
-/// As many answers as fit into a message, at least one, and its size.
+/// The longest list of answers that fits into a message, at least one, and its size.
 fn fill(now: Nanos, ready: &[Ready], most: usize) -> (Vec<Answer<'_>>, usize) {
     let mut size = wire::HEAD;
     let mut list = Vec::with_capacity(ready.len().min(wire::MOST));
@@ -296,7 +296,7 @@ fn fill(now: Nanos, ready: &[Ready], most: usize) -> (Vec<Answer<'_>>, usize) {
     (list, size)
 }
 
-/// Not longer than a reason may be.
+/// Limits the length of a reason.
 fn cut(mut reason: String) -> String {
     let mut end = wire::LONGEST_REASON.min(reason.len());
     while !reason.is_char_boundary(end) {

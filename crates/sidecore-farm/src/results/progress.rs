@@ -1,10 +1,10 @@
-//! How far a taker is in the result stream: where a consumer that was removed begins when it is made again.
+//! A taker's progress in the result stream: the start of a consumer that must be recreated.
 
 use std::collections::BTreeSet;
 
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// All up to this number are acknowledged, as the server says.
+    /// The server has acknowledgements for all up to this number.
     floor: u64,
     /// Numbers above it that were taken.
     taken: BTreeSet<u64>,

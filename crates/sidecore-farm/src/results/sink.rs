@@ -1,4 +1,4 @@
-//! Where results are written.
+//! Destinations of results.
 
 mod directory;
 
@@ -11,7 +11,7 @@ pub(super) enum Sink {
     Directory(Directory),
     /// Standard output, each with its length before it.
     Frames,
-    /// Standard output, each a line, perhaps with its id.
+    /// Standard output, a line for each, optionally with its id.
     Lines { ids: bool },
 }
 
@@ -24,7 +24,7 @@ impl Sink {
         opened.map(Self::Directory).map_err(|error| format!("cannot make the directory {}: {error}", to.display()))
     }
 
-    /// Writes one result. When this returns, whoever looks sees all of it.
+    /// Writes one result. On return a reader sees all of it.
     pub(super) fn put(&self, id: &str, result: &[u8]) -> Result<(), String> {
         match self {
             Self::Directory(directory) => directory

@@ -1,4 +1,4 @@
-//! Where results come from: a consumer of the taker's name, made again where it is gone.
+//! Source of results: a consumer with the taker's name, recreated when it is gone.
 
 use super::progress::Progress;
 use crate::connect::denied;
@@ -9,9 +9,9 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
 use async_nats::jetstream::stream::Stream;
 use std::time::Duration;
 
-/// How long a request for results stands.
+/// Lifetime of a request for results.
 const EXPIRES: Duration = Duration::from_secs(1);
-/// A result without an acknowledgement for so long comes again: its taker was killed.
+/// A result without an acknowledgement is delivered again after this time: its taker was killed.
 const ACK_WAIT: Duration = Duration::from_secs(5);
 /// Results remembered before a query of the server's acknowledgements.
 const MOST_REMEMBERED: usize = 16_384;
@@ -21,7 +21,7 @@ pub(super) struct Source {
     farm: String,
     name: String,
     consumer: PullConsumer,
-    /// The stream's time of making: numbers begin anew in another one.
+    /// Creation time of the stream. Numbers restart in another stream.
     made: i128,
     pub(super) progress: Progress,
 }
@@ -33,7 +33,7 @@ impl Source {
         Ok(Self { js, farm: farm.to_owned(), name: name.to_owned(), consumer, made, progress })
     }
 
-    /// Looks for stream and consumer again. Makes a missing consumer, which begins behind the results taken.
+    /// Looks for stream and consumer again. Creates a missing consumer, which starts behind the results taken.
     pub(super) async fn look_up(&mut self) -> Result<(), String> {
         let (consumer, made) = find(&self.js, &self.farm, &self.name, &self.progress, Some(self.made)).await?;
         if made != self.made {
@@ -48,7 +48,7 @@ impl Source {
         batch.map_err(|error| error.to_string())
     }
 
-    /// Whether all results were taken and acknowledged. Results of a killed taker come again.
+    /// Whether all results were taken and acknowledged. Results of a killed taker are delivered again.
     pub(super) async fn is_empty(&mut self) -> Result<bool, String> {
         let info = self.consumer.get_info().await.map_err(|error| error.to_string())?;
         self.progress.raise(info.ack_floor.stream_sequence);
@@ -60,7 +60,7 @@ impl Source {
     }
 }
 
-/// The consumer, and when its stream was made.
+/// The consumer, and its stream's creation time.
 async fn find(
     js: &Context,
     farm: &str,

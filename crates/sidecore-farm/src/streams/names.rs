@@ -1,26 +1,26 @@
-//! What streams and their subjects are called.
+//! Names of streams, subjects and headers.
 
 /// Names of a farm's streams: events, results, dead letters, places.
 pub(crate) fn streams(farm: &str) -> [String; 4] {
     ["events", "results", "dead", "places"].map(|what| format!("{farm}-{what}"))
 }
 
-/// Where events of a kind are published.
+/// Subject of events of a kind.
 pub(crate) fn event(farm: &str, kind: &str) -> String {
     format!("farm.{farm}.events.{kind}")
 }
 
-/// Where the result of an event is committed.
+/// Subject of an event's result.
 pub(crate) fn result(farm: &str, id: &str) -> String {
     format!("farm.{farm}.results.{id}")
 }
 
-/// Where an event goes that was given up.
+/// Subject of an event's dead letter.
 pub(crate) fn dead(farm: &str, id: &str) -> String {
     format!("farm.{farm}.dead.{id}")
 }
 
-/// Where a feeder's place is kept.
+/// Subject of a feeder's place.
 pub(crate) fn place(farm: &str, feeder: &str) -> String {
     format!("farm.{farm}.places.{feeder}")
 }
@@ -31,5 +31,5 @@ pub(crate) const KIND: &str = "Farm-Kind";
 pub(crate) const FED: &str = "Farm-Fed";
 pub(crate) const REASON: &str = "Farm-Reason";
 pub(crate) const TRIES: &str = "Farm-Tries";
-/// Octets of the event of a dead letter that has only some of them.
+/// Octets of the original event, in a dead letter that has only some of them.
 pub(crate) const WHOLE: &str = "Farm-Whole";

@@ -1,4 +1,4 @@
-//! Why servers refuse a stream, in words.
+//! Messages about streams that servers refuse.
 
 use async_nats::jetstream::context::{RequestError, RequestErrorKind};
 use async_nats::jetstream::stream::{Config, StorageType};
@@ -6,7 +6,7 @@ use async_nats::jetstream::{Error, ErrorCode};
 
 const NO_JETSTREAM: &str = "JetStream is not enabled there; start the server as `nats-server -js`, or put `jetstream {}` into its configuration";
 
-/// Of a stream's making or of a question after it.
+/// For the creation or an inquiry of a stream.
 pub(super) fn stream(error: &Error, wanted: &Config) -> String {
     let name = &wanted.name;
     match error.error_code() {
@@ -41,7 +41,7 @@ pub(super) fn stream(error: &Error, wanted: &Config) -> String {
     }
 }
 
-/// Of a question that had no answer.
+/// For a request without an answer.
 pub(super) fn request(error: &RequestError, what: &str) -> String {
     match error.kind() {
         RequestErrorKind::NoResponders => NO_JETSTREAM.into(),
@@ -54,7 +54,7 @@ pub(super) fn request(error: &RequestError, what: &str) -> String {
     }
 }
 
-/// Of something that the account may not do.
+/// For a missing permission of the account.
 pub(super) fn denied(said: &str) -> String {
     format!(
         "this account may not do that: {said}; allow it in the servers' configuration, or give other credentials with --creds"

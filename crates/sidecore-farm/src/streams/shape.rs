@@ -1,4 +1,4 @@
-//! What each stream must be, and how one differs that exists.
+//! Required settings of each stream, and the differences of an existing one.
 
 use super::names;
 use crate::args::{Durability, Storage};
@@ -6,14 +6,14 @@ use crate::measures;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use std::time::Duration;
 
-/// How much may wait and how much is kept of results, where nobody says.
+/// Default limit of waiting events and of kept results, bytes.
 const MAX_BYTES: u64 = 1 << 30;
 /// Dead letters are few, and places are smaller still.
 const DEAD_PART: u64 = 8;
 const PLACES_BYTES: i64 = 16 << 20;
-/// How long results are kept, where nobody says.
+/// Default time that results are kept.
 const RESULTS_AGE: Duration = Duration::from_secs(24 * 3_600);
-/// How long an event that is published again is recognised by its id. Servers keep each id so long in memory.
+/// Time that servers recognise an event's id, and keep it in memory.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(120);
 
 /// All four, in the order of [`names::streams`].
@@ -46,7 +46,7 @@ pub(super) fn all(farm: &str, durability: &Durability) -> [Config; 4] {
     ]
 }
 
-/// Whether a stream that exists serves as the one that is wanted. Of its durability only what was asked for counts.
+/// Whether an existing stream fits. Durability counts only if its option was given.
 pub(super) fn check(there: &Config, wanted: &Config, asked: &Durability) -> Result<(), String> {
     let name = &wanted.name;
     if let Some(odd) = foreign(there, wanted) {
@@ -60,7 +60,7 @@ pub(super) fn check(there: &Config, wanted: &Config, asked: &Durability) -> Resu
     ))
 }
 
-/// What makes it a stream of another kind.
+/// A setting that no stream of a farm has.
 fn foreign(there: &Config, wanted: &Config) -> Option<String> {
     if there.retention != wanted.retention {
         return Some(format!("its retention is {}, not {}", retention(there.retention), retention(wanted.retention)));
@@ -79,7 +79,7 @@ fn foreign(there: &Config, wanted: &Config) -> Option<String> {
     None
 }
 
-/// The first setting that differs from what was asked for: the option, what it is, how to change it.
+/// The first setting that differs from an option: the option, the state, and the remedy.
 fn other_than_asked(there: &Config, wanted: &Config, asked: &Durability) -> Option<(&'static str, String, String)> {
     let name = &wanted.name;
     if asked.storage.is_some() && there.storage != wanted.storage {

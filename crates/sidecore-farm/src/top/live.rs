@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
-/// As often as dispatchers say something.
+/// Interval of the dispatchers' status messages.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Shows this farm until the user quits. The screen has a thread of its own, which waits for keys.
+/// Shows this farm until the user quits. The screen has a separate thread, which waits for keys.
 pub(super) async fn run(farm: &Farm) -> Result<(), String> {
     let mut words = Words::of(farm).await?;
     let heard = Arc::new(Mutex::new(Ok(words.now().await?)));
@@ -34,10 +34,10 @@ pub(super) async fn run(farm: &Farm) -> Result<(), String> {
     }
 }
 
-/// What was heard, or why nothing is any more.
+/// Status messages so far, or the error that ended them.
 type Known = Mutex<Result<Heard, String>>;
 
-/// Takes what is said. The screen goes on when nothing is any more, and says so.
+/// Takes status messages. After their end it stores the error and waits forever, and the screen goes on.
 async fn follow(words: &mut Words, known: &Known) -> Infallible {
     loop {
         let word = words.next().await;
@@ -59,16 +59,15 @@ fn view(known: &Known) -> Result<View, String> {
     known.as_ref().map(|heard| heard.view(Instant::now())).map_err(Clone::clone)
 }
 
-/// What is on the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
     farm: String,
     view: View,
-    /// Columns and rows that are passed over.
+    /// Columns and rows scrolled past.
     skipped: (usize, usize),
     paused: bool,
     quit: bool,
-    /// Why there is no newer view.
+    /// Why the view is not current.
     error: Option<String>,
 }
 
@@ -113,7 +112,7 @@ impl Shown for Screen {
         self.quit
     }
 
-    /// What was passed over beyond the last row or column is shown again.
+    /// Limits the scrolled position to the last row and column.
     fn draw(&mut self, frame: &mut Frame<'_>) {
         let parts = ["q quit".to_owned(), pause(self.paused), "arrows move".to_owned()];
         let foot = wrapped(&parts, usize::from(frame.area().width));

@@ -1,11 +1,11 @@
-//! How a farm is, as lines and a table.
+//! The state of a farm, as lines and a table.
 
 use crate::heard::View;
 use crate::status::{Node, Quantiles, State, Status, Totals};
 use sidecore_terminal::table::Rows;
 use sidecore_terminal::units::{NONE, amount, count, signed_time, time};
 
-/// A column: its heading, whether it has numbers, and what stands there.
+/// A column: heading, whether it holds numbers, and cell.
 type Column = (&'static str, bool, fn(&Node) -> String);
 
 const COLUMNS: [Column; 18] = [
@@ -29,7 +29,6 @@ const COLUMNS: [Column; 18] = [
     ("LATE", true, |node| count(node.late)),
 ];
 
-/// How the farm is, line by line.
 pub(super) fn header(farm: &str, view: &View) -> Vec<String> {
     let Some(status) = &view.active else { return vec![nobody(farm, view.standing_by)] };
     let mut lines = vec![who(status, view.standing_by), queue(status), held(status)];
@@ -37,7 +36,7 @@ pub(super) fn header(farm: &str, view: &View) -> Vec<String> {
     lines
 }
 
-/// What is wrong with it; `None`: nothing.
+/// The fault of the farm. `None`: there is none.
 pub(super) fn trouble(view: &View) -> Option<String> {
     let status = view.active.as_ref()?;
     if !status.connected {
@@ -46,7 +45,7 @@ pub(super) fn trouble(view: &View) -> Option<String> {
     (!status.holds.is_empty()).then(|| format!("it does not go on: {}", status.holds))
 }
 
-/// Nobody hands out.
+/// The line for a farm without an active dispatcher.
 pub(super) fn nobody(farm: &str, standing_by: usize) -> String {
     let others = if standing_by > 0 { format!(" ({standing_by} standing by)") } else { String::new() };
     format!("nobody dispatches in farm {farm}{others}: start one with `sidecore farm dispatch --farm {farm}`")
@@ -82,7 +81,7 @@ fn held(status: &Status) -> String {
     )
 }
 
-/// What went well, and what did not.
+/// Successes and failures, one line each.
 fn totals(totals: &Totals) -> [String; 2] {
     let Totals { seen, committed, already_committed, redone, late, dead, duplicates, garbage, turned_away } = *totals;
     let well = [("taken", seen), ("committed", committed), ("committed before", already_committed)];
@@ -120,7 +119,7 @@ fn micros(micros: u64) -> String {
     time(micros as f64 * 1e3)
 }
 
-/// Clocks of two machines may differ by more than the lag.
+/// The lag may be negative: clocks of two machines may differ by more.
 fn lag(ms: f64) -> String {
     signed_time((ms * 1e6) as i64)
 }

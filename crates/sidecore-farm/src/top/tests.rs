@@ -1,4 +1,4 @@
-//! A farm that is made up, and what is shown of it.
+//! Text and screen of a made-up farm.
 
 use super::live::Screen;
 use super::render;

@@ -1,4 +1,4 @@
-//! Octets that are read where they lie, and written at once instead of one by one.
+//! Octets that are read without a copy, and written as one block.
 
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

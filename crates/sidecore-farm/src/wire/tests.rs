@@ -1,4 +1,4 @@
-//! What was said is understood, and hostile messages stop nobody.
+//! Messages are decoded as they were encoded, and hostile messages do no harm.
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn octets_are_read_where_they_lie() {
     assert!(message.as_ptr_range().start < body.start && body.end <= message.as_ptr_range().end);
 }
 
-/// Cuts a message at each place, turns each bit over, and puts something behind it; `read` is whether it was understood.
+/// Cuts a message at each place, flips each bit, and appends a byte. `read` returns whether it was decoded.
 fn spoil(message: &[u8], read: impl Fn(&[u8]) -> bool) {
     assert!(read(message));
     for end in 0..message.len() {
@@ -70,7 +70,7 @@ fn hostile_messages_are_refused_or_understood_but_never_stop_who_reads_them() {
 
 #[test]
 fn a_length_that_is_not_there_takes_no_memory() {
-    // Answers of a node, and as many of them as a number can say.
+    // Answers of a node, with the largest possible number of them.
     let mut message = vec![VERSION, 2, 7];
     message.extend([0xff; 9]);
     message.push(1);

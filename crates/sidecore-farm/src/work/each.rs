@@ -9,10 +9,10 @@ use std::io;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// What each program is told about its event.
+/// Environment variables for each program about its event.
 const ID: &str = "FARM_ID";
 const KIND: &str = "FARM_KIND";
-/// Longest of an event's names in what is passed on.
+/// Longest part of an event's id in log lines.
 const LONGEST_ID: usize = 96;
 
 /// See the module.

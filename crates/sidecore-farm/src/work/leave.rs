@@ -1,4 +1,4 @@
-//! How a node is told to leave: first it may finish what it has, then it must end.
+//! The end of a node: the first signal lets it complete its events, the second ends it.
 
 use crate::signals::Signals;
 use std::future::Future;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// Two waits, from now on. The first ends with the first signal. The second must be waited for beside it and ends, with why, at
-/// the second signal or so long after the first.
+/// Two futures. The first ends with the first signal. The second must be polled together with it, and ends at the
+/// second signal or `patience` after the first, with the reason.
 ///
 /// # Errors
-/// Signals cannot be heard.
+/// Signals cannot be received.
 pub(super) fn at_signals(
     patience: Duration,
 ) -> Result<(impl Future<Output = ()>, impl Future<Output = &'static str>), String> {
@@ -18,7 +18,7 @@ pub(super) fn at_signals(
     let (wish, wished) = oneshot::channel();
     let order = async move {
         signals.next().await;
-        // Where nobody hears it, the node has ended.
+        // Without a receiver the node has ended.
         let _ = wish.send(());
         match timeout(patience, signals.next()).await {
             Ok(()) => "ended at the second signal: what ran here is done elsewhere",

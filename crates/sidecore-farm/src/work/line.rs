@@ -1,4 +1,4 @@
-//! The command that a node was given, found before the first event.
+//! The command of a node, found before the first event.
 
 use crate::sys;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 /// Variables of the node that each program gets: its place and user. The node's other ones may hold passwords, as
 /// `NATS_URL` does.
 const PASSED: [&str; 9] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"];
-/// And all that begin with this.
+/// Prefix of further variables that are passed on.
 const LOCALE: &str = "LC_";
 
 /// A program, its arguments and its environment.
@@ -25,7 +25,7 @@ impl Line {
     /// Finds the program as a shell would.
     ///
     /// # Errors
-    /// It cannot be run here: says why, and what to do.
+    /// It cannot run on this machine; the message has the remedy.
     pub(super) fn find(words: &[OsString]) -> Result<Self, String> {
         let [name, arguments @ ..] = words else { return Err("no program: name one after --".to_owned()) };
         let path = which::which(name).map_err(|_| {
@@ -35,7 +35,7 @@ impl Line {
         Ok(Self { path, name: name.clone(), arguments: arguments.to_vec(), environment: Vec::new() })
     }
 
-    /// The same with those variables of the node that programs get anyway, and the `further` ones.
+    /// Adds the node's variables that every program gets, and the `further` ones.
     pub(super) fn with_environment(
         self,
         of_node: impl Iterator<Item = (OsString, OsString)>,
@@ -59,7 +59,7 @@ impl Line {
         command
     }
 
-    /// What people call it.
+    /// The name for messages.
     pub(super) fn name(&self) -> String {
         self.name.display().to_string()
     }

@@ -1,5 +1,5 @@
-//! Programs that live on: events on standard input, results on standard output, each behind its length as four bytes, the
-//! highest first.
+//! Long-lived programs: events on standard input, results on standard output, each behind its length as four big-endian
+//! bytes.
 
 use super::line::Line;
 use super::program::Program;
@@ -16,19 +16,19 @@ use tokio::time::timeout;
 /// Bytes of a length.
 const HEAD: usize = 4;
 
-/// See the module. A program that failed an event is ended; another takes its place with the next event.
+/// See the module. A program that failed an event is ended; another replaces it with the next event.
 pub(super) struct Pipes {
     line: Line,
     limit: Duration,
     max_result: usize,
     starter: Starter,
     teller: Teller,
-    /// They wait for an event.
+    /// Programs that wait for an event.
     idle: Mutex<Vec<Program>>,
 }
 
 impl Pipes {
-    /// Starts so many.
+    /// Starts `jobs` programs.
     ///
     /// # Errors
     /// The program cannot be started.
@@ -43,7 +43,7 @@ impl Pipes {
         Ok(pipes)
     }
 
-    /// Ends all of them: their input ends, and they may finish what they do.
+    /// Closes the input of all programs, which may complete their work.
     pub(super) async fn finish(&self) {
         let programs = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
         let all = async {
@@ -51,7 +51,7 @@ impl Pipes {
                 program.finish().await;
             }
         };
-        // Who has not ended by then is ended.
+        // Programs that still run after the limit are killed when dropped.
         let _ = timeout(self.limit, all).await;
     }
 
@@ -63,7 +63,7 @@ impl Pipes {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(program);
     }
 
-    /// One that waits, or a new one.
+    /// An idle program, or a new one.
     async fn take(&self) -> io::Result<Program> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Some(mut program) = idle else { return self.another().await };
@@ -108,7 +108,7 @@ impl Work for Pipes {
     }
 }
 
-/// Whether a whole result is there, or what is wrong with it.
+/// Whether the result is complete, or its fault. `None`: more bytes must come.
 fn answer(output: &[u8], max_result: usize) -> Option<Result<(), String>> {
     let (head, body) = output.split_first_chunk::<HEAD>()?;
     let len = u32::from_be_bytes(*head) as usize;

@@ -1,4 +1,4 @@
-//! A program that was started: its pipes, its end, and what it says on the way.
+//! A running program: its pipes, its end, and its messages.
 
 use super::said::Said;
 use crate::sys;
@@ -15,14 +15,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::runtime::Handle;
 
-/// So much is read at a time.
+/// Bytes of one read of results.
 const PIECE: usize = 64 * 1024;
-/// And of what is said.
+/// Bytes of one read of messages.
 const WORDS: usize = 4 * 1024;
-/// So much of what a program said before it ended is still looked at.
+/// Most bytes of messages that are read after the program's end.
 const LAST_WORDS: usize = 256 * 1024;
 
-/// Leads a process group of its own, which is ended when this is dropped.
+/// Leads a process group of its own, which is killed when this is dropped.
 pub(super) struct Program {
     leader: Leader,
     input: Input,
@@ -31,30 +31,30 @@ pub(super) struct Program {
     said: Said,
 }
 
-/// What it reads.
+/// The program's standard input.
 struct Input {
     pipe: Option<Sender>,
-    /// Whether all that it was to be handed went into the pipe.
+    /// Whether the pipe took everything.
     is_handed: bool,
 }
 
-/// What it writes.
+/// The program's standard output.
 struct Output {
     pipe: Receiver,
-    /// What nobody has taken yet.
+    /// Bytes that are not taken yet.
     bytes: Vec<u8>,
 }
 
-/// The first process. As long as it is not reaped, its number, which is the group's, is no other's.
+/// The first process. Its process id is also the group's, and stays reserved until it is reaped.
 struct Leader {
     group: Pid,
-    /// With what is readable as soon as it has ended. None: it is reaped, or a task waits for that.
+    /// The child, and a descriptor that is readable once it has ended. `None`: it is reaped, or a task waits for that.
     process: Option<(Child, AsyncFd<OwnedFd>)>,
     status: Option<ExitStatus>,
 }
 
 impl Program {
-    /// It was just started. What it says goes to `said`.
+    /// Takes the pipes of a child that has just started. Its messages go to `said`.
     pub(super) fn new(mut child: Child, said: Said) -> io::Result<Self> {
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let leader = Leader::new(child)?;
@@ -68,13 +68,13 @@ impl Program {
         })
     }
 
-    /// Hands over these bytes and, with `close`, the end of its input. Meanwhile takes what it writes, until `enough` says that this
-    /// is all or too much, and gives what that gave; `None`: it ended before.
+    /// Writes these bytes and, with `close`, closes the input. Meanwhile reads the output until `enough` returns a
+    /// value, which shows that the output is complete or too long. `None`: the program ended before.
     ///
-    /// It need not read its input, and may close its output and go on.
+    /// The program need not read its input, and may close its output and go on.
     ///
     /// # Errors
-    /// The system's, about its pipes.
+    /// Errors of its pipes.
     pub(super) async fn exchange<T>(
         &mut self,
         pieces: [&[u8]; 2],
@@ -89,30 +89,30 @@ impl Program {
             never = listen(errors, said) => match never {},
             ended = leader.ended() => ended?,
         }
-        // What it left running goes with it. What it wrote is still in the pipe, and read without waiting: something that has left
-        // the group may hold it open for ever.
+        // Child processes end with the group. The rest of the output is read without waiting, because a process that
+        // has left the group may hold the pipe open forever.
         leader.end_group();
         output.rest(&enough)?;
         Ok(enough(&self.output.bytes))
     }
 
-    /// Whether it was handed all that it was to be.
+    /// Whether the pipe took all bytes written.
     pub(super) fn is_handed(&self) -> bool {
         self.input.is_handed
     }
 
-    /// Gives what it wrote.
+    /// Takes the bytes read so far.
     pub(super) fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output.bytes)
     }
 
-    /// Whether it runs and has written nothing that was not taken.
+    /// Whether it runs and all its output was taken.
     pub(super) fn is_quiet(&mut self) -> bool {
         let quiet = self.output.rest(&|bytes: &[u8]| (!bytes.is_empty()).then_some(())).is_ok();
         quiet && self.output.bytes.is_empty() && !self.leader.has_ended()
     }
 
-    /// Ends its input and waits until it has ended.
+    /// Closes its input and waits for its end.
     pub(super) async fn finish(&mut self) {
         self.input.pipe = None;
         let Self { leader, errors, said, output, .. } = self;
@@ -124,7 +124,7 @@ impl Program {
         }
     }
 
-    /// How it ended, with what it said last. `Ok`: well.
+    /// `Ok`: it ended with success. Otherwise the reason, with its last message.
     pub(super) fn fate(&mut self) -> Result<(), String> {
         self.last_words();
         match self.leader.reap() {
@@ -135,13 +135,13 @@ impl Program {
         }
     }
 
-    /// This, with what it said last.
+    /// This reason, with its last message.
     pub(super) fn complaint(&mut self, what: &str) -> String {
         self.last_words();
         self.said.after(what)
     }
 
-    /// Hears what is in the pipe already.
+    /// Reads messages that are in the pipe already.
     fn last_words(&mut self) {
         let (mut piece, mut left) = ([0; WORDS], LAST_WORDS);
         while left > 0 {
@@ -156,7 +156,7 @@ impl Program {
 }
 
 impl Input {
-    /// A program that reads no more has had enough.
+    /// A program that closes its input needs no more of it.
     async fn hand(&mut self, pieces: [&[u8]; 2], close: bool) -> Infallible {
         self.is_handed = false;
         let written = match &mut self.pipe {
@@ -172,7 +172,7 @@ impl Input {
 }
 
 impl Output {
-    /// Reads until it is enough. Waits for ever where the program has closed it.
+    /// Reads until it is enough. Waits forever if the program has closed its output.
     async fn until<T>(&mut self, enough: &impl Fn(&[u8]) -> Option<T>) -> T {
         loop {
             if let Some(found) = enough(&self.bytes) {
@@ -185,7 +185,8 @@ impl Output {
         }
     }
 
-    /// Reads what is there until it is enough. The kernel is asked itself: the runtime may not have heard of it yet.
+    /// Reads available bytes until it is enough. Asks the kernel directly, because the runtime may not know of them
+    /// yet.
     fn rest<T>(&mut self, enough: &impl Fn(&[u8]) -> Option<T>) -> io::Result<()> {
         let mut piece = vec![0; PIECE];
         while enough(&self.bytes).is_none() {
@@ -199,7 +200,7 @@ impl Output {
         Ok(())
     }
 
-    /// Reads for ever, for nobody.
+    /// Reads and discards output forever.
     async fn forget(&mut self) -> Infallible {
         let mut piece = vec![0; PIECE];
         while matches!(self.pipe.read(&mut piece).await, Ok(1..)) {}
@@ -219,7 +220,7 @@ impl Leader {
         }
     }
 
-    /// Waits until it has ended. It is not reaped by that.
+    /// Waits for its end without reaping it.
     async fn ended(&self) -> io::Result<()> {
         match &self.process {
             Some((_, exit)) => exit.readable().await.map(|_| ()),
@@ -238,7 +239,7 @@ impl Leader {
         }
     }
 
-    /// How it ended, if it has. The group ends first: then its number is free.
+    /// Its exit status, if it has ended. The group is killed first, because reaping releases its number.
     fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.has_ended() {
             self.end_group();
@@ -254,7 +255,7 @@ impl Drop for Leader {
     fn drop(&mut self) {
         self.end_group();
         let Some((mut child, exit)) = self.process.take() else { return };
-        // It may take its time to die, which the node has not. Where the node itself ends, the system reaps it.
+        // The process may need time to die, and the node must not wait. If the node itself ends, the system reaps it.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 if exit.readable().await.is_ok() {
@@ -265,16 +266,16 @@ impl Drop for Leader {
     }
 }
 
-/// Ends a program of which nobody wants anything.
+/// Ends a program that is not needed.
 pub(super) fn end(mut child: Child) {
     end_group(Pid::from_child(&child));
-    // It is dead, whatever is said about it.
+    // It is dead, even if this fails.
     let _ = child.wait();
 }
 
-/// Ends all processes of the group. The number must be ours.
+/// Kills all processes of the group. The number must still be reserved.
 fn end_group(group: Pid) {
-    // That nobody is left is what was wanted.
+    // An empty group is no fault.
     let _ = kill_process_group(group, Signal::KILL);
 }
 
@@ -283,7 +284,7 @@ async fn write(pipe: &mut Sender, pieces: [&[u8]; 2]) -> io::Result<()> {
     pipe.write_all(pieces[1]).await
 }
 
-/// Hears all that the program says.
+/// Reads all messages of the program.
 async fn listen(errors: &mut Receiver, said: &mut Said) -> Infallible {
     let mut piece = [0; WORDS];
     while let Ok(len @ 1..) = errors.read(&mut piece).await {

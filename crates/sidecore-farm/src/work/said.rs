@@ -1,4 +1,4 @@
-//! What programs say on standard error: passed on, a few lines a second, with the last line kept as a reason.
+//! Messages of programs on standard error: passed on at a bounded rate, with the last line kept as a reason.
 
 use sidecore_terminal::output;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 /// Longest line that is passed on, and longest last line in a reason, bytes.
 const LONGEST: usize = 1_000;
 const LONGEST_REASON: usize = 200;
-/// So many lines of all programs of a node are passed on at once, and then so many a second.
+/// Lines of all programs of a node before the rate applies, and lines a second afterwards.
 const BURST: u32 = 100;
 const PER_SECOND: u32 = 20;
 
-/// Passes on what the programs of a node say.
+/// Passes on the messages of a node's programs.
 #[derive(Clone, Debug)]
 pub(super) struct Teller(Arc<Mutex<Allowance>>);
 
-/// How many lines may be passed on.
+/// Number of lines that may be passed on.
 #[derive(Debug)]
 struct Allowance {
     left: u32,
@@ -25,7 +25,7 @@ struct Allowance {
     omitted: u64,
 }
 
-/// What one program said.
+/// Messages of one program.
 pub(super) struct Said {
     teller: Teller,
     of: String,
@@ -38,7 +38,7 @@ impl Teller {
         Self(Arc::new(Mutex::new(Allowance::new(Instant::now()))))
     }
 
-    /// For a program that is known by this.
+    /// For a program with this name in log lines.
     pub(super) fn of(&self, of: &str) -> Said {
         Said { teller: self.clone(), of: clean(of, LONGEST_REASON), line: Vec::new(), last: String::new() }
     }
@@ -58,7 +58,7 @@ impl Allowance {
         Self { left: BURST, at: now, omitted: 0 }
     }
 
-    /// Takes one: how many lines were left out before it. `None`: none is left.
+    /// Uses one. Returns the number of lines left out before it. `None`: none is left.
     fn take(&mut self, now: Instant) -> Option<u64> {
         let every = Duration::from_secs(1) / PER_SECOND;
         let more = now.saturating_duration_since(self.at).as_nanos() / every.as_nanos();
@@ -75,7 +75,7 @@ impl Allowance {
 }
 
 impl Said {
-    /// Takes more of it.
+    /// Takes further bytes.
     pub(super) fn hear(&mut self, bytes: &[u8]) {
         let mut lines = bytes.split(|byte| *byte == b'\n');
         self.add(lines.next().unwrap_or_default());
@@ -85,7 +85,7 @@ impl Said {
         }
     }
 
-    /// No more of this line comes.
+    /// Ends the current line.
     pub(super) fn end(&mut self) {
         let line = clean(&String::from_utf8_lossy(&self.line), LONGEST);
         self.line.clear();
@@ -95,7 +95,7 @@ impl Said {
         }
     }
 
-    /// What happened, and what was said last.
+    /// The event, with the program's last message.
     pub(super) fn after(&self, what: &str) -> String {
         if self.last.is_empty() {
             return what.to_owned();
@@ -109,7 +109,7 @@ impl Said {
     }
 }
 
-/// Without control characters and spaces around it, at most so many bytes.
+/// Without control characters and outer spaces, `longest` bytes at most.
 pub(super) fn clean(text: &str, longest: usize) -> String {
     let mut clean = String::new();
     for shown in text.trim().chars().filter(|shown| !shown.is_control()) {

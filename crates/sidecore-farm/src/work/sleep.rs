@@ -1,5 +1,5 @@
-//! Work that is sleeping: as many units as the number at the beginning of the event says. No core decides how much of it a
-//! node does, which is what comparisons need.
+//! Work that only sleeps: the number at the beginning of an event, in units. It uses no core, so comparisons do not
+//! depend on the number of cores.
 
 use super::{Outcome, Task, Work, too_long};
 use crate::sys;
@@ -46,12 +46,12 @@ fn units(body: &[u8]) -> Option<f64> {
     str::from_utf8(&body[..end]).ok()?.parse().ok()
 }
 
-/// Longer than all limits where it does not fit.
+/// A product that overflows is longer than all limits.
 fn times(unit: Duration, units: f64) -> Duration {
     Duration::try_from_secs_f64(unit.as_secs_f64() * units).unwrap_or(Duration::MAX)
 }
 
-/// By a timer of the kernel: the runtime's have steps of a millisecond.
+/// Uses a timer of the kernel: the runtime's timers have steps of a millisecond.
 pub(crate) async fn sleep(duration: Duration) -> io::Result<()> {
     if duration.is_zero() {
         return Ok(());

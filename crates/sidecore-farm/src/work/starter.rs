@@ -1,5 +1,5 @@
-//! The thread that starts programs: a start waits until the program's process has had a core, which the node's own thread, that
-//! has to say every few milliseconds that it lives, does not have time for.
+//! The thread that starts programs. A start waits until the new process has had a core. The node's main thread has no
+//! time for that, because it sends a beat every few milliseconds.
 
 use super::program::end;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use tokio::sync::oneshot;
 
-/// See the module. The programs that it has started end with it.
+/// See the module. Its programs end with this thread.
 pub(super) struct Starter(Sender<Order>);
 
 struct Order {
@@ -25,7 +25,6 @@ impl Starter {
         thread.map(|_| Self(orders)).map_err(|error| format!("cannot start a thread: {error}"))
     }
 
-    /// Starts a program.
     pub(super) async fn start(&self, command: Command) -> io::Result<Child> {
         let (started, child) = oneshot::channel();
         let gone = || io::Error::other("the thread that starts programs has ended");
@@ -40,7 +39,7 @@ fn obey(orders: &Receiver<Order>) {
             continue;
         }
         if let Err(Ok(child)) = started.send(command.spawn()) {
-            // Its event was given up meanwhile.
+            // Its event was abandoned meanwhile.
             end(child);
         }
     }

@@ -1,4 +1,4 @@
-//! Real programs, and each way in which one fails.
+//! Real programs, and each way of failure.
 
 mod each;
 mod pipe;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// What no test reaches.
+/// A limit that no test reaches.
 const LONG: Duration = Duration::from_secs(600);
 /// Largest result.
 const MOST: usize = 100_000;

@@ -130,7 +130,7 @@ fn each_role_hears_and_says_what_is_its_own_and_nothing_else() {
     for (at, role) in ROLES.into_iter().enumerate() {
         let mut wire = Wire::of(&server, role);
         let hears = HEARS.map(|(subject, may)| (format!("SUB {subject} 1"), may));
-        // Not one of these is a request that JetStream could carry out: they are empty and want no answer.
+        // JetStream can carry out none of these requests: they are empty and want no answer.
         let says = SAYS.map(|(subject, may)| (format!("PUB {subject} 0\r\n"), may));
         for (command, may) in hears.into_iter().chain(says) {
             let allowed = wire.allows(&command);
@@ -166,7 +166,7 @@ fn what_a_feeder_has_the_server_put_in_the_place_of_results_is_no_result() {
     let Some(server) = server(&scratch) else { return };
     let of = |role| url(&server, role);
     fine(&run(&of("operator"), &["feed", "--max-bytes", "10MiB"]));
-    // The server's answer to each of these events goes where its feeder says.
+    // The server's answer to each of these events goes to a subject of the feeder's choice.
     let mut hostile = Wire::of(&server, "feeder");
     for place in ["results.f-0", "results.f-1", "results.none", "dead.bad-0"] {
         assert!(hostile.allows(&format!("PUB farm.farm.events.default farm.farm.{place} 5\r\nother")));

@@ -1,7 +1,7 @@
 //! Two dispatchers, three servers, four nodes and a feeder. They are killed, stopped, cut off or delayed, one after the
 //! other: each event has one result.
 //!
-//! The faults follow from a seed. `FARM_CHAOS_SEEDS=1-50` runs fifty; without it one is run.
+//! The faults follow from a seed. `FARM_CHAOS_SEEDS=1-50` runs fifty seeds; the default is one.
 
 use crate::program::{farm, run as make, until};
 use crate::relay::Relay;
@@ -24,16 +24,15 @@ use tokio::time::sleep;
 const SERVERS: usize = 3;
 const EVENTS: usize = 10_000;
 const NODES: usize = 4;
-/// Nothing is done for so long: the farm stands still.
+/// Time without a result after which the farm stands still.
 const STUCK: Duration = Duration::from_secs(150);
-/// Lines of a server's log that a failure shows.
 const SERVER_LINES: usize = 20;
-/// The faults of a run, at most: the servers need seconds for each.
+/// Faults of a run: the servers need seconds for each.
 const FAULTS: usize = 12;
 
 /// Work of an event, ms: the farm needs six seconds without faults.
 const WORK: &str = "10";
-/// A farm that is not disturbed goes on within this; counted, and told at the end.
+/// Expected time from a repair to the next result. The test counts and prints the cases, and does not fail.
 const SOON: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug)]
@@ -44,14 +43,13 @@ enum Fault {
     Delay(Duration),
 }
 
-/// A process that faults happen to.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Server(usize),
     Part(usize),
 }
 
-/// A process of the farm, with ways of its own to the servers.
+/// A process of the farm, with a private relay to each server.
 struct Part {
     name: String,
     command: Vec<String>,
@@ -66,7 +64,7 @@ struct Chaos {
     servers: Vec<Child>,
     parts: Vec<Part>,
     random: Xoshiro256PlusPlus,
-    /// From repairs to the next result, with the fault.
+    /// Times from repairs to the next result, with the fault.
     returns: Vec<(Duration, Victim, Fault)>,
 }
 
@@ -102,7 +100,7 @@ impl Drop for Chaos {
 fn server(index: usize, ports: &[u16], peers: &[u16], directory: &Path) -> Option<Child> {
     let routes: Vec<String> = peers.iter().map(|port| format!("\"nats://127.0.0.1:{port}\"")).collect();
     let conf = directory.join(format!("server-{index}.conf"));
-    // Without advertisements: clients know their relays alone.
+    // Without advertisements clients only know their relays.
     let text = format!(
         "server_name: s{index}\nlisten: \"127.0.0.1:{}\"\njetstream {{ store_dir: \"{}\" }}\n\
          cluster {{ name: chaos, listen: \"127.0.0.1:{}\", no_advertise: true, routes: [{}] }}\n",
@@ -122,7 +120,6 @@ fn free() -> [u16; SERVERS] {
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
-/// A feeder may have fed all by now.
 fn signal(process: &mut Child, signal: Signal) {
     if process.try_wait().unwrap().is_none() {
         kill_process(Pid::from_raw(i32::try_from(process.id()).unwrap()).unwrap(), signal).unwrap();
@@ -135,7 +132,7 @@ fn below(random: &mut Xoshiro256PlusPlus, bound: usize) -> usize {
 }
 
 impl Chaos {
-    /// `None`: NATS's server is not installed, and the test is skipped.
+    /// `None`: NATS's server is not installed, and the test is reported as skipped.
     fn start(seed: u64) -> Option<Self> {
         let scratch = tempfile::tempdir().unwrap();
         let (ports, peers) = (free(), free());
@@ -210,7 +207,8 @@ impl Chaos {
         }
     }
 
-    /// Restarts processes that ended for lack of a server, as a service manager would. A feeder that has fed all rests.
+    /// Restarts processes that ended for lack of a server, as a service manager would. A feeder that is done stays
+    /// ended.
     fn revive(&mut self) {
         for index in 0..self.parts.len() {
             let ended = self.parts[index].process.try_wait().unwrap();
@@ -241,7 +239,6 @@ impl Chaos {
         }
     }
 
-    /// Waits until all is done.
     async fn drain(&mut self, context: &Context) {
         let (mut before, mut since) = (None, Instant::now());
         loop {
@@ -259,7 +256,7 @@ impl Chaos {
         }
     }
 
-    /// Output of the processes, the servers' last, and their faults.
+    /// Output of the processes, the last lines of the servers, and the faults.
     fn said(&self) -> String {
         let log = |name: &str| fs::read_to_string(self.scratch.path().join(name)).unwrap_or_default();
         let parts = self.parts.iter().map(|part| format!("\n--- {}\n{}", part.name, log(&part.name)));
@@ -272,13 +269,12 @@ impl Chaos {
     }
 }
 
-/// How much a stream has; `None` while its servers choose a leader.
+/// Number of a stream's messages; `None` while its servers choose a leader.
 async fn count(context: &Context, stream: &str) -> Option<usize> {
     let stream = context.get_stream(stream).await.ok()?;
     usize::try_from(stream.cached_info().state.messages).ok()
 }
 
-/// State of the queue's consumers, a line each.
 async fn consumers(context: &Context) -> Vec<String> {
     let Ok(events) = context.get_stream_no_info("c-events").await else { return Vec::new() };
     let told = events.consumers().map(|info| match info {
@@ -298,14 +294,14 @@ async fn run(seed: u64) -> Option<Vec<(Duration, Victim, Fault)>> {
     let urls = chaos.ports.map(|port| format!("nats://127.0.0.1:{port}"));
     let client = async_nats::connect(urls.as_slice()).await.unwrap();
     let mut context = jetstream::new(client);
-    // A question to a server that was killed is lost.
+    // A request to a killed server is lost.
     context.set_timeout(Duration::from_millis(300));
-    // As the guide has it: one command makes the farm, once the servers have a leader.
+    // As in the guide: one command makes the farm, once the servers have a leader.
     until("the farm", || {
         make(&urls[0], &["feed", "--farm", "c", "--replicas", "3", "--max-bytes", "64MiB"]).status.success()
     });
     for number in 0..2 {
-        // A node that is killed thrice with an event says nothing against the event.
+        // Three killed nodes do not count against an event.
         chaos.add(&format!("dispatcher-{number}"), "dispatch --farm c --tries 100");
     }
     for number in 0..NODES {
@@ -314,7 +310,7 @@ async fn run(seed: u64) -> Option<Vec<(Duration, Victim, Fault)>> {
     chaos.add("feeder", &format!("feed --farm c --lines --name f --from {}", events.display()));
     chaos.play(&context).await;
     chaos.drain(&context).await;
-    // One message for each subject is all that the stream takes, so that each id is there once.
+    // The stream takes one message for each subject, so each id is stored once.
     let dead = loop {
         if let Some(dead) = count(&context, "c-dead").await {
             break dead;

@@ -1,5 +1,5 @@
-//! The configuration for three servers, with TLS and an account for each role: it works as it is in `packaging/farm`, and
-//! one server's death loses nothing.
+//! The configuration for three servers, with TLS and an account for each role. It works unchanged from
+//! `packaging/farm`, and the death of one server loses nothing.
 
 use crate::program::{MOMENT, PATIENCE, Running, farm, fine, refused, run, run_with, until};
 use crate::queue::number;
@@ -22,7 +22,7 @@ const USERS: [(&str, &str, &str); 4] = [
     ("node", "FARM_NODE_PASSWORD", "work"),
 ];
 
-/// Three servers that know each other.
+/// Three connected servers.
 struct Cluster {
     scratch: TempDir,
     clients: [u16; SERVERS],
@@ -31,7 +31,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// `None` where the machine lacks a program: that is said.
+    /// `None`: a program is missing, and the test is reported as skipped.
     fn start() -> Option<Self> {
         let scratch = tempfile::tempdir().unwrap();
         if !certificates(scratch.path()) {
@@ -76,7 +76,7 @@ impl Cluster {
         }
     }
 
-    /// All servers, for this user.
+    /// The addresses of all servers for this user.
     fn url(&self, user: &str) -> String {
         let (_, _, password) = USERS.iter().find(|(name, ..)| *name == user).unwrap();
         let password = password.trim_matches('"').replace(' ', "%20");
@@ -97,13 +97,13 @@ impl Drop for Cluster {
     }
 }
 
-/// Ports that nobody has at the moment.
+/// Ports that are free now.
 fn free() -> [u16; SERVERS] {
     let listeners: [TcpListener; SERVERS] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
-/// An authority and a certificate for all servers, as the guide makes them.
+/// An authority and a certificate for all servers, as in the guide.
 fn certificates(directory: &Path) -> bool {
     let script = "
         openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj '/CN=farm authority' -keyout ca.key -out ca.pem &&
@@ -123,12 +123,12 @@ fn three_servers_with_tls_and_accounts_serve_a_farm_and_one_may_die() {
     let ca = ca.to_str().unwrap();
     let (operator, feeder) = (cluster.url("operator"), cluster.url("feeder"));
     fine(&run(&operator, &["feed", "--tls-ca", ca, "--replicas", "3", "--max-bytes", "100MiB"]));
-    // Each role does its own and nothing else.
+    // Each role may do its own work only.
     fine(&run_with(&feeder, &["feed", "--tls-ca", ca, "--lines", "--name", "first"], b"one\ntwo\n"));
     refused(&run(&cluster.url("node"), &["feed", "--tls-ca", ca]), 2, &["may not do that"]);
     refused(&run(&feeder, &["results", "--stdout", "--tls-ca", ca]), 2, &["may not do that", "_INBOX.operator."]);
     refused(&run(&feeder, &["dead", "--tls-ca", ca]), 2, &["may not"]);
-    // TLS says who the servers are.
+    // TLS proves the servers' identity.
     refused(&run(&feeder, &["feed"]), 2, &["nobody known has signed", "--tls-ca"]);
     let other_name = format!("tls://feeder:12%2034@localhost:{}", cluster.clients[0]);
     refused(&run(&other_name, &["feed", "--tls-ca", ca]), 2, &["certificate", "for another name"]);

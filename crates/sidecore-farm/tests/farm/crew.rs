@@ -1,4 +1,4 @@
-//! The processes of a farm, and what came of its events.
+//! The processes of a farm, and the results of its events.
 
 use crate::server::Server;
 use async_nats::jetstream::{self, Context};
@@ -14,12 +14,12 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-farm");
-/// Longest wait for anything: far more than it needs.
+/// Longest wait, far longer than any step needs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// After this one looks again.
+/// Interval of polls.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// A process that is ended with its test.
+/// A process that ends with its test.
 pub(crate) struct Process {
     child: Child,
     said: PathBuf,
@@ -30,13 +30,13 @@ impl Process {
         i32::try_from(self.child.id()).unwrap()
     }
 
-    /// Ends it at once: it cannot do anything about it.
+    /// Kills it with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// What it has said on standard error.
+    /// Its standard error so far.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.said).unwrap()
     }
@@ -78,37 +78,35 @@ impl Crew {
         Process { child: process.spawn().unwrap(), said }
     }
 
-    /// A dispatcher, when it has made the farm.
+    /// A dispatcher that has made the farm.
     pub(crate) async fn dispatcher(&self, further: &[&str]) -> Process {
         let process = self.start("dispatch", &[&["dispatch"], further].concat());
         self.until("the farm's streams", async |crew| crew.has_farm().await).await;
         process
     }
 
-    /// Whether the farm's streams are made.
     pub(crate) async fn has_farm(&self) -> bool {
         self.context.get_stream("f-places").await.is_ok()
     }
 
-    /// Names of the work queue's consumers.
     pub(crate) async fn consumers(&self) -> Vec<String> {
         let events = self.context.get_stream_no_info("f-events").await.unwrap();
         events.consumer_names().map(Result::unwrap).collect().await
     }
 
-    /// A node that sleeps as many milliseconds as an event says.
+    /// A node that sleeps the milliseconds in each event.
     pub(crate) fn node(&self, name: &str, jobs: &str) -> Process {
         self.start(name, &["work", "--name", name, "--jobs", jobs, "--sleep", "1ms"])
     }
 
-    /// Feeds events with these numbers as their ids, of so many milliseconds; each until it is stored.
+    /// Feeds events with these numbers as their ids, of `ms` milliseconds each. Repeats each until it is stored.
     pub(crate) async fn feed(&self, numbers: std::ops::Range<u32>, ms: u32) {
         for number in numbers {
             self.until("room for an event", async |crew| crew.stored(number, ms).await).await;
         }
     }
 
-    /// Whether the server has taken the event, now or before.
+    /// Whether the server has the event, from this attempt or an earlier one.
     async fn stored(&self, number: u32, ms: u32) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Msg-Id", format!("e-{number}"));
@@ -116,18 +114,18 @@ impl Crew {
         sent.unwrap().await.is_ok()
     }
 
-    /// Waits until so many results are there, and all events acknowledged.
+    /// Waits until `count` results are stored and all events acknowledged.
     pub(crate) async fn done(&self, count: u64) {
         self.until("results", async |crew| crew.messages("f-results").await == Some(count)).await;
         self.until("acknowledgements", async |crew| crew.messages("f-events").await == Some(0)).await;
     }
 
-    /// Waits until so many are in a stream.
+    /// Waits until a stream has `count` messages.
     pub(crate) async fn kept(&self, stream: &str, count: u64) {
         self.until(stream, async |crew| crew.messages(stream).await == Some(count)).await;
     }
 
-    /// Last tokens of the subjects in a stream, and how many messages it ever took.
+    /// Last tokens of the subjects in a stream, and the number of messages that it ever took.
     pub(crate) async fn ids(&self, stream: &str) -> (BTreeSet<String>, u64) {
         let stream = self.context.get_stream(stream).await.unwrap();
         let info = stream.get_info().await.unwrap();
@@ -145,7 +143,7 @@ impl Crew {
         stream.get_last_raw_message_by_subject(subject).await.unwrap()
     }
 
-    /// Waits until the dispatcher shows that it is so.
+    /// Waits until the dispatcher's status fulfils the condition.
     pub(crate) async fn shown(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let mut shown = self.client.subscribe("farm.f.status").await.unwrap();
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Dead letters: listed with their reasons, and fed once more without being lost on the way.
+//! Dead letters: listed with their reasons, and fed again without a loss.
 
 use crate::program::{Running, farm, fine, refused, run, run_with, until};
 use crate::queue::{Event, count, publish, take, with};
@@ -52,7 +52,7 @@ fn dead_letters_are_fed_again_under_their_ids() {
 fn one_who_was_stopped_half_way_finishes_the_next_time() {
     let Some(server) = Server::start() else { return };
     fine(&run(&server.url(), &["feed"]));
-    // Set aside, and not yet away from where it was; set aside only.
+    // The first letter was copied but not removed; the second is completely renamed.
     bury(&server, "again+f-1", "one");
     bury(&server, "f-1", "one");
     bury(&server, "again+f-2", "two");

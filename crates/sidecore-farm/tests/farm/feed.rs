@@ -1,4 +1,4 @@
-//! Feeding: each event is stored once, however it comes and whoever dies.
+//! Feeding: each event is stored once, also if it comes again or a process dies.
 
 use crate::program::{Running, farm, fine, refused, run, run_with, said, until};
 use crate::queue::{by_id, count, take};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Enough that a feeder is still at it when it is killed.
+/// Enough events that a feeder is still at work when it is killed.
 const MANY: u64 = 60_000;
 
 /// Events of a file of numbers by their ids, the offsets of their lines.

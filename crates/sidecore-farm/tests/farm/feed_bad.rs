@@ -1,4 +1,4 @@
-//! Feeding under bad input and bad luck: what cannot be stored has a name, and the rest goes on.
+//! Feeding under bad input and failures: an event that cannot be stored is named, and the others go on.
 
 use crate::program::{Running, farm, fine, refused, run, run_with, said, until};
 use crate::queue::{by_id, count, take};

@@ -1,4 +1,4 @@
-//! Feeding over TCP: clients are told what is stored, and wait while too much is not.
+//! Feeding over TCP: clients receive the outcome of their events, and wait while too many are not stored.
 
 use crate::program::{Running, farm, fine};
 use crate::queue::{by_id, count, take};
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A feeder that listens, and where.
+/// A feeder that listens, and its address.
 fn listening(server: &Server, args: &[&str]) -> (Running, String) {
     let mut feeder = Running::start(&mut farm(&server.url(), &[&["feed", "--listen", "127.0.0.1:0"], args].concat()));
     let line = feeder.says("taking events at");
@@ -37,7 +37,7 @@ fn a_client_is_told_what_is_stored_and_what_is_not() {
     assert!(said[..refused].iter().all(|line| line == "stored 1"), "{said:?}");
     assert_eq!(said.last().unwrap(), "stored 3");
     feeder.stop();
-    // One was refused.
+    // One event was refused.
     assert_eq!(feeder.end().status.code(), Some(1));
     let events = by_id(take(&server.url(), "farm", 10));
     assert_eq!(events.into_values().collect::<Vec<_>>(), [b"one".to_vec(), b"three".to_vec()]);
@@ -117,7 +117,7 @@ fn what_is_no_event_ends_its_own_connection_only() {
     let mut browser = TcpStream::connect(&address).unwrap();
     browser.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut said = String::new();
-    // It may be closed with bytes that nobody read.
+    // The feeder may close the connection with unread bytes.
     drop(browser.read_to_string(&mut said));
     assert!(said.starts_with("refused 1 text where an event's length should be"), "{said}");
     let mut cut = TcpStream::connect(&address).unwrap();

@@ -1,4 +1,4 @@
-//! Events are done once, whatever happens to those who do them.
+//! Each event is done once, also if the processes that do them fail.
 
 use crate::crew::{Crew, ids};
 use crate::server::Server;
@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Runs one test on a server of its own, where there is one.
+/// Runs one test on a private server, if there is one.
 pub(crate) fn on_a_server(test: impl AsyncFnOnce(&mut Server, Crew)) {
     let Some(mut server) = Server::start() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -188,7 +188,7 @@ fn garbage_on_each_subject_is_counted_and_changes_nothing() {
         }
         crew.feed(0..20, 1).await;
         crew.done(20).await;
-        // The garbage of `farm.f.status` is what this test hears, too.
+        // The garbage on `farm.f.status` also reaches this test.
         assert_eq!(crew.ids("f-results").await, (ids(0..20), 20));
         crew.shown("garbage", |status| status["totals"]["garbage"].as_u64() >= Some(5)).await;
     });

@@ -1,4 +1,4 @@
-//! The farm on a NATS server of its own.
+//! The farm on a private NATS server.
 
 mod accounts;
 mod chaos;

@@ -1,4 +1,5 @@
-//! A real pipeline: 2,000 log files through unmodified gzip, on nodes in network namespaces of their own, one millisecond away.
+//! A real pipeline: 2,000 log files through unmodified gzip, on nodes in separate network namespaces, one millisecond
+//! away.
 
 use crate::program::{Running, farm, fine, run, until};
 use crate::server::Server;
@@ -16,10 +17,10 @@ use std::time::{Duration, Instant};
 
 const FILES: usize = 2_000;
 const NODES: usize = 3;
-/// One way. By a relay: not each kernel has netem.
+/// Delay in one direction, by a relay: not every kernel has netem.
 const DELAY: Duration = Duration::from_millis(1);
 
-/// A machine that has only a network: it ends with its process.
+/// A machine that consists of a network only. It ends with its process.
 struct Machine(Child);
 
 impl Drop for Machine {
@@ -30,7 +31,7 @@ impl Drop for Machine {
 }
 
 impl Machine {
-    /// Joined to this thread's network by the link 10.77.NUMBER.0, where this thread has the address 1 and it the address 2.
+    /// Linked to this thread's network by 10.77.NUMBER.0. This thread has the address 1, the machine the address 2.
     fn new(number: usize) -> Self {
         let child = Command::new("unshare").args(["-n", "sleep", "3600"]).spawn().unwrap();
         let machine = Self(child);
@@ -49,7 +50,7 @@ impl Machine {
         machine
     }
 
-    /// A command in it.
+    /// A command in the machine's network.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["-n", "-t", &self.0.id().to_string(), program]);
@@ -62,7 +63,8 @@ fn ip(args: &[&str]) {
     fine(&Command::new("ip").args(args).output().unwrap());
 }
 
-/// Connections to this address go on to the other one, each byte later by [`DELAY`]. Its threads end with their connections.
+/// Forwards connections at one address to the other, with each byte delayed by [`DELAY`]. Its threads end with their
+/// connections.
 fn relay(at: SocketAddr, to: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind(at).unwrap();
     let address = listener.local_addr().unwrap();
@@ -97,7 +99,7 @@ fn pass_on(pieces: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
     drop(to.shutdown(std::net::Shutdown::Both));
 }
 
-/// A log as a server writes it, of 1 to 20 lines of its own.
+/// A log as a server writes it, of 1 to 20 unique lines.
 fn log(number: usize) -> String {
     let mut text = String::new();
     for line in 0..=number % 20 {
@@ -107,7 +109,7 @@ fn log(number: usize) -> String {
     text
 }
 
-/// What gzip makes of these again: files that follow each other are one file to it.
+/// The unpacked contents of all results: gzip takes concatenated files for one file.
 fn unpacked(results: &Path, names: &[String]) -> String {
     let mut all = Vec::new();
     for name in names {
@@ -123,7 +125,7 @@ fn two_thousand_logs_go_through_gzip_on_machines_a_millisecond_away() {
     if Command::new("nsenter").arg("--version").output().is_err() || Command::new("ip").arg("-V").output().is_err() {
         return skipped("no nsenter or no ip: apt-get install util-linux iproute2");
     }
-    // This thread and what it starts are in a network of their own from now on.
+    // From now on this thread and its child processes are in a private network.
     if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
         return skipped(&format!("may make no network namespace: {error}"));
     }
@@ -156,7 +158,7 @@ fn two_thousand_logs_go_through_gzip_on_machines_a_millisecond_away() {
     let status: serde_json::Value = serde_json::from_str(&fine(&run(&url, &["status", "--json"]))).unwrap();
     assert_eq!(status["totals"]["committed"], FILES, "{status}");
     for node in status["nodes"].as_array().unwrap() {
-        // There and back.
+        // Both directions.
         assert!(node["way_us"].as_u64().unwrap() >= 2_000 && node["done"].as_u64().unwrap() > 0, "{status}");
     }
 }

@@ -1,16 +1,16 @@
-//! Running `sidecore-farm`, and what it says.
+//! Running `sidecore-farm`, and its output.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest wait for anything: far more than it needs.
+/// Longest wait, far longer than any step needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// After this one looks again.
+/// Interval of polls.
 pub(crate) const MOMENT: Duration = Duration::from_millis(5);
 
-/// A command of the farm at this server. It sees none of the settings of whoever runs the tests.
+/// A command of the farm at this server, without the environment's settings.
 pub(crate) fn farm(url: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-farm"));
     command.args(args).args(["--server", url]).env_remove("NATS_URL").env_remove("NATS_CREDS");
@@ -18,7 +18,6 @@ pub(crate) fn farm(url: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
 pub(crate) fn run(url: &str, args: &[&str]) -> Output {
     farm(url, args).output().unwrap()
 }
@@ -27,7 +26,7 @@ pub(crate) fn run(url: &str, args: &[&str]) -> Output {
 pub(crate) fn run_with(url: &str, args: &[&str], input: &[u8]) -> Output {
     let mut child = farm(url, args).stdin(Stdio::piped()).spawn().unwrap();
     let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
-    // It may end before it has read all.
+    // The program may end before it has read everything.
     let writer = thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
@@ -40,7 +39,7 @@ pub(crate) fn said(output: &Output) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
-/// It did all that it was to do: what it printed.
+/// Standard output of a run that must have succeeded.
 #[track_caller]
 pub(crate) fn fine(output: &Output) -> String {
     let (code, out, err) = said(output);
@@ -48,7 +47,7 @@ pub(crate) fn fine(output: &Output) -> String {
     out
 }
 
-/// It could not, and said all of this.
+/// Checks exit code and messages of a failed run.
 #[track_caller]
 pub(crate) fn refused(output: &Output, code: i32, parts: &[&str]) {
     let (got, out, err) = said(output);
@@ -58,7 +57,6 @@ pub(crate) fn refused(output: &Output, code: i32, parts: &[&str]) {
     }
 }
 
-/// Waits until something holds.
 #[track_caller]
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -68,7 +66,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A program that runs beside the test, ended with it.
+/// A background program that ends with the test.
 pub(crate) struct Running {
     pub(crate) child: Child,
     lines: Option<BufReader<ChildStderr>>,
@@ -81,7 +79,7 @@ impl Running {
         Self { child, lines }
     }
 
-    /// Waits until it says something with this in it: the line.
+    /// Waits for a line with this text, and returns it.
     #[track_caller]
     pub(crate) fn says(&mut self, part: &str) -> String {
         let lines = self.lines.as_mut().unwrap();
@@ -96,13 +94,12 @@ impl Running {
         }
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub(crate) fn stop(&self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     }
 
-    /// Waits for its end.
     pub(crate) fn end(mut self) -> Output {
         let mut stderr = Vec::new();
         let mut lines = self.lines.take().unwrap();

@@ -1,4 +1,4 @@
-//! What is in a farm's streams.
+//! The contents of a farm's streams.
 
 use crate::program::PATIENCE;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-/// An event, as nodes will see it.
+/// An event in the form that nodes see.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) id: String,
@@ -18,7 +18,7 @@ pub(crate) struct Event {
     pub(crate) body: Vec<u8>,
 }
 
-/// Does something with the server.
+/// Runs a task on the server's JetStream.
 pub(crate) fn with<T, F: Future<Output = T>>(url: &str, task: impl FnOnce(Context) -> F) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server: ServerAddr = url.parse().unwrap();
@@ -33,7 +33,7 @@ pub(crate) fn info(url: &str, stream: &str) -> Info {
     with(url, async |js| js.get_stream(stream).await.unwrap().get_info().await.unwrap())
 }
 
-/// How much a stream has; none where it is not there.
+/// Number of a stream's messages; 0 if it does not exist.
 pub(crate) fn count(url: &str, stream: &str) -> u64 {
     with(url, async |js| match js.get_stream(stream).await {
         Ok(stream) => stream.get_info().await.map_or(0, |info| info.state.messages),
@@ -57,7 +57,7 @@ pub(crate) fn publish(url: &str, subject: &str, headers: &[(&str, &str)], body: 
     with(url, async |js| js.publish_with_headers(subject, map, body.into()).await.unwrap().await.map(drop).unwrap());
 }
 
-/// Takes up to so many events out of a farm's queue: each is gone from it.
+/// Removes up to `most` events from a farm's queue and returns them.
 pub(crate) fn take(url: &str, farm: &str, most: usize) -> Vec<Event> {
     let name = format!("{farm}-events");
     with(url, async |js| {
@@ -89,13 +89,13 @@ pub(crate) fn take(url: &str, farm: &str, most: usize) -> Vec<Event> {
             }
         }
         js.client().flush().await.unwrap();
-        // What is acknowledged is gone when the server has seen it.
+        // The server removes acknowledged events a moment later.
         tokio::time::sleep(Duration::from_millis(20)).await;
         events
     })
 }
 
-/// All events by id; each must be there once.
+/// All events by id; each must occur once.
 #[track_caller]
 pub(crate) fn by_id(events: Vec<Event>) -> BTreeMap<String, Vec<u8>> {
     let number = events.len();
@@ -104,7 +104,7 @@ pub(crate) fn by_id(events: Vec<Event>) -> BTreeMap<String, Vec<u8>> {
     map
 }
 
-/// How much a stream has on servers with TLS, of which some may be gone.
+/// Number of a stream's messages on servers with TLS, some of which may be gone.
 pub(crate) fn number(urls: &str, ca: &str, stream: &str) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -112,7 +112,7 @@ pub(crate) fn number(urls: &str, ca: &str, stream: &str) -> u64 {
         let urls: Vec<&str> = urls.split(',').collect();
         let client = options.add_root_certificates(ca.into()).connect(urls).await.unwrap();
         let asked = jetstream::new(client).get_stream(stream).await;
-        // Its servers may choose a leader just now.
+        // Its servers may be choosing a leader.
         asked.map_or(0, |stream| stream.cached_info().state.messages)
     })
 }

@@ -13,13 +13,13 @@ const LONGEST: u64 = 1 << 20;
 struct Rules {
     /// Messages of this subject do not reach the client.
     unheard: Option<String>,
-    /// After a message to the server on a subject that begins so, none follows.
+    /// No message to the server follows one whose subject has this prefix.
     last: Option<String>,
-    /// Nothing passes to the server.
+    /// No message reaches the server.
     held: bool,
-    /// All that passes takes so long more.
+    /// Delay of all messages.
     delay: Duration,
-    /// Counts connections that were cut.
+    /// Number of cuts. A change ends the connections.
     cuts: u64,
 }
 
@@ -30,13 +30,13 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// To the server at this port of loopback.
+    /// Relays to the server at this port of loopback.
     pub(crate) fn to(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let rules = Arc::<(Mutex<Rules>, Condvar)>::default();
         let shared = rules.clone();
-        // It ends with the test's process.
+        // The thread ends with the test's process.
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 if let Ok(server) = TcpStream::connect(("127.0.0.1", server)) {
@@ -51,22 +51,22 @@ impl Relay {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// The client does not hear this subject any more.
+    /// Drops messages of this subject to the client.
     pub(crate) fn mute(&self, subject: &str) {
         self.set(|rules| rules.unheard = Some(subject.to_owned()));
     }
 
-    /// Holds all messages to the server after one on a subject that begins so.
+    /// Holds all messages to the server after one whose subject has this prefix.
     pub(crate) fn hold_after(&self, subject: &str) {
         self.set(|rules| rules.last = Some(subject.to_owned()));
     }
 
-    /// True while nothing reaches the server.
+    /// True while no message reaches the server.
     pub(crate) fn is_holding(&self) -> bool {
         self.rules.0.lock().unwrap_or_else(PoisonError::into_inner).held
     }
 
-    /// All that passes takes so long more.
+    /// Delays all messages.
     pub(crate) fn delay(&self, delay: Duration) {
         self.set(|rules| rules.delay = delay);
     }
@@ -111,7 +111,7 @@ fn pass(
     rules: &(Mutex<Rules>, Condvar),
     cuts: u64,
 ) -> io::Result<()> {
-    // A cut is seen although nothing is sent.
+    // A timeout, so that a cut is noticed on an idle connection.
     from.set_read_timeout(Some(Duration::from_millis(20)))?;
     let mut from = BufReader::with_capacity(1 << 16, from);
     loop {
@@ -136,7 +136,7 @@ fn pass(
     }
 }
 
-/// Writes each in its time, until no more come.
+/// Writes each frame when it is due, until the channel ends.
 fn write_late(mut to: &TcpStream, frames: &mpsc::Receiver<(Instant, Vec<u8>)>) -> io::Result<()> {
     for (due, frame) in frames {
         thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -174,7 +174,7 @@ fn read(
     Ok(Some(subject))
 }
 
-/// Goes on where nothing came for a moment. `false`: the connection was cut.
+/// Repeats a read after timeouts. `false`: the connection was cut.
 fn patiently(is_cut: impl Fn() -> bool, mut read: impl FnMut() -> io::Result<()>) -> io::Result<bool> {
     loop {
         match read() {

@@ -1,5 +1,5 @@
-//! A service whose keys are in services elsewhere: two or three real services, a NATS server, gateways and key servers as
-//! processes.
+//! A service whose keys are in services on other machines: two or three real services, a NATS server, gateways and key
+//! servers as processes.
 
 mod liars;
 mod losses;

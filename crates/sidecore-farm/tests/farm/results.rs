@@ -62,7 +62,7 @@ fn a_result_of_several_lines_is_no_line() {
         2,
         &["the result f-1 has several lines", "--to DIR"],
     );
-    // It is not lost.
+    // The result is not lost.
     assert_eq!(fine(&run(&server.url(), &["results", "--stdout"])), "\0\0\0\x08one\ntwo\n");
 }
 

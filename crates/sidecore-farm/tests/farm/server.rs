@@ -1,4 +1,4 @@
-//! A NATS server with JetStream for one test: a port and a directory of its own, ended with it.
+//! A NATS server with JetStream for one test, with a private port and directory. It ends with the test.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -12,9 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longest wait for a server: far more than any needs.
+/// Longest wait for a server, far longer than any needs.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// After this one looks again.
+/// Interval of polls.
 const MOMENT: Duration = Duration::from_millis(5);
 
 /// A server that runs until it is dropped.
@@ -27,7 +27,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server with JetStream, or `None` where the machine has none: that is said.
+    /// A server with JetStream. `None`: it is not installed, and the test is reported as skipped.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(&[])
     }
@@ -49,7 +49,7 @@ impl Server {
         server.begin("-1").then_some(server)
     }
 
-    /// Where clients find it.
+    /// Its address for clients.
     pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
@@ -59,12 +59,12 @@ impl Server {
         self.port
     }
 
-    /// Its process.
+    /// Its process id.
     pub(crate) fn id(&self) -> i32 {
         i32::try_from(self.process.as_ref().unwrap().id()).unwrap()
     }
 
-    /// Ends it at once, as a failure of power would end its process.
+    /// Kills it with SIGKILL, like a power failure.
     pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill().unwrap();
@@ -72,7 +72,7 @@ impl Server {
         }
     }
 
-    /// Starts it again on the port and with the directory that it had.
+    /// Restarts it on the same port, with the same directory.
     pub(crate) fn start_again(&mut self) {
         self.kill();
         let port = self.port.to_string();
@@ -82,13 +82,13 @@ impl Server {
     /// Restarts it with these settings. Its store stays.
     pub(crate) fn reconfigure(&mut self, settings: &str) {
         self.configure(settings);
-        // The configuration says so: what only arguments say ends with a reload.
+        // The configuration enables JetStream: settings of the command line alone end with a reload.
         self.jetstream = false;
         self.further = vec!["-c".into(), self.configuration().to_str().unwrap().into()];
         self.start_again();
     }
 
-    /// Has it read these settings while it runs; it must have been reconfigured before.
+    /// Reloads these settings; [`Self::reconfigure`] must have run before.
     pub(crate) fn reload(&self, settings: &str) {
         self.configure(settings);
         self.signal(Signal::HUP);

@@ -1,4 +1,4 @@
-//! What servers refuse, in words that say what to do.
+//! Refusals of servers, with their remedies.
 
 use crate::program::{fine, refused, run};
 use crate::queue::{info, make};
@@ -83,7 +83,7 @@ fn results_of_a_farm_that_is_not_there_say_who_makes_it() {
 fn an_old_server_is_named_with_its_version() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("nats://{}", listener.local_addr().unwrap());
-    // What such a server says at first is all that is needed of one.
+    // Enough of an old server: only its greeting is needed.
     let old = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let info = r#"{"server_id":"x","server_name":"x","version":"2.8.4","go":"x","host":"127.0.0.1","port":1,"headers":true,"max_payload":1048576,"proto":1}"#;

@@ -1,4 +1,4 @@
-//! Two dispatchers; one receives or sends late. The later term hands out each event, and none stands still.
+//! Two dispatchers; one receives or sends late. The later term assigns each event, and none stands still.
 
 use crate::crew::ids;
 use crate::luck::{on_a_server, signal};
@@ -26,7 +26,7 @@ fn events_are_done_although_the_dispatcher_that_took_over_is_heard_late() {
         crew.shown("the second stands by", |status| status["active"] == false).await;
         crew.feed(0..100, 5).await;
         let before = crew.consumers().await;
-        // The second hears of nobody, takes the queue, and then its words stand still.
+        // The second dispatcher hears no announcement and takes the queue over. From then on its messages are held.
         way.hold_after(CREATE);
         way.mute(ANNOUNCED);
         crew.until("another consumer", async |crew| crew.consumers().await != before).await;
@@ -48,11 +48,11 @@ fn a_late_deletion_of_an_earlier_term_meets_no_later_consumer() {
         let way = Relay::to(server.port());
         let _second = crew.start_by(&way.url(), "second", &["dispatch"]);
         crew.shown("the second stands by", |status| status["active"] == false).await;
-        // The second has listed the first's consumer, and its deletion stands still.
+        // The second has listed the first's consumer, and its deletion is held.
         way.hold_after(NAMES);
         way.mute(ANNOUNCED);
         crew.until("a list", async |_| way.is_holding()).await;
-        // The first is cut off meanwhile by being stopped, and begins another term.
+        // The first is stopped meanwhile, and then begins another term.
         let before = crew.consumers().await;
         signal(first.id(), Signal::STOP);
         let _third = crew.start("third", &["dispatch"]);
@@ -74,11 +74,11 @@ fn a_late_deletion_of_an_earlier_term_meets_no_later_consumer() {
 fn dispatchers_whose_servers_answer_late_agree_on_one() {
     on_a_server(async |server, crew| {
         let ways = [Relay::to(server.port()), Relay::to(server.port())];
-        // To take the queue over takes several answers, which is longer than dispatchers wait for an announcement.
+        // A takeover takes several answers, longer than dispatchers wait for an announcement.
         for way in &ways {
             way.delay(Duration::from_millis(150));
         }
-        // Nodes are heard late, too.
+        // Nodes' messages are late too.
         let dispatch = ["dispatch", "--silence", "2s"];
         let _dispatchers =
             [("one", &ways[0]), ("two", &ways[1])].map(|(name, way)| crew.start_by(&way.url(), name, &dispatch));
@@ -99,7 +99,7 @@ fn dispatchers_whose_servers_answer_late_agree_on_one() {
             () = feeding => {}
             () = counting => {}
         }
-        // The second heard the first's announcement while that took the queue over.
+        // The second heard the first's announcement during the takeover.
         assert_eq!(terms.len(), 1, "{terms:?}");
         assert_eq!(crew.ids("f-results").await, (ids(0..600), 600));
     });
@@ -118,7 +118,8 @@ fn a_dispatcher_that_was_cut_off_goes_on_with_what_it_holds() {
         let first = crew.shown("it is active", |status| status["active"] == true).await;
         crew.feed(0..40, 0).await;
         for _ in 0..3 {
-            // A cut loses what is on its way to the node: nothing is, once two reports name the same events.
+            // A cut loses messages on their way to the node. There are none once two reports have the same number of
+            // events.
             let given = Cell::new(0);
             crew.shown("the node has its events", |status| {
                 let now = status["nodes"][0]["in_flight"].as_u64().unwrap_or(0);
@@ -154,14 +155,14 @@ fn a_standby_that_was_paused_does_not_take_over() {
         for _ in 0..6 {
             let before = crew.shown("one is active", |status| status["active"] == true).await;
             signal(second.id(), Signal::STOP);
-            // The fault itself.
+            // The fault.
             sleep(Duration::from_millis(300)).await;
             signal(second.id(), Signal::CONT);
             crew.shown("one stands by", |status| status["active"] == false).await;
             let after = crew.shown("one is active", |status| status["active"] == true).await;
             taken_over += u32::from(after["dispatcher"] != before["dispatcher"]);
         }
-        // On a busy machine the first may be late as well.
+        // On a busy machine the first may be late too.
         assert!(taken_over < 3, "{taken_over} of 6");
     });
 }
@@ -173,7 +174,7 @@ fn a_server_that_stood_still_makes_no_dead_letters() {
         let _node = crew.node("n", "2");
         crew.shown("a node", |status| status["nodes"].as_array().unwrap().len() == 1).await;
         signal(server.id(), Signal::STOP);
-        // The fault itself: longer than a request's silence, and shorter than what ends the term.
+        // The fault: longer than a request's silence, and shorter than the end of a term.
         sleep(Duration::from_millis(2_800)).await;
         signal(server.id(), Signal::CONT);
         crew.feed(0..300, 3).await;

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{ChildStdin, Stdio};
 
-/// A feeder of lines that are written to it.
+/// A feeder of the lines that the test writes to it.
 fn feeder(server: &Server, args: &[&str]) -> (Running, ChildStdin) {
     let args = [&["feed", "--lines", "--name", "f"], args].concat();
     let mut feeder = Running::start(farm(&server.url(), &args).stdin(Stdio::piped()));
@@ -24,7 +24,7 @@ fn add(server: &Server, numbers: std::ops::Range<u32>) {
     }
 }
 
-/// A taker that goes on, and the files it makes.
+/// A taker with `--follow`, which writes files.
 fn follower(server: &Server, to: &std::path::Path) -> Running {
     Running::start(&mut farm(&server.url(), &["results", "--follow", "--to", to.to_str().unwrap()]))
 }
@@ -121,7 +121,7 @@ fn a_feeder_goes_on_when_the_server_takes_less_than_before() {
     input.write_all(b"one\n").unwrap();
     until("the first event", || count(&server.url(), "farm-events") == 1);
     server.reload("max_payload: 10000\n");
-    // The server tells no client of it: the first that is too large for it costs the connection.
+    // The server does not notify clients: the first event that is too large costs the connection.
     until("what the server takes now", || with(&server.url(), async |js| js.client().max_payload() == 10_000));
     input.write_all(&[&vec![b'x'; 50_000][..], b"\nthree\n"].concat()).unwrap();
     feeder.says("refused f-1: 50000 bytes are more than the 8976");

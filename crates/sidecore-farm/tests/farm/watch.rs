@@ -1,4 +1,4 @@
-//! Watching a farm: what is said of a real one, of none, and of one that somebody hostile makes up.
+//! Watching a farm: a real one, a missing one, and one that a hostile client makes up.
 
 use crate::program::{Running, farm, fine, refused, run, until};
 use crate::server::Server;
@@ -58,7 +58,6 @@ fn the_queue_and_what_is_handed_out_of_it_are_shown_without_any_node() {
     assert!(text.contains("\nqueue: 3 events, not acknowledged: 3\nheld: 3 events"), "{text}");
 }
 
-/// What a scraper gets.
 fn metrics(of: &Farm) {
     let mut export = Running::start(&mut farm(&of.url(), &["export", "--listen", "127.0.0.1:0"]));
     let said = export.says("metrics at http://");

@@ -1,4 +1,4 @@
-//! A node and its programs: what they do, how they fail, and how a node leaves.
+//! A node and its programs: their work, their failures, and the node's end.
 
 use crate::program::{Running, farm, fine, refused, run, run_with, said, until};
 use crate::queue::count;
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A user who owns nothing here.
+/// A user without any rights here.
 const STRANGER: u32 = 65534;
 
-/// A server, a dispatcher, and a directory for what programs write down.
+/// A server, a dispatcher, and a directory for files of programs.
 pub(crate) struct Farm {
     pub(crate) server: Server,
     _dispatcher: Running,
@@ -49,7 +49,7 @@ impl Farm {
         fine(&run_with(&self.url(), &["feed", "--lines", "--name", "f"], lines.as_bytes()));
     }
 
-    /// So many results, by their ids.
+    /// `count` results, by their ids.
     pub(crate) fn results(&self, count: usize) -> BTreeMap<String, String> {
         let taken =
             fine(&run(&self.url(), &["results", "--stdout", "--lines", "--ids", "--count", &count.to_string()]));
@@ -69,7 +69,7 @@ fn node(url: &str, options: &[&str], program: &[&str]) -> Command {
     command
 }
 
-/// The process whose number a program wrote there.
+/// The process whose id a program wrote there.
 fn process(file: &Path) -> Pid {
     until("the program's number", || fs::read_to_string(file).is_ok_and(|number| number.ends_with('\n')));
     Pid::from_raw(fs::read_to_string(file).unwrap().trim().parse().unwrap()).unwrap()
@@ -114,7 +114,7 @@ fn an_event_that_fails_on_every_try_is_a_dead_letter_with_the_programs_last_word
 
 #[test]
 fn a_node_that_cannot_start_its_program_does_not_join() {
-    // It says so before it looks for a server.
+    // The missing program is reported before the search for a server.
     let nowhere = "nats://127.0.0.1:1";
     let output = node(nowhere, &[], &["no-such-program"]).output().unwrap();
     refused(&output, 2, &["no program no-such-program", "install it"]);
@@ -157,7 +157,7 @@ fn a_second_signal_ends_a_node_and_its_programs_at_once() {
     farm.feed("one\n");
     let program = process(&begun);
     node.stop();
-    // The second one is another one only when the first was taken.
+    // Two signals of one kind count as one until the first is taken.
     until("the end", || {
         node.stop();
         node.child.try_wait().unwrap().is_some()
@@ -184,7 +184,7 @@ fn a_node_that_is_killed_takes_its_programs_along() {
 #[test]
 fn a_program_gets_none_of_the_nodes_descriptors() {
     let Some(farm) = Farm::new() else { return };
-    // The node itself is given one more by whoever starts it.
+    // The shell gives the node one more descriptor.
     let mut shell = Command::new("sh");
     let own = node(&farm.url(), &["--jobs", "1"], &["sh", "-c", "echo $(ls /proc/$$/fd)"]);
     shell.args(["-c", "exec 9</dev/null; exec \"$@\"", "sh"]).arg(own.get_program()).args(own.get_args());
@@ -192,7 +192,7 @@ fn a_program_gets_none_of_the_nodes_descriptors() {
     let _node = Running::start(&mut shell);
     farm.feed("one\n");
     let listed = farm.results(1).into_values().next().unwrap();
-    // The shell may have one of its own for what it runs in the middle of a word.
+    // The shell may have one for its command substitution.
     assert!(!listed.split(' ').any(|number| number == "9"), "{listed}");
     assert!(listed.split(' ').count() <= 4, "{listed}");
 }
@@ -211,13 +211,14 @@ fn a_program_finds_no_password_in_its_environment_and_none_in_the_nodes() {
     let scratch = tempfile::tempdir().unwrap();
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = scratch.path().join("sidecore-farm");
-    // Not by this process: a child of another thread could hold the copy open for writing, and then it cannot be run.
+    // Copies in another process: a child of another thread could hold the copy open for writing, and then it could not
+    // be executed.
     assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_sidecore-farm")).arg(&copy).status().unwrap().success());
     let mut node = Command::new(&copy);
     node.args(["work", "--jobs", "1", "--env", "MODEL", "--", "sh", "-c", THIEF]);
     node.env("NATS_URL", &url).env("MODEL", "small").env_remove("NATS_CREDS");
     node.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // From root the kernel keeps nothing.
+    // The kernel hides nothing from root.
     if rustix::process::geteuid().is_root() {
         node.uid(STRANGER).gid(STRANGER);
     }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 /// Most connections at a time; with one more, the oldest is closed.
 const CONNECTIONS: usize = 16;
-/// Threads, also of ended connections: a thread that makes a page cannot be stopped.
+/// Threads, including those of ended connections: a thread that makes a page cannot be stopped.
 const THREADS: usize = 2 * CONNECTIONS;
-/// Bytes.
+/// Longest request, bytes.
 const REQUEST: usize = 8 * 1024;
 /// Most header lines.
 const HEADERS: usize = 64;
@@ -62,7 +62,7 @@ struct Open(Mutex<(u64, VecDeque<Served>)>, Condvar);
 
 #[derive(Debug)]
 struct Served {
-    /// Of no other connection.
+    /// Unique among connections.
     number: u64,
     stream: TcpStream,
     /// It was shut down. Its thread may still make a page.
@@ -79,7 +79,7 @@ impl Open {
         let count = served.iter().filter(|one| !one.is_over).count();
         if let Some(oldest) = served.iter_mut().find(|one| !one.is_over).filter(|_| count >= CONNECTIONS) {
             oldest.is_over = true;
-            // Its other end may have closed it.
+            // The peer may have closed it.
             let _ = oldest.stream.shutdown(Shutdown::Both);
         }
         *last += 1;
@@ -134,10 +134,10 @@ impl Server {
                 match self.listener.accept() {
                     Ok((stream, _)) => {
                         let (open, until) = (&open, Instant::now() + self.patience);
-                        // Without a descriptor for it there is none for more of them either.
+                        // Without a descriptor for this connection there is none for further ones.
                         let Ok(number) = open.enter(&stream) else { continue };
                         scope.spawn(move || {
-                            // Whoever does not take the answer goes without.
+                            // The error concerns only this client.
                             let _ = Connection { stream, until }.serve(page);
                             open.leave(number);
                         });

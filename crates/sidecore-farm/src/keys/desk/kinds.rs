@@ -1,14 +1,14 @@
-//! Keys that are offered, as kinds of events: a number for each, given to another key when nobody uses it any more.
+//! Offered keys as kinds of events. Each has a number, which another key may get once this one is unused.
 
 use sidecore_client::gateway::Offer;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use std::rc::Rc;
 
-/// A key of which the last key server was lost is offered for so long as before: most come back at once.
+/// A key stays offered for this time after the loss of its last key server, ns: most return quickly.
 const LINGER: Nanos = 60_000_000;
 
-/// Keys of which a gateway knows.
+/// The keys that a gateway knows.
 #[derive(Debug)]
 pub(super) struct Kinds(Vec<Option<Kind>>);
 
@@ -20,16 +20,16 @@ struct Kind {
     servers: u32,
     /// Requests for it that are not done.
     requests: u32,
-    /// Nobody offers it any more: until then requests wait for one who does.
+    /// Its last key server is gone: requests wait until then for another offer.
     until: Option<Nanos>,
 }
 
-/// Why a key is not taken.
+/// Why an offer is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
     /// Others offer another key of this name.
     Another,
-    /// There are as many as a gateway takes.
+    /// The gateway has no number left.
     TooMany,
 }
 
@@ -38,7 +38,7 @@ impl Kinds {
         Self((0..Class::COUNT).map(|_| None).collect())
     }
 
-    /// One more key server offers a key. The flag: it is the first one.
+    /// Adds a key server's offer. The flag: it is the first one.
     pub(super) fn offer(&mut self, offer: &Offer<'_>) -> Result<(Class, bool), Unfit> {
         let known = self.place(|kind| kind.as_ref().is_some_and(|kind| *kind.key == *offer.key));
         let (class, kind) = match known {
@@ -60,7 +60,7 @@ impl Kinds {
         Ok((class, first))
     }
 
-    /// One key server less offers a key.
+    /// Removes a key server's offer.
     pub(super) fn withdraw(&mut self, now: Nanos, class: Class) {
         if let Some(kind) = &mut self.0[class.index()] {
             kind.servers -= 1;
@@ -68,7 +68,7 @@ impl Kinds {
         }
     }
 
-    /// Nobody will offer this key again.
+    /// The key will have no further offer.
     pub(super) fn expire(&mut self, key: &str) {
         let is_it = |kind: &&mut Kind| *kind.key == *key && kind.servers == 0;
         if let Some(kind) = self.0.iter_mut().flatten().find(is_it) {
@@ -76,7 +76,7 @@ impl Kinds {
         }
     }
 
-    /// A key that nobody has offered for a while.
+    /// The next key whose time without an offer is over.
     pub(super) fn next_gone(&mut self, now: Nanos) -> Option<(Class, Rc<str>)> {
         let is_gone = |kind: &Option<Kind>| kind.as_ref().and_then(|kind| kind.until).is_some_and(|until| until <= now);
         let (class, kind) = self.place(is_gone)?;
@@ -87,12 +87,12 @@ impl Kinds {
         Some((class, key))
     }
 
-    /// Whether a request that nobody can be asked for waits for one who can.
+    /// Whether requests without a key server wait for another offer.
     pub(super) fn lingers(&self, class: Class) -> bool {
         self.0[class.index()].as_ref().is_some_and(|kind| kind.until.is_some())
     }
 
-    /// One more request for a key that somebody offers.
+    /// Adds a request for a key with an offer.
     pub(super) fn request(&mut self, key: &str) -> Option<Class> {
         let is_it = |kind: &Option<Kind>| kind.as_ref().is_some_and(|kind| !kind.is_free() && *kind.key == *key);
         let (class, kind) = self.place(is_it)?;
@@ -100,7 +100,7 @@ impl Kinds {
         Some(class)
     }
 
-    /// A request is done.
+    /// Removes a request.
     pub(super) fn done(&mut self, class: Class) {
         if let Some(kind) = &mut self.0[class.index()] {
             kind.requests -= 1;
@@ -117,7 +117,7 @@ impl Kinds {
         Class::all().zip(&mut self.0).find(|(_, kind)| is_it(kind))
     }
 
-    /// The number is another key's from when nobody offers this one and no request is for it.
+    /// Frees the number of a key without offers and requests.
     fn tidy(&mut self, class: Class) {
         let place = &mut self.0[class.index()];
         if place.as_ref().is_some_and(|kind| kind.is_free() && kind.requests == 0) {
@@ -127,7 +127,7 @@ impl Kinds {
 }
 
 impl Kind {
-    /// Nobody offers it, nor has for a while.
+    /// The key has no offer, and its time of waiting for one is over.
     fn is_free(&self) -> bool {
         self.servers == 0 && self.until.is_none()
     }

@@ -1,4 +1,4 @@
-//! A desk by itself: what it tells the service, and whom it asks.
+//! The gateway's decisions alone: messages to the service, and requests to key servers.
 
 use super::*;
 
@@ -23,13 +23,13 @@ fn ask(desk: &mut Desk, now: Nanos, ticket: u64, key: &str) {
     desk.asked(now, &Request { ticket, key, scheme, operation, input: &[7] });
 }
 
-/// What the service was told of requests.
+/// Answers to the service.
 fn answers(desk: &mut Desk) -> Vec<(u64, Ended)> {
     let answer = |said| if let Said::Answer { ticket, ended } = said { Some((ticket, ended)) } else { None };
     desk.said().drain(..).filter_map(answer).collect()
 }
 
-/// What the service was told of keys.
+/// Offers and withdrawals to the service.
 fn keys(desk: &mut Desk) -> Vec<String> {
     let key = |said| match said {
         Said::Offer { key, .. } => Some(format!("+{key}")),
@@ -39,7 +39,7 @@ fn keys(desk: &mut Desk) -> Vec<String> {
     desk.said().drain(..).filter_map(key).collect()
 }
 
-/// Who was asked under which tickets for which key.
+/// Key server, key and ticket of each published request.
 fn asked(desk: &mut Desk) -> Vec<(String, String, u64)> {
     let mut all = Vec::new();
     for Outgoing { server, key, body } in desk.outgoing(1 << 20) {
@@ -168,7 +168,7 @@ fn a_request_that_one_fails_at_is_asked_of_another_and_fails_after_three() {
     }
     assert_ne!(servers[0], servers[1]);
     assert_eq!(answers(&mut desk), [(1, Ended::Elsewhere)]);
-    // A refusal is one, whoever says it.
+    // A key server's refusal is final.
     ask(&mut desk, 0, 2, "a");
     let [(server, _, ticket)] = asked(&mut desk).try_into().unwrap();
     answer(&mut desk, MS, &server, if server == "one" { 11 } else { 21 }, ticket, Outcome::Refused(5));
@@ -300,7 +300,7 @@ fn a_key_server_that_lies_loses_that_key_and_others_keep_all_of_theirs() {
     done.sort_by_key(|(ticket, _)| *ticket);
     let others = (0..4).filter(|ticket| *ticket != wrong).chain([10, 11]);
     assert_eq!(done, others.map(|ticket| (ticket, Ended::Done(vec![9]))).collect::<Vec<_>>());
-    // It is said once, however often it is found out.
+    // The log has one line, also for repeated reports.
     desk.wrong(3 * MS, wrong);
     desk.wrong(3 * MS, 99);
     let said = notes(&mut desk);

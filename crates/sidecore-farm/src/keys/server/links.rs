@@ -1,7 +1,8 @@
-//! What a key server and each gateway know of each other.
+//! The mutual state of a key server and each gateway.
 //!
-//! A gateway says again and again whom it knows. A key server that is not among them joins, under a new number each time: so
-//! that what was under way before is for nobody, whichever of the two, or NATS between them, was gone for a while.
+//! A gateway repeats the list of key servers that it knows. A key server that is missing there joins under a new
+//! number. Messages under an old number are ignored, whether the key server, the gateway, or NATS between them was
+//! away.
 
 use super::offered::Offered;
 use super::workers::{Answered, Done};
@@ -14,27 +15,26 @@ use std::sync::Arc;
 
 /// Most gateways of one key server.
 const MOST: usize = 64;
-/// A gateway that is silent for so long is forgotten, ns.
+/// A gateway that is silent for this time is forgotten, ns.
 const SILENCE: Nanos = 2_000_000_000;
-/// A gateway that sent a malformed message is ignored for so long, ns: reading them takes time from others.
+/// A gateway that sent a malformed message is ignored for this time, ns: reading them takes time from others.
 const MUTE: Nanos = 1_000_000_000;
-/// Joining is tried again after so long, ns.
+/// Time between two attempts to join, ns.
 const PATIENCE: Nanos = 10 * BEAT;
 
-/// Where a request came from.
+/// The gateway of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) gateway: Arc<str>,
     pub(super) incarnation: u64,
 }
 
-/// A message for a gateway.
 pub(super) struct Post {
     pub(super) gateway: Arc<str>,
     pub(super) body: Vec<u8>,
 }
 
-/// All gateways that are heard.
+/// All known gateways.
 pub(super) struct Links {
     slots: u16,
     leaving: bool,
@@ -57,12 +57,12 @@ struct Link {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// To be asked to take this key server.
+    /// The next message asks the gateway to take this key server.
     New,
-    /// It was asked then.
+    /// The request to join was sent then.
     Asked(Nanos),
     Joined,
-    /// To be told that this key server leaves.
+    /// The next message announces the end of this key server.
     Leaving,
     Left,
 }
@@ -79,14 +79,14 @@ impl Links {
         Self { slots, leaving: false, by_name: BTreeMap::new(), renewed: Vec::new() }
     }
 
-    /// A gateway says that it is there.
+    /// Handles a gateway's beat.
     pub(super) fn meet(&mut self, now: Nanos, gateway: &str, presence: &Presence) {
         if !self.by_name.contains_key(gateway) && (self.leaving || self.by_name.len() >= MOST) {
             return;
         }
         let new = || Link::new(presence.gateway, now);
         let (link, renewed) = (self.by_name.entry(gateway.into()).or_insert_with(new), &mut self.renewed);
-        // Two gateways of one name: the one that is known stays, as long as it is heard.
+        // Of two gateways with one name the known one stays until it is silent.
         if link.number != presence.gateway {
             if now.saturating_sub(link.heard) < PATIENCE || self.leaving {
                 return;
@@ -149,7 +149,7 @@ impl Links {
         }
     }
 
-    /// Time to say that this key server is there.
+    /// Forgets silent gateways, and schedules a beat for the others.
     pub(super) fn beat(&mut self, now: Nanos) {
         self.by_name.retain(|_, link| now.saturating_sub(link.heard) < SILENCE);
         for link in self.by_name.values_mut() {
@@ -157,8 +157,8 @@ impl Links {
         }
     }
 
-    /// The keys are others. Gateways that know this key server are told that it leaves where there are none, so that what it
-    /// has is still answered; else it joins anew.
+    /// The keys have changed. Without any key, gateways receive a message that this key server leaves, and still get
+    /// open answers. Otherwise it joins again.
     pub(super) fn keys_changed(&mut self, any: bool) {
         for (gateway, link) in self.by_name.iter_mut().filter(|_| !self.leaving) {
             match link.state {
@@ -172,12 +172,12 @@ impl Links {
         }
     }
 
-    /// Gateways that began anew since the last call: none hears the answers to what it asked before.
+    /// Gateways that are new since the last call: answers to their earlier requests are obsolete.
     pub(super) fn take_renewed(&mut self) -> Vec<Arc<str>> {
         std::mem::take(&mut self.renewed)
     }
 
-    /// No more requests.
+    /// Takes no more requests.
     pub(super) fn leave(&mut self) {
         self.leaving = true;
         for link in self.by_name.values_mut() {
@@ -185,7 +185,7 @@ impl Links {
         }
     }
 
-    /// What gateways are to be sent, in messages of at most so many bytes.
+    /// Messages to gateways, of at most `max_payload` bytes.
     pub(super) fn posts(&mut self, now: Nanos, offered: &Offered, max_payload: usize) -> Vec<Post> {
         let slots = self.slots;
         let most = (max_payload.saturating_sub(HEADROOM) / (MAX_RESULT + 64)).clamp(1, wire::MOST);
@@ -224,13 +224,13 @@ impl Links {
 
 impl Link {
     fn new(number: u64, now: Nanos) -> Self {
-        // Without random bytes the clock has to do: a gateway of another number takes no notice of this one's.
+        // Without random bytes the clock must do: other gateways ignore this number.
         let incarnation = fresh().unwrap_or(now);
         let (answers, state) = (Vec::new(), State::New);
         Self { number, incarnation, state, heard: now, mute_until: 0, received: 0, answered: 0, answers, beat: false }
     }
 
-    /// Begins anew with a gateway of this name. A muted one stays muted.
+    /// Starts again with a gateway of this name. A muted one stays muted.
     fn renew(&mut self, number: u64, heard: Nanos) {
         *self = Self { mute_until: self.mute_until, ..Self::new(number, heard) };
     }

@@ -1,4 +1,4 @@
-//! The keys that this key server may use, looked at again and again: the service is asked, as this process's user.
+//! The keys that this key server may use. It asks the service for them once a second, as this process's user.
 
 use crate::args::Permit;
 use sidecore_client::client::{Admin, Error, Options};
@@ -14,24 +14,24 @@ use std::thread;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often the keys are looked at.
+/// Interval of these checks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Pause after a service that is not there was looked for.
+/// Pause after a failed attempt to reach the service.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Most keys that are offered: what a gateway takes.
+/// Most keys offered: a gateway takes no more.
 const MOST: usize = Class::COUNT;
 
-/// Keys by name, and who may use them.
+/// Keys by name, and the gateways that may use them.
 #[derive(Default)]
 pub(super) struct Offered {
     keys: BTreeMap<String, Held>,
-    /// None: all gateways all keys.
+    /// Empty: all gateways may use all keys.
     permits: Arc<[Permit]>,
 }
 
 #[derive(Clone)]
 struct Held {
-    /// As the service gives it.
+    /// In the service's encoding.
     public: Vec<u8>,
     key: Arc<Key>,
 }
@@ -47,12 +47,10 @@ impl Offered {
         self.permits.is_empty() || self.permits.iter().any(is_it)
     }
 
-    /// Whether there is a key at all.
     pub(super) fn any(&self) -> bool {
         !self.keys.is_empty()
     }
 
-    /// Offers to this gateway.
     pub(super) fn offers(&self, gateway: &str) -> Vec<Offer<'_>> {
         let offers = self.keys.iter().filter(|(key, _)| self.permits(gateway, key));
         offers.map(|(key, held)| Offer { key, public: &held.public }).collect()
@@ -64,30 +62,31 @@ impl Offered {
     }
 }
 
-/// The thread that looks at the keys; it ends when this is dropped and it looks next.
+/// Handle of the thread that checks the keys. The thread ends at its first check after this is dropped.
 pub(super) struct Keys {
     poke: SyncSender<()>,
     receiver: watch::Receiver<Arc<Offered>>,
 }
 
 impl Keys {
-    /// Begins to watch. `allow`: these keys only, for these gateways; none: all that the service lists, for all.
+    /// Starts the thread. `allow`: these keys only, for these gateways; empty: all keys that the service lists, for all
+    /// gateways.
     ///
     /// # Errors
-    /// No thread, or the first look said that it cannot be.
+    /// The thread cannot be started.
     pub(super) async fn watch(options: &Options, allow: &[Permit]) -> Result<Self, String> {
         let (poke, pokes) = sync_channel(1);
         let (sender, mut receiver) = watch::channel(Arc::new(Offered::default()));
         let look = Look { options: options.clone(), allow: allow.into(), admin: None, told: BTreeSet::new() };
         let watching = thread::Builder::new().name("keys".to_owned()).spawn(move || watch_keys(look, &sender, &pokes));
         watching.map_err(|error| format!("cannot start a thread: {error}"))?;
-        // A first look, or a service that is not there: gateways are told later.
+        // Waits for the first check. If the service is away, gateways get the keys later.
         let _ = tokio::time::timeout(options.patience, receiver.changed()).await;
         receiver.mark_changed();
         Ok(Self { poke, receiver })
     }
 
-    /// Has the keys looked at now.
+    /// Triggers a check.
     pub(super) fn poke(&self) -> SyncSender<()> {
         self.poke.clone()
     }
@@ -114,7 +113,7 @@ fn watch_keys(mut look: Look, sender: &watch::Sender<Arc<Offered>>, pokes: &Rece
             sender.send_replace(Arc::new(now));
         }
         match pokes.recv_timeout(wait) {
-            // Whoever asks for a look may do so often.
+            // A caller may trigger checks very often.
             Ok(()) => thread::sleep(PAUSE),
             Err(RecvTimeoutError::Timeout) if !sender.is_closed() => {}
             Err(_) => return,
@@ -122,17 +121,16 @@ fn watch_keys(mut look: Look, sender: &watch::Sender<Arc<Offered>>, pokes: &Rece
     }
 }
 
-/// Asks the service.
 struct Look {
     options: Options,
     allow: Arc<[Permit]>,
     admin: Option<Admin>,
-    /// What was told to people, once.
+    /// Messages that were printed, each once.
     told: BTreeSet<String>,
 }
 
 impl Look {
-    /// The keys of now. An error: none can be used.
+    /// The current keys. An error: none can be used.
     fn look(&mut self, before: &Offered) -> Result<Offered, String> {
         let mut admin = match self.admin.take() {
             Some(admin) => admin,
@@ -165,9 +163,9 @@ impl Look {
 
 /// Why a key is not offered.
 enum Trouble {
-    /// It is about this key.
+    /// A fault of this key.
     Key(String),
-    /// It is about the service.
+    /// A fault of the service.
     Service(String),
 }
 
@@ -187,7 +185,6 @@ fn held(admin: &mut Admin, name: &str, before: &Offered) -> Result<Held, Trouble
     Ok(Held { public: info.public, key })
 }
 
-/// Names of all keys of the service.
 fn list(admin: &mut Admin) -> Result<Vec<String>, String> {
     let mut names: Vec<String> = Vec::new();
     loop {

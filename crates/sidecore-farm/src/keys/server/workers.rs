@@ -1,4 +1,4 @@
-//! Threads that have requests done by the service: one request each at a time, on a lane of its own. Gateways take turns, by
+//! Threads that send requests to the service: one request each at a time, on a separate lane. Gateways take turns, by
 //! the time that their requests take.
 
 use super::links::Origin;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Most requests that wait for a thread, of all gateways. Beyond that the gateway with most of them loses its last.
+/// Most requests of all gateways that wait for a thread. Beyond that the gateway with most of them loses its last.
 const MOST: usize = 8192;
 /// Bytes of a shared secret.
 const SECRET: usize = 32;
@@ -35,7 +35,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// `None`: the scheme is none of private keys.
+    /// `None`: the scheme has no private keys.
     pub(super) fn new(origin: Origin, arrived: Nanos, key: Arc<Key>, request: &Request<'_>) -> Option<Self> {
         let (scheme, operation, input) = (request.scheme.clone(), request.operation, request.input.to_vec());
         let job = Self { origin, ticket: request.ticket, arrived, key, scheme, operation, input };
@@ -50,7 +50,7 @@ impl Job {
     }
 }
 
-/// What became of a job.
+/// Outcome of a job.
 pub(super) struct Answered {
     pub(super) origin: Origin,
     pub(super) ticket: u64,
@@ -76,7 +76,6 @@ impl Done {
     }
 }
 
-/// The threads.
 pub(super) struct Workers {
     shared: Arc<Shared>,
 }
@@ -95,10 +94,10 @@ struct Queue {
 }
 
 impl Workers {
-    /// So many threads. `poke`: has the keys looked at, where the service or a key is found to be gone.
+    /// Starts `slots` threads. `poke` triggers a check of the keys if the service or a key is gone.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// A thread cannot be started.
     pub(super) fn start(
         slots: u16,
         options: &Options,
@@ -123,7 +122,7 @@ impl Workers {
         shed
     }
 
-    /// Forgets what waits of a gateway. Returns the number.
+    /// Drops the waiting jobs of a gateway. Returns their number.
     pub(super) fn withdraw(&self, gateway: &Arc<str>) -> usize {
         self.shared.queue().jobs.withdraw(gateway, |_| true).len()
     }
@@ -138,7 +137,7 @@ impl Drop for Workers {
 
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // What a panicking thread left is whole: nothing in here is done by halves.
+        // No holder of the lock leaves the queue half changed, so a panic does no harm.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -158,7 +157,7 @@ fn work(shared: &Shared, options: &Options, answers: &UnboundedSender<Answered>,
         let work_ns = clock::now().saturating_sub(begun);
         let Job { origin, ticket, arrived, .. } = job;
         shared.queue().jobs.charge(&origin.gateway, work_ns);
-        // The process ends where nobody takes answers.
+        // Without a receiver the process is ending.
         let _ = answers.send(Answered { origin, ticket, arrived, work_ns, done });
     }
 }
@@ -174,14 +173,14 @@ fn done(job: &Job, options: &Options, poke: &SyncSender<()>) -> Done {
     let request = Call { key: &job.key, scheme, op, head: &[], input, max_output: job.max_output() };
     match call(Caller::thread(options), &request) {
         Ok(Ok(result)) => Done::Result(result),
-        // It is about this machine.
+        // Faults of this machine: another one may do the request.
         Ok(Err(Refusal::NoDevice | Refusal::Shutdown | Refusal::Internal | Refusal::KeyElsewhere)) => Done::Elsewhere,
         Ok(Err(refusal)) => Done::Refused(refusal),
         Err(failure) => match failure.reason {
             Reason::Input => Done::Refused(Refusal::InputLength),
             Reason::Unsupported => Done::Refused(Refusal::Unsupported),
             _ => {
-                // It is looked at soon anyway.
+                // The next regular check comes soon anyway.
                 let _ = poke.try_send(());
                 Done::Elsewhere
             }

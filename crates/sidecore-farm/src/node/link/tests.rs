@@ -1,4 +1,4 @@
-//! A link by itself, with a dispatcher that is played.
+//! A link alone, with a simulated dispatcher.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn welcome(link: &mut Link, now: Nanos, dispatcher: u64) {
     hear(link, now, &Down::Welcome { dispatcher, incarnation });
 }
 
-/// A link that follows dispatcher 5, with nothing left to say.
+/// A link that follows dispatcher 5, without anything to send.
 fn joined() -> Link {
     let mut link = link();
     lead(&mut link, 0, 5);
@@ -46,7 +46,7 @@ fn acts(link: &mut Link) -> Vec<Act> {
     std::iter::from_fn(|| link.next_act()).collect()
 }
 
-/// The messages among what is to be done.
+/// The messages among the actions.
 fn said(link: &mut Link) -> Vec<Bytes> {
     let say = |act| if let Act::Say(message) = act { Some(message) } else { None };
     acts(link).into_iter().filter_map(say).collect()

@@ -1,4 +1,4 @@
-//! Results as files of one directory. Others may make files and links there: no link is followed.
+//! Results as files of one directory. Other users may create files and links there: no link is followed.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, open, openat, renameat, unlinkat};
@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// How often a file is begun anew, where another process takes its name away.
+/// Attempts at a file while another process removes its name.
 const TRIES: usize = 8;
 
 pub(in crate::results) struct Directory {
@@ -16,7 +16,7 @@ pub(in crate::results) struct Directory {
 }
 
 impl Directory {
-    /// Makes it where it is missing.
+    /// Creates the directory if it is missing.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         let descriptor = open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -32,7 +32,7 @@ impl Directory {
         let (part, whole) = (format!(".{id}.part"), file_name(id));
         for _ in 0..TRIES {
             match self.try_put(&part, &whole, result) {
-                // What a taker that was killed left, or another one's: the name goes, and what it led to stays.
+                // A file of a killed taker, or of another program: its name is removed, and a link's target stays.
                 Err(error) if is(&error, Errno::EXIST) => self.remove(&part)?,
                 Err(error) if is(&error, Errno::NOENT) => {}
                 done => return done,
@@ -45,7 +45,7 @@ impl Directory {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.descriptor, part, flags, Mode::from_raw_mode(0o666))?;
         if let Err(error) = File::from(file).write_all(result) {
-            // The first error is the one that matters.
+            // The first error is the important one.
             drop(self.remove(part));
             return Err(error);
         }
@@ -60,7 +60,7 @@ impl Directory {
     }
 }
 
-/// The file of an event's result. An id that programs would take for an option has `%2D` for its first character: ids have no `%`.
+/// The file name of a result. An id that looks like an option has `%2D` as its first character; ids have no `%`.
 fn file_name(id: &str) -> String {
     id.strip_prefix('-').map_or_else(|| id.to_owned(), |rest| format!("%2D{rest}"))
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Short enough to be waited for.
+/// A limit that a test can wait for.
 const SHORT: Duration = Duration::from_millis(200);
 
 fn each(words: &[&str], limit: Duration) -> Each {
@@ -23,7 +23,7 @@ fn limited(script: &str, limit: Duration) -> Each {
     each(&["sh", "-c", script], limit)
 }
 
-/// Waits until the process whose number is in this file has ended.
+/// Waits for the end of the process whose number is in this file.
 async fn gone(file: &Path) {
     let number: i32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
     while test_kill_process(Pid::from_raw(number).unwrap()).is_ok() {
@@ -108,11 +108,11 @@ async fn what_a_program_leaves_running_does_not_hold_its_result_up() {
     let left = format!("sleep 600 & echo $! > {}; echo done", file.display());
     assert_eq!(shell(&left).run(&task("a-1", "")).await, done("done\n"), "in the group");
     gone(&file).await;
-    // A session of its own is another group, which is none of ours, and it has the pipes.
+    // A new session is another group, which the node does not kill, and it holds the pipes.
     let away = format!("setsid sleep 600 & echo $! > {}; echo done", file.display());
     assert_eq!(shell(&away).run(&task("a-1", "")).await, done("done\n"), "out of the group");
     let number = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-    // It may be the shell that is about to become it, which died with the group.
+    // The shell may not have become `setsid` yet, and has died with the group.
     let _ = kill_process(Pid::from_raw(number).unwrap(), Signal::KILL);
 }
 

@@ -1,4 +1,4 @@
-//! Programs that live on.
+//! Long-lived programs.
 
 use super::{LONG, MOST, done, failed, line, task};
 use crate::work::Work;
@@ -6,7 +6,7 @@ use crate::work::pipe::Pipes;
 use std::fs;
 use std::time::Duration;
 
-/// Answers events of one byte with how many it has had.
+/// Answers events of one byte with the number of events so far.
 const COUNT: &str =
     "n=0; while [ -n \"$(head -c 5 | tail -c 1)\" ]; do n=$((n+1)); printf '\\000\\000\\000\\001%d' $n; DO; done";
 
@@ -20,7 +20,7 @@ async fn limited(script: &str, limit: Duration) -> Pipes {
 
 #[tokio::test]
 async fn events_go_through_a_program_that_lives_on() {
-    // What is behind a length comes back behind the same length.
+    // `cat` returns each event with its length.
     let pipes = Pipes::start(line(&["cat"]), 2, LONG, MOST).await.unwrap();
     for body in [&b"some bytes\0"[..], b"", &vec![7; MOST]] {
         assert_eq!(pipes.run(&task("a-1", body.to_vec())).await, done(body.to_vec()));
@@ -91,7 +91,7 @@ async fn rubbish_fails_the_event() {
 async fn what_nobody_asked_for_is_not_taken_for_the_next_result() {
     let scratch = tempfile::tempdir().unwrap();
     let said = scratch.path().join("said");
-    // The first one answers twice; those after it once.
+    // The program answers the first event twice, and later ones once.
     let more =
         format!("if [ ! -e {0} ]; then sleep 0.05; printf '\\000\\000\\000\\001?'; touch {0}; fi", said.display());
     let pipes = shell(&COUNT.replace("DO", &more)).await;
@@ -109,7 +109,7 @@ async fn a_program_that_hangs_is_ended_at_the_limit() {
     for _ in 0..2 {
         assert_eq!(pipes.run(&task("a-1", "x")).await, failed("took longer than 2s: I wait"));
     }
-    // It reads nothing, and the event is more than a pipe holds.
+    // The program reads nothing, and the event is larger than a pipe.
     let outcome = pipes.run(&task("a-1", vec![7; 10 * MOST])).await;
     assert_eq!(outcome, failed("took longer than 2s: I wait"));
 }

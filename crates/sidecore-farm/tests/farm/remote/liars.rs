@@ -1,4 +1,4 @@
-//! A key server that offers a key it does not have, and makes its answers up.
+//! A key server that offers a key it does not have, and invents its answers.
 
 use super::losses::{Load, MESSAGE, RSA};
 use super::site::{Site, User, pkcs1};
@@ -42,7 +42,7 @@ impl Drop for Liar {
     }
 }
 
-/// It joins whenever the gateway does not know it, as a key server must.
+/// Joins whenever the gateway does not know it, as a key server must.
 async fn lie(url: &str, public: &[u8], lies: &AtomicUsize, stop: &AtomicBool) {
     let client = async_nats::connect(url).await.unwrap();
     let mut gateways = client.subscribe("farm.keys.gateway.near").await.unwrap();
@@ -105,7 +105,7 @@ fn a_key_server_that_lies_costs_no_request_of_its_key_and_none_of_others() {
     });
     let said = gateway.says("has not made");
     assert!(said.contains("the key server liar answers for the key www"), "{said}");
-    // What was with it when it was found out is all that it ever had.
+    // It received no request after its detection: 16 were in flight.
     let lies = liar.lies.load(Ordering::Relaxed);
     assert!((1..=16).contains(&lies), "{lies} lies");
 }

@@ -1,4 +1,4 @@
-//! What happens when a machine, a process or NATS is lost.
+//! Losses of a machine, a process or NATS.
 
 use super::site::{PATIENCE, Process, Site, User, named, pkcs1};
 use crate::server::Server;
@@ -146,7 +146,7 @@ impl<'a> Load<'a> {
         assert!(!std::mem::replace(&mut self.open[tag], true));
     }
 
-    /// Goes on until so many more are done.
+    /// Runs until `more` further requests are done.
     pub(super) fn run(&mut self, more: usize, expected: &[u8]) {
         let (until, end) = (self.done + more, Instant::now() + PATIENCE);
         while self.done < until {

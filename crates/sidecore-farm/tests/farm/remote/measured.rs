@@ -1,5 +1,5 @@
-//! Signatures on a remote key, one at a time and many in flight: all are answered, and what they cost is told. For figures: `cargo
-//! test --release -p sidecore-farm --test farm remote_signatures -- --nocapture`.
+//! Signatures on a remote key, one at a time and many in flight. All must be answered; the test prints their cost. For
+//! figures: `cargo test --release -p sidecore-farm --test farm remote_signatures -- --nocapture`.
 
 use super::losses::RSA;
 use super::site::{Site, User, pkcs1};
@@ -12,10 +12,10 @@ use sidecore::keys::Acl;
 use std::time::{Duration, Instant};
 
 const MESSAGE: &[u8] = &[7; 32];
-/// Requests of one measurement of latency, and how often it is repeated, alternately.
+/// Requests of one measurement of latency, and its repeats in turn with the others.
 const REQUESTS: usize = 300;
 const ROUNDS: usize = if cfg!(debug_assertions) { 1 } else { 7 };
-/// Requests in flight while rates are measured, and for how long.
+/// Requests in flight while rates are measured, and the duration.
 const IN_FLIGHT: usize = 64;
 const SPAN: Duration = Duration::from_millis(1500);
 
@@ -93,7 +93,7 @@ fn submit(user: &mut User, tag: usize, input: &Buffer, output: &Buffer) {
     user.client.ring();
 }
 
-/// A request and its answer over NATS alone, of the size of a signature's: the asker here, who answers in a thread.
+/// A request and its answer over NATS alone, with the size of a signature. A thread answers.
 struct Nats {
     runtime: tokio::runtime::Runtime,
     client: async_nats::Client,

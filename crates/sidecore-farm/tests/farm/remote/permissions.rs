@@ -1,4 +1,4 @@
-//! Who may use which key: the service here, the service there and NATS each have their say.
+//! Permissions on keys: the near service, the far service and NATS each decide.
 
 use super::site::{STRANGER, Site, User, named, pkcs1};
 use crate::server::Server;
@@ -8,7 +8,7 @@ use sidecore::keys::{Acl, KeyCommand, Kind};
 use sidecore_testing::skipped;
 use std::fs;
 
-/// The one near machine may ask for one key; all else that the roles need they may.
+/// The near machine may ask for one key. All other needs of the roles are permitted.
 const ACCOUNTS: &str = r#"
 authorization {
   users = [
@@ -42,7 +42,7 @@ fn a_key_server_offers_what_its_user_may_use_and_says_what_it_may_not() {
     };
     may(&[STRANGER]);
     user.call_soon(Op::SignDigest, &[7; 32]);
-    // Its permission ends while it is in use.
+    // The permission ends while the key is in use.
     may(&[]);
     user.refused_soon(Op::SignDigest, &[7; 32]);
 }

@@ -1,4 +1,4 @@
-//! What is done elsewhere.
+//! Operations on remote keys.
 
 use super::site::{Site, User, pkcs1};
 use crate::server::Server;
@@ -21,7 +21,7 @@ fn a_key_that_is_only_on_another_machine_signs_as_there() {
     for _ in 0..20 {
         assert_eq!(user.call(Op::Sign, b"message").unwrap(), signature);
     }
-    // Who is told to end says that it leaves.
+    // A key server that receives SIGTERM announces its end.
     key_server.signal(Signal::TERM);
     assert_eq!(key_server.ended(), Some(0));
     user.refused_soon(Op::Sign, b"message");
@@ -57,7 +57,7 @@ fn every_operation_with_a_private_key_is_done_elsewhere() {
         let signature = User::new(&near, name, scheme.clone()).call_soon(op, &digest);
         let signed = match op {
             Op::Sign => digest.to_vec(),
-            // What is verified is a message: of a digest it is the other side's to say.
+            // The test verifies messages; a digest's verification is left to the peer.
             _ => continue,
         };
         let mut there = User::new(&far, name, scheme);
@@ -69,11 +69,11 @@ fn every_operation_with_a_private_key_is_done_elsewhere() {
     let [shared, same] =
         [&near, &far].map(|site| User::new(site, "x25519", Scheme::X25519).call_soon(Op::Derive, &peer));
     assert_eq!(shared, same);
-    // Of a text that is no ciphertext, PKCS#1 with implicit rejection makes a plaintext that the key alone determines.
+    // PKCS#1 with implicit rejection turns an invalid ciphertext into a plaintext that the key alone determines.
     let scheme = || Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 };
     let [plain, same] = [&near, &far].map(|site| User::new(site, "rsa", scheme()).call_soon(Op::Decrypt, &[7; 256]));
     assert_eq!(plain, same);
-    // A refusal of whoever holds the key is a refusal here.
+    // A refusal by the far service is passed on.
     let text = User::new(&near, "x25519", Scheme::X25519).call(Op::Derive, &[0; 32]).unwrap_err().to_string();
     assert!(text.contains("did not verify"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! A machine of a test: a service, and a process of the farm beside it.
+//! A machine of a test: a service, and a process of the farm.
 
 use sidecore::client::{Admin, Client, Error, Options, Session};
 use sidecore::config::{Config, DeviceConfig, LimitsConfig};
@@ -17,15 +17,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long anything may take before the test calls it a stall.
+/// Longest wait before the test reports a stall.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// The farm of the tests.
 const FARM: &str = "keys";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-farm");
-/// A user who owns nothing here.
+/// A user without any key.
 pub(super) const STRANGER: u32 = 65534;
 
-/// A service in a directory of its own. Stops when dropped.
+/// A service in a private directory. Stops when dropped.
 pub(super) struct Site {
     service: Option<Service>,
     config: Config,
@@ -33,20 +32,20 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// One that has a remote device `far`.
+    /// A site with a remote device `far`.
     pub(super) fn near() -> Self {
         let devices = vec![DeviceConfig::inline("here"), DeviceConfig::remote("far", FARM)];
         Self::with(devices)
     }
 
-    /// One without.
+    /// A site without a remote device.
     pub(super) fn far() -> Self {
         Self::with(vec![DeviceConfig::inline("here")])
     }
 
     fn with(devices: Vec<DeviceConfig>) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        // Other users reach the socket; what they may do there is the service's to say.
+        // Other users reach the socket; the service decides about their rights.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
         let limits = LimitsConfig { device_timeout_ms: 20_000, ..LimitsConfig::default() };
         let socket = directory.path().join("socket");
@@ -56,7 +55,7 @@ impl Site {
         site
     }
 
-    /// Its keys are gone.
+    /// The restart loses its keys.
     pub(super) fn start_again(&mut self) {
         self.service = None;
         self.service = Some(Service::start(self.config.clone()).unwrap());
@@ -74,21 +73,20 @@ impl Site {
         Admin::connect(&self.options()).unwrap()
     }
 
-    /// Makes a key here. Its public part.
+    /// Generates a key. Returns its public part.
     pub(super) fn make(&self, name: &str, kind: Kind) -> Vec<u8> {
         let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
         self.admin().keys(command).unwrap();
         self.admin().key_info(name).unwrap().public
     }
 
-    /// Stores a key.
     pub(super) fn import(&self, name: &str, pkcs8: &[u8], acl: Acl) -> Vec<u8> {
         let command = KeyCommand::Import { name: name.to_owned(), pkcs8: pkcs8.into(), acl };
         self.admin().keys(command).unwrap();
         self.admin().key_info(name).unwrap().public
     }
 
-    /// Says that a key is elsewhere.
+    /// Registers a key as remote.
     pub(super) fn knows(&self, name: &str, public: &[u8]) {
         let command = KeyCommand::ImportPublic { name: name.to_owned(), public: public.to_vec(), acl: Acl::default() };
         self.admin().keys(command).unwrap();
@@ -128,10 +126,11 @@ impl Site {
         self.program(PROGRAM.as_ref(), role, nats, name)
     }
 
-    /// By a copy of the program: other users may not enter each directory where it is built.
+    /// Uses a copy of the program: other users may have no access to cargo's directory.
     fn farm_of(&self, user: u32, role: &str, nats: &str, name: &str) -> Command {
         let copy = self.directory.path().join("sidecore-farm");
-        // Not by this process: a child of another thread could hold the copy open for writing, and then it cannot be run.
+        // Copies in another process: a child of another thread could hold the copy open for writing, and then it could
+        // not be executed.
         assert!(Command::new("cp").arg(PROGRAM).arg(&copy).status().unwrap().success());
         let mut command = self.program(&copy, role, nats, name);
         command.uid(user).gid(user);
@@ -164,7 +163,7 @@ impl Process {
         Self { child, lines }
     }
 
-    /// Waits until it says something with these words.
+    /// Waits for a line with these words.
     pub(super) fn says(&self, words: &str) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -186,7 +185,7 @@ impl Process {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Waits until it has ended. Its exit code.
+    /// Waits for its end. Returns the exit code.
     pub(super) fn ended(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -220,7 +219,7 @@ impl User {
         self.client.call(self.session, op, 0, input, 4096)
     }
 
-    /// Asks until somebody does it.
+    /// Repeats the request until it succeeds.
     pub(super) fn call_soon(&mut self, op: Op, input: &[u8]) -> Vec<u8> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -232,12 +231,12 @@ impl User {
         }
     }
 
-    /// Asks until nobody does it any more.
+    /// Repeats the request until it fails for lack of a machine with the key.
     pub(super) fn refused_soon(&mut self, op: Op, input: &[u8]) -> Error {
         self.fails_soon(op, input, named)
     }
 
-    /// Asks until it hears that NATS does not permit it.
+    /// Repeats the request until NATS denies it.
     pub(super) fn denied_soon(&mut self, op: Op, input: &[u8]) -> Error {
         self.fails_soon(op, input, |error| matches!(error, Error::Refused(Refusal::KeyDenied)))
     }
@@ -253,7 +252,7 @@ impl User {
     }
 }
 
-/// A failure that says that the key's machines are not there.
+/// Whether the failure is that no machine with the key is available.
 pub(super) fn named(error: &Error) -> bool {
     matches!(error, Error::Refused(Refusal::KeyElsewhere) | Error::DeviceFailed(_))
 }

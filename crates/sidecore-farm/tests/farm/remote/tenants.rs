@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Slow, so that the key server is what both wait for.
+/// A slow key, so that both tenants wait for the key server.
 const RSA: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-rsa-4096.pkcs8.der");
 /// Its number as a gateway.
 const NUMBER: u64 = 7;
@@ -24,7 +24,7 @@ const REQUESTS: usize = wire::MOST;
 /// Signatures of both that are counted.
 const COUNTED: usize = 400;
 
-/// The gateway that floods. It ends with this.
+/// The flooding gateway. Dropping this ends it.
 struct Flood {
     done: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -42,7 +42,7 @@ impl Flood {
         Self { done, stop, thread: Some(thread) }
     }
 
-    /// Signatures that it got.
+    /// Signatures that it received.
     fn done(&self) -> usize {
         self.done.load(Ordering::Relaxed)
     }
@@ -95,7 +95,7 @@ fn a_tenant_that_floods_leaves_the_other_its_share_of_a_key_server() {
     let Some(nats) = Server::start() else { return };
     let (near, far) = (Site::near(), Site::far());
     near.knows("www", &far.import("www", RSA, Acl::default()));
-    // Cores are shared with the flood itself: that one is late is not what this is about.
+    // The flood competes for the same cores, so late beats must not count as silence here.
     let _gateway = near.gateway_with(&nats.url(), &["--silence", "60000"]);
     let _key_server = far.key_server_with(&nats.url(), "one", &["--jobs", "1"]);
     let mut user = User::new(&near, "www", pkcs1());
@@ -115,6 +115,6 @@ fn a_tenant_that_floods_leaves_the_other_its_share_of_a_key_server() {
         counted = load.done + flood.done() - base;
     }
     let share = load.done as f64 / counted as f64;
-    // Alone it has all of them.
+    // Without the flood this tenant would have all of them.
     assert!(share >= 0.4, "{} of {counted}, {} failed", load.done, load.failed);
 }
