@@ -125,7 +125,6 @@ fn key(name: &str) -> Labels {
     vec![("key", name.to_owned())]
 }
 
-/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -94,7 +94,6 @@ fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<(Se
     Ok(key.map_err(|error| format!("{}: {error}", called(file)))?)
 }
 
-/// Why a file has no key to store.
 fn no_key(file: &[u8], error: &str) -> String {
     match Uri::from_pem(file) {
         Ok(uri) => format!(

@@ -42,7 +42,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Exit code of a negative answer; see the README.
 const NO: u8 = 1;
 
-/// The commands of the two other programs.
 const OF_LABORATORY: [&str; 4] = ["try", "bench", "sim", "net"];
 const OF_FARM: [&str; 1] = ["farm"];
 

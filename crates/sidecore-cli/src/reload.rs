@@ -9,7 +9,6 @@ use crate::set::{apply, connect};
 use sidecore::config::{Config, DeviceConfig, DeviceKind, Setting, socket_of_environment};
 use sidecore_terminal::output;
 
-/// Differences between file and service.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Differences {
     /// Settings that `sidecore set` can change, in its form.

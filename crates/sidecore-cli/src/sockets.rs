@@ -38,7 +38,6 @@ const COLUMNS: [(&str, bool); 13] = [
 const ALLEGED: &str = "* as the program itself says; KERNEL, KBYTES: messages that it gave to the kernel, and bytes that the kernel took; SAVED: \
                        CPU time, an estimate";
 
-/// Asks the service and prints the list.
 pub(crate) fn run(args: &Sockets) -> Result<(), String> {
     let List { mut rows, others } = listed(&args.socket)?;
     let busy = |row: &Row| (Reverse(row.messages), Reverse(row.kernel_bytes));
@@ -122,7 +121,6 @@ fn why(row: &Row) -> String {
     }
 }
 
-/// One JSON object a line.
 fn objects(rows: &[Row]) -> String {
     rows.iter().fold(String::new(), |mut lines, row| {
         let object = json!({

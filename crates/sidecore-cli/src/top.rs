@@ -1,7 +1,7 @@
 //! `sidecore top`: what the service does, its clients, and where the time goes.
 //!
-//! It only reads the counter file, so it does not disturb the service, and it can show the last numbers of a service
-//! that has ended. A service of sockets has no counter file: `top` requests its list.
+//! It only reads the counter file, so it does not disturb the service. It can show the last numbers of a service that
+//! has ended. A service of sockets has no counter file: `top` requests its list.
 
 use crate::args::Top;
 use comfy_table::presets::NOTHING;

@@ -28,7 +28,6 @@ impl Service {
         Self::with("")
     }
 
-    /// A service with these lines in its configuration.
     fn with(more: &str) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let config = scratch.path().join("sidecore.toml");

@@ -40,7 +40,6 @@ impl Place {
         assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
     }
 
-    /// The files below the root, in order.
     fn files(&self) -> Vec<String> {
         let mut files = Vec::new();
         let mut left = vec![self.root()];

@@ -44,7 +44,6 @@ impl Place {
         self.run_with(command, &[])
     }
 
-    /// The same with these variables.
     fn run_with(&self, command: &[&str], variables: &[(&str, &str)]) -> Output {
         let mut run = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         run.args(["run", "--module", "/dev/null", "--sockets", "--preload"]).arg(self.library());
@@ -74,7 +73,6 @@ impl Place {
         run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
     }
 
-    /// The service's list of sockets.
     fn rows(&self) -> Vec<Value> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         let output = command.args(["sockets", "--json", "--socket"]).arg(self.file("socket")).output().unwrap();
@@ -82,7 +80,6 @@ impl Place {
         out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Compiles a program from this source.
     fn program(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
         let (file, text) = (self.file(name), self.file(&format!("{name}.c")));
         fs::write(&text, source).unwrap();
@@ -92,7 +89,6 @@ impl Place {
     }
 }
 
-/// Killed when dropped.
 struct Ending(Child);
 
 impl Drop for Ending {

@@ -15,7 +15,6 @@ use std::process::{Child, Command, Stdio};
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
 
-/// Both ends of a terminal.
 struct Terminal {
     screen: File,
     program: File,
@@ -39,7 +38,6 @@ impl Terminal {
         command.args(arguments).env("TERM", "xterm").stdin(end()).stdout(end()).stderr(end()).spawn().unwrap()
     }
 
-    /// Reads until the screen has shown this.
     fn read_until(&mut self, text: &str) {
         while !self.shown.contains(text) {
             let mut bytes = [0; 4096];

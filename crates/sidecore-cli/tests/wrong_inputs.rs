@@ -15,7 +15,6 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wrong_inputs.md");
-/// Requests a new page.
 const WRITE: &str = "SIDECORE_WRITE_PAGES";
 /// Limit of a command that should fail immediately, for `timeout`. A hanging command ends with another exit code.
 const LIMIT: &str = "60";
@@ -143,7 +142,6 @@ fn without_usage(said: &str) -> String {
     said[..end.unwrap_or(said.len())].to_owned()
 }
 
-/// As code in a cell of a table.
 fn code_span(text: &str) -> String {
     let text = text.replace('|', "\\|");
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }

@@ -30,7 +30,6 @@ use stand::Stand;
 
 /// The default scenarios, in their order. `kills` takes ten minutes, so it must be named.
 const ALL: [Scenario; 3] = [Scenario::Share, Scenario::Tail, Scenario::Rate];
-/// Headings of the scenarios' tables.
 const HEADINGS: [(&str, &str); 5] = [
     ("share", "nodes with enough to do: share of the sum of their rates"),
     ("tail", "Poisson arrivals at 0.8 of what the nodes can do: an event's time"),
@@ -79,7 +78,6 @@ async fn measure(stand: &mut Stand, scenario: Scenario, args: &Bench) -> Result<
     }
 }
 
-/// The tables of one scenario.
 fn tables(rows: &[Row], scenario: Scenario) -> String {
     let names: &[&str] = match scenario {
         Scenario::Share => &["share"],

@@ -69,7 +69,6 @@ impl Role {
 }
 
 impl Process {
-    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -102,7 +101,6 @@ impl Process {
         Ok(())
     }
 
-    /// Sets the role for the next restart.
     pub(crate) fn be_again_as(&mut self, role: Role) {
         self.role = role;
     }

@@ -52,7 +52,6 @@ pub(crate) async fn run(args: args::Dead) -> Result<u8, String> {
     Ok(0)
 }
 
-/// The letters, `args.most` at most.
 async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<Letter>, String> {
     let all = names::dead(&args.farm.farm, "*");
     let mut letters = Vec::new();
@@ -105,7 +104,6 @@ impl Letter {
         }
     }
 
-    /// The letter's original headers.
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(names::KIND, self.kind.as_str());

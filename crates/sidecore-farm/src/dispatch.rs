@@ -191,7 +191,6 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Room for further events of the queue.
     fn room(&self) -> Room {
         let full = self.commits.len() >= MOST_COMMITS || !self.commits.why().is_empty();
         match &self.hand_out {
@@ -339,7 +338,7 @@ impl Dispatcher<'_> {
         let (mut done, begun) = oneshot::channel();
         let (client, context) = (self.client.clone(), self.context.clone());
         let (farm, durability) = (self.args.farm.farm.clone(), self.args.durability.clone());
-        // A second subscription would count answers twice, more than the nodes were asked for.
+        // A second subscription would deliver each answer twice, and nodes would seem to answer too often.
         let hears_nodes = self.inputs.hears_nodes();
         tokio::spawn(async move {
             let taken = async {
@@ -361,7 +360,6 @@ impl Dispatcher<'_> {
         self.inputs.wait_for(term, begun);
     }
 
-    /// Handles the end of the takeover.
     fn has_begun(&mut self, now: Nanos, term: u64, begun: Result<Begun, NotTaken>) {
         let Begun { consumer, nodes } = match begun {
             Ok(begun) => begun,

@@ -54,13 +54,11 @@ pub(crate) struct Settings {
     pub(crate) hold_bytes: usize,
     /// Silence after which a node is lost.
     pub(crate) silence: Nanos,
-    /// Time limit of an event at a node.
     pub(crate) limit: Nanos,
     /// Most octets of one message.
     pub(crate) message: usize,
 }
 
-/// Something to do, with its owner's data.
 #[derive(Clone, Debug)]
 pub(crate) struct Event<T> {
     /// A token in the sense of [`wire::is_token`].
@@ -70,7 +68,6 @@ pub(crate) struct Event<T> {
     pub(crate) origin: T,
 }
 
-/// Outcome of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
     Done(Bytes),
@@ -102,14 +99,12 @@ pub(crate) enum Offered<T> {
     NoRoom(T),
 }
 
-/// Free room for further events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) events: usize,
     pub(crate) bytes: usize,
 }
 
-/// An event until it has ended.
 #[derive(Debug)]
 struct Held<T> {
     event: Event<T>,

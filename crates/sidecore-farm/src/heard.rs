@@ -18,20 +18,17 @@ const NODES: usize = 256;
 /// Longest displayed text, characters.
 const LONGEST: usize = 200;
 
-/// Status messages of one farm's dispatchers.
 pub(crate) struct Words {
     farm: String,
     subscription: Subscriber,
 }
 
-/// Status messages so far.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     active: Option<(Instant, Status)>,
     standing_by: BTreeMap<u64, Instant>,
 }
 
-/// Current state of the farm.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct View {
     /// Status of the active dispatcher. `None`: there was none for a while.

@@ -58,7 +58,6 @@ struct Node {
     begun: Instant,
 }
 
-/// An event with its outcome.
 struct Finished {
     begun: Begun,
     work: Nanos,
@@ -98,7 +97,6 @@ impl Node {
         Ok(())
     }
 
-    /// Takes all messages that are available.
     fn take_all(&mut self) {
         for _ in 0..AT_ONCE {
             let Some(Some(message)) = self.down.as_mut().and_then(|down| down.next().now_or_never()) else { return };

@@ -28,7 +28,6 @@ impl Quiet {
         tell(self.changed(now, None, text));
     }
 
-    /// Logs a line that is due.
     pub(crate) fn tick(&mut self, now: Nanos) {
         tell(self.turn(now));
     }

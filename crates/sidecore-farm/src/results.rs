@@ -103,7 +103,6 @@ impl Taker {
         Ok(())
     }
 
-    /// Takes one batch. Returns the number of its results.
     async fn batch(&mut self) -> Result<Result<usize, String>, String> {
         let most = usize::try_from(self.left()).unwrap_or(BATCH).min(BATCH);
         let mut messages = match self.source.batch(most).await {

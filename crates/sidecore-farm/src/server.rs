@@ -50,7 +50,6 @@ impl Server {
         Ok(server)
     }
 
-    /// Its address for clients.
     pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
@@ -70,12 +69,10 @@ impl Server {
         self.process.ended()
     }
 
-    /// CPU time of it and its predecessors.
     pub(crate) fn cpu_time(&self) -> Duration {
         self.process.cpu_time()
     }
 
-    /// Kills it with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.process.kill();
     }
@@ -97,7 +94,6 @@ impl Server {
         self.dir.keep()
     }
 
-    /// Waits until it accepts connections.
     async fn ready(&self) -> Result<(), String> {
         let begun = Instant::now();
         while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {

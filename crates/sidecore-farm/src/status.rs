@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One dispatcher and its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {
@@ -42,7 +41,6 @@ pub(crate) struct Totals {
     pub(crate) redone: u64,
     /// Answers that came after their event was with another node, or done.
     pub(crate) late: u64,
-    /// Events that were abandoned.
     pub(crate) dead: u64,
     /// Events that the work queue delivered again.
     pub(crate) duplicates: u64,

@@ -2,8 +2,8 @@
 //!
 //! A stream's settings are its durability. Storage decides whether a server's end loses its messages. Replicas are the
 //! number of servers with a message before it is acknowledged. Neither decides when a file reaches the disk. The
-//! servers' `sync_interval` does, two minutes by default. A power failure of all replicas therefore loses what was
-//! acknowledged since.
+//! servers' `sync_interval` does, two minutes by default. A power failure of all replicas therefore loses the
+//! messages acknowledged since.
 
 pub(crate) mod names;
 mod refused;
@@ -33,9 +33,7 @@ pub(crate) struct Streams {
     pub(crate) events: Stream<()>,
     /// One result for each event's id.
     pub(crate) results: Stream<()>,
-    /// Dead letters of abandoned events.
     pub(crate) dead: Stream<()>,
-    /// Each feeder's place.
     pub(crate) places: Stream<()>,
 }
 

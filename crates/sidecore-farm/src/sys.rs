@@ -22,8 +22,8 @@ pub(crate) fn alone(command: &mut Command) -> &mut Command {
         // The kernel does not report a node that died before that call.
         if getppid() == Some(node) { Ok(()) } else { Err(Errno::SRCH.into()) }
     };
-    // SAFETY: `begin` runs in the new process before the program. It only makes system calls: it allocates nothing and takes no lock
-    // that another thread of the node may have held.
+    // SAFETY: `begin` runs in the new process before the program. It only makes system calls: it allocates nothing and
+    // takes no lock that another thread of the node may have held.
     unsafe { command.process_group(0).pre_exec(begin) }
 }
 
@@ -36,8 +36,8 @@ pub(crate) fn keep_descriptors() -> io::Result<()> {
     for entry in std::fs::read_dir("/proc/self/fd")? {
         let number = entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
         if let Some(number) = number.filter(|number| *number >= FIRST) {
-            // SAFETY: the number is that of an open descriptor, for nothing else runs in this process yet; it is used for two calls only,
-            // which would fail on one that is closed.
+            // SAFETY: the number is that of an open descriptor, for nothing else runs in this process yet; it is used
+            // for two calls only, which would fail on one that is closed.
             let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
             fcntl_setfd(descriptor, fcntl_getfd(descriptor)? | FdFlags::CLOEXEC)?;
         }
@@ -59,7 +59,8 @@ pub(crate) fn keep_memory() -> io::Result<()> {
 /// # Errors
 /// The runtime cannot wait for this kind of file.
 pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: the `AsyncFd` owns the descriptor, which stays open and the same until it is taken out or dropped, and both end the watch.
+    // SAFETY: the `AsyncFd` owns the descriptor, which stays open and the same until it is taken out or dropped, and
+    // both end the watch.
     Ok(unsafe { AsyncFd::register(descriptor) }?)
 }
 

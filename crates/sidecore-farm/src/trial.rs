@@ -114,7 +114,6 @@ fn kills(done: &Drilled) -> String {
     done.kills.iter().map(kind).collect::<Vec<_>>().join(", ")
 }
 
-/// The same as a row.
 pub(crate) fn row(stand: &Stand, scenario: &'static str, done: &Drilled) -> Row {
     let verdict = &done.verdict;
     let number = |ids: &[String]| Some(ids.len() as u64);

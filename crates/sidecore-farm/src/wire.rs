@@ -63,7 +63,6 @@ pub(crate) struct Join<'a> {
     pub(crate) beat_ns: Nanos,
 }
 
-/// A node's beat.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Beat<'a> {
     pub(crate) node: &'a str,

@@ -28,7 +28,6 @@ use std::rc::Rc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-/// An event assigned to a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) id: String,
@@ -38,10 +37,8 @@ pub(crate) struct Task {
     pub(crate) limit: Duration,
 }
 
-/// Outcome of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Its result.
     Done(Bytes),
     /// The reason. It counts as a try of the event.
     Failed(String),

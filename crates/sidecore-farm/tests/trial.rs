@@ -114,7 +114,6 @@ fn until(mut holds: impl FnMut() -> bool, why: impl Fn() -> String) {
     }
 }
 
-/// The child processes.
 fn children(of: u32) -> Vec<u32> {
     let list = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
     list.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect()

@@ -1,7 +1,7 @@
 //! Standard output, standard error and exit codes.
 //!
-//! Both outputs may be a pipe without a reader, or a file on a full disk. Neither ends the program halfway: a failure of
-//! standard output is an error, one of standard error is ignored.
+//! Both outputs may be a pipe without a reader, or a file on a full disk. Neither ends the program halfway: a failure
+//! of standard output is an error, one of standard error is ignored.
 
 use clap::builder::Resettable;
 use clap::error::ErrorKind;
@@ -30,8 +30,8 @@ pub fn written(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Parses the arguments. A negative number is a value, so that the option's own limits refuse it. An empty variable of the
-/// environment counts as unset.
+/// Parses the arguments. A negative number is a value, so that the option's own limits refuse it. An empty variable of
+/// the environment counts as unset.
 ///
 /// # Errors
 /// The arguments are wrong, or ask for help or version.

@@ -1,4 +1,4 @@
-//! The command's other programs and libraries, found from the directory of this program: as cargo builds them, or installed.
+//! The command's other programs and libraries, found from the directory of this program, built by cargo or installed.
 
 use std::env;
 use std::ffi::OsString;

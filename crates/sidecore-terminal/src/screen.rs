@@ -50,8 +50,8 @@ pub fn unusable(error: &io::Error) -> String {
     format!("the terminal cannot show the live view: {error}; use --once")
 }
 
-/// Makes signals give the terminal back and end the program. A thread does so: without a terminal, waiting for a key never
-/// returns.
+/// Makes signals give the terminal back and end the program. A thread does so: without a terminal, waiting for a key
+/// never returns.
 fn end_on_signals() -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGHUP])?;
     let wait = move || {

@@ -20,8 +20,8 @@ pub struct Rows {
     pub cells: Vec<Vec<String>>,
 }
 
-/// Draws the columns and rows that have room, and a line with the number of the others. The last line stays empty. `skipped`
-/// columns after the first and rows are left out; returns how many could be.
+/// Draws the columns and rows that have room, and a line with the number of the others. The last line stays empty.
+/// `skipped` columns after the first and rows are left out; returns how many could be.
 pub fn draw_table(
     frame: &mut Frame<'_>,
     area: Rect,

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Write;
 use std::{env, io, thread};
 
-/// Reports that this test, or a part of it, is left out. The line goes past the harness, which hides the output of passing
-/// tests, and to the file that `cargo xtask test` names.
+/// Reports that this test, or a part of it, is left out. The line goes past the harness, which hides the output of
+/// passing tests, and to the file that `cargo xtask test` names.
 pub fn skipped(why: &str) {
     let line = format!("{}: {why}\n", thread::current().name().unwrap_or("?"));
     // Without stderr the file remains.

@@ -1,4 +1,4 @@
-//! Cores and clocks: what speed is promised for.
+//! Cores and clocks, which the promised speed depends on.
 
 use super::finding::{Finding, Text, topics};
 use super::topology::Topology;

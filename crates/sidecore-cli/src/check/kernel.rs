@@ -2,7 +2,6 @@
 
 use super::finding::{Finding, Text, topics};
 
-/// Results of probing the kernel.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     pub(super) sealing: bool,

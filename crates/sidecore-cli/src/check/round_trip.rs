@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 /// Nanoseconds, or why nothing was measured.
 type Trip = Result<f64, String>;
 
-/// Round trips from one core to others.
 #[derive(Debug)]
 pub(super) struct Trips {
     pub(super) from: usize,
@@ -46,7 +45,7 @@ const DISTURBED: &str = "no word came back in time: other programs keep these co
 struct Word(AtomicU64);
 
 /// Measures from a sidecore's core, or from the last core, to some of the others. Cores where a service spins are left
-/// out, because its requests would wait. `None`: there are fewer than two cores.
+/// out, because its requests would wait. `None`: fewer than two cores are free.
 pub(super) fn measure(allowed: &[usize], sidecores: &[usize], taken: &[usize]) -> Option<Trips> {
     let free: Vec<usize> = allowed.iter().copied().filter(|cpu| !taken.contains(cpu)).collect();
     let own = sidecores.iter().copied().find(|cpu| free.contains(cpu));
@@ -136,7 +135,6 @@ fn until(deadline: Instant, is: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Judges the round trips for a sidecore that spins.
 pub(super) fn judge(trips: Option<&Trips>, taken: &[usize], topology: &Topology) -> Vec<Finding> {
     let Some(trips) = trips else {
         if let Some(cpu) = taken.first() {

@@ -2,11 +2,9 @@
 
 use super::finding::{Finding, State, topics};
 
-/// Owner and permissions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
     pub(super) uid: u32,
-    /// Permission bits.
     pub(super) mode: u32,
 }
 

@@ -6,7 +6,6 @@ use sidecore::config::in_force;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::counters::{ClassStats, Counter, DeviceStats, Kind, LaneCounter, SidecoreStats, Snapshot, Stats};
 
-/// Counters with their labels.
 type Labelled<'a, C> = Vec<(Labels, &'a Stats<C>)>;
 
 /// Label values of the hops. `client_hop`, because `client` is the label of a client.

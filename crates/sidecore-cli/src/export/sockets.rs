@@ -35,11 +35,9 @@ pub(super) struct Sockets {
     users: Users,
 }
 
-/// Result of asking the service.
 #[derive(Debug)]
 pub(super) enum List {
     Rows(Vec<Row>),
-    /// The service does not answer.
     Silence,
     /// There is no service, and the command line names none.
     Nobody,

@@ -310,7 +310,6 @@ fn a_service_that_goes_and_comes_is_down_and_up_again() {
     assert_eq!(up(&mut exporter), Some(0.0));
 }
 
-/// Sends the request and reads to the end.
 fn ask(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -9,7 +9,7 @@ use sidecore_terminal::output;
 use std::error::Error;
 use std::path::Path;
 
-/// New user and group of the file. `None`: unchanged.
+/// User and group of the file. `None`: as for any new file.
 type Owner = (Option<u32>, Option<u32>);
 
 /// Prints the file, or replaces an existing one in one step, so that a server never reads half of it.

@@ -21,7 +21,6 @@ const MAX_TRIES: u32 = 100;
 /// Device and inode: they identify a file independent of its name.
 pub(super) type Id = (u64, u64);
 
-/// Permissions and owner of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     pub(super) mode: u32,
@@ -78,7 +77,7 @@ impl Place {
         self.present.as_ref()
     }
 
-    /// Writes a temporary file. It has its owner and mode before it is complete.
+    /// Writes a temporary file. Its owner and mode are set before it can be put in place.
     pub(super) fn draft(&self, text: &str, access: Access) -> Result<Draft<'_>, String> {
         let (mut file, name) = self.beside()?;
         let id = fstat(&file).map(|found| id(&found)).map_err(described)?;
@@ -123,7 +122,6 @@ impl Place {
 }
 
 impl Draft<'_> {
-    /// Path of the temporary file.
     pub(super) fn path(&self) -> PathBuf {
         self.place.path.join(&self.name)
     }

@@ -159,7 +159,6 @@ fn place(renewal: &Renewal) -> Result<Place, String> {
     }
 }
 
-/// The keys of that name.
 fn family(service: &mut Admin, name: &str) -> Result<Vec<KeyEntry>, Box<dyn Error>> {
     Ok(all(service)?.into_iter().filter(|key| stamp(name, &key.name).is_some()).collect())
 }

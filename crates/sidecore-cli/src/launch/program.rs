@@ -20,7 +20,6 @@ const GO: [&[u8]; 2] = [b".go.buildinfo", b".note.go.buildid"];
 /// Why a preloaded library cannot intercept a program's calls.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// The program cannot load the library.
     Loading(Box<loadable::Obstacle>),
     /// The program makes its system calls without the C library.
     Go,

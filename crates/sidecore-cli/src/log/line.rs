@@ -41,7 +41,6 @@ impl<S: Subscriber> Layer<S> for Lines {
 }
 
 impl Format {
-    /// The line that reports lost lines.
     pub(super) fn lost(self, Lost { lines, notices }: Lost) -> String {
         let event = [("event", Value::Text("lines-lost".to_owned())), ("lines", Value::Number(lines))];
         let values = Values {
@@ -67,7 +66,6 @@ enum Value {
     Truth(bool),
 }
 
-/// Message and fields of an event.
 #[derive(Debug, Default)]
 struct Values {
     message: String,

@@ -86,7 +86,6 @@ impl Queue {
         let _ = self.changed.wait_timeout_while(self.state(), patience, busy).unwrap_or_else(PoisonError::into_inner);
     }
 
-    /// Waits for the next line.
     fn next(&self) -> Entry {
         let idle = |state: &mut State| !state.has_more();
         let mut state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,6 @@ use sidecore::core::streams::rule::Why;
 use sidecore_sockets::protocol::Row;
 use std::collections::HashMap;
 
-/// Counts of one socket or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Through rings, as programs report.
@@ -93,7 +92,6 @@ impl Seen {
 pub(crate) enum Way {
     /// The service moves its messages.
     Ring,
-    /// With the reason.
     Kernel(&'static str),
 }
 

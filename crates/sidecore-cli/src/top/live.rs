@@ -17,7 +17,6 @@ pub(super) use sidecore_terminal::table::draw_table;
 /// Lines of a table with little room: heading, one row, the number of further rows, and the empty line below.
 const SMALL_TABLE: u16 = 4;
 
-/// Shows the counters of this file until the user quits.
 pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), String> {
     show(&mut Screen::new(Snapshot::read(counters)?), || latest(counters), interval)
 }
@@ -36,7 +35,7 @@ const KEYS: usize = 2;
 
 /// Least width that shows the head's lines whole: most then fit in one line.
 const WIDE: u16 = 120;
-/// Text of the key `?`.
+/// Text that the key `?` shows.
 const HELP: &str = "\
 q, Esc   quit
 ?        this help, or the tables again
@@ -62,7 +61,7 @@ pub(super) struct Screen {
     /// Rows and columns scrolled past in the table of clients or keys.
     skipped: (usize, usize),
     paused: bool,
-    /// Shows the keys, and the head's lines whole.
+    /// Shows [`HELP`], and the head's lines whole.
     help: bool,
     quit: bool,
     /// Why the numbers are not current.
@@ -181,7 +180,7 @@ impl Screen {
         lines
     }
 
-    /// The keys that fit in one line.
+    /// The keyboard commands that fit in one line.
     fn foot(&self, columns: u16) -> String {
         let pages = PAGES.map(|page| if page == PAGES[self.page] { format!("[{page}]") } else { page.to_owned() });
         let mut parts =

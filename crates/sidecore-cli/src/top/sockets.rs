@@ -36,7 +36,6 @@ const COLUMNS: [(&str, bool); 11] = [
 ];
 const ALLEGED: &str = "* as the program itself says; SAVED: CPU time, an estimate";
 
-/// A list, and its time.
 type List = (Vec<Row>, Instant);
 
 /// Shows the programs of that service until the user quits.
@@ -75,7 +74,6 @@ fn render(view: &View) -> String {
 #[derive(Debug, Default)]
 struct View {
     seen: Seen,
-    /// Time of the last list.
     taken: Option<Instant>,
     /// Interval of the rates. `None`: there are no rates yet.
     over: Option<Duration>,

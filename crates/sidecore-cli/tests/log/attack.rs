@@ -7,7 +7,6 @@ use sidecore::core::session::Op;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-/// Refusals of one hostile client.
 const REFUSALS: u64 = 100_000;
 /// Requests in flight before their replies are read.
 const AT_ONCE: u64 = 50;

@@ -40,7 +40,6 @@ fn spellings(bytes: &[u8]) -> Vec<String> {
     ]
 }
 
-/// The first piece of the secret that appears in the log.
 fn shown(log: &str, secret: &[u8]) -> Option<String> {
     secret.windows(TRACE).flat_map(spellings).find(|piece| log.contains(piece.as_str()))
 }

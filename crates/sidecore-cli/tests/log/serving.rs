@@ -120,7 +120,6 @@ impl Serving {
         Dialled::to(&self.socket)
     }
 
-    /// Causes `count` refusals.
     pub(crate) fn refuse(&self, count: usize) {
         let line = self.dial();
         for _ in 0..count {
@@ -152,7 +151,6 @@ impl Drop for Serving {
     }
 }
 
-/// A connection to the service's socket.
 pub(crate) struct Dialled(pub(crate) OwnedFd);
 
 impl Dialled {

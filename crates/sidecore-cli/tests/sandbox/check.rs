@@ -7,7 +7,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
-/// Findings about a configuration, and the exit code.
 fn check(place: &Place) -> (Vec<Value>, i32) {
     let output = sidecore().args(["check", "--json", "--config"]).arg(place.config()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

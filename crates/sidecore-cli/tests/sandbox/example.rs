@@ -49,7 +49,6 @@ impl Serving {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// A path in that process's file system.
     fn inside(&self, path: &str) -> PathBuf {
         format!("/proc/{}/root{path}", self.child.id()).into()
     }

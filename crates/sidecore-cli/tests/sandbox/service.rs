@@ -122,7 +122,6 @@ impl Running {
         value(&format!("/proc/{}/status", self.child.id()), key)
     }
 
-    /// The same value of each thread.
     pub(crate) fn status_of_threads(&self, key: &str) -> Vec<String> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         // A thread that closes a client's lane may end meanwhile.

@@ -49,7 +49,6 @@ fn package(version: &'static str, to: &Path) {
     made.insert(version, std::fs::read(to).unwrap());
 }
 
-/// Runs the command to its end.
 fn finished(name: &str, command: &mut Command, log: &Path) -> String {
     let mut daemon = Daemon::start(name, command, log);
     assert!(wait_for(LONG, || !daemon.lives()), "{name} hangs\n{}", daemon.log());
@@ -71,7 +70,7 @@ impl Debian {
         let debian = Self { scratch: tempfile::tempdir().unwrap() };
         std::fs::create_dir(debian.shared("")).unwrap();
         debian.write("words", include_str!("debian-words.sh"));
-        // These two lines replace `systemctl`.
+        // The commands of this block replace `systemctl`.
         debian.write("restart", &block("docs/install.md", "needs no drop-in of the guides").join("\n"));
         debian
     }
@@ -80,12 +79,10 @@ impl Debian {
         self.scratch.path().join("shared").join(name)
     }
 
-    /// Writes a file into its `/mnt`.
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.shared(name), text).unwrap();
     }
 
-    /// Puts the package of that version into its `/mnt`.
     pub(crate) fn package(&self, name: &str, version: &'static str) {
         package(version, &self.shared(name));
     }

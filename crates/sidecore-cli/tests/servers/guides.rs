@@ -21,10 +21,8 @@ pub(crate) enum Step {
     Write { path: String, text: String },
 }
 
-/// Result of following pages.
 pub(crate) struct Followed {
     pub(crate) said: String,
-    /// The service's counters.
     counted: Snapshot,
 }
 
@@ -51,7 +49,6 @@ pub(crate) fn steps(page: &str) -> Vec<Step> {
     blocks(page).into_iter().filter_map(|(info, text)| step(&info, text)).collect()
 }
 
-/// The blocks of a page, each with its mark.
 pub(crate) fn blocks(page: &str) -> Vec<(String, String)> {
     let (mut blocks, mut block) = (Vec::new(), None);
     for event in Parser::new(page) {
@@ -127,7 +124,6 @@ fn anchor_of(heading: &str) -> String {
     words.chars().filter(is_kept).map(|letter| if letter == ' ' { '-' } else { letter }).collect()
 }
 
-/// Runs the steps of pages or sections in order.
 fn follow(pages: &[&str]) -> Followed {
     follow_steps(&pages.iter().flat_map(|name| steps(&page(name))).collect::<Vec<_>>())
 }

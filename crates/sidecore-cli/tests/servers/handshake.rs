@@ -20,7 +20,6 @@ pub(crate) fn handshake(port: u16, trusted: &Material, how: &[&str]) -> Done {
         .args(how))
 }
 
-/// A handshake that must succeed.
 pub(crate) fn shake(port: u16, trusted: &Material, how: &[&str]) {
     let done = handshake(port, trusted, how);
     assert!(done.ok() && done.stderr.contains("Verification: OK"), "{:?} {how:?}: {done:?}", trusted.kind);

@@ -58,7 +58,6 @@ impl Bench {
         assert!(server.daemon.lives() && !crashed(server), "{}", server.daemon.log());
     }
 
-    /// Verifies the signature over that file.
     fn verify(&self, text: &Path, signature: &Path) {
         let public = self.path().join("public.pem");
         run(program("openssl")

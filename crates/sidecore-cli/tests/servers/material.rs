@@ -4,7 +4,6 @@ use crate::programs::{program, run};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Kinds of keys that servers' certificates have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Rsa,

@@ -16,13 +16,11 @@ const STEP: usize = 1 << 20;
 /// Mappings of every process that have no readable memory.
 const UNREADABLE: [&str; 4] = ["[vvar]", "[vvar_vclock]", "[vsyscall]", "[uprobes]"];
 
-/// The secret numbers to search for.
 pub(crate) struct Needles {
     pieces: AhoCorasick,
     names: Vec<String>,
 }
 
-/// Result of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) numbers: BTreeSet<String>,
@@ -87,7 +85,6 @@ impl Needles {
 }
 
 impl Seen {
-    /// Merges the result of another search.
     pub(crate) fn add(&mut self, other: Self) {
         self.numbers.extend(other.numbers);
         self.mappings.extend(other.mappings);

@@ -4,7 +4,6 @@ use crate::library;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// The module, built once.
 pub(crate) fn path() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| library::built("sidecore-openssl")).clone()

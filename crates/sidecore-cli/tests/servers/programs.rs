@@ -13,7 +13,6 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The project's list: each line has a program or a file's path, and the Debian packages with it.
 const PACKAGES: &str = include_str!("../../../../xtask/packages.txt");
 
-/// The Debian packages with that program.
 pub(crate) fn package_of(name: &str) -> &'static str {
     let entries = PACKAGES.lines().filter_map(|line| line.split_once(' '));
     let mut found =
@@ -40,7 +39,6 @@ fn found(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(standard).map(|directory| directory.join(name)).find(|path| path.is_file())
 }
 
-/// Exit status and output of a program that has ended.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) status: ExitStatus,
@@ -149,7 +147,6 @@ impl Daemon {
         assert!(open && self.lives(), "{} does not listen on {port}\n{}", self.name, self.log());
     }
 
-    /// Waits until these words are in the log.
     pub(crate) fn wait_for_words(&mut self, words: &str) {
         let said = wait_for(BOUND, || self.log().contains(words) || !self.lives());
         assert!(said && self.log().contains(words), "{} does not say {words:?}\n{}", self.name, self.log());

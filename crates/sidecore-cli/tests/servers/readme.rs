@@ -7,7 +7,6 @@ use crate::programs::program;
 use std::fs;
 use std::path::Path;
 
-/// How a command is tested.
 #[derive(Debug)]
 enum How {
     /// On the machine, word for word.

@@ -21,7 +21,6 @@ use std::thread;
 const PACKET: usize = 64 * 1024;
 const DESCRIPTORS: usize = 8;
 
-/// Copies of the forwarded packets.
 #[derive(Default)]
 struct Recorded {
     packets: Vec<Vec<u8>>,

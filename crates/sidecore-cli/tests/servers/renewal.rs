@@ -18,7 +18,6 @@ use std::process::Command;
 const PEBBLE: &str = "github.com/letsencrypt/pebble/v2/cmd/pebble";
 const VERSIONS: [&str; 2] = ["v2.7.0", "v2.4.0"];
 
-/// The ACME server and certbot's files.
 struct Authority {
     directory: PathBuf,
     url: String,
@@ -82,7 +81,6 @@ impl Authority {
         self.directory.join("certbot/config/live/localhost").join(file)
     }
 
-    /// Number of private keys that certbot has made.
     fn keys(&self) -> usize {
         let archive = fs::read_dir(self.directory.join("certbot/config/archive/localhost")).unwrap();
         archive.filter(|file| file.as_ref().unwrap().file_name().to_str().unwrap().starts_with("privkey")).count()

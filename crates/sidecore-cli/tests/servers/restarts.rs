@@ -19,7 +19,6 @@ use std::time::Duration;
 const RESTARTS: u32 = 3;
 /// Threads that load all cores if the variable is set.
 const LOAD: u32 = 16;
-/// Interval between two handshakes.
 const EVERY: Duration = Duration::from_millis(50);
 /// Most handshakes in flight: more client processes would themselves be the load.
 const MAX_CLIENTS: u32 = 64;

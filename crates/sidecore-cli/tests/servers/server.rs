@@ -94,7 +94,6 @@ impl Configured {
 }
 
 impl Server {
-    /// Searches the memory of master and workers.
     pub(crate) fn search(&self, needles: &Needles) -> Seen {
         let family = self.daemon.family();
         assert!(family.len() > 1, "a server without workers: {}", self.daemon.log());

@@ -101,12 +101,10 @@ impl Service {
         self.daemon = Some(daemon);
     }
 
-    /// Sends SIGTERM and waits for the end.
     pub(crate) fn stop(&mut self) {
         self.daemon.take().unwrap().stop();
     }
 
-    /// Kills the service with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.daemon.take().unwrap().kill();
     }
@@ -121,12 +119,10 @@ impl Service {
         self.import_for(material, &[worker_uid()])
     }
 
-    /// Imports the key for these users.
     pub(crate) fn import_for(&self, material: &Material, uids: &[u32]) -> Identity {
         self.import_through(&self.socket(), material, uids)
     }
 
-    /// Imports the key through that socket.
     pub(crate) fn import_through(&self, socket: &Path, material: &Material, uids: &[u32]) -> Identity {
         let der = self.directory.join("import.der");
         let mut command = program("openssl");
@@ -163,7 +159,6 @@ impl Service {
         Identity { certificate: material.certificate.clone(), key, client: None }
     }
 
-    /// Replaces one key by another.
     pub(crate) fn replace(&self, material: &Material, other: &Material) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         command.args(["keys", "import", material.kind.name(), "--replace", "--socket"]).arg(self.socket());
@@ -174,7 +169,6 @@ impl Service {
         Self::admin(self.socket()).keys(KeyCommand::Delete { name: material.kind.name().to_owned() }).unwrap();
     }
 
-    /// Output of `sidecore top`.
     pub(crate) fn top(&self) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         run(command.args(["top", "--once", "--socket"]).arg(self.socket())).expect("top")
@@ -228,7 +222,6 @@ fn configuration(socket: &Path) -> String {
     )
 }
 
-/// The user of workers.
 pub(crate) fn worker_uid() -> u32 {
     if is_root() { uid_of(WORKER) } else { rustix::process::geteuid().as_raw() }
 }

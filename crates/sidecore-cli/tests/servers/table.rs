@@ -10,7 +10,6 @@ pub(crate) use programs::PROGRAMS;
 use programs::{DEBIAN_13_FILES, Program};
 use std::path::Path;
 
-/// A program's row of the page.
 struct Row {
     /// Lines of its configuration for sidecore.
     lines: Vec<String>,
@@ -38,7 +37,6 @@ fn second_table() -> Vec<Vec<String>> {
     table("| Program | Certificate first |")
 }
 
-/// Lines that differ on Debian 13.
 fn debian_13_table() -> Vec<Vec<String>> {
     table("| Program | Its lines on Debian 13 |")
 }

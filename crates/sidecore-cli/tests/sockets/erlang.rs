@@ -9,7 +9,6 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Connections, or subscribers.
 const PEERS: usize = 8;
 /// Least number of messages for each call: fewer save no CPU time.
 const TOGETHER: f64 = 1.5;

@@ -61,7 +61,6 @@ impl Kinds {
     }
 }
 
-/// The only row of that descriptor.
 fn of(rows: &[Value], descriptor: u64) -> Option<&Value> {
     let mut rows = rows.iter().filter(|row| row["descriptor"] == descriptor);
     let row = rows.next();

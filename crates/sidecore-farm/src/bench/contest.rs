@@ -48,7 +48,6 @@ pub(crate) async fn measure(
     Ok(entries)
 }
 
-/// Index of the best pulling variant.
 pub(crate) fn best(entries: &[Entry], better: impl Fn(f64, f64) -> bool, figure: Figure) -> Option<usize> {
     let pulls = entries.iter().enumerate().filter(|(_, entry)| matches!(entry.variant, Variant::Pull(_)));
     let figures = pulls.filter_map(|(place, entry)| Some((place, figure(&Found::median(&entry.found))?)));

@@ -1,6 +1,5 @@
 //! A farm at work while its processes are killed with `kill -9` and restarted. Afterwards each fed id is looked up
 //! among the committed ones.
-//! what was committed.
 
 mod cast;
 mod due;
@@ -34,11 +33,10 @@ const LOOK: Duration = Duration::from_millis(20);
 const SHARE_FROM: f64 = 0.2;
 const SHARE_TO: f64 = 0.8;
 
-/// Load and kills of one test.
 #[derive(Clone, Debug)]
 pub(crate) struct Drill {
     pub(crate) unit: Duration,
-    /// Work of the first events, as time of all nodes. No process is killed before.
+    /// Work of the first events, as time of all nodes. No process is killed in that time.
     pub(crate) burst: Duration,
     /// Duration of further events while processes are killed.
     pub(crate) lasting: Duration,
@@ -46,7 +44,6 @@ pub(crate) struct Drill {
     pub(crate) kills: Vec<(Victim, Duration)>,
 }
 
-/// Results of one test.
 #[derive(Clone, Debug)]
 pub(crate) struct Drilled {
     pub(crate) verdict: Verdict,
@@ -124,7 +121,6 @@ impl Scene<'_> {
         self.drain().await
     }
 
-    /// Kills one process that runs.
     fn strike(&mut self, who: Who) {
         let now = SystemTime::now();
         if !self.cast.kill(who) {

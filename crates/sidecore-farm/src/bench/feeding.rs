@@ -22,7 +22,6 @@ pub(crate) struct Fed {
     pub(crate) units: u32,
     /// Planned time: a wait for its turn to be published counts.
     pub(crate) at: SystemTime,
-    /// Time of publishing.
     pub(crate) sent: SystemTime,
 }
 
@@ -86,7 +85,6 @@ impl Target {
     }
 }
 
-/// Events that are being published.
 struct Going<'a> {
     target: &'a Target,
     room: Arc<Semaphore>,

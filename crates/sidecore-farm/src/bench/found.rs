@@ -20,7 +20,6 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The median of each figure.
     pub(crate) fn median(of: &[Self]) -> Self {
         let middle =
             |figure: &dyn Fn(&Self) -> Option<f64>| median(&mut of.iter().filter_map(figure).collect::<Vec<_>>());
@@ -49,7 +48,6 @@ impl Found {
     }
 }
 
-/// Spread of that figure over the repeats.
 pub(crate) fn apart(of: &[Found], figure: impl Fn(&Found) -> Option<f64>) -> Option<f64> {
     spread(&mut of.iter().filter_map(figure).collect::<Vec<_>>())
 }

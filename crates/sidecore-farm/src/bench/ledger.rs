@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 /// Most ids of a kind that are named.
 const NAMED: usize = 5;
 
-/// Outcome of all fed events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) fed: u64,

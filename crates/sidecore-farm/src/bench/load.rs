@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// Nodes of a run.
 pub(crate) const NODES: usize = 16;
 /// Number of slower nodes, and their factor.
 pub(crate) const SLOW: usize = 2;
@@ -29,7 +28,6 @@ impl Dice {
         ((u64::from(self.next() as u32) * u64::from(end)) >> 32) as u32
     }
 
-    /// Units of work of the next event.
     pub(crate) fn size(&mut self) -> u32 {
         1 + self.below(LARGEST)
     }
@@ -77,7 +75,6 @@ pub(crate) fn units_per_s(unit: Duration) -> f64 {
     (0..NODES).map(|node| 1.0 / unit_of(node, unit).as_secs_f64()).sum()
 }
 
-/// Events a second of all nodes together.
 pub(crate) fn events_per_s(unit: Duration) -> f64 {
     units_per_s(unit) / (f64::from(1 + LARGEST) / 2.0)
 }

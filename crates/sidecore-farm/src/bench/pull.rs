@@ -71,7 +71,6 @@ pub(crate) async fn set_up(js: &Context) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes the streams if they exist.
 pub(crate) async fn take_down(js: &Context) {
     for name in [EVENTS, RESULTS] {
         // A stream that does not exist needs no removal.
@@ -156,7 +155,6 @@ impl Node {
         }
     }
 
-    /// Takes `count` messages as fast as they come.
     async fn take(&self, consumer: &PullConsumer, in_flight: usize, count: u64) -> Result<Taken, String> {
         let messages =
             consumer.stream().max_messages_per_batch(in_flight).expires(STANDS).heartbeat(BEAT).messages().await;

@@ -19,7 +19,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::time::timeout;
 
-/// Bytes of an event.
 const SIZE: usize = 1024;
 /// Messages in flight of a pulling node: enough for its full speed.
 const IN_FLIGHT: usize = 512;

@@ -16,7 +16,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Stored {
     /// The last token of its subject.
     pub(crate) id: String,
-    /// Time of storage at the server.
     pub(crate) at: SystemTime,
     pub(crate) body: Bytes,
     /// Reason of a dead letter.

@@ -26,7 +26,6 @@ pub(crate) fn node(stand: &Stand, farm: &str, number: usize, unit: Duration) -> 
     start(stand, farm, format!("node {number}"), "work", &["--name", &name, "--jobs", "1", "--sleep", &unit], false)
 }
 
-/// The node's name in the farm.
 pub(crate) fn node_name(number: usize) -> String {
     format!("node-{number}")
 }

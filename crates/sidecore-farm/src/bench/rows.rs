@@ -109,7 +109,6 @@ pub(crate) struct Row {
     pub(crate) best: bool,
 }
 
-/// The goal of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reach {
@@ -160,7 +159,6 @@ struct Line<'a> {
     machine: String,
 }
 
-/// The style of the laboratory's tables.
 pub(crate) const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// Heading, and cell of a row.

@@ -38,7 +38,6 @@ impl Variant {
         }
     }
 
-    /// The name in rows.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Farm(balance) => balance.to_owned(),
@@ -49,7 +48,6 @@ impl Variant {
     }
 }
 
-/// A running farm or pool.
 pub(crate) struct Running<'a> {
     stand: &'a Stand,
     /// Subject and ids of its events.

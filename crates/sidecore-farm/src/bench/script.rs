@@ -48,7 +48,6 @@ impl Script {
         &self.events
     }
 
-    /// Time of the last event.
     pub(crate) fn end(&self) -> Duration {
         self.events.last().map_or(Duration::ZERO, |last| last.due)
     }

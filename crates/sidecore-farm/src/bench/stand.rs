@@ -44,12 +44,10 @@ impl Stand {
         if self.quick { quick } else { long }
     }
 
-    /// Directory of the processes' logs.
     pub(crate) fn logs(&self) -> &Path {
         self.server.dir()
     }
 
-    /// The engine's name in rows.
     pub(crate) fn engine(&self) -> String {
         format!("nats-server {}", self.server.version())
     }

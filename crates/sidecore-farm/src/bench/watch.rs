@@ -82,7 +82,6 @@ struct Event {
     times: u32,
 }
 
-/// A killed node.
 #[derive(Debug)]
 struct Kill {
     at: SystemTime,
@@ -113,7 +112,6 @@ impl Watch {
         self.nodes.len()
     }
 
-    /// Time of an event's first assignment.
     pub(crate) fn first(&self, id: &str) -> Option<SystemTime> {
         self.events.get(id).map(|event| event.first)
     }

@@ -23,7 +23,6 @@ const SILENT: &str = "the server does not answer to results; sending them again"
 const TOO_SMALL: &str =
     "the stream of dead letters takes no message that is large enough for a reason: raise its maximum message size";
 
-/// A result under way.
 struct Commit {
     ended: Ended<Origin>,
     /// Octets of the original event.
@@ -274,7 +273,6 @@ impl Commits {
 }
 
 impl Commit {
-    /// Subject of its result or dead letter.
     fn subject(&self, farm: &str) -> String {
         let id = &self.ended.event.id;
         match self.ended.end {

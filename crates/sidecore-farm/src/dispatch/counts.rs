@@ -14,7 +14,6 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Logs the counts if they have grown.
     pub(super) fn tell(&mut self, now: Nanos, totals: &Totals) {
         let (garbage, turned_away) = (totals.garbage, totals.turned_away);
         if self.until > now || self.told == (garbage, turned_away) {

@@ -12,7 +12,6 @@ const EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queued {
-    /// Messages of the events stream.
     pub(super) events: u64,
     /// Events that a dispatcher took and has not acknowledged.
     pub(super) unacknowledged: u64,

@@ -15,9 +15,7 @@ pub(super) enum Input {
     Beat,
     /// An announcement of another dispatcher, or of this one.
     Lead(Message),
-    /// A message of a node.
     Node(Message),
-    /// A message of the work queue.
     Queue(Message),
     /// The server's answer about a result.
     Confirmed(Message),

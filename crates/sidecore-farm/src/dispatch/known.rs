@@ -27,14 +27,12 @@ impl Place {
     }
 }
 
-/// State of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
     /// Held under this tag.
     Held(u32),
     /// Its result is under way, with this index.
     Committing(u32),
-    /// Acknowledged.
     Done,
 }
 

@@ -44,7 +44,6 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Leadership {
     state: State,
-    /// Latest term heard.
     heard: u64,
     /// This dispatcher's part of [`SPREAD`].
     apart: Nanos,
@@ -67,7 +66,6 @@ impl Leadership {
         }
     }
 
-    /// The term that it announces.
     pub(super) fn announced(&self) -> Option<u64> {
         match self.state {
             State::Begins(term) | State::Active(term) | State::Late(term, _) => Some(term),

@@ -42,7 +42,6 @@ impl Outbox {
         self.messages.capacity() < MOST / 2
     }
 
-    /// Sends the waiting messages.
     pub(super) async fn close(self) {
         drop(self.messages);
         // A task that ended early has nothing more to send.

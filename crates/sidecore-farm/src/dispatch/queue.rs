@@ -58,17 +58,14 @@ pub(super) struct Consumer {
     pub(super) messages: Subscriber,
 }
 
-/// Why the takeover failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotTaken {
     /// This later term has the queue, or had it.
     Later(u64),
-    /// The servers refuse.
     Failed(String),
 }
 
 pub(super) struct Queue {
-    /// Name of the events' stream.
     events: String,
     /// Subject of requests to this term's consumer.
     ask: Subject,
@@ -188,7 +185,6 @@ impl Queue {
         outbox.ask(self.ask.clone(), reply.into(), None, body.into());
     }
 
-    /// Handles a message of the inbox.
     pub(super) fn take(&mut self, now: Nanos, message: Message) -> Taken {
         self.heard = now;
         if let Some(status) = message.status {
@@ -200,7 +196,6 @@ impl Queue {
         Taken::Event(message, place)
     }
 
-    /// Whether the queue has been silent for too long.
     pub(super) fn is_gone(&mut self, now: Nanos) -> bool {
         if self.left > 0 && now.saturating_sub(self.heard) > SILENCE {
             self.left = 0;
@@ -229,7 +224,6 @@ impl Queue {
     }
 }
 
-/// Reports the message in progress.
 pub(super) fn report(outbox: &Outbox, message: &Origin) {
     outbox.send(message.acknowledge.clone(), Bytes::from_static(IN_PROGRESS));
 }
@@ -244,7 +238,6 @@ pub(super) fn give_back_for_later(outbox: &Outbox, message: &Origin) {
     outbox.send(message.acknowledge.clone(), Bytes::from_static(LATER));
 }
 
-/// Id, kind, body, and origin of an event.
 pub(super) fn event(now: Nanos, message: Message, place: Place) -> Option<(Box<str>, Subject, Bytes, Origin)> {
     let header = |headers: &HeaderMap, name| headers.get(name).map(|value| value.as_str().to_owned());
     let headers = message.headers.as_ref();

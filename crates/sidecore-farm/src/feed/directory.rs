@@ -11,7 +11,6 @@ use tokio::sync::mpsc::Sender;
 
 /// Most names in one directory: they are sorted in memory.
 const MOST_NAMES: usize = 1 << 20;
-/// Most nested directories.
 const DEEPEST: usize = 64;
 
 pub(super) struct Directory {
@@ -25,7 +24,6 @@ pub(super) struct Directory {
     passed: u64,
 }
 
-/// An entry of a directory.
 enum Entry {
     File(PathBuf),
     Directory(PathBuf),

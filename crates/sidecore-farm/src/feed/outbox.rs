@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Outcome of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Stored,
@@ -34,7 +33,6 @@ pub(super) struct Attempt {
 struct Pending {
     found: Found,
     state: State,
-    /// Number of attempts.
     tries: u32,
 }
 

@@ -14,7 +14,6 @@ use tokio::time::Instant;
 /// A place without an answer for this time is sent again.
 const OVERDUE: Duration = Duration::from_secs(5);
 
-/// A position in a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
     /// Events before it.
@@ -27,7 +26,6 @@ pub(super) struct Mark {
     pub(super) path: Option<String>,
 }
 
-/// The stored form.
 #[derive(Debug, Serialize, Deserialize)]
 struct Place {
     source: String,
@@ -35,7 +33,6 @@ struct Place {
     mark: Mark,
 }
 
-/// Keeps one feeder's place.
 #[derive(Debug)]
 pub(super) struct Keeper {
     pub(super) subject: String,
@@ -95,14 +92,12 @@ impl Keeper {
         self.serial
     }
 
-    /// The place with this serial number is stored.
     pub(super) fn arrived(&mut self, serial: u64) {
         if serial == self.serial {
             self.saved = self.sent.take().map(|(mark, _)| mark).or(self.saved.take());
         }
     }
 
-    /// The place with this serial number is not stored.
     pub(super) fn failed(&mut self, serial: u64) {
         if serial == self.serial {
             self.sent = None;

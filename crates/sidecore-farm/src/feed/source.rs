@@ -46,7 +46,6 @@ pub(super) enum Source {
     Listen(Listen),
 }
 
-/// A file or standard input.
 pub(super) struct Stream {
     path: Option<PathBuf>,
     form: Form,
@@ -165,7 +164,6 @@ impl Stream {
     }
 }
 
-/// Counts a stream's events.
 struct Numbering<'a> {
     stream: &'a Stream,
     mark: Mark,

@@ -13,7 +13,6 @@ pub(super) enum Form {
     Lines,
 }
 
-/// One cut piece.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Cut {
     Event(Bytes),

@@ -52,7 +52,6 @@ impl Summary {
         self.fed == self.stored + self.already
     }
 
-    /// Shows the progress on a terminal.
     pub(super) fn progress(&mut self) {
         if self.terminal {
             self.shown = true;
@@ -61,7 +60,6 @@ impl Summary {
         }
     }
 
-    /// Clears the line of progress.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
             drop(write!(io::stderr().lock(), "\r\x1b[K"));

@@ -16,7 +16,6 @@ pub(super) struct Node {
     pub(super) member: Member,
     pub(super) name: Box<str>,
     pub(super) incarnation: u64,
-    /// Subject of messages to it.
     pub(super) subject: Subject,
     /// Assigned events that are not sent yet.
     given: Vec<(u32, Ticket)>,
@@ -51,7 +50,6 @@ impl Nodes {
         Self { down: format!("farm.{farm}.down"), by_number, given: Vec::new(), lost: VecDeque::new() }
     }
 
-    /// Subject of messages to a node.
     pub(super) fn subject(&self, name: &str, incarnation: u64) -> Subject {
         format!("{}.{name}.{incarnation}", self.down).into()
     }

@@ -74,7 +74,6 @@ enum Said {
     Gone,
 }
 
-/// The events of one message to a node.
 fn events(hand_out: &mut HandOut<u32>, now: Nanos, to: &str) -> Vec<(String, u64)> {
     hand_out.pump(now);
     match sent(hand_out).pop() {

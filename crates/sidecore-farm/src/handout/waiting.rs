@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 /// Most events of one class that one search passes over.
 const MOST_PASSED: usize = 64;
 
-/// Result of placing an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Given,
@@ -27,7 +26,6 @@ pub(super) struct Waiting {
     total: usize,
 }
 
-/// Events of one class, in their order.
 #[derive(Debug, Default)]
 struct Queue {
     /// Events that a node had before. They come first, and only they are passed over.

@@ -45,7 +45,6 @@ pub(super) struct Settings {
     pub(super) silence: Nanos,
 }
 
-/// A message for the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Offer { key: Rc<str>, public: Rc<[u8]> },
@@ -53,7 +52,6 @@ pub(super) enum Said {
     Answer { ticket: u64, ended: Ended },
 }
 
-/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     Done(Vec<u8>),
@@ -89,7 +87,6 @@ pub(super) struct Outgoing {
     pub(super) body: Vec<u8>,
 }
 
-/// A request that is not done.
 #[derive(Debug)]
 struct Entry {
     /// The service's name for it.
@@ -170,7 +167,6 @@ impl Desk {
         }
     }
 
-    /// Handles a request of the service.
     pub(super) fn asked(&mut self, now: Nanos, request: &Request<'_>) {
         let ticket = request.ticket;
         if self.denied.contains(request.key) {

@@ -112,7 +112,6 @@ async fn serve(
     Ok(Session { desk, gateway, ups, denials, outbox, heard: clock::now(), blocked: false, silence }.run().await)
 }
 
-/// One connection to the service.
 struct Session<'a> {
     desk: Desk,
     gateway: AsyncFd<Gateway>,
@@ -156,7 +155,6 @@ impl Session<'_> {
         }
     }
 
-    /// Takes the service's requests.
     fn hear(&mut self, room: &mut [u8]) -> io::Result<()> {
         let now = clock::now();
         for _ in 0..AT_ONCE {
@@ -253,7 +251,6 @@ fn gone(error: &io::Error) -> String {
     }
 }
 
-/// Messages to key servers.
 struct Outbox<'a> {
     client: &'a Client,
     subjects: Subjects,

@@ -7,7 +7,6 @@ use sidecore_core::time::Nanos;
 
 /// Five lines of one peer and reason before the rate applies. Core's rule bounds the lines of many names together.
 const PACE: Pace = Pace { burst: 5, every: 60_000_000_000, origins: 256, of_group: REASONS, reserved: 0 };
-/// Number of [`Reason`]s.
 const REASONS: usize = 5;
 /// Most lines that wait for the log.
 const MOST: usize = 256;

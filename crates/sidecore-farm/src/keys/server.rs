@@ -168,7 +168,6 @@ impl Server {
         let _ = timeout(LAST, self.client.flush()).await;
     }
 
-    /// Takes a gateway's requests.
     fn take(&mut self, ask: &Message) {
         let now = clock::now();
         let Some((gateway, key)) = asked(&ask.subject) else { return };

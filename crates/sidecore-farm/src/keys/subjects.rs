@@ -18,7 +18,6 @@ impl Subjects {
         Self { farm: farm.to_owned() }
     }
 
-    /// Subject of a gateway's beats.
     pub(super) fn gateway(&self, gateway: &str) -> String {
         format!("farm.{}.gateway.{gateway}", self.farm)
     }
@@ -27,7 +26,6 @@ impl Subjects {
         self.gateway("*")
     }
 
-    /// Subject of a gateway's requests to a key server on a key.
     pub(super) fn ask(&self, gateway: &str, server: &str, key: &str) -> String {
         format!("farm.{}.ask.{gateway}.{server}.{key}", self.farm)
     }
@@ -53,7 +51,6 @@ pub(super) fn token(subject: &str, place: usize) -> Option<&str> {
     subject.split('.').nth(place)
 }
 
-/// Gateway and key of the subject of a request.
 pub(super) fn asked(subject: &str) -> Option<(&str, &str)> {
     let mut parts = subject.splitn(6, '.');
     let gateway = parts.nth(3)?;

@@ -15,7 +15,6 @@ pub(super) const MOST: usize = 1024;
 /// A gateway's beat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Presence {
-    /// Its number.
     pub(super) gateway: u64,
     /// Incarnations of the key servers that it knows. A key server that is missing here joins again.
     pub(super) members: Vec<u64>,

@@ -38,7 +38,6 @@ pub(super) enum Act {
     Tell(String),
 }
 
-/// An event to do now.
 #[derive(Debug)]
 pub(super) struct Begun {
     incarnation: u64,
@@ -100,7 +99,6 @@ impl Link {
         }
     }
 
-    /// Subject of nodes' messages to dispatchers.
     pub(super) fn up(&self) -> &Subject {
         &self.up
     }
@@ -119,7 +117,6 @@ impl Link {
         self.queue.is_empty() && self.running == 0 && self.ready.is_empty()
     }
 
-    /// Handles an announcement of a dispatcher.
     pub(super) fn lead(&mut self, now: Nanos, message: &[u8]) {
         let Some(Lead { dispatcher }) = Lead::decode(message) else { return };
         match &mut self.follows {
@@ -181,7 +178,6 @@ impl Link {
         Some(begun)
     }
 
-    /// Notes the outcome of an event.
     pub(super) fn finish(&mut self, begun: &Begun, work: Nanos, outcome: Outcome) {
         let Begun { incarnation, ticket, arrived, .. } = *begun;
         if incarnation == self.incarnation {
@@ -296,7 +292,6 @@ fn fill(now: Nanos, ready: &[Ready], most: usize) -> (Vec<Answer<'_>>, usize) {
     (list, size)
 }
 
-/// Limits the length of a reason.
 fn cut(mut reason: String) -> String {
     let mut end = wire::LONGEST_REASON.min(reason.len());
     while !reason.is_char_boundary(end) {

@@ -30,7 +30,6 @@ impl Progress {
         self.floor + 1
     }
 
-    /// Numbers that are remembered.
     pub(super) fn len(&self) -> usize {
         self.taken.len()
     }

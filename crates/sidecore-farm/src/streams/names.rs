@@ -5,22 +5,18 @@ pub(crate) fn streams(farm: &str) -> [String; 4] {
     ["events", "results", "dead", "places"].map(|what| format!("{farm}-{what}"))
 }
 
-/// Subject of events of a kind.
 pub(crate) fn event(farm: &str, kind: &str) -> String {
     format!("farm.{farm}.events.{kind}")
 }
 
-/// Subject of an event's result.
 pub(crate) fn result(farm: &str, id: &str) -> String {
     format!("farm.{farm}.results.{id}")
 }
 
-/// Subject of an event's dead letter.
 pub(crate) fn dead(farm: &str, id: &str) -> String {
     format!("farm.{farm}.dead.{id}")
 }
 
-/// Subject of a feeder's place.
 pub(crate) fn place(farm: &str, feeder: &str) -> String {
     format!("farm.{farm}.places.{feeder}")
 }

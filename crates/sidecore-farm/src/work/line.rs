@@ -12,7 +12,6 @@ const PASSED: [&str; 9] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "
 /// Prefix of further variables that are passed on.
 const LOCALE: &str = "LC_";
 
-/// A program, its arguments and its environment.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     path: PathBuf,
@@ -59,7 +58,6 @@ impl Line {
         command
     }
 
-    /// The name for messages.
     pub(super) fn name(&self) -> String {
         self.name.display().to_string()
     }

@@ -13,7 +13,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Bytes of a length.
 const HEAD: usize = 4;
 
 /// See the module. A program that failed an event is ended; another replaces it with the next event.

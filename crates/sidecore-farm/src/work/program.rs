@@ -31,14 +31,12 @@ pub(super) struct Program {
     said: Said,
 }
 
-/// The program's standard input.
 struct Input {
     pipe: Option<Sender>,
     /// Whether the pipe took everything.
     is_handed: bool,
 }
 
-/// The program's standard output.
 struct Output {
     pipe: Receiver,
     /// Bytes that are not taken yet.
@@ -96,7 +94,6 @@ impl Program {
         Ok(enough(&self.output.bytes))
     }
 
-    /// Whether the pipe took all bytes written.
     pub(super) fn is_handed(&self) -> bool {
         self.input.is_handed
     }

@@ -15,7 +15,6 @@ const PER_SECOND: u32 = 20;
 #[derive(Clone, Debug)]
 pub(super) struct Teller(Arc<Mutex<Allowance>>);
 
-/// Number of lines that may be passed on.
 #[derive(Debug)]
 struct Allowance {
     left: u32,
@@ -25,7 +24,6 @@ struct Allowance {
     omitted: u64,
 }
 
-/// Messages of one program.
 pub(super) struct Said {
     teller: Teller,
     of: String,
@@ -85,7 +83,6 @@ impl Said {
         }
     }
 
-    /// Ends the current line.
     pub(super) fn end(&mut self) {
         let line = clean(&String::from_utf8_lossy(&self.line), LONGEST);
         self.line.clear();

@@ -39,7 +39,6 @@ impl Work for Sleep {
     }
 }
 
-/// The decimal number at the beginning.
 fn units(body: &[u8]) -> Option<f64> {
     let body = &body[..body.len().min(LONGEST)];
     let end = body.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(body.len());

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 /// A limit that no test reaches.
 const LONG: Duration = Duration::from_secs(600);
-/// Largest result.
 const MOST: usize = 100_000;
 
 fn line(words: &[&str]) -> Line {

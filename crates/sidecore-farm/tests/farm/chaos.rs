@@ -114,7 +114,6 @@ fn server(index: usize, ports: &[u16], peers: &[u16], directory: &Path) -> Optio
     Command::new("nats-server").arg("-c").arg(conf).stdout(Stdio::null()).stderr(log).spawn().ok()
 }
 
-/// Ports that are free now.
 fn free() -> [u16; SERVERS] {
     let listeners: [TcpListener; SERVERS] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())

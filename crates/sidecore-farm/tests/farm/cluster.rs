@@ -22,7 +22,6 @@ const USERS: [(&str, &str, &str); 4] = [
     ("node", "FARM_NODE_PASSWORD", "work"),
 ];
 
-/// Three connected servers.
 struct Cluster {
     scratch: TempDir,
     clients: [u16; SERVERS],
@@ -76,7 +75,6 @@ impl Cluster {
         }
     }
 
-    /// The addresses of all servers for this user.
     fn url(&self, user: &str) -> String {
         let (_, _, password) = USERS.iter().find(|(name, ..)| *name == user).unwrap();
         let password = password.trim_matches('"').replace(' ', "%20");
@@ -97,7 +95,6 @@ impl Drop for Cluster {
     }
 }
 
-/// Ports that are free now.
 fn free() -> [u16; SERVERS] {
     let listeners: [TcpListener; SERVERS] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())

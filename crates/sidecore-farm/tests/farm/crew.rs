@@ -30,7 +30,6 @@ impl Process {
         i32::try_from(self.child.id()).unwrap()
     }
 
-    /// Kills it with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -63,12 +62,10 @@ impl Crew {
         Self { url: server.url(), scratch: tempfile::tempdir().unwrap(), client, context }
     }
 
-    /// Starts `sidecore farm …` for this farm.
     pub(crate) fn start(&self, name: &str, arguments: &[&str]) -> Process {
         self.start_by(&self.url, name, arguments)
     }
 
-    /// The same, at another address of the server.
     pub(crate) fn start_by(&self, url: &str, name: &str, arguments: &[&str]) -> Process {
         let said = self.scratch.path().join(name);
         let (command, rest) = arguments.split_first().unwrap();
@@ -120,7 +117,6 @@ impl Crew {
         self.until("acknowledgements", async |crew| crew.messages("f-events").await == Some(0)).await;
     }
 
-    /// Waits until a stream has `count` messages.
     pub(crate) async fn kept(&self, stream: &str, count: u64) {
         self.until(stream, async |crew| crew.messages(stream).await == Some(count)).await;
     }
@@ -137,7 +133,6 @@ impl Crew {
         (ids, info.state.last_sequence)
     }
 
-    /// A message of a stream, with its headers.
     pub(crate) async fn message(&self, stream: &str, subject: &str) -> jetstream::message::StreamMessage {
         let stream = self.context.get_stream(stream).await.unwrap();
         stream.get_last_raw_message_by_subject(subject).await.unwrap()
@@ -158,7 +153,6 @@ impl Crew {
         }
     }
 
-    /// Removes all messages of a stream.
     pub(crate) async fn empty(&self, stream: &str) {
         self.context.get_stream(stream).await.unwrap().purge().await.unwrap();
     }
@@ -176,7 +170,6 @@ impl Crew {
     }
 }
 
-/// The ids of events with these numbers.
 pub(crate) fn ids(numbers: std::ops::Range<u32>) -> BTreeSet<String> {
     numbers.map(|number| format!("e-{number}")).collect()
 }

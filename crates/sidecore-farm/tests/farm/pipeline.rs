@@ -50,7 +50,6 @@ impl Machine {
         machine
     }
 
-    /// A command in the machine's network.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["-n", "-t", &self.0.id().to_string(), program]);

@@ -33,7 +33,6 @@ pub(crate) fn run_with(url: &str, args: &[&str], input: &[u8]) -> Output {
     output
 }
 
-/// Exit code, standard output, standard error.
 pub(crate) fn said(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
@@ -94,7 +93,6 @@ impl Running {
         }
     }
 
-    /// Sends SIGTERM.
     pub(crate) fn stop(&self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());

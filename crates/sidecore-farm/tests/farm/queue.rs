@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-/// An event in the form that nodes see.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) id: String,
@@ -18,7 +17,6 @@ pub(crate) struct Event {
     pub(crate) body: Vec<u8>,
 }
 
-/// Runs a task on the server's JetStream.
 pub(crate) fn with<T, F: Future<Output = T>>(url: &str, task: impl FnOnce(Context) -> F) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server: ServerAddr = url.parse().unwrap();
@@ -45,7 +43,6 @@ pub(crate) fn make(url: &str, config: Config) {
     with(url, async |js| js.create_stream(config).await.map(drop).unwrap());
 }
 
-/// Headers of a result.
 pub(crate) const COMMITTED: [(&str, &str); 1] = [("Farm-Kind", "default")];
 
 pub(crate) fn publish(url: &str, subject: &str, headers: &[(&str, &str)], body: &str) {
@@ -104,7 +101,7 @@ pub(crate) fn by_id(events: Vec<Event>) -> BTreeMap<String, Vec<u8>> {
     map
 }
 
-/// Number of a stream's messages on servers with TLS, some of which may be gone.
+/// Number of a stream's messages on servers with TLS. Some of the servers may be gone.
 pub(crate) fn number(urls: &str, ca: &str, stream: &str) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

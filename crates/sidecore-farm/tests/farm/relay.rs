@@ -15,9 +15,7 @@ struct Rules {
     unheard: Option<String>,
     /// No message to the server follows one whose subject has this prefix.
     last: Option<String>,
-    /// No message reaches the server.
     held: bool,
-    /// Delay of all messages.
     delay: Duration,
     /// Number of cuts. A change ends the connections.
     cuts: u64,
@@ -61,12 +59,10 @@ impl Relay {
         self.set(|rules| rules.last = Some(subject.to_owned()));
     }
 
-    /// True while no message reaches the server.
     pub(crate) fn is_holding(&self) -> bool {
         self.rules.0.lock().unwrap_or_else(PoisonError::into_inner).held
     }
 
-    /// Delays all messages.
     pub(crate) fn delay(&self, delay: Duration) {
         self.set(|rules| rules.delay = delay);
     }

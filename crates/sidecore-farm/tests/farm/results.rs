@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// A farm with these results.
 fn farm_with(server: &Server, results: &[(&str, &str)]) {
     fine(&run(&server.url(), &["feed"]));
     add(server, results);

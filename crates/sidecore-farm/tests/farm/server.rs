@@ -32,12 +32,10 @@ impl Server {
         Self::start_with(&[])
     }
 
-    /// The same with further arguments.
     pub(crate) fn start_with(further: &[&str]) -> Option<Self> {
         Self::new(true, further)
     }
 
-    /// A server that stores nothing.
     pub(crate) fn without_jetstream() -> Option<Self> {
         Self::new(false, &[])
     }
@@ -49,22 +47,18 @@ impl Server {
         server.begin("-1").then_some(server)
     }
 
-    /// Its address for clients.
     pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// Its port on loopback.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its process id.
     pub(crate) fn id(&self) -> i32 {
         i32::try_from(self.process.as_ref().unwrap().id()).unwrap()
     }
 
-    /// Kills it with SIGKILL, like a power failure.
     pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill().unwrap();
@@ -109,7 +103,7 @@ impl Server {
         kill_process(Pid::from_child(process), signal).unwrap();
     }
 
-    /// The same, with JetStream or without. Its store stays.
+    /// Restarts it with JetStream or without. Its store stays.
     pub(crate) fn start_again_with(&mut self, jetstream: bool) {
         self.jetstream = jetstream;
         self.start_again();

@@ -39,7 +39,6 @@ impl Farm {
         self.scratch.path().join(name)
     }
 
-    /// A node with these options and this program.
     pub(crate) fn node(&self, options: &[&str], program: &[&str]) -> Running {
         Running::start(&mut node(&self.url(), options, program))
     }

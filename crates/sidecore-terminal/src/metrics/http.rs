@@ -70,7 +70,8 @@ struct Served {
 }
 
 impl Open {
-    /// Adds a connection and returns its number. The oldest makes room. With [`THREADS`] threads this waits until one ends.
+    /// Adds a connection and returns its number. The oldest makes room. With [`THREADS`] threads it waits for one to
+    /// end.
     fn enter(&self, stream: &TcpStream) -> io::Result<u64> {
         let stream = stream.try_clone()?;
         let is_full = |open: &mut (u64, VecDeque<Served>)| open.1.len() >= THREADS;

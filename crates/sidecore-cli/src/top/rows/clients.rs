@@ -20,7 +20,6 @@ pub(in crate::top) const SORTS: [(&str, Number); 5] = [
     ("PID", |_| 0),
 ];
 
-/// The clients, in the order [`SORTS`]`[sort]`.
 pub(in crate::top) fn clients(view: &View, sort: usize) -> Rows {
     let [total, recent, times] = [&view.total, &view.recent, view.times()].map(by_pid);
     let all = total.values().zip(recent.values()).zip(times.values());

@@ -13,7 +13,6 @@ pub(in crate::top) struct Seen<'a, C: Counter> {
     pub(super) times: &'a Stats<C>,
 }
 
-/// A table under construction.
 pub(super) struct Table<'a, C: Counter> {
     pub(super) rows: Rows,
     view: &'a View,

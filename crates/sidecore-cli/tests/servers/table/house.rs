@@ -25,7 +25,6 @@ const HASTY_MS: u32 = 0;
 const CERTIFICATE_FIRST: &str = "certificate-first.pem";
 const KEY_FIRST: &str = "key-first.pem";
 
-/// The cells of a row.
 #[derive(Debug, PartialEq)]
 pub(super) struct Seen<T = String> {
     pub(super) works: T,
@@ -99,7 +98,6 @@ impl<'a> House<'a> {
         self.directory.path().join(name)
     }
 
-    /// Imports the key for the program's user.
     fn import(&self) {
         self.service.import_for(&self.key, &[uid_of(self.program.user)]);
     }

@@ -5,7 +5,6 @@
 #[derive(Clone, Copy)]
 pub(crate) struct Program {
     pub(super) name: &'static str,
-    /// The user of the key.
     pub(super) user: &'static str,
     pub(super) files: &'static [(&'static str, &'static str)],
     /// Commands that run once before the start.

@@ -33,7 +33,6 @@ pub(super) struct Cast<'a> {
     nodes: Vec<Process>,
     feeder: Option<Feeder>,
     away: Vec<(Instant, Who)>,
-    /// Time of the server's last kill.
     served: Option<Instant>,
 }
 
@@ -137,7 +136,6 @@ impl<'a> Cast<'a> {
         Ok(())
     }
 
-    /// Whether the feeder has ended because everything is stored.
     pub(super) fn has_fed_all(&mut self) -> bool {
         self.feeder.as_mut().is_some_and(|feeder| feeder.process.is_done())
     }

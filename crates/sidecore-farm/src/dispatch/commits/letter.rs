@@ -34,7 +34,6 @@ pub(super) fn of_result(kind: &str) -> HeaderMap {
     headers
 }
 
-/// Bytes of a result with its headers.
 pub(super) fn size_of_result(kind: &str, result: usize) -> usize {
     FRAME + names::KIND.len() + kind.len() + EACH + result
 }
@@ -47,7 +46,6 @@ fn headers(reason: &str, tries: u8, kind: &str) -> HeaderMap {
     headers
 }
 
-/// Bytes of headers in a message.
 fn size_of(headers: &HeaderMap) -> usize {
     let lines = headers.iter().flat_map(|(name, values)| values.iter().map(|value| (name.to_string(), value.as_str())));
     FRAME + lines.map(|(name, value)| name.len() + value.len() + EACH).sum::<usize>()

@@ -40,7 +40,6 @@ impl Asked {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// The commit is stored.
     Stored,
     /// A dispatcher stored it before, or its result was taken out meanwhile.
     Before,

@@ -8,7 +8,6 @@ use std::rc::Rc;
 /// A key stays offered for this time after the loss of its last key server, ns: most return quickly.
 const LINGER: Nanos = 60_000_000;
 
-/// The keys that a gateway knows.
 #[derive(Debug)]
 pub(super) struct Kinds(Vec<Option<Kind>>);
 
@@ -24,7 +23,6 @@ struct Kind {
     until: Option<Nanos>,
 }
 
-/// Why an offer is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
     /// Others offer another key of this name.
@@ -60,7 +58,6 @@ impl Kinds {
         Ok((class, first))
     }
 
-    /// Removes a key server's offer.
     pub(super) fn withdraw(&mut self, now: Nanos, class: Class) {
         if let Some(kind) = &mut self.0[class.index()] {
             kind.servers -= 1;
@@ -100,7 +97,6 @@ impl Kinds {
         Some(class)
     }
 
-    /// Removes a request.
     pub(super) fn done(&mut self, class: Class) {
         if let Some(kind) = &mut self.0[class.index()] {
             kind.requests -= 1;
@@ -108,7 +104,6 @@ impl Kinds {
         self.tidy(class);
     }
 
-    /// The key's name and public part.
     pub(super) fn key(&self, class: Class) -> Option<(Rc<str>, Rc<[u8]>)> {
         self.0[class.index()].as_ref().map(|kind| (kind.key.clone(), kind.public.clone()))
     }

@@ -22,7 +22,6 @@ const MUTE: Nanos = 1_000_000_000;
 /// Time between two attempts to join, ns.
 const PATIENCE: Nanos = 10 * BEAT;
 
-/// The gateway of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) gateway: Arc<str>,
@@ -34,7 +33,6 @@ pub(super) struct Post {
     pub(super) body: Vec<u8>,
 }
 
-/// All known gateways.
 pub(super) struct Links {
     slots: u16,
     leaving: bool,
@@ -79,7 +77,6 @@ impl Links {
         Self { slots, leaving: false, by_name: BTreeMap::new(), renewed: Vec::new() }
     }
 
-    /// Handles a gateway's beat.
     pub(super) fn meet(&mut self, now: Nanos, gateway: &str, presence: &Presence) {
         if !self.by_name.contains_key(gateway) && (self.leaving || self.by_name.len() >= MOST) {
             return;
@@ -134,14 +131,12 @@ impl Links {
         Some((Origin { gateway: name, incarnation: link.incarnation }, asks.list))
     }
 
-    /// A request cannot be done here.
     pub(super) fn elsewhere(&mut self, origin: &Origin, ticket: u64) {
         if let Some(link) = self.link(origin) {
             link.answers.push(Said { ticket, held_ns: 0, work_ns: 0, done: Done::Elsewhere });
         }
     }
 
-    /// A request is done.
     pub(super) fn answered(&mut self, now: Nanos, answered: Answered) {
         let Answered { origin, ticket, arrived, work_ns, done } = answered;
         if let Some(link) = self.link(&origin) {

@@ -86,7 +86,6 @@ impl Keys {
         Ok(Self { poke, receiver })
     }
 
-    /// Triggers a check.
     pub(super) fn poke(&self) -> SyncSender<()> {
         self.poke.clone()
     }
@@ -161,7 +160,6 @@ impl Look {
     }
 }
 
-/// Why a key is not offered.
 enum Trouble {
     /// A fault of this key.
     Key(String),

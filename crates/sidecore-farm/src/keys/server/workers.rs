@@ -23,7 +23,6 @@ const MOST: usize = 8192;
 /// Bytes of a shared secret.
 const SECRET: usize = 32;
 
-/// A request of a gateway.
 pub(super) struct Job {
     pub(super) origin: Origin,
     pub(super) ticket: u64,
@@ -50,7 +49,6 @@ impl Job {
     }
 }
 
-/// Outcome of a job.
 pub(super) struct Answered {
     pub(super) origin: Origin,
     pub(super) ticket: u64,
@@ -197,7 +195,6 @@ mod tests {
     const SPKI: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-p-256.spki.der");
     const MS: Nanos = 1_000_000;
 
-    /// A job of this gateway.
     fn job(gateway: &str) -> Job {
         let key = Arc::new(Key::new(Public::from_spki(SPKI).unwrap(), Private::Stored("www".to_owned())));
         let origin = Origin { gateway: gateway.into(), incarnation: 1 };

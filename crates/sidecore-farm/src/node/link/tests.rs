@@ -46,7 +46,6 @@ fn acts(link: &mut Link) -> Vec<Act> {
     std::iter::from_fn(|| link.next_act()).collect()
 }
 
-/// The messages among the actions.
 fn said(link: &mut Link) -> Vec<Bytes> {
     let say = |act| if let Act::Say(message) = act { Some(message) } else { None };
     acts(link).into_iter().filter_map(say).collect()

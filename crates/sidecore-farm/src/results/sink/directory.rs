@@ -16,7 +16,6 @@ pub(in crate::results) struct Directory {
 }
 
 impl Directory {
-    /// Creates the directory if it is missing.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         let descriptor = open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;

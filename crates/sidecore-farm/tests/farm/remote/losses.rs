@@ -114,7 +114,7 @@ fn a_key_server_that_is_killed_under_load_has_its_requests_done_by_another_once_
     assert!(load.done >= 500, "{} done, {} failed by name", load.done, load.failed);
 }
 
-/// Requests in flight, each of which is answered once.
+/// Requests in flight. Each is answered once.
 pub(super) struct Load<'a> {
     user: &'a mut User,
     input: Buffer,
@@ -162,7 +162,6 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Takes an answer.
     pub(super) fn take(&mut self, expected: &[u8]) -> usize {
         let Received { tag, status, .. } = self.user.client.wait().unwrap();
         let tag = tag as usize;

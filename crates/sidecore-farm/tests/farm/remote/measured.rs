@@ -60,7 +60,6 @@ fn median(mut request: impl FnMut()) -> f64 {
     middle(times.collect())
 }
 
-/// Requests a second with many in flight.
 fn rate(user: &mut User) -> f64 {
     let input = user.client.alloc(64).unwrap();
     user.client.write(&input, 0, MESSAGE).unwrap();

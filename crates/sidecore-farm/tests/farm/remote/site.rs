@@ -32,13 +32,11 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// A site with a remote device `far`.
     pub(super) fn near() -> Self {
         let devices = vec![DeviceConfig::inline("here"), DeviceConfig::remote("far", FARM)];
         Self::with(devices)
     }
 
-    /// A site without a remote device.
     pub(super) fn far() -> Self {
         Self::with(vec![DeviceConfig::inline("here")])
     }
@@ -86,38 +84,33 @@ impl Site {
         self.admin().key_info(name).unwrap().public
     }
 
-    /// Registers a key as remote.
     pub(super) fn knows(&self, name: &str, public: &[u8]) {
         let command = KeyCommand::ImportPublic { name: name.to_owned(), public: public.to_vec(), acl: Acl::default() };
         self.admin().keys(command).unwrap();
     }
 
-    /// A gateway of this site's device.
     pub(super) fn gateway(&self, nats: &str) -> Process {
         self.gateway_with(nats, &[])
     }
 
-    /// The same with further options.
     pub(super) fn gateway_with(&self, nats: &str, further: &[&str]) -> Process {
         Process::start(self.farm("gateway", nats, "near").args(["--device", "far"]).args(further))
     }
 
-    /// A key server of this site's keys.
     pub(super) fn key_server(&self, nats: &str, name: &str) -> Process {
         Process::start(&mut self.farm("key-server", nats, name))
     }
 
-    /// The same with further options.
     pub(super) fn key_server_with(&self, nats: &str, name: &str, further: &[&str]) -> Process {
         Process::start(self.farm("key-server", nats, name).args(further))
     }
 
-    /// The same, as another user, with these keys only.
+    /// Runs as another user, with these keys only.
     pub(super) fn key_server_of(&self, user: u32, nats: &str, name: &str, keys: &[&str]) -> Process {
         Process::start(self.farm_of(user, "key-server", nats, name).arg("--allow").args(keys))
     }
 
-    /// The same, as another user, with all keys.
+    /// Runs as another user, with all keys.
     pub(super) fn key_server_without(&self, user: u32, nats: &str) -> Process {
         Process::start(&mut self.farm_of(user, "key-server", nats, "one"))
     }

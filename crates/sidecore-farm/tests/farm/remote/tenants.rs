@@ -42,7 +42,6 @@ impl Flood {
         Self { done, stop, thread: Some(thread) }
     }
 
-    /// Signatures that it received.
     fn done(&self) -> usize {
         self.done.load(Ordering::Relaxed)
     }
