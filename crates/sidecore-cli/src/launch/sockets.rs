@@ -55,8 +55,8 @@ fn find() -> Result<PathBuf, String> {
     })
 }
 
-/// Appends the library to the list. Libraries of the user come first: they already came before the program's own, and
-/// some require the first place.
+/// Appends the library to the list. Listed libraries come first: they intercepted the program's calls before, and some
+/// require the first place.
 fn preloaded(before: Option<OsString>, library: &Path) -> Result<OsString, String> {
     if library.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
         let library = library.display();
