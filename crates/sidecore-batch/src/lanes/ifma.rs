@@ -1,10 +1,11 @@
 //! Numbers of eight lanes and their Montgomery products in multiplications of 52 bits (AVX-512-IFMA).
 //!
-//! One instruction adds the lower half of a product of two digits to a column, another the upper half. Digits are
-//! below `2^52`; a column holds the sum of some hundred halves before it is carried over (S. Gueron, V. Krasnov,
-//! "Software Implementation of Modular Exponentiation, Using Advanced Vector Instructions Architectures", WAIFI
-//! 2012). Multiplications ignore a digit's bits beyond 52, so these bits stay until another operation reads the
-//! digit.
+//! Numbers are up to four times their modulus; results are below twice that. `R` is at least sixteen times a modulus.
+//!
+//! One instruction adds the lower half of a product of two digits to a column, another the upper half. Digits are below
+//! `2^52`; a column holds the sum of some hundred halves before it is carried over (S. Gueron, V. Krasnov, "Software
+//! Implementation of Modular Exponentiation, Using Advanced Vector Instructions Architectures", WAIFI 2012). What a digit has
+//! beyond 52 bits is not seen by multiplications, so it is left there until something else reads the digit.
 //!
 //! The whole product is made first, then reduced digit by digit after P. L. Montgomery (1985). A multiple of the
 //! modulus is added that makes the lowest column zero, and its carry goes to the next.
@@ -33,7 +34,7 @@ const SHIFT: u32 = 52;
 /// A digit in each lane.
 pub(crate) type Digit = __m512i;
 /// A sum of halves of products in each lane.
-pub(crate) type Column = __m512i;
+type Column = __m512i;
 /// A number in each lane.
 type Number<const N: usize> = [Digit; N];
 
@@ -72,17 +73,13 @@ macro_rules! ten_steps {
 }
 
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(crate) fn zero() -> (Digit, Column) {
-    (_mm512_setzero_si512(), _mm512_setzero_si512())
+pub(crate) fn zero() -> Digit {
+    _mm512_setzero_si512()
 }
 
 /// `x²/R`, below `x²/R + n`.
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(crate) fn square<const N: usize>(
-    x: &mut Number<N>,
-    modulus: &Modulus<Digit, N>,
-    work: &mut Work<Digit, Column, N>,
-) {
+pub(crate) fn square<const N: usize>(x: &mut Number<N>, modulus: &Modulus<N>, work: &mut Work<N>) {
     let columns = work.columns.as_flattened_mut();
     if N == ROWS {
         square_rows::<N, true, true>(x, 0, columns);
@@ -152,12 +149,7 @@ fn twice_and_square(column: Column, at: usize, digit: Digit) -> Column {
 
 /// `x y/R`, below `x y/R + n`.
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(crate) fn multiply<const N: usize>(
-    x: &mut Number<N>,
-    y: &Number<N>,
-    modulus: &Modulus<Digit, N>,
-    work: &mut Work<Digit, Column, N>,
-) {
+pub(crate) fn multiply<const N: usize>(x: &mut Number<N>, y: &Number<N>, modulus: &Modulus<N>, work: &mut Work<N>) {
     let columns = work.columns.as_flattened_mut();
     multiply_rows::<N, true>(&rows(x, 0), y, columns);
     for i in (ROWS..N).step_by(ROWS) {
@@ -186,11 +178,7 @@ fn multiply_rows<const N: usize, const FIRST: bool>(rows: &[Digit; ROWS], y: &Nu
 
 /// `x/R`: out of Montgomery's form.
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(crate) fn divide<const N: usize>(
-    x: &mut Number<N>,
-    modulus: &Modulus<Digit, N>,
-    work: &mut Work<Digit, Column, N>,
-) {
+pub(crate) fn divide<const N: usize>(x: &mut Number<N>, modulus: &Modulus<N>, work: &mut Work<N>) {
     work.columns = [std::array::from_fn(|k| bare(x[k])), [_mm512_setzero_si512(); N]];
     reduce(x, modulus, work);
 }
@@ -205,7 +193,7 @@ pub(crate) fn sum<const N: usize>(x: &mut Number<N>, y: &Number<N>) {
 /// The columns' number by `R`, modulo `n`, to `x`.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
-fn reduce<const N: usize>(x: &mut Number<N>, modulus: &Modulus<Digit, N>, work: &mut Work<Digit, Column, N>) {
+fn reduce<const N: usize>(x: &mut Number<N>, modulus: &Modulus<N>, work: &mut Work<N>) {
     let (value, inverse) = (&modulus.value, modulus.inverse[0]);
     if N <= WIDE {
         // All of it in registers.

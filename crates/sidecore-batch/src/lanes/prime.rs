@@ -6,17 +6,27 @@
 //! determination in high-radix modular multiplication", 1995).
 
 use std::arch::x86_64::{
-    _mm512_add_epi64, _mm512_and_si512, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_setzero_si512,
-    _mm512_srai_epi64, _mm512_srli_epi64,
+    __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64,
+    _mm512_mask_reduce_add_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_setzero_si512, _mm512_srai_epi64,
+    _mm512_srli_epi64,
 };
 
-use super::field::{DIGITS, Digit, Element, of_all};
+use crate::MOST;
 use crate::number::Radix;
 
+/// Digits of a number.
+pub(crate) const DIGITS: usize = 5;
+
+/// Of digits.
 pub(crate) const RADIX: Radix = Radix(BITS as usize);
 /// Bits of a digit.
 pub(crate) const BITS: u32 = 52;
 
+/// A digit in each lane.
+pub(crate) type Digit = __m512i;
+/// A number in each lane.
+pub(crate) type Element = [Digit; DIGITS];
+/// Columns of a product.
 type Columns = [Digit; 2 * DIGITS];
 /// Bits of an exponent that one multiplication covers.
 const WINDOW: usize = 4;
@@ -33,6 +43,30 @@ pub(crate) trait Prime {
     const ONE: [u64; DIGITS];
     /// `R²` modulo `p`: leads into Montgomery's form.
     const SQUARE: [u64; DIGITS];
+}
+
+/// A digit in each lane, lowest lane first.
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub(crate) fn eight(of: [u64; MOST]) -> Digit {
+    let of = of.map(u64::cast_signed);
+    _mm512_set_epi64(of[7], of[6], of[5], of[4], of[3], of[2], of[1], of[0])
+}
+
+/// One lane's digits.
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub(crate) fn lane(number: &Element, lane: usize) -> [u64; DIGITS] {
+    let mut digits = [0; DIGITS];
+    for (digit, of_lanes) in digits.iter_mut().zip(number) {
+        *digit = _mm512_mask_reduce_add_epi64(1 << lane, *of_lanes).cast_unsigned();
+    }
+    digits
+}
+
+/// The same digit in each lane.
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[inline]
+pub(crate) fn of_all(number: u64) -> Digit {
+    _mm512_set1_epi64(number.cast_signed())
 }
 
 /// The same number in each lane.

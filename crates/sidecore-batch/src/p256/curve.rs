@@ -7,8 +7,7 @@ use std::arch::x86_64::{
 
 use zeroize::Zeroize;
 
-use crate::lanes::field::{DIGITS, Element, of_all};
-use crate::lanes::prime::{Prime, carry, constant, multiply, square};
+use crate::lanes::prime::{DIGITS, Element, Prime, carry, constant, multiply, of_all, square};
 
 /// The field of coordinates, modulo `2^256 - 2^224 + 2^192 + 2^96 - 1`.
 pub(crate) struct Field;

@@ -11,8 +11,10 @@ use zeroize::{Zeroize, Zeroizing};
 use super::curve::{self, Field, Order, Point};
 use super::table::{self, ROWS, WINDOW};
 use crate::MOST;
-use crate::lanes::field::{DIGITS, Digit, Element, eight, lane, of_all};
-use crate::lanes::prime::{Prime, RADIX, carry, constant, enter, invert, least, leave, multiply, square};
+use crate::lanes::prime::{
+    DIGITS, Digit, Element, Prime, RADIX, carry, constant, eight, enter, invert, lane, least, leave, multiply, of_all,
+    square,
+};
 
 /// A number, as lanes count its digits.
 pub(crate) type Digits = [u64; DIGITS];

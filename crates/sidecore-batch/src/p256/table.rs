@@ -7,8 +7,7 @@ use std::sync::OnceLock;
 
 use super::curve::{Field, Point, add, base, double};
 use crate::MOST;
-use crate::lanes::field::{DIGITS, Digit, Element, eight, lane, of_all};
-use crate::lanes::prime::{invert, least, multiply, square};
+use crate::lanes::prime::{DIGITS, Digit, Element, eight, invert, lane, least, multiply, of_all, square};
 
 /// Bits of a nonce that one row covers.
 pub(crate) const WINDOW: usize = 6;

@@ -2,25 +2,21 @@
 
 use zeroize::Zeroizing;
 
-use super::{EXPONENT, Job, Key};
+use super::{EXPONENT, Job, Key, RADIX};
 use crate::MOST;
-use crate::lanes::{Modulus, POWERS, Unit, WINDOW, Work};
+use crate::lanes::ifma::Digit;
+use crate::lanes::{Modulus, POWERS, WINDOW, Work};
 use crate::number::Digits;
+use crate::sys::Ifma;
 
-type WorkOf<U, const N: usize> = Work<<U as Unit>::Digit, <U as Unit>::Column, N>;
-type ModulusOf<U, const N: usize> = Modulus<<U as Unit>::Digit, N>;
-
-/// Does jobs whose keys have the same length. `P` digits for numbers modulo a prime, `N` for numbers modulo their
-/// product.
-pub(super) fn all<U: Unit, const P: usize, const N: usize>(unit: U, jobs: &mut [Job<'_>]) {
+/// Does jobs whose keys have the same length. `P` digits for numbers modulo a prime, `N` for numbers modulo their product.
+pub(super) fn all<const P: usize, const N: usize>(unit: Ifma, jobs: &mut [Job<'_>]) {
     let mut work = Zeroizing::new(Work::new(unit.zero()));
-    for some in jobs.chunks_mut(U::LANES / 2) {
-        powers::<U, P>(unit, some, &mut work);
+    for some in jobs.chunks_mut(MOST / 2) {
+        powers::<P>(unit, some, &mut work);
     }
     let mut work = Zeroizing::new(Work::new(unit.zero()));
-    for some in jobs.chunks_mut(U::LANES) {
-        check::<U, N>(unit, some, &mut work);
-    }
+    check::<N>(unit, jobs, &mut work);
 }
 
 /// Fills lanes beyond the last job with those of the first, whose results are discarded.
@@ -28,7 +24,7 @@ fn lane_of<T>(of: &[T], lane: usize) -> &T {
     of.get(lane).unwrap_or(&of[0])
 }
 
-fn modulus_of<U: Unit, const N: usize>(unit: U, moduli: [&super::Modulus; MOST]) -> Zeroizing<ModulusOf<U, N>> {
+fn modulus_of<const N: usize>(unit: Ifma, moduli: [&super::Modulus; MOST]) -> Zeroizing<Modulus<N>> {
     Zeroizing::new(Modulus {
         value: unit.load(moduli.map(|modulus| &modulus.digits[..])),
         inverse: unit.load(moduli.map(|modulus| &modulus.inverse[..])),
@@ -36,23 +32,22 @@ fn modulus_of<U: Unit, const N: usize>(unit: U, moduli: [&super::Modulus; MOST])
 }
 
 /// A result for each job, unchecked.
-fn powers<U: Unit, const P: usize>(unit: U, jobs: &mut [Job<'_>], work: &mut WorkOf<U, P>) {
+fn powers<const P: usize>(unit: Ifma, jobs: &mut [Job<'_>], work: &mut Work<P>) {
     let keys: [&Key; MOST] = std::array::from_fn(|lane| lane_of(jobs, lane / 2).key);
     let primes: [_; MOST] = std::array::from_fn(|lane| &keys[lane].primes[lane % 2]);
-    let modulus = modulus_of::<U, P>(unit, primes);
+    let modulus = modulus_of::<P>(unit, primes);
     let square = Zeroizing::new(unit.load(primes.map(|prime| &prime.square[..])));
-    let mut number = inputs::<U, P>(unit, jobs, &square, &modulus, work);
+    let mut number = inputs::<P>(unit, jobs, &square, &modulus, work);
     let exponents = std::array::from_fn(|lane| &keys[lane].exponents[lane % 2][..]);
     power(unit, &mut number, exponents, &square, &modulus, work);
-    let mut results: [Digits; MOST] =
-        std::array::from_fn(|lane| least(unit, &number, lane % U::LANES, &primes[lane].digits));
+    let mut results: [Digits; MOST] = std::array::from_fn(|lane| least(unit, &number, lane, &primes[lane].digits));
     for (job, powers) in jobs.iter().zip(results.chunks_mut(2)) {
         powers[0][0] ^= u64::from(job.disturb);
     }
     // Garner: m = m_q + q ((m_p - m_q) / q mod p).
     let differences: [Digits; MOST] = std::array::from_fn(|lane| {
         let at = lane / 2 * 2;
-        difference::<U>(&results[at], &results[at + 1], &primes[at].digits)
+        difference(&results[at], &results[at + 1], &primes[at].digits)
     });
     *number = unit.load(differences.each_ref().map(|digits| &digits[..]));
     let coefficient = Zeroizing::new(unit.load(keys.map(|key| &key.coefficient[..])));
@@ -61,29 +56,29 @@ fn powers<U: Unit, const P: usize>(unit: U, jobs: &mut [Job<'_>], work: &mut Wor
         let quotient = least(unit, &number, 2 * at, &primes[2 * at].digits);
         let mut sum = Zeroizing::new(vec![0; 2 * P]);
         sum[..P].copy_from_slice(&results[2 * at + 1]);
-        U::RADIX.add_product(&mut sum, &quotient, &primes[2 * at + 1].digits);
-        U::RADIX.write(&sum, job.output);
+        RADIX.add_product(&mut sum, &quotient, &primes[2 * at + 1].digits);
+        RADIX.write(&sum, job.output);
     }
 }
 
 /// `a - b` modulo a prime that is more than half of `b`'s.
-fn difference<U: Unit>(a: &Digits, b: &Digits, prime: &[u64]) -> Digits {
+fn difference(a: &Digits, b: &Digits, prime: &[u64]) -> Digits {
     let (mut a, mut b) = (a.clone(), b.clone());
-    U::RADIX.reduce_once(&mut b, prime);
-    let below = U::RADIX.subtract(&mut a, &b);
-    U::RADIX.add_masked(&mut a, prime, below);
+    RADIX.reduce_once(&mut b, prime);
+    let below = RADIX.subtract(&mut a, &b);
+    RADIX.add_masked(&mut a, prime, below);
     a
 }
 
 /// The inputs modulo each prime, in Montgomery's form.
-fn inputs<U: Unit, const P: usize>(
-    unit: U,
+fn inputs<const P: usize>(
+    unit: Ifma,
     jobs: &[Job<'_>],
-    square: &[U::Digit; P],
-    modulus: &ModulusOf<U, P>,
-    work: &mut WorkOf<U, P>,
-) -> Zeroizing<[U::Digit; P]> {
-    let halves: [_; MOST] = std::array::from_fn(|lane| U::RADIX.of_bytes(lane_of(jobs, lane / 2).input, 2 * P));
+    square: &[Digit; P],
+    modulus: &Modulus<P>,
+    work: &mut Work<P>,
+) -> Zeroizing<[Digit; P]> {
+    let halves: [_; MOST] = std::array::from_fn(|lane| RADIX.of_bytes(lane_of(jobs, lane / 2).input, 2 * P));
     let mut upper = Zeroizing::new(unit.load(halves.each_ref().map(|digits| &digits[P..])));
     unit.multiply(&mut upper, square, modulus, work);
     unit.multiply(&mut upper, square, modulus, work);
@@ -93,14 +88,14 @@ fn inputs<U: Unit, const P: usize>(
     number
 }
 
-/// Powers of a number in Montgomery's form, converted out of it, by fixed windows.
-fn power<U: Unit, const P: usize>(
-    unit: U,
-    number: &mut [U::Digit; P],
+/// Powers of a number in Montgomery's form, out of it, by fixed windows.
+fn power<const P: usize>(
+    unit: Ifma,
+    number: &mut [Digit; P],
     exponents: [&[u8]; MOST],
-    square: &[U::Digit; P],
-    modulus: &ModulusOf<U, P>,
-    work: &mut WorkOf<U, P>,
+    square: &[Digit; P],
+    modulus: &Modulus<P>,
+    work: &mut Work<P>,
 ) {
     let mut powers = Zeroizing::new([*square; POWERS]);
     unit.divide(&mut powers[0], modulus, work);
@@ -130,12 +125,12 @@ fn power<U: Unit, const P: usize>(
     unit.divide(number, modulus, work);
 }
 
-/// Keeps only the results good from which the public exponent leads back to the input.
-fn check<U: Unit, const N: usize>(unit: U, jobs: &mut [Job<'_>], work: &mut WorkOf<U, N>) {
+/// Leaves those results good from which the public exponent leads back to the input.
+fn check<const N: usize>(unit: Ifma, jobs: &mut [Job<'_>], work: &mut Work<N>) {
     let moduli: [_; MOST] = std::array::from_fn(|lane| &lane_of(jobs, lane).key.modulus);
-    let modulus = modulus_of::<U, N>(unit, moduli);
-    let results: [_; MOST] = std::array::from_fn(|lane| U::RADIX.of_bytes(lane_of(jobs, lane).output, N));
-    let result: Zeroizing<[U::Digit; N]> = Zeroizing::new(unit.load(results.each_ref().map(|digits| &digits[..])));
+    let modulus = modulus_of::<N>(unit, moduli);
+    let results: [_; MOST] = std::array::from_fn(|lane| RADIX.of_bytes(lane_of(jobs, lane).output, N));
+    let result: Zeroizing<[Digit; N]> = Zeroizing::new(unit.load(results.each_ref().map(|digits| &digits[..])));
     let mut number = Zeroizing::new(*result);
     unit.multiply(&mut number, &unit.load(moduli.map(|modulus| &modulus.square[..])), &modulus, work);
     for _ in 0..EXPONENT.ilog2() {
@@ -143,7 +138,7 @@ fn check<U: Unit, const N: usize>(unit: U, jobs: &mut [Job<'_>], work: &mut Work
     }
     unit.multiply(&mut number, &result, &modulus, work);
     for (lane, job) in jobs.iter_mut().enumerate() {
-        job.good = is_right(&least(unit, &number, lane, &moduli[lane].digits), &U::RADIX.of_bytes(job.input, N));
+        job.good = is_right(&least(unit, &number, lane, &moduli[lane].digits), &RADIX.of_bytes(job.input, N));
         if !job.good {
             job.output.fill(0);
         }
@@ -157,18 +152,18 @@ fn is_right(found: &[u64], expected: &[u64]) -> bool {
     found == expected
 }
 
-/// One lane's number modulo the modulus, from 0 on. It lies between minus the modulus and twice the modulus.
-fn least<U: Unit, const N: usize>(unit: U, number: &[U::Digit; N], lane: usize, modulus: &[u64]) -> Digits {
+/// One lane's number modulo the modulus, from 0 on. It lies between minus the modulus and twice that.
+fn least<const N: usize>(unit: Ifma, number: &[Digit; N], lane: usize, modulus: &[u64]) -> Digits {
     let mut signed = Zeroizing::new([0; N]);
     unit.lane(number, lane, &mut signed[..]);
     let mut digits = Zeroizing::new(vec![0; N]);
     let mut carry = 0;
     for ((digit, signed), modulus) in digits.iter_mut().zip(signed.iter()).zip(modulus) {
         let sum = signed + modulus.cast_signed() + carry;
-        *digit = sum.cast_unsigned() & U::RADIX.mask();
-        carry = sum >> U::RADIX.0;
+        *digit = sum.cast_unsigned() & RADIX.mask();
+        carry = sum >> RADIX.0;
     }
-    U::RADIX.reduce_once(&mut digits, modulus);
-    U::RADIX.reduce_once(&mut digits, modulus);
+    RADIX.reduce_once(&mut digits, modulus);
+    RADIX.reduce_once(&mut digits, modulus);
     digits
 }

@@ -1,50 +1,9 @@
 //! Transfers between registers and memory, and their order.
 
 use std::arch::asm;
-use std::arch::x86_64::{
-    __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm256_storeu_si256,
-};
+use std::arch::x86_64::{__m128i, __m512i, _mm_loadu_si128, _mm_storeu_si128};
 
 use crate::cbc::BLOCK;
-
-/// Four words in a register, the first lowest.
-#[inline]
-pub(crate) fn load_four(words: &[u32; 4]) -> __m128i {
-    // SAFETY: the words are readable for their length, and need not be aligned.
-    unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
-}
-
-#[inline]
-pub(crate) fn store_four(register: __m128i) -> [u32; 4] {
-    let mut words = [0; 4];
-    // SAFETY: the words are writable for their length, and need not be aligned.
-    unsafe { _mm_storeu_si128(words.as_mut_ptr().cast(), register) }
-    words
-}
-
-#[target_feature(enable = "avx")]
-#[inline]
-pub(crate) fn load_eight(words: &[u32; 8]) -> __m256i {
-    // SAFETY: as for four.
-    unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
-}
-
-/// As [`load_eight`], of bytes.
-#[target_feature(enable = "avx")]
-#[inline]
-pub(crate) fn load_bytes(bytes: &[u8; 32]) -> __m256i {
-    // SAFETY: as for four.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
-}
-
-#[target_feature(enable = "avx")]
-#[inline]
-pub(crate) fn store_eight(register: __m256i) -> [u32; 8] {
-    let mut words = [0; 8];
-    // SAFETY: as for four.
-    unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), register) }
-    words
-}
 
 /// A block in a register.
 #[inline]

@@ -11,8 +11,8 @@ use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use sidecore_batch::rsa::{self, Key, Parts, Unit};
-use sidecore_batch::{MOST, cbc, hmac, p256, x25519};
+use sidecore_batch::rsa::{self, Key, Parts};
+use sidecore_batch::{MOST, cbc, p256};
 
 /// Role of the second process.
 const ROLE: &str = "SIDECORE_BATCH_STEPS";
@@ -113,29 +113,18 @@ fn no_difference(role: &str, is_here: bool, least: usize) {
 }
 
 #[test]
-fn a_secret_of_x25519_changes_no_step() {
-    no_difference("x25519", x25519::is_here(), 100_000);
-}
-
-#[test]
 fn a_key_and_a_nonce_of_p_256_change_no_step() {
     no_difference("p256", p256::is_here(), 100_000);
 }
 
 #[test]
-fn a_key_of_rsa_changes_no_step_in_the_widest_unit() {
-    no_difference("rsa", Unit::Ifma.is_here(), 100_000);
+fn a_key_of_rsa_changes_no_step() {
+    no_difference("rsa", rsa::is_here(), 100_000);
 }
 
 #[test]
 fn keys_and_contents_of_messages_change_no_step_in_the_widest_unit() {
     no_difference("cbc", cbc::Unit::Fours.is_here(), 1000);
-}
-
-#[test]
-fn keys_and_contents_of_messages_that_get_a_tag_change_no_step_in_any_unit() {
-    no_difference("sha", hmac::Unit::Sha.is_here(), 1000);
-    no_difference("lanes", hmac::Unit::Lanes.is_here(), 1000);
 }
 
 #[test]
@@ -148,13 +137,6 @@ fn a_branch_on_a_secret_is_found() {
 #[test]
 fn work_on_two_secrets() {
     match env::var(ROLE).as_deref() {
-        Ok("x25519") => {
-            let mut output = [0; x25519::LEN];
-            twice(&[[0x55; x25519::LEN], [0xfe; x25519::LEN]], |private| {
-                let job = x25519::Job { private, public: &[9; 32], output: &mut output, good: false, disturb: false };
-                assert!(x25519::derive(&mut [job]));
-            });
-        }
         Ok("p256") => {
             let mut output = [0; 2 * p256::LEN];
             // The key is odd and small for the one, the nonce even and large, and the other way round.
@@ -169,8 +151,6 @@ fn work_on_two_secrets() {
             let mut outputs = [[0; 4 * cbc::BLOCK]; MOST];
             twice(&[[0x55; 32], [0xfe; 32]], |secret| encrypt(secret, &mut outputs));
         }
-        Ok("sha") => twice(&[[0x55; 32], [0xfe; 32]], |secret| tags(hmac::Unit::Sha, secret)),
-        Ok("lanes") => twice(&[[0x55; 32], [0xfe; 32]], |secret| tags(hmac::Unit::Lanes, secret)),
         Ok("rsa") => {
             let (input, mut output) = ([1; 128], [0; 128]);
             twice(&[key(3), key(151)], |key| {
@@ -206,17 +186,7 @@ fn encrypt(secret: &[u8; 32], outputs: &mut [[u8; 4 * cbc::BLOCK]; MOST]) {
     assert!(cbc::encrypt_by(cbc::Unit::Fours, &mut jobs));
 }
 
-/// The secret is the key of some messages, and the content of all.
-fn tags(unit: hmac::Unit, secret: &[u8; 32]) {
-    let (key, input) = (hmac::Key::new(secret).unwrap(), [secret[0]; 200]);
-    let mut outputs = [[0; hmac::TAG]; MOST];
-    let parts = [200, 64, 0, 63, 55, 130, 200, 1].iter().zip(&mut outputs);
-    let mut jobs: Vec<hmac::Job<'_>> =
-        parts.map(|(len, output)| hmac::Job { key: &key, input: &input[..*len], output }).collect();
-    assert!(hmac::tags_by(unit, &mut jobs));
-}
-
-/// Once for each secret as a warm-up, and then under observation.
+/// Once for each secret to have everything ready, and then under observation.
 fn twice<T>(secrets: &[T; 2], mut work: impl FnMut(&T)) {
     for (at, secret) in secrets.iter().chain(secrets).enumerate() {
         if at == secrets.len() {
@@ -249,5 +219,5 @@ fn key(seed: u8) -> Key {
     let [p, q, dp, dq, coefficient] = [1, 2, 3, 4, 5].map(|at| number(at, 64));
     let modulus = number(6, 128);
     let parts = Parts { modulus: &modulus, primes: [&p, &q], exponents: [&dp, &dq], coefficient: &coefficient };
-    Key::of_unit(&parts, Unit::Ifma).expect("a key in form")
+    Key::new(&parts).expect("a key in form")
 }
