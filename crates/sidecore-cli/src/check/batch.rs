@@ -24,9 +24,9 @@ mod tests {
 
     #[test]
     fn a_machine_says_what_it_does_side_by_side_or_that_it_does_nothing() {
-        let finding = judge(&[("RSA", "AVX2 with FMA"), ("AES-CBC", "VAES")]);
+        let finding = judge(&[("RSA", "AVX-512-IFMA"), ("AES-CBC", "VAES")]);
         assert_eq!(finding.state, Ok);
-        assert_eq!(finding.found, "RSA in AVX2 with FMA; AES-CBC in VAES");
+        assert_eq!(finding.found, "RSA in AVX-512-IFMA; AES-CBC in VAES");
         let finding = judge(&[]);
         assert_eq!(finding.state, Lacks);
         assert!(!finding.breaks_a_promise());

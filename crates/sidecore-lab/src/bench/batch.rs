@@ -14,30 +14,21 @@ use sidecore::engine::crypto::batch::SideBySide;
 use sidecore::engine::crypto::sample::sample;
 use sidecore::sys::clock;
 
-/// An operation and its size in bytes: of the message to sign or encrypt, or of the peer's key.
+/// An operation, and the bytes that it is about: the length of a message to be signed or encrypted.
 type Op = (&'static str, u32);
 
-const OPS: [Op; 11] = [
+const OPS: [Op; 8] = [
     ("rsa-2048-sign", 32),
     ("rsa-3072-sign", 32),
     ("rsa-4096-sign", 32),
     ("rsa-1024-sign", 32),
     ("p-256-sign", 32),
-    ("x25519", 32),
     ("aes-256-cbc", 1 << 10),
     ("aes-256-cbc", 16 << 10),
     ("aes-256-cbc", 64 << 10),
-    ("hmac-sha-256", 16 << 10),
-    ("hmac-sha-256", 64 << 10),
 ];
-const QUICK_OPS: [Op; 6] = [
-    ("rsa-2048-sign", 32),
-    ("rsa-4096-sign", 32),
-    ("p-256-sign", 32),
-    ("x25519", 32),
-    ("aes-256-cbc", 64 << 10),
-    ("hmac-sha-256", 64 << 10),
-];
+const QUICK_OPS: [Op; 4] =
+    [("rsa-2048-sign", 32), ("rsa-4096-sign", 32), ("p-256-sign", 32), ("aes-256-cbc", 64 << 10)];
 const FILLS: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 const QUICK_FILLS: [usize; 4] = [1, 2, 4, 8];
 /// Offered loads as shares of the batched capacity.

@@ -8,13 +8,12 @@ use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use scopeguard::defer;
-use sidecore::client::{Client, Error, Session as Opened};
+use sidecore::client::{Client, Session as Opened};
 use sidecore::config::DeviceConfig;
-use sidecore::core::session::{Class, Op, Refusal};
+use sidecore::core::session::Op;
 use sidecore::counters::{DeviceCounter, Snapshot};
-use sidecore::engine::crypto::sample::sample;
 use sidecore::engine::crypto::{Hash, KeyMaterial, SaltLength, Scheme, Secret, Session, SessionSpec, SignaturePadding};
-use sidecore_batch::{cbc, hmac, p256, x25519};
+use sidecore_batch::{cbc, p256, rsa as lanes};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -135,7 +134,7 @@ fn sign_at_every_fill(specs: fn() -> Specs, is_here: bool) {
 
 #[test]
 fn clients_with_keys_of_their_own_get_right_signatures_at_every_fill() {
-    sign_at_every_fill(rsa, sidecore_batch::rsa::is_here());
+    sign_at_every_fill(rsa, lanes::is_here());
 }
 
 #[test]
@@ -148,7 +147,7 @@ const COMPOSITE: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2
 
 #[test]
 fn a_bad_key_is_in_no_batch_and_raises_no_alarm() {
-    side_by_side(sidecore_batch::rsa::is_here(), 0, |service| {
+    side_by_side(lanes::is_here(), 0, |service| {
         let done = AtomicBool::new(false);
         let scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
         let mut attackers: Vec<(Client, Opened)> = (0..2)
@@ -179,7 +178,7 @@ fn a_bad_key_is_in_no_batch_and_raises_no_alarm() {
 
 #[test]
 fn a_disturbed_result_does_not_leave_and_is_made_again() {
-    for (specs, is_here) in [(rsa as fn() -> Specs, sidecore_batch::rsa::is_here()), (p_256, p256::is_here())] {
+    for (specs, is_here) in [(rsa as fn() -> Specs, lanes::is_here()), (p_256, p256::is_here())] {
         side_by_side(is_here, 1, |service| {
             survive(service, specs, MOST, || {
                 devices_when(service, |all| all[0].get(DeviceCounter::Requests) >= 400);
@@ -220,34 +219,26 @@ fn a_client_that_leaves_with_requests_in_a_batch_takes_none_of_the_others_along(
     assert_eq!(count(&service, DeviceCounter::WrongResults), 0);
 }
 
-/// Secrets, messages of several lengths and signatures in one batch: each equals the library's result.
+/// Messages of several lengths and signatures by two algorithms at the same time, each of which is what the library makes by itself.
 #[test]
 fn operations_of_several_kinds_share_a_device_and_every_result_is_right() {
     let service = service([batch("lanes", 0)]);
     let kinds = [
-        ("x25519", 32),
-        ("x25519", 32),
         ("aes-256-cbc", 1024),
         ("aes-256-cbc", 1040),
         ("aes-256-cbc", 16 << 10),
         ("aes-128-cbc", 4096),
-        ("hmac-sha-256", 1024),
-        ("hmac-sha-256", 2000),
-        // Too short to be gathered, and of another kind.
+        // Too short to be gathered, and kinds that never are.
         ("aes-256-cbc", 64),
         ("sha-256", 2048),
+        ("x25519", 32),
+        ("hmac-sha-256", 2000),
     ];
-    let gathered = |kind: &str| match kind.split('-').next() {
-        Some("x25519") => x25519::is_here(),
-        Some("aes") => cbc::is_here(),
-        Some("hmac") => hmac::is_here(),
-        _ => false,
-    };
     thread::scope(|scope| {
         let service = &service;
-        for _ in 0..2 {
-            scope.spawn(|| {
-                let mut signer = Signer::new(service, &p_256());
+        for specs in [rsa, rsa, p_256, p_256] {
+            scope.spawn(move || {
+                let mut signer = Signer::new(service, &specs());
                 (0..1000).for_each(|_| signer.sign());
             });
         }
@@ -261,53 +252,6 @@ fn operations_of_several_kinds_share_a_device_and_every_result_is_right() {
     });
     let side_by_side = count(&service, DeviceCounter::Gathered);
     assert_eq!(count(&service, DeviceCounter::WrongResults), 0);
-    assert_eq!(side_by_side > 0, kinds.into_iter().any(|(kind, _)| gathered(kind)), "{side_by_side} side by side");
-    println!("{side_by_side} of {} side by side", 2000 * kinds.len() + 2 * 1000);
-}
-
-#[test]
-fn a_disturbed_secret_does_not_leave_and_a_peer_of_small_order_is_refused_without_an_alarm() {
-    let service = service([batch("lanes", 3)]);
-    let derive = |peer: [u8; 32], times: u32| {
-        let (service, spec) = (&service, sample(Class::from_name("x25519").unwrap(), 32, 5).spec);
-        move || {
-            let (mut client, local) = (connect(service), Session::open(&spec).unwrap());
-            let session = client.open_session(&spec).unwrap();
-            for _ in 0..times {
-                let (mut expected, found) = ([0; 32], client.call(session, Op::Derive, 0, &peer, 32));
-                let refused = local.run(Op::Derive, 0, &peer, &mut expected).err();
-                assert_eq!(found.as_ref().ok().map(|secret| &secret[..]), refused.is_none().then_some(&expected[..]));
-            }
-        }
-    };
-    thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(derive([0; 32], 300)))));
-    assert_eq!(count(&service, DeviceCounter::WrongResults), 0, "a peer of small order is no fault");
-    thread::scope(|scope| (0..MOST as u8).for_each(|at| drop(scope.spawn(derive([9 + at; 32], 600)))));
-    assert_eq!(count(&service, DeviceCounter::WrongResults) > 0, x25519::is_here());
-}
-
-/// Each client has a key of its own.
-#[test]
-fn tags_are_the_librarys_and_one_that_is_not_of_its_message_and_key_is_refused() {
-    const LEN: u32 = hmac::TAG as u32;
-    let service = service([batch("lanes", 0)]);
-    let verify = |seed: u64| {
-        let (service, class) = (&service, Class::from_name("hmac-sha-256-verify").unwrap());
-        move || {
-            let (mut client, sample) = (connect(service), sample(class, 1500 + 70 * seed as usize, seed));
-            let session = client.open_session(&sample.spec).unwrap();
-            let (claim, message) = (&sample.input, &sample.input[hmac::TAG..]);
-            for round in 0..500 {
-                let mut wrong = claim.clone();
-                wrong[round * 7 % claim.len()] ^= 1;
-                let tag = client.call(session, Op::Sign, 0, message, LEN).unwrap();
-                assert_eq!(tag[..], claim[..hmac::TAG]);
-                assert!(client.call(session, Op::Verify, LEN, claim, 0).is_ok_and(|made| made.is_empty()));
-                let refused = client.call(session, Op::Verify, LEN, &wrong, 0);
-                assert!(matches!(refused, Err(Error::Refused(Refusal::Authentication))), "{refused:?}");
-            }
-        }
-    };
-    thread::scope(|scope| (0..MOST as u64).for_each(|seed| drop(scope.spawn(verify(seed)))));
-    println!("{} of {} side by side", count(&service, DeviceCounter::Gathered), 1500 * MOST);
+    assert_eq!(side_by_side > 0, lanes::is_here() || p256::is_here() || cbc::is_here(), "{side_by_side} side by side");
+    println!("{side_by_side} of {} side by side", 2000 * kinds.len() + 4 * 1000);
 }

@@ -64,7 +64,7 @@ fn numbers_of_every_length_are_signed_so_that_the_library_verifies_them() {
 }
 
 #[test]
-fn secrets_and_messages_are_those_of_the_library_with_a_key_each() {
+fn messages_are_those_of_the_library_with_a_key_each() {
     for (algorithm, ops) in KINDS.into_iter().filter(|(_, ops)| !ops.contains(&Op::Sign)) {
         for size in [1024, 1040, 4096] {
             let sessions = sessions(Class::of(algorithm, ops[0]).unwrap(), size);
@@ -75,36 +75,6 @@ fn secrets_and_messages_are_those_of_the_library_with_a_key_each() {
                 assert_eq!((outcome, found), (Outcome::Done(expected.len()), expected), "{algorithm:?}, {size} bytes");
             }
         }
-    }
-}
-
-#[test]
-fn a_tag_that_is_of_another_message_or_key_is_refused_beside_right_ones() {
-    let mut sessions = sessions(Class::from_name("hmac-sha-256-verify").unwrap(), 2000);
-    *sessions[3].1.input.last_mut().unwrap() ^= 1;
-    let other = sessions[0].1.input[..32].to_vec();
-    sessions[6].1.input[..32].copy_from_slice(&other);
-    let Some(results) = side_by_side(&sessions, None) else { return };
-    for (at, (outcome, result)) in results.into_iter().enumerate() {
-        let expected = if [3, 6].contains(&at) { Outcome::Refused(Refusal::Authentication) } else { Outcome::Done(0) };
-        assert_eq!((outcome, result), (expected, vec![]), "request {at}");
-    }
-}
-
-#[test]
-fn a_disturbed_secret_is_wrong_and_a_peer_of_small_order_is_refused() {
-    let class = Class::from_name("x25519").unwrap();
-    let mut sessions = sessions(class, 0);
-    sessions[2].1.input.fill(0);
-    let Some(results) = side_by_side(&sessions, Some(5)) else { return };
-    for (at, (outcome, secret)) in results.into_iter().enumerate() {
-        let expected = match at {
-            2 => Outcome::Refused(Refusal::Authentication),
-            5 => Outcome::Wrong,
-            _ => Outcome::Done(32),
-        };
-        assert_eq!(outcome, expected, "request {at}");
-        assert_eq!(secret == [0; 32], expected != Outcome::Done(32), "request {at}");
     }
 }
 
@@ -148,7 +118,8 @@ fn keys_that_batches_do_not_take_are_done_by_themselves() {
         "rsa-2048-decrypt",
         "aes-256-cbc-decrypt",
         "aes-256-gcm",
-        "hmac-sha-384",
+        "x25519",
+        "hmac-sha-256",
         "rsa-2048-verify",
     ] {
         let class = Class::from_name(name).unwrap_or_else(|| panic!("{name}"));

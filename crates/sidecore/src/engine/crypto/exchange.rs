@@ -5,9 +5,7 @@
 
 use sidecore_client::keys::Kind;
 use sidecore_core::session::{Algorithm, Op, Refusal};
-use zeroize::Zeroizing;
 
-use super::batch::BatchKey;
 use super::key::{self, Key};
 use super::mechanism::{LIBRARY, Mechanism, Opened, Written, check_input, check_len, malformed, wrong_kind};
 use crate::ffi::pkey::{DECAPSULATION_KEY_LEN, PKey, SEED_LEN};
@@ -20,25 +18,16 @@ const ENCAPSULATION_KEY_LEN: usize = 1184;
 /// Length of the secrets of X25519 and ML-KEM-768, in bytes.
 const SECRET_LEN: usize = 32;
 
+/// X25519 and ML-KEM-768.
 struct Exchange {
     key: PKey,
-    /// X25519's private key, for batches.
-    batched: Option<Zeroizing<[u8; X25519_LEN]>>,
-}
-
-impl Exchange {
-    fn new(key: PKey) -> Self {
-        Self { key, batched: None }
-    }
 }
 
 pub(super) fn x25519(key: &KeyMaterial) -> Result<Opened, String> {
     let KeyMaterial::Private(secret) = key else { return Err(wrong_kind("a private X25519 key")) };
     check_len(secret.expose(), X25519_LEN)?;
     let key = PKey::raw_private(Kind::X25519, secret.expose()).ok_or(LIBRARY)?;
-    let batched = secret.expose().try_into().ok().map(Zeroizing::new);
-    let mechanism = Box::new(Exchange { key, batched });
-    Ok(Opened { algorithm: Algorithm::X25519, ops: &[Op::Derive], mechanism })
+    Ok(Opened { algorithm: Algorithm::X25519, ops: &[Op::Derive], mechanism: Box::new(Exchange { key }) })
 }
 
 pub(super) fn ecdh(key: &KeyMaterial) -> Result<Opened, String> {
@@ -69,7 +58,7 @@ pub(super) fn public(kind: Kind, spki: &[u8]) -> Result<Opened, String> {
         _ => (Algorithm::MlKem768, &[Op::Encapsulate, Op::Decapsulate], "an ML-KEM-768 encapsulation key in DER"),
     };
     let key = PKey::public(spki).filter(|key| key.kind() == Some(kind)).ok_or_else(|| malformed(what))?;
-    Ok(Opened { algorithm, ops, mechanism: Box::new(Exchange::new(key)) })
+    Ok(Opened { algorithm, ops, mechanism: Box::new(Exchange { key }) })
 }
 
 pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
@@ -93,7 +82,7 @@ pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
     if !key.is_sound() {
         return Err(malformed("an ML-KEM-768 key whose parts fit each other"));
     }
-    Ok(Opened { algorithm: Algorithm::MlKem768, ops, mechanism: Box::new(Exchange::new(key)) })
+    Ok(Opened { algorithm: Algorithm::MlKem768, ops, mechanism: Box::new(Exchange { key }) })
 }
 
 impl Mechanism for Exchange {
@@ -109,10 +98,6 @@ impl Mechanism for Exchange {
     // A secret of zeros would be publicly known.
     fn fits(&self, _op: Op, _input: &[u8], secret: &[u8]) -> bool {
         secret.len() == SECRET_LEN && secret.iter().any(|byte| *byte != 0)
-    }
-
-    fn batched(&self, _op: Op) -> Option<BatchKey<'_>> {
-        self.batched.as_deref().map(BatchKey::X25519)
     }
 
     fn run(&self, op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {

@@ -3,10 +3,8 @@
 //! Digest: data → digest. HMAC Sign: data → tag. HMAC Verify: tag (`head_len`, its full length) ‖ data → nothing.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use sidecore_batch::hmac;
 use sidecore_core::session::{Op, Refusal};
 
-use super::batch::BatchKey;
 use super::mechanism::{LIBRARY, Mechanism, Written, check_input, check_verified};
 use crate::ffi::hash::{self, HmacKey};
 use crate::shm::span::Span;
@@ -35,14 +33,11 @@ impl Mechanism for Hash {
 
 pub(super) struct Hmac {
     key: HmacKey,
-    /// Present where this machine makes several tags side by side.
-    batched: Option<Box<hmac::Key>>,
 }
 
 impl Hmac {
     pub(super) fn open(hash: Hash, key: &[u8]) -> Result<Self, String> {
-        let batched = if hash == Hash::Sha256 { hmac::Key::new(key).map(Box::new) } else { None };
-        Ok(Self { key: HmacKey::new(hash, key).ok_or(LIBRARY)?, batched })
+        Ok(Self { key: HmacKey::new(hash, key).ok_or(LIBRARY)? })
     }
 }
 
@@ -68,11 +63,6 @@ impl Mechanism for Hmac {
             return Ok(len);
         }
         check_verified(verify_slices_are_equal(claimed, &tag[..len]).is_ok())
-    }
-
-    fn batched(&self, op: Op) -> Option<BatchKey<'_>> {
-        let key = self.batched.as_deref()?;
-        Some(if op == Op::Sign { BatchKey::Tag(key) } else { BatchKey::Claim(key) })
     }
 
     fn run_spans(&self, op: Op, _head_len: usize, input: Span<'_>, output: Span<'_>) -> Option<Written> {
