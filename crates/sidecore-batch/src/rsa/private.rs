@@ -145,8 +145,7 @@ fn check<const N: usize>(unit: Ifma, jobs: &mut [Job<'_>], work: &mut Work<N>) {
     }
 }
 
-/// Whether they are the same number. The caller learns this: it is no secret. The test of constant time refers to
-/// this name.
+/// Whether they are the same number. The caller learns the answer, so it is no secret.
 #[inline(never)]
 fn is_right(found: &[u64], expected: &[u64]) -> bool {
     found == expected
