@@ -27,7 +27,6 @@ mod error;
 mod lane;
 mod made;
 mod trust;
-mod watch;
 
 pub use admin::Admin;
 pub use arena::Buffer;
@@ -45,7 +44,7 @@ use crate::shm::fork::ForkGuard;
 use crate::spec::SessionSpec;
 use lane::Lane;
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::session::{Algorithm, Op};
+use sidecore_core::session::Op;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{self, Extent, Status};
 use std::os::fd::BorrowedFd;
@@ -122,7 +121,6 @@ pub struct Session {
     handle: u32,
     /// Asymmetric: each request carries stage times.
     long: bool,
-    algorithm: Algorithm,
 }
 
 /// One operation: its session, and the extents of the arena to read and write.
@@ -170,10 +168,7 @@ impl Client {
         // The service validates the spec; only the cost class matters here.
         let long = spec.scheme.is_asymmetric();
         match self.lane.ask(&control::Request::OpenSession(spec.clone()))? {
-            Reply::Session { handle, algorithm } => {
-                let algorithm = Algorithm::from_u8(algorithm).unwrap_or(Algorithm::Noop);
-                Ok(Session { handle, long, algorithm })
-            }
+            Reply::Session { handle } => Ok(Session { handle, long }),
             other => Err(Error::unexpected(other)),
         }
     }

@@ -153,8 +153,6 @@ pub enum Reply {
     Session {
         /// Handle of the session in requests on this lane.
         handle: u32,
-        /// Number of its algorithm; the client needs it to predict durations.
-        algorithm: u8,
     },
     /// The request was carried out.
     Done,

@@ -14,7 +14,7 @@ use crate::words::LINE_BYTES;
 use core::ops::Range;
 
 /// Number of this layout and of the words in its slots. Client and service must agree.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 /// Line of the submission doorbell's armed word.
 pub const SUBMISSION_DOORBELL: usize = 0;
 /// Line of the completion doorbell's armed word.

@@ -182,7 +182,7 @@ impl<L, R> Sidecore<L, R> {
             round_end: 0,
             at: At::Round,
             turn: None,
-            waits: WaitLoop::for_several(waiter(settings)),
+            waits: WaitLoop::new(waiter(settings)),
             now,
             timers: Timers::default(),
         }

@@ -90,7 +90,7 @@ fn a_mix_that_fills_devices_says_what_was_done_of_what_is_possible() {
 #[test]
 fn notify_says_what_waiting_costs() {
     let rows = rows(&["notify"]);
-    for policy in ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn", "predict"] {
+    for policy in ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn"] {
         let of_policy: Vec<_> = rows.iter().filter(|row| row["notify"] == policy).collect();
         assert!(
             of_policy.iter().any(|row| row["variant"] == "open" && has(row, &["load", "seed", "sent_per_s"])),

@@ -1,7 +1,6 @@
 //! The client's end of a lane: submitting, ringing, waiting.
 
 use super::arena::{Arena, Buffer};
-use super::watch::Watch;
 use super::{ConnectError, Error, Options, Session, trust};
 use crate::control::{self, Attach, Reply, Request, Token};
 use crate::report::ReportWriter;
@@ -86,8 +85,6 @@ pub(super) struct Lane {
     spins: bool,
     /// The program's own choice; it takes precedence over the service's advice.
     notify: Option<Notify>,
-    /// Only under `predict`: requests in flight and durations of earlier ones.
-    watch: Option<Box<Watch>>,
     checked_at: Nanos,
     reported_at: Nanos,
 }
@@ -137,7 +134,6 @@ impl Lane {
             unrung: false,
             max_request_bytes,
             notify,
-            watch: None,
             checked_at: 0,
             reported_at: 0,
         };
@@ -216,8 +212,8 @@ impl Lane {
         if self.in_flight == self.memory.layout().slots() {
             return Err(Error::Full);
         }
-        if self.sampler.next() || session.long || self.watch.is_some() {
-            self.push_sampled(request, session);
+        if self.sampler.next() || session.long {
+            self.push_sampled(request);
         } else {
             request.push(&mut self.producer, self.memory.submission());
         }
@@ -229,12 +225,8 @@ impl Lane {
 
     /// Takes the request by value and stays out of line: other requests are then written straight to their slots.
     #[cold]
-    fn push_sampled(&mut self, mut request: wire::Request<'_>, session: Session) {
-        let now = clock::now();
-        request.submitted = Some(now);
-        if let Some(watch) = &mut self.watch {
-            watch.submitted(&request, session.algorithm, now);
-        }
+    fn push_sampled(&mut self, mut request: wire::Request<'_>) {
+        request.submitted = Some(clock::now());
         request.push(&mut self.producer, self.memory.submission());
     }
 
@@ -290,9 +282,6 @@ impl Lane {
         if let Some((stamps, received)) = &stages {
             report.record(stamps.deliver(*received), stamps.total(*received));
         }
-        if let Some(watch) = &mut self.watch {
-            watch.completed(tag, status, stages);
-        }
         Some(Received { tag, status, stages })
     }
 
@@ -324,9 +313,6 @@ impl Lane {
         self.adopt_advice();
         let start = clock::now();
         let deadline = timeout.map(|timeout| start.saturating_add(timeout));
-        if let Some(forecast) = self.watch.as_ref().and_then(|watch| watch.forecast()) {
-            self.waits.waiter.expect(forecast);
-        }
         self.waits.begin(start);
         let mut now = start;
         let result = loop {
@@ -340,7 +326,6 @@ impl Lane {
         };
         now = clock::now();
         self.waits.waiter.end(now);
-        self.look_out(false);
         self.report(now);
         result
     }
@@ -382,7 +367,6 @@ impl Lane {
     }
 
     fn spin(&mut self, now: Nanos) -> Result<Option<Received>, Error> {
-        self.look_out(true);
         for _ in 0..POLLS {
             if let Some(received) = self.poll() {
                 return Ok(Some(received));
@@ -393,14 +377,7 @@ impl Lane {
         Ok(self.poll())
     }
 
-    /// Records in the watch whether the client is polling.
-    fn look_out(&mut self, looking: bool) {
-        if let Some(watch) = &mut self.watch {
-            watch.looking = looking;
-        }
-    }
-
-    /// Checks that the wake descriptor is still this lane's, and drains earlier wake-ups.
+    /// Makes sure that what it will wait on is still its own, and takes earlier wake-ups out of it.
     fn before_sleep(&mut self) -> Result<(), Error> {
         let wake = self.wake.get().ok_or_else(Error::closed)?;
         if std::mem::take(&mut self.woken) {
@@ -411,7 +388,6 @@ impl Lane {
 
     /// Returns the time of waking.
     fn sleep(&mut self, now: Nanos, until: Option<Nanos>) -> Result<Nanos, Error> {
-        self.look_out(false);
         let timeout = until.map(|until| until.saturating_sub(now));
         let woken = wait_two(self.wake.to_poll()?, self.to_poll()?, timeout)?;
         self.woken |= woken.readable;
@@ -459,7 +435,6 @@ impl Lane {
         self.spins = may_spin && policy.spins();
         if policy != waiter.policy() {
             waiter.set_policy(policy);
-            self.watch = (policy == Notify::Predict).then(|| Box::new(Watch::new(self.slots())));
         }
     }
 }

@@ -5,15 +5,12 @@
 //! which fits one control word, so it can be switched while they run.
 
 mod audit;
-mod forecast;
 mod learn;
 mod moderator;
-mod predict;
 mod wait_loop;
 mod waiter;
 
 pub use audit::Audit;
-pub use forecast::{Forecast, Forecaster};
 pub use moderator::{Moderator, Ring};
 pub use wait_loop::{Wait, WaitLoop};
 pub use waiter::{Step, Waiter};
@@ -45,12 +42,10 @@ pub enum Notify {
     BreakEven,
     /// Poll for as long as recent waits make cheapest, then sleep and be woken.
     Learn,
-    /// Nap until shortly before the expected instant, poll until shortly after it, then sleep and be woken.
-    Predict,
 }
 
-const ACCEPTED: &str = "spin, park, timer(PERIOD), coalesce(COUNT,DELAY), break-even, learn, predict; PERIOD and DELAY 1us to 1s, COUNT 1 to 4096";
-const NAMES: [&str; 7] = ["spin", "park", "timer", "coalesce", "break-even", "learn", "predict"];
+const ACCEPTED: &str = "spin, park, timer(PERIOD), coalesce(COUNT,DELAY), break-even, learn; PERIOD and DELAY 1us to 1s, COUNT 1 to 4096";
+const NAMES: [&str; 6] = ["spin", "park", "timer", "coalesce", "break-even", "learn"];
 
 /// Kinds in a control word. Zero is no kind, so that untouched memory is no policy.
 const SPIN: u64 = 1;
@@ -59,7 +54,6 @@ const TIMER: u64 = 3;
 const COALESCE: u64 = 4;
 const BREAK_EVEN: u64 = 5;
 const LEARN: u64 = 6;
-const PREDICT: u64 = 7;
 
 /// A control word holds the kind in bits 0 to 7, the count in 8 to 31 and the period or delay in 32 to 63.
 const COUNT_SHIFT: u32 = 8;
@@ -73,11 +67,12 @@ impl Notify {
     /// Most completions that may be coalesced.
     pub const MAX_COUNT: u32 = 4096;
 
-    /// Reads `spin`, `park`, `timer(250us)`, `coalesce(32,50us)`, `break-even`, `learn` or `predict`.
+    /// Reads `spin`, `park`, `timer(250us)`, `coalesce(32,50us)`, `break-even` or `learn`.
     ///
     /// # Errors
     ///
-    /// For any other name, and for arguments that are missing, superfluous or outside the limits.
+    /// For any other name, and for arguments that are missing, superfluous or outside the limits. `predict`, which was removed,
+    /// gets the name of its successor.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let text = text.trim();
         let (name, arguments) = match text.split_once('(') {
@@ -89,14 +84,12 @@ impl Notify {
             ("park", None) => Ok(Self::Park),
             ("break-even", None) => Ok(Self::BreakEven),
             ("learn", None) => Ok(Self::Learn),
-            ("predict", None) => Ok(Self::Predict),
+            ("predict", _) => Err(ParseError::removed("predict", "break-even", ACCEPTED)),
             ("timer", Some(period)) => Ok(Self::Timer { period: interval(period)? }),
             ("coalesce", Some(arguments)) => coalesce(arguments),
             ("timer", None) => Err(wrong("`timer` needs a period, as in timer(250us)")),
             ("coalesce", None) => Err(wrong("`coalesce` needs a count and a delay, as in coalesce(32,50us)")),
-            ("spin" | "park" | "break-even" | "learn" | "predict", Some(_)) => {
-                Err(wrong("this policy takes nothing in brackets"))
-            }
+            ("spin" | "park" | "break-even" | "learn", Some(_)) => Err(wrong("this policy takes nothing in brackets")),
             (name, _) => Err(ParseError::unknown(name, &NAMES, ACCEPTED)),
         }
     }
@@ -108,7 +101,6 @@ impl Notify {
             Self::Park => PARK,
             Self::BreakEven => BREAK_EVEN,
             Self::Learn => LEARN,
-            Self::Predict => PREDICT,
             Self::Timer { period } => TIMER | period << INTERVAL_SHIFT,
             Self::Coalesce { count, delay } => COALESCE | u64::from(count) << COUNT_SHIFT | delay << INTERVAL_SHIFT,
         }
@@ -122,7 +114,6 @@ impl Notify {
             PARK => Self::Park,
             BREAK_EVEN => Self::BreakEven,
             LEARN => Self::Learn,
-            PREDICT => Self::Predict,
             TIMER => Self::Timer { period: interval },
             COALESCE => Self::Coalesce { count: (word as u32) >> COUNT_SHIFT, delay: interval },
             _ => return None,
@@ -132,7 +123,7 @@ impl Notify {
 
     /// Whether it polls before it sleeps, where it may.
     pub fn spins(self) -> bool {
-        matches!(self, Self::Spin | Self::BreakEven | Self::Learn | Self::Predict)
+        matches!(self, Self::Spin | Self::BreakEven | Self::Learn)
     }
 
     /// The same policy with its numbers brought to their limits.
@@ -143,7 +134,7 @@ impl Notify {
             Self::Coalesce { count, delay } => {
                 Self::Coalesce { count: count.clamp(1, Self::MAX_COUNT), delay: interval(delay) }
             }
-            Self::Spin | Self::Park | Self::BreakEven | Self::Learn | Self::Predict => self,
+            Self::Spin | Self::Park | Self::BreakEven | Self::Learn => self,
         }
     }
 }
@@ -155,7 +146,6 @@ impl Display for Notify {
             Self::Park => f.write_str("park"),
             Self::BreakEven => f.write_str("break-even"),
             Self::Learn => f.write_str("learn"),
-            Self::Predict => f.write_str("predict"),
             Self::Timer { period } => write!(f, "timer({})", Pretty(period)),
             Self::Coalesce { count, delay } => write!(f, "coalesce({count},{})", Pretty(delay)),
         }
@@ -191,7 +181,7 @@ mod tests {
     #[test]
     fn spellings_come_back() {
         for text in
-            "spin park timer(250us) timer(1s) coalesce(32,50us) coalesce(1,1.5ms) break-even learn predict".split(' ')
+            "spin park timer(250us) timer(1s) coalesce(32,50us) coalesce(1,1.5ms) break-even learn".split(' ')
         {
             assert_eq!(Notify::parse(text).unwrap().to_string(), text);
         }
@@ -216,7 +206,9 @@ mod tests {
             ("coalesce(4097,1us)", "no number from 1 to 4096"),
             ("spin(1us)", "takes nothing in brackets"),
             ("learn(8)", "takes nothing in brackets"),
-            ("predcit", "did you mean `predict`?"),
+            ("laern", "did you mean `learn`?"),
+            ("predict", "`predict` was removed: write \"break-even\""),
+            (" predict (8)", "`predict` was removed: write \"break-even\""),
         ];
         for (text, reason) in cases {
             let error = Notify::parse(text).unwrap_err().to_string();
@@ -227,7 +219,7 @@ mod tests {
     #[test]
     fn words_are_canonical() {
         assert_eq!(Notify::from_word(0), None);
-        assert_eq!(Notify::from_word(PREDICT + 1), None);
+        assert_eq!(Notify::from_word(LEARN + 1), None);
         for word in [
             SPIN | 1 << COUNT_SHIFT,
             LEARN | 1 << INTERVAL_SHIFT,

@@ -19,12 +19,19 @@ enum Reason {
     Unknown(Option<&'static str>),
     /// The name is known; its arguments are wrong.
     Arguments(&'static str),
+    /// The policy was removed; the second name is its successor.
+    Removed(&'static str, &'static str),
 }
 
 impl ParseError {
     /// `name` is none of `names`; the nearest of them is suggested if it is near.
     pub(super) fn unknown(name: &str, names: &[&'static str], accepted: &'static str) -> Self {
         Self { reason: Reason::Unknown(nearest(name, names)), accepted }
+    }
+
+    /// The policy of that name was removed; `successor` takes its place.
+    pub(super) fn removed(name: &'static str, successor: &'static str, accepted: &'static str) -> Self {
+        Self { reason: Reason::Removed(name, successor), accepted }
     }
 
     pub(super) fn arguments(wrong: &'static str, accepted: &'static str) -> Self {
@@ -38,6 +45,7 @@ impl Display for ParseError {
             Reason::Unknown(Some(name)) => write!(f, "no such policy, did you mean `{name}`?")?,
             Reason::Unknown(None) => f.write_str("no such policy")?,
             Reason::Arguments(wrong) => f.write_str(wrong)?,
+            Reason::Removed(name, successor) => write!(f, "`{name}` was removed: write \"{successor}\"")?,
         }
         write!(f, "; accepted: {}", self.accepted)
     }
@@ -93,5 +101,7 @@ mod tests {
         assert_eq!(unknown.to_string(), "no such policy, did you mean `park`?; accepted: park");
         assert_eq!(ParseError::unknown("x", &["park"], "park").to_string(), "no such policy; accepted: park");
         assert_eq!(ParseError::arguments("too much", "park").to_string(), "too much; accepted: park");
+        let removed = ParseError::removed("nap", "park", "park");
+        assert_eq!(removed.to_string(), "`nap` was removed: write \"park\"; accepted: park");
     }
 }

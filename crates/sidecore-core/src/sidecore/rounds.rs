@@ -1,7 +1,7 @@
 //! Rounds of a sidecore, and its wait after a round without work.
 
 use super::{Defect, Host, Next, Sidecore};
-use crate::policy::notify::{Forecast, Notify, Wait};
+use crate::policy::notify::Wait;
 use crate::time::Nanos;
 use crate::work::LaneId;
 
@@ -64,7 +64,7 @@ impl<L, R> Sidecore<L, R> {
                 }
             }
             At::Timers => self.look_around(host),
-            At::Idle => return self.idle(host),
+            At::Idle => return self.wait(host, false),
             At::Arm(place) => self.arm(host, place),
             At::LookAgain => {
                 let found = self.rings_for_something(host) && !host.has(Defect::ArmAfterLook);
@@ -130,14 +130,6 @@ impl<L, R> Sidecore<L, R> {
         self.look_after_devices(host);
         self.rest_quiet_lanes(host);
         host.keep_house(&self.house());
-    }
-
-    fn idle<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Next {
-        let predicts = self.notify.service == Notify::Predict;
-        if let Some(at) = self.device_due(host).filter(|_| predicts) {
-            self.waits.waiter.expect(Forecast { at, sigma: 0 });
-        }
-        self.wait(host, false)
     }
 
     /// One more step of the wait. `found`: something has arrived.

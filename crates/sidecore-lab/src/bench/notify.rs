@@ -10,7 +10,7 @@ use crate::report::{Key, Row};
 const OP: &str = "aes-256-gcm";
 const SIZE: u32 = 1024;
 /// The first one is the baseline.
-const POLICIES: [&str; 7] = ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn", "predict"];
+const POLICIES: [&str; 6] = ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn"];
 const LOADS: [f64; 6] = [0.01, 0.1, 0.3, 0.5, 0.7, 0.9];
 const QUICK_LOADS: [f64; 3] = [0.05, 0.5, 0.8];
 /// Clients with one request in flight each.

@@ -113,7 +113,6 @@ fn notify() -> Vec<Row> {
         ("coalesce(8,50us)", 14.0, 0.1, 0.9),
         ("break-even", 2.1, 0.9, 2.3),
         ("learn", 1.6, 0.6, 2.0),
-        ("predict", 0.6, 0.3, 1.1),
     ];
     for (policy, delay, idle, busy) in policies {
         for load in [0.05, 0.1, 0.25, 0.5, 0.75, 0.9] {

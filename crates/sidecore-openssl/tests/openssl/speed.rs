@@ -26,7 +26,7 @@ fn jobs_go_on_under_every_policy_of_waiting() {
     let site = Site::with(&[]);
     let cnf = fs::read_to_string(site.path("preferred.cnf")).unwrap();
     let mut before = requests(&site);
-    for policy in ["spin", "park", "timer(1ms)", "coalesce(4,100us)", "break-even", "learn", "predict"] {
+    for policy in ["spin", "park", "timer(1ms)", "coalesce(4,100us)", "break-even", "learn"] {
         fs::write(site.path("preferred.cnf"), cnf.replace("#notify = park", &format!("notify = {policy}"))).unwrap();
         let said = site.preferred(&["speed", "-seconds", "1", "-elapsed", "-async_jobs", "4", "ed25519"]);
         assert!(!said.err.contains("error"), "{policy}: {}", said.err);

@@ -6,7 +6,7 @@ use super::scenario::{Hostile, LanePlan, Load, SESSIONS, class_of};
 use super::service::Command;
 use super::world::{Clock, Event, Who, World};
 use super::{Invariant, result};
-use sidecore_core::policy::notify::{Forecast, Notify, Wait, WaitLoop, Waiter};
+use sidecore_core::policy::notify::{Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{self, Completion, Extent, NoCompletion, Status, Submission};
@@ -23,8 +23,7 @@ pub(super) const PARK_COST: Nanos = 4_000;
 pub(super) struct Request {
     /// Times that it was answered, or reported as lost.
     pub(super) answers: u32,
-    submitted: Nanos,
-    /// The answer that the service owes: refused with this reason, or done with this result.
+    /// What the service has to say of it: refused with this reason, or done with this result.
     expected: Result<u32, Refusal>,
 }
 
@@ -73,8 +72,6 @@ pub(super) struct Link {
     /// Requests to come.
     pub(super) left: u32,
     next_at: Nanos,
-    /// From submission to answer, of the last request that was answered.
-    latency: Nanos,
     waits: WaitLoop,
     pc: Pc,
     /// The service hung up.
@@ -137,7 +134,6 @@ impl World<'_> {
             deaf: None,
             left,
             next_at: 0,
-            latency: 0,
             waits: WaitLoop::new(Waiter::new(advice, PARK_COST, owned)),
             pc: Pc::Act,
             gone: false,
@@ -201,7 +197,7 @@ impl World<'_> {
         let tag = self.links[index as usize].requests.len() as u32;
         let (extent, request, expected) = self.request(clock, index, tag);
         let link = &mut self.links[index as usize];
-        link.requests.push(Request { answers: 0, submitted: clock.now(), expected });
+        link.requests.push(Request { answers: 0, expected });
         link.submission.submit(&wire::Request { inputs: &[extent], outputs: &[extent], ..request });
         link.in_flight += 1;
         link.left -= 1;
@@ -288,8 +284,7 @@ impl World<'_> {
         };
         request.answers += 1;
         link.in_flight = link.in_flight.saturating_sub(1);
-        let Request { answers, submitted, expected } = *request;
-        link.latency = now - submitted;
+        let Request { answers, expected } = *request;
         self.say(|| format!("link {index} receives tag {tag}: {status:?}"));
         if answers > 1 {
             self.fail(Invariant::Once, format!("tag {tag} of link {index} was answered {answers} times"));
@@ -315,11 +310,6 @@ impl World<'_> {
         let waiter = &mut link.waits.waiter;
         if link.advice != waiter.policy() {
             waiter.set_policy(link.advice);
-        }
-        if link.advice == Notify::Predict
-            && let Some(oldest) = link.requests.iter().find(|request| request.answers == 0)
-        {
-            waiter.expect(Forecast { at: oldest.submitted + link.latency, sigma: link.latency / 16 });
         }
         let found = link.completion.ready() && self.sabotage != Some(Sabotage::ArmAfterLook);
         match link.waits.next(now, found) {

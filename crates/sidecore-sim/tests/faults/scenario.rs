@@ -189,8 +189,7 @@ fn one_in(random: &mut Random, n: u64) -> bool {
 
 fn notify(random: &mut Random) -> Notify {
     match random.below(10) {
-        8 => Notify::Learn,
-        9 => Notify::Predict,
+        8 | 9 => Notify::Learn,
         0 => Notify::Spin,
         1..=3 => Notify::Park,
         4 => Notify::BreakEven,

@@ -34,9 +34,6 @@ pub(super) enum Process {
     Adversary,
 }
 
-/// Sizes of the two kinds of completions, bytes.
-const SIZES: [u32; 2] = [1_024, 16_384];
-
 impl Process {
     /// Poisson with mean gaps of an eighth to 32 costs of a park, bursts, completions with times known within 0.5 to 2 %,
     /// and the adversary.
@@ -65,15 +62,6 @@ impl Display for Process {
     }
 }
 
-/// The next event to wait for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Awaited {
-    /// Time until then; `None`: just after the waiter went to sleep.
-    pub(super) gap: Option<Nanos>,
-    /// Size of the request, if it is the completion of one, bytes.
-    pub(super) size: Option<u32>,
-}
-
 /// Gaps of one process.
 pub(super) struct Arrivals {
     process: Process,
@@ -87,24 +75,23 @@ impl Arrivals {
         Self { process, random: Random::new(seed), on: true }
     }
 
-    pub(super) fn next(&mut self) -> Awaited {
+    /// The next gap, ns. `None`: it ends just after the waiter went to sleep.
+    pub(super) fn next(&mut self) -> Option<Nanos> {
         match self.process {
-            Process::Poisson { mean } => self.unknown(mean),
+            Process::Poisson { mean } => Some(self.unknown(mean)),
             Process::Bursty { on, off, stay } => {
                 self.on ^= self.random.below(u64::from(stay)) == 0;
-                self.unknown(if self.on { on } else { off })
+                Some(self.unknown(if self.on { on } else { off }))
             }
             Process::Predictable { time, permille } => {
-                let kind = self.random.below(2);
-                let mean = (time << kind) as f64;
-                let gap = self.random.normal(mean, mean * f64::from(permille) / 1_000.0).max(0.0) as Nanos;
-                Awaited { gap: Some(gap), size: Some(SIZES[kind as usize]) }
+                let mean = (time << self.random.below(2)) as f64;
+                Some(self.random.normal(mean, mean * f64::from(permille) / 1_000.0).max(0.0) as Nanos)
             }
-            Process::Adversary => Awaited { gap: None, size: None },
+            Process::Adversary => None,
         }
     }
 
-    fn unknown(&mut self, mean: Nanos) -> Awaited {
-        Awaited { gap: Some(self.random.exponential(mean as f64) as Nanos), size: None }
+    fn unknown(&mut self, mean: Nanos) -> Nanos {
+        self.random.exponential(mean as f64) as Nanos
     }
 }

@@ -134,7 +134,7 @@ mod tests {
         let [service, .., client] = parked("sidecores.cpus = [0, 1, 2]", 3, Notify::Learn);
         assert_eq!(service.as_deref(), Some("parks: cores 0, 1, 2 are shared"));
         assert_eq!(client.as_deref(), Some("parks: no core is left for clients"));
-        let [service, ..] = parked("sidecores.cpus = [0, 1, 2, 3, 4]", 8, Notify::Predict);
+        let [service, ..] = parked("sidecores.cpus = [0, 1, 2, 3, 4]", 8, Notify::Learn);
         assert_eq!(service.as_deref(), Some("parks: 5 cores are shared"));
     }
 

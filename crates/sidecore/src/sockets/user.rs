@@ -162,7 +162,7 @@ impl Serving {
             desk,
             programs: Vec::new(),
             watched: Vec::new(),
-            waits: WaitLoop::for_several(waiter),
+            waits: WaitLoop::new(waiter),
             now,
             listened: now,
             idle_since: None,

@@ -18,14 +18,13 @@ const TICKS: u64 = 2;
 /// Waits of the sidecore that may end in one idle second, or for one request. A neighbour of this machine makes none.
 const WAITS: u64 = 4;
 
-const POLICIES: [Notify; 7] = [
+const POLICIES: [Notify; 6] = [
     Notify::Spin,
     Notify::Park,
     Notify::Timer { period: 200_000 },
     Notify::Coalesce { count: 4, delay: 100_000 },
     Notify::BreakEven,
     Notify::Learn,
-    Notify::Predict,
 ];
 
 /// One test at a time: each looks at all threads.

@@ -133,7 +133,7 @@ pub(crate) fn throng(socket: &str, lanes: u64, uid: u32) {
                 let (reply, _) = lane.receive().expect("an answer");
                 answers.fetch_add(1, Ordering::Relaxed);
                 let next = match reply {
-                    Reply::Session { handle, .. } => Request::CloseSession { handle },
+                    Reply::Session { handle } => Request::CloseSession { handle },
                     _ => Request::OpenSession(open_again(&open)),
                 };
                 lane.send(&next).expect("room for a message");

@@ -148,7 +148,7 @@ impl RawLane {
 
     pub(crate) fn open_session(&self, spec: SessionSpec) -> io::Result<u32> {
         match self.control.ask(&Request::OpenSession(spec))?.0 {
-            Reply::Session { handle, .. } => Ok(handle),
+            Reply::Session { handle } => Ok(handle),
             other => Err(io::Error::other(format!("{other:?}"))),
         }
     }

@@ -21,9 +21,9 @@ const ROUNDS: usize = 3;
 /// Requests in flight: the device would answer the last of them after this number of seconds.
 const IN_FLIGHT: u32 = 16;
 
-fn policies() -> [Notify; 7] {
+fn policies() -> [Notify; 6] {
     let parse = |text| Notify::parse(text).unwrap();
-    ["spin", "park", "timer(250us)", "coalesce(8,100us)", "break-even", "learn", "predict"].map(parse)
+    ["spin", "park", "timer(250us)", "coalesce(8,100us)", "break-even", "learn"].map(parse)
 }
 
 fn options(socket: &Path, notify: Option<Notify>) -> Options {

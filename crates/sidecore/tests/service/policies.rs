@@ -5,21 +5,20 @@ use crate::devices::worker;
 use crate::load::{Load, Tally};
 use scopeguard::defer;
 use sidecore::client::{Client, Options};
-use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
+use sidecore::config::{Config, DeviceConfig, NotifyConfig};
 use sidecore::core::policy::notify::{Audit, Notify};
 use sidecore::counters::{LaneCounter, SidecoreCounter, Snapshot};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const POLICIES: [Notify; 7] = [
+const POLICIES: [Notify; 6] = [
     Notify::Spin,
     Notify::Park,
     Notify::Timer { period: 100_000 },
     Notify::Coalesce { count: 4, delay: 100_000 },
     Notify::BreakEven,
     Notify::Learn,
-    Notify::Predict,
 ];
 
 fn with(notify: NotifyConfig, devices: Vec<DeviceConfig>) -> Running {
@@ -204,32 +203,9 @@ fn until_the_waits(notify: &str, are: impl Fn(&Audit) -> bool) {
 }
 
 #[test]
-fn a_client_that_knows_how_long_a_request_takes_does_not_spin_before_it_sleeps() {
-    // It naps if its forecast is sure enough, else it parks; break-even would cost twice the optimum.
-    until_the_waits("predict", |audit| audit.waits >= 100 && audit.ratio() < 1.5);
-}
-
-#[test]
 fn a_client_learns_to_park_at_once_for_what_takes_long() {
     // Break-even would spin for as long as a park costs.
     until_the_waits("learn", |audit| audit.parks >= 100 && audit.ratio() < 1.5);
-}
-
-#[test]
-fn a_sidecore_knows_when_its_emulated_device_answers() {
-    let slow = vec![DeviceConfig::emulated("slow", 300_000, 0.0)];
-    let notify = NotifyConfig { service: Notify::Predict, ..NotifyConfig::all(Notify::Park) };
-    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
-    let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap();
-    let sidecores = Sidecores { cpus: vec![first], owned: true };
-    let service = start(Config { notify, devices: slow, sidecores, ..Config::default() });
-    let mut load = Load::new(connect(&service), "aes-128-gcm", 100, 1, false);
-    let patience = Instant::now() + Duration::from_secs(20);
-    let naps = || Snapshot::read(service.counters()).unwrap().sidecores[0].get(SidecoreCounter::Naps);
-    while naps() < 20 {
-        load.run(20);
-        assert!(Instant::now() < patience);
-    }
 }
 
 #[test]

@@ -36,9 +36,6 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Number of buckets of size.
-    pub const BUCKETS: usize = BUCKETS;
-
     /// Nothing is known. Allocates its table, 25 KiB, and nothing after that.
     pub fn new() -> Self {
         Self::with_prior(1_000)
@@ -111,12 +108,6 @@ impl Rates {
             row.restore(usize::from(bucket), seen, time, size)?;
         }
         Some(rates)
-    }
-
-    /// The half-octave of a size (bytes), below [`Rates::BUCKETS`].
-    #[inline]
-    pub fn bucket(size: u32) -> usize {
-        bucket(size)
     }
 
     /// Whether this class was ever observed.

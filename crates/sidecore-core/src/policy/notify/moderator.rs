@@ -59,12 +59,7 @@ impl Moderator {
             return Ring::Nothing;
         }
         match self.policy {
-            Notify::Spin
-            | Notify::Park
-            | Notify::BreakEven
-            | Notify::Learn
-            | Notify::Predict
-            | Notify::Timer { .. } => Ring::Now,
+            Notify::Spin | Notify::Park | Notify::BreakEven | Notify::Learn | Notify::Timer { .. } => Ring::Now,
             Notify::Coalesce { count, .. } if self.urgent || self.pending >= count => Ring::Now,
             Notify::Coalesce { delay, .. } if now.saturating_sub(self.oldest) >= delay => Ring::Now,
             Notify::Coalesce { delay, .. } => Ring::At(self.oldest.saturating_add(delay)),
@@ -94,7 +89,7 @@ mod tests {
     #[test]
     fn without_moderation_each_completion_rings() {
         let timer = Notify::Timer { period: 1_000 };
-        for policy in [Notify::Spin, Notify::Park, Notify::BreakEven, Notify::Learn, Notify::Predict, timer] {
+        for policy in [Notify::Spin, Notify::Park, Notify::BreakEven, Notify::Learn, timer] {
             let mut moderator = Moderator::new(policy);
             assert_eq!(moderator.due(0), Ring::Nothing);
             assert_eq!(moderator.completed(5, 1, false), Ring::Now);

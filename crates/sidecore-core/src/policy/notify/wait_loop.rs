@@ -3,7 +3,7 @@
 //! [`WaitLoop`] decides the next step, and its driver carries it out: a client, a sidecore or a worker, each in real
 //! or in simulated time. Messages from before the arming do not ring, hence the second look. Messages after it do.
 
-use super::{Notify, Step, Waiter};
+use super::{Step, Waiter};
 use crate::time::Nanos;
 use core::mem;
 
@@ -32,27 +32,20 @@ pub enum Wait {
 pub struct WaitLoop {
     /// How it waits, and what that costs.
     pub waiter: Waiter,
-    /// Other events than the forecast one may come: naps of `predict` are armed too.
-    arms_naps: bool,
     at: At,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum At {
     Awake,
-    Armed { until: Option<Nanos> },
+    Armed,
     Asleep { since: Nanos, armed: bool },
 }
 
 impl WaitLoop {
-    /// Waits for one thing.
+    /// Not in a wait.
     pub fn new(waiter: Waiter) -> Self {
-        Self { waiter, arms_naps: false, at: At::Awake }
-    }
-
-    /// Waits for several things. A forecast is of one of them, and the others ring before it comes true.
-    pub fn for_several(waiter: Waiter) -> Self {
-        Self { arms_naps: true, ..Self::new(waiter) }
+        Self { waiter, at: At::Awake }
     }
 
     /// A wait begins: its first look is done and found nothing. An abandoned earlier wait is over in any phase; its
@@ -70,24 +63,19 @@ impl WaitLoop {
             At::Awake if found => Wait::Look,
             At::Awake => match self.waiter.step(now) {
                 Step::Spin => Wait::Spin,
-                Step::Nap { until } if self.arms_naps && self.waiter.policy() == Notify::Predict => {
-                    self.arm(Some(until))
-                }
                 Step::Nap { until } => self.sleep(now, Some(until), false),
-                Step::Park => self.arm(None),
+                Step::Park => {
+                    self.at = At::Armed;
+                    Wait::Arm
+                }
             },
-            At::Armed { .. } if found => Wait::Disarm,
-            At::Armed { until } => self.sleep(now, until, true),
+            At::Armed if found => Wait::Disarm,
+            At::Armed => self.sleep(now, None, true),
             At::Asleep { since, armed } => {
                 self.waiter.parked(since, now);
                 if armed { Wait::Disarm } else { Wait::Look }
             }
         }
-    }
-
-    fn arm(&mut self, until: Option<Nanos>) -> Wait {
-        self.at = At::Armed { until };
-        Wait::Arm
     }
 
     fn sleep(&mut self, now: Nanos, until: Option<Nanos>, armed: bool) -> Wait {
@@ -98,7 +86,7 @@ impl WaitLoop {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Forecast;
+    use super::super::Notify;
     use super::*;
 
     fn waits(policy: Notify) -> WaitLoop {
@@ -160,27 +148,9 @@ mod tests {
 
     #[test]
     fn a_timer_arms_nothing() {
-        for mut waits in [WaitLoop::new, WaitLoop::for_several].map(|new| {
-            let timer = Notify::Timer { period: 1_000 };
-            new(Waiter::new(timer, 100, true))
-        }) {
-            assert_eq!(waits.next(0, false), Wait::Sleep { until: Some(1_000), armed: false });
-            assert_eq!((waits.next(1_060, false), waits.waiter.is_waiting()), (Wait::Look, true));
-            assert_eq!(waits.next(1_060, false), Wait::Sleep { until: Some(2_000), armed: false });
-        }
-    }
-
-    #[test]
-    fn a_predicted_nap_can_be_rung_where_other_things_may_come() {
-        let forecast = Forecast { at: 1_000_000, sigma: 0 };
-        let [mut alone, mut several] = [WaitLoop::new, WaitLoop::for_several].map(|new| {
-            let mut waits = new(Waiter::new(Notify::Predict, 100, true));
-            waits.waiter.expect(forecast);
-            waits
-        });
-        let Wait::Sleep { until: until @ Some(_), armed: false } = alone.next(0, false) else { panic!("{alone:?}") };
-        assert_eq!(several.next(0, false), Wait::Arm);
-        assert_eq!(several.next(0, false), Wait::Sleep { until, armed: true });
-        assert_eq!((alone.next(50, false), several.next(50, false)), (Wait::Look, Wait::Disarm));
+        let mut waits = waits(Notify::Timer { period: 1_000 });
+        assert_eq!(waits.next(0, false), Wait::Sleep { until: Some(1_000), armed: false });
+        assert_eq!((waits.next(1_060, false), waits.waiter.is_waiting()), (Wait::Look, true));
+        assert_eq!(waits.next(1_060, false), Wait::Sleep { until: Some(2_000), armed: false });
     }
 }

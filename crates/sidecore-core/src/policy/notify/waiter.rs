@@ -5,9 +5,7 @@
 //! "Competitive randomized algorithms for nonuniform problems", Algorithmica 11 (1994). Two things add to the bound:
 //! the last poll ends after the threshold, and a false wake-up is a second park within one wait.
 
-use super::forecast::{Forecast, Overshoot};
 use super::learn::Learner;
-use super::predict::Expectant;
 use super::{Audit, Notify};
 use crate::time::Nanos;
 
@@ -36,11 +34,8 @@ pub struct Waiter {
     begun: Option<Nanos>,
     /// Time of the last spin step, if its spinning is not accounted yet.
     spinning_since: Option<Nanos>,
-    /// End of the nap, if the last step was one.
-    nap: Option<Nanos>,
-    /// Forecast for this wait, if there is one.
-    forecast: Option<Forecast>,
-    overshoot: Overshoot,
+    /// The last step was a nap.
+    naps: bool,
     learner: Learner,
     /// The wait under way; `audit` has the finished ones.
     tally: Audit,
@@ -58,9 +53,7 @@ impl Waiter {
             may_spin,
             begun: None,
             spinning_since: None,
-            nap: None,
-            forecast: None,
-            overshoot: Overshoot::new(),
+            naps: false,
             learner: Learner::new(),
             tally: Audit::default(),
             audit: Audit::default(),
@@ -97,13 +90,6 @@ impl Waiter {
         self.may_spin = may_spin;
     }
 
-    /// Sets the forecast for the wait under way, or for the next one. Without it, `predict` waits as break-even; no
-    /// other policy uses it.
-    #[inline]
-    pub fn expect(&mut self, forecast: Forecast) {
-        self.forecast = Some(forecast);
-    }
-
     /// A wait begins after a look that found nothing. Without effect within a wait.
     #[inline]
     pub fn begin(&mut self, now: Nanos) {
@@ -117,7 +103,7 @@ impl Waiter {
         self.account_spinning(now);
         let begun = self.begun_at(now);
         let step = self.decide(begun, now);
-        self.nap = if let Step::Nap { until } = step { Some(until) } else { None };
+        self.naps = matches!(step, Step::Nap { .. });
         if step == Step::Spin {
             self.spinning_since = Some(now);
             self.tally.empty_polls = self.tally.empty_polls.saturating_add(1);
@@ -131,10 +117,7 @@ impl Waiter {
             return;
         }
         self.account_spinning(now_before);
-        if let Some(late) = self.nap.and_then(|until| now_after.checked_sub(until)) {
-            self.overshoot.observe(late);
-        }
-        let sleeps = if self.nap.is_some() { &mut self.tally.naps } else { &mut self.tally.parks };
+        let sleeps = if self.naps { &mut self.tally.naps } else { &mut self.tally.parks };
         *sleeps = sleeps.saturating_add(1);
         self.tally.slept(now_after.saturating_sub(now_before), self.park_cost);
     }
@@ -147,14 +130,9 @@ impl Waiter {
         let gap = now.saturating_sub(begun);
         self.tally.waits = 1;
         self.tally.optimum_ns = gap.min(self.park_cost);
-        match self.policy {
-            Notify::Learn => self.learner.end(gap, &self.tally, self.park_cost, self.wake_time),
-            Notify::Predict if self.expectant(begun).is_some_and(|wait| wait.too_late_to_nap()) => {
-                self.overshoot.fade();
-            }
-            _ => {}
+        if self.policy == Notify::Learn {
+            self.learner.end(gap, &self.tally, self.park_cost, self.wake_time);
         }
-        self.forecast = None;
         self.audit.merge(&self.tally);
         self.tally = Audit::default();
     }
@@ -193,15 +171,7 @@ impl Waiter {
             Notify::Spin => Step::Spin,
             Notify::BreakEven => spin_for(self.park_cost),
             Notify::Learn => spin_for(self.learner.threshold()),
-            Notify::Predict => self.expectant(begun).map_or_else(|| spin_for(self.park_cost), |wait| wait.step(now)),
         }
-    }
-
-    /// The wait under way, if something is forecast for it.
-    #[inline]
-    fn expectant(&self, begun: Nanos) -> Option<Expectant<'_>> {
-        let (park_cost, overshoot, napped) = (self.park_cost, &self.overshoot, self.tally.naps > 0);
-        self.forecast.map(|forecast| Expectant { forecast, park_cost, overshoot, begun, napped })
     }
 
     #[inline]

@@ -79,7 +79,7 @@ impl Listener {
     fn enter(&mut self, key: LaneKey, session: Arc<Session>) -> Result<Reply, Refused> {
         self.has_room(key)?;
         let limit = self.setup.config.limits.sessions_per_lane;
-        let (algorithm, bytes) = (session.algorithm() as u8, session.heap_bytes());
+        let bytes = session.heap_bytes();
         let connection = self.connections.get_mut(&key).ok_or("not connected")?;
         let attached = connection.attached.as_mut().ok_or("attach first")?;
         self.quotas.open(connection.client, bytes, &self.setup.config.limits)?;
@@ -91,7 +91,7 @@ impl Listener {
                 sessions.insert(handle, session);
             }
         });
-        Ok(Reply::Session { handle, algorithm })
+        Ok(Reply::Session { handle })
     }
 
     fn attached(&mut self, key: LaneKey) -> Result<&mut Attached, Refused> {

@@ -55,9 +55,8 @@ fn break_even_spins_as_long_as_a_park_costs() {
 
 #[test]
 fn a_core_that_is_not_owned_never_spins() {
-    for policy in [Notify::Spin, Notify::BreakEven, Notify::Learn, Notify::Predict] {
+    for policy in [Notify::Spin, Notify::BreakEven, Notify::Learn] {
         let mut waiter = Waiter::new(policy, 100, false);
-        waiter.expect(Forecast { at: 10_000, sigma: 1 });
         assert_eq!((waiter.step(0), waiter.step(10_000)), (Step::Park, Step::Park));
     }
 }
@@ -99,72 +98,6 @@ fn time_that_runs_backwards_or_out_is_survived() {
     waiter.parked(3, 3);
     waiter.end(0);
     assert_eq!((waiter.audit().cost_ns, waiter.audit().slept_ns), (u64::MAX, 0));
-}
-
-#[test]
-fn a_prediction_is_napped_for_and_spun_around() {
-    let mut waiter = Waiter::new(Notify::Predict, 1_000, true);
-    waiter.expect(Forecast { at: 20_000, sigma: 50 });
-    waiter.begin(0);
-    assert_eq!(waiter.step(0), Step::Nap { until: 19_850 });
-    waiter.parked(0, 19_860);
-    assert_eq!((waiter.step(19_860), waiter.step(20_249), waiter.step(20_250)), (Step::Spin, Step::Spin, Step::Park));
-    waiter.parked(20_250, 21_000);
-    waiter.end(21_000);
-    let audit = waiter.audit();
-    assert_eq!((audit.naps, audit.parks, audit.cost_ns, audit.optimum_ns), (1, 1, 2_390, 1_000));
-    assert_eq!(waiter.step(30_000), Step::Spin, "the forecast was for the wait that ended");
-    assert_eq!(waiter.step(31_000), Step::Park);
-}
-
-#[test]
-fn naps_end_as_much_earlier_as_they_last_longer() {
-    let mut waiter = Waiter::new(Notify::Predict, 1_000, true);
-    for begun in (0..50).map(|wait| wait * 100_000) {
-        waiter.expect(Forecast { at: begun + 20_000, sigma: 0 });
-        let Step::Nap { until } = waiter.step(begun) else { panic!("{begun}") };
-        waiter.parked(begun, until + 5_000);
-        waiter.end(until.max(begun + 20_000));
-    }
-    waiter.expect(Forecast { at: 9_020_000, sigma: 0 });
-    let Step::Nap { until } = waiter.step(9_000_000) else { panic!() };
-    assert!((9_014_900..=9_015_000).contains(&until), "{until}");
-}
-
-#[test]
-fn what_is_near_is_spun_for_and_what_is_vague_is_parked_for() {
-    let mut waiter = Waiter::new(Notify::Predict, 1_000, true);
-    let mut first = |at, sigma| {
-        waiter.expect(Forecast { at, sigma });
-        let step = waiter.step(0);
-        waiter.end(0);
-        step
-    };
-    assert_eq!(first(1_250, 10), Step::Spin);
-    assert_eq!(first(1_500, 10), Step::Nap { until: 1_470 });
-    assert_eq!(first(1_500, 500), Step::Nap { until: 1_450 }, "the lead costs at most a quarter of a park");
-    assert_eq!(first(10_000, 501), Step::Park);
-    assert_eq!(first(5_000, 501), Step::Spin, "as break-even: it is near");
-    assert_eq!(first(2_000, 501), Step::Spin, "as break-even: it may come at once");
-    assert_eq!(first(0, 10), Step::Spin, "as break-even: it is overdue");
-}
-
-#[test]
-fn a_sleep_that_lasts_too_long_is_no_nap_and_is_tried_again() {
-    let mut waiter = Waiter::new(Notify::Predict, 1_000, true);
-    waiter.expect(Forecast { at: 20_000, sigma: 0 });
-    assert!(matches!(waiter.step(0), Step::Nap { .. }));
-    waiter.parked(0, 60_000);
-    waiter.end(60_000);
-    let parked = (1..1_000).take_while(|wait| {
-        let begun = wait * 100_000;
-        waiter.expect(Forecast { at: begun + 20_000, sigma: 0 });
-        let step = waiter.step(begun);
-        waiter.parked(begun, begun + 21_000);
-        waiter.end(begun + 21_000);
-        step == Step::Park
-    });
-    assert!((100..400).contains(&parked.count()));
 }
 
 #[test]
