@@ -23,7 +23,7 @@ pub(crate) enum Command {
     Serve(Serve),
     /// The keys that stay in a running service
     Keys(keys::Keys),
-    /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, order=fifo|shortest, limits.KEY=NUMBER, device={…},
+    /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, limits.KEY=NUMBER, device={…},
     /// device.NAME=drain|active|remove|kill
     Set(Set),
     /// Print what is in force in a running service, as `set` and its configuration write it

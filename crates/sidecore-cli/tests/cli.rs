@@ -89,8 +89,8 @@ fn a_policy_that_will_not_spin_is_set_with_a_warning_and_shown_so() {
     let service = Service::start();
     let set = service.run(&["set", "notify=spin"]);
     let force = String::from_utf8_lossy(&set.stdout);
-    let said = force.starts_with("notify: service spin (parks: tied to no core), ")
-        && force.ends_with("; balance: eft; order: fifo\n");
+    let said =
+        force.starts_with("notify: service spin (parks: tied to no core), ") && force.ends_with("; balance: eft\n");
     assert!(set.status.success() && said, "{force}");
     let parks = "notify.service, notify.from_device: spin (parks: tied to no core)";
     assert!(stderr(&set).starts_with(&format!("sidecore: warning: {parks}")), "{}", stderr(&set));
@@ -161,14 +161,13 @@ fn a_changed_configuration_is_loaded_into_a_running_service() {
         fs::write(&changed, text).unwrap();
         service.run(&["reload", "--config", changed.to_str().unwrap()])
     };
-    let both = "order = 'shortest'\n[limits]\nlanes = 64\nclients_per_uid = 300\n[[device]]\nname = 'inline'\nkind = 'inline'\n\
+    let both = "order = 'fifo'\n[limits]\nlanes = 64\nclients_per_uid = 300\n[[device]]\nname = 'inline'\nkind = 'inline'\n\
                 [[device]]\nname = 'w'\nkind = 'worker'\n";
     let done = reload(&service, both);
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     assert!(stderr(&done).contains("limits.lanes=64 takes effect at the next start"), "{}", stderr(&done));
     let get = String::from_utf8(service.run(&["get"]).stdout).unwrap();
-    for line in ["balance=eft", "order=shortest", "limits.clients_per_uid=300", "limits.lanes=2048", "device.w=active"]
-    {
+    for line in ["balance=eft", "order=fifo", "limits.clients_per_uid=300", "limits.lanes=2048", "device.w=active"] {
         assert!(get.lines().any(|other| other == line), "{line}: {get}");
     }
     let wrong = reload(&service, "balance = 'sedd'\n");
@@ -181,7 +180,7 @@ fn a_changed_configuration_is_loaded_into_a_running_service() {
     assert!(named.status.success() && named.stdout == b"nothing was changed\n", "{}", stderr(&named));
     // SIGHUP does not end the service; its log says what to do instead.
     kill_process(Pid::from_child(&service.child), Signal::HUP).unwrap();
-    assert_eq!(service.run(&["get", "order"]).stdout, b"order=shortest\n");
+    assert_eq!(service.run(&["get", "order"]).stdout, b"order=fifo\n");
     kill_process(Pid::from_child(&service.child), Signal::TERM).unwrap();
     let mut said = String::new();
     service.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();

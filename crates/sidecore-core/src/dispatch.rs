@@ -10,9 +10,8 @@
 //!    was renewed meanwhile is void: nothing happens twice.
 //! 4. [`Dispatch::announce`], once for all completions of a lane in this round, says when its client is woken.
 //!
-//! Some requests are deferred. Under [`Order::Shortest`] a device has few requests at a time, and under `priced` a
-//! request may be for a device without room for it now ([`Limits::kept`]). [`Dispatch::release`] hands deferred
-//! requests over as the device completes: those of the least rank first, or by fair shares of the device's time.
+//! Under `priced` a request may be for a device that has no room for it now ([`Limits::kept`]). Such requests are kept back.
+//! [`Dispatch::release`] names them as the device completes, by fair shares of the device's time.
 //!
 //! When a device dies, [`Dispatch::lose`] stops its use and [`Dispatch::next_orphan`] lists its requests.
 //! [`Dispatch::replace`] moves each of them to another device. It abandons a request without a capable device, or one
@@ -22,10 +21,8 @@ use crate::inflight::{Entry, InFlight, State, Ticket};
 use crate::policy::admission::Share;
 use crate::policy::balance::{Balance, Balancer, Fills, Load, Rates};
 use crate::policy::notify::{Moderator, Notify, Ring};
-use crate::policy::order::{CHUNK, Order, Schedule, chunks};
 use crate::session::{Class, Classes};
 use crate::time::Nanos;
-use alloc::vec;
 use alloc::vec::Vec;
 
 mod clients;
@@ -182,10 +179,7 @@ pub struct Dispatch {
     clients: Tables,
     inflight: InFlight,
     balancer: Balancer,
-    order: Order,
-    /// Ranks of requests that are served by rank, by ticket number.
-    ranks: Vec<Nanos>,
-    /// Balancer input, one entry a device, with the indices of `devices`.
+    /// Beside `devices`, index by index: what the balancer reads.
     loads: Vec<Load>,
     devices: Vec<Device>,
 }
@@ -199,8 +193,6 @@ impl Dispatch {
             clients: Tables::new(limits.clients, limits.lanes),
             inflight: InFlight::new(limits.in_flight),
             balancer: Balancer::new(balance),
-            order: Order::Fifo,
-            ranks: vec![0; limits.in_flight as usize],
             loads: Vec::with_capacity(MAX_DEVICES),
             devices: Vec::with_capacity(MAX_DEVICES),
         }
@@ -235,24 +227,6 @@ impl Dispatch {
     /// Changes how devices are chosen.
     pub fn set_balance(&mut self, balance: Balance) {
         self.balancer.set_policy(balance);
-    }
-
-    /// Changes the order of the requests on each device; it is [`Order::Fifo`] at first. Call [`Dispatch::release`] for
-    /// each device afterwards: under the new order they may have more.
-    pub fn set_order(&mut self, order: Order) {
-        if order == self.order {
-            return;
-        }
-        self.order = order;
-        for device in &mut self.devices {
-            // Their ranks say nothing among the new ones.
-            device.kept.rank_anew().for_each(|ticket| self.ranks[ticket.index()] = 0);
-        }
-    }
-
-    /// The order in force.
-    pub fn order(&self) -> Order {
-        self.order
     }
 
     /// The policy in force.
@@ -376,15 +350,7 @@ impl Dispatch {
         self.balancer.placed(work.class, work.size, u32::from(work.reach.is_here()));
         self.load(device, &work, cost);
         self.clients.started(work.lane, cost);
-        Some(Given { device, ticket, begins: self.begins(now, device, ticket), cost })
-    }
-
-    /// How its device serves a request. `None`: the ticket is void.
-    pub fn schedule(&self, ticket: Ticket) -> Option<Schedule> {
-        let entry = self.inflight.get(ticket)?;
-        let ranked = || Schedule { rank: self.ranks[ticket.index()], chunks: chunks(entry.work.size) };
-        let as_it_came = entry.state == State::AsItCame || entry.state == State::KeptBack && self.order == Order::Fifo;
-        Some(if as_it_came { Schedule::FIFO } else { ranked() })
+        Some(Given { device, ticket, begins: self.begins(device, ticket), cost })
     }
 
     /// A request was answered without a device. It counts for the next announcement, and costs its client a little, so
@@ -484,7 +450,7 @@ impl Dispatch {
         let cost = self.devices[device].rates.estimate(class, size);
         let ticket = self.inflight.insert(Entry::new(entry.work, device as u8, now, cost, entry.losses))?;
         self.load(device, &entry.work, cost);
-        Some(Replaced::Given(Given { device, ticket, begins: self.begins(now, device, ticket), cost }))
+        Some(Replaced::Given(Given { device, ticket, begins: self.begins(device, ticket), cost }))
     }
 
     #[inline]
@@ -520,9 +486,6 @@ impl Dispatch {
         load.backlog -= entry.cost;
         if let Some(fills) = &mut self.devices[device].fills {
             fills.left(entry.work.class, entry.work.size, entry.cost);
-        }
-        if entry.state == State::Ranked {
-            self.devices[device].kept.left(entry.work.size > CHUNK);
         }
     }
 

@@ -37,11 +37,9 @@ impl Ticket {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Its device has it, and serves it as it came.
-    AsItCame,
-    /// Its device has it, and serves it by rank.
-    Ranked,
-    /// It has a rank, and is deferred until its device can begin with it.
+    /// Its device has it.
+    OnDevice,
+    /// It is kept back until its device can begin with it.
     KeptBack,
     /// Its device died, and it waits to be given to another one.
     Orphan,
@@ -50,7 +48,7 @@ pub(crate) enum State {
 impl State {
     #[inline]
     pub(crate) fn is_on_device(self) -> bool {
-        matches!(self, Self::AsItCame | Self::Ranked)
+        self == Self::OnDevice
     }
 }
 
@@ -67,10 +65,10 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// A request for a device that serves in order of arrival.
+    /// A request that a device is given.
     #[inline]
     pub(crate) fn new(work: Work, device: u8, handed: Nanos, cost: Nanos, losses: u8) -> Self {
-        Self { work, device, state: State::AsItCame, handed, cost, losses }
+        Self { work, device, state: State::OnDevice, handed, cost, losses }
     }
 }
 
@@ -142,6 +140,10 @@ impl InFlight {
             .entry
             .filter(|entry| entry.state.is_on_device())
             .map(|_| Ticket { generation: place.generation, ..ticket })
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.places.len()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -23,7 +23,6 @@ use crate::dispatch::{Dispatch, Limits};
 use crate::inflight::Ticket;
 use crate::policy::balance::Balance;
 use crate::policy::notify::{Notify, WaitLoop, Waiter};
-use crate::policy::order::Order;
 use crate::time::Nanos;
 use crate::work::ClientId;
 use alloc::boxed::Box;
@@ -45,8 +44,6 @@ pub struct Settings {
     pub limits: Limits,
     /// How devices are chosen.
     pub balance: Balance,
-    /// The order of the requests on each device.
-    pub order: Order,
     /// How each side of its hops waits.
     pub notify: Hops,
     /// Cost of a sleep and a wake.
@@ -158,10 +155,8 @@ impl<L, R> Sidecore<L, R> {
     /// recorded if `tape` gives a length in words.
     pub fn new(settings: &Settings, tape: Option<usize>, now: Nanos) -> Self {
         let Settings { limits, balance, notify, .. } = *settings;
-        let mut dispatch = Recorded::new(limits, balance, tape);
-        dispatch.make(&Call::SetOrder(settings.order));
         Self {
-            dispatch,
+            dispatch: Recorded::new(limits, balance, tape),
             notify,
             pace: settings.pace,
             device_timeout: settings.device_timeout,

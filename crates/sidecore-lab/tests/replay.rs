@@ -66,10 +66,8 @@ fn disturb(socket: &Path) {
         "balance=sed",
         "device.worker=drain",
         "device={name='third',kind='worker'}",
-        "order=shortest",
         "balance=priced",
         "device.second=remove",
-        "order=fifo",
         "balance=tokens",
     ] {
         thread::sleep(std::time::Duration::from_millis(5));

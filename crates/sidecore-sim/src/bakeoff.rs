@@ -12,7 +12,6 @@ pub use cases::{random_pool, regression_pool};
 use pool::Traffic;
 pub use pool::{Card, Judged, Run, Sizes};
 use sidecore_core::policy::balance::Balance;
-use sidecore_core::policy::order::Order;
 use std::ops::ControlFlow;
 
 /// Loads of the random pools, as fractions of the fluid capacity.
@@ -54,9 +53,7 @@ pub struct Line {
     pub burst: u32,
     /// Policy for choosing devices.
     pub balance: Balance,
-    /// Order of service on a device.
-    pub order: Order,
-    /// Result under this policy.
+    /// What came of it under this policy.
     pub found: Judged,
     /// Mean and 99th percentile, relative to the best stable policy in this case; `None`: not stable.
     pub ratio: Option<(f64, f64)>,
@@ -119,23 +116,23 @@ impl Bakeoff {
 /// Runs all policies on random pools at each of [`LOADS`], and on the special cases:
 ///
 /// - `regression` at each of [`LOADS`] and with 64 requests outstanding;
-/// - `heavy tail`: sizes of a Pareto distribution from 64 B to 1 MiB, at 0.8, also shortest first;
-/// - `alike`: the same sizes on four devices of 1 us + 0.6 ns/B;
+/// - `heavy tail`: sizes of a Pareto distribution from 64 B to 1 MiB, at 0.8;
+/// - `alike`: such sizes on four devices of 1 us + 0.6 ns/B;
 /// - `slowed`: at 0.6, the first device takes four times as long from a quarter of the run on;
 /// - `misled`: at 0.9, devices alternately report 20 % less and 20 % more than their true times, and prices follow;
 ///
 /// `progress` receives the runs done and the total before each run. A break returns the complete cases.
 pub fn run(setup: &Setup, progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>) -> Bakeoff {
     let cases: Vec<Case> = setup.depths.iter().flat_map(|depth| cases::all(setup.seeds, *depth, setup.burst)).collect();
-    let total = cases.iter().map(|case| case.policies.len()).sum();
+    let total = cases.len() * Balance::ALL.len();
     let (mut lines, mut done) = (Vec::with_capacity(total), 0);
     for case in &cases {
         let mut judged = Vec::new();
-        for (balance, order) in case.policies {
+        for balance in Balance::ALL {
             if progress(done, total).is_break() {
                 return Bakeoff { lines };
             }
-            judged.push(Run { balance: *balance, order: *order, ..case.run.clone() }.go(case.seed));
+            judged.push(Run { balance, ..case.run.clone() }.go(case.seed));
             done += 1;
         }
         lines.extend(compared(case, &judged));
@@ -150,14 +147,13 @@ fn compared<'a>(case: &'a Case, judged: &'a [Judged]) -> impl Iterator<Item = Li
     };
     let (mean, p99) = (least(|judged| judged.mean), least(|judged| judged.p99));
     let load = if let Traffic::Open(load) = case.run.traffic { Some(load) } else { None };
-    case.policies.iter().zip(judged).map(move |((balance, order), judged)| Line {
+    Balance::ALL.into_iter().zip(judged).map(move |(balance, judged)| Line {
         scenario: case.scenario,
         seed: case.seed,
         load,
         depth: Some(case.run.depth).filter(|depth| *depth != u32::MAX),
         burst: case.run.burst,
-        balance: *balance,
-        order: *order,
+        balance,
         found: *judged,
         ratio: judged.stable.then_some((judged.mean / mean, judged.p99 / p99)),
     })

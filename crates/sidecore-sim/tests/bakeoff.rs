@@ -1,7 +1,6 @@
 //! Which balance policy carries what: the judge's verdicts. Its table is docs/results/simulated/bakeoff.md.
 
 use sidecore_core::policy::balance::Balance;
-use sidecore_core::policy::order::Order;
 use sidecore_sim::bakeoff::{Bakeoff, LOADS, Line, NEAR, Run, Setup, random_pool, run};
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
@@ -18,36 +17,28 @@ fn small() -> &'static Bakeoff {
     SMALL.get_or_init(|| run(&Setup::of(SEEDS), &mut |_, _| ControlFlow::Continue(())))
 }
 
-fn line(scenario: &str, load: Option<f64>, balance: Balance, order: Order) -> &'static Line {
-    let case = (scenario, load, balance, order);
-    let found = small().lines.iter().find(|line| (line.scenario, line.load, line.balance, line.order) == case);
+/// The line of a single case.
+fn line(scenario: &str, load: Option<f64>, balance: Balance) -> &'static Line {
+    let case = (scenario, load, balance);
+    let found = small().lines.iter().find(|line| (line.scenario, line.load, line.balance) == case);
     found.unwrap()
 }
 
 #[test]
 fn in_the_regression_case_priced_is_stable_and_eft_is_not() {
     for load in LOADS {
-        let line = |balance| line("regression", Some(load), balance, Order::Fifo);
+        let line = |balance| line("regression", Some(load), balance);
         assert!(!line(Balance::Eft).found.stable && line(Balance::Priced).found.stable, "{load}");
     }
-    let carried = |balance| line("regression", None, balance, Order::Fifo).found.carried;
+    let carried = |balance| line("regression", None, balance).found.carried;
     assert!(carried(Balance::Eft) < 0.8 && carried(Balance::Priced) > 0.93);
 }
 
 #[test]
 fn devices_that_change_or_mislead_do_not_upset_priced() {
     for (scenario, load) in [("slowed", 0.6), ("misled", 0.9), ("heavy tail", 0.8)] {
-        let line = line(scenario, Some(load), Balance::Priced, Order::Fifo);
+        let line = line(scenario, Some(load), Balance::Priced);
         assert!(line.found.stable && line.ratio.unwrap().1 < 1.01, "{line:?}");
-    }
-}
-
-#[test]
-fn shortest_first_helps_where_sizes_have_a_heavy_tail() {
-    for (scenario, gain) in [("heavy tail", 1.05), ("alike", 1.15)] {
-        let mean = |order| line(scenario, Some(0.8), Balance::Priced, order).found.mean;
-        let found = mean(Order::Fifo) / mean(Order::Shortest);
-        assert!(found > gain, "{scenario}: {found}");
     }
 }
 

@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use sidecore_core::generation::{Generation, renew};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::policy::order::Order;
 use sidecore_core::sync::{AtomicU64, Ordering};
 use sidecore_core::time::Nanos;
 use sidecore_core::words::{LINE_BYTES, LINE_WORDS, Line};
@@ -93,14 +92,12 @@ impl Counters {
         self.set(header::HEARTBEAT, now);
     }
 
-    /// Policies in force: those of the four hops (service, to device, from device, client), the choice of devices,
-    /// and the order of their requests.
-    pub fn set_policies(&self, notify: [Notify; 4], balance: Balance, order: Order) {
+    /// Policies in force: those of the four hops (service, to device, from device, client), and how devices are chosen.
+    pub fn set_policies(&self, notify: [Notify; 4], balance: Balance) {
         for (i, notify) in notify.into_iter().enumerate() {
             self.set(header::NOTIFY + i, notify.to_word());
         }
         self.set(header::BALANCE, balance as u64);
-        self.set(header::ORDER, order as u64);
     }
 
     /// Whether clients are advised that they may spin.

@@ -22,7 +22,6 @@ use crate::shm::LaneMemory;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::policy::order::Schedule;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Submission;
@@ -59,7 +58,7 @@ pub(crate) struct Blame {
 /// The sidecore's end of a device. Methods without a use for a device do nothing.
 pub(crate) trait Port: Debug {
     /// Hands a request over, to be served in its turn. The device has room: dispatch counts.
-    fn submit(&mut self, ticket: Ticket, schedule: Schedule, request: Request);
+    fn submit(&mut self, ticket: Ticket, request: Request);
 
     /// The next answer by that time, ns, with its request: only the sidecore drops its shared parts.
     fn poll(&mut self, now: Nanos) -> Option<(Reply, Request)>;

@@ -172,7 +172,6 @@ pub fn start(version: &str, config: &Config) {
         owned = sidecores.owned,
         devices = of_keys.then_some(devices),
         balance = of_keys.then(|| config.balance.to_string()),
-        order = of_keys.then(|| config.order.to_string()),
         keys_directory = keys.directory.as_ref().map(|path| path.display().to_string()),
         passphrase_file = keys.passphrase_file.as_ref().map(|path| path.display().to_string()),
         limits = of_keys.then(|| inside(&format!("{limits:?}"))),

@@ -23,7 +23,7 @@ pub(super) fn build() -> Family {
 
 pub(super) fn service(now: &Snapshot) -> Vec<Family> {
     let every = now.start.sample_every.into();
-    let info = "Always 1, labelled with the policies asked for: hops, choice of devices, order of their work.";
+    let info = "Always 1, labelled with the policies asked for: hops, choice of devices.";
     let parks = "Whether the policy of a hop would spin and parks instead, and why: 1 or 0.";
     let may_spin = "Whether clients are told that they may spin: 1 or 0.";
     vec![
@@ -73,10 +73,7 @@ pub(super) fn sums<C: Counter<About: Default>>(all: &Accounts<C>) -> Vec<Family>
 
 fn policies(now: &Snapshot) -> Labels {
     let mut labels: Labels = HOPS.into_iter().zip(now.notify.map(|notify| in_force(notify, None))).collect();
-    labels.extend([
-        ("balance", now.balance.map_or("unknown", |balance| balance.name()).to_owned()),
-        ("order", now.order.map_or("unknown", |order| order.name()).to_owned()),
-    ]);
+    labels.extend([("balance", now.balance.map_or("unknown", |balance| balance.name()).to_owned())]);
     labels
 }
 

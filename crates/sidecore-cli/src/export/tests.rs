@@ -9,7 +9,6 @@ use sidecore::config::Place;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::balance::Balance;
 use sidecore::core::policy::notify::Notify;
-use sidecore::core::policy::order::Order;
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stage;
 use sidecore::counters::{Counters, DeviceCounter, KeyCounter, LaneCounter, Shape, SidecoreCounter, Start};
@@ -48,7 +47,7 @@ impl Service {
     fn fill(&self) {
         let counters = &self.counters;
         counters.heartbeat(clock::now());
-        counters.set_policies([Notify::Park; 4], Balance::Eft, Order::Fifo);
+        counters.set_policies([Notify::Park; 4], Balance::Eft);
         counters.sidecore(0).open(Place::new(None, false));
         counters.sidecore(0).add(SidecoreCounter::CpuNs, 1_500_000_000);
         counters.sidecore(0).class(Class::NOOP, 7, 0);
@@ -97,7 +96,7 @@ fn everything_has_its_name_unit_and_labels() {
         ("sidecore_client_requests_total", &[("client", "nginx"), ("pid", "900"), ("user", "root")], 10.0),
         ("sidecore_client_lanes", &[("client", "nginx")], 1.0),
         ("sidecore_key_signatures_total", &[("key", "www")], 8.0),
-        ("sidecore_policies_info", &[("service", "park"), ("balance", "eft"), ("order", "fifo")], 1.0),
+        ("sidecore_policies_info", &[("service", "park"), ("balance", "eft")], 1.0),
     ] {
         assert_eq!(number(&scrape, name, labels), Some(value), "{name} {labels:?} in\n{text}");
     }
@@ -125,7 +124,7 @@ fn a_device_that_was_removed_is_missed_by_nobody_and_one_that_died_until_another
 #[test]
 fn what_is_in_force_is_told_beside_what_was_asked_for() {
     let service = Service::new();
-    service.counters.set_policies([Notify::Spin; 4], Balance::Eft, Order::Fifo);
+    service.counters.set_policies([Notify::Spin; 4], Balance::Eft);
     let text = service.exporter().metrics();
     let scrape = parsed(&text);
     for (name, labels, value) in [

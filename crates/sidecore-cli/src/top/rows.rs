@@ -127,8 +127,7 @@ fn alive(now: &Snapshot) -> String {
 /// Policies of the hops, choice of devices and their order.
 pub(crate) fn in_force(now: &Snapshot) -> String {
     let balance = now.balance.map_or("unknown", |balance| balance.name());
-    let order = now.order.map_or("unknown", |order| order.name());
-    format!("notify: {}; balance: {balance}; order: {order}", now.waiters().in_words(now.notify))
+    format!("notify: {}; balance: {balance}", now.waiters().in_words(now.notify))
 }
 
 /// The header for small terminals; `?` shows the rest.

@@ -10,7 +10,6 @@ use sidecore::config::Place;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::balance::Balance;
 use sidecore::core::policy::notify::{Audit, Notify};
-use sidecore::core::policy::order::Order;
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stage;
 use sidecore::core::wire::Fault;
@@ -45,7 +44,7 @@ impl Service {
     fn fill(&self) {
         self.counters.heartbeat(clock::now());
         let notify = [Notify::BreakEven, Notify::Spin, Notify::Park, Notify::Coalesce { count: 8, delay: 50_000 }];
-        self.counters.set_policies(notify, Balance::Eft, Order::Shortest);
+        self.counters.set_policies(notify, Balance::Eft);
         self.sidecore();
         self.devices();
         self.lane(0, 900, "nginx", 50_000);
@@ -131,7 +130,7 @@ fn the_text_says_who_does_what() {
     assert!(text.contains("3 of 8 lanes, stage times of 1 request in 64"));
     assert!(text.contains("notify: service break-even (parks: core 3 is shared), to device spin, from device park, "));
     assert!(text.contains("client coalesce(8,50us); "));
-    assert!(text.contains("balance: eft; order: shortest"));
+    assert!(text.contains("balance: eft"));
     let sidecore = line(&text, "0 ");
     assert_eq!((sidecore[1], sidecore[3], sidecore[7], sidecore[9]), ("3", "50%", "1.50", "75010"));
     let card = line(&text, "card");
@@ -157,7 +156,7 @@ fn where_a_wake_up_takes_longer_than_it_costs_the_bound_of_learn_is_explained() 
     sidecore.set(SidecoreCounter::ParkCostNs, 10_000);
     sidecore.set(SidecoreCounter::WakeTimeNs, 50_000);
     assert!(!render(&service.view()).contains("learn:"), "nothing learns");
-    service.counters.set_policies([Notify::Learn; 4], Balance::Eft, Order::Shortest);
+    service.counters.set_policies([Notify::Learn; 4], Balance::Eft);
     let text = render(&service.view());
     let line = "learn: a wake-up takes 50us and a park costs 10us; the bound of 3 x is kept in the former, and WAIT/OPT is too low";
     assert!(text.contains(line), "{text}");
@@ -227,7 +226,7 @@ fn the_text_ends_quietly_when_nobody_reads_on() {
 #[test]
 fn a_policy_that_spins_is_shown_as_it_is_in_force() {
     let service = Service::new();
-    service.counters.set_policies([Notify::Spin; 4], Balance::Eft, Order::Fifo);
+    service.counters.set_policies([Notify::Spin; 4], Balance::Eft);
     service.counters.device(1).open("w", 0, "worker", Place::new(None, false));
     let parks = "service spin (parks: core 3 is shared), to device spin (parks: tied to no core), from device spin (parks: \
                  core 3 is shared), client spin (parks: no core is left for clients); ";

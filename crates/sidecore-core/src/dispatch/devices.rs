@@ -22,7 +22,7 @@ impl Dispatch {
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
         let Capability { classes, immediate, elsewhere, depth, weight, rates } = capability;
         let number = self.next_device()?;
-        let most = self.ranks.len().min(depth.saturating_add(self.kept) as usize);
+        let most = self.inflight.capacity().min(depth.saturating_add(self.kept) as usize);
         let kept = Kept::new(most);
         let held = elsewhere.then(Held::default);
         let device =

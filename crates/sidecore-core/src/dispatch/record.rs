@@ -187,9 +187,7 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
         }),
         Call::PassOn(_, ticket) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
         Call::Hold { device, key, .. } => *device < devices.len() && *key < Reach::PLACES,
-        Call::AddClient { .. } | Call::AddDevice(_) | Call::SetBalance(_) | Call::SetOrder(_) | Call::Reprice(_) => {
-            true
-        }
+        Call::AddClient { .. } | Call::AddDevice(_) | Call::SetBalance(_) | Call::Reprice(_) => true,
     }
 }
 
@@ -233,7 +231,6 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         Call::CloseLane(lane) => dispatch.close_lane(lane),
         Call::SetNotify(lane, notify) => dispatch.set_notify(lane, notify),
         Call::SetBalance(balance) => dispatch.set_balance(balance),
-        Call::SetOrder(order) => dispatch.set_order(order),
         Call::Reprice(now) => {
             dispatch.reprice(now);
         }

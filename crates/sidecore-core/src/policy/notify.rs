@@ -44,7 +44,8 @@ pub enum Notify {
     Learn,
 }
 
-const ACCEPTED: &str = "spin, park, timer(PERIOD), coalesce(COUNT,DELAY), break-even, learn; PERIOD and DELAY 1us to 1s, COUNT 1 to 4096";
+const ACCEPTED: &str =
+    "spin, park, timer(PERIOD), coalesce(COUNT,DELAY), break-even, learn; PERIOD and DELAY 1us to 1s, COUNT 1 to 4096";
 const NAMES: [&str; 6] = ["spin", "park", "timer", "coalesce", "break-even", "learn"];
 
 /// Kinds in a control word. Zero is no kind, so that untouched memory is no policy.
@@ -180,9 +181,7 @@ mod tests {
 
     #[test]
     fn spellings_come_back() {
-        for text in
-            "spin park timer(250us) timer(1s) coalesce(32,50us) coalesce(1,1.5ms) break-even learn".split(' ')
-        {
+        for text in "spin park timer(250us) timer(1s) coalesce(32,50us) coalesce(1,1.5ms) break-even learn".split(' ') {
             assert_eq!(Notify::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(Notify::parse(" timer( 1000us ) ").unwrap().to_string(), "timer(1ms)");

@@ -5,7 +5,6 @@ use crate::dispatch::record::Call;
 use crate::dispatch::{Capability, DeviceState, Done, Replaced};
 use crate::inflight::Ticket;
 use crate::policy::balance::Rates;
-use crate::policy::order::Order;
 use crate::session::Refusal;
 use crate::time::Nanos;
 use crate::wire::Status;
@@ -219,14 +218,7 @@ impl<L, R> Sidecore<L, R> {
         self.orphans.len() < waiting
     }
 
-    /// Changes the order of the requests on each device. Under the new order devices may have more, or less.
-    pub fn set_order<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, order: Order) {
-        self.dispatch.make(&Call::SetOrder(order));
-        self.now = host.now();
-        (0..self.devices.len()).for_each(|device| self.release(host, device));
-        self.ring_devices(host);
-    }
-
+    /// Wakes sleeping devices that were given work.
     pub(super) fn ring_devices<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         for device in &self.remote {
             host.ring_device(*device);

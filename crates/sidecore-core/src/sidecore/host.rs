@@ -5,7 +5,6 @@ use crate::dispatch::{Dispatch, Done, Given, Replaced};
 use crate::inflight::Ticket;
 use crate::policy::balance::Measured;
 use crate::policy::notify::{Audit, Ring};
-use crate::policy::order::Schedule;
 use crate::session::{Class, Refusal};
 use crate::stage::Stamps;
 use crate::time::Nanos;
@@ -193,7 +192,7 @@ pub trait Host {
     fn faulted(&mut self, lane: Self::Lane, fault: Fault);
 
     /// Gives a request to a device that answers later. It has room: dispatch counts.
-    fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, request: &Self::Request);
+    fn submit(&mut self, device: usize, ticket: Ticket, request: &Self::Request);
 
     /// The device's next answer, if it has arrived by that time, ns.
     fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply>;

@@ -6,7 +6,6 @@ use super::{Defect, Host, Next, Plan, Reply, Sidecore, Turn};
 use crate::dispatch::record::Call;
 use crate::dispatch::{Done, Placed};
 use crate::inflight::Ticket;
-use crate::policy::order::Schedule;
 use crate::session::Refusal;
 use crate::stage::Stamps;
 use crate::time::Nanos;
@@ -297,9 +296,8 @@ impl<L, R> Sidecore<L, R> {
         if self.dispatch.device_load(device).in_flight <= 1 {
             self.devices[device].progress_at = self.now;
         }
-        let schedule = self.dispatch.schedule(ticket).unwrap_or(Schedule::FIFO);
         if let Some(request) = &self.requests[ticket.index()] {
-            host.submit(device, ticket, schedule, request);
+            host.submit(device, ticket, request);
         }
         if host.has(Defect::CompleteEarly) {
             let _ = self.dispatch.complete(ticket, None);

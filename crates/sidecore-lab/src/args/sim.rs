@@ -114,11 +114,10 @@ pub(crate) enum SimCommand {
     Waiting(Removed),
     /// How batches fill and how long requests take in them, on devices that are known or on one of these times
     Gather(Gathering),
-    /// An earlier command, refused with the name of the test in its place
-    #[command(hide = true, disable_help_flag = true)]
-    Faults(Removed),
-    /// Go through a recorded run of the service again, and compare each decision; with --devices, --like, --depth, --balance or
-    /// --order its requests come once more, to other devices
+    /// Random schedules with faults; invariants are checked after each event
+    Faults(Faults),
+    /// Go through a recorded run of the service again, and compare each decision; with --devices, --like, --depth or
+    /// --balance its requests come once more, to other devices
     Replay(Replay),
     /// Find the cheapest hardware and policies that keep the 99th percentile under a bound at a load
     Choose(Choose),
@@ -150,9 +149,6 @@ pub(crate) struct Replay {
     /// How devices are chosen, e.g. priced; without it as recorded
     #[arg(long, value_name = "POLICY")]
     pub(crate) balance: Option<String>,
-    /// In which order a device serves what it has, fifo or shortest; without it as recorded
-    #[arg(long, value_name = "ORDER")]
-    pub(crate) order: Option<String>,
     /// Write the figures as JSON, one object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

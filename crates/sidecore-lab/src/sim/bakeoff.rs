@@ -58,17 +58,11 @@ fn pools(summaries: &[Summary], setup: &Setup) -> Grid {
 }
 
 fn singles(lines: &[Line]) -> Grid {
-    let headings = ["case", "depth", "load", "policy", "order", "stable", "carried", "mean us", "p99 us", "p99 / best"];
+    let headings = ["case", "depth", "load", "policy", "stable", "carried", "mean us", "p99 us", "p99 / best"];
     let mut grid = Grid::new("Cases made to tell policies apart", &headings);
     for line in lines.iter().filter(|line| line.scenario != "pools") {
         let load = line.load.map_or_else(|| "saturated".to_owned(), |load| format!("{load:.2}"));
-        let names = [
-            line.scenario.to_owned(),
-            in_words(line.depth),
-            load,
-            line.balance.name().to_owned(),
-            line.order.name().to_owned(),
-        ];
+        let names = [line.scenario.to_owned(), in_words(line.depth), load, line.balance.name().to_owned()];
         let measured = match line.ratio {
             Some((_, p99)) => [digits(line.found.mean / 1e3), digits(line.found.p99 / 1e3), format!("{p99:.2}")],
             None => ["-", "-", "-"].map(str::to_owned),
@@ -80,7 +74,7 @@ fn singles(lines: &[Line]) -> Grid {
     grid
 }
 
-fn members(line: &Line) -> Members<13> {
+fn members(line: &Line) -> Members<12> {
     let if_stable = |ns: f64| line.found.stable.then_some(ns / 1e3);
     Members([
         ("scenario", line.scenario.into()),
@@ -89,7 +83,6 @@ fn members(line: &Line) -> Members<13> {
         ("depth", line.depth.into()),
         ("burst", line.burst.into()),
         ("balance", line.balance.name().into()),
-        ("order", line.order.name().into()),
         ("stable", line.found.stable.into()),
         ("carried", line.found.carried.into()),
         ("mean_us", if_stable(line.found.mean).into()),

@@ -4,7 +4,6 @@ use super::output::{self, Members};
 use crate::args::{Output, Replay};
 use crate::report::{Grid, count, digits};
 use sidecore::core::policy::balance::Balance;
-use sidecore::core::policy::order::Order;
 use sidecore_sim::replay::{Again, Pool, Replayed, Traffic, again, replay, traffic};
 use sidecore_terminal::output::print;
 use std::path::Path;
@@ -16,7 +15,7 @@ pub(super) fn run(args: &Replay) -> Result<bool, String> {
         wrong(path, &format!("cannot be read: {error}; name what a service with record = \"FILE\" wrote"))
     })?;
     let asks = args.devices.is_some() || args.like.is_some() || args.depth.is_some();
-    if asks || args.balance.is_some() || args.order.is_some() {
+    if asks || args.balance.is_some() {
         let traffic = traffic(&bytes).map_err(|error| wrong(path, &error))?;
         return elsewhere(args, &traffic);
     }
@@ -59,7 +58,6 @@ fn elsewhere(args: &Replay, traffic: &Traffic) -> Result<bool, String> {
         devices: (0..traffic.devices.len()).filter(|device| recorded.busy[*device] > 0).collect(),
         depth: None,
         balance: traffic.balance,
-        order: traffic.order,
     };
     let other = asked(args, traffic, &same, most)?;
     let run = |pool: &Pool| again(traffic, pool).ok_or_else(|| wrong(path, &"a device is like none of the record"));
@@ -85,9 +83,7 @@ fn asked(args: &Replay, traffic: &Traffic, same: &Pool, most: usize) -> Result<P
     };
     let balance = args.balance.as_deref().map(Balance::parse).transpose();
     let balance = balance.map_err(|error| format!("--balance: {error}"))?.unwrap_or(same.balance);
-    let order = args.order.as_deref().map(Order::parse).transpose();
-    let order = order.map_err(|error| format!("--order: {error}"))?.unwrap_or(same.order);
-    Ok(Pool { devices, depth: args.depth, balance, order })
+    Ok(Pool { devices, depth: args.depth, balance })
 }
 
 fn us(time: f64) -> String {
@@ -122,7 +118,7 @@ fn grid(path: &Path, traffic: &Traffic, ways: &[(&str, Again); 3], asked: &Pool)
     } else {
         "as recorded".to_owned()
     };
-    grid.notes.push(format!("Asked: devices {devices}, {}, {}.", asked.balance, asked.order));
+    grid.notes.push(format!("Asked: devices {devices}, {}.", asked.balance));
     grid.notes.push(
         "A request counts from when the sidecore took it from its lane until it had its completion. Requests come when they came, \
          however quickly they are answered; what they cost the sidecore itself and shares between clients are left out. The second \

@@ -4,7 +4,6 @@ use super::LOADS;
 use super::pool::{Card, Change, Run, Sizes, Traffic};
 use crate::engine::Random;
 use sidecore_core::policy::balance::Balance;
-use sidecore_core::policy::order::Order;
 
 pub(super) const POOLS: &str = "pools";
 
@@ -12,36 +11,23 @@ pub(super) const POOLS: &str = "pools";
 const REQUESTS: u32 = 200_000;
 const MORE_REQUESTS: u32 = 400_000;
 
-/// All policies, those with service in order of arrival first.
-const POLICIES: [(Balance, Order); 7] = [
-    (Balance::RoundRobin, Order::Fifo),
-    (Balance::Sed, Order::Fifo),
-    (Balance::Eft, Order::Fifo),
-    (Balance::Tokens, Order::Fifo),
-    (Balance::Priced, Order::Fifo),
-    (Balance::Eft, Order::Shortest),
-    (Balance::Priced, Order::Shortest),
-];
-const AS_THEY_COME: &[(Balance, Order)] = POLICIES.split_at(5).0;
-
-/// Devices and requests, with the policies to run on them.
+/// Devices and requests that all policies are tried on.
 pub(super) struct Case {
     pub(super) scenario: &'static str,
     pub(super) seed: u64,
     pub(super) run: Run,
-    pub(super) policies: &'static [(Balance, Order)],
 }
 
 /// The special cases, then the random pools, with this depth of devices and this burst.
 pub(super) fn all(seeds: u64, depth: Option<u32>, burst: u32) -> Vec<Case> {
-    let case = |scenario, seed, policies, run| {
+    let case = |scenario, seed, run| {
         let run = Run { depth: depth.unwrap_or(u32::MAX), burst, ..run };
-        Case { scenario, seed, run, policies }
+        Case { scenario, seed, run }
     };
-    let single = |scenario, run| case(scenario, 1, AS_THEY_COME, run);
+    let single = |scenario, run| case(scenario, 1, run);
     let mut cases: Vec<Case> = LOADS.map(|load| single("regression", regression(Traffic::Open(load)))).into();
     let heavy_tail = Run { sizes: Sizes::Pareto(64, 1 << 20), ..regression(Traffic::Open(0.8)) };
-    // Equal devices: prices carry no information, and only the order helps short requests.
+    // Devices that are alike: prices say nothing.
     let alike = Run { cards: vec![Card::new(1_000.0, 0.6); 4], ..heavy_tail.clone() };
     let change = Some(Change { after: 0.25, device: 0, slower: 4.0 });
     let mut misled = regression(Traffic::Open(0.9));
@@ -50,12 +36,12 @@ pub(super) fn all(seeds: u64, depth: Option<u32>, burst: u32) -> Vec<Case> {
     }
     cases.extend([
         single("regression", regression(Traffic::Closed(64))),
-        case("heavy tail", 1, &POLICIES, heavy_tail),
-        case("alike", 1, &POLICIES, alike),
+        single("heavy tail", heavy_tail),
+        single("alike", alike),
         single("slowed", Run { change, ..regression(Traffic::Open(0.6)) }),
         single("misled", misled),
     ]);
-    let pools = (0..seeds).flat_map(|seed| LOADS.map(|load| case(POOLS, seed, AS_THEY_COME, random_pool(seed, load))));
+    let pools = (0..seeds).flat_map(|seed| LOADS.map(|load| case(POOLS, seed, random_pool(seed, load))));
     cases.extend(pools);
     cases
 }
@@ -69,7 +55,6 @@ fn regression(traffic: Traffic) -> Run {
         traffic,
         requests: MORE_REQUESTS,
         balance: Balance::Eft,
-        order: Order::Fifo,
         change: None,
         depth: u32::MAX,
         burst: 0,

@@ -9,7 +9,6 @@ use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Place
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Program, Rates};
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::policy::order::{Order, Schedule};
 use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
@@ -124,9 +123,7 @@ pub struct Run {
     pub requests: u32,
     /// Policy for choosing devices.
     pub balance: Balance,
-    /// Order of service on a device.
-    pub order: Order,
-    /// A device that changes during the run.
+    /// A device that changes.
     pub change: Option<Change>,
     /// Limit of requests on a device.
     pub depth: u32,
@@ -189,11 +186,8 @@ enum Event {
 #[derive(Clone, Copy, Debug)]
 struct Task {
     ticket: Ticket,
-    schedule: Schedule,
     size: u32,
-    /// Pieces left.
-    left: u32,
-    /// Time spent on it by the device, ns.
+    /// Time that the device spent on it, ns.
     spent: f64,
 }
 
@@ -204,27 +198,12 @@ struct Server {
 }
 
 impl Server {
-    /// Begins the task of the lowest rank, the first among equals. Returns the time of one piece of it, ns.
+    /// Takes up the next task. Returns the time that it takes, ns.
     fn begin(&mut self) -> Option<f64> {
-        let first = self.queue.front()?;
-        // Under first-in first-out all ranks are 0, so the search ends at the first.
-        let ranked = || self.queue.iter().enumerate().min_by_key(|(_, task)| task.schedule.rank);
-        let index = if first.schedule.rank == 0 { 0 } else { ranked()?.0 };
-        let mut task = self.queue.remove(index)?;
-        let time = self.card.time(task.size.into()) / f64::from(task.schedule.chunks);
-        (task.spent, task.left) = (task.spent + time, task.left - 1);
-        self.serving = Some(task);
-        Some(time)
-    }
-
-    /// Ends a piece. Returns its request if this was the last one.
-    fn end(&mut self) -> Option<Task> {
-        let task = self.serving.take()?;
-        if task.left == 0 {
-            return Some(task);
-        }
-        self.queue.push_front(task);
-        None
+        let task = self.queue.pop_front()?;
+        let spent = self.card.time(task.size.into());
+        self.serving = Some(Task { spent, ..task });
+        Some(spent)
     }
 }
 
@@ -255,14 +234,13 @@ struct Pool<'a> {
 impl<'a> Pool<'a> {
     fn new(run: &'a Run, capacity: f64) -> Self {
         let limits = Limits { lanes: 1, clients: 1, in_flight: TABLE, quantum: 1, kept: Limits::usually_kept(TABLE) };
-        let mut dispatch = tables(
+        let dispatch = tables(
             limits,
             run.balance,
             Notify::Park,
             u32::MAX,
             run.cards.iter().map(|card| capability(card, run.depth)),
         );
-        dispatch.set_order(run.order);
         let load = if let Traffic::Open(load) = run.traffic { load } else { 1.0 };
         Self {
             run,
@@ -329,9 +307,8 @@ impl<'a> Pool<'a> {
     }
 
     fn hand(&mut self, engine: &mut Engine<Event>, device: usize, ticket: Ticket) {
-        let schedule = self.dispatch.schedule(ticket).unwrap_or(Schedule::FIFO);
         let size = self.requests[ticket.index()].1;
-        self.servers[device].queue.push_back(Task { ticket, schedule, size, left: schedule.chunks, spent: 0.0 });
+        self.servers[device].queue.push_back(Task { ticket, size, spent: 0.0 });
         self.serve(engine, device);
     }
 
@@ -389,7 +366,7 @@ impl World for Pool<'_> {
         match event {
             Event::Arrival => self.arrive(engine),
             Event::Served(device) => {
-                if let Some(task) = self.servers[device].end() {
+                if let Some(task) = self.servers[device].serving.take() {
                     self.complete(engine, device, &task);
                 }
                 self.serve(engine, device);

@@ -11,7 +11,6 @@ use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Place
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::policy::order::Order;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -26,8 +25,6 @@ pub struct Pool {
     pub depth: Option<u32>,
     /// Policy for choosing devices.
     pub balance: Balance,
-    /// Order of service on a device.
-    pub order: Order,
 }
 
 /// Result of a run.
@@ -121,8 +118,7 @@ impl<'a> Devices<'a> {
             Capability { immediate: false, elsewhere: false, depth, ..known.clone() }
         };
         let devices = pool.devices.iter().map(|number| like(*number));
-        let mut dispatch = tables(limits, pool.balance, Notify::Park, u32::MAX, devices);
-        dispatch.set_order(pool.order);
+        let dispatch = tables(limits, pool.balance, Notify::Park, u32::MAX, devices);
         let (count, left) = (pool.devices.len(), traffic.requests.len());
         Self {
             traffic,
@@ -189,15 +185,12 @@ impl<'a> Devices<'a> {
         self.work(engine, device);
     }
 
-    /// Begins the request of the lowest rank, the first among equals, unless the device is working.
+    /// The device takes up its next request, if it works on none.
     fn work(&mut self, engine: &mut Engine<Event>, device: usize) {
         if self.working[device].is_some() {
             return;
         }
-        let rank = |ticket: &Ticket| self.dispatch.schedule(*ticket).map_or(0, |schedule| schedule.rank);
-        let queue = &self.queues[device];
-        let Some((index, _)) = queue.iter().enumerate().min_by_key(|(_, ticket)| rank(ticket)) else { return };
-        let Some(ticket) = self.queues[device].remove(index) else { return };
+        let Some(ticket) = self.queues[device].pop_front() else { return };
         let time = self.time(device, self.requests[ticket.index()]);
         self.working[device] = Some((ticket, time));
         engine.after(time, Event::Done(device));

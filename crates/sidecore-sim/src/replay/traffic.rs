@@ -4,7 +4,6 @@ use super::{ReplayError, Step, walk};
 use sidecore_core::dispatch::record::{Call, Decision};
 use sidecore_core::dispatch::{Capability, Limits, Work};
 use sidecore_core::policy::balance::{Balance, Rates};
-use sidecore_core::policy::order::Order;
 use sidecore_core::time::Nanos;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -33,10 +32,8 @@ pub struct Traffic {
     pub devices: Vec<Capability>,
     /// Rates of each device, learnt over the whole record.
     pub rates: Vec<Rates>,
-    /// Policy for choosing devices at the beginning of the record.
+    /// How devices were chosen, last.
     pub balance: Balance,
-    /// Last order of service on devices.
-    pub order: Order,
     /// Sizes of the service's tables.
     pub limits: Limits,
     /// Number of requests that were refused, lost or unfinished at the end of the record.
@@ -67,8 +64,7 @@ pub fn traffic(bytes: &[u8]) -> Result<Traffic, ReplayError> {
     let rates = reader.devices.iter().enumerate().map(|(device, known)| learnt(known, device, &requests)).collect();
     let (balance, limits) = (walked.start.balance, walked.start.limits);
     let balance = reader.balance.unwrap_or(balance);
-    let order = reader.order.unwrap_or(Order::Fifo);
-    Ok(Traffic { requests, devices: reader.devices, rates, balance, order, limits, left_out })
+    Ok(Traffic { requests, devices: reader.devices, rates, balance, limits, left_out })
 }
 
 /// Rates from a device's description, and from all of its requests.
@@ -85,8 +81,7 @@ struct Reader {
     requests: Vec<Request>,
     devices: Vec<Capability>,
     balance: Option<Balance>,
-    order: Option<Order>,
-    /// Requests in progress by lane and tag: time of arrival and work.
+    /// Requests under way by lane and tag: when they came and what they ask for.
     pending: HashMap<(u32, u32), (Nanos, Work)>,
     /// Requests whose completion has no time yet; the next call with a time supplies it.
     untimed: Vec<usize>,
@@ -105,7 +100,6 @@ impl Reader {
             Call::Complete(_, took) => self.complete(*took, step.made),
             Call::AddDevice(device) => self.devices.push(device.clone()),
             Call::SetBalance(balance) => self.balance = Some(*balance),
-            Call::SetOrder(order) => self.order = Some(*order),
             _ => {}
         }
     }

@@ -6,7 +6,6 @@ use sidecore_core::dispatch::record::{Call, END, Recorded, Start, hash};
 use sidecore_core::dispatch::{Capability, ClientId, LaneId, Limits, Placed, Reach, Work};
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
 use sidecore_sim::replay::{Again, Pool, ReplayError, Replayed, again, replay, traffic};
@@ -216,7 +215,7 @@ fn recorded_requests_come_once_more() {
     let recorded = Again::recorded(&traffic);
     let each: Vec<Nanos> = (1..=10).map(|number| number * 1_000).collect();
     assert_eq!((&recorded.times, recorded.span, &recorded.busy[..]), (&each, 10_000, &[10_000][..]));
-    let pool = |devices: usize, balance| Pool { devices: vec![0; devices], depth: None, balance, order: Order::Fifo };
+    let pool = |devices: usize, balance| Pool { devices: vec![0; devices], depth: None, balance };
     assert_eq!(again(&traffic, &pool(1, Balance::Eft)), Some(recorded));
     for balance in Balance::ALL {
         let two = again(&traffic, &pool(2, balance)).unwrap();
@@ -240,7 +239,7 @@ fn records_with_faults_can_come_once_more() {
         let traffic = traffic(&record(seed, ROOM)).unwrap();
         requests += traffic.requests.len();
         for balance in [Balance::Eft, Balance::Priced] {
-            let pool = Pool { devices: vec![0, 0], depth: Some(4), balance, order: Order::Shortest };
+            let pool = Pool { devices: vec![0, 0], depth: Some(4), balance };
             let found = again(&traffic, &pool).unwrap();
             assert_eq!(found.times.len() as u64 + found.refused, traffic.requests.len() as u64, "seed {seed}");
         }
@@ -274,7 +273,7 @@ fn what_a_record_alleges_is_no_place_in_a_table() {
     assert_eq!(traffic.requests.len(), 10);
     let recorded = Again::recorded(&traffic);
     assert!(recorded.mean().is_finite() && recorded.busy == [Nanos::MAX], "{recorded:?}");
-    let pool = Pool { devices: vec![0; 2], depth: None, balance: Balance::Priced, order: Order::Fifo };
+    let pool = Pool { devices: vec![0; 2], depth: None, balance: Balance::Priced };
     let found = again(&traffic, &pool).unwrap();
     assert!(found.times.len() == 10 && found.mean().is_finite(), "{found:?}");
 }

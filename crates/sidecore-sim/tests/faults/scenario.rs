@@ -2,7 +2,6 @@
 
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Algorithm, Class, Classes, Op};
 use sidecore_core::sidecore::Hops;
 use sidecore_core::time::{Nanos, Pretty};
@@ -142,7 +141,6 @@ pub(super) enum Fault {
     },
     SetNotify(Hops),
     SetBalance(Balance),
-    SetOrder(Order),
 }
 
 /// Names of the kinds of faults, as `device-death`.
@@ -156,7 +154,6 @@ pub(super) struct Scenario {
     pub(super) devices: Vec<DevicePlan>,
     pub(super) hops: Hops,
     pub(super) balance: Balance,
-    pub(super) order: Order,
     pub(super) in_flight: u32,
     pub(super) quantum: Nanos,
     /// The sidecore may spin.
@@ -267,7 +264,6 @@ fn any(seed: u64, random: &mut Random) -> Scenario {
         devices,
         hops: hops(random),
         balance: one_of(random, &Balance::ALL),
-        order: one_of(random, &Order::ALL),
         in_flight: from(random, 1, 32) as u32,
         quantum: from(random, 1_000, 50_000),
         owned: one_in(random, 2),
@@ -295,8 +291,7 @@ fn fault(random: &mut Random) -> Fault {
         9 | 10 => Fault::ClientHostile { lane: number, how: one_of(random, Hostile::VARIANTS) },
         11 => Fault::ServiceDeath { down: from(random, 1_000, 50_000) },
         12 | 13 => Fault::SetNotify(hops(random)),
-        14 => Fault::SetBalance(one_of(random, &Balance::ALL)),
-        _ => Fault::SetOrder(one_of(random, &Order::ALL)),
+        _ => Fault::SetBalance(one_of(random, &Balance::ALL)),
     }
 }
 
@@ -316,7 +311,6 @@ fn backlogged(seed: u64, random: &mut Random) -> Scenario {
         devices: vec![DevicePlan { kind, can: 7, depth: 2, fixed, ..device(random) }],
         hops: hops(random),
         balance: one_of(random, &Balance::ALL),
-        order: one_of(random, &Order::ALL),
         in_flight: 64,
         quantum: from(random, 5_000, 20_000),
         owned: one_in(random, 2),
@@ -329,13 +323,8 @@ fn backlogged(seed: u64, random: &mut Random) -> Scenario {
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Hops { service, to_device, from_device, client } = self.hops;
-        let (balance, order, in_flight) = (self.balance, self.order, self.in_flight);
-        writeln!(
-            f,
-            "seed {}: {balance}, {order}, at most {in_flight} in flight, quantum {}",
-            self.seed,
-            Pretty(self.quantum)
-        )?;
+        let (balance, in_flight) = (self.balance, self.in_flight);
+        writeln!(f, "seed {}: {balance}, at most {in_flight} in flight, quantum {}", self.seed, Pretty(self.quantum))?;
         writeln!(
             f,
             "notify: service {service}, to_device {to_device}, from_device {from_device}, client {client}; sidecore {}, \

@@ -213,7 +213,6 @@ impl<'a> Run<'a> {
         match fault {
             Fault::SetNotify(hops) => self.set_notify(clock, hops),
             Fault::SetBalance(balance) => self.sidecore.set_balance(balance),
-            Fault::SetOrder(order) => self.sidecore.set_order(&mut Hands { world: &mut self.world, clock }, order),
             Fault::DeviceJoin(plan) => self.add_device(clock, plan),
             Fault::DeviceDrain(number) => {
                 if let Some(device) = self.picked(number) {
@@ -326,7 +325,6 @@ fn sidecore(plan: &Scenario, sabotage: Option<Sabotage>, tape: Option<usize>, no
             kept: plan.in_flight % MOST_KEPT,
         },
         balance: plan.balance,
-        order: plan.order,
         notify: plan.hops,
         park_cost: PARK_COST,
         wake_time: PARK_COST,

@@ -62,8 +62,7 @@ impl World<'_> {
             | Fault::DeviceDrain(_)
             | Fault::DeviceRemove(_)
             | Fault::SetNotify(_)
-            | Fault::SetBalance(_)
-            | Fault::SetOrder(_) => self.tell(clock, Command::Set(fault)),
+            | Fault::SetBalance(_) => self.tell(clock, Command::Set(fault)),
         }
         Some(())
     }

@@ -23,7 +23,7 @@ fn every_key_can_be_written() {
         counters = "c"
         sample_every = 1
         balance = "priced"
-        order = "shortest"
+        order = "fifo"
         [sidecores]
         cpus = [0, 1]
         owned = true
@@ -79,9 +79,21 @@ fn an_unknown_key_names_the_line_and_the_nearest() {
 }
 
 #[test]
+fn removed_policies_are_refused_with_their_successors() {
+    let predict = "`predict` was removed: write \"break-even\"";
+    assert!(error("[notify]\nservice = 'predict'").contains(&format!("notify.service: {predict}")));
+    assert!(error("[[device]]\nname='x'\nkind='inline'\n[notify]\nclient = 'predict'").contains(predict));
+    assert!(Setting::parse("notify=predict").unwrap_err().contains(&format!("notify=predict: {predict}")));
+    assert!(Setting::parse("notify.client=predict").unwrap_err().contains(predict));
+    let shortest = "`shortest` was removed: write \"fifo\"";
+    assert!(error("order = 'shortest'").contains(&format!("order: {shortest}")));
+    assert!(Setting::parse("order=shortest").unwrap_err().contains(&format!("order=shortest: {shortest}")));
+}
+
+#[test]
 fn wrong_values_say_what_to_write() {
     assert!(error("balance = 'fastest'").contains("round-robin, sed, eft, tokens, priced"));
-    assert!(error("order = 'shrotest'").contains("did you mean `shortest`?"));
+    assert!(error("order = 'ffio'").contains("did you mean `fifo`?"));
     assert!(error("[notify]\nclient = 'sometimes'").contains("break-even"));
     assert!(error("[limits]\nlanes = 0").contains("use 1 to 65536"));
     assert!(error("device = []").contains("add one"));
@@ -109,7 +121,7 @@ fn settings_are_read_and_refused() {
     assert_eq!(notify.hops().map(|policy| policy == Notify::Park), [false, false, true, false]);
     assert_eq!(Setting::parse("balance=round-robin"), Ok(Setting::Balance(Balance::RoundRobin)));
     assert_eq!(Setting::parse("balance=tokens"), Ok(Setting::Balance(Balance::Tokens)));
-    assert_eq!(Setting::parse("order=shortest"), Ok(Setting::Order(Order::Shortest)));
+    assert_eq!(Setting::parse("order=fifo"), Ok(Setting::Order(Order::Fifo)));
     assert_eq!(Setting::parse("device.a=kill"), Ok(Setting::Device("a".to_owned(), DeviceAction::Kill)));
     let added = Setting::parse(r#"device={name="w1",kind="worker",cpu=1,owned=true}"#);
     assert_eq!(added, Ok(Setting::AddDevice(DeviceConfig::worker("w1", Some(1), true))));

@@ -25,7 +25,8 @@ use std::ops::Range;
 
 /// First word of a counter file: `sidecore` in ASCII where bytes are little-endian.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"sidecore");
-pub(super) const VERSION: u64 = 7;
+/// Number of this layout.
+pub(super) const VERSION: u64 = 8;
 
 pub(super) mod header {
     pub(in crate::counters) const MAGIC: usize = 0;
@@ -35,9 +36,8 @@ pub(super) mod header {
     pub(in crate::counters) const HEARTBEAT: usize = 8;
     pub(in crate::counters) const NOTIFY: usize = 9;
     pub(in crate::counters) const BALANCE: usize = 13;
-    pub(in crate::counters) const ORDER: usize = 14;
-    /// 1: clients are advised that they may spin.
-    pub(in crate::counters) const CLIENTS_MAY_SPIN: usize = 15;
+    /// 1: clients are told that they may spin.
+    pub(in crate::counters) const CLIENTS_MAY_SPIN: usize = 14;
     pub(in crate::counters) const WORDS: usize = 16;
 }
 

@@ -9,7 +9,6 @@ use sidecore_core::dispatch::DeviceState;
 use sidecore_core::histogram::{BUCKETS, Summary};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::{Audit, Notify};
-use sidecore_core::policy::order::Order;
 use sidecore_core::stage::Stage;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Fault;
@@ -42,8 +41,6 @@ pub struct Snapshot {
     pub clients_may_spin: bool,
     /// The choice of devices. `None`: unknown.
     pub balance: Option<Balance>,
-    /// The order of a device's requests. `None`: unknown.
-    pub order: Option<Order>,
     /// Sidecores in order of their numbers.
     pub sidecores: Vec<SidecoreStats>,
     /// Devices in order of their numbers.

@@ -5,7 +5,6 @@ use crate::config::Place;
 use proptest::prelude::*;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::notify::Audit;
-use sidecore_core::policy::order::Order;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
 use sidecore_core::wire::Fault;
@@ -66,9 +65,9 @@ fn policies_and_heartbeat_come_back() {
     let scratch = Scratch::new();
     let counters = scratch.counters();
     let notify = [Notify::Spin, Notify::Park, Notify::Timer { period: 250_000 }, Notify::BreakEven];
-    counters.set_policies(notify, Balance::Sed, Order::Shortest);
+    counters.set_policies(notify, Balance::Sed);
     let seen = scratch.read();
-    assert_eq!((seen.notify, seen.balance, seen.order), (notify.map(Some), Some(Balance::Sed), Some(Order::Shortest)));
+    assert_eq!((seen.notify, seen.balance), (notify.map(Some), Some(Balance::Sed)));
     assert!(!seen.clients_may_spin);
     counters.set_clients_may_spin(true);
     assert!(scratch.read().clients_may_spin);
@@ -110,7 +109,7 @@ fn sidecores_come_back_with_their_classes_added_up() {
 fn who_waits_is_the_same_in_the_service_and_in_the_file() {
     let scratch = Scratch::new();
     let counters = scratch.counters();
-    counters.set_policies([Notify::Spin; 4], Balance::Eft, Order::Fifo);
+    counters.set_policies([Notify::Spin; 4], Balance::Eft);
     counters.sidecore(1).open(Place::new(Some(1), false));
     counters.device(0).open("inline", 0, "inline", NOWHERE);
     counters.device(1).open("w", 0, "worker", Place::new(Some(2), true));
@@ -402,7 +401,7 @@ fn errors_say_what_to_do() {
 fn full() -> Scratch {
     let scratch = Scratch::new();
     let counters = scratch.counters();
-    counters.set_policies([Notify::BreakEven; 4], Balance::Eft, Order::Fifo);
+    counters.set_policies([Notify::BreakEven; 4], Balance::Eft);
     (0..SHAPE.keys as usize).for_each(|place| counters.open_key(place, "key").unwrap());
     (0..SHAPE.lanes as usize).for_each(|index| counters.lane(index).open(1, 1, 0, "lane").unwrap());
     (0..SHAPE.devices as usize).for_each(|index| counters.device(index).open("device", 0, "inline", NOWHERE));

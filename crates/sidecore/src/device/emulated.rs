@@ -1,8 +1,7 @@
 //! An emulated device: it computes the true result and returns it at the modelled time.
 //!
-//! The model is one server: a request takes it `fixed + per_byte × input`, in the number of pieces that dispatch
-//! sets. After each piece the server continues with the least rank. The sidecore computes the result when the request
-//! arrives. The result stays in private memory until its time, so that a device killed meanwhile has written nothing.
+//! The model is one server: a request takes it `fixed + per_byte × input`, one after the other. The sidecore computes the result when the request arrives; it stays
+//! in private memory until its time, so that a device killed meanwhile has written nothing.
 
 mod server;
 
@@ -11,7 +10,6 @@ use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::clock;
 use server::Server;
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::order::Schedule;
 use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
@@ -55,7 +53,7 @@ impl Emulated {
 }
 
 impl Port for Emulated {
-    fn submit(&mut self, ticket: Ticket, schedule: Schedule, request: Request) {
+    fn submit(&mut self, ticket: Ticket, request: Request) {
         if self.dead {
             return;
         }
@@ -68,7 +66,7 @@ impl Port for Emulated {
             buffer
         });
         let took = Self::time(self.fixed, self.per_byte, request.submission.input_len());
-        self.server.submit(begun, schedule, took, Pending { ticket, request, result, took });
+        self.server.submit(begun, took, Pending { ticket, request, result, took });
     }
 
     fn poll(&mut self, now: Nanos) -> Option<(Reply, Request)> {
@@ -82,7 +80,7 @@ impl Port for Emulated {
         Some((Reply { ticket, outcome, took, part: took }, request))
     }
 
-    /// The time of the next answer, or of the next finished piece of a long request.
+    /// Time of the next answer, ns.
     fn due(&self) -> Option<Nanos> {
         self.server.due()
     }

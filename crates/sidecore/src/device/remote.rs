@@ -16,7 +16,6 @@ use link::Link;
 use rtrb::{Consumer, Producer, RingBuffer};
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::order::Schedule;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
 use std::io;
@@ -111,8 +110,8 @@ impl std::fmt::Debug for Remote {
 }
 
 impl Port for Remote {
-    // Other machines have an order of their own.
-    fn submit(&mut self, ticket: Ticket, _: Schedule, request: Request) {
+    // The order on other machines is theirs.
+    fn submit(&mut self, ticket: Ticket, request: Request) {
         let buffer = self.spare.pop().unwrap_or_default();
         // A full queue would mean that dispatch gave more than the device's depth.
         let queued = self.requests.push(Handed { ticket, request, buffer }).is_ok();

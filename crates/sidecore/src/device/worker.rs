@@ -19,7 +19,6 @@ use sidecore_core::gate::Gate;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::{Moderator, Notify, Ring, Wait, WaitLoop, Waiter};
-use sidecore_core::policy::order::Schedule;
 use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
@@ -118,7 +117,7 @@ impl Worker {
 
 impl Port for Worker {
     // An operation of the crypto library cannot be suspended: it does its requests whole and as they come.
-    fn submit(&mut self, ticket: Ticket, _: Schedule, request: Request) {
+    fn submit(&mut self, ticket: Ticket, request: Request) {
         // A full queue would mean that dispatch gave more than the device's depth.
         let queued = self.requests.push((ticket, request)).is_ok();
         debug_assert!(queued, "more requests than the device's depth");

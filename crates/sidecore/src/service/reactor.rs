@@ -21,7 +21,6 @@ use hands::Hands;
 use sidecore_core::dispatch::record::Tape;
 use sidecore_core::dispatch::{LaneId, Limits};
 use sidecore_core::policy::balance::Balance;
-use sidecore_core::policy::order::Order;
 use sidecore_core::sidecore::{Hops, NewLane, Next, Pace, SPIN_ROUNDS, Settings, Sidecore};
 use sidecore_core::time::Nanos;
 use std::fs::{self, OpenOptions};
@@ -195,11 +194,7 @@ impl Reactor {
         self.sidecore.set_balance(balance);
     }
 
-    pub(super) fn set_order(&mut self, order: Order) {
-        self.sidecore.set_order(&mut self.hands, order);
-    }
-
-    /// Ends the record and returns it, if there is one.
+    /// The record ends; what there is of it.
     pub(super) fn end_record(&mut self) -> Option<Box<Tape>> {
         self.sidecore.end_record()
     }
@@ -216,7 +211,7 @@ impl Reactor {
 }
 
 fn settings(setup: &Setup, place: Place) -> Settings {
-    let Config { limits, balance, order, notify, .. } = &setup.config;
+    let Config { limits, balance, notify, .. } = &setup.config;
     Settings {
         limits: Limits {
             lanes: limits.lanes,
@@ -226,7 +221,6 @@ fn settings(setup: &Setup, place: Place) -> Settings {
             kept: Limits::usually_kept(limits.in_flight),
         },
         balance: *balance,
-        order: *order,
         notify: hops(*notify),
         park_cost: setup.calibration.park().cost,
         wake_time: setup.calibration.park().wake,

@@ -1,6 +1,7 @@
 //! Tests of clients and a service in one process or several, over real lanes.
 
 mod balance;
+mod balances;
 mod batch;
 mod busy;
 mod checked;
@@ -21,7 +22,6 @@ mod load;
 mod losses;
 mod made;
 mod neighbours;
-mod orders;
 mod owners;
 mod peer;
 mod place;

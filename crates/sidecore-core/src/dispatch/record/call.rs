@@ -8,7 +8,6 @@ use super::super::{Capability, ClientId, LaneId, Reach, Work};
 use crate::inflight::Ticket;
 use crate::policy::balance::{Balance, Measured, Rates};
 use crate::policy::notify::Notify;
-use crate::policy::order::Order;
 use crate::session::{Class, Classes};
 use crate::time::Nanos;
 use alloc::vec;
@@ -37,7 +36,6 @@ pub enum Call {
     Activate(usize),
     Lose(usize),
     Replace(Nanos, Ticket),
-    SetOrder(Order),
     Reprice(Nanos),
     Release(Nanos, usize),
     PassOn(Nanos, Ticket),
@@ -55,7 +53,7 @@ const REACH: u32 = 48;
 
 impl Call {
     /// Calls have the numbers from 1 to this one.
-    pub const KINDS: u8 = 27;
+    pub const KINDS: u8 = 26;
 
     /// Number and first argument; `put` takes the words of the others.
     pub fn encode(&self, mut put: impl FnMut(u64)) -> (u8, u32) {
@@ -103,7 +101,6 @@ impl Call {
             Self::Lose(device) => call(19, *device as u32, &[]),
             Self::Activate(device) => call(25, *device as u32, &[]),
             Self::Replace(now, ticket) => call(20, 0, &[*now, ticket.to_word()]),
-            Self::SetOrder(order) => call(21, place_in(&Order::ALL, order), &[]),
             Self::Reprice(now) => call(22, 0, &[*now]),
             Self::PassOn(now, ticket) => call(23, 0, &[*now, ticket.to_word()]),
             Self::Hold { device, key, holds } => call(24, *device as u32, &[u64::from(*key) | u64::from(*holds) << 32]),
@@ -115,7 +112,7 @@ impl Call {
             Self::EstimateDevice { device, weight, rates } => {
                 let mut words = vec![u64::from(*weight)];
                 rates.words(|word| words.push(word));
-                call(27, *device as u32, &words)
+                call(21, *device as u32, &words)
             }
         }
     }
@@ -164,7 +161,6 @@ impl Call {
             (19, []) => Self::Lose(device),
             (25, []) => Self::Activate(device),
             (20, [now, ticket]) if first == 0 => Self::Replace(*now, Ticket::from_word(*ticket)),
-            (21, []) => Self::SetOrder(*Order::ALL.get(first as usize)?),
             (22, [now]) if first == 0 => Self::Reprice(*now),
             (23, [now, ticket]) if first == 0 => Self::PassOn(*now, Ticket::from_word(*ticket)),
             (24, [what]) => {
@@ -177,7 +173,7 @@ impl Call {
                 let ends = ends.try_into().ok()?;
                 Self::Measured(device, Measured { class, size, from, part: *part, ends })
             }
-            (27, [weight, rates @ ..]) => {
+            (21, [weight, rates @ ..]) => {
                 let (weight, rates) = (u32::try_from(*weight).ok()?, Rates::from_words(rates)?);
                 Self::EstimateDevice { device, weight, rates }
             }

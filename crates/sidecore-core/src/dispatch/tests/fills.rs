@@ -4,6 +4,7 @@ use super::*;
 use crate::dispatch::record::Call;
 use crate::policy::balance::Measured;
 use crate::policy::gather::Gather;
+use alloc::vec;
 
 const WORKER: usize = 0;
 const BATCH: usize = 1;

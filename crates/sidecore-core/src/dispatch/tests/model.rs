@@ -44,7 +44,6 @@ enum Event {
     Rescue(Index, usize),
     Retry(Index),
     SetBalance(Balance),
-    SetOrder(Order),
     Release(Index),
     OpenLane(Index, Notify),
     CloseLane(Index),
@@ -88,7 +87,6 @@ fn of_devices() -> impl Strategy<Value = Event> {
         3 => (which(), 1..5_usize).prop_map(|(device, most)| Event::Rescue(device, most)),
         3 => which().prop_map(Event::Retry),
         1 => select(Balance::ALL.to_vec()).prop_map(Event::SetBalance),
-        2 => select(Order::ALL.to_vec()).prop_map(Event::SetOrder),
         6 => which().prop_map(Event::Release),
     ]
 }

@@ -1,6 +1,6 @@
 //! Each path by itself.
 
-use super::kept::kept;
+use super::kept::{keeping, kept};
 use super::*;
 
 const LIMITS: Limits = Limits { lanes: 3, clients: 2, in_flight: 8, quantum: 10_000, kept: 0 };
@@ -216,8 +216,7 @@ fn a_request_that_kills_devices_is_given_up() {
 
 #[test]
 fn what_may_not_be_done_twice_is_given_up_unless_its_device_never_had_it() {
-    let (mut dispatch, _, lane) = start(&[8]);
-    dispatch.set_order(Order::Shortest);
+    let (mut dispatch, lane) = keeping(1, 2);
     let once = Class::from_name("once-sign").unwrap();
     assert!(!once.may_be_replayed() && Class::NOOP.may_be_replayed());
     let once = |tag| Work { class: once, ..work(lane, tag) };
@@ -229,6 +228,8 @@ fn what_may_not_be_done_twice_is_given_up_unless_its_device_never_had_it() {
     let given_up = Done { work: once(0), device: 0, handed: 100, lane_open: true };
     assert_eq!(dispatch.replace(200, begun), Some(Replaced::GivenUp(given_up)));
     let (_, other) = replaced(&mut dispatch, other);
+    // No other policy keeps requests back.
+    dispatch.set_balance(Balance::Eft);
     let Some(Replaced::Wait(held)) = dispatch.replace(200, held) else { panic!("there is no room") };
     dispatch.complete(other, None);
     assert_eq!(replaced(&mut dispatch, held).0, 1);

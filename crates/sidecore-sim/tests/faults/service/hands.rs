@@ -10,7 +10,6 @@ use crate::{Invariant, result};
 use sidecore_core::dispatch::{Done, Given, LaneId, MAX_LOSSES, Reach, Replaced, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::Ring;
-use sidecore_core::policy::order::Schedule;
 use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::{Defect, Health, Host, House, Plan, Reply, Turn};
 use sidecore_core::stage::Stamps;
@@ -174,7 +173,7 @@ impl Host for Hands<'_, '_> {
         self.world.end(self.clock, Who::Client(link));
     }
 
-    fn submit(&mut self, device: usize, ticket: Ticket, _: Schedule, request: &Request) {
+    fn submit(&mut self, device: usize, ticket: Ticket, request: &Request) {
         let known = self.world.service.in_flight[ticket.index()].as_mut();
         let given = known.filter(|known| known.ticket == ticket && known.device == Some(device) && !known.handed);
         let Some(known) = given else {

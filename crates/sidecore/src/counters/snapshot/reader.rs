@@ -10,7 +10,6 @@ use crate::sys::clock;
 use sidecore_core::generation::{is_open, whole};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::policy::order::Order;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
 use std::collections::BTreeMap;
@@ -88,7 +87,6 @@ fn describe(head: &[u64]) -> io::Result<Snapshot> {
         notify: std::array::from_fn(|hop| Notify::from_word(head[header::NOTIFY + hop])),
         clients_may_spin: head[header::CLIENTS_MAY_SPIN] != 0,
         balance: usize::try_from(head[header::BALANCE]).ok().and_then(|index| Balance::ALL.get(index).copied()),
-        order: usize::try_from(head[header::ORDER]).ok().and_then(|index| Order::ALL.get(index).copied()),
         sidecores: Vec::new(),
         keys: Vec::new(),
         devices: Vec::new(),

@@ -113,10 +113,7 @@ impl Listener {
                 self.setup.config.balance = balance;
                 self.have_all(move |reactor| reactor.set_balance(balance));
             }
-            Setting::Order(order) => {
-                self.setup.config.order = order;
-                self.have_all(move |reactor| reactor.set_order(order));
-            }
+            Setting::Order(order) => self.setup.config.order = order,
             Setting::Limit(limit, value) => self.setup.config.limits.set(limit, value)?,
             // A remote device starts when its gateway connects.
             Setting::AddDevice(device) if device.kind == DeviceKind::Remote => self.setup.config.devices.push(device),
@@ -201,11 +198,7 @@ impl Listener {
     }
 
     pub(super) fn publish_policies(&self) {
-        self.setup.counters.set_policies(
-            self.setup.config.notify.hops(),
-            self.setup.config.balance,
-            self.setup.config.order,
-        );
+        self.setup.counters.set_policies(self.setup.config.notify.hops(), self.setup.config.balance);
         self.setup.counters.set_clients_may_spin(self.setup.advice.may_spin);
     }
 

@@ -16,7 +16,6 @@ use sidecore_core::dispatch::{Done, Given, LaneId, Replaced, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::Ring;
-use sidecore_core::policy::order::Schedule;
 use sidecore_core::session::{Class, Op, Refusal};
 use sidecore_core::sidecore::{Health, Host, House, Plan, Reply, Turn};
 use sidecore_core::stage::{Stage, Stamps};
@@ -326,11 +325,11 @@ impl Host for Hands {
         self.tell(Event::Fault(lane.key, fault, Box::new(lane)));
     }
 
-    fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, request: &Request) {
+    fn submit(&mut self, device: usize, ticket: Ticket, request: &Request) {
         let device = &mut self.devices[device];
         device.count(1, request.submission.input_len());
         if let Some(port) = &mut device.port {
-            port.submit(ticket, schedule, request.clone());
+            port.submit(ticket, request.clone());
         }
     }
 

@@ -15,7 +15,6 @@ pub(super) struct Request {
     pub(super) waiting: bool,
     /// Serial number of its deferral, if it is deferred.
     pub(super) held: Option<u64>,
-    pub(super) schedule: Schedule,
     pub(super) handed: Nanos,
     pub(super) cost: Nanos,
     pub(super) losses: u8,
@@ -62,12 +61,6 @@ impl Oracle {
         self.requests.iter().filter(move |request| request.device == device && !request.waiting)
     }
 
-    /// Whether the device may begin with one more: it has fewer than two, long ones not counted if this is short.
-    pub(super) fn may_begin(&self, device: usize, schedule: Schedule) -> bool {
-        let begun = self.on(device).filter(|request| request.held.is_none());
-        begun.filter(|request| schedule.chunks > 1 || request.schedule.chunks == 1).count() < 2
-    }
-
     /// Whether the device holds one more.
     pub(super) fn has_room(&self, device: usize) -> bool {
         self.on(device).filter(|request| request.held.is_none()).count() < self.units[device].depth as usize
@@ -81,10 +74,9 @@ impl Oracle {
         held.iter().filter(|other| client(other) == client(this)).all(|other| this.held <= other.held)
     }
 
-    /// The first of the deferred requests by rank.
-    pub(super) fn next_held(&self, device: usize) -> Option<&Request> {
-        let held = self.on(device).filter(|request| request.held.is_some());
-        held.min_by_key(|request| (request.schedule.rank, request.held))
+    /// Whether requests are kept back for the device.
+    pub(super) fn keeps_back(&self, device: usize) -> bool {
+        self.on(device).any(|request| request.held.is_some())
     }
 
     pub(super) fn backlog(&self, device: usize) -> Nanos {

@@ -19,11 +19,6 @@ fn pick<T: Copy>(items: &[T], index: Index) -> Option<T> {
     items.get(index.index(items.len().max(1))).copied()
 }
 
-/// Schedule of a request deferred under another order, or for a full device.
-fn of_rank_0(work: &Work) -> Schedule {
-    Schedule { rank: 0, chunks: chunks(work.size) }
-}
-
 fn with<T>(item: Option<T>, act: impl FnOnce(T)) {
     if let Some(item) = item {
         act(item);
@@ -62,7 +57,6 @@ impl World {
                 let begun = oracle.tickets(|request| !request.waiting && request.held.is_none());
                 with(pick(&begun, index), |ticket| self.complete(ticket, took));
             }
-            Event::SetOrder(order) => self.set_order(order),
             Event::Release(index) => with(device(&ALIVE, index), |device| _ = self.release(device)),
             Event::UseVoid(index) => with(pick(&oracle.void, index), |ticket| self.use_void(ticket)),
             Event::Announce(index) => with(lane(index), |lane| self.announce(lane)),
@@ -122,21 +116,10 @@ impl World {
         assert!(self.with_room(work.class).contains(&device));
         assert!(self.oracle.is_new(ticket) && ticket.index() < LIMITS.in_flight as usize);
         let cost = self.dispatch.estimate(device, work.class, work.size);
-        let schedule = self.dispatch.schedule(ticket).unwrap();
-        assert_eq!(schedule, self.dispatch.order().schedule(self.now, cost, work.size));
-        let next = self.oracle.next_held(device);
-        let is_next = match self.dispatch.order() {
-            Order::Fifo => next.is_none(),
-            Order::Shortest => {
-                next.is_none_or(|next| schedule.rank < next.schedule.rank) && self.oracle.may_begin(device, schedule)
-            }
-        };
-        let begins = is_next && self.oracle.has_room(device);
-        assert_eq!(held, !begins);
+        assert_eq!(held, self.oracle.keeps_back(device) || !self.oracle.has_room(device));
         self.kept += 1;
-        let schedule = if held && self.dispatch.order() == Order::Fifo { of_rank_0(&work) } else { schedule };
         let held = held.then_some(self.kept);
-        let request = Request { ticket, work, device, waiting: false, held, schedule, handed: self.now, cost, losses };
+        let request = Request { ticket, work, device, waiting: false, held, handed: self.now, cost, losses };
         self.oracle.requests.push(request);
         cost
     }
@@ -148,32 +131,14 @@ impl World {
 
     /// `false`: the device may begin with none of its deferred requests.
     fn release(&mut self, device: usize) -> bool {
-        let fifo = self.dispatch.order() == Order::Fifo;
         let released = self.dispatch.release(self.now, device);
-        if fifo {
-            // The shares have tests of their own and decide whose turn it is. Requests of one client stay in order.
-            let is_due = self.oracle.has_room(device) && self.oracle.next_held(device).is_some();
-            assert_eq!(released.is_some(), is_due);
-            assert!(released.is_none_or(|ticket| self.oracle.is_first_of_its_client(device, ticket)));
-        } else {
-            let may_begin = |next: &&Request| self.oracle.may_begin(device, next.schedule);
-            let next = self.oracle.next_held(device).filter(|_| self.oracle.has_room(device)).filter(may_begin);
-            assert_eq!(released, next.map(|next| next.ticket));
-        }
+        // Whose turn it is the shares say, which have tests of their own; no client's own request passes another.
+        assert_eq!(released.is_some(), self.oracle.has_room(device) && self.oracle.keeps_back(device));
+        assert!(released.is_none_or(|ticket| self.oracle.is_first_of_its_client(device, ticket)));
         for request in self.oracle.requests.iter_mut().filter(|request| Some(request.ticket) == released) {
             (request.held, request.handed) = (None, self.now);
-            request.schedule = if fifo { Schedule::FIFO } else { request.schedule };
         }
         released.is_some()
-    }
-
-    fn set_order(&mut self, order: Order) {
-        if order != self.dispatch.order() {
-            for request in self.oracle.requests.iter_mut().filter(|request| request.held.is_some()) {
-                request.schedule = of_rank_0(&request.work);
-            }
-        }
-        self.dispatch.set_order(order);
     }
 
     fn use_void(&mut self, ticket: Ticket) {
