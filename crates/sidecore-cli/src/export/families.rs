@@ -23,7 +23,7 @@ pub(super) fn build() -> Family {
 
 pub(super) fn service(now: &Snapshot) -> Vec<Family> {
     let every = now.start.sample_every.into();
-    let info = "Always 1, labelled with the policies asked for: hops, choice of devices.";
+    let info = "Always 1, labelled with the policies asked for: hops and choice of devices.";
     let parks = "Whether the policy of a hop would spin and parks instead, and why: 1 or 0.";
     let may_spin = "Whether clients are told that they may spin: 1 or 0.";
     vec![
