@@ -165,6 +165,7 @@ fn what_contradicts_itself_is_refused() {
         ("adapter.engines=9", "adapter.engines"),
         ("guest.poll_us=30000", "guest.poll_us"),
         ("notify.guest=timer", "notify.guest"),
+        ("notify.guest=predict", "write \"break-even\""),
     ] {
         let mut plan = plan(&[]);
         let error = plan.set_all(&[setting]).unwrap_err().to_string();
