@@ -62,7 +62,7 @@ fn openssls_vectors_come_out_of_a_batch_device_that_one_to_eight_fill() {
     let (gathered, wrong) = (house.count(DeviceCounter::Gathered), house.count(DeviceCounter::WrongResults));
     println!("{gathered} of {} side by side", house.count(DeviceCounter::Requests));
     assert_eq!(wrong, 0);
-    // On other processors the device measures whether it pays.
+    // Without AVX-512-IFMA there are no batches of RSA and P-256.
     #[cfg(target_arch = "x86_64")]
     assert!(gathered > 0 || !std::arch::is_x86_feature_detected!("avx512ifma"));
 }
