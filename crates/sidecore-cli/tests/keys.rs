@@ -141,7 +141,7 @@ fn key(file: &str) -> String {
 fn the_clients_example_signs_with_a_stored_key() {
     let home = Home::new();
     let serving = home.serve();
-    let example = library::example("sidecore-client", "sign");
+    let example = library::file("sidecore-client", "examples/sign");
     let message = home.path("message");
     fs::write(&message, "an order").unwrap();
     for (name, kind, file) in [("shop", "p-256", "p-256.pkcs8.pem"), ("www", "rsa", "rsa-2048.pkcs1.pem")] {

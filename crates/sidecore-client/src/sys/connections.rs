@@ -53,6 +53,7 @@ impl Place {
 pub struct Listed(&'static Place);
 
 impl<const PLACES: usize> Connections<PLACES> {
+    /// Without a listed socket.
     pub const fn new() -> Self {
         Self { places: [const { Place::free() }; PLACES], end: AtomicUsize::new(0) }
     }
@@ -80,6 +81,7 @@ impl<const PLACES: usize> Connections<PLACES> {
         self.used().map(|place| place.fd.load(Ordering::Acquire)).filter(|number| *number >= 0)
     }
 
+    /// True if this number is of a listed socket and still refers to it.
     pub fn is(&self, number: RawFd) -> bool {
         // The number first, which takes no system call.
         let has_it = |place: &&Place| place.fd.load(Ordering::Acquire) == number;

@@ -54,7 +54,7 @@ impl Ringer {
     }
 
     /// Numbers of both ends, if they are still the ringer's.
-    pub(crate) fn descriptors(&self) -> [Option<RawFd>; 2] {
+    pub fn descriptors(&self) -> [Option<RawFd>; 2] {
         [&self.reader, &self.writer].map(|end| end.get().map(|fd| fd.as_raw_fd()))
     }
 

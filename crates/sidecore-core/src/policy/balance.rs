@@ -133,6 +133,7 @@ impl Balancer {
         self.policy = policy;
     }
 
+    /// The rule in force.
     pub fn policy(&self) -> Balance {
         self.policy
     }

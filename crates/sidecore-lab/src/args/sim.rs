@@ -114,8 +114,9 @@ pub(crate) enum SimCommand {
     Waiting(Removed),
     /// How batches fill and how long requests take in them, on devices that are known or on one of these times
     Gather(Gathering),
-    /// Random schedules with faults; invariants are checked after each event
-    Faults(Faults),
+    /// An earlier command, refused with the name of the test in its place
+    #[command(hide = true, disable_help_flag = true)]
+    Faults(Removed),
     /// Go through a recorded run of the service again, and compare each decision; with --devices, --like, --depth or
     /// --balance its requests come once more, to other devices
     Replay(Replay),
