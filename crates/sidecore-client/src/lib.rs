@@ -6,7 +6,7 @@
 //! |Module|For|
 //! |---|---|
 //! |`client`|one lane: submit, ring, poll, wait; arena, fork, new keys (`made`), trust in the service (`trust`), administration (`admin`)|
-//! |`face`|stored keys for programs: keys, lanes, calls with one retry, waiting, credentials, failures|
+//! |`keyops`|stored keys for programs: keys, lanes, calls with one retry, waiting, credentials, failures|
 //! |`spec`|operation and key of a session; secrets that are wiped|
 //! |`keys`|kinds, names and users of stored keys; `uri` and `pem` stand in for a key in files|
 //! |`control`, `gateway`|messages with the service: lanes, sessions, settings, keys; messages between service and gateway|
@@ -19,8 +19,8 @@
 pub mod client;
 pub mod control;
 pub mod environment;
-pub mod face;
 pub mod gateway;
+pub mod keyops;
 pub mod keys;
 pub mod report;
 pub mod shm;

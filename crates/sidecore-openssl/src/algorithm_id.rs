@@ -4,10 +4,10 @@ use pkcs8::ObjectIdentifier;
 use pkcs8::der::asn1::AnyRef;
 use pkcs8::der::{Decode, Encode, Tag, TagNumber};
 use pkcs8::spki::AlgorithmIdentifierRef;
-use sidecore_client::face::digest::Digest;
-use sidecore_client::face::failure::Failure;
-use sidecore_client::face::key::{Key, Public, Raw};
-use sidecore_client::face::sign::{Padding, Settings};
+use sidecore_client::keyops::digest::Digest;
+use sidecore_client::keyops::failure::Failure;
+use sidecore_client::keyops::key::{Key, Public, Raw};
+use sidecore_client::keyops::sign::{Padding, Settings};
 
 const MGF1: &str = "1.2.840.113549.1.1.8";
 const PSS: &str = "1.2.840.113549.1.1.10";

@@ -3,9 +3,9 @@
 //! `sidecore keys generate` makes those.
 
 use sidecore_client::client::Options;
-use sidecore_client::face::ask::make;
-use sidecore_client::face::failure::Failure;
-use sidecore_client::face::key::{Curve, Family, Key, Raw};
+use sidecore_client::keyops::ask::make;
+use sidecore_client::keyops::failure::Failure;
+use sidecore_client::keyops::key::{Curve, Family, Key, Raw};
 use sidecore_client::keys::Kind;
 
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use sidecore::config::Config;
     use sidecore::service::Service;
-    use sidecore_client::face::key::{Private, Public};
+    use sidecore_client::keyops::key::{Private, Public};
 
     #[test]
     fn keys_are_of_the_kind_that_was_wished_for_and_stay_in_the_service() {

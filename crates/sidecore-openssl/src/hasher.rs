@@ -5,7 +5,7 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
-use sidecore_client::face::digest::Digest;
+use sidecore_client::keyops::digest::Digest;
 
 /// A digest in progress; MD5-SHA1 has two parts.
 #[derive(Clone)]

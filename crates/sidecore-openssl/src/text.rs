@@ -1,6 +1,6 @@
 //! Keys as text, in the format of `openssl pkey -text`.
 
-use sidecore_client::face::key::{Curve, Key, Private, Public, Raw};
+use sidecore_client::keyops::key::{Curve, Key, Private, Public, Raw};
 use std::fmt::Write;
 
 /// Bytes in a line of a long number.

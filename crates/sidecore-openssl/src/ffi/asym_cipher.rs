@@ -6,9 +6,9 @@ use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settab
 use super::object::{KeyObject, key_in};
 use super::params::{Answer, BYTES, BYTES_POINTER, INTEGER, Param, Params, Questions, TEXT, UNSIGNED, Value, params};
 use super::{bytes, free};
-use sidecore_client::face::decrypt::{Padding, Settings};
-use sidecore_client::face::digest::Digest;
-use sidecore_client::face::failure::Failure;
+use sidecore_client::keyops::decrypt::{Padding, Settings};
+use sidecore_client::keyops::digest::Digest;
+use sidecore_client::keyops::failure::Failure;
 use std::ffi::{CStr, c_int};
 
 /// The name since OpenSSL 3.2, and the name that Node uses with 3.0, which does not know the parameter.

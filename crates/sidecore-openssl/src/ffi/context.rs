@@ -4,9 +4,9 @@
 use super::guard;
 use super::params::{Param, Params, Questions, params};
 use super::provider::Provider;
-use sidecore_client::face::failure::{Failure, Reason};
-use sidecore_client::face::key::Key;
-use sidecore_client::face::pause::Caller;
+use sidecore_client::keyops::failure::{Failure, Reason};
+use sidecore_client::keyops::key::Key;
+use sidecore_client::keyops::pause::Caller;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 

@@ -9,8 +9,8 @@ use super::object::{KeyObject, key_in};
 use super::params::{Param, Params, TEXT, params};
 use super::{free, guard};
 use crate::text::text;
-use sidecore_client::face::failure::{Failure, Reason};
-use sidecore_client::face::key::{Key, Private};
+use sidecore_client::keyops::failure::{Failure, Reason};
+use sidecore_client::keyops::key::{Key, Private};
 use sidecore_client::keys::uri::Uri;
 use std::ffi::{CStr, c_int, c_void};
 

@@ -6,8 +6,8 @@ use super::params::{BYTES, INTEGER, Param, Params, TEXT, UNSIGNED, params};
 use super::provider::Provider;
 use super::{OfFamily, guard};
 use crate::generate::Wish;
-use sidecore_client::face::failure::Failure;
-use sidecore_client::face::key::{Curve, Family};
+use sidecore_client::keyops::failure::Failure;
+use sidecore_client::keyops::key::{Curve, Family};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

@@ -3,9 +3,11 @@
 use super::abi::select;
 use super::params::{BYTES, Param, Params, TEXT, UNSIGNED, params};
 use super::provider::Provider;
-use sidecore_client::face::ask::public_part;
-use sidecore_client::face::failure::{Failure, Reason};
-use sidecore_client::face::key::{Curve, Family, Key, Private, Public, Raw, ec_private, ed25519_private, rsa_private};
+use sidecore_client::keyops::ask::public_part;
+use sidecore_client::keyops::failure::{Failure, Reason};
+use sidecore_client::keyops::key::{
+    Curve, Family, Key, Private, Public, Raw, ec_private, ed25519_private, rsa_private,
+};
 use sidecore_client::spec::Secret;
 use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;

@@ -4,8 +4,8 @@
 use super::object::{KeyObject, with_object};
 use super::params::{BYTES, INTEGER, Param, Params, TEXT, params};
 use super::{guard, import};
-use sidecore_client::face::failure::Failure;
-use sidecore_client::face::key::{Key, Private, Public};
+use sidecore_client::keyops::failure::Failure;
+use sidecore_client::keyops::key::{Key, Private, Public};
 use std::ffi::{c_int, c_void};
 
 static SETTABLE: &[Param] = params! {

@@ -8,8 +8,8 @@
 use super::abi::{Callback, select};
 use super::libcrypto::Libcrypto;
 use super::params::{List, Param};
-use sidecore_client::face::failure::Failure;
-use sidecore_client::face::key::{Curve, Family};
+use sidecore_client::keyops::failure::Failure;
+use sidecore_client::keyops::key::{Curve, Family};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute_copy;

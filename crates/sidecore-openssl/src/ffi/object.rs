@@ -8,9 +8,9 @@ use super::abi::{Callback, OBJECT_PKEY};
 use super::memory::Memory;
 use super::params::List;
 use super::provider::{self, Provider, ProviderNumber};
-use sidecore_client::face::cache;
-use sidecore_client::face::failure::{Failure, Reason};
-use sidecore_client::face::key::{Curve, Key, Private, Public};
+use sidecore_client::keyops::cache;
+use sidecore_client::keyops::failure::{Failure, Reason};
+use sidecore_client::keyops::key::{Curve, Key, Private, Public};
 use sidecore_client::sys::own::{Left, Own};
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::{Deref, DerefMut};
@@ -277,7 +277,7 @@ pub(super) fn key_in(object: Option<&KeyObject>) -> Result<Option<Arc<Key>>, Fai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidecore_client::face::key::Raw;
+    use sidecore_client::keyops::key::Raw;
     use std::ffi::c_char;
     use std::mem::MaybeUninit;
 

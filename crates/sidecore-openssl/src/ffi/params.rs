@@ -2,7 +2,7 @@
 //!
 //! A list is checked once, at its pointer's entry into this module; the types here are safe to use.
 
-use sidecore_client::face::failure::Failure;
+use sidecore_client::keyops::failure::Failure;
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 

@@ -4,7 +4,7 @@
 //! provider, and a program that frees a key after `OPENSSL_cleanup` would crash.
 
 use super::libcrypto::Libcrypto;
-use sidecore_client::face::failure::Reason;
+use sidecore_client::keyops::failure::Reason;
 use std::ffi::{c_char, c_int, c_ulong};
 use std::mem::transmute_copy;
 use std::sync::OnceLock;

@@ -3,7 +3,7 @@
 use super::abi::{Bio, Dispatch, Handle, core};
 use super::memory::Memory;
 use super::params::{Param, TEXT_POINTER};
-use sidecore_client::face::failure::Failure;
+use sidecore_client::keyops::failure::Failure;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use zeroize::Zeroizing;
 

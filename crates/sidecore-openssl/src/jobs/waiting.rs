@@ -4,7 +4,7 @@
 //! completion, and a timer, which ends the wait at the deadline at the latest.
 
 use super::set::Set;
-use sidecore_client::face::lanes::{self, Pool, Taken};
+use sidecore_client::keyops::lanes::{self, Pool, Taken};
 use sidecore_client::sys::own::{Own, closed};
 use sidecore_core::time::Nanos;
 use std::io;

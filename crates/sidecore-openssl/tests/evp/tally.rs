@@ -1,6 +1,6 @@
 //! Results of vectors, counted.
 
-use sidecore_client::face::failure::Reason;
+use sidecore_client::keyops::failure::Reason;
 use sidecore_libcrypto::Failure;
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use crate::args::Permit;
 use sidecore_client::client::{Admin, Error, Options};
-use sidecore_client::face::key::{Key, Private, Public};
 use sidecore_client::gateway::{MAX_PUBLIC, Offer};
+use sidecore_client::keyops::key::{Key, Private, Public};
 use sidecore_client::keys::KeyCommand;
 use sidecore_core::session::Class;
 use sidecore_terminal::output::tell;

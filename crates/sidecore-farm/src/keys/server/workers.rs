@@ -3,11 +3,11 @@
 
 use super::links::Origin;
 use sidecore_client::client::Options;
-use sidecore_client::face::call::{Request as Call, call};
-use sidecore_client::face::failure::Reason;
-use sidecore_client::face::key::Key;
-use sidecore_client::face::pause::Caller;
 use sidecore_client::gateway::{Operation, Outcome, Request};
+use sidecore_client::keyops::call::{Request as Call, call};
+use sidecore_client::keyops::failure::Reason;
+use sidecore_client::keyops::key::Key;
+use sidecore_client::keyops::pause::Caller;
 use sidecore_client::spec::Scheme;
 use sidecore_client::sys::clock;
 use sidecore_core::policy::turns::Turns;
@@ -190,7 +190,7 @@ fn done(job: &Job, options: &Options, poke: &SyncSender<()>) -> Done {
 mod tests {
     use super::super::links::Origin;
     use super::*;
-    use sidecore_client::face::key::{Private, Public};
+    use sidecore_client::keyops::key::{Private, Public};
 
     const SPKI: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-p-256.spki.der");
     const MS: Nanos = 1_000_000;

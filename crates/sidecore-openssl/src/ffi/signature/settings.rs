@@ -4,9 +4,9 @@ use super::{Context, Message, Signing};
 use crate::algorithm_id::algorithm_id;
 use crate::ffi::context::Settable;
 use crate::ffi::params::{Answer, BYTES, INTEGER, Param, Params, Questions, TEXT, UNSIGNED, Value, params};
-use sidecore_client::face::digest::Digest;
-use sidecore_client::face::failure::Failure;
-use sidecore_client::face::sign::{Padding, Salt};
+use sidecore_client::keyops::digest::Digest;
+use sidecore_client::keyops::failure::Failure;
+use sidecore_client::keyops::sign::{Padding, Salt};
 use std::ffi::CString;
 
 pub(super) const RSA: &[Param] = params! {

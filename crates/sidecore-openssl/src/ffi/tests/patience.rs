@@ -7,10 +7,10 @@ use sidecore::config::Config;
 use sidecore::core::session::Op;
 use sidecore::engine::crypto::Scheme;
 use sidecore::service::Service;
-use sidecore_client::face::ask::find;
-use sidecore_client::face::call::{Request, call};
-use sidecore_client::face::lanes;
-use sidecore_client::face::pause::Caller;
+use sidecore_client::keyops::ask::find;
+use sidecore_client::keyops::call::{Request, call};
+use sidecore_client::keyops::lanes;
+use sidecore_client::keyops::pause::Caller;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -65,7 +65,7 @@ fn this_program_serves_where_it_is_told() {
 }
 
 /// The error of `work`, which has to fail within the bound.
-fn fails<T>(work: impl FnOnce() -> Result<T, sidecore_client::face::failure::Failure>) -> String {
+fn fails<T>(work: impl FnOnce() -> Result<T, sidecore_client::keyops::failure::Failure>) -> String {
     let start = Instant::now();
     let failure = work().err().expect("a stopped service does nothing");
     let took = start.elapsed();

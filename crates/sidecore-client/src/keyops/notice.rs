@@ -90,7 +90,7 @@ fn message(failure: &Failure, key: Option<&Key>, quiet: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::face::key::Public;
+    use crate::keyops::key::Public;
 
     #[test]
     fn a_message_is_one_line_of_bounded_length_whatever_the_names_are() {

@@ -8,10 +8,10 @@
 mod sessions;
 
 use crate::client::{Client, ConnectError, Error, Options};
-use crate::face::absence::Absence;
-use crate::face::aside::aside;
-use crate::face::credentials::Credentials;
-use crate::face::failure::{Failure, Reason, Trouble};
+use crate::keyops::absence::Absence;
+use crate::keyops::aside::aside;
+use crate::keyops::credentials::Credentials;
+use crate::keyops::failure::{Failure, Reason, Trouble};
 use crate::sys::connections::{Connections, Listed};
 use crate::sys::own::Own;
 use crate::sys::process::PerProcess;

@@ -1,10 +1,10 @@
 //! Signatures: maps the settings of programs to the service's schemes.
 
-use crate::face::call::{self, Request};
-use crate::face::digest::Digest;
-use crate::face::failure::Failure;
-use crate::face::key::{Key, Public, Raw};
-use crate::face::pause::Caller;
+use crate::keyops::call::{self, Request};
+use crate::keyops::digest::Digest;
+use crate::keyops::failure::Failure;
+use crate::keyops::key::{Key, Public, Raw};
+use crate::keyops::pause::Caller;
 use crate::spec::{EncryptionPadding, Hash, SaltLength, Scheme, SignaturePadding};
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! The keys of flat key objects in this process, by number: a face with flat objects in the program's memory reads
-//! each one once.
+//! The keys of flat key objects in this process, by number: an interface with flat objects in the program's memory
+//! reads each one once.
 
-use crate::face::failure::Failure;
-use crate::face::key::Key;
+use crate::keyops::failure::Failure;
+use crate::keyops::key::Key;
 use crate::sys::process::PerProcess;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

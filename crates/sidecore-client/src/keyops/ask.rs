@@ -4,11 +4,11 @@
 //! later as another user.
 
 use crate::client::{Admin, ConnectError, Error, Options};
-use crate::face::absence::outlasted;
-use crate::face::aside::aside;
-use crate::face::failure::{Failure, Reason};
-use crate::face::key::{Key, Private, Public};
-use crate::face::pause::Caller;
+use crate::keyops::absence::outlasted;
+use crate::keyops::aside::aside;
+use crate::keyops::failure::{Failure, Reason};
+use crate::keyops::key::{Key, Private, Public};
+use crate::keyops::pause::Caller;
 use crate::keys::Kind;
 use crate::spec::Secret;
 use std::time::Instant;

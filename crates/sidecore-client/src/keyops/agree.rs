@@ -1,9 +1,9 @@
 //! Shared secrets: X25519, ECDH and ML-KEM-768.
 
-use crate::face::call::{self, Request};
-use crate::face::failure::{Failure, Reason};
-use crate::face::key::{Key, Public, Raw};
-use crate::face::pause::Caller;
+use crate::keyops::call::{self, Request};
+use crate::keyops::failure::{Failure, Reason};
+use crate::keyops::key::{Key, Public, Raw};
+use crate::keyops::pause::Caller;
 use crate::spec::Scheme;
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;

@@ -6,7 +6,7 @@ mod flat;
 mod raw;
 
 use crate::client::MadeKey;
-use crate::face::failure::{Failure, Reason};
+use crate::keyops::failure::{Failure, Reason};
 use crate::spec::{KeyMaterial, Secret};
 use std::ffi::CStr;
 use std::hash::{BuildHasher, RandomState};

@@ -1,10 +1,10 @@
 //! RSA decryption, and encryption to the public part: maps the settings of programs to the service's schemes.
 
-use crate::face::call::{self, Request};
-use crate::face::digest::Digest;
-use crate::face::failure::{Failure, Reason};
-use crate::face::key::{Key, Public};
-use crate::face::pause::Caller;
+use crate::keyops::call::{self, Request};
+use crate::keyops::digest::Digest;
+use crate::keyops::failure::{Failure, Reason};
+use crate::keyops::key::{Key, Public};
+use crate::keyops::pause::Caller;
 use crate::spec::{DecryptionPadding, EncryptionPadding, Scheme};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sidecore_core::session::{Op, Refusal};

@@ -1,7 +1,7 @@
 //! Keys in DER, as the service sends and receives them.
 
 use super::{Curve, Public, Raw, unreadable};
-use crate::face::failure::Failure;
+use crate::keyops::failure::Failure;
 use crate::spec::Secret;
 use der::asn1::{AnyRef, BitStringRef, OctetStringRef};
 use der::{Decode, Encode};

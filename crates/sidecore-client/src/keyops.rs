@@ -1,10 +1,10 @@
 //! Operations on stored keys, for any programming interface: lanes for the operations, keys, and their schemes.
 //!
-//! A face implements the interface of a family of programs, e.g. OpenSSL's; this module depends on none.
+//! A crate built on it implements the interface of a family of programs, e.g. OpenSSL's; this module depends on none.
 //!
 //! ```no_run
 //! use sidecore_client::client::Options;
-//! use sidecore_client::face::{ask::find, digest::Digest, pause::Caller, sign::Settings};
+//! use sidecore_client::keyops::{ask::find, digest::Digest, pause::Caller, sign::Settings};
 //! use std::sync::Arc;
 //!
 //! let options = Options::default();

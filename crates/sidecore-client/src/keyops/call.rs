@@ -2,12 +2,12 @@
 //! service ended, and further while no service answers.
 
 use crate::client::{self, Buffer, Client, ConnectError, Error, Session};
-use crate::face::absence::outlasted;
-use crate::face::credentials::Credentials;
-use crate::face::failure::{Failure, Reason, Trouble};
-use crate::face::key::{Key, Private};
-use crate::face::lanes::{self, Lane, Pool, Take, Taken};
-use crate::face::pause::Caller;
+use crate::keyops::absence::outlasted;
+use crate::keyops::credentials::Credentials;
+use crate::keyops::failure::{Failure, Reason, Trouble};
+use crate::keyops::key::{Key, Private};
+use crate::keyops::lanes::{self, Lane, Pool, Take, Taken};
+use crate::keyops::pause::Caller;
 use crate::spec::Scheme;
 use crate::sys::clock;
 use sidecore_core::session::{Op, Refusal};

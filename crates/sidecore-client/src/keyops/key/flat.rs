@@ -3,7 +3,7 @@
 
 use super::{Key, Private, Public, unreadable};
 use crate::client::MadeKey;
-use crate::face::failure::Failure;
+use crate::keyops::failure::Failure;
 use crate::spec::{KeyToken, Secret};
 use zeroize::Zeroizing;
 
@@ -51,7 +51,7 @@ fn read(flat: &[u8]) -> Option<Result<Key, Failure>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::face::key::Raw;
+    use crate::keyops::key::Raw;
 
     #[test]
     fn a_key_is_known_again_from_one_piece_and_from_no_part_of_it() {

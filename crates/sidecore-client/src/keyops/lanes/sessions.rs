@@ -1,9 +1,9 @@
 //! The sessions of one lane: opened on the first use of a key; above the limit, the least recently used is closed.
 
 use crate::client::{Client, Error, Session};
-use crate::face::aside::aside;
-use crate::face::failure::{Failure, Reason, Trouble};
-use crate::face::key::{Key, Private, Public};
+use crate::keyops::aside::aside;
+use crate::keyops::failure::{Failure, Reason, Trouble};
+use crate::keyops::key::{Key, Private, Public};
 use crate::spec::{Scheme, SessionSpec};
 use std::sync::{Arc, Weak};
 

@@ -1,4 +1,4 @@
-//! Reasons for a failed operation, as a face reports them to programs.
+//! Reasons for a failed operation, as the interfaces report them to programs.
 
 use crate::client::ConnectError;
 use crate::control::{Ground, Refused};
