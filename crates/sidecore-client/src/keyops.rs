@@ -20,7 +20,6 @@
 
 pub(crate) mod absence;
 pub mod agree;
-pub mod aside;
 pub mod ask;
 pub mod cache;
 pub mod call;
@@ -30,6 +29,7 @@ pub mod digest;
 pub mod failure;
 pub mod key;
 pub mod lanes;
+pub mod large_stack;
 pub mod notice;
 pub mod pause;
 pub mod sign;

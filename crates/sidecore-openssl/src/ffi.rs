@@ -28,8 +28,8 @@ pub use provider::OSSL_provider_init;
 use abi::{Algorithm, operation};
 use decoder::FromDer;
 use keymgmt::Keys;
-use sidecore_client::keyops::aside::guard;
 use sidecore_client::keyops::key::{Family, Raw};
+use sidecore_client::keyops::large_stack::guard;
 use signature::{EcdsaSha256, EcdsaSha384, EcdsaSha512, RsaSha256, RsaSha384, RsaSha512, Signatures};
 use std::ffi::{CStr, c_int};
 

@@ -5,9 +5,9 @@
 
 use crate::client::{Admin, ConnectError, Error, Options};
 use crate::keyops::absence::outlasted;
-use crate::keyops::aside::aside;
 use crate::keyops::failure::{Failure, Reason};
 use crate::keyops::key::{Key, Private, Public};
+use crate::keyops::large_stack::on_large_stack;
 use crate::keyops::pause::Caller;
 use crate::keys::Kind;
 use crate::spec::Secret;
@@ -53,7 +53,7 @@ pub fn public_part(options: &Options, kind: Kind, raw: &[u8]) -> Result<Public, 
 
 /// Connects and asks; repeats while no service answers.
 fn ask<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) -> Result<T, Failure> {
-    outlasted(Caller::thread(options), || aside(|| ask_once(options, &question)))
+    outlasted(Caller::thread(options), || on_large_stack(|| ask_once(options, &question)))
 }
 
 fn ask_once<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) -> Result<T, Failure> {

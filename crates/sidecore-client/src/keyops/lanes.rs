@@ -9,9 +9,9 @@ mod sessions;
 
 use crate::client::{Client, ConnectError, Error, Options};
 use crate::keyops::absence::Absence;
-use crate::keyops::aside::aside;
 use crate::keyops::credentials::Credentials;
 use crate::keyops::failure::{Failure, Reason, Trouble};
+use crate::keyops::large_stack::on_large_stack;
 use crate::sys::connections::{Connections, Listed};
 use crate::sys::own::Own;
 use crate::sys::process::PerProcess;
@@ -231,7 +231,7 @@ impl Pool {
         state.made += 1;
         let (given, others) = (state.given, state.made > 1);
         drop(state);
-        match aside(|| Lane::connect(options, bytes, self, deadline)) {
+        match on_large_stack(|| Lane::connect(options, bytes, self, deadline)) {
             Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
             Err(error) => {
                 self.ended();

@@ -10,10 +10,10 @@ use crate::jobs::{self, Jobs};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sidecore_client::client::Options;
 use sidecore_client::environment::named_users;
-use sidecore_client::keyops::aside::aside;
 use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::{Family, Key};
 use sidecore_client::keyops::lanes;
+use sidecore_client::keyops::large_stack::on_large_stack;
 use sidecore_client::keyops::notice;
 use sidecore_client::keyops::pause::Caller;
 use sidecore_core::policy::notify::Notify;
@@ -100,7 +100,7 @@ impl Provider {
         let options = self.options.as_ref().map_err(Clone::clone)?;
         if self.known.get().is_none() {
             // Looked up before the short `set`, which a child forked during it must not have to wait for.
-            let _ = self.known.set(aside(|| looked_up(options)));
+            let _ = self.known.set(on_large_stack(|| looked_up(options)));
         }
         Ok(self.known.get().unwrap_or(options))
     }
@@ -125,7 +125,7 @@ impl Provider {
         let told = |failure: &Failure| {
             self.core.error(doing, failure);
             if self.syslog {
-                aside(|| notice::tell(failure, key));
+                on_large_stack(|| notice::tell(failure, key));
             }
         };
         done.inspect_err(told).ok()

@@ -1,8 +1,8 @@
 //! OpenSSL's asynchronous jobs, looked up at run time: without these functions every operation is synchronous.
 
 use super::waiting::Waiting;
-use sidecore_client::keyops::aside::guard;
 use sidecore_client::keyops::lanes::Pool;
+use sidecore_client::keyops::large_stack::guard;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::mem::transmute_copy;

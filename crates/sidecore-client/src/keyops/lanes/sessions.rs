@@ -1,9 +1,9 @@
 //! The sessions of one lane: opened on the first use of a key; above the limit, the least recently used is closed.
 
 use crate::client::{Client, Error, Session};
-use crate::keyops::aside::aside;
 use crate::keyops::failure::{Failure, Reason, Trouble};
 use crate::keyops::key::{Key, Private, Public};
+use crate::keyops::large_stack::on_large_stack;
 use crate::spec::{Scheme, SessionSpec};
 use std::sync::{Arc, Weak};
 
@@ -41,7 +41,7 @@ impl Sessions {
             self.0.push(open);
             return Ok(session);
         }
-        let session = aside(|| {
+        let session = on_large_stack(|| {
             self.make_room(client);
             open(client, key, scheme)
         })?;

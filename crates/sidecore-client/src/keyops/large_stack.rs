@@ -7,11 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Size of a stack made here, bytes: enough for all work of this crate.
 const STACK_BYTES: usize = 256 << 10;
-/// With less than this left, [`with_room`] switches to another stack. Enough for all work except that of [`aside`],
-/// bytes.
-const LEAST: usize = 48 << 10;
-/// With less than this left, [`aside`] switches to another stack, bytes.
-const LEAST_FOR_LARGE_FRAMES: usize = 128 << 10;
+/// With less than this left, [`with_room`] switches to another stack, bytes. Enough for all work except that of
+/// [`on_large_stack`].
+const MIN_ROOM_BYTES: usize = 48 << 10;
+/// With less than this left, [`on_large_stack`] switches to another stack, bytes.
+const MIN_ROOM_FOR_LARGE_FRAMES_BYTES: usize = 128 << 10;
 
 thread_local! {
     /// The thread is on a stack made by [`with_room`].
@@ -25,7 +25,7 @@ pub fn guard<T>(failed: T, work: impl FnOnce() -> T) -> T {
 
 /// Runs work on a stack with enough room. Work on a coroutine's stack stays there, because it may pause.
 pub fn with_room<T>(work: impl FnOnce() -> T) -> T {
-    if stack::left().is_none_or(|left| left >= LEAST) {
+    if stack::left().is_none_or(|left| left >= MIN_ROOM_BYTES) {
         return here(work);
     }
     stacker::grow(STACK_BYTES, || {
@@ -39,8 +39,8 @@ pub fn with_room<T>(work: impl FnOnce() -> T) -> T {
 /// Runs work with large frames that does not pause, such as connecting and opening sessions. It switches to a stack of
 /// its own if the present one has little or an unknown amount of room. It makes no thread, because `HAProxy` forbids
 /// them to its workers.
-pub fn aside<T>(work: impl FnOnce() -> T) -> T {
-    let has_room = stack::left().map_or_else(|| ON_OWN.get(), |left| left >= LEAST_FOR_LARGE_FRAMES);
+pub fn on_large_stack<T>(work: impl FnOnce() -> T) -> T {
+    let has_room = stack::left().map_or_else(|| ON_OWN.get(), |left| left >= MIN_ROOM_FOR_LARGE_FRAMES_BYTES);
     if has_room { here(work) } else { stacker::grow(STACK_BYTES, work) }
 }
 
@@ -66,15 +66,15 @@ mod tests {
             thread::Builder::new().stack_size(bytes).spawn(work).unwrap().join().unwrap()
         };
         assert!(on(1 << 20, || with_room(place)).is_some());
-        assert!(on(1 << 20, || aside(place)).is_some());
+        assert!(on(1 << 20, || on_large_stack(place)).is_some());
         assert_eq!(on(16 << 10, || with_room(place)), None);
-        assert_eq!(on(96 << 10, || aside(place)), None);
+        assert_eq!(on(96 << 10, || on_large_stack(place)), None);
         assert!(on(96 << 10, || with_room(place)).is_some());
     }
 
     #[test]
     fn a_stack_of_ours_is_not_left_for_another() {
-        let nested = || with_room(|| aside(|| (ON_OWN.get(), aside(|| ON_OWN.get()))));
+        let nested = || with_room(|| on_large_stack(|| (ON_OWN.get(), on_large_stack(|| ON_OWN.get()))));
         let small = thread::Builder::new().stack_size(16 << 10);
         assert_eq!(small.spawn(nested).unwrap().join().unwrap(), (true, true));
         assert!(!ON_OWN.get());
