@@ -18,7 +18,6 @@
 //! [`Caller`](pause::Caller). The calling program may fork at any time, close descriptors that it did not open, have a
 //! small stack, and change its user.
 
-pub(crate) mod absence;
 pub mod agree;
 pub mod ask;
 pub mod cache;
@@ -32,4 +31,5 @@ pub mod lanes;
 pub mod large_stack;
 pub mod notice;
 pub mod pause;
+pub(crate) mod reconnect;
 pub mod sign;

@@ -4,11 +4,11 @@
 //! later as another user.
 
 use crate::client::{Admin, ConnectError, Error, Options};
-use crate::keyops::absence::outlasted;
 use crate::keyops::failure::{Failure, Reason};
 use crate::keyops::key::{Key, Private, Public};
 use crate::keyops::large_stack::on_large_stack;
 use crate::keyops::pause::Caller;
+use crate::keyops::reconnect::outlasted;
 use crate::keys::Kind;
 use crate::spec::Secret;
 use std::time::Instant;

@@ -2,12 +2,12 @@
 //! service ended, and further while no service answers.
 
 use crate::client::{self, Buffer, Client, ConnectError, Error, Session};
-use crate::keyops::absence::outlasted;
 use crate::keyops::credentials::Credentials;
 use crate::keyops::failure::{Failure, Reason, Trouble};
 use crate::keyops::key::{Key, Private};
 use crate::keyops::lanes::{self, Lane, Pool, Take, Taken};
 use crate::keyops::pause::Caller;
+use crate::keyops::reconnect::outlasted;
 use crate::spec::Scheme;
 use crate::sys::clock;
 use sidecore_core::session::{Op, Refusal};
@@ -72,7 +72,7 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
         return Err(Failure::new(Reason::Service, format!("key {name:?}: {}", refusal.message())));
     }
     // The start of a service does not count towards the operation's own time.
-    let took_a_start = || lanes::pool().is_ok_and(|pool| pool.absence.has_waited_since(begun));
+    let took_a_start = || lanes::pool().is_ok_and(|pool| pool.reconnect.has_waited_since(begun));
     second.map_err(|trouble| match trouble {
         Trouble::Late | Trouble::Stale(_) if took_a_start() => ConnectError::Starting(patience).into(),
         Trouble::Late => Failure::late(patience),

@@ -8,10 +8,10 @@
 mod sessions;
 
 use crate::client::{Client, ConnectError, Error, Options};
-use crate::keyops::absence::Absence;
 use crate::keyops::credentials::Credentials;
 use crate::keyops::failure::{Failure, Reason, Trouble};
 use crate::keyops::large_stack::on_large_stack;
+use crate::keyops::reconnect::Reconnect;
 use crate::sys::connections::{Connections, Listed};
 use crate::sys::own::Own;
 use crate::sys::process::PerProcess;
@@ -93,7 +93,7 @@ impl Lane {
         let lane = Options { slots: SLOTS, arena_bytes, patience, reclaimable: true, ..options.clone() };
         let connected = Client::connect(&lane);
         if connected.as_ref().map_or_else(ConnectError::is_starting, Client::took_a_start) {
-            pool.absence.waited_for_a_start();
+            pool.reconnect.waited_for_a_start();
         }
         let mut client = connected?;
         let credentials = Some(Credentials::present()).filter(|after| *after == before);
@@ -126,7 +126,7 @@ pub struct Pool {
     pub number: u64,
     /// Limit of a request's input and of its output, bytes, as last stated by the service; at first any number.
     pub(crate) max_request_bytes: AtomicU32,
-    pub(crate) absence: Absence,
+    pub(crate) reconnect: Reconnect,
     connections: Connections<MAX_CONNECTIONS>,
     state: Mutex<State>,
     given: Condvar,
@@ -159,7 +159,7 @@ impl Default for Pool {
         Self {
             number,
             max_request_bytes: AtomicU32::new(u32::MAX),
-            absence: Absence::default(),
+            reconnect: Reconnect::default(),
             connections: Connections::new(),
             state: Mutex::default(),
             given: Condvar::new(),

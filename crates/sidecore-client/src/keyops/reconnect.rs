@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Interval between two attempts to reach the service.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const ATTEMPT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Factor of the wait for a service that is starting.
 const STARTING: u32 = 5;
@@ -22,14 +22,14 @@ const UNSEEN: u64 = 60_000_000_000;
 
 /// Start of the outage in this process, and time of the last attempt, ns; 0: no outage is known.
 #[derive(Default)]
-pub(crate) struct Absence {
+pub(crate) struct Reconnect {
     since: AtomicU64,
     looked: AtomicU64,
     /// End of the last wait for the start of a service, ns.
     started: AtomicU64,
 }
 
-impl Absence {
+impl Reconnect {
     fn left(&self, wait: Duration) -> Duration {
         self.left_at(clock::now().max(1), wait)
     }
@@ -74,18 +74,18 @@ pub(crate) fn outlasted<T>(caller: Caller<'_>, mut attempt: impl FnMut() -> Resu
         let starting = match &result {
             Err(failure) if failure.reason == Reason::Absent => failure.starting,
             _ => {
-                pool.absence.is_over();
+                pool.reconnect.is_over();
                 return result;
             }
         };
         let wait = caller.options.restart_wait;
-        let left = pool.absence.left(if starting { wait.saturating_mul(STARTING) } else { wait });
+        let left = pool.reconnect.left(if starting { wait.saturating_mul(STARTING) } else { wait });
         if left.is_zero() {
             return result;
         }
         // Sleeps, and does not wait for a lane: each failed attempt counts as a lane given back, and would wake all
         // waiting threads.
-        if caller.pause.for_a_while(pool, left.min(LOOK_EVERY)).is_err() {
+        if caller.pause.for_a_while(pool, left.min(ATTEMPT_INTERVAL)).is_err() {
             return result;
         }
     }
@@ -122,22 +122,22 @@ mod tests {
 
     #[test]
     fn an_outage_is_waited_out_once_for_all_operations() {
-        let absence = Absence::default();
-        let first = absence.left(WAIT);
+        let reconnect = Reconnect::default();
+        let first = reconnect.left(WAIT);
         assert_eq!(first, WAIT);
         std::thread::sleep(Duration::from_millis(2));
-        let second = absence.left(WAIT);
+        let second = reconnect.left(WAIT);
         assert!(second < first, "the second goes on where the first began");
-        assert_eq!(absence.left(Duration::from_millis(1)), Duration::ZERO);
-        absence.is_over();
-        assert_eq!(absence.left(WAIT), WAIT, "the next outage is another");
+        assert_eq!(reconnect.left(Duration::from_millis(1)), Duration::ZERO);
+        reconnect.is_over();
+        assert_eq!(reconnect.left(WAIT), WAIT, "the next outage is another");
     }
 
     #[test]
     fn an_outage_that_was_not_looked_at_for_long_is_over() {
-        let (absence, start) = (Absence::default(), UNSEEN + 1);
-        assert_eq!(absence.left_at(start, WAIT), WAIT);
-        assert_eq!(absence.left_at(start + UNSEEN, WAIT), Duration::ZERO, "it goes on where somebody looks");
-        assert_eq!(absence.left_at(start + 2 * UNSEEN + 1, WAIT), WAIT);
+        let (reconnect, start) = (Reconnect::default(), UNSEEN + 1);
+        assert_eq!(reconnect.left_at(start, WAIT), WAIT);
+        assert_eq!(reconnect.left_at(start + UNSEEN, WAIT), Duration::ZERO, "it goes on where somebody looks");
+        assert_eq!(reconnect.left_at(start + 2 * UNSEEN + 1, WAIT), WAIT);
     }
 }
