@@ -4,7 +4,7 @@
 //!
 //! ```no_run
 //! use sidecore_client::client::Options;
-//! use sidecore_client::keyops::{ask::find, digest::Digest, pause::Caller, sign::Settings};
+//! use sidecore_client::keyops::{ask::find, digest::Digest, wait::Caller, sign::Settings};
 //! use std::sync::Arc;
 //!
 //! let options = Options::default();
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! [`call`] runs an operation on a lane of the process's [`pool`](lanes::pool), and waits by its
-//! [`Caller`](pause::Caller). The calling program may fork at any time, close descriptors that it did not open, have a
+//! [`Caller`](wait::Caller). The calling program may fork at any time, close descriptors that it did not open, have a
 //! small stack, and change its user.
 
 pub mod agree;
@@ -30,6 +30,6 @@ pub mod key;
 pub mod lanes;
 pub mod large_stack;
 pub mod notice;
-pub mod pause;
 pub(crate) mod reconnect;
 pub mod sign;
+pub mod wait;

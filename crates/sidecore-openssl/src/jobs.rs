@@ -9,7 +9,7 @@ pub(crate) use set::NO_NUMBER;
 use sidecore_client::client::{Error, Received};
 use sidecore_client::keyops::failure::Trouble;
 use sidecore_client::keyops::lanes::{self, Pool, Taken};
-use sidecore_client::keyops::pause::{Pause, Threads};
+use sidecore_client::keyops::wait::{Threads, WaitStrategy};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::time::Nanos;
 use std::convert::identity;
@@ -23,7 +23,7 @@ const VAIN_RESUMES: u32 = 64;
 /// Waits in the calling job; outside of a job, blocks the thread.
 pub(crate) struct Jobs;
 
-impl Pause for Jobs {
+impl WaitStrategy for Jobs {
     fn favourite(&self) -> Option<u64> {
         ffi::current()?.waited(Waiting::favourite)?
     }

@@ -3,7 +3,7 @@
 use crate::keyops::call::{self, Request};
 use crate::keyops::failure::{Failure, Reason};
 use crate::keyops::key::{Key, Public, Raw};
-use crate::keyops::pause::Caller;
+use crate::keyops::wait::Caller;
 use crate::spec::Scheme;
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;

@@ -6,8 +6,8 @@ use crate::keyops::credentials::Credentials;
 use crate::keyops::failure::{Failure, Reason, Trouble};
 use crate::keyops::key::{Key, Private};
 use crate::keyops::lanes::{self, Lane, Pool, Take, Taken};
-use crate::keyops::pause::Caller;
 use crate::keyops::reconnect::outlasted;
+use crate::keyops::wait::Caller;
 use crate::spec::Scheme;
 use crate::sys::clock;
 use sidecore_core::session::{Op, Refusal};
@@ -118,7 +118,7 @@ fn once(
     if under.is_none() && !lane.is_of_caller() {
         return Err(of_another(lane));
     }
-    let (mut lane, received) = caller.pause.for_answer(lane, deadline)?;
+    let (mut lane, received) = caller.wait.for_answer(lane, deadline)?;
     let outcome = match received.status {
         Status::Done { len } => {
             let mut result = vec![0; len as usize];
@@ -191,7 +191,7 @@ fn take_lane(
     under: Option<&Credentials>,
     deadline: Instant,
 ) -> Result<Taken, Trouble> {
-    let (preferred, bytes) = (caller.pause.favourite(), request.input_len() + request.max_output);
+    let (preferred, bytes) = (caller.wait.favourite(), request.input_len() + request.max_output);
     let take = || pool.take(caller.options, preferred, bytes, under, deadline);
     let mut seen = match take()? {
         Take::Lane(lane) => return Ok(lane),
@@ -200,7 +200,7 @@ fn take_lane(
     // No lane would accept the request.
     check_size(request, pool.max_request_bytes.load(Ordering::Relaxed))?;
     let mut wait = || {
-        while caller.pause.for_lane(pool, seen, deadline)? {
+        while caller.wait.for_lane(pool, seen, deadline)? {
             match take()? {
                 Take::Lane(lane) => return Ok(lane),
                 Take::Full(now) => seen = now,
@@ -210,6 +210,6 @@ fn take_lane(
         Err(Failure::new(Reason::Limit, text).into())
     };
     let taken = wait();
-    caller.pause.leave(pool, taken.is_ok())?;
+    caller.wait.leave(pool, taken.is_ok())?;
     taken
 }

@@ -4,7 +4,7 @@ use crate::keyops::call::{self, Request};
 use crate::keyops::digest::Digest;
 use crate::keyops::failure::{Failure, Reason};
 use crate::keyops::key::{Key, Public};
-use crate::keyops::pause::Caller;
+use crate::keyops::wait::Caller;
 use crate::spec::{DecryptionPadding, EncryptionPadding, Scheme};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sidecore_core::session::{Op, Refusal};

@@ -7,7 +7,7 @@
 
 use super::failure::{Failure, Reason};
 use super::lanes;
-use super::pause::Caller;
+use super::wait::Caller;
 use crate::sys::clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -85,7 +85,7 @@ pub(crate) fn outlasted<T>(caller: Caller<'_>, mut attempt: impl FnMut() -> Resu
         }
         // Sleeps, and does not wait for a lane: each failed attempt counts as a lane given back, and would wake all
         // waiting threads.
-        if caller.pause.for_a_while(pool, left.min(ATTEMPT_INTERVAL)).is_err() {
+        if caller.wait.for_a_while(pool, left.min(ATTEMPT_INTERVAL)).is_err() {
             return result;
         }
     }

@@ -4,7 +4,7 @@ use crate::keyops::call::{self, Request};
 use crate::keyops::digest::Digest;
 use crate::keyops::failure::Failure;
 use crate::keyops::key::{Key, Public, Raw};
-use crate::keyops::pause::Caller;
+use crate::keyops::wait::Caller;
 use crate::spec::{EncryptionPadding, Hash, SaltLength, Scheme, SignaturePadding};
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;

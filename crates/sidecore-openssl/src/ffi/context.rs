@@ -6,7 +6,7 @@ use super::params::{Param, Params, Questions, params};
 use super::provider::Provider;
 use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::Key;
-use sidecore_client::keyops::pause::Caller;
+use sidecore_client::keyops::wait::Caller;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use sidecore_client::keyops::key::{Family, Key};
 use sidecore_client::keyops::lanes;
 use sidecore_client::keyops::large_stack::on_large_stack;
 use sidecore_client::keyops::notice;
-use sidecore_client::keyops::pause::Caller;
+use sidecore_client::keyops::wait::Caller;
 use sidecore_core::policy::notify::Notify;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
@@ -106,7 +106,7 @@ impl Provider {
     }
 
     pub(crate) fn caller(&self) -> Result<Caller<'_>, Failure> {
-        Ok(Caller { options: self.options()?, pause: &Jobs })
+        Ok(Caller { options: self.options()?, wait: &Jobs })
     }
 
     /// The part of a private key of this family for a function of OpenSSL's that wants all of it.

@@ -7,7 +7,7 @@ use sidecore_client::gateway::{Operation, Outcome, Request};
 use sidecore_client::keyops::call::{Request as Call, call};
 use sidecore_client::keyops::failure::Reason;
 use sidecore_client::keyops::key::Key;
-use sidecore_client::keyops::pause::Caller;
+use sidecore_client::keyops::wait::Caller;
 use sidecore_client::spec::Scheme;
 use sidecore_client::sys::clock;
 use sidecore_core::policy::turns::Turns;

@@ -10,7 +10,7 @@ use sidecore::service::Service;
 use sidecore_client::keyops::ask::find;
 use sidecore_client::keyops::call::{Request, call};
 use sidecore_client::keyops::lanes;
-use sidecore_client::keyops::pause::Caller;
+use sidecore_client::keyops::wait::Caller;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -12,18 +12,18 @@ pub struct Caller<'a> {
     /// Options for lanes, with the time limit of an operation.
     pub options: &'a Options,
     /// Way of waiting.
-    pub pause: &'a dyn Pause,
+    pub wait: &'a dyn WaitStrategy,
 }
 
 impl<'a> Caller<'a> {
     /// A caller that blocks its thread.
     pub fn thread(options: &'a Options) -> Self {
-        Self { options, pause: &Threads }
+        Self { options, wait: &Threads }
     }
 }
 
 /// A way of waiting for lanes and for answers on them.
-pub trait Pause: Sync {
+pub trait WaitStrategy: Sync {
     /// Number of the lane that takes the least effort to wait on.
     fn favourite(&self) -> Option<u64> {
         None
@@ -60,7 +60,7 @@ pub trait Pause: Sync {
 /// Blocks the calling thread.
 pub struct Threads;
 
-impl Pause for Threads {
+impl WaitStrategy for Threads {
     fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, Trouble> {
         Ok(pool.wait(seen, deadline))
     }
