@@ -8,7 +8,7 @@ use ffi::Job;
 pub(crate) use set::NO_NUMBER;
 use sidecore_client::client::{Error, Received};
 use sidecore_client::keyops::failure::Trouble;
-use sidecore_client::keyops::lanes::{self, Pool, Taken};
+use sidecore_client::keyops::lanes::{self, LaneGuard, Pool};
 use sidecore_client::keyops::wait::{Threads, WaitStrategy};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::time::Nanos;
@@ -71,7 +71,7 @@ impl WaitStrategy for Jobs {
         Ok(())
     }
 
-    fn for_answer(&self, mut lane: Taken, deadline: Instant) -> Result<(Taken, Received), Trouble> {
+    fn for_answer(&self, mut lane: LaneGuard, deadline: Instant) -> Result<(LaneGuard, Received), Trouble> {
         let Some(job) = ffi::current() else { return Threads.for_answer(lane, deadline) };
         let mut vain = 0;
         while vain < VAIN_RESUMES {
@@ -107,7 +107,7 @@ impl WaitStrategy for Jobs {
 
 /// Pauses with the lane stored in the wait context, so that it is not lost if the job is never resumed. Returns the
 /// lane, and whether the program could pause; or the lane alone if the context already holds one.
-fn paused_with(lane: Taken, job: &Job) -> Result<Result<(Taken, bool), Taken>, Trouble> {
+fn paused_with(lane: LaneGuard, job: &Job) -> Result<Result<(LaneGuard, bool), LaneGuard>, Trouble> {
     if let Err(lane) = job.waiting(lane.pool(), |waiting| waiting.hold(lane)).map_err(trouble)? {
         return Ok(Err(lane));
     }
@@ -148,7 +148,7 @@ enum Prepared {
 }
 
 /// Makes sure that the job will be resumed. The outer error is the lane's, the inner one the wait context's.
-fn prepare(lane: &mut Taken, job: &Job, deadline: Instant) -> Result<io::Result<Prepared>, Error> {
+fn prepare(lane: &mut LaneGuard, job: &Job, deadline: Instant) -> Result<io::Result<Prepared>, Error> {
     let pool = lane.pool();
     let policy = lane.client.notify()?;
     if matches!(policy, Notify::Timer { .. } | Notify::Spin) {

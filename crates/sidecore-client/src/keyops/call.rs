@@ -5,7 +5,7 @@ use crate::client::{self, Buffer, Client, ConnectError, Error, Session};
 use crate::keyops::credentials::Credentials;
 use crate::keyops::failure::{Failure, Reason, Trouble};
 use crate::keyops::key::{Key, Private};
-use crate::keyops::lanes::{self, Lane, Pool, Take, Taken};
+use crate::keyops::lanes::{self, Lane, LaneGuard, Pool, Take};
 use crate::keyops::reconnect::outlasted;
 use crate::keyops::wait::Caller;
 use crate::spec::Scheme;
@@ -172,7 +172,7 @@ fn len(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-fn of_another(lane: Taken) -> Trouble {
+fn of_another(lane: LaneGuard) -> Trouble {
     lane.gone("user or groups of this process have changed".to_owned())
 }
 
@@ -190,7 +190,7 @@ fn take_lane(
     request: &Request<'_>,
     under: Option<&Credentials>,
     deadline: Instant,
-) -> Result<Taken, Trouble> {
+) -> Result<LaneGuard, Trouble> {
     let (preferred, bytes) = (caller.wait.favourite(), request.input_len() + request.max_output);
     let take = || pool.take(caller.options, preferred, bytes, under, deadline);
     let mut seen = match take()? {

@@ -148,7 +148,7 @@ struct State {
 /// Answer to a request for a lane.
 pub enum Take {
     /// A lane.
-    Lane(Taken),
+    Lane(LaneGuard),
     /// No lane is free. Pass the number to [`Pool::wait`] or [`Pool::ring_when_free`].
     Full(u64),
 }
@@ -217,7 +217,7 @@ impl Pool {
         if room(bytes) <= ARENA_BYTES as usize {
             let favourite = state.idle.iter().position(|lane| Some(lane.number) == preferred && fits(lane));
             if let Some(place) = favourite.or_else(|| state.idle.iter().rposition(|lane| fits(lane))) {
-                return Ok(Take::Lane(Taken { pool: self, lane: state.idle.remove(place) }));
+                return Ok(Take::Lane(LaneGuard { pool: self, lane: state.idle.remove(place) }));
             }
         }
         if state.made == MAX_LANES {
@@ -232,7 +232,7 @@ impl Pool {
         let (given, others) = (state.given, state.made > 1);
         drop(state);
         match on_large_stack(|| Lane::connect(options, bytes, self, deadline)) {
-            Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
+            Ok(lane) => Ok(Take::Lane(LaneGuard { pool: self, lane: Some(lane) })),
             Err(error) => {
                 self.ended();
                 // A limit of the service or of this process: lanes in use will be returned.
@@ -314,13 +314,13 @@ impl Pool {
 }
 
 /// A lane in use. If it is dropped without being returned it ends, because a request may still be in flight on it.
-pub struct Taken {
+pub struct LaneGuard {
     pool: &'static Pool,
     /// `None` once returned.
     lane: Option<Box<Lane>>,
 }
 
-impl Taken {
+impl LaneGuard {
     /// Returns the lane to the pool after its request.
     pub fn give_back(mut self) {
         if let Some(lane) = self.lane.take() {
@@ -355,7 +355,7 @@ impl Taken {
     }
 }
 
-impl Deref for Taken {
+impl Deref for LaneGuard {
     type Target = Lane;
 
     fn deref(&self) -> &Lane {
@@ -363,13 +363,13 @@ impl Deref for Taken {
     }
 }
 
-impl DerefMut for Taken {
+impl DerefMut for LaneGuard {
     fn deref_mut(&mut self) -> &mut Lane {
         self.lane.as_mut().expect("a lane in use")
     }
 }
 
-impl Drop for Taken {
+impl Drop for LaneGuard {
     fn drop(&mut self) {
         let Some(lane) = self.lane.take() else { return };
         // In a child, a thread that does not exist may hold the lock, and the counts are the parent's.

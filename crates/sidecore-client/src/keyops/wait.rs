@@ -1,7 +1,7 @@
 //! How an operation waits: on its thread, or as the program's coroutines do.
 
 use super::failure::Trouble;
-use super::lanes::{Pool, Taken};
+use super::lanes::{LaneGuard, Pool};
 use crate::client::{Options, Received};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ pub trait WaitStrategy: Sync {
     ///
     /// # Errors
     /// No answer before the deadline, or the lane ended.
-    fn for_answer(&self, lane: Taken, deadline: Instant) -> Result<(Taken, Received), Trouble>;
+    fn for_answer(&self, lane: LaneGuard, deadline: Instant) -> Result<(LaneGuard, Received), Trouble>;
 }
 
 /// Blocks the calling thread.
@@ -70,7 +70,7 @@ impl WaitStrategy for Threads {
         Ok(())
     }
 
-    fn for_answer(&self, mut lane: Taken, deadline: Instant) -> Result<(Taken, Received), Trouble> {
+    fn for_answer(&self, mut lane: LaneGuard, deadline: Instant) -> Result<(LaneGuard, Received), Trouble> {
         let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
         match lane.client.wait_for(u64::try_from(left).unwrap_or(u64::MAX)) {
             Ok(Some(received)) => Ok((lane, received)),

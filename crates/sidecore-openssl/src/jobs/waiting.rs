@@ -4,7 +4,7 @@
 //! completion, and a timer, which ends the wait at the deadline at the latest.
 
 use super::set::Set;
-use sidecore_client::keyops::lanes::{self, Pool, Taken};
+use sidecore_client::keyops::lanes::{self, LaneGuard, Pool};
 use sidecore_client::sys::own::{Own, closed};
 use sidecore_core::time::Nanos;
 use std::io;
@@ -23,7 +23,7 @@ pub(crate) struct Waiting {
     /// The bell is in the pool's queue, or was offered a lane.
     queued: bool,
     /// The lane of the job while it is paused, so that it is not lost if the job is never resumed.
-    held: Option<Taken>,
+    held: Option<LaneGuard>,
 }
 
 impl Waiting {
@@ -53,7 +53,7 @@ impl Waiting {
 
     /// Waits for the lane's wake-up, at most until the deadline. If nothing changes, the set needs no check: the
     /// lane's pipe, which was just checked, was in it.
-    pub(crate) fn watch(&mut self, lane: &Taken, deadline: Instant) -> io::Result<()> {
+    pub(crate) fn watch(&mut self, lane: &LaneGuard, deadline: Instant) -> io::Result<()> {
         let is_watched = self.favourite() == Some(lane.number);
         if is_watched && self.rings_by(deadline) {
             return Ok(());
@@ -117,7 +117,7 @@ impl Waiting {
     }
 
     /// Stores a lane while the job is paused. Returns it if one is stored already: two jobs share the wait context.
-    pub(crate) fn hold(&mut self, lane: Taken) -> Result<(), Taken> {
+    pub(crate) fn hold(&mut self, lane: LaneGuard) -> Result<(), LaneGuard> {
         if self.held.is_some() {
             return Err(lane);
         }
@@ -126,7 +126,7 @@ impl Waiting {
     }
 
     /// Takes the lane when the job continues.
-    pub(crate) fn take(&mut self) -> Option<Taken> {
+    pub(crate) fn take(&mut self) -> Option<LaneGuard> {
         self.settle();
         self.held.take()
     }
