@@ -7,7 +7,7 @@ pub(crate) mod waiting;
 use ffi::Job;
 pub(crate) use set::NO_NUMBER;
 use sidecore_client::client::{Error, Received};
-use sidecore_client::keyops::failure::Trouble;
+use sidecore_client::keyops::failure::FailureKind;
 use sidecore_client::keyops::lanes::{self, LaneGuard, Pool};
 use sidecore_client::keyops::wait::{Threads, WaitStrategy};
 use sidecore_core::policy::notify::Notify;
@@ -28,14 +28,14 @@ impl WaitStrategy for Jobs {
         ffi::current()?.waited(Waiting::favourite)?
     }
 
-    fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, Trouble> {
+    fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, FailureKind> {
         let Some(job) = ffi::current() else { return Threads.for_lane(pool, seen, deadline) };
         let paused = match job.waiting(pool, |waiting| waiting.watch_pool(seen, deadline)).and_then(identity) {
             Err(error) if error.kind() == NO_NUMBER => false,
             other => {
                 other?;
                 let paused = job.pause();
-                job.waiting(lanes::pool()?, Waiting::settle).map_err(trouble)?;
+                job.waiting(lanes::pool()?, Waiting::settle).map_err(failure_kind)?;
                 if !lanes::is_current(pool) {
                     return Err(forked());
                 }
@@ -49,7 +49,7 @@ impl WaitStrategy for Jobs {
         Ok((paused || pool.wait(seen, deadline)) && Instant::now() < deadline)
     }
 
-    fn for_a_while(&self, pool: &'static Pool, time: Duration) -> Result<(), Trouble> {
+    fn for_a_while(&self, pool: &'static Pool, time: Duration) -> Result<(), FailureKind> {
         let Some(job) = ffi::current() else { return Threads.for_a_while(pool, time) };
         let after = Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
         match job.waiting(pool, |waiting| waiting.watch_time(after)).and_then(identity) {
@@ -57,11 +57,11 @@ impl WaitStrategy for Jobs {
             other => other?,
         }
         let paused = job.pause();
-        job.waiting(lanes::pool()?, Waiting::settle).map_err(trouble)?;
+        job.waiting(lanes::pool()?, Waiting::settle).map_err(failure_kind)?;
         if paused { Ok(()) } else { Threads.for_a_while(pool, time) }
     }
 
-    fn leave(&self, pool: &'static Pool, got_one: bool) -> Result<(), Trouble> {
+    fn leave(&self, pool: &'static Pool, got_one: bool) -> Result<(), FailureKind> {
         let Some(job) = ffi::current().filter(|_| lanes::is_current(pool)) else { return Ok(()) };
         leave(pool, &job)?;
         if !got_one {
@@ -71,7 +71,7 @@ impl WaitStrategy for Jobs {
         Ok(())
     }
 
-    fn for_answer(&self, mut lane: LaneGuard, deadline: Instant) -> Result<(LaneGuard, Received), Trouble> {
+    fn for_answer(&self, mut lane: LaneGuard, deadline: Instant) -> Result<(LaneGuard, Received), FailureKind> {
         let Some(job) = ffi::current() else { return Threads.for_answer(lane, deadline) };
         let mut vain = 0;
         while vain < VAIN_RESUMES {
@@ -79,7 +79,7 @@ impl WaitStrategy for Jobs {
                 return Ok((lane, received));
             }
             if Instant::now() >= deadline {
-                return Err(Trouble::Late);
+                return Err(FailureKind::Late);
             }
             match prepare(&mut lane, &job, deadline) {
                 Ok(Ok(Prepared::ToBeWoken)) => vain += 1,
@@ -107,26 +107,26 @@ impl WaitStrategy for Jobs {
 
 /// Pauses with the lane stored in the wait context, so that it is not lost if the job is never resumed. Returns the
 /// lane, and whether the program could pause; or the lane alone if the context already holds one.
-fn paused_with(lane: LaneGuard, job: &Job) -> Result<Result<(LaneGuard, bool), LaneGuard>, Trouble> {
-    if let Err(lane) = job.waiting(lane.pool(), |waiting| waiting.hold(lane)).map_err(trouble)? {
+fn paused_with(lane: LaneGuard, job: &Job) -> Result<Result<(LaneGuard, bool), LaneGuard>, FailureKind> {
+    if let Err(lane) = job.waiting(lane.pool(), |waiting| waiting.hold(lane)).map_err(failure_kind)? {
         return Ok(Err(lane));
     }
     let paused = job.pause();
     // The job may be resumed in a forked child: then the wait context still has the parent's lane, and becomes the
     // child's.
-    match job.waiting(lanes::pool()?, Waiting::take).map_err(trouble)? {
-        None => Err(Trouble::Stale("the lane was lost while the job was paused".to_owned())),
+    match job.waiting(lanes::pool()?, Waiting::take).map_err(failure_kind)? {
+        None => Err(FailureKind::Stale("the lane was lost while the job was paused".to_owned())),
         Some(lane) if lane.is_parents() => Err(forked()),
         Some(lane) => Ok(Ok((lane, paused))),
     }
 }
 
 /// The parent's lanes and their locks are unusable in this process: the operation starts again with lanes of its own.
-fn forked() -> Trouble {
-    Trouble::Stale("the process was forked while the job was paused".to_owned())
+fn forked() -> FailureKind {
+    FailureKind::Stale("the process was forked while the job was paused".to_owned())
 }
 
-fn leave(pool: &'static Pool, job: &Job) -> Result<(), Trouble> {
+fn leave(pool: &'static Pool, job: &Job) -> Result<(), FailureKind> {
     match job.waiting(pool, Waiting::leave_pool) {
         // It never waited for one.
         Err(error) if error.kind() == NO_NUMBER => Ok(()),
@@ -134,8 +134,8 @@ fn leave(pool: &'static Pool, job: &Job) -> Result<(), Trouble> {
     }
 }
 
-fn trouble(error: io::Error) -> Trouble {
-    if error.kind() == NO_NUMBER { Trouble::Late } else { error.into() }
+fn failure_kind(error: io::Error) -> FailureKind {
+    if error.kind() == NO_NUMBER { FailureKind::Late } else { error.into() }
 }
 
 enum Prepared {

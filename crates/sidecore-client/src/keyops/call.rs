@@ -3,7 +3,7 @@
 
 use crate::client::{self, Buffer, Client, ConnectError, Error, Session};
 use crate::keyops::credentials::Credentials;
-use crate::keyops::failure::{Failure, Reason, Trouble};
+use crate::keyops::failure::{Failure, FailureKind, Reason};
 use crate::keyops::key::{Key, Private};
 use crate::keyops::lanes::{self, Lane, LaneGuard, Pool, Take};
 use crate::keyops::reconnect::outlasted;
@@ -61,7 +61,7 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
     let second = match first {
         // The service may have restarted, or have ended the sessions of a key whose access list changed; or this
         // thread has changed its user.
-        Err(Trouble::Stale(_)) if Instant::now() < deadline => {
+        Err(FailureKind::Stale(_)) if Instant::now() < deadline => {
             once(caller, request, Some(&Credentials::present()), deadline)
         }
         other => other,
@@ -74,10 +74,10 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
     // The start of a service does not count towards the operation's own time.
     let took_a_start = || lanes::pool().is_ok_and(|pool| pool.reconnect.has_waited_since(begun));
     second.map_err(|trouble| match trouble {
-        Trouble::Late | Trouble::Stale(_) if took_a_start() => ConnectError::Starting(patience).into(),
-        Trouble::Late => Failure::late(patience),
-        Trouble::Stale(why) => Failure::new(Reason::Absent, why),
-        Trouble::Failure(failure) => failure,
+        FailureKind::Late | FailureKind::Stale(_) if took_a_start() => ConnectError::Starting(patience).into(),
+        FailureKind::Late => Failure::late(patience),
+        FailureKind::Stale(why) => Failure::new(Reason::Absent, why),
+        FailureKind::Failure(failure) => failure,
     })
 }
 
@@ -89,7 +89,7 @@ fn once(
     request: &Request<'_>,
     under: Option<&Credentials>,
     deadline: Instant,
-) -> Result<Outcome, Trouble> {
+) -> Result<Outcome, FailureKind> {
     let pool = lanes::pool()?;
     let mut lane = take_lane(pool, caller, request, under, deadline)?;
     if let Err(failure) = check_size(request, lane.client.max_request_bytes()) {
@@ -104,7 +104,7 @@ fn once(
     let Lane { client, sessions, .. } = &mut *lane;
     let session = match sessions.get(client, request.key, &request.scheme) {
         Ok(session) => session,
-        Err(Trouble::Stale(why)) => return Err(lane.gone(why)),
+        Err(FailureKind::Stale(why)) => return Err(lane.gone(why)),
         Err(other) => {
             lane.give_back();
             return Err(other);
@@ -140,7 +140,7 @@ fn once(
         Ok(Err(Refusal::NoSession)) => {
             lane.sessions.forget(request.key, &request.scheme);
             lane.give_back();
-            Err(Trouble::Stale(Refusal::NoSession.message().to_owned()))
+            Err(FailureKind::Stale(Refusal::NoSession.message().to_owned()))
         }
         Ok(outcome) => {
             lane.give_back();
@@ -172,7 +172,7 @@ fn len(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-fn of_another(lane: LaneGuard) -> Trouble {
+fn of_another(lane: LaneGuard) -> FailureKind {
     lane.gone("user or groups of this process have changed".to_owned())
 }
 
@@ -190,7 +190,7 @@ fn take_lane(
     request: &Request<'_>,
     under: Option<&Credentials>,
     deadline: Instant,
-) -> Result<LaneGuard, Trouble> {
+) -> Result<LaneGuard, FailureKind> {
     let (preferred, bytes) = (caller.wait.favourite(), request.input_len() + request.max_output);
     let take = || pool.take(caller.options, preferred, bytes, under, deadline);
     let mut seen = match take()? {

@@ -169,7 +169,7 @@ impl From<Refusal> for Failure {
 }
 
 /// Reason why a request was not carried out.
-pub enum Trouble {
+pub enum FailureKind {
     /// The session or the lane ended, for the reason in the text: another one may work.
     Stale(String),
     /// No answer in time.
@@ -178,13 +178,13 @@ pub enum Trouble {
     Failure(Failure),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for FailureKind {
     fn from(failure: Failure) -> Self {
         Self::Failure(failure)
     }
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for FailureKind {
     fn from(error: io::Error) -> Self {
         if error.kind() == closed().kind() {
             return Self::Stale(error.to_string());

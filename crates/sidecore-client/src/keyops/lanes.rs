@@ -9,7 +9,7 @@ mod sessions;
 
 use crate::client::{Client, ConnectError, Error, Options};
 use crate::keyops::credentials::Credentials;
-use crate::keyops::failure::{Failure, Reason, Trouble};
+use crate::keyops::failure::{Failure, FailureKind, Reason};
 use crate::keyops::large_stack::on_large_stack;
 use crate::keyops::reconnect::Reconnect;
 use crate::sys::connections::{Connections, Listed};
@@ -329,19 +329,19 @@ impl LaneGuard {
     }
 
     /// Ends this lane and all idle ones, which belong to the same service that is gone.
-    pub(crate) fn gone(self, why: String) -> Trouble {
+    pub(crate) fn gone(self, why: String) -> FailureKind {
         let pool = self.pool;
         drop(self);
         pool.end_idle(|_| true);
-        Trouble::Stale(why)
+        FailureKind::Stale(why)
     }
 
     /// Converts an error for the operation. The lane ends, because a request may be in flight on it.
-    pub fn broken(self, error: &Error) -> Trouble {
+    pub fn broken(self, error: &Error) -> FailureKind {
         if is_gone(error) {
             return self.gone(error.to_string());
         }
-        Trouble::Failure(Failure::new(Reason::Service, error.to_string()))
+        FailureKind::Failure(Failure::new(Reason::Service, error.to_string()))
     }
 
     /// The pool of the lane.

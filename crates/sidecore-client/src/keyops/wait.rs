@@ -1,6 +1,6 @@
 //! How an operation waits: on its thread, or as the program's coroutines do.
 
-use super::failure::Trouble;
+use super::failure::FailureKind;
 use super::lanes::{LaneGuard, Pool};
 use crate::client::{Options, Received};
 use std::thread;
@@ -33,19 +33,19 @@ pub trait WaitStrategy: Sync {
     ///
     /// # Errors
     /// It cannot wait.
-    fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, Trouble>;
+    fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, FailureKind>;
 
     /// Waits for this time, or slightly less.
     ///
     /// # Errors
     /// Its means of waiting fails.
-    fn for_a_while(&self, pool: &'static Pool, time: Duration) -> Result<(), Trouble>;
+    fn for_a_while(&self, pool: &'static Pool, time: Duration) -> Result<(), FailureKind>;
 
     /// Stops waiting for a lane, after at least one wait: with a lane if `got_one`.
     ///
     /// # Errors
     /// Its means of waiting fails.
-    fn leave(&self, pool: &'static Pool, got_one: bool) -> Result<(), Trouble> {
+    fn leave(&self, pool: &'static Pool, got_one: bool) -> Result<(), FailureKind> {
         let _ = (pool, got_one);
         Ok(())
     }
@@ -54,27 +54,27 @@ pub trait WaitStrategy: Sync {
     ///
     /// # Errors
     /// No answer before the deadline, or the lane ended.
-    fn for_answer(&self, lane: LaneGuard, deadline: Instant) -> Result<(LaneGuard, Received), Trouble>;
+    fn for_answer(&self, lane: LaneGuard, deadline: Instant) -> Result<(LaneGuard, Received), FailureKind>;
 }
 
 /// Blocks the calling thread.
 pub struct Threads;
 
 impl WaitStrategy for Threads {
-    fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, Trouble> {
+    fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, FailureKind> {
         Ok(pool.wait(seen, deadline))
     }
 
-    fn for_a_while(&self, _pool: &'static Pool, time: Duration) -> Result<(), Trouble> {
+    fn for_a_while(&self, _pool: &'static Pool, time: Duration) -> Result<(), FailureKind> {
         thread::sleep(time);
         Ok(())
     }
 
-    fn for_answer(&self, mut lane: LaneGuard, deadline: Instant) -> Result<(LaneGuard, Received), Trouble> {
+    fn for_answer(&self, mut lane: LaneGuard, deadline: Instant) -> Result<(LaneGuard, Received), FailureKind> {
         let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
         match lane.client.wait_for(u64::try_from(left).unwrap_or(u64::MAX)) {
             Ok(Some(received)) => Ok((lane, received)),
-            Ok(None) => Err(Trouble::Late),
+            Ok(None) => Err(FailureKind::Late),
             Err(error) => Err(lane.broken(&error)),
         }
     }

@@ -4,14 +4,14 @@ use sidecore_client::keyops::failure::Reason;
 use sidecore_libcrypto::Failure;
 use std::collections::BTreeMap;
 
-pub(crate) enum Trouble {
+pub(crate) enum VectorError {
     Failure(Failure),
     /// No implementation with these properties: its name.
     NotOffered(&'static str),
     Wrong(String),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for VectorError {
     fn from(failure: Failure) -> Self {
         Self::Failure(failure)
     }
@@ -45,23 +45,23 @@ struct Row {
 
 impl Tally {
     /// Judges a vector; `failure` is the expected kind of failure, if any.
-    pub(crate) fn count(&mut self, set: &str, vector: &str, failure: Option<&str>, outcome: Result<(), Trouble>) {
+    pub(crate) fn count(&mut self, set: &str, vector: &str, failure: Option<&str>, outcome: Result<(), VectorError>) {
         let row = self.rows.entry(set.to_owned()).or_default();
         match (outcome, failure.is_some()) {
-            (Err(Trouble::Wrong(_)), true) if failure == Some("SIGNATURE_MISMATCH") => row.failed += 1,
+            (Err(VectorError::Wrong(_)), true) if failure == Some("SIGNATURE_MISMATCH") => row.failed += 1,
             (Ok(()), false) => row.right += 1,
-            (Err(Trouble::Failure(failure)), true) if !is_broken(&failure) => row.failed += 1,
-            (Err(Trouble::NotOffered(_)), true) => row.failed += 1,
+            (Err(VectorError::Failure(failure)), true) if !is_broken(&failure) => row.failed += 1,
+            (Err(VectorError::NotOffered(_)), true) => row.failed += 1,
             (Ok(()), true) => self.wrong.push(format!("{set} {vector}: succeeded, and should not")),
-            (Err(Trouble::Failure(failure)), false) if is_clean(&failure) => {
+            (Err(VectorError::Failure(failure)), false) if is_clean(&failure) => {
                 let reason = failure.reasons.into_iter().next().unwrap_or_default();
                 *row.declined.entry(reason).or_default() += 1;
             }
-            (Err(Trouble::NotOffered(what)), false) => {
+            (Err(VectorError::NotOffered(what)), false) => {
                 *row.declined.entry(format!("not offered: {what}")).or_default() += 1;
             }
-            (Err(Trouble::Failure(failure)), _) => self.wrong.push(format!("{set} {vector}: {failure}")),
-            (Err(Trouble::Wrong(what)), _) => self.wrong.push(format!("{set} {vector}: {what:.300}")),
+            (Err(VectorError::Failure(failure)), _) => self.wrong.push(format!("{set} {vector}: {failure}")),
+            (Err(VectorError::Wrong(what)), _) => self.wrong.push(format!("{set} {vector}: {what:.300}")),
         }
     }
 

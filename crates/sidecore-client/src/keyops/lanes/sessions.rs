@@ -1,7 +1,7 @@
 //! The sessions of one lane: opened on the first use of a key; above the limit, the least recently used is closed.
 
 use crate::client::{Client, Error, Session};
-use crate::keyops::failure::{Failure, Reason, Trouble};
+use crate::keyops::failure::{Failure, FailureKind, Reason};
 use crate::keyops::key::{Key, Private, Public};
 use crate::keyops::large_stack::on_large_stack;
 use crate::spec::{Scheme, SessionSpec};
@@ -34,7 +34,7 @@ impl Sessions {
     }
 
     /// The session of this key and scheme, open or new. `Stale`: the lane is gone.
-    pub(crate) fn get(&mut self, client: &mut Client, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, Trouble> {
+    pub(crate) fn get(&mut self, client: &mut Client, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, FailureKind> {
         if let Some(place) = self.place(key, scheme) {
             let open = self.0.remove(place);
             let session = open.session;
@@ -72,11 +72,11 @@ impl Sessions {
     }
 }
 
-fn open(client: &mut Client, key: &Key, scheme: &Scheme) -> Result<Session, Trouble> {
+fn open(client: &mut Client, key: &Key, scheme: &Scheme) -> Result<Session, FailureKind> {
     let spec = SessionSpec { scheme: scheme.clone(), key: key.material()? };
     let told = |error: Error| match error {
-        Error::Service(refused) => Trouble::Failure(Failure::refused(Reason::Key, &refused)),
-        other => Trouble::Stale(other.to_string()),
+        Error::Service(refused) => FailureKind::Failure(Failure::refused(Reason::Key, &refused)),
+        other => FailureKind::Stale(other.to_string()),
     };
     let session = client.open_session(&spec).map_err(told)?;
     if let Private::Stored(name) = &key.private {
@@ -84,7 +84,7 @@ fn open(client: &mut Client, key: &Key, scheme: &Scheme) -> Result<Session, Trou
         let info = client.key_info(name).map_err(told)?;
         if Public::from_spki(&info.public).ok().as_ref() != Some(&key.public) {
             let _ = client.close_session(session);
-            return Err(Trouble::Failure(Failure::replaced(name)));
+            return Err(FailureKind::Failure(Failure::replaced(name)));
         }
     }
     Ok(session)
