@@ -2,11 +2,11 @@
 
 pub mod clock;
 pub mod connections;
-pub mod own;
 pub mod packet;
 pub mod peer;
 pub mod poll;
 pub mod process;
 pub mod secure;
 pub(crate) mod stack;
+pub mod verified_fd;
 pub mod wake;

@@ -7,7 +7,7 @@
 use crate::interpose::slot::Slot;
 use crate::interpose::{is_borrower, socket};
 use crate::table;
-use sidecore_client::sys::own::Own;
+use sidecore_client::sys::verified_fd::VerifiedFd;
 use sidecore_core::streams::rule::{Rule, Why};
 use sidecore_core::streams::slot::{Key, Look, State, Ticket};
 use sidecore_sockets::stream::{Remains, Stream};
@@ -101,8 +101,8 @@ impl Gate {
     }
 
     /// A copy of the descriptor. `None`: the number is no longer this socket's, or there are too many descriptors.
-    pub(crate) fn copy(self) -> Option<Own> {
-        let copy = Own::copy(self.borrowed()).ok()?;
+    pub(crate) fn copy(self) -> Option<VerifiedFd> {
+        let copy = VerifiedFd::copy(self.borrowed()).ok()?;
         self.is_same().then_some(copy)
     }
 

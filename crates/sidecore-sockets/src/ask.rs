@@ -4,8 +4,8 @@ use super::protocol::{Ask, DEFAULT_SERVICE_USER, Reply, Row};
 use sidecore_client::client::{is_trusted, number_of, refused};
 use sidecore_client::control::{decode, encode};
 use sidecore_client::environment::service_users_or;
-use sidecore_client::sys::own::{Own, closed};
 use sidecore_client::sys::packet::{MAX_PACKET, connect_own, receive, send};
+use sidecore_client::sys::verified_fd::{VerifiedFd, closed};
 use sidecore_client::sys::{clock, peer, poll};
 use sidecore_core::time::Nanos;
 use std::io;
@@ -42,7 +42,7 @@ pub fn listens(socket: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// As for [`listens`].
-pub(super) fn connect(socket: &Path, users: &[String], timeout: Nanos) -> io::Result<Own> {
+pub(super) fn connect(socket: &Path, users: &[String], timeout: Nanos) -> io::Result<VerifiedFd> {
     let service = connect_own(socket, clock::now().saturating_add(timeout)).map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => refused(socket, error),
         _ => error,

@@ -12,9 +12,9 @@ use rustix::process::geteuid;
 use sidecore_client::control;
 use sidecore_client::sys::clock;
 use sidecore_client::sys::connections::{Connections, Listed};
-use sidecore_client::sys::own::{Own, closed};
 use sidecore_client::sys::packet;
 use sidecore_client::sys::poll::{wait_for, wait_readable};
+use sidecore_client::sys::verified_fd::{VerifiedFd, closed};
 use sidecore_client::sys::wake::Ringer;
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::layout::{
@@ -50,7 +50,7 @@ static ATTACHMENTS: AtomicU16 = AtomicU16::new(0);
 /// The program's part of the state shared with one run of the service.
 #[derive(Debug)]
 pub(super) struct Attachment {
-    control: Own,
+    control: VerifiedFd,
     /// See [`Seated`].
     number: u16,
     /// The effective user of the process when it attached.
@@ -74,7 +74,7 @@ struct Adopted {
     wish: Wish,
     /// Dropped before the socket is closed. `None`: there was no place.
     _listed: Option<Listed>,
-    socket: Own,
+    socket: VerifiedFd,
 }
 
 #[derive(Debug)]
@@ -125,12 +125,12 @@ impl Attachment {
     ///
     /// # Errors
     /// The service does not answer in time, or refuses.
-    pub(super) fn new(control: Own, name: &str) -> io::Result<Self> {
+    pub(super) fn new(control: VerifiedFd, name: &str) -> io::Result<Self> {
         let hello = Ask::Hello { abi: layout::ABI, name: name.to_owned() };
         let (Reply::Welcome { ring_bytes }, fds) = ask(&control, &hello)? else { return Err(refused()) };
         let layout = Bank::new(ring_bytes).ok_or_else(refused)?;
         let [memory, writer, reader] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| refused())?;
-        let (memory, ringer) = (Own::new(memory)?, Ringer::new(reader, writer)?);
+        let (memory, ringer) = (VerifiedFd::new(memory)?, Ringer::new(reader, writer)?);
         let first = Arc::new(BankMemory::open(memory.get().ok_or_else(closed)?, layout)?);
         let (places, count) = Places::of(std::slice::from_ref(&first));
         Ok(Self {
@@ -188,7 +188,7 @@ impl Attachment {
             return Err(refused());
         }
         // Both sides count banks, so after a lost one there can be no other.
-        let memory = fds.into_iter().next().and_then(|memory| Own::new(memory).ok());
+        let memory = fds.into_iter().next().and_then(|memory| VerifiedFd::new(memory).ok());
         let bank = memory.as_ref().and_then(|memory| BankMemory::open(memory.get()?, self.layout).ok());
         let is_lost = bank.is_none();
         if let Some(bank) = bank.map(Arc::new) {
@@ -286,7 +286,7 @@ impl Attachment {
     /// nevertheless.
     pub(super) fn adopt(&self, ring: Ring, wish: Wish) {
         // Without a descriptor they cannot be sent.
-        if let Ok(socket) = Own::copy(ring.socket()) {
+        if let Ok(socket) = VerifiedFd::copy(ring.socket()) {
             let listed = socket.get().and_then(|socket| ADOPTED.list(socket));
             Undisturbed::new().lock(&self.adopted).push(Adopted { ring, wish, _listed: listed, socket });
         }
@@ -449,7 +449,7 @@ impl Drop for Seat {
     }
 }
 
-fn ask(control: &Own, ask: &Ask) -> io::Result<(Reply, Vec<OwnedFd>)> {
+fn ask(control: &VerifiedFd, ask: &Ask) -> io::Result<(Reply, Vec<OwnedFd>)> {
     control::send(control.get().ok_or_else(closed)?, ask, &[])?;
     if !wait_readable(control.to_poll()?, Some(PATIENCE))? {
         return Err(io::ErrorKind::TimedOut.into());

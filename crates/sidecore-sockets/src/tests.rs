@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use sidecore_client::control;
 use sidecore_client::shm::span::Span;
-use sidecore_client::sys::own::Own;
+use sidecore_client::sys::verified_fd::VerifiedFd;
 use sidecore_client::sys::{packet, wake};
 use sidecore_core::streams::cursor::Cursors;
 use sidecore_core::streams::hold::Holder;
@@ -63,7 +63,7 @@ fn attached() -> (Arc<Attachment>, Service) {
     let (reader, writer) = wake::pipe().unwrap();
     let fds = [file.as_fd(), writer.as_fd(), reader.as_fd()];
     control::send(&there, &Reply::Welcome { ring_bytes: RING }, &fds).unwrap();
-    let attachment = Arc::new(Attachment::new(Own::new(here).unwrap(), "test").unwrap());
+    let attachment = Arc::new(Attachment::new(VerifiedFd::new(here).unwrap(), "test").unwrap());
     let (hello, _): (Ask, _) = control::receive(&there).unwrap();
     assert!(matches!(hello, Ask::Hello { .. }));
     (attachment, Service { memory, control: there, doorbell: reader })

@@ -10,7 +10,7 @@ pub(crate) mod poller;
 pub(crate) mod wake;
 
 pub(crate) use sidecore_client::sys::poll;
-pub use sidecore_client::sys::{clock, own};
+pub use sidecore_client::sys::{clock, verified_fd};
 use std::ffi::c_uint;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};

@@ -8,7 +8,7 @@ use super::{ConnectError, Error, MadeKey, Options, trust};
 use crate::control::{Reply, Request};
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind};
 use crate::spec::Secret;
-use crate::sys::own::Own;
+use crate::sys::verified_fd::VerifiedFd;
 use std::time::{Duration, Instant};
 
 /// Limit for making a key: RSA of 4096 bits takes seconds, and keys are made one at a time.
@@ -20,7 +20,7 @@ const CHANGE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Admin {
     /// `None` after a timeout: a late answer could be taken for that of the next question.
-    socket: Option<Own>,
+    socket: Option<VerifiedFd>,
     patience: Duration,
 }
 

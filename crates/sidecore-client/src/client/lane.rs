@@ -6,9 +6,9 @@ use crate::control::{self, Attach, Reply, Request, Token};
 use crate::report::ReportWriter;
 use crate::shm::LaneMemory;
 use crate::shm::span::Span;
-use crate::sys::own::{Own, closed};
 use crate::sys::peer::listener_has_ended;
 use crate::sys::poll::{wait_for, wait_readable, wait_two};
+use crate::sys::verified_fd::{VerifiedFd, closed};
 use crate::sys::wake::Ringer;
 use crate::sys::{clock, wake};
 use rustix::event::PollFlags;
@@ -64,9 +64,9 @@ pub(super) struct Lane {
     memory: LaneMemory,
     /// The control connection; the service closes it when it ends. `None`: the lane can no longer be used, because the
     /// program closed one of its descriptors, or because an answer timed out and could still arrive.
-    socket: Option<Own>,
+    socket: Option<VerifiedFd>,
     ringer: Ringer,
-    wake: Own,
+    wake: VerifiedFd,
     /// A wake-up came through the pipe, which has not been drained since. It is drained before the next sleep, when
     /// the service has work to do.
     woken: bool,
@@ -113,7 +113,7 @@ impl Lane {
         let layout = Layout::new(slots, arena_bytes).map_err(|error| ConnectError::Protocol(error.to_string()))?;
         let [file, ring, wake, bell]: [OwnedFd; 4] =
             fds.try_into().map_err(|_| ConnectError::Protocol("four descriptors expected".to_owned()))?;
-        let (file, ringer, wake) = (Own::new(file)?, Ringer::new(bell, ring)?, Own::selectable(wake)?);
+        let (file, ringer, wake) = (VerifiedFd::new(file)?, Ringer::new(bell, ring)?, VerifiedFd::selectable(wake)?);
         let memory = LaneMemory::open(file.get().ok_or_else(closed)?, layout)?;
         let number = NEXT_LANE.fetch_add(1, Ordering::Relaxed);
         let lane = Self {
@@ -182,7 +182,7 @@ impl Lane {
 
     /// `None`: the lane can no longer be used.
     pub(super) fn connection(&self) -> Option<BorrowedFd<'_>> {
-        self.socket.as_ref().and_then(Own::get)
+        self.socket.as_ref().and_then(VerifiedFd::get)
     }
 
     #[inline]
@@ -261,7 +261,7 @@ impl Lane {
 
     /// The service sends over the socket only answers, and a reason when the lane ends.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let socket = self.socket.as_ref().and_then(Own::get).ok_or_else(Error::closed)?;
+        let socket = self.socket.as_ref().and_then(VerifiedFd::get).ok_or_else(Error::closed)?;
         if wait_readable(socket, Some(0))? { Err(self.gone()) } else { Ok(()) }
     }
 
@@ -439,7 +439,7 @@ impl Lane {
     }
 }
 
-pub(crate) fn question(socket: &Own, request: &Request, deadline: Nanos) -> Result<Reply, Error> {
+pub(crate) fn question(socket: &VerifiedFd, request: &Request, deadline: Nanos) -> Result<Reply, Error> {
     let start = clock::now();
     match send(socket, request, deadline).and_then(|()| answer(socket, deadline)) {
         Ok((reply, _)) => Ok(reply),
@@ -453,7 +453,7 @@ pub(crate) fn question(socket: &Own, request: &Request, deadline: Nanos) -> Resu
 }
 
 /// True if the answer timed out and the process that listened at the time of connecting has ended.
-fn is_starting(socket: &Own, error: &io::Error) -> bool {
+fn is_starting(socket: &VerifiedFd, error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::TimedOut && socket.get().is_some_and(listener_has_ended)
 }
 
@@ -479,7 +479,7 @@ pub(crate) fn after(patience: Duration) -> Nanos {
 }
 
 /// `TimedOut`: the service's queue had no room until the deadline.
-fn send(socket: &Own, request: &Request, deadline: Nanos) -> io::Result<()> {
+fn send(socket: &VerifiedFd, request: &Request, deadline: Nanos) -> io::Result<()> {
     loop {
         match control::send(ours(socket)?, request, &[]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => happens(socket, PollFlags::OUT, deadline)?,
@@ -489,7 +489,7 @@ fn send(socket: &Own, request: &Request, deadline: Nanos) -> io::Result<()> {
 }
 
 /// `TimedOut`: the service did not answer until the deadline.
-fn answer(socket: &Own, deadline: Nanos) -> io::Result<(Reply, Vec<OwnedFd>)> {
+fn answer(socket: &VerifiedFd, deadline: Nanos) -> io::Result<(Reply, Vec<OwnedFd>)> {
     happens(socket, PollFlags::IN, deadline)?;
     match control::receive(ours(socket)?) {
         // The service closed with unread input; its earlier message can still be read.
@@ -498,10 +498,10 @@ fn answer(socket: &Own, deadline: Nanos) -> io::Result<(Reply, Vec<OwnedFd>)> {
     }
 }
 
-fn ours(socket: &Own) -> io::Result<BorrowedFd<'_>> {
+fn ours(socket: &VerifiedFd) -> io::Result<BorrowedFd<'_>> {
     socket.get().ok_or_else(closed)
 }
 
-fn happens(socket: &Own, what: PollFlags, deadline: Nanos) -> io::Result<()> {
+fn happens(socket: &VerifiedFd, what: PollFlags, deadline: Nanos) -> io::Result<()> {
     if wait_for(socket.to_poll()?, what, Some(deadline))? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
 }

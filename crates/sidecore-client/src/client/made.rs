@@ -1,7 +1,7 @@
 //! A key that the service makes for this program. Its private part never leaves the service.
 
 use crate::spec::{KeyMaterial, KeyToken};
-use crate::sys::own::{Left, Own};
+use crate::sys::verified_fd::{Left, VerifiedFd};
 
 /// A key of this program, kept by the service until this value is dropped. Forked children hold it as well, each until
 /// it drops its own or ends. Open sessions on it stay open until they are closed.
@@ -10,11 +10,11 @@ pub struct MadeKey {
     token: KeyToken,
     public: Vec<u8>,
     /// The key exists while a process has this connection open. `None`: a [`Left`] keeps it open.
-    connection: Option<Own>,
+    connection: Option<VerifiedFd>,
 }
 
 impl MadeKey {
-    pub(super) fn new(token: KeyToken, public: Vec<u8>, connection: Own) -> Self {
+    pub(super) fn new(token: KeyToken, public: Vec<u8>, connection: VerifiedFd) -> Self {
         Self { token, public, connection: Some(connection) }
     }
 
@@ -30,7 +30,7 @@ impl MadeKey {
 
     /// Leaves its connection open, and the key in the service, until the [`Left`] is recalled and dropped.
     pub fn leave(self) -> Left {
-        self.connection.map_or(Left::NONE, Own::leave)
+        self.connection.map_or(Left::NONE, VerifiedFd::leave)
     }
 
     /// Key material for opening sessions on it, on any lane: also from a forked process, or after a change of user.

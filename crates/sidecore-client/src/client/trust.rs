@@ -1,8 +1,8 @@
 //! Decides which service a client trusts: clients send keys, so not every listener will do.
 
 use super::{ConnectError, Options};
-use crate::sys::own::{Own, closed};
 use crate::sys::secure::is_privileged;
+use crate::sys::verified_fd::{VerifiedFd, closed};
 use crate::sys::{packet, peer};
 use rustix::process::{geteuid, getuid};
 use sidecore_core::time::Nanos;
@@ -11,7 +11,7 @@ use sidecore_core::time::Nanos;
 ///
 /// # Errors
 /// No service, or one of a user who is not trusted. It received no message.
-pub(crate) fn connect(options: &Options, deadline: Nanos) -> Result<Own, ConnectError> {
+pub(crate) fn connect(options: &Options, deadline: Nanos) -> Result<VerifiedFd, ConnectError> {
     let socket = packet::connect_own(&options.socket, deadline);
     let socket = socket.map_err(|error| ConnectError::from_io(&options.socket, options.patience, error))?;
     // The kernel stores the credentials of the process that called `listen`.

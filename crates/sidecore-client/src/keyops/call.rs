@@ -73,7 +73,7 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
     }
     // The start of a service does not count towards the operation's own time.
     let took_a_start = || lanes::pool().is_ok_and(|pool| pool.reconnect.has_waited_since(begun));
-    second.map_err(|trouble| match trouble {
+    second.map_err(|kind| match kind {
         FailureKind::Late | FailureKind::Stale(_) if took_a_start() => ConnectError::Starting(patience).into(),
         FailureKind::Late => Failure::late(patience),
         FailureKind::Stale(why) => Failure::new(Reason::Absent, why),

@@ -2,7 +2,7 @@
 
 use crate::client::ConnectError;
 use crate::control::{Ground, Refused};
-use crate::sys::own::closed;
+use crate::sys::verified_fd::closed;
 use sidecore_core::session::Refusal;
 use std::ffi::CStr;
 use std::io;

@@ -13,8 +13,8 @@ use crate::keyops::failure::{Failure, FailureKind, Reason};
 use crate::keyops::large_stack::on_large_stack;
 use crate::keyops::reconnect::Reconnect;
 use crate::sys::connections::{Connections, Listed};
-use crate::sys::own::Own;
 use crate::sys::process::PerProcess;
+use crate::sys::verified_fd::VerifiedFd;
 use crate::sys::wake::Ringer;
 use sessions::Sessions;
 use std::collections::VecDeque;
@@ -70,7 +70,7 @@ pub struct Lane {
     pub client: Client,
     pub(crate) sessions: Sessions,
     /// Becomes readable when the service wakes the client.
-    pub wake: Arc<Own>,
+    pub wake: Arc<VerifiedFd>,
     socket: PathBuf,
     /// The credentials that it was made under. `None`: they changed during the connect.
     credentials: Option<Credentials>,
@@ -100,7 +100,7 @@ impl Lane {
         let listed = client.connection().and_then(|connection| pool.connections.list(connection));
         let listed = listed.ok_or(io::Error::from(io::ErrorKind::OutOfMemory))?;
         let wake = match client.wake_fd() {
-            Ok(wake) => Own::new(wake.try_clone_to_owned()?)?,
+            Ok(wake) => VerifiedFd::new(wake.try_clone_to_owned()?)?,
             Err(error) => return Err(ConnectError::Protocol(error.to_string())),
         };
         pool.max_request_bytes.store(client.max_request_bytes(), Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Unix sockets for whole messages, with file descriptors if needed.
 
 use super::clock;
-use super::own::{Own, closed};
+use super::verified_fd::{VerifiedFd, closed};
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -39,7 +39,7 @@ pub fn socket() -> io::Result<OwnedFd> {
 /// No process reads there, or its queue is full.
 pub fn send_datagram(path: &Path, message: &[u8]) -> io::Result<()> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let own = Own::new(socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)?;
+    let own = VerifiedFd::new(socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)?;
     let socket = own.get().ok_or_else(closed)?;
     connect(socket, &SocketAddrUnix::new(path)?)?;
     send(socket, message, &[])
@@ -57,8 +57,8 @@ pub fn connect_by(path: &Path, deadline: Nanos) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// `TimedOut`: the service accepted no connection before the deadline; else errors of the socket.
-pub fn connect_own(path: &Path, deadline: Nanos) -> io::Result<Own> {
-    let (own, address) = (Own::new(socket()?)?, SocketAddrUnix::new(path)?);
+pub fn connect_own(path: &Path, deadline: Nanos) -> io::Result<VerifiedFd> {
+    let (own, address) = (VerifiedFd::new(socket()?)?, SocketAddrUnix::new(path)?);
     loop {
         let left = deadline.saturating_sub(clock::now());
         if left == 0 {

@@ -3,12 +3,12 @@
 //! A client rings its sidecore through a pipe that the sidecore never reads: it is registered edge-triggered, so each
 //! write is an event. A read could block it, because the client shares the open file and its `O_NONBLOCK` flag. The
 //! client drains the pipe when it is full. An eventfd would work as well, but eventfds cannot be told apart: see
-//! [`super::own`].
+//! [`super::verified_fd`].
 //!
 //! A sidecore must never *write* to a file that a client both reads and writes: a hostile client could fill it and
 //! clear `O_NONBLOCK`. So it wakes its clients through a second pipe and keeps the writing end.
 
-use super::own::Own;
+use super::verified_fd::VerifiedFd;
 use rustix::io::{Errno, read, retry_on_intr, write};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::io;
@@ -19,8 +19,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 #[derive(Debug)]
 pub struct Ringer {
     /// Keeps a reader open: without one a ring would end the program by a signal.
-    reader: Own,
-    writer: Own,
+    reader: VerifiedFd,
+    writer: VerifiedFd,
 }
 
 impl Ringer {
@@ -29,7 +29,7 @@ impl Ringer {
     /// # Errors
     /// No descriptor is left to move them off the numbers 0, 1 and 2.
     pub fn new(reader: OwnedFd, writer: OwnedFd) -> io::Result<Self> {
-        Ok(Self { reader: Own::new(reader)?, writer: Own::new(writer)? })
+        Ok(Self { reader: VerifiedFd::new(reader)?, writer: VerifiedFd::new(writer)? })
     }
 
     /// A bell for this process. It is a pipe, because eventfds cannot be told apart.

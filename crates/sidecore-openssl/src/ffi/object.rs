@@ -11,7 +11,7 @@ use super::provider::{self, Provider, ProviderNumber};
 use sidecore_client::keyops::cache;
 use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::{Curve, Key, Private, Public};
-use sidecore_client::sys::own::{Left, Own};
+use sidecore_client::sys::verified_fd::{Left, VerifiedFd};
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
@@ -225,7 +225,7 @@ impl KeyObject {
             // SAFETY: allocated there with this length, and forgotten here.
             unsafe { self.memory.free(bytes, self.len) };
         }
-        drop(Own::recall(self.connection));
+        drop(VerifiedFd::recall(self.connection));
         (self.bytes, self.len, self.contents, self.connection) =
             (ptr::null_mut(), 0, Contents::Empty as u32, Left::NONE);
     }

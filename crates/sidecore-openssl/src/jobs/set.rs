@@ -8,7 +8,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::{DupFlags, dup3, fcntl_dupfd_cloexec};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
-use sidecore_client::sys::own::{SELECT_LIMIT, above_standard, closed, out_of_the_way};
+use sidecore_client::sys::verified_fd::{SELECT_LIMIT, above_standard, closed, out_of_the_way};
 use sidecore_client::sys::wake::Ringer;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};

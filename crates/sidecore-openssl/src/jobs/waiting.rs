@@ -5,7 +5,7 @@
 
 use super::set::Set;
 use sidecore_client::keyops::lanes::{self, LaneGuard, Pool};
-use sidecore_client::sys::own::{Own, closed};
+use sidecore_client::sys::verified_fd::{VerifiedFd, closed};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::RawFd;
@@ -16,7 +16,7 @@ pub(crate) struct Waiting {
     pool: &'static Pool,
     set: Set,
     /// Number and wake-up pipe of the lane in the set.
-    watched: Option<(u64, Arc<Own>)>,
+    watched: Option<(u64, Arc<VerifiedFd>)>,
     due: Option<Instant>,
     /// The bell was rung to end the job's wait.
     rung: bool,

@@ -13,7 +13,7 @@ use crate::interpose::socket;
 use crate::table;
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd, read};
 use rustix::pipe::{PipeFlags, pipe_with};
-use sidecore_client::sys::own::Own;
+use sidecore_client::sys::verified_fd::VerifiedFd;
 use sidecore_core::streams::rule::Why;
 use sidecore_sockets::program;
 use sidecore_sockets::stream::Remains;
@@ -57,7 +57,7 @@ pub(crate) enum Child {
 #[derive(Debug)]
 pub(crate) struct Fork {
     epoch: u32,
-    pipe: Option<(Own, Own)>,
+    pipe: Option<(VerifiedFd, VerifiedFd)>,
     child: Child,
     /// Bytes still in rings, by descriptor.
     remains: Vec<(RawFd, Remains)>,
@@ -204,14 +204,14 @@ fn is_living(child: &Kept, born: u32) -> bool {
 }
 
 /// Stores the writing end of the parent's pipe. Without a free slot, reports a passed connection immediately.
-fn tell(writer: Own) {
+fn tell(writer: VerifiedFd) {
     if let Err(writer) = keep(&TO_PARENTS, 0, writer) {
         let _ = writer.get().map(|writer| rustix::io::write(writer, &[PASSED_ON]));
     }
 }
 
 /// Stores it in one of these slots; returns it if all are in use.
-fn keep(places: &[Kept], tag: u32, mut own: Own) -> Result<(), Own> {
+fn keep(places: &[Kept], tag: u32, mut own: VerifiedFd) -> Result<(), VerifiedFd> {
     for place in places {
         match place.put(tag, own) {
             Ok(()) => return Ok(()),
@@ -222,9 +222,9 @@ fn keep(places: &[Kept], tag: u32, mut own: Own) -> Result<(), Own> {
 }
 
 /// Both ends, which other programs do not inherit.
-fn pipe() -> Option<(Own, Own)> {
+fn pipe() -> Option<(VerifiedFd, VerifiedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
-    Some((Own::new(reader).ok()?, Own::new(writer).ok()?))
+    Some((VerifiedFd::new(reader).ok()?, VerifiedFd::new(writer).ok()?))
 }
 
 /// Whether a program inherits it on exec.

@@ -1,7 +1,7 @@
 //! Descriptors of the library in static memory, readable by signal handlers. Each is identified by device and inode.
 
 use rustix::fd::BorrowedFd;
-use sidecore_client::sys::own::{Left, Own};
+use sidecore_client::sys::verified_fd::{Left, VerifiedFd};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -22,7 +22,7 @@ impl Kept {
     }
 
     /// Fills the slot, or returns the descriptor if the slot is in use.
-    pub(super) fn put(&self, tag: u32, own: Own) -> Result<(), Own> {
+    pub(super) fn put(&self, tag: u32, own: VerifiedFd) -> Result<(), VerifiedFd> {
         if self.state.compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Err(own);
         }
@@ -54,7 +54,7 @@ impl Kept {
 
     /// Calls `act`. `None`: the slot is empty, or the program has closed the descriptor or replaced the file.
     pub(super) fn with<T>(&self, act: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
-        let own = Own::recall(self.left()?.1)?;
+        let own = VerifiedFd::recall(self.left()?.1)?;
         let done = own.get().map(act);
         own.leave();
         done
@@ -65,7 +65,7 @@ impl Kept {
         let kept = u64::from(tag) + KEPT;
         let is_first = self.state.compare_exchange(kept, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if is_first {
-            drop(Own::recall(self.words()));
+            drop(VerifiedFd::recall(self.words()));
             self.state.store(FREE, Ordering::Release);
         }
         is_first
@@ -95,7 +95,7 @@ mod tests {
     fn what_took_its_number_is_neither_used_nor_closed() {
         let kept = Kept::none();
         let (_reader, writer) = pipe().unwrap();
-        assert!(kept.put(7, Own::new(writer).unwrap()).is_ok());
+        assert!(kept.put(7, VerifiedFd::new(writer).unwrap()).is_ok());
         assert_eq!(kept.with(|fd| write(fd, b"x")), Some(Ok(1)));
         assert!(kept.number().is_some_and(|number| kept.is(number)));
         // Simulates another file with its number.

@@ -7,7 +7,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, read};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sidecore::sys::own::SELECT_LIMIT;
+use sidecore::sys::verified_fd::SELECT_LIMIT;
 use sidecore_client::keyops::lanes;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;

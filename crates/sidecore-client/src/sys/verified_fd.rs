@@ -21,7 +21,7 @@ const FIRST: RawFd = 3;
 /// A descriptor with an inode of its own: a socket, a pipe or memory. If its number refers to another file, it is
 /// neither used nor closed.
 #[derive(Debug)]
-pub struct Own {
+pub struct VerifiedFd {
     /// `None` only during drop.
     fd: Option<OwnedFd>,
     device: u64,
@@ -46,7 +46,7 @@ impl Left {
         [self.device, self.inode, self.number.cast_unsigned().into()]
     }
 
-    /// Inverse of [`Left::words`]. Any other words are safe: [`Own::recall`] compares device and inode.
+    /// Inverse of [`Left::words`]. Any other words are safe: [`VerifiedFd::recall`] compares device and inode.
     pub fn from_words([device, inode, number]: [u64; 3]) -> Self {
         Self { device, inode, number: (number as u32).cast_signed() }
     }
@@ -62,14 +62,14 @@ impl Left {
     /// # Errors
     /// No descriptor is left.
     pub fn again(self) -> io::Result<Self> {
-        let Some(own) = Own::recall(self) else { return Ok(Self::NONE) };
-        let again = own.get().ok_or_else(closed).and_then(Own::copy);
+        let Some(own) = VerifiedFd::recall(self) else { return Ok(Self::NONE) };
+        let again = own.get().ok_or_else(closed).and_then(VerifiedFd::copy);
         own.leave();
-        again.map(Own::leave)
+        again.map(VerifiedFd::leave)
     }
 }
 
-impl Own {
+impl VerifiedFd {
     /// Takes a descriptor, and moves it above the numbers that `select` accepts if the limit on files allows it: those
     /// are left to the program.
     ///
@@ -83,7 +83,7 @@ impl Own {
     /// Takes a descriptor that the program may pass to `select`.
     ///
     /// # Errors
-    /// As for [`Own::new`].
+    /// As for [`VerifiedFd::new`].
     pub fn selectable(fd: OwnedFd) -> io::Result<Self> {
         Self::remember(fd)?.moved(FIRST)
     }
@@ -111,7 +111,7 @@ impl Own {
         (status.st_dev == self.device && status.st_ino == self.inode).then(|| fd.as_fd())
     }
 
-    /// Leaves it open, and returns its identity for [`Own::recall`].
+    /// Leaves it open, and returns its identity for [`VerifiedFd::recall`].
     pub fn leave(mut self) -> Left {
         let number = self.fd.take().map_or(-1, IntoRawFd::into_raw_fd);
         Left { number, device: self.device, inode: self.inode }
@@ -158,7 +158,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for VerifiedFd {
     fn drop(&mut self) {
         let is_ours = self.get().is_some();
         if let Some(number) = self.fd.take().map(IntoRawFd::into_raw_fd).filter(|_| is_ours) {
@@ -177,7 +177,7 @@ pub fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() >= FIRST { Ok(fd) } else { Ok(fcntl_dupfd_cloexec(&fd, FIRST)?) }
 }
 
-/// Moves a descriptor without an inode of its own, as [`Own::new`] does.
+/// Moves a descriptor without an inode of its own, as [`VerifiedFd::new`] does.
 ///
 /// # Errors
 /// No descriptor is left, and it has one of the numbers 0, 1 and 2.
@@ -206,20 +206,20 @@ mod tests {
     use super::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-    fn socket() -> Own {
+    fn socket() -> VerifiedFd {
         let (one, _) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-        Own::new(one).unwrap()
+        VerifiedFd::new(one).unwrap()
     }
 
     #[test]
     fn what_was_left_is_recalled_and_nothing_else_under_its_number() {
         let left = socket().leave();
         let again = left.again().unwrap();
-        drop(Own::recall(left).unwrap());
-        assert!(Own::recall(left).is_none() && left.again().unwrap().number < 0);
+        drop(VerifiedFd::recall(left).unwrap());
+        assert!(VerifiedFd::recall(left).is_none() && left.again().unwrap().number < 0);
         let other = socket();
         let stale = Left { number: other.to_poll().unwrap().as_raw_fd(), ..again };
-        assert!(Own::recall(stale).is_none() && other.get().is_some());
-        assert!(Own::recall(again).is_some() && Own::recall(Left::NONE).is_none());
+        assert!(VerifiedFd::recall(stale).is_none() && other.get().is_some());
+        assert!(VerifiedFd::recall(again).is_some() && VerifiedFd::recall(Left::NONE).is_none());
     }
 }
