@@ -3,8 +3,8 @@
 use super::protocol::{Ask, Reply, Report, Seated};
 use super::stream::Ring;
 use crate::shm::BankMemory;
+use crate::sys::signals_blocked::SignalsBlocked;
 use crate::sys::tcp;
-use crate::sys::undisturbed::Undisturbed;
 use crate::sys::usage::thread_usage;
 use rustix::event::PollFlags;
 use rustix::net::{Shutdown, shutdown};
@@ -172,7 +172,7 @@ impl Attachment {
             match control::receive(control) {
                 Ok((Reply::Bank, fds)) => self.take_bank(fds, &mut banks, &places)?,
                 Ok((Reply::Describe, _)) => owes = true,
-                Ok(_) => Undisturbed::new().lock(&self.places).more = More::Unknown,
+                Ok(_) => SignalsBlocked::new().lock(&self.places).more = More::Unknown,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
@@ -184,7 +184,7 @@ impl Attachment {
     /// # Errors
     /// No bank was requested.
     fn take_bank(&self, fds: Vec<OwnedFd>, banks: &mut Vec<Arc<BankMemory>>, places: impl Fn(usize)) -> io::Result<()> {
-        if Undisturbed::new().lock(&self.places).more != More::Asked {
+        if SignalsBlocked::new().lock(&self.places).more != More::Asked {
             return Err(refused());
         }
         // Both sides count banks, so after a lost one there can be no other.
@@ -197,7 +197,7 @@ impl Attachment {
             self.have(banks);
         }
         if is_lost || banks.len() == MAX_BANKS as usize {
-            Undisturbed::new().lock(&self.places).more = More::None;
+            SignalsBlocked::new().lock(&self.places).more = More::None;
         }
         Ok(())
     }
@@ -225,8 +225,8 @@ impl Attachment {
 
     /// Calls `act` with the reason's word of this place. `None`: another stream has noted its own there.
     fn row_of<T>(&self, seat: Seated, act: impl FnOnce(&AtomicU64) -> T) -> Option<T> {
-        let (place, undisturbed) = (u32::from(seat.place), Undisturbed::new());
-        let places = undisturbed.lock(&self.places);
+        let (place, blocked) = (u32::from(seat.place), SignalsBlocked::new());
+        let places = blocked.lock(&self.places);
         let bank = places.banks.get((place / PLACES) as usize).filter(|_| seat.attachment == self.number)?;
         let word = bank.word(place % PLACES, ROW, WHY);
         (why_stream(word.load(Ordering::Relaxed)) == seat.stream).then(|| act(word))
@@ -237,13 +237,13 @@ impl Attachment {
     fn have(&self, banks: &[Arc<BankMemory>]) {
         let (mut next, count) = Places::of(banks);
         let mut adopted = Vec::with_capacity(count);
-        let undisturbed = Undisturbed::new();
-        let mut current = undisturbed.lock(&self.places);
+        let blocked = SignalsBlocked::new();
+        let mut current = blocked.lock(&self.places);
         next.fresh.append(&mut current.fresh);
         next.left.append(&mut current.left);
         let before = std::mem::replace(&mut *current, next);
         drop(current);
-        let mut current = undisturbed.lock(&self.adopted);
+        let mut current = blocked.lock(&self.adopted);
         adopted.append(&mut current);
         let adopted_before = std::mem::replace(&mut *current, adopted);
         drop(current);
@@ -267,8 +267,8 @@ impl Attachment {
     /// There is no room, or no service any more. `WouldBlock`: a bank has been requested.
     pub(super) fn seat(self: &Arc<Self>, target: Option<Target>) -> io::Result<Seat> {
         let control = self.control.get().filter(|_| !self.is_gone()).ok_or(io::ErrorKind::NotConnected)?;
-        let undisturbed = Undisturbed::new();
-        let mut places = undisturbed.lock(&self.places);
+        let blocked = SignalsBlocked::new();
+        let mut places = blocked.lock(&self.places);
         let next = places.next();
         // Requested early: the answer takes as long as some promotions.
         if places.fresh.len() < FEW && places.more == More::Unknown && say(control, &Ask::Bank, &[]).is_ok() {
@@ -288,7 +288,7 @@ impl Attachment {
         // Without a descriptor they cannot be sent.
         if let Ok(socket) = VerifiedFd::copy(ring.socket()) {
             let listed = socket.get().and_then(|socket| ADOPTED.list(socket));
-            Undisturbed::new().lock(&self.adopted).push(Adopted { ring, wish, _listed: listed, socket });
+            SignalsBlocked::new().lock(&self.adopted).push(Adopted { ring, wish, _listed: listed, socket });
         }
         // Only the thread that waits for the end can send them. So the attachment ends: all streams go to the kernel,
         // and enter rings again.
@@ -299,8 +299,8 @@ impl Attachment {
 
     /// After the end: gives the adopted rings to the kernel. Returns whether nothing is left.
     pub(super) fn drain_adopted(&self) -> bool {
-        let undisturbed = Undisturbed::new();
-        let mut adopted = undisturbed.lock(&self.adopted);
+        let blocked = SignalsBlocked::new();
+        let mut adopted = blocked.lock(&self.adopted);
         // If the program reused the descriptor, the rest cannot be sent.
         adopted.retain_mut(|one| one.socket.get().is_some_and(|socket| one.ring.is_unfinished(socket, one.wish)));
         adopted.is_empty()
@@ -445,7 +445,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        Undisturbed::new().lock(&self.of.places).left.push_back((self.index, self.number));
+        SignalsBlocked::new().lock(&self.of.places).left.push_back((self.index, self.number));
     }
 }
 

@@ -8,8 +8,8 @@ use super::ask::connect;
 use super::attachment::{ADOPTED, Attachment, Target};
 use super::protocol::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET, Report, SOCKET_VARIABLE, Seated, USERS_VARIABLE};
 use super::stream::Stream;
+use crate::sys::signals_blocked::SignalsBlocked;
 use crate::sys::thread::{Started, spawn_without_signals};
-use crate::sys::undisturbed::Undisturbed;
 use crate::sys::{tcp, udp};
 use sidecore_client::environment::{named_users, service_users_or, trusted_variable};
 use sidecore_client::sys::clock;
@@ -130,9 +130,9 @@ fn given() -> &'static Given {
 ///
 /// The socket stays on the kernel, for this reason. `Why::Few`: not yet. `Why::Unseen`: the kernel's count of bytes
 /// differs from the candidate's.
-pub fn promote(candidate: &Candidate<'_>, process: Process, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
+pub fn promote(candidate: &Candidate<'_>, process: Process, blocked: &SignalsBlocked) -> Result<&'static Stream, Why> {
     let target = target(candidate)?;
-    let Some((program, attachment)) = attached(undisturbed) else { return Err(attach(process, undisturbed)) };
+    let Some((program, attachment)) = attached(blocked) else { return Err(attach(process, blocked)) };
     let mut accepted = 0;
     if target.is_none() {
         accepted = tcp::accepted(candidate.socket).map_err(|_| Why::Refused)?;
@@ -146,7 +146,7 @@ pub fn promote(candidate: &Candidate<'_>, process: Process, undisturbed: &Undist
         _ => Why::Refused,
     })?;
     // A place without a stream must not be announced to the service.
-    let Some(stream) = program.stream(undisturbed) else {
+    let Some(stream) = program.stream(blocked) else {
         seat.unused();
         return Err(Why::Few);
     };
@@ -170,9 +170,9 @@ fn target(of: &Candidate<'_>) -> Result<Option<Target>, Why> {
     Ok(Some(Target { to: of.to.copied(), packet: packet.ok_or(Why::Special)? }))
 }
 
-fn attached(undisturbed: &Undisturbed) -> Option<(&'static Program, Arc<Attachment>)> {
+fn attached(blocked: &SignalsBlocked) -> Option<(&'static Program, Arc<Attachment>)> {
     let program = PROGRAM.peek()?;
-    let current = undisturbed.lock(&program.current);
+    let current = blocked.lock(&program.current);
     let attachment = current.attachment.as_ref().filter(|attachment| !attachment.is_gone());
     attachment.map(|attachment| (program, attachment.clone()))
 }
@@ -180,8 +180,8 @@ fn attached(undisturbed: &Undisturbed) -> Option<(&'static Program, Arc<Attachme
 /// Starts the library's thread if there is none. Returns the reason why the socket stays on the kernel until
 /// then.
 #[cold]
-fn attach(process: Process, undisturbed: &Undisturbed) -> Why {
-    if let Some(why) = PROGRAM.peek().and_then(|program| program.is_to_wait(undisturbed)) {
+fn attach(process: Process, blocked: &SignalsBlocked) -> Why {
+    if let Some(why) = PROGRAM.peek().and_then(|program| program.is_to_wait(blocked)) {
         return why;
     }
     if !(process.may_prepare)() {
@@ -190,7 +190,7 @@ fn attach(process: Process, undisturbed: &Undisturbed) -> Why {
     }
     let started = PROGRAM.get(|| Ok(Program::default()), |_| CONNECTIONS.let_go()).and_then(|program| {
         let thread = spawn_without_signals("sidecore-sockets", STACK, move || program.run(process))?;
-        let before = undisturbed.lock(&program.current).thread.replace(thread);
+        let before = blocked.lock(&program.current).thread.replace(thread);
         drop(before);
         Ok(())
     });
@@ -200,14 +200,14 @@ fn attach(process: Process, undisturbed: &Undisturbed) -> Why {
 /// Releases a stream that has no descriptor any more.
 pub fn retire(stream: &'static Stream) {
     if let Some(program) = PROGRAM.peek() {
-        Undisturbed::new().lock(&program.streams).free.push(stream);
+        SignalsBlocked::new().lock(&program.streams).free.push(stream);
     }
 }
 
 /// Notes that the program closes the socket with its last ring at `seat`.
 pub fn closed(seat: Seated) {
     let Some(program) = PROGRAM.peek() else { return };
-    let attachment = Undisturbed::new().lock(&program.current).attachment.clone();
+    let attachment = SignalsBlocked::new().lock(&program.current).attachment.clone();
     if let Some(attachment) = attachment {
         attachment.closed(seat);
     }
@@ -224,8 +224,8 @@ pub fn after_fork_in_child() {
 /// enter rings as the new user.
 pub fn user_changed() {
     let Some(program) = PROGRAM.peek() else { return };
-    let undisturbed = Undisturbed::new();
-    let attachment = undisturbed.lock(&program.current).attachment.clone();
+    let blocked = SignalsBlocked::new();
+    let attachment = blocked.lock(&program.current).attachment.clone();
     if let Some(attachment) = attachment.filter(|attachment| !attachment.is_of_this_user()) {
         attachment.end();
     }
@@ -261,9 +261,9 @@ pub fn is_own(fd: RawFd) -> bool {
     if !program.own.iter().any(|own| own.load(Ordering::Relaxed) == fd) {
         return false;
     }
-    let undisturbed = Undisturbed::new();
+    let blocked = SignalsBlocked::new();
     // While another thread attaches, the numbers alone decide.
-    undisturbed.try_lock(&program.current).is_none_or(|current| current.descriptors().contains(&Some(fd)))
+    blocked.try_lock(&program.current).is_none_or(|current| current.descriptors().contains(&Some(fd)))
 }
 
 impl Current {
@@ -274,8 +274,8 @@ impl Current {
 
 impl Program {
     /// Reason for not attaching now; `None`: a thread may be started.
-    fn is_to_wait(&self, undisturbed: &Undisturbed) -> Option<Why> {
-        let current = undisturbed.lock(&self.current);
+    fn is_to_wait(&self, blocked: &SignalsBlocked) -> Option<Why> {
+        let current = blocked.lock(&self.current);
         if clock::now() < current.retry_at {
             return Some(Why::NoService);
         }
@@ -301,16 +301,16 @@ impl Program {
     }
 
     fn retry(&self, at: Nanos) {
-        let undisturbed = Undisturbed::new();
-        let mut current = undisturbed.lock(&self.current);
+        let blocked = SignalsBlocked::new();
+        let mut current = blocked.lock(&self.current);
         current.retry_after = (current.retry_after * 2).clamp(FIRST_RETRY, LAST_RETRY);
         current.retry_at = at.max(clock::now().saturating_add(current.retry_after));
     }
 
     /// False: the process is ending its attachment.
     fn publish(&self, attachment: &Arc<Attachment>) -> bool {
-        let undisturbed = Undisturbed::new();
-        let mut current = undisturbed.lock(&self.current);
+        let blocked = SignalsBlocked::new();
+        let mut current = blocked.lock(&self.current);
         if !current.let_go {
             self.own_are(attachment.descriptors());
             current.attachment = Some(attachment.clone());
@@ -321,8 +321,8 @@ impl Program {
 
     /// Removes the attachment of a service that has ended, so that another can be made. This thread is its last user.
     fn withdraw(&self, attachment: &Arc<Attachment>) {
-        let undisturbed = Undisturbed::new();
-        let mut current = undisturbed.lock(&self.current);
+        let blocked = SignalsBlocked::new();
+        let mut current = blocked.lock(&self.current);
         if current.attachment.as_ref().is_some_and(|current| Arc::ptr_eq(current, attachment)) {
             self.own_are([None; 3]);
             let before = (current.attachment.take(), current.thread.take());
@@ -338,7 +338,7 @@ impl Program {
     }
 
     fn let_go(&self) -> bool {
-        let attachment = Undisturbed::new().lock(&self.current).attachment.clone();
+        let attachment = SignalsBlocked::new().lock(&self.current).attachment.clone();
         if attachment.as_ref().is_some_and(|attachment| self.streams().iter().any(|stream| stream.is_in(attachment))) {
             return false;
         }
@@ -346,19 +346,19 @@ impl Program {
             current.let_go = true;
             current.thread.take()
         };
-        let thread = close(&mut Undisturbed::new().lock(&self.current));
+        let thread = close(&mut SignalsBlocked::new().lock(&self.current));
         if let Some(attachment) = attachment {
             attachment.end();
         }
         let has_ended = wait_until(NAPS, || thread.as_ref().is_none_or(Started::has_ended));
-        Undisturbed::new().lock(&self.current).let_go = false;
+        SignalsBlocked::new().lock(&self.current).let_go = false;
         has_ended
     }
 
     /// True while the library's thread opens descriptors that children must not inherit.
     fn is_attaching(&self) -> bool {
-        let undisturbed = Undisturbed::new();
-        let current = undisturbed.lock(&self.current);
+        let blocked = SignalsBlocked::new();
+        let current = blocked.lock(&self.current);
         current.attachment.is_none() && current.thread.as_ref().is_some_and(|thread| !thread.has_ended())
     }
 
@@ -367,10 +367,10 @@ impl Program {
     fn streams(&self) -> Vec<&'static Stream> {
         let mut streams = Vec::new();
         loop {
-            let count = Undisturbed::new().lock(&self.streams).all.len();
+            let count = SignalsBlocked::new().lock(&self.streams).all.len();
             streams.reserve(count);
-            let undisturbed = Undisturbed::new();
-            let all = undisturbed.lock(&self.streams);
+            let blocked = SignalsBlocked::new();
+            let all = blocked.lock(&self.streams);
             if all.all.len() == count {
                 streams.extend_from_slice(&all.all);
                 return streams;
@@ -396,8 +396,8 @@ impl Program {
         next.free.extend((0..more).map(|_| -> &'static Stream { Box::leak(Box::default()) }));
         next.all.extend_from_slice(&next.free);
         if more > 0 {
-            let undisturbed = Undisturbed::new();
-            let mut streams = undisturbed.lock(&self.streams);
+            let blocked = SignalsBlocked::new();
+            let mut streams = blocked.lock(&self.streams);
             next.all.append(&mut streams.all);
             next.free.append(&mut streams.free);
             std::mem::swap(&mut *streams, &mut next);
@@ -405,8 +405,8 @@ impl Program {
     }
 
     /// A free stream that this thread is not using further up its stack.
-    fn stream(&self, undisturbed: &Undisturbed) -> Option<&'static Stream> {
-        let free = &mut undisturbed.lock(&self.streams).free;
+    fn stream(&self, blocked: &SignalsBlocked) -> Option<&'static Stream> {
+        let free = &mut blocked.lock(&self.streams).free;
         let at = free.iter().rposition(|stream| !stream.is_within())?;
         Some(free.swap_remove(at))
     }

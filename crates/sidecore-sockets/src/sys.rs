@@ -2,8 +2,8 @@
 
 pub mod loader;
 pub(crate) mod lock;
+pub mod signals_blocked;
 pub mod tcp;
 pub(crate) mod thread;
 pub mod udp;
-pub mod undisturbed;
 pub mod usage;

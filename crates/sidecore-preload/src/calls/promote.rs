@@ -7,7 +7,7 @@ use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::{Rule, Why};
 use sidecore_core::streams::slot::State;
 use sidecore_sockets::program::{self, Candidate, Process};
-use sidecore_sockets::sys::undisturbed::Undisturbed;
+use sidecore_sockets::sys::signals_blocked::SignalsBlocked;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -73,12 +73,12 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, Why> {
         return Err(Why::Forked);
     }
     // A handler might fork, close or send, and must not find a half-made promotion.
-    let undisturbed = Undisturbed::new();
+    let blocked = SignalsBlocked::new();
     let (key, ticket) = gate.begin_entering().ok_or(Why::Special)?;
     let process =
         Process { may_prepare: || !signals::is_handler(), sends_unseen: has_rings_of_its_own, sockets: report::report };
     let candidate = Candidate { socket: gate.borrowed(), key, to, sent: gate.slot().sent() };
-    let stream = program::promote(&candidate, process, &undisturbed).inspect_err(|why| {
+    let stream = program::promote(&candidate, process, &blocked).inspect_err(|why| {
         if *why == Why::NoService {
             PASSES.store(PASSES_WITHOUT_SERVICE, Ordering::Relaxed);
         }

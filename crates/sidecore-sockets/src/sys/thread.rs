@@ -1,6 +1,6 @@
 //! Threads of a library in a program that does not know of them.
 
-use super::undisturbed::Undisturbed;
+use super::signals_blocked::SignalsBlocked;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -31,7 +31,7 @@ pub(crate) fn spawn_without_signals(
     let number = Arc::new(AtomicI32::new(0));
     let started = Started(number.clone());
     // A new thread inherits the signal mask of its creator.
-    let _undisturbed = Undisturbed::new();
+    let _blocked = SignalsBlocked::new();
     let builder = Builder::new().name(name.to_owned()).stack_size(stack);
     builder.spawn(move || {
         // SAFETY: it only returns the thread's number.

@@ -10,7 +10,7 @@ use sidecore_client::shm::span::Span;
 use sidecore_sockets::program::{Candidate, Process, promote};
 use sidecore_sockets::protocol::{Report, SOCKET_VARIABLE};
 use sidecore_sockets::stream::{Offered, Sent, Stream};
-use sidecore_sockets::sys::undisturbed::Undisturbed;
+use sidecore_sockets::sys::signals_blocked::SignalsBlocked;
 use std::hint::black_box;
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -84,7 +84,7 @@ fn promoted(connection: BorrowedFd<'_>, key: Key) -> Result<&'static Stream> {
     let candidate = Candidate { socket: connection, key, to: None, sent: None };
     let process = Process { may_prepare: || true, sends_unseen: || false, sockets: Report::default };
     for _ in 0..TRIES {
-        match promote(&candidate, process, &Undisturbed::new()) {
+        match promote(&candidate, process, &SignalsBlocked::new()) {
             Err(Why::Few | Why::NoService) => thread::sleep(NAP),
             other => return Ok(other.map_err(Why::words)?),
         }

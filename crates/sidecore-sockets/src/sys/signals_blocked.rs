@@ -8,13 +8,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Blocks signals on its thread while it exists; they arrive when it is dropped. A nested one has no effect; they are
 /// dropped in reverse order.
-pub struct Undisturbed {
+pub struct SignalsBlocked {
     before: libc::sigset_t,
     /// Binds it to its thread.
     _thread: PhantomData<*const ()>,
 }
 
-impl Undisturbed {
+impl SignalsBlocked {
     /// Blocks signals from now on.
     #[expect(clippy::new_without_default, reason = "it does something")]
     pub fn new() -> Self {
@@ -46,7 +46,7 @@ impl Undisturbed {
     }
 }
 
-impl Drop for Undisturbed {
+impl Drop for SignalsBlocked {
     fn drop(&mut self) {
         // SAFETY: `before` is the set that was the thread's.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
@@ -69,8 +69,8 @@ mod tests {
     #[test]
     fn signals_come_again_when_the_outermost_ends() {
         assert!(handles(libc::SIGALRM));
-        let outer = Undisturbed::new();
-        drop(Undisturbed::new());
+        let outer = SignalsBlocked::new();
+        drop(SignalsBlocked::new());
         assert!(!handles(libc::SIGALRM) && !handles(libc::SIGUSR1));
         drop(outer);
         assert!(handles(libc::SIGALRM));
