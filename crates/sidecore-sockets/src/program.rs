@@ -296,7 +296,7 @@ impl Program {
         if is_current {
             attachment.wait_for_end(|places| self.have_streams(places), process.sockets);
             self.withdraw(&attachment);
-            self.go_on_alone(&attachment);
+            self.fall_back(&attachment);
         }
     }
 
@@ -380,7 +380,7 @@ impl Program {
 
     /// After the end of the service: gives this program's rings to the kernel, waiting as long as the kernel is full.
     /// At the end, this thread is the only owner of the attachment.
-    fn go_on_alone(&self, attachment: &Arc<Attachment>) {
+    fn fall_back(&self, attachment: &Arc<Attachment>) {
         loop {
             let left = self.streams().iter().filter(|stream| stream.abandon(attachment).is_none()).count();
             if attachment.drain_adopted() && left == 0 && Arc::strong_count(attachment) == 1 {

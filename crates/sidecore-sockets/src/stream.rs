@@ -54,7 +54,7 @@ pub enum Sent {
 pub enum Offered {
     /// All of it is accepted.
     Taken,
-    /// All of it is accepted, but no service empties the ring: the caller must call [`Stream::go_on_alone`].
+    /// All of it is accepted, but no service empties the ring: the caller must call [`Stream::fall_back`].
     Alone,
     /// Nothing was done: call [`Stream::send`].
     Not,
@@ -125,10 +125,10 @@ impl Locked<'_> {
 
     /// No service empties the ring any more, and `taken` bytes were just written.
     #[cold]
-    fn go_on_alone(&mut self, key: Key, taken: usize) -> Sent {
+    fn fall_back(&mut self, key: Key, taken: usize) -> Sent {
         let Some(ring) = self.of(key) else { return Sent::Left };
         let socket = ring.socket();
-        let sent = ring.go_on_alone(socket, taken);
+        let sent = ring.fall_back(socket, taken);
         if ring.is_over(socket) {
             *self.ring = None;
         }
@@ -211,12 +211,12 @@ impl Stream {
 
     /// Must follow [`Offered::Alone`] for `taken` bytes: sends them, or finds that another thread has sent them.
     #[cold]
-    pub fn go_on_alone(&self, key: Key, taken: usize) -> Sent {
+    pub fn fall_back(&self, key: Key, taken: usize) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Taken(taken) };
         if locked.of(key).is_none_or(|ring| ring.datagrams.is_some()) {
             return Sent::Taken(taken);
         }
-        locked.go_on_alone(key, taken)
+        locked.fall_back(key, taken)
     }
 
     /// Accepts the part of a message that fits. `pieces` have `len` bytes in all; `more`: further bytes
@@ -238,7 +238,7 @@ impl Stream {
         }
         match ring.accept(socket, pieces, len, more) {
             Ok((taken, true)) => Sent::Taken(taken),
-            Ok((taken, false)) => locked.go_on_alone(key, taken),
+            Ok((taken, false)) => locked.fall_back(key, taken),
             Err(error) => {
                 let failed = ring.failed(error);
                 *locked.ring = None;
@@ -317,7 +317,7 @@ impl Stream {
 
     /// After a close that the library did not see; the number may refer to another file now. The service sends the
     /// rest of the ring.
-    pub fn forsake(&self, key: Key) {
+    pub fn detach(&self, key: Key) {
         if let Some(mut locked) = self.lock()
             && let Some(left) = locked.ring.take_if(|ring| ring.key == key)
         {
@@ -476,7 +476,7 @@ impl Ring {
 
     /// No service empties the ring any more, and `taken` bytes were just written.
     #[cold]
-    fn go_on_alone(&mut self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
+    fn fall_back(&mut self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
         if let Some(error) = self.take_error() {
             return self.failed(error);
         }

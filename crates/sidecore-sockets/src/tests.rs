@@ -96,7 +96,7 @@ fn send(stream: &Stream, socket: &TcpStream, from: u64, len: usize) -> Sent {
     let piece = Span::of(&mut bytes);
     match stream.offer(key(socket), piece, false) {
         Offered::Taken => Sent::Taken(len),
-        Offered::Alone => stream.go_on_alone(key(socket), len),
+        Offered::Alone => stream.fall_back(key(socket), len),
         Offered::Not => stream.send(key(socket), [piece].into_iter(), len, false),
     }
 }
@@ -275,7 +275,7 @@ fn what_is_accepted_while_the_service_goes_is_sent_once_whoever_sends_it() {
         if comes_between {
             assert_eq!(stream.settle(key(&here)).0, Drained::Empty);
         }
-        assert_eq!(stream.go_on_alone(key(&here), 200), Sent::Taken(200));
+        assert_eq!(stream.fall_back(key(&here), 200), Sent::Taken(200));
         check(&mut there, 0, 300);
         assert_eq!(stream.offer(key(&here), Span::of(&mut bytes), false), Offered::Not);
         drop((here, theirs));
@@ -339,7 +339,7 @@ fn what_was_closed_unseen_is_not_sent_on_another_connection() {
     let stream = promote(&attachment, &here);
     let theirs = service.promoted();
     assert_eq!(send(&stream, &here, 0, 100), Sent::Taken(100));
-    stream.forsake(key(&here));
+    stream.detach(key(&here));
     there.set_nonblocking(true).unwrap();
     assert!((&there).read(&mut [0]).is_err(), "the number may be another's");
     assert_eq!((wish(&service), send(&stream, &here, 100, 1)), (Wish::Leave, Sent::Left));

@@ -77,7 +77,7 @@ pub(crate) fn at_once(gate: Gate, piece: Span<'_>, flags: c_int) -> AtOnce {
 /// Continues a message in a ring that no service empties.
 #[cold]
 pub(crate) fn alone(gate: Gate, message: &Message<'_>, flags: c_int, ring: InRing) -> Next {
-    let sent = ring.stream.go_on_alone(ring.key, message.len());
+    let sent = ring.stream.fall_back(ring.key, message.len());
     through(gate, message, flags, Some((ring, sent)))
 }
 

@@ -156,7 +156,7 @@ pub(crate) fn replaced(fd: RawFd) {
     let Some((gate, ring)) = gate::forget(fd) else { return };
     note_closed(gate);
     if let Some(ring) = ring {
-        ring.stream.forsake(ring.key);
+        ring.stream.detach(ring.key);
         program::retire(ring.stream);
     }
 }
