@@ -4,7 +4,7 @@
 //! |Module|For|
 //! |---|---|
 //! |`program`|state of a process: its connection to the service of sockets, its banks, and the thread that goes on without a service|
-//! |`attachment`, `patience`|the connection with the service and what it holds; waits for a place
+//! |`attachment`, `backoff`|the connection with the service and what it holds; waits for a place
 //! |`stream`, `datagrams`|one connection in a ring; whole messages in it|
 //! |`protocol`, `ask`|messages between program and service; those of operators|
 //! |`loadable`|which programs can load a library|
@@ -15,9 +15,9 @@
 
 pub mod ask;
 mod attachment;
+mod backoff;
 pub mod datagrams;
 pub mod loadable;
-mod patience;
 pub mod program;
 pub mod protocol;
 pub mod shm;

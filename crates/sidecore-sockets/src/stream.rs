@@ -12,7 +12,7 @@ pub use self::remains::{Progress, Remains};
 
 use self::datagrams::{Datagrams, send_datagram};
 use super::attachment::{Attachment, Seat};
-use super::patience::Patience;
+use super::backoff::Backoff;
 use super::protocol::Seated;
 use crate::shm::PlaceMemory;
 use crate::sys::lock::{Busy, Guard, ThreadLock};
@@ -139,12 +139,12 @@ impl Locked<'_> {
 impl Stream {
     /// `None`: this thread has it already, further up its stack.
     fn lock(&self) -> Option<Locked<'_>> {
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         loop {
             match self.try_lock() {
                 Ok(locked) => return Some(locked),
                 Err(Busy::Here) => return None,
-                Err(Busy::Elsewhere) => patience.wait(),
+                Err(Busy::Elsewhere) => backoff.wait(),
             };
         }
     }
@@ -443,12 +443,12 @@ impl Ring {
     #[cold]
     fn make_room(&mut self, socket: BorrowedFd<'_>, len: usize) -> Result<(), Sent> {
         // While the sidecore moves bytes there will be room soon, without a system call of ours.
-        let mut patience = Patience::default();
-        while self.at.hold().holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() && !patience.is_over() {
+        let mut backoff = Backoff::default();
+        while self.at.hold().holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() && !backoff.is_over() {
             if self.cursors().is_some() && self.room() as usize >= len {
                 return Ok(());
             }
-            patience.wait();
+            backoff.wait();
         }
         if self.cursors().is_some() && self.room() as usize >= len {
             return Ok(());
@@ -531,12 +531,12 @@ impl Ring {
     /// release it.
     fn hold(&mut self, socket: BorrowedFd<'_>) -> bool {
         let hold = self.at.hold();
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         while !hold.take(Holder::Program) {
-            if patience.is_over() {
+            if backoff.is_over() {
                 return false;
             }
-            if !patience.wait() {
+            if !backoff.wait() {
                 continue;
             }
             // Too long for one system call.

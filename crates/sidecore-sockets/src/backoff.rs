@@ -13,12 +13,12 @@ const YIELDS: u32 = 600;
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
 #[derive(Debug, Default)]
-pub(super) struct Patience(u32);
+pub(super) struct Backoff(u32);
 
 /// Naps after which a living holder counts as stopped: 50 ms.
 const STOPPED: u32 = 1_000;
 
-impl Patience {
+impl Backoff {
     /// True if the wait is so long that the holder must be stopped or without a processor.
     pub(super) fn is_over(&self) -> bool {
         self.0 > YIELDS + STOPPED
