@@ -98,7 +98,7 @@ enum More {
 
 /// A stream's place. Given back on drop.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct StreamSlot {
     pub(super) of: Arc<Attachment>,
     pub(super) bank: Arc<BankMemory>,
     /// Number in its bank.
@@ -265,7 +265,7 @@ impl Attachment {
     ///
     /// # Errors
     /// There is no room, or no service any more. `WouldBlock`: a bank has been requested.
-    pub(super) fn seat(self: &Arc<Self>, target: Option<Target>) -> io::Result<Seat> {
+    pub(super) fn slot(self: &Arc<Self>, target: Option<Target>) -> io::Result<StreamSlot> {
         let control = self.control.get().filter(|_| !self.is_gone()).ok_or(io::ErrorKind::NotConnected)?;
         let blocked = SignalsBlocked::new();
         let mut places = blocked.lock(&self.places);
@@ -279,7 +279,7 @@ impl Attachment {
             return Err(kind.into());
         };
         let bank = places.banks[(index / PLACES) as usize].clone();
-        Ok(Seat { of: self.clone(), bank, place: index % PLACES, index, number, target })
+        Ok(StreamSlot { of: self.clone(), bank, place: index % PLACES, index, number, target })
     }
 
     /// Takes over a closed connection's ring that no service empties any more, so that its bytes are sent
@@ -361,7 +361,7 @@ impl Places {
     }
 }
 
-impl Seat {
+impl StreamSlot {
     fn begin(&self, base: u64) {
         let (bank, place) = (&self.bank, self.place);
         for (line, word) in
@@ -443,7 +443,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         SignalsBlocked::new().lock(&self.of.places).left.push_back((self.index, self.number));
     }

@@ -126,7 +126,6 @@ fn given() -> &'static Given {
 /// Moves a socket's sending to a ring. During promotion, and afterwards except by [`Stream::with_kernel`], nothing
 /// else may send on it. Signal handlers must be blocked, because they would find a half-made state; one thread
 /// promotes at a time.
-/// time promotes.
 ///
 /// The socket stays on the kernel, for this reason. `Why::Few`: not yet. `Why::Unseen`: the kernel's count of bytes
 /// differs from the candidate's.
@@ -141,20 +140,20 @@ pub fn promote(candidate: &Candidate<'_>, process: Process, blocked: &SignalsBlo
             return Err(Why::Unseen);
         }
     }
-    let seat = attachment.seat(target).map_err(|error| match error.kind() {
+    let slot = attachment.slot(target).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => Why::Few,
         _ => Why::Refused,
     })?;
     // A place without a stream must not be announced to the service.
     let Some(stream) = program.stream(blocked) else {
-        seat.unused();
+        slot.unused();
         return Err(Why::Few);
     };
-    let seat = seat.open(candidate.socket, accepted).map_err(|_| {
+    let slot = slot.open(candidate.socket, accepted).map_err(|_| {
         retire(stream);
         Why::Refused
     })?;
-    stream.begin(seat, candidate.key);
+    stream.begin(slot, candidate.key);
     Ok(stream)
 }
 

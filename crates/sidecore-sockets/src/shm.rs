@@ -1,7 +1,7 @@
 //! Memory that program and service of sockets share. Besides this module, only [`crate::sys`] has unsafe code.
 
 mod bank;
-mod place;
+mod slot;
 
 pub use bank::BankMemory;
-pub use place::PlaceMemory;
+pub use slot::SlotMemory;

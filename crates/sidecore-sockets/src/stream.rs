@@ -11,10 +11,10 @@ mod remains;
 pub use self::remains::{Progress, Remains};
 
 use self::datagrams::{Datagrams, send_datagram};
-use super::attachment::{Attachment, Seat};
+use super::attachment::{Attachment, StreamSlot};
 use super::backoff::Backoff;
 use super::protocol::Seated;
-use crate::shm::PlaceMemory;
+use crate::shm::SlotMemory;
 use crate::sys::lock::{Busy, Guard, ThreadLock};
 use crate::sys::tcp;
 use rustix::io::Errno;
@@ -81,8 +81,8 @@ pub struct Stream {
 
 #[derive(Debug)]
 pub(super) struct Ring {
-    pub(super) seat: Seat,
-    at: PlaceMemory,
+    pub(super) slot: StreamSlot,
+    at: SlotMemory,
     pub(super) key: Key,
     /// The key if the ring is of bytes, else none: [`Stream::offer`] checks both by one comparison.
     of_bytes: Key,
@@ -178,14 +178,14 @@ impl Stream {
     }
 
     /// Begins a ring on a stream that this thread is not using.
-    pub(super) fn begin(&self, seat: Seat, key: Key) {
+    pub(super) fn begin(&self, slot: StreamSlot, key: Key) {
         if let Some(mut locked) = self.lock() {
             self.take_as_wished(&mut locked.ring);
-            seat.bank.word(seat.place, ROW, SOCKET).store(key.number().into(), Ordering::Relaxed);
-            let datagrams = seat.target.map(|target| Datagrams::new(target, seat.bank.layout().ring_bytes()));
-            let at = PlaceMemory::new(seat.bank.clone(), seat.place);
+            slot.bank.word(slot.place, ROW, SOCKET).store(key.number().into(), Ordering::Relaxed);
+            let datagrams = slot.target.map(|target| Datagrams::new(target, slot.bank.layout().ring_bytes()));
+            let at = SlotMemory::new(slot.bank.clone(), slot.place);
             let of_bytes = if datagrams.is_some() { Key::NONE } else { key };
-            *locked.ring = Some(Ring { seat, at, key, of_bytes, tail: 0, head: 0, more: false, datagrams });
+            *locked.ring = Some(Ring { slot, at, key, of_bytes, tail: 0, head: 0, more: false, datagrams });
         }
     }
 
@@ -338,25 +338,25 @@ impl Stream {
     /// Stores the reason for the socket's present path, for lists.
     pub fn note(&self, key: Key, why: Why) {
         let _ = self.with(key, |ring| {
-            ring.word(ROW, WHY).store(why_word(ring.seat.number, why), Ordering::Relaxed);
+            ring.word(ROW, WHY).store(why_word(ring.slot.number, why), Ordering::Relaxed);
         });
     }
 
     /// The place of this ring.
     pub fn seated(&self, key: Key) -> Option<Seated> {
-        self.with(key, |ring| ring.seat.seated())
+        self.with(key, |ring| ring.slot.seated())
     }
 
     /// Whether it is in a ring of this attachment, or may be: this thread is using it further up its stack.
     pub(super) fn is_in(&self, attachment: &Arc<Attachment>) -> bool {
-        self.lock().is_none_or(|locked| locked.ring.as_ref().is_some_and(|ring| Arc::ptr_eq(&ring.seat.of, attachment)))
+        self.lock().is_none_or(|locked| locked.ring.as_ref().is_some_and(|ring| Arc::ptr_eq(&ring.slot.of, attachment)))
     }
 
     /// After the end of the attachment's service: gives accepted bytes to the kernel. `None`: a thread is using the
     /// stream, or the kernel has no room now; try again.
     pub(super) fn abandon(&self, of: &Arc<Attachment>) -> Option<()> {
         let mut ring = self.ring.try_lock().ok()?;
-        let Some(own) = ring.as_mut().filter(|ring| Arc::ptr_eq(&ring.seat.of, of)) else { return Some(()) };
+        let Some(own) = ring.as_mut().filter(|ring| Arc::ptr_eq(&ring.slot.of, of)) else { return Some(()) };
         match own.drain(own.socket()) {
             Drained::Blocked => return None,
             // The program's next call reports it.
@@ -434,7 +434,7 @@ impl Ring {
     fn ring(&self) -> bool {
         match self.at.bell().ring() {
             Rung::Watched => true,
-            Rung::Announce => self.seat.announce(),
+            Rung::Announce => self.slot.announce(),
             Rung::Shut => false,
         }
     }
@@ -444,7 +444,7 @@ impl Ring {
     fn make_room(&mut self, socket: BorrowedFd<'_>, len: usize) -> Result<(), Sent> {
         // While the sidecore moves bytes there will be room soon, without a system call of ours.
         let mut backoff = Backoff::default();
-        while self.at.hold().holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() && !backoff.is_over() {
+        while self.at.hold().holder() == Some(Holder::Sidecore) && !self.slot.of.is_gone() && !backoff.is_over() {
             if self.cursors().is_some() && self.room() as usize >= len {
                 return Ok(());
             }
@@ -540,8 +540,8 @@ impl Ring {
                 continue;
             }
             // Too long for one system call.
-            if self.seat.of.is_gone() {
-                let recovered = self.seat.recover(socket, word(self.tail, self.more));
+            if self.slot.of.is_gone() {
+                let recovered = self.slot.recover(socket, word(self.tail, self.more));
                 // A writer of any other value there is gone as well.
                 let _ = hold.take_over(Holder::Sidecore, Holder::Program);
                 if recovered.is_none() {

@@ -78,7 +78,7 @@ fn connection() -> (TcpStream, TcpStream) {
 fn promote(attachment: &Arc<Attachment>, socket: &TcpStream) -> Stream {
     let stream = Stream::default();
     stream.begin(
-        attachment.seat(None).unwrap().open(socket.as_fd(), tcp::accepted(socket).unwrap()).unwrap(),
+        attachment.slot(None).unwrap().open(socket.as_fd(), tcp::accepted(socket).unwrap()).unwrap(),
         key(socket),
     );
     stream
@@ -290,9 +290,9 @@ fn a_place_is_used_again_when_the_service_says_so() {
     let stream = promote(&attachment, &here);
     service.promoted();
     stream.leave(key(&here), Wish::Leave);
-    assert_eq!(attachment.seat(None).unwrap().number, 1, "another place, for the first is not free");
+    assert_eq!(attachment.slot(None).unwrap().number, 1, "another place, for the first is not free");
     service.memory.word(0, SHARED, STATE).store(state_word(1, State::Free), Ordering::Relaxed);
-    assert_eq!(attachment.seat(None).unwrap().number, 2);
+    assert_eq!(attachment.slot(None).unwrap().number, 2);
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn a_bank_that_was_not_asked_for_ends_the_attachment() {
     let (_memory, file) = BankMemory::create(Bank::new(RING).unwrap()).unwrap();
     control::send(&service.control, &Reply::Bank, &[file.as_fd()]).unwrap();
     attachment.wait_for_end(|_| panic!("it is not taken"), Report::default);
-    assert!(attachment.is_gone() && attachment.seat(None).is_err());
+    assert!(attachment.is_gone() && attachment.slot(None).is_err());
 }
 
 #[test]

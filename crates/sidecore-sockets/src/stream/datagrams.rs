@@ -37,16 +37,16 @@ impl Datagrams {
 
 /// Accepts a datagram of `len` bytes, or none of it. Removes the ring if it ended in this call.
 pub(super) fn send_datagram<'m>(
-    seat: &mut Option<Ring>,
+    slot: &mut Option<Ring>,
     socket: BorrowedFd<'_>,
     message: impl Iterator<Item = Span<'m>>,
     len: usize,
     to: Option<&SocketAddr>,
 ) -> Sent {
-    let Some(ring) = seat else { return Sent::Left };
+    let Some(ring) = slot else { return Sent::Left };
     let became = ring.send_datagram(socket, message, len, to);
     if !matches!(became, Sent::Taken(_) | Sent::Full) {
-        *seat = None;
+        *slot = None;
     }
     became
 }
@@ -79,7 +79,7 @@ impl Ring {
         }
         let (start, own) = (self.tail, self.begins_own());
         let at = header(start, self.at.size());
-        self.seat.bank.span(self.seat.place, at).copy_from(&header_word.to_le_bytes());
+        self.slot.bank.span(self.slot.place, at).copy_from(&header_word.to_le_bytes());
         self.tail = start + u64::from(HEADER);
         self.write(message, len, false);
         self.tail = start + u64::from(bytes);
@@ -157,7 +157,7 @@ impl Ring {
                 return self.take_error().map_or(Drained::Empty, Drained::Failed);
             }
             let Some(datagrams) = &mut self.datagrams else { return Drained::Empty };
-            match datagrams.mover.step(socket, &self.seat.bank, self.seat.place, &cursors) {
+            match datagrams.mover.step(socket, &self.slot.bank, self.slot.place, &cursors) {
                 Ok(Step::Moved(_)) => self.count(DRAINS),
                 Ok(Step::Again) => {}
                 Ok(Step::Noted(error)) => datagrams.error = Some(error),

@@ -23,21 +23,21 @@ impl Ring {
         }
         self.tell(wish);
         // The wish is stored first: the service reads it after shutting the bell. So at least one side sends the rest.
-        let is_alone = !self.ring() || self.seat.of.is_gone();
+        let is_alone = !self.ring() || self.slot.of.is_gone();
         if drained == Drained::Blocked && is_alone {
-            self.seat.of.clone().adopt(self, wish);
+            self.slot.of.clone().adopt(self, wish);
         }
     }
 
     /// True if the service no longer empties the ring.
     pub(super) fn is_alone(&self) -> bool {
-        self.seat.of.is_gone() || self.at.bell().is_shut()
+        self.slot.of.is_gone() || self.at.bell().is_shut()
     }
 
     /// Tells the service that the program writes no more to this ring.
     pub(super) fn tell(&self, wish: Wish) {
-        self.word(WRITER, WISH).store(wish_word(self.seat.number, wish), Ordering::Release);
-        self.seat.announce();
+        self.word(WRITER, WISH).store(wish_word(self.slot.number, wish), Ordering::Release);
+        self.slot.announce();
     }
 
     /// For an adopted ring: whether the kernel still has no room. Otherwise the program's wish is carried out.

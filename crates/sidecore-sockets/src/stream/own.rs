@@ -40,11 +40,11 @@ impl Ring {
 
     /// Called before writing a message. Returns the time if the program sends it itself.
     pub(super) fn begins_own(&self) -> Option<Nanos> {
-        if !self.at.bell().is_armed() || !self.seat.of.is_asleep() {
+        if !self.at.bell().is_armed() || !self.slot.of.is_asleep() {
             return None;
         }
         let now = clock::now();
-        (!self.seat.of.wakes(now)).then_some(now)
+        (!self.slot.of.wakes(now)).then_some(now)
     }
 
     /// Sends a message past the empty ring, which has room for it. The cursors advance by the bytes that the kernel
@@ -70,7 +70,7 @@ impl Ring {
             self.count(DRAINS);
         }
         self.at.hold().release();
-        self.seat.of.sent(began, clock::now());
+        self.slot.of.sent(began, clock::now());
         match sent {
             Err(Errno::AGAIN) => Ok(0),
             sent => sent,
@@ -92,7 +92,7 @@ impl Ring {
         } else {
             Drained::Blocked
         };
-        self.seat.of.sent(began, clock::now());
+        self.slot.of.sent(began, clock::now());
         match drained {
             // A sidecore that found the ring held checks it again after an announcement. An empty ring needs none.
             Drained::Empty => Ok(true),

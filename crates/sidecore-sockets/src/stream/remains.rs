@@ -1,7 +1,7 @@
 //! Bytes still in a ring when its process forked. The child's messages must follow them.
 
 use super::Stream;
-use crate::attachment::Seat;
+use crate::attachment::StreamSlot;
 use crate::shm::BankMemory;
 use sidecore_core::streams::layout::{HEAD, SHARED, STATE};
 use sidecore_core::streams::place::{State, state_of, stream_of};
@@ -42,16 +42,16 @@ impl Stream {
         self.with(key, |ring| {
             let is_empty = ring.cursors().is_none_or(|cursors| cursors.waiting() == 0);
             // Fails only without memory, as would the fork.
-            let is_seen = !is_empty && ring.seat.bank.in_children(ring.seat.place).is_ok();
-            is_seen.then(|| Remains::new(&ring.seat, ring.tail))
+            let is_seen = !is_empty && ring.slot.bank.in_children(ring.slot.place).is_ok();
+            is_seen.then(|| Remains::new(&ring.slot, ring.tail))
         })
         .flatten()
     }
 }
 
 impl Remains {
-    fn new(seat: &Seat, tail: u64) -> Self {
-        let (bank, place, number) = (seat.bank.clone(), seat.place, seat.number);
+    fn new(slot: &StreamSlot, tail: u64) -> Self {
+        let (bank, place, number) = (slot.bank.clone(), slot.place, slot.number);
         Self { bank, place, number, tail, head: AtomicU64::new(u64::MAX), since: AtomicU64::new(0) }
     }
 

@@ -16,8 +16,8 @@ pub(super) fn pair() -> (UdpSocket, UdpSocket) {
 
 pub(super) fn promoted(attachment: &Arc<Attachment>, socket: &UdpSocket) -> Stream {
     let stream = Stream::default();
-    let seat = attachment.seat(Some(Target { to: None, packet: 1_000 })).unwrap().open(socket.as_fd(), 0).unwrap();
-    stream.begin(seat, key(socket));
+    let slot = attachment.slot(Some(Target { to: None, packet: 1_000 })).unwrap().open(socket.as_fd(), 0).unwrap();
+    stream.begin(slot, key(socket));
     stream
 }
 

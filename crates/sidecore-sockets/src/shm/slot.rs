@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A place with precomputed addresses. It keeps its bank mapped.
 #[derive(Debug)]
-pub struct PlaceMemory {
+pub struct SlotMemory {
     lines: NonNull<[Line; PLACE_LINES]>,
     ring: NonNull<u8>,
     size: u32,
@@ -23,11 +23,11 @@ pub struct PlaceMemory {
 }
 
 // SAFETY: the addresses are of the bank's mapping, which belongs to no thread; all access is through atomics or raw copies.
-unsafe impl Send for PlaceMemory {}
+unsafe impl Send for SlotMemory {}
 // SAFETY: as above.
-unsafe impl Sync for PlaceMemory {}
+unsafe impl Sync for SlotMemory {}
 
-impl PlaceMemory {
+impl SlotMemory {
     /// The place with this number.
     ///
     /// # Panics
@@ -113,9 +113,9 @@ mod tests {
         fn what_is_written_from_a_cursor_on_is_there_in_order(cursor: u64, len in 0..=MIN_RING as usize) {
             let (bank, _file) = BankMemory::create(Bank::new(MIN_RING).unwrap()).unwrap();
             let bank = Arc::new(bank);
-            let place = PlaceMemory::new(bank.clone(), 63);
+            let slot = SlotMemory::new(bank.clone(), 63);
             let mut message: Vec<u8> = (0..len).map(|at| at as u8 | 1).collect();
-            place.write(cursor, &Span::of(&mut message));
+            slot.write(cursor, &Span::of(&mut message));
             let mut ring = vec![0; MIN_RING as usize];
             bank.span(63, Extent::new(0, MIN_RING)).copy_to(&mut ring);
             ring.rotate_left((cursor % u64::from(MIN_RING)) as usize);
@@ -128,8 +128,8 @@ mod tests {
     fn its_words_are_the_banks() {
         use std::sync::atomic::Ordering;
         let (bank, _file) = BankMemory::create(Bank::new(MIN_RING).unwrap()).unwrap();
-        let place = PlaceMemory::new(Arc::new(bank), 7);
-        place.bank.word(7, layout::ROW, layout::WHY).store(5, Ordering::Relaxed);
-        assert_eq!(place.word(layout::ROW, layout::WHY).load(Ordering::Relaxed), 5);
+        let slot = SlotMemory::new(Arc::new(bank), 7);
+        slot.bank.word(7, layout::ROW, layout::WHY).store(5, Ordering::Relaxed);
+        assert_eq!(slot.word(layout::ROW, layout::WHY).load(Ordering::Relaxed), 5);
     }
 }
