@@ -9,13 +9,13 @@ use sidecore_client::keyops::key::{Curve, Family, Key, Raw};
 use sidecore_client::keys::Kind;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct GenerateRequest {
     pub(crate) family: Family,
     pub(crate) bits: usize,
     pub(crate) curve: Option<Curve>,
 }
 
-impl Wish {
+impl GenerateRequest {
     /// The default of a family.
     pub(crate) fn new(family: Family) -> Self {
         Self { family, bits: 2048, curve: None }
@@ -60,16 +60,16 @@ mod tests {
         let socket = directory.path().join("socket");
         let _service = Service::start(Config { socket: socket.clone(), ..Config::default() }).unwrap();
         let options = Options { socket, ..Options::default() };
-        let ec = |curve| Wish { curve: Some(curve), ..Wish::new(Family::Ec) };
-        let plain = [Family::Rsa, Family::Raw(Raw::Ed25519), Family::Raw(Raw::MlDsa65)].map(Wish::new);
-        for wish in plain.into_iter().chain([ec(Curve::P256), ec(Curve::P384), ec(Curve::P521)]) {
-            let key = wish.generate(&options).unwrap();
-            assert_eq!(key.public.family(), wish.family);
+        let ec = |curve| GenerateRequest { curve: Some(curve), ..GenerateRequest::new(Family::Ec) };
+        let plain = [Family::Rsa, Family::Raw(Raw::Ed25519), Family::Raw(Raw::MlDsa65)].map(GenerateRequest::new);
+        for request in plain.into_iter().chain([ec(Curve::P256), ec(Curve::P384), ec(Curve::P521)]) {
+            let key = request.generate(&options).unwrap();
+            assert_eq!(key.public.family(), request.family);
             assert!(matches!(key.private, Private::Made(_)));
             let spki = key.public.to_spki().unwrap();
             assert_eq!(Public::from_spki(&spki).unwrap(), key.public);
         }
-        assert!(Wish { bits: 1024, ..Wish::new(Family::Rsa) }.generate(&options).is_err());
-        assert!(Wish::new(Family::Ec).generate(&options).is_err());
+        assert!(GenerateRequest { bits: 1024, ..GenerateRequest::new(Family::Rsa) }.generate(&options).is_err());
+        assert!(GenerateRequest::new(Family::Ec).generate(&options).is_err());
     }
 }

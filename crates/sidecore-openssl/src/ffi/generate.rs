@@ -5,7 +5,7 @@ use super::object::{KeyObject, Object, with_object};
 use super::params::{BYTES, INTEGER, Param, Params, TEXT, UNSIGNED, params};
 use super::provider::Provider;
 use super::{OfFamily, guard};
-use crate::generate::Wish;
+use crate::generate::GenerateRequest;
 use sidecore_client::keyops::failure::Failure;
 use sidecore_client::keyops::key::{Curve, Family};
 use std::ffi::{c_int, c_void};
@@ -13,24 +13,24 @@ use std::sync::Arc;
 
 pub(super) struct Generation {
     provider: Arc<Provider>,
-    wish: Wish,
+    request: GenerateRequest,
     /// Generate parameters only.
     no_key: bool,
 }
 
 impl Generation {
     fn set(&mut self, params: Params<'_>) -> Result<(), Failure> {
-        params.all_in(settable(self.wish.family))?;
+        params.all_in(settable(self.request.family))?;
         check_unchangeable(params)?;
         if let Some(bits) = params.integer(c"bits") {
-            self.wish.bits = usize::try_from(bits).unwrap_or(0);
+            self.request.bits = usize::try_from(bits).unwrap_or(0);
         }
-        let own = |name: &&str| name.eq_ignore_ascii_case(&self.wish.family.name().to_string_lossy());
+        let own = |name: &&str| name.eq_ignore_ascii_case(&self.request.family.name().to_string_lossy());
         if let Some(group) = params.text(c"group").filter(|name| !own(name)) {
             let curve = Curve::from_name(group).ok_or_else(|| {
                 Failure::unsupported(format!("the curve {group}: use prime256v1, secp384r1 or secp521r1"))
             })?;
-            self.wish.curve = Some(curve);
+            self.request.curve = Some(curve);
         }
         Ok(())
     }
@@ -86,7 +86,8 @@ pub(super) extern "C" fn begin<F: OfFamily>(
 ) -> Option<Box<Generation>> {
     guard(None, || {
         let no_key = selection & select::KEY_PAIR == 0;
-        let mut generation = Generation { provider: Arc::clone(provider), wish: Wish::new(F::FAMILY), no_key };
+        let mut generation =
+            Generation { provider: Arc::clone(provider), request: GenerateRequest::new(F::FAMILY), no_key };
         let set = generation.set(params);
         provider.tell(c"generate", set)?;
         Some(Box::new(generation))
@@ -95,7 +96,7 @@ pub(super) extern "C" fn begin<F: OfFamily>(
 
 pub(super) extern "C" fn set_template(generation: &mut Generation, template: Option<&KeyObject>) -> c_int {
     with_object(template, c"generate", c_int::from(template.is_none()), |template| {
-        generation.wish.curve = template.curve()?;
+        generation.request.curve = template.curve()?;
         Ok(1)
     })
 }
@@ -119,12 +120,12 @@ pub(super) extern "C" fn generate(
     _progress: *const c_void,
     _argument: *mut c_void,
 ) -> Option<Object> {
-    let Generation { provider, wish, no_key } = generation;
+    let Generation { provider, request, no_key } = generation;
     let made = || {
         if *no_key {
-            return Object::with_parameters(provider, wish.curve);
+            return Object::with_parameters(provider, request.curve);
         }
-        Object::with(provider, wish.generate(provider.options()?)?)
+        Object::with(provider, request.generate(provider.options()?)?)
     };
     guard(None, || provider.tell(c"generate", made()))
 }

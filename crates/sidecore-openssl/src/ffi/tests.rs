@@ -4,7 +4,7 @@ mod authority;
 mod patience;
 mod program;
 
-use crate::generate::Wish;
+use crate::generate::GenerateRequest;
 use scopeguard::defer;
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, LimitsConfig};
@@ -55,7 +55,9 @@ impl Site {
 }
 
 fn made(options: &Options) -> Arc<Key> {
-    Arc::new(Wish { curve: Some(Curve::P256), ..Wish::new(Family::Ec) }.generate(options).unwrap())
+    Arc::new(
+        GenerateRequest { curve: Some(Curve::P256), ..GenerateRequest::new(Family::Ec) }.generate(options).unwrap(),
+    )
 }
 
 /// Ends the child without running its parent's destructors.
@@ -130,7 +132,9 @@ fn making_keys_connecting_and_signing_fit_the_stack_of_a_job() {
         let works = || {
             let curve = Some(Curve::P256);
             let families = [Family::Rsa, Family::Ec, Family::Raw(Raw::Ed25519), Family::Raw(Raw::MlDsa65)];
-            let made = families.map(|family| Wish { curve, ..Wish::new(family) }.generate(&site.options).is_ok());
+            let made = families.map(|family| {
+                GenerateRequest { curve, ..GenerateRequest::new(family) }.generate(&site.options).is_ok()
+            });
             made == [true; 4] && site.works()
         };
         assert!(small.spawn_scoped(scope, works).unwrap().join().unwrap());
