@@ -68,13 +68,13 @@ pub struct Options {
     /// Wait policy; takes precedence over the service's advice.
     pub notify: Option<Notify>,
     /// Allows the service to end the lane while it is idle: it does so when its user has reached the limit of lanes or
-    /// processes and another process of this user needs one. The lanes of a [keyops](crate::keyops) are reclaimable: its
+    /// processes and another process of this user needs one. The lanes of [keyops](crate::keyops) are reclaimable: its
     /// operations continue on another lane.
     pub reclaimable: bool,
     /// Time limit for connecting and attaching, and for each question over the socket; changes of the service and its
     /// keys may take longer. It does not limit how long [`Client::wait`] waits for completions.
     pub patience: Duration,
-    /// How long the operations of a [keyops](crate::keyops) wait for a missing service before they fail. All threads of a
+    /// How long the operations of [keyops](crate::keyops) wait for a missing service before they fail. All threads of a
     /// process share this wait; after it, operations fail immediately until a service is available. Five times as long
     /// where a service manager holds the socket of a service that is starting. A [`Client`] itself does not wait.
     pub restart_wait: Duration,

@@ -10,7 +10,7 @@
 //! starts with none. The service uses a key only if the offer has the public part it knows.
 //! - The service sends requests, each with a ticket that is never reused. The gateway answers each ticket once, in any
 //! order, within [`Welcome::timeout_ms`]. At most [`Welcome::depth`] requests are unanswered at a time.
-//! - Each side sends at least one message per [`BEAT`]. A gateway that is silent for [`SILENCE`] has lost its device:
+//! - Each side sends at least one message per [`BEAT`]. A gateway that is silent for [`PEER_TIMEOUT`] has lost its device:
 //! the
 //! service closes the connection and gives its requests to other devices. An answer without an open ticket or a
 //! malformed packet ends the connection as well, and the service logs the reason. A gateway that lost its connection
@@ -34,7 +34,7 @@ pub const VERSION: u32 = 2;
 /// Longest interval between two messages of a side, ns.
 pub const BEAT: Nanos = 20_000_000;
 /// A side that is silent for this time counts as dead, ns.
-pub const SILENCE: Nanos = 25 * BEAT;
+pub const PEER_TIMEOUT: Nanos = 25 * BEAT;
 /// Longest input of a request, bytes: digests, ciphertexts, and messages of algorithms that sign them whole.
 pub const MAX_INPUT: usize = 8 * 1024;
 /// Longest result of a request, bytes.

@@ -15,9 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 /// Time limit for the service to accept, and to answer, ns.
-const PATIENCE: Nanos = 2_000_000_000;
-/// Limit of answers to one list: guards against an endless one.
-const MOST: usize = 1 << 16;
+const REPLY_TIMEOUT_NS: Nanos = 2_000_000_000;
+/// Limit of pages of one list: guards against an endless one.
+const MAX_PAGES: usize = 1 << 16;
 /// Time for programs to report, ns, and the first pause between two attempts, which doubles.
 const REPORTS: Nanos = 50_000_000;
 const PAUSE: Duration = Duration::from_millis(1);
@@ -35,7 +35,7 @@ pub fn trusted_users() -> String {
 /// # Errors
 /// None does, this user may not connect to it, or its user is not trusted.
 pub fn listens(socket: &Path) -> io::Result<()> {
-    connect(socket, &service_users_or(DEFAULT_SERVICE_USER), PATIENCE).map(drop)
+    connect(socket, &service_users_or(DEFAULT_SERVICE_USER), REPLY_TIMEOUT_NS).map(drop)
 }
 
 /// Connects to the service of root, of the own user or of one of `users`. `timeout`: ns.
@@ -99,7 +99,7 @@ fn reports(socket: &Path, fresh: bool) -> Result<(u32, u64), String> {
 /// No service answers, or it refuses: in words.
 pub fn rows(socket: &Path) -> Result<Vec<Row>, String> {
     let (mut rows, mut from) = (Vec::new(), 0);
-    for _ in 0..MOST {
+    for _ in 0..MAX_PAGES {
         let (page, next) = page(socket, from)?;
         rows.extend(page);
         match next {
@@ -136,10 +136,10 @@ fn answer(socket: &Path, question: &Ask) -> Result<Reply, String> {
 }
 
 fn ask(socket: &Path, question: &Ask) -> io::Result<Reply> {
-    let service = connect(socket, &service_users_or(DEFAULT_SERVICE_USER), PATIENCE)?.into_owned()?;
+    let service = connect(socket, &service_users_or(DEFAULT_SERVICE_USER), REPLY_TIMEOUT_NS)?.into_owned()?;
     let mut buffer = [0; MAX_PACKET];
     send(&service, encode(question, &mut buffer).map_err(io::Error::other)?, &[])?;
-    if !poll::wait_readable(service.as_fd(), Some(PATIENCE))? {
+    if !poll::wait_readable(service.as_fd(), Some(REPLY_TIMEOUT_NS))? {
         return Err(io::ErrorKind::TimedOut.into());
     }
     match receive(&service, &mut buffer)? {

@@ -34,16 +34,16 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Time limit for the service's answer, ns: the program's sending waits for it.
-const PATIENCE: Nanos = 50_000_000;
+const REPLY_TIMEOUT_NS: Nanos = 50_000_000;
 /// Interval of the thread's checks whether the program has reused the connection's number, ns.
-const LOOK_EVERY: Nanos = 1_000_000_000;
+const CHECK_INTERVAL_NS: Nanos = 1_000_000_000;
 /// Number of fresh places below which the next bank is requested.
 const FEW: usize = PLACES as usize / 4;
 /// Adopted connections. Children close them; a program that closes all descriptors leaves them open.
 const ADOPTED_PLACES: usize = 1024;
 pub(super) static ADOPTED: Connections<ADOPTED_PLACES> = Connections::new();
 /// Limit of left places checked in one search for a free one.
-const LOOKS: usize = 16;
+const MAX_CHECKED_PLACES: usize = 16;
 /// Number of attachments of this process so far.
 static ATTACHMENTS: AtomicU16 = AtomicU16::new(0);
 
@@ -167,7 +167,7 @@ impl Attachment {
         loop {
             // A blocking call would keep the connection open, also for the service, after the program has reused its
             // number.
-            wait_for(control, PollFlags::IN | PollFlags::RDHUP, Some(clock::now().saturating_add(LOOK_EVERY)))?;
+            wait_for(control, PollFlags::IN | PollFlags::RDHUP, Some(clock::now().saturating_add(CHECK_INTERVAL_NS)))?;
             let control = self.control.get().ok_or(io::ErrorKind::NotConnected)?;
             match control::receive(control) {
                 Ok((Reply::Bank, fds)) => self.take_bank(fds, &mut banks, &places)?,
@@ -348,7 +348,7 @@ impl Places {
     /// A free place, and the number for its next stream.
     fn next(&mut self) -> Option<(u32, u32)> {
         // Usually the first left place is free. A place stays in use for long if its peer accepts nothing.
-        for _ in 0..self.left.len().min(LOOKS) {
+        for _ in 0..self.left.len().min(MAX_CHECKED_PLACES) {
             let (index, number) = self.left.pop_front()?;
             let bank = &self.banks[(index / PLACES) as usize];
             let word = bank.word(index % PLACES, SHARED, STATE).load(Ordering::Acquire);
@@ -451,7 +451,7 @@ impl Drop for StreamSlot {
 
 fn ask(control: &VerifiedFd, ask: &Ask) -> io::Result<(Reply, Vec<OwnedFd>)> {
     control::send(control.get().ok_or_else(closed)?, ask, &[])?;
-    if !wait_readable(control.to_poll()?, Some(PATIENCE))? {
+    if !wait_readable(control.to_poll()?, Some(REPLY_TIMEOUT_NS))? {
         return Err(io::ErrorKind::TimedOut.into());
     }
     control::receive(control.get().ok_or_else(closed)?)

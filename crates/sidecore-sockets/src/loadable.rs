@@ -23,8 +23,8 @@ const SCRIPTS: usize = 5;
 /// Bytes of a script's first line that the kernel reads.
 const FIRST_LINE: usize = 256;
 /// Longest path of a loader, and longest name of a file to search for, bytes.
-const LONGEST_LOADER: usize = 256;
-const LONGEST_PATH: usize = 1024;
+const MAX_LOADER_BYTES: usize = 256;
+const MAX_PATH_BYTES: usize = 1024;
 /// Limit of a program's segments, and of its entries for the loader.
 const SEGMENTS: u16 = 128;
 const ENTRIES: u64 = 1024;
@@ -82,7 +82,7 @@ impl fmt::Display for Obstacle {
 /// A loader's path, as a program names it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Loader {
-    path: [u8; LONGEST_LOADER],
+    path: [u8; MAX_LOADER_BYTES],
 }
 
 impl Loader {
@@ -138,7 +138,7 @@ pub fn search(name: &CStr, path: Option<&[u8]>) -> Result<OwnedFd, Errno> {
         return open(CWD, name);
     }
     for directory in path.unwrap_or(DEFAULT_PATH).split(|byte| *byte == b':') {
-        let mut buffer = [0; LONGEST_PATH];
+        let mut buffer = [0; MAX_PATH_BYTES];
         let found = match directory {
             [] => openable(name),
             _ => joined(directory, bytes, &mut buffer).and_then(openable),
@@ -151,7 +151,7 @@ pub fn search(name: &CStr, path: Option<&[u8]>) -> Result<OwnedFd, Errno> {
     Err(Errno::NOENT)
 }
 
-fn joined<'a>(directory: &[u8], name: &[u8], buffer: &'a mut [u8; LONGEST_PATH]) -> Result<&'a CStr, Errno> {
+fn joined<'a>(directory: &[u8], name: &[u8], buffer: &'a mut [u8; MAX_PATH_BYTES]) -> Result<&'a CStr, Errno> {
     let parts = [directory, b"/", name];
     let mut at = 0;
     for part in parts {
@@ -218,7 +218,7 @@ fn obstacle(file: &OwnedFd, start: &[u8], own: &CStr) -> Result<Option<Obstacle>
     let Some(named) = segment(file, header, |segment| segment.p_type.get(NativeEndian) == PT_INTERP)? else {
         return Ok(Some(Obstacle::Static));
     };
-    let mut loader = Loader { path: [0; LONGEST_LOADER] };
+    let mut loader = Loader { path: [0; MAX_LOADER_BYTES] };
     let len = usize::try_from(named.p_filesz.get(NativeEndian)).unwrap_or(usize::MAX);
     let path = loader.path.get_mut(..len).ok_or(Errno::NOEXEC)?;
     if read(file, named.p_offset.get(NativeEndian), path)? < len || path.last() != Some(&0) {

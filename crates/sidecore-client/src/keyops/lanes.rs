@@ -128,12 +128,12 @@ pub struct Pool {
     pub(crate) max_request_bytes: AtomicU32,
     pub(crate) reconnect: Reconnect,
     connections: Connections<MAX_CONNECTIONS>,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     given: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     idle: VecDeque<Box<Lane>>,
     /// Lanes that exist, idle or in use.
     made: usize,
@@ -177,7 +177,7 @@ impl Pool {
         self.connections.let_go();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         // The state is consistent even after a panic: no update under the lock can stop halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -297,7 +297,7 @@ impl Pool {
         self.news(state);
     }
 
-    fn news(&self, mut state: MutexGuard<'_, State>) {
+    fn news(&self, mut state: MutexGuard<'_, PoolState>) {
         state.given += 1;
         while let Some(bell) = state.waiting.pop_front() {
             if let Some(bell) = bell.upgrade() {

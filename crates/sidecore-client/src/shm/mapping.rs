@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
-/// Bytes unmapped in one system call, which blocks other threads that map or unmap memory.
-const UNMAPPED_AT_ONCE: usize = 4 << 20;
+/// Limit of one unmapping, which blocks other threads that map or unmap memory.
+const MAX_UNMAP_BYTES: usize = 4 << 20;
 
 /// `len` bytes of a file, shared with other processes. Unmapped on drop.
 #[derive(Debug)]
@@ -97,8 +97,8 @@ impl Drop for Mapping {
             // The mapping does not exist here, and its addresses may be in use for another one.
             return;
         }
-        for offset in (0..self.len).step_by(UNMAPPED_AT_ONCE) {
-            let len = UNMAPPED_AT_ONCE.min(self.len - offset);
+        for offset in (0..self.len).step_by(MAX_UNMAP_BYTES) {
+            let len = MAX_UNMAP_BYTES.min(self.len - offset);
             // SAFETY: the range was mapped by `new`, and every borrow of it ended with `self`.
             let _ = unsafe { munmap(self.start.as_ptr().add(offset).cast(), len) };
         }

@@ -12,7 +12,7 @@ use async_nats::connection::State;
 use async_nats::{Client, Event, Message, Subscriber};
 use futures_util::{FutureExt, StreamExt};
 use sidecore_client::client::Options;
-use sidecore_client::gateway::{Ask, Gateway, MAX_INPUT, MAX_PACKET, SILENCE, Tell, Welcome};
+use sidecore_client::gateway::{Ask, Gateway, MAX_INPUT, MAX_PACKET, PEER_TIMEOUT, Tell, Welcome};
 use sidecore_client::sys::clock;
 use sidecore_core::time::Nanos;
 use sidecore_terminal::output::tell;
@@ -228,7 +228,7 @@ impl Session<'_> {
         self.take_all();
         self.desk.tick(now);
         self.outbox.beat = wire::encode(&self.desk.presence());
-        if now.saturating_sub(self.heard) > SILENCE {
+        if now.saturating_sub(self.heard) > PEER_TIMEOUT {
             return Err(ErrorKind::TimedOut.into());
         }
         if self.blocked {

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::Instant;
 
 /// A child that runs longer hangs, seconds.
-const PATIENCE: u32 = 60;
+const TIME_LIMIT_S: u32 = 60;
 
 struct Site {
     options: Options,
@@ -66,7 +66,7 @@ fn in_child(work: impl FnOnce() -> bool) -> libc::pid_t {
     unsafe {
         let pid = libc::fork();
         if pid == 0 {
-            libc::alarm(PATIENCE);
+            libc::alarm(TIME_LIMIT_S);
             libc::_exit(i32::from(!work()));
         }
         pid

@@ -9,7 +9,7 @@ pub(crate) fn close_all() {
 }
 
 /// A child that runs longer hangs, seconds.
-const PATIENCE: u32 = 60;
+const TIME_LIMIT_S: u32 = 60;
 
 pub(crate) fn in_child(work: impl FnOnce() -> bool) -> bool {
     let mut status = 0;
@@ -17,7 +17,7 @@ pub(crate) fn in_child(work: impl FnOnce() -> bool) -> bool {
     unsafe {
         let pid = libc::fork();
         if pid == 0 {
-            libc::alarm(PATIENCE);
+            libc::alarm(TIME_LIMIT_S);
             libc::_exit(i32::from(!work()));
         }
         libc::waitpid(pid, &raw mut status, 0) == pid && status == 0

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Command;
 
 /// Longer than a signature takes, and short enough to find a hang, ms.
-const PATIENCE: i32 = 60_000;
+const MAX_WAIT_MS: i32 = 60_000;
 /// The variables that pass configuration and key to this program, started again.
 const CNF: &str = "SIDECORE_TEST_CNF";
 const URI: &str = "SIDECORE_TEST_URI";
@@ -82,7 +82,7 @@ fn sign(job: &mut Job<(Context, Key)>) -> RawFd {
 fn finish(job: &mut Job<(Context, Key)>) {
     let mut ready = Ready::default();
     while job.is_paused() {
-        ready.wait_for_any(std::slice::from_ref(job), PATIENCE).unwrap();
+        ready.wait_for_any(std::slice::from_ref(job), MAX_WAIT_MS).unwrap();
         assert_eq!(ready.indices, [0], "the job is resumed");
         job.step().expect("the job signs");
     }

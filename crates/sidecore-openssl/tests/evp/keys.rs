@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum KeyHolder {
     /// In the program, which imports them.
     Program,
     /// In the service's store.
     Store,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for KeyHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Program => "imported",
@@ -46,15 +46,15 @@ impl Keys {
     }
 
     /// Adds the key of a stanza. `false`: it defines no key.
-    pub(crate) fn define(&mut self, site: &Site, place: Place, stanza: &Stanza) -> bool {
+    pub(crate) fn define(&mut self, site: &Site, place: KeyHolder, stanza: &Stanza) -> bool {
         let (what, value) = stanza.first();
         let name = value.split(':').next().unwrap_or_default().to_owned();
         let context = &site.context;
         let (half, key) = match (what, place) {
-            ("PrivateKey", Place::Program) => {
+            ("PrivateKey", KeyHolder::Program) => {
                 (Half::Private, Key::from_pem(context, Half::Private, &stanza.pem, PREFERRED))
             }
-            ("PrivateKey", Place::Store) => {
+            ("PrivateKey", KeyHolder::Store) => {
                 let uri = store(site, &name, &stanza.pem);
                 (Half::Private, uri.and_then(|uri| Key::stored(context, &uri, PREFERRED)))
             }

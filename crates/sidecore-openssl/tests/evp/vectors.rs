@@ -1,13 +1,13 @@
 //! OpenSSL's vectors of keys.
 
-use crate::keys::{Entry, Keys, Place};
+use crate::keys::{Entry, KeyHolder, Keys};
 use crate::site::{EXCHANGE, REQUIRED, Site};
 use crate::stanza::{Stanza, bytes, stanzas};
 use crate::tally::{Tally, VectorError};
 use sidecore_libcrypto::{Action, Failure, Half, Key, Operation};
 
 pub(crate) fn run(site: &Site, file: &str, text: &str, tally: &mut Tally) {
-    for place in [Place::Program, Place::Store] {
+    for place in [KeyHolder::Program, KeyHolder::Store] {
         let mut keys = Keys::default();
         for stanza in stanzas(text) {
             if keys.define(site, place, &stanza) {
@@ -23,10 +23,10 @@ pub(crate) fn run(site: &Site, file: &str, text: &str, tally: &mut Tally) {
 }
 
 /// `None`: the vector has no private key, and ran with the keys in the other location.
-fn try_out(site: &Site, keys: &Keys, place: Place, stanza: &Stanza) -> Option<Result<(), VectorError>> {
+fn try_out(site: &Site, keys: &Keys, place: KeyHolder, stanza: &Stanza) -> Option<Result<(), VectorError>> {
     let (what, name) = stanza.first();
     let key = stanza.get("Key").unwrap_or(name);
-    if place == Place::Store && keys.private(key.split(':').next().unwrap_or_default()).is_none() {
+    if place == KeyHolder::Store && keys.private(key.split(':').next().unwrap_or_default()).is_none() {
         return None;
     }
     Some(match what {

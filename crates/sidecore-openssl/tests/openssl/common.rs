@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A command that runs longer hangs, seconds.
-const PATIENCE: &str = "120";
+const TIME_LIMIT_S: &str = "120";
 
 /// The keys that each service has: name and kind.
 pub(crate) const KEYS: [(&str, Kind); 10] = [
@@ -91,7 +91,7 @@ impl Site {
 
     pub(crate) fn command(&self, cnf: &str, args: &[&str]) -> Command {
         let mut command = Command::new("timeout");
-        command.args(["-k", "5", PATIENCE, "openssl"]).args(args);
+        command.args(["-k", "5", TIME_LIMIT_S, "openssl"]).args(args);
         command.current_dir(self.directory.path()).env("OPENSSL_CONF", cnf).stdin(Stdio::null());
         command
     }
@@ -101,7 +101,7 @@ impl Site {
         let err = String::from_utf8_lossy(&stderr).into_owned();
         let code = status.code();
         assert_ne!(code, Some(127), "no `openssl` here: apt-get install openssl");
-        assert_ne!(code, Some(124), "openssl {args:?} took more than {PATIENCE} s");
+        assert_ne!(code, Some(124), "openssl {args:?} took more than {TIME_LIMIT_S} s");
         assert!(matches!(code, Some(0..=123)), "openssl {args:?} died: {status} {err}");
         Said { out: String::from_utf8_lossy(&stdout).into_owned(), err, ok: status.success() }
     }

@@ -8,8 +8,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// Limit of attempts, and time between two of them.
-const LOOKS: u32 = 600;
-const LOOK: Duration = Duration::from_millis(100);
+const MAX_POLLS: u32 = 600;
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 struct Kamailio(Child);
 
@@ -76,8 +76,8 @@ fn workers_use_the_keys_that_another_process_loaded_also_after_it_loaded_them_an
     let log = || fs::read_to_string(site.path("kamailio.log")).unwrap();
     let control = format!("unix:{}", site.path("control").display());
     let reload = || Command::new("timeout").args(["60", "kamcmd", "-s", &control, "tls.reload"]).output().unwrap();
-    let ready = (0..LOOKS).any(|_| {
-        sleep(LOOK);
+    let ready = (0..MAX_POLLS).any(|_| {
+        sleep(POLL_INTERVAL);
         reload().status.success()
     });
     assert!(ready, "{}", log());

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Time limit of a fork for rings that a full kernel does not take.
-const PATIENCE: Duration = Duration::from_millis(100);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 /// Limit of forks with watched children. Connections shared in further forks stay with the kernel permanently.
 const WATCHED: usize = 16;
 /// Message in a child's pipe: it passed a connection on, to a process without an end of the pipe.
@@ -94,7 +94,7 @@ pub(crate) fn before(child: Child) -> Fork {
     keep_own();
     let epoch = EPOCH.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + DRAIN_TIMEOUT;
     if child != Child::Program {
         // The child's bytes count as this process's.
         gate::all().for_each(|gate| gate.slot().forget_sent());

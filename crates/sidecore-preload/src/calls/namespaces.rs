@@ -12,14 +12,14 @@ use sidecore_sockets::program;
 use std::time::{Duration, Instant};
 
 /// Time limit for rings that a full kernel does not take. After it, the call meets the thread.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Before the call: empties all rings and disconnects from the service. Returns the argument for [`after`].
 pub(crate) fn before() -> bool {
     // If another thread of the program is promoting, this library's thread is not the only other one.
     let is_paused = promote::pause();
     if is_paused && forks::is_attached() {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + DRAIN_TIMEOUT;
         for gate in gate::full() {
             // On failure the thread stays, and the call meets it.
             let _ = drain_until(gate, Why::Special, until);

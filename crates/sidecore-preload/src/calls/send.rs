@@ -2,7 +2,7 @@
 
 use crate::calls::promote::promote;
 use crate::calls::settle::{Settled, left, settle};
-use crate::calls::wait::{Patience, may_block};
+use crate::calls::wait::{RoomWait, may_block};
 use crate::gate::{Gate, InRing, Path};
 use crate::interpose::message::Message;
 use libc::c_int;
@@ -152,7 +152,7 @@ pub(crate) fn direct(gate: Gate, flags: c_int, call: impl FnOnce() -> Result<usi
 /// there, so that no other thread promotes the socket before the call has ended. `gone`: the result if the socket is
 /// closed.
 pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
-    let mut patience = Patience::of(gate);
+    let mut room = RoomWait::of(gate);
     loop {
         match gate.enter() {
             Path::Gone => return gone,
@@ -167,7 +167,7 @@ pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
             Settled::Failed(error) => return Next::of(0, error),
             Settled::Blocked if flags & libc::MSG_DONTWAIT != 0 => return Next::Failed(Errno::AGAIN),
             Settled::Blocked => {
-                if let Err(error) = patience.wait() {
+                if let Err(error) = room.wait() {
                     return Next::Failed(error);
                 }
                 if gone == Next::Kernel {
@@ -196,7 +196,7 @@ pub(crate) fn rest(gate: Gate, message: &Message<'_>, sent: usize, flags: c_int)
 /// Sends all bytes after the first `sent` by the kernel, on a copy of the descriptor: the copy remains the message's
 /// socket even if the number changes. The thread holds no copy while it waits, where it may be cancelled.
 fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> usize {
-    let mut patience = Patience::of(gate);
+    let mut room = RoomWait::of(gate);
     while sent < message.len() {
         let Some(copy) = gate.copy() else { break };
         for span in message.spans(sent) {
@@ -214,7 +214,7 @@ fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> u
             }
         }
         drop(copy);
-        if sent < message.len() && (flags & libc::MSG_DONTWAIT != 0 || patience.wait().is_err()) {
+        if sent < message.len() && (flags & libc::MSG_DONTWAIT != 0 || room.wait().is_err()) {
             break;
         }
     }
@@ -226,13 +226,13 @@ fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> u
 /// # Errors
 /// The error of the call.
 pub(crate) fn before(gate: Gate, why: Why) -> Result<(), Errno> {
-    let mut patience = Patience::of(gate);
+    let mut room = RoomWait::of(gate);
     loop {
         match settle(gate, why) {
             // If the sending side is shut, the kernel reports it itself, and raises the signal.
             Settled::Kernel | Settled::Within | Settled::Failed(Errno::PIPE) => return Ok(()),
             Settled::Failed(error) => return Err(error),
-            Settled::Blocked => patience.wait()?,
+            Settled::Blocked => room.wait()?,
         }
         if !gate.is_same() {
             return Err(Errno::BADF);
@@ -270,7 +270,7 @@ fn bits(of: &SocketAddr) -> u16 {
 /// Continues a call after the ring's answer to its message; `None`: the ring is being left.
 #[inline(never)]
 fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(InRing, Sent)>) -> Next {
-    let (mut sent, mut patience) = (0, Patience::of(gate));
+    let (mut sent, mut room) = (0, RoomWait::of(gate));
     loop {
         match said {
             Some((_, Sent::Taken(taken))) => {
@@ -308,7 +308,7 @@ fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(In
             if flags & libc::MSG_DONTWAIT != 0 {
                 return Next::of(sent, Errno::AGAIN);
             }
-            if let Err(error) = patience.wait() {
+            if let Err(error) = room.wait() {
                 return Next::of(sent, error);
             }
         }

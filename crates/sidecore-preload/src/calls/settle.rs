@@ -16,7 +16,7 @@ use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 /// Time limit for a ring that a full kernel does not take, if the kernel's own call would not wait.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval of checks of a parent's ring: 200 us.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
@@ -106,7 +106,7 @@ pub(crate) fn pin(gate: Gate, why: Why) {
 /// # Errors
 /// `Errno::AGAIN`: it does not; further bytes would overtake them.
 pub(crate) fn drain(gate: Gate, why: Why) -> Result<(), Errno> {
-    drain_until(gate, why, Instant::now() + PATIENCE)
+    drain_until(gate, why, Instant::now() + DRAIN_TIMEOUT)
 }
 
 /// As [`drain`], and the socket stays on the kernel's path.

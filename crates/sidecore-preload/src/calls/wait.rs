@@ -11,9 +11,9 @@ use rustix::time::Timespec;
 use std::time::{Duration, Instant};
 
 /// The longest single wait. The kernel announces room; the limit is for a number that has been reused.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
-pub(crate) struct Patience {
+pub(crate) struct RoomWait {
     gate: Gate,
     until: Until,
 }
@@ -26,7 +26,7 @@ enum Until {
     Then(Instant),
 }
 
-impl Patience {
+impl RoomWait {
     pub(crate) fn of(gate: Gate) -> Self {
         Self { gate, until: Until::Unknown }
     }
@@ -47,7 +47,7 @@ impl Patience {
         loop {
             let left = match self.until {
                 Until::Then(until) => until.saturating_duration_since(Instant::now()),
-                _ => LONGEST,
+                _ => MAX_WAIT,
             };
             if left.is_zero() {
                 return Err(Errno::AGAIN);
@@ -85,5 +85,5 @@ fn polled(gate: Gate, limit: Duration) -> bool {
 }
 
 fn milliseconds(left: Duration) -> i32 {
-    left.min(LONGEST).as_micros().div_ceil(1000) as i32
+    left.min(MAX_WAIT).as_micros().div_ceil(1000) as i32
 }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ptr::NonNull;
 
 /// Limit of pieces, from the kernel.
-const MOST: usize = 1024;
+const MAX_PIECES: usize = 1024;
 
 /// A message in pieces, with at least one byte.
 #[derive(Clone, Copy)]
@@ -24,7 +24,7 @@ impl<'a> Message<'a> {
     /// The pieces and their bytes stay valid for `'a`, except that an address may be null.
     #[inline]
     pub(super) unsafe fn new(pieces: *const iovec, count: usize) -> Option<Self> {
-        if pieces.is_null() || count > MOST {
+        if pieces.is_null() || count > MAX_PIECES {
             return None;
         }
         // SAFETY: as the caller promised.

@@ -8,9 +8,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 /// Limit of pieces at a time.
-const MOST: usize = 1024;
-/// Smallest piece, bytes.
-const SMALLEST: usize = 4096;
+const MAX_PIECES: usize = 1024;
+const MIN_PIECE_BYTES: usize = 4096;
 
 /// Head of the list of all pieces. None is ever removed.
 static FIRST: AtomicPtr<Piece> = AtomicPtr::new(ptr::null_mut());
@@ -29,7 +28,7 @@ pub(super) struct Pages(NonNull<Piece>);
 impl Pages {
     /// A piece of at least `bytes` bytes. `None`: no memory is left.
     pub(super) fn take(bytes: usize) -> Option<Self> {
-        let bytes = bytes.checked_add(size_of::<Piece>())?.checked_next_power_of_two()?.max(SMALLEST);
+        let bytes = bytes.checked_add(size_of::<Piece>())?.checked_next_power_of_two()?.max(MIN_PIECE_BYTES);
         let own = rustix::process::getpid().as_raw_pid();
         let free = |piece: &&Piece| {
             let owner = &piece.owner;
@@ -38,7 +37,7 @@ impl Pages {
         if let Some(piece) = all().find(free) {
             return Some(Self(NonNull::from(piece)));
         }
-        if all().count() >= MOST { None } else { Self::map(bytes, own) }
+        if all().count() >= MAX_PIECES { None } else { Self::map(bytes, own) }
     }
 
     fn map(bytes: usize, owner: pid_t) -> Option<Self> {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Limit of runs of a program until its ring is seen.
-const LOOKS: u32 = 10;
+const MAX_RUNS: u32 = 10;
 /// Duration of the flow of messages.
 const SECONDS: &str = "5";
 
@@ -37,14 +37,14 @@ fn found_through_rings(program: &Path, directory: &Path) -> String {
     let socket = directory.join("socket");
     let _service = started(&socket);
     // Rows are sampled: a ring may exist only between two samples.
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_RUNS {
         let mut is_seen = false;
         let found = found_beside(program, &socket, |rows| is_seen |= !rows.is_empty());
         if is_seen {
             return found;
         }
     }
-    panic!("nothing went through a ring in {LOOKS} runs")
+    panic!("nothing went through a ring in {MAX_RUNS} runs")
 }
 
 /// Output of the program. Meanwhile `look` receives the rows of sockets with messages in rings.

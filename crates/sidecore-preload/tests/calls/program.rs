@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Time limit of a program, seconds.
-const PATIENCE: &str = "120";
+const TIME_LIMIT_S: &str = "120";
 
 pub(crate) fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
@@ -35,7 +35,7 @@ pub(crate) fn compiled_with(directory: &Path, files: &[&str], libraries: &[&str]
 /// The program's command; with the library if `service` names the socket of a service of sockets.
 pub(crate) fn command(program: &Path, arguments: &[&str], service: Option<&Path>) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["-k", "5", PATIENCE]).arg(program).args(arguments);
+    command.args(["-k", "5", TIME_LIMIT_S]).arg(program).args(arguments);
     if let Some(service) = service {
         command.env("LD_PRELOAD", library()).env("SIDECORE_SOCKETS", service);
     }

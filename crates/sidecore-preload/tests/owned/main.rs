@@ -70,9 +70,9 @@ fn of_a_program_that_closed_a_connection_whose_service_died() {
 /// Reuses these descriptors of the library at this stage.
 fn taken_over(stage: &str, kinds: &[&str]) {
     let directory = TempDir::new().unwrap();
-    let place =
-        Place { program: compiled(directory.path(), &["../owned/owned.c"]), socket: directory.path().join("socket") };
-    let mut listed = place.run(stage, &[["list", "dup2", "file"]]).remove(0);
+    let fixture =
+        Fixture { program: compiled(directory.path(), &["../owned/owned.c"]), socket: directory.path().join("socket") };
+    let mut listed = fixture.run(stage, &[["list", "dup2", "file"]]).remove(0);
     listed = listed.replace("restart\n", "");
     let mut found: Vec<&str> = listed.lines().take(kinds.len()).collect();
     let (mut found, mut kinds) = (std::mem::take(&mut found), kinds.to_vec());
@@ -80,16 +80,16 @@ fn taken_over(stage: &str, kinds: &[&str]) {
     kinds.sort_unstable();
     assert_eq!(found, kinds, "{listed}");
     for which in (0..kinds.len()).map(|which| which.to_string()).chain(["all".to_owned()]) {
-        place.takes(stage, &which);
+        fixture.takes(stage, &which);
     }
 }
 
-struct Place {
+struct Fixture {
     program: PathBuf,
     socket: PathBuf,
 }
 
-impl Place {
+impl Fixture {
     fn takes(&self, stage: &str, which: &str) {
         // In stage `left`, the descriptors end on exec, and a thread after `unshare` keeps the former numbers. Several
         // numbers are not passed on.

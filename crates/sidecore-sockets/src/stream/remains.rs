@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Longest time without a move while the kernel has room, ns. After it, service and parent count as dead or stopped.
-const PATIENCE: Nanos = 60_000_000_000;
+const STUCK_AFTER_NS: Nanos = 60_000_000_000;
 
 /// Bytes that the service or the parent moves. A child only reads: it inherits the page with the place's words.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Remains {
         if self.head.swap(head, Ordering::Relaxed) != head || !has_room {
             self.since.store(now, Ordering::Relaxed);
         }
-        let is_stuck = now.saturating_sub(self.since.load(Ordering::Relaxed)) > PATIENCE;
+        let is_stuck = now.saturating_sub(self.since.load(Ordering::Relaxed)) > STUCK_AFTER_NS;
         if is_stuck { Progress::Stuck } else { Progress::Moving }
     }
 }

@@ -36,7 +36,7 @@ const _: () = assert!(offset_of!(TcpInfo, bytes_acked) == 120);
 const SURELY_ALLOWED: usize = 212_992;
 
 /// Limit for a linger time read from shared memory, seconds.
-const MOST_SECONDS: u64 = 20_000_000;
+const MAX_LINGER_S: u64 = 20_000_000;
 
 /// States of `struct tcp_info` that allow sending.
 const ESTABLISHED: u8 = 1;
@@ -131,7 +131,7 @@ pub fn end_in_order(socket: impl AsFd, word: &AtomicU64) {
     let own = match word.swap(0, Ordering::Relaxed) {
         0 => return,
         1 => None,
-        own => Some(Duration::from_secs((own - 2).min(MOST_SECONDS))),
+        own => Some(Duration::from_secs((own - 2).min(MAX_LINGER_S))),
     };
     let _ = sockopt::set_socket_linger(&socket, own);
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// The variable that tells this program, started again, its socket.
 const SOCKET: &str = "SIDECORE_TEST_SERVES_AT";
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// Ten times the limit, and far below the 30 s of earlier versions.
 const BOUND: Duration = Duration::from_secs(5);
 
@@ -69,7 +69,7 @@ fn fails<T>(work: impl FnOnce() -> Result<T, sidecore_client::keyops::failure::F
     let start = Instant::now();
     let failure = work().err().expect("a stopped service does nothing");
     let took = start.elapsed();
-    assert!(took >= PATIENCE && took < BOUND, "{took:?}");
+    assert!(took >= TIMEOUT && took < BOUND, "{took:?}");
     failure.text
 }
 
@@ -78,7 +78,7 @@ fn a_stopped_service_costs_an_operation_no_more_than_its_timeout() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
     let service = Elsewhere::start(&socket);
-    let options = Options { socket, patience: PATIENCE, ..Options::default() };
+    let options = Options { socket, patience: TIMEOUT, ..Options::default() };
     let site = Site { key: made(&options), options, ..Site::new() };
     let sign = || {
         let (key, input) = (&site.key, &[7; 32][..]);

@@ -8,7 +8,7 @@ use crate::sys::{clock, cpu, wake};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use sidecore_client::gateway::{
-    Answer, Ask, BEAT, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Operation, Outcome, Request, SILENCE, TRIES,
+    Answer, Ask, BEAT, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Operation, Outcome, PEER_TIMEOUT, Request, TRIES,
     Tell, decode_tell, encode,
 };
 use sidecore_client::sys::clock::timespec;
@@ -401,8 +401,8 @@ impl Link {
     fn check(&mut self, now: Nanos) -> Result<(), Stop> {
         let timeout = self.options.timeout;
         let ms = |time: Nanos| time / 1_000_000;
-        if now.saturating_sub(self.heard_at) > SILENCE {
-            return Err((format!("it says nothing for {} ms", ms(SILENCE)), Fault::Late));
+        if now.saturating_sub(self.heard_at) > PEER_TIMEOUT {
+            return Err((format!("it says nothing for {} ms", ms(PEER_TIMEOUT)), Fault::Late));
         }
         if self.table.oldest().is_some_and(|sent| now.saturating_sub(sent) > timeout) {
             return Err((format!("it leaves a request without an answer for {} ms", ms(timeout)), Fault::Late));
@@ -413,8 +413,8 @@ impl Link {
         if self.stuck.is_empty() {
             say(&self.options.socket, &Ask::Beat, &mut self.packet, &mut self.stuck)?;
             self.said_at = now;
-        } else if now.saturating_sub(self.said_at) > SILENCE.max(timeout) {
-            return Err((format!("it reads nothing for {} ms", ms(SILENCE.max(timeout))), Fault::Late));
+        } else if now.saturating_sub(self.said_at) > PEER_TIMEOUT.max(timeout) {
+            return Err((format!("it reads nothing for {} ms", ms(PEER_TIMEOUT.max(timeout))), Fault::Late));
         }
         Ok(())
     }
