@@ -73,7 +73,7 @@ pub struct Options {
     pub reclaimable: bool,
     /// Time limit for connecting and attaching, and for each question over the socket; changes of the service and its
     /// keys may take longer. It does not limit how long [`Client::wait`] waits for completions.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// How long the operations of [keyops](crate::keyops) wait for a missing service before they fail. All threads of a
     /// process share this wait; after it, operations fail immediately until a service is available. Five times as long
     /// where a service manager holds the socket of a service that is starting. A [`Client`] itself does not wait.
@@ -92,15 +92,15 @@ impl Default for Options {
             name: name.to_string_lossy().into_owned(),
             notify: None,
             reclaimable: false,
-            patience: Self::PATIENCE,
+            timeout: Self::DEFAULT_TIMEOUT,
             restart_wait: Self::RESTART_WAIT,
         }
     }
 }
 
 impl Options {
-    /// [`Options::patience`] unless set otherwise.
-    pub const PATIENCE: Duration = Duration::from_secs(2);
+    /// [`Options::timeout`] unless set otherwise.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
     /// [`Options::restart_wait`] unless set otherwise.
     pub const RESTART_WAIT: Duration = Duration::from_secs(2);
 
@@ -197,7 +197,7 @@ impl Client {
         }
     }
 
-    /// Latest time to wait for an answer over the socket; [`Options::patience`] applies before it.
+    /// Latest time to wait for an answer over the socket; [`Options::timeout`] applies before it.
     pub fn set_deadline(&mut self, deadline: Option<Instant>) {
         self.lane.set_deadline(deadline);
     }

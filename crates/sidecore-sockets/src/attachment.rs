@@ -39,9 +39,9 @@ const REPLY_TIMEOUT_NS: Nanos = 50_000_000;
 const CHECK_INTERVAL_NS: Nanos = 1_000_000_000;
 /// Number of fresh places below which the next bank is requested.
 const FEW: usize = PLACES as usize / 4;
+const MAX_ADOPTED: usize = 1024;
 /// Adopted connections. Children close them; a program that closes all descriptors leaves them open.
-const ADOPTED_PLACES: usize = 1024;
-pub(super) static ADOPTED: Connections<ADOPTED_PLACES> = Connections::new();
+pub(super) static ADOPTED: Connections<MAX_ADOPTED> = Connections::new();
 /// Limit of left places checked in one search for a free one.
 const MAX_CHECKED_PLACES: usize = 16;
 /// Number of attachments of this process so far.

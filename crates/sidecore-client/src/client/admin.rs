@@ -21,7 +21,7 @@ const CHANGE: Duration = Duration::from_secs(10);
 pub struct Admin {
     /// `None` after a timeout: a late answer could be taken for that of the next question.
     socket: Option<VerifiedFd>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Admin {
@@ -30,8 +30,8 @@ impl Admin {
     /// # Errors
     /// No service, no trusted service, or no permission to connect. Each message names a remedy.
     pub fn connect(options: &Options) -> Result<Self, ConnectError> {
-        let socket = trust::connect(options, after(options.patience))?;
-        Ok(Self { socket: Some(socket), patience: options.patience })
+        let socket = trust::connect(options, after(options.timeout))?;
+        Ok(Self { socket: Some(socket), timeout: options.timeout })
     }
 
     /// Changes the running service, as `sidecore set` does: `key=value`. Returns a note if a setting was accepted but
@@ -97,7 +97,7 @@ impl Admin {
     /// # Errors
     /// No key has this name, this user may not use it, or the service is gone.
     pub fn key_info(&mut self, name: &str) -> Result<KeyInfo, Error> {
-        self.key_info_by(name, Instant::now() + self.patience)
+        self.key_info_by(name, Instant::now() + self.timeout)
     }
 
     /// As [`Admin::key_info`], with a deadline for the answer.
@@ -137,14 +137,14 @@ impl Admin {
         }
     }
 
-    /// Waits for `takes` or for the options' patience, the longer one.
+    /// Waits for `takes` or for the options' timeout, the longer one.
     fn ask(&mut self, request: &Request, takes: Duration) -> Result<Reply, Error> {
-        self.ask_within(request, self.patience.max(takes))
+        self.ask_within(request, self.timeout.max(takes))
     }
 
-    fn ask_within(&mut self, request: &Request, patience: Duration) -> Result<Reply, Error> {
+    fn ask_within(&mut self, request: &Request, timeout: Duration) -> Result<Reply, Error> {
         let socket = self.socket.as_ref().ok_or_else(Error::closed)?;
-        let answered = question(socket, request, after(patience));
+        let answered = question(socket, request, after(timeout));
         if matches!(answered, Err(Error::NoAnswer(_))) {
             self.socket = None;
         }

@@ -133,7 +133,7 @@ impl ConnectError {
         matches!(self, Self::Starting(_))
     }
 
-    pub(super) fn from_io(socket: &Path, patience: Duration, error: io::Error) -> Self {
+    pub(super) fn from_io(socket: &Path, timeout: Duration, error: io::Error) -> Self {
         use io::ErrorKind as Kind;
         match error.kind() {
             Kind::Unsupported => Self::NoSockets(socket.to_owned(), error),
@@ -146,7 +146,7 @@ impl ConnectError {
                 None => Self::NoService(socket.to_owned(), error),
             },
             Kind::PermissionDenied => Self::NoPermission(socket.to_owned()),
-            Kind::TimedOut => Self::NoAnswer(socket.to_owned(), patience),
+            Kind::TimedOut => Self::NoAnswer(socket.to_owned(), timeout),
             _ => Self::System(error),
         }
     }
@@ -183,6 +183,6 @@ fn hidden(socket: &Path) -> Option<PathBuf> {
     elsewhere.then(|| missing.to_owned())
 }
 
-fn silent(patience: Duration) -> String {
-    format!("does not answer within {} ms: see whether it was stopped, or has too much to do", patience.as_millis())
+fn silent(timeout: Duration) -> String {
+    format!("does not answer within {} ms: see whether it was stopped, or has too much to do", timeout.as_millis())
 }

@@ -70,7 +70,7 @@ pub(super) struct Lane {
     /// A wake-up came through the pipe, which has not been drained since. It is drained before the next sleep, when
     /// the service has work to do.
     woken: bool,
-    patience: Duration,
+    timeout: Duration,
     /// Latest time to wait for an answer over the socket.
     deadline: Nanos,
     producer: Producer,
@@ -91,16 +91,16 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn attach(options: &Options, adopt: Option<Token>) -> Result<(Self, Token), ConnectError> {
-        let Options { slots, arena_bytes, notify, patience, .. } = *options;
-        let deadline = after(patience);
-        let failed = |error| ConnectError::from_io(&options.socket, patience, error);
+        let Options { slots, arena_bytes, notify, timeout, .. } = *options;
+        let deadline = after(timeout);
+        let failed = |error| ConnectError::from_io(&options.socket, timeout, error);
         let connection = trust::connect(options, deadline)?;
         let (name, reclaimable) = (options.name.clone(), options.reclaimable);
         let request = Request::Attach(Attach { abi: ABI, slots, arena_bytes, name, adopt, reclaimable });
         // A service at its limit of connections refuses before it reads a request.
         let sent = send(&connection, &request, deadline);
         let (reply, fds) = answer(&connection, deadline).map_err(|error| match sent.err().unwrap_or(error) {
-            error if is_starting(&connection, &error) => ConnectError::Starting(patience),
+            error if is_starting(&connection, &error) => ConnectError::Starting(timeout),
             error => failed(error),
         })?;
         let Reply::Attached { slots, arena_bytes, max_request_bytes, token } = reply else {
@@ -126,7 +126,7 @@ impl Lane {
             ringer,
             wake,
             woken: false,
-            patience,
+            timeout,
             deadline: Nanos::MAX,
             producer: Producer::new(),
             consumer: Consumer::new(),
@@ -173,7 +173,7 @@ impl Lane {
 
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
         let socket = self.socket.as_ref().ok_or_else(Error::closed)?;
-        let answered = question(socket, request, after(self.patience).min(self.deadline));
+        let answered = question(socket, request, after(self.timeout).min(self.deadline));
         if matches!(answered, Err(Error::NoAnswer(_))) {
             self.socket = None;
         }
@@ -474,8 +474,8 @@ fn gone_without_a_word() -> Error {
 }
 
 /// Deadline at this distance from now.
-pub(crate) fn after(patience: Duration) -> Nanos {
-    clock::now().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX))
+pub(crate) fn after(timeout: Duration) -> Nanos {
+    clock::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// `TimedOut`: the service's queue had no room until the deadline.

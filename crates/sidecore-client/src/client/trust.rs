@@ -13,7 +13,7 @@ use sidecore_core::time::Nanos;
 /// No service, or one of a user who is not trusted. It received no message.
 pub(crate) fn connect(options: &Options, deadline: Nanos) -> Result<VerifiedFd, ConnectError> {
     let socket = packet::connect_own(&options.socket, deadline);
-    let socket = socket.map_err(|error| ConnectError::from_io(&options.socket, options.patience, error))?;
+    let socket = socket.map_err(|error| ConnectError::from_io(&options.socket, options.timeout, error))?;
     // The kernel stores the credentials of the process that called `listen`.
     let user = peer::credentials(socket.get().ok_or_else(closed)?)?.uid;
     if is_trusted(user, &options.service_users) {

@@ -30,7 +30,7 @@ impl Gateway {
     /// # Errors
     /// No service, no trusted service, or a refusal with its reason.
     pub fn connect(options: &Options, device: &str) -> Result<(Self, Welcome), ConnectError> {
-        let deadline = after(options.patience);
+        let deadline = after(options.timeout);
         let socket = connect_trusted(options, deadline)?;
         let hello = Hello { version: VERSION, device: device.to_owned() };
         match question(&socket, &Request::Gateway(hello), deadline) {

@@ -18,7 +18,7 @@ use std::time::Instant;
 /// # Errors
 /// No key has this name, this user may not use it, or the service does not answer.
 pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
-    let info = ask(options, |mut admin| admin.key_info_by(name, Instant::now() + options.patience))?;
+    let info = ask(options, |mut admin| admin.key_info_by(name, Instant::now() + options.timeout))?;
     Ok(Key::new(Public::from_spki(&info.public)?, Private::Stored(name.to_owned())))
 }
 
@@ -32,7 +32,7 @@ pub fn check(options: &Options, key: &Key) -> Result<(), Failure> {
     if find(options, name)?.public == key.public { Ok(()) } else { Err(Failure::replaced(name)) }
 }
 
-/// Makes a key for this program, which stays in the service. Waits longer than the options' patience: RSA takes
+/// Makes a key for this program, which stays in the service. Waits longer than the options' timeout: RSA takes
 /// seconds.
 ///
 /// # Errors
@@ -47,7 +47,7 @@ pub fn make(options: &Options, kind: Kind) -> Result<Key, Failure> {
 /// # Errors
 /// The bytes are no such key, or the service does not answer.
 pub fn public_part(options: &Options, kind: Kind, raw: &[u8]) -> Result<Public, Failure> {
-    let ask_for = |mut admin: Admin| admin.public_part(kind, Secret::from(raw), Instant::now() + options.patience);
+    let ask_for = |mut admin: Admin| admin.public_part(kind, Secret::from(raw), Instant::now() + options.timeout);
     Public::from_spki(&ask(options, ask_for)?)
 }
 
@@ -57,15 +57,15 @@ fn ask<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) -> Re
 }
 
 fn ask_once<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) -> Result<T, Failure> {
-    let patience = options.patience;
+    let timeout = options.timeout;
     let admin = Admin::connect(options).map_err(|error| match error {
-        ConnectError::NoAnswer(..) => Failure::late(patience),
+        ConnectError::NoAnswer(..) => Failure::late(timeout),
         other => other.into(),
     })?;
     question(admin).map_err(|error| match error {
         Error::Service(refused) => Failure::refused(Reason::Key, &refused),
-        // Connecting used part of the patience.
-        Error::NoAnswer(waited) => Failure::late(patience.max(waited)),
+        // Connecting used part of the timeout.
+        Error::NoAnswer(waited) => Failure::late(timeout.max(waited)),
         Error::Connect(error) => error.into(),
         other => Failure::new(Reason::Service, other.to_string()),
     })

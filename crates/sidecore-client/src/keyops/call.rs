@@ -55,8 +55,8 @@ pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failur
 
 /// Tries once, and a second time if session or service ended.
 fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
-    let patience = caller.options.patience;
-    let (begun, deadline) = (clock::now(), Instant::now() + patience);
+    let timeout = caller.options.timeout;
+    let (begun, deadline) = (clock::now(), Instant::now() + timeout);
     let first = once(caller, request, None, deadline);
     let second = match first {
         // The service may have restarted, or have ended the sessions of a key whose access list changed; or this
@@ -74,8 +74,8 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
     // The start of a service does not count towards the operation's own time.
     let took_a_start = || lanes::pool().is_ok_and(|pool| pool.reconnect.has_waited_since(begun));
     second.map_err(|kind| match kind {
-        FailureKind::Late | FailureKind::Stale(_) if took_a_start() => ConnectError::Starting(patience).into(),
-        FailureKind::Late => Failure::late(patience),
+        FailureKind::Late | FailureKind::Stale(_) if took_a_start() => ConnectError::Starting(timeout).into(),
+        FailureKind::Late => Failure::late(timeout),
         FailureKind::Stale(why) => Failure::new(Reason::Absent, why),
         FailureKind::Failure(failure) => failure,
     })

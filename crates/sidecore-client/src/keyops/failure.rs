@@ -103,11 +103,11 @@ impl Failure {
     }
 
     /// The service did not answer in time.
-    pub fn late(patience: Duration) -> Self {
+    pub fn late(timeout: Duration) -> Self {
         let text = format!(
             "no answer within {} ms: see whether the service was stopped or has too much to do (`sidecore top`), or allow more \
              with the setting timeout_ms",
-            patience.as_millis()
+            timeout.as_millis()
         );
         Self::new(Reason::Late, text)
     }

@@ -89,8 +89,8 @@ impl Lane {
         let large = needed > ARENA_BYTES as usize;
         let arena_bytes = u32::try_from(needed).unwrap_or(u32::MAX).max(ARENA_BYTES);
         let before = Credentials::present();
-        let patience = deadline.saturating_duration_since(Instant::now());
-        let lane = Options { slots: SLOTS, arena_bytes, patience, reclaimable: true, ..options.clone() };
+        let timeout = deadline.saturating_duration_since(Instant::now());
+        let lane = Options { slots: SLOTS, arena_bytes, timeout, reclaimable: true, ..options.clone() };
         let connected = Client::connect(&lane);
         if connected.as_ref().map_or_else(ConnectError::is_starting, Client::took_a_start) {
             pool.reconnect.waited_for_a_start();
@@ -242,7 +242,7 @@ impl Pool {
                     return Ok(Take::Full(given + 1));
                 }
                 Err(match error {
-                    ConnectError::NoAnswer(..) => Failure::late(options.patience),
+                    ConnectError::NoAnswer(..) => Failure::late(options.timeout),
                     other => other.into(),
                 })
             }

@@ -8,21 +8,21 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
-/// Marks a free place.
+/// Marks a free slot.
 const NONE: RawFd = -1;
-/// Marks a place that is being filled.
+/// Marks a slot that is being filled.
 const TAKEN: RawFd = -2;
 
-/// Sockets that are connections of this process, at most `PLACES`. A child reads the list without a lock: each place
+/// Sockets that are connections of this process, at most `SLOTS`. A child reads the list without a lock: each slot
 /// is consistent at any time.
-pub struct Connections<const PLACES: usize> {
-    places: [Place; PLACES],
-    /// Places from here on were never in use.
+pub struct Connections<const SLOTS: usize> {
+    slots: [Slot; SLOTS],
+    /// Slots from here on were never in use.
     end: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct Place {
+struct Slot {
     /// Written last, and cleared first.
     fd: AtomicI32,
     /// Device and inode distinguish the socket from a later file with its number.
@@ -30,7 +30,7 @@ struct Place {
     inode: AtomicU64,
 }
 
-impl Place {
+impl Slot {
     const fn free() -> Self {
         Self { fd: AtomicI32::new(NONE), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
     }
@@ -50,42 +50,40 @@ impl Place {
 
 /// A listed socket: children drop it. Must be dropped before the socket is closed.
 #[derive(Debug)]
-pub struct Listed(&'static Place);
+pub struct Listed(&'static Slot);
 
-impl<const PLACES: usize> Connections<PLACES> {
-    /// Without a listed socket.
+impl<const SLOTS: usize> Connections<SLOTS> {
     pub const fn new() -> Self {
-        Self { places: [const { Place::free() }; PLACES], end: AtomicUsize::new(0) }
+        Self { slots: [const { Slot::free() }; SLOTS], end: AtomicUsize::new(0) }
     }
 
-    /// Lists the socket, so that children drop it. `None`: there is no free place, or it is no open descriptor.
+    /// Lists the socket, so that children drop it. `None`: there is no free slot, or it is no open descriptor.
     pub fn list(&'static self, socket: BorrowedFd<'_>) -> Option<Listed> {
         let of = fstat(socket).ok()?;
-        let is_free =
-            |place: &Place| place.fd.compare_exchange(NONE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        let at = self.places.iter().position(is_free)?;
-        let place = &self.places[at];
+        let is_free = |slot: &Slot| slot.fd.compare_exchange(NONE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let at = self.slots.iter().position(is_free)?;
+        let slot = &self.slots[at];
         self.end.fetch_max(at + 1, Ordering::Relaxed);
-        place.device.store(of.st_dev, Ordering::Relaxed);
-        place.inode.store(of.st_ino, Ordering::Relaxed);
-        place.fd.store(socket.as_raw_fd(), Ordering::Release);
-        Some(Listed(place))
+        slot.device.store(of.st_dev, Ordering::Relaxed);
+        slot.inode.store(of.st_ino, Ordering::Relaxed);
+        slot.fd.store(socket.as_raw_fd(), Ordering::Release);
+        Some(Listed(slot))
     }
 
-    fn used(&self) -> impl Iterator<Item = &Place> {
-        self.places[..self.end.load(Ordering::Relaxed)].iter()
+    fn used(&self) -> impl Iterator<Item = &Slot> {
+        self.slots[..self.end.load(Ordering::Relaxed)].iter()
     }
 
     /// Listed numbers. A number may refer to another file now.
     pub fn numbers(&self) -> impl Iterator<Item = RawFd> {
-        self.used().map(|place| place.fd.load(Ordering::Acquire)).filter(|number| *number >= 0)
+        self.used().map(|slot| slot.fd.load(Ordering::Acquire)).filter(|number| *number >= 0)
     }
 
     /// True if this number is of a listed socket and still refers to it.
     pub fn is(&self, number: RawFd) -> bool {
         // The number first, which takes no system call.
-        let has_it = |place: &&Place| place.fd.load(Ordering::Acquire) == number;
-        self.used().filter(has_it).any(|place| place.number() == Some((number, true)))
+        let has_it = |slot: &&Slot| slot.fd.load(Ordering::Acquire) == number;
+        self.used().filter(has_it).any(|slot| slot.number() == Some((number, true)))
     }
 
     /// In a child: drops the parent's connections. Each number stays in use, for a dead socket, because owners from
@@ -93,7 +91,7 @@ impl<const PLACES: usize> Connections<PLACES> {
     pub fn let_go(&self) {
         let mut nowhere = None;
         // If the program closed ours and reused the number, its file stays.
-        for (number, _) in self.used().filter_map(Place::number).filter(|(_, is_ours)| *is_ours) {
+        for (number, _) in self.used().filter_map(Slot::number).filter(|(_, is_ours)| *is_ours) {
             if nowhere.is_none() {
                 nowhere = eventfd(0, EventfdFlags::CLOEXEC).ok();
             }

@@ -146,7 +146,7 @@ fn read(setting: impl Fn(&'static CStr) -> Option<String>) -> Result<(Options, G
         options.notify = Some(policy);
     }
     if let Some(text) = setting(c"timeout_ms") {
-        options.patience = milliseconds("timeout_ms", &text, 1)?;
+        options.timeout = milliseconds("timeout_ms", &text, 1)?;
     }
     if let Some(text) = setting(c"restart_wait_ms") {
         options.restart_wait = milliseconds("restart_wait_ms", &text, 0)?;

@@ -180,7 +180,7 @@ fn a_request_that_no_lane_will_ever_hold_is_refused_while_lanes_are_in_use() {
         assert!(succeeded(in_child(|| {
             let held = match pool()
                 .unwrap()
-                .take(&site.options, None, 0, None, Instant::now() + site.options.patience)
+                .take(&site.options, None, 0, None, Instant::now() + site.options.timeout)
                 .unwrap()
             {
                 Take::Lane(lane) => lane,

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const BOUND: Duration = Duration::from_secs(3);
 
 fn options(socket: &Path) -> Options {
-    Options { socket: socket.to_owned(), patience: PATIENCE, ..Options::default() }
+    Options { socket: socket.to_owned(), timeout: PATIENCE, ..Options::default() }
 }
 
 fn stop(service: &Peer) {
@@ -53,7 +53,7 @@ fn a_stopped_service_is_waited_for_as_long_as_the_options_say() {
     // The answer may still arrive, and must not be taken for that of another request.
     go_on(&service);
     assert!(matches!(client.open_session(&spec), Err(Error::Gone(_))));
-    let patient = Options { patience: Duration::from_secs(60), ..options(&socket) };
+    let patient = Options { timeout: Duration::from_secs(60), ..options(&socket) };
     Client::connect(&patient).unwrap().open_session(&spec).unwrap();
     service.finish();
 }

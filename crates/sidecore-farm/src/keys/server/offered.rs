@@ -80,8 +80,8 @@ impl Keys {
         let look = Look { options: options.clone(), allow: allow.into(), admin: None, told: BTreeSet::new() };
         let watching = thread::Builder::new().name("keys".to_owned()).spawn(move || watch_keys(look, &sender, &pokes));
         watching.map_err(|error| format!("cannot start a thread: {error}"))?;
-        // Waits for the first check. If the service is away, gateways get the keys later.
-        let _ = tokio::time::timeout(options.patience, receiver.changed()).await;
+        // A first look, or a service that is not there: gateways are told later.
+        let _ = tokio::time::timeout(options.timeout, receiver.changed()).await;
         receiver.mark_changed();
         Ok(Self { poke, receiver })
     }

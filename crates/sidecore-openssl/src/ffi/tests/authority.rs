@@ -150,7 +150,7 @@ fn a_child_keeps_no_connection_of_its_parent() {
         let pool = pool().unwrap();
         // Lanes of threads that do not exist in the child, which never returns them.
         let in_use: Vec<_> = (0..3)
-            .map(|_| match pool.take(&site.options, None, 0, None, Instant::now() + site.options.patience).unwrap() {
+            .map(|_| match pool.take(&site.options, None, 0, None, Instant::now() + site.options.timeout).unwrap() {
                 Take::Lane(lane) => lane,
                 Take::Full(_) => panic!("a new pool"),
             })
@@ -170,7 +170,7 @@ fn what_a_child_has_opened_under_the_number_of_a_connection_is_left_alone() {
     assert!(succeeded(in_child(|| {
         let key = site.key();
         let pool = pool().unwrap();
-        let Take::Lane(lane) = pool.take(&site.options, None, 0, None, Instant::now() + site.options.patience).unwrap()
+        let Take::Lane(lane) = pool.take(&site.options, None, 0, None, Instant::now() + site.options.timeout).unwrap()
         else {
             return false;
         };

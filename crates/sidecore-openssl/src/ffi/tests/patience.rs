@@ -78,7 +78,7 @@ fn a_stopped_service_costs_an_operation_no_more_than_its_timeout() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
     let service = Elsewhere::start(&socket);
-    let options = Options { socket, patience: TIMEOUT, ..Options::default() };
+    let options = Options { socket, timeout: TIMEOUT, ..Options::default() };
     let site = Site { key: made(&options), options, ..Site::new() };
     let sign = || {
         let (key, input) = (&site.key, &[7; 32][..]);
