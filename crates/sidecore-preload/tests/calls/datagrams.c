@@ -1,7 +1,7 @@
 // Datagrams on connected UDP sockets: whole, in order, to the right peer, and with the kernel's errors.
 #include "connection.h"
 
-#define MOST 66000
+#define MAX_BYTES 66000
 #define IN_FLIGHT 50
 
 #ifndef UDP_CORK
@@ -42,7 +42,7 @@ static void compose(uint32_t number, char *bytes, size_t len) {
 }
 
 static void say_one(struct flow *on, size_t len) {
-    static char bytes[MOST];
+    static char bytes[MAX_BYTES];
     compose(on->said, bytes, len);
     if (send(on->here, bytes, len, 0) != (ssize_t)len)
         die("send");
@@ -56,7 +56,7 @@ static void say_some(struct flow *on, int count) {
 
 // Whether the next datagram has the next number and this length.
 static int hear_one(struct flow *on, size_t len) {
-    static char bytes[MOST], expected[MOST];
+    static char bytes[MAX_BYTES], expected[MAX_BYTES];
     struct pollfd one = {on->there, POLLIN, 0};
     if (poll(&one, 1, 5000) != 1)
         return 0;
@@ -146,7 +146,7 @@ static void many_at_once(void) {
 static void large(void) {
     size_t sizes[] = {8000, 8193, 9000, 20000, 65507};
     struct flow on = flow();
-    static char bytes[MOST];
+    static char bytes[MAX_BYTES];
     long right = 0;
     hear_them("before", &on);
     for (int round = 0; round < 50; round++)
