@@ -4,7 +4,7 @@
 //!
 //! ```no_run
 //! use sidecore_client::client::Options;
-//! use sidecore_client::keyops::{ask::find, digest::Digest, wait::Caller, sign::Settings};
+//! use sidecore_client::keyops::{ask::find, digest::Digest, sign::Settings, wait::Caller};
 //! use std::sync::Arc;
 //!
 //! let options = Options::default();
