@@ -53,6 +53,7 @@ impl Slot {
 pub struct Listed(&'static Slot);
 
 impl<const SLOTS: usize> Connections<SLOTS> {
+    /// Without a listed socket.
     pub const fn new() -> Self {
         Self { slots: [const { Slot::free() }; SLOTS], end: AtomicUsize::new(0) }
     }
