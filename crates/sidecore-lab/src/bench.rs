@@ -4,7 +4,6 @@ mod balance;
 mod batch;
 mod calibrate;
 pub(crate) mod client;
-mod crew;
 mod crypto;
 mod doubts;
 mod experiment;
@@ -20,6 +19,7 @@ mod scaling;
 mod series;
 mod sockets;
 mod task;
+mod testbed;
 pub(crate) mod trial;
 mod web;
 mod witness;
@@ -241,7 +241,7 @@ fn run_calibrated(args: &Bench, interrupt: &Interrupt) -> Result<u8, BenchError>
     let settings = Settings::of(args);
     let mut progress = Progress::new(0).until(interrupt);
     progress.scenario("notify");
-    let outcome = notify::measure_beside(&settings, &progress, &mut |crew| calibration.pass_beside(crew))?;
+    let outcome = notify::measure_beside(&settings, &progress, &mut |testbed| calibration.pass_beside(testbed))?;
     drop(progress);
     // The rows took long to measure: they are written even if the plan cannot be.
     let planned = if interrupt.came() {

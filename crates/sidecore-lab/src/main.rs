@@ -3,7 +3,7 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`bench`|scenarios; `experiment` alternates variants; `crew` is a service with clients; `trial` is `sidecore try`|
+//! |`bench`|scenarios; `experiment` alternates variants; `testbed` is a service with clients; `trial` is `sidecore try`|
 //! |`net`|a network path: `measure`, `link`, `breakdown`, `tune`, `papers`, `tools`|
 //! |`sim`|front of the simulator|
 //! |`report`|rows and their exporters: text, Markdown, JSON, HTML, plots; `column` describes each figure|

@@ -2,8 +2,8 @@
 
 mod mix;
 
-use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Turn, Variant, measure_all};
+use super::testbed::{Plan, Testbed};
 use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
@@ -49,14 +49,14 @@ impl Pool {
         self.models.iter().map(|(fixed, per_byte)| 1e9 / (*fixed as f64 + per_byte * input as f64)).sum()
     }
 
-    fn case(&self, size: u32, ns: u64) -> Case<'static, Crew> {
+    fn case(&self, size: u32, ns: u64) -> Case<'static, Testbed> {
         let case = Case::new("balance").with(Key::Op, OP).with(Key::Devices, self.name).with(Key::Clients, 1);
         let name = format!("{size} B on {} devices", self.models.len());
         let bound = By::Bound(self.sum_of_rates(input_len(size)));
         POLICIES.into_iter().fold(case.with(Key::Size, size), |case, policy| {
-            let run = move |crew: &mut Crew, _: &Turn<'_>| {
-                crew.set(&format!("balance={policy}"))?;
-                crew.closed(1, (OP, size), DEPTH, ns)
+            let run = move |testbed: &mut Testbed, _: &Turn<'_>| {
+                testbed.set(&format!("balance={policy}"))?;
+                testbed.closed(1, (OP, size), DEPTH, ns)
             };
             case.variant(Variant::new(&name, run).with(Key::Balance, policy).against(bound, "sum of rates"))
         })
@@ -74,9 +74,9 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
             break;
         }
         let notify = NotifyConfig::all(Notify::Spin);
-        let mut crew = Crew::start(&Plan { notify, devices: pool.devices(), slots: DEPTH, ..Plan::inline(1) })?;
-        let cases = SIZES.map(|size| pool.case(size, ns).pinned(&crew.pinning, 1));
-        outcome.add(measure_all(&mut crew, cases.into(), repeats, progress)?);
+        let mut testbed = Testbed::start(&Plan { notify, devices: pool.devices(), slots: DEPTH, ..Plan::inline(1) })?;
+        let cases = SIZES.map(|size| pool.case(size, ns).pinned(&testbed.pinning, 1));
+        outcome.add(measure_all(&mut testbed, cases.into(), repeats, progress)?);
     }
     Ok(outcome.noted(
         "balance: the sum of rates is computed from the devices' models; 64 requests are in flight, as many as one \

@@ -1,9 +1,9 @@
 //! Operations of 1 to 8 client processes on one core that computes them side by side. Compared with the same core
 //! without batches, with OpenSSL and with a worker. Also measures latency at open loads.
 
-use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::task::Task;
+use super::testbed::{Plan, Testbed};
 use super::{BenchError, Outcome, Settings, openssl_library};
 use crate::progress::Progress;
 use crate::report::Key;
@@ -37,9 +37,9 @@ const QUICK_LOADS: [f64; 3] = [0.05, 0.5, 0.8];
 const CLIENTS: usize = 8;
 
 /// Services with a device on the same core. One is measured at a time; the others sleep.
-struct Crews {
-    worker: Crew,
-    batch: Crew,
+struct Testbeds {
+    worker: Testbed,
+    batch: Testbed,
 }
 
 pub(super) fn ops() -> Vec<&'static str> {
@@ -49,23 +49,23 @@ pub(super) fn ops() -> Vec<&'static str> {
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    let mut crews = Crews { worker: start(DeviceConfig::worker)?, batch: start(DeviceConfig::batch)? };
+    let mut testbeds = Testbeds { worker: start(DeviceConfig::worker)?, batch: start(DeviceConfig::batch)? };
     let (ops, fills): (&[Op], &[usize]) = if settings.quick { (&QUICK_OPS, &QUICK_FILLS) } else { (&OPS, &FILLS) };
     let named: Vec<Op> = OPS.into_iter().filter(|(op, _)| settings.ops.iter().any(|named| named == op)).collect();
     let ops = if settings.ops.is_empty() { ops.to_vec() } else { named };
     let ns = settings.pick(100_000_000, 400_000_000);
     // Many processes with one request each, then one process with the same number of requests.
     let ways = || fills.iter().map(|fill| (*fill, 1)).chain([(1, CLIENTS)]);
-    let closed = ops.iter().flat_map(|op| ways().map(|way| filled(&crews, *op, way, ns))).collect();
+    let closed = ops.iter().flat_map(|op| ways().map(|way| filled(&testbeds, *op, way, ns))).collect();
     let repeats = settings.pick(3, 5);
-    let mut outcome = measure_all(&mut crews, closed, repeats, progress)?;
+    let mut outcome = measure_all(&mut testbeds, closed, repeats, progress)?;
     let loads: &[f64] = if settings.quick { &QUICK_LOADS } else { &LOADS };
     let mut open = Vec::new();
     for op in ops {
-        let capacity = crews.batch.closed(CLIENTS, op, 1, ns)?.rate();
-        open.extend(loads.iter().map(|load| arriving(&crews, op, *load, capacity, ns)));
+        let capacity = testbeds.batch.closed(CLIENTS, op, 1, ns)?.rate();
+        open.extend(loads.iter().map(|load| arriving(&testbeds, op, *load, capacity, ns)));
     }
-    outcome.add(measure_all(&mut crews, open, repeats, progress)?);
+    outcome.add(measure_all(&mut testbeds, open, repeats, progress)?);
     Ok(outcome.noted(
         "batch: each client process has a session of its own and so many jobs in flight; the device has a core of its own and \
          spins there, the sidecore and the clients share the other and sleep. inline and openssl are one process alone on one core, \
@@ -75,24 +75,24 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 /// A service with one device on the last core.
-fn start(device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Crew, BenchError> {
+fn start(device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Testbed, BenchError> {
     let plan = Plan::inline(CLIENTS);
     let core = plan.pinning.sidecores.first().copied();
     let devices = vec![device("device", core, core.is_some())];
     let sidecores = Sidecores { cpus: plan.pinning.clients.first().copied().into_iter().collect(), owned: false };
-    Crew::start(&Plan { devices, sidecores, notify: NotifyConfig::all(Notify::Park), ..plan })
+    Testbed::start(&Plan { devices, sidecores, notify: NotifyConfig::all(Notify::Park), ..plan })
 }
 
-fn case(crews: &Crews, scenario: &str, (op, size): Op, clients: usize) -> Case<'static, Crews> {
-    let pinned = &crews.batch.pinning;
+fn case(testbeds: &Testbeds, scenario: &str, (op, size): Op, clients: usize) -> Case<'static, Testbeds> {
+    let pinned = &testbeds.batch.pinning;
     let described = format!("clients and sidecore {:?}, device {:?}", pinned.clients, pinned.sidecores);
     Case::new(scenario).with(Key::Op, op).with(Key::Size, size).with(Key::Clients, clients).with(Key::Pinned, described)
 }
 
-fn filled(crews: &Crews, op: Op, (clients, jobs): (usize, usize), ns: u64) -> Case<'static, Crews> {
+fn filled(testbeds: &Testbeds, op: Op, (clients, jobs): (usize, usize), ns: u64) -> Case<'static, Testbeds> {
     let alone = move |task: Task| {
-        move |crews: &mut Crews, _: &Turn<'_>| {
-            let measured = crews.worker.together(1, |_| task.clone())?;
+        move |testbeds: &mut Testbeds, _: &Turn<'_>| {
+            let measured = testbeds.worker.together(1, |_| task.clone())?;
             Ok(Run::of(measured).counted(Counted::cpu(0)))
         }
     };
@@ -100,15 +100,15 @@ fn filled(crews: &Crews, op: Op, (clients, jobs): (usize, usize), ns: u64) -> Ca
     let inline = alone(Task::Inline { op: name.clone(), size, ns });
     let openssl = alone(Task::OpenSsl { op: name.clone(), size, ns });
     let lanes = alone(Task::SideBySide { op: name, size, fill: clients * jobs, ns });
-    let worker = move |crews: &mut Crews, _: &Turn<'_>| {
-        served(&mut crews.worker, |crew| crew.closed(clients, op, jobs as u32, ns))
+    let worker = move |testbeds: &mut Testbeds, _: &Turn<'_>| {
+        served(&mut testbeds.worker, |testbed| testbed.closed(clients, op, jobs as u32, ns))
     };
-    let batch = move |crews: &mut Crews, _: &Turn<'_>| {
-        served(&mut crews.batch, |crew| crew.closed(clients, op, jobs as u32, ns))
+    let batch = move |testbeds: &mut Testbeds, _: &Turn<'_>| {
+        served(&mut testbeds.batch, |testbed| testbed.closed(clients, op, jobs as u32, ns))
     };
     let batch = Variant::new("batch", batch).with(Key::Library, "sidecore-batch");
     let lanes = Variant::new("lanes", lanes).with(Key::Library, "sidecore-batch").against(By::Rate, "inline");
-    let closed = case(crews, "batch", op, clients)
+    let closed = case(testbeds, "batch", op, clients)
         .with(Key::Jobs, jobs)
         .with(Key::Fill, clients * jobs)
         .variant(Variant::new("inline", inline).with(Key::Library, "aws-lc"))
@@ -125,29 +125,31 @@ fn is_side_by_side((op, size): Op) -> bool {
 
 /// Adds the CPU time of all threads of the service, and its batches. A device with its own core does not sleep
 /// meanwhile; the other service's device does.
-fn served(crew: &mut Crew, run: impl FnOnce(&mut Crew) -> Result<Run, BenchError>) -> Result<Run, BenchError> {
-    let is_alone = !crew.pinning.sidecores.is_empty();
+fn served(testbed: &mut Testbed, run: impl FnOnce(&mut Testbed) -> Result<Run, BenchError>) -> Result<Run, BenchError> {
+    let is_alone = !testbed.pinning.sidecores.is_empty();
     if is_alone {
-        crew.set("notify.to_device=spin")?;
+        testbed.set("notify.to_device=spin")?;
     }
-    let (cpu, before) = (clock::process_cpu(), crew.batches()?);
-    let run = run(crew);
-    let (cpu, after) = (clock::process_cpu() - cpu, crew.batches()?);
+    let (cpu, before) = (clock::process_cpu(), testbed.batches()?);
+    let run = run(testbed);
+    let (cpu, after) = (clock::process_cpu() - cpu, testbed.batches()?);
     if is_alone {
-        crew.set("notify.to_device=park")?;
+        testbed.set("notify.to_device=park")?;
     }
     let run = run?;
     let counts = std::array::from_fn(|at| after[at] - before[at]);
     Ok(run.counted(Counted::cpu(cpu).batches(counts)))
 }
 
-fn arriving(crews: &Crews, op: Op, load: f64, capacity: f64, ns: u64) -> Case<'static, Crews> {
+fn arriving(testbeds: &Testbeds, op: Op, load: f64, capacity: f64, ns: u64) -> Case<'static, Testbeds> {
     let task = move |start| Task::Open { op: op.0.to_owned(), size: op.1, per_s: load * capacity, seed: 1, start, ns };
-    let worker =
-        move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.worker, |crew| Ok(Run::of(crew.together(1, task)?)));
-    let batch =
-        move |crews: &mut Crews, _: &Turn<'_>| served(&mut crews.batch, |crew| Ok(Run::of(crew.together(1, task)?)));
-    case(crews, "batch-open", op, 1)
+    let worker = move |testbeds: &mut Testbeds, _: &Turn<'_>| {
+        served(&mut testbeds.worker, |testbed| Ok(Run::of(testbed.together(1, task)?)))
+    };
+    let batch = move |testbeds: &mut Testbeds, _: &Turn<'_>| {
+        served(&mut testbeds.batch, |testbed| Ok(Run::of(testbed.together(1, task)?)))
+    };
+    case(testbeds, "batch-open", op, 1)
         .with(Key::Load, load)
         .variant(Variant::new("worker", worker).with(Key::Library, "aws-lc"))
         .variant(Variant::new("batch", batch).with(Key::Library, "sidecore-batch").against(By::Median, "worker"))

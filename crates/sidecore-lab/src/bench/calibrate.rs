@@ -8,9 +8,9 @@ mod plan;
 mod sleep;
 
 use super::BenchError;
-use super::crew::{Crew, Plan};
 use super::series::{histogram, median};
 use super::task::{Measured, Task};
+use super::testbed::{Plan, Testbed};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::progress::Progress;
 use hdrhistogram::Histogram;
@@ -108,8 +108,8 @@ struct Found {
 pub(super) struct Calibration {
     cores: (usize, usize),
     /// Their requests carry stage times rarely and often.
-    seldom: Crew,
-    often: Crew,
+    seldom: Testbed,
+    often: Testbed,
     found: Found,
 }
 
@@ -120,7 +120,7 @@ impl Calibration {
             return Err("calibrate needs two cores, one for a client and one for a sidecore".into());
         }
         let cores = (plan.pinning.clients[0], plan.pinning.sidecores[0]);
-        let [seldom, often] = SAMPLES.map(|sample_every| Crew::start(&Plan { sample_every, ..plan.clone() }));
+        let [seldom, often] = SAMPLES.map(|sample_every| Testbed::start(&Plan { sample_every, ..plan.clone() }));
         Ok(Self { cores, seldom: seldom?, often: often?, found: Found::default() })
     }
 
@@ -150,9 +150,9 @@ impl Calibration {
         Ok(())
     }
 
-    /// The same while `crew`'s service on the same core sleeps.
-    pub(super) fn pass_beside(&mut self, crew: &Crew) -> Result<(), BenchError> {
-        crew.set("notify=park")?;
+    /// The same while `testbed`'s service on the same core sleeps.
+    pub(super) fn pass_beside(&mut self, testbed: &Testbed) -> Result<(), BenchError> {
+        testbed.set("notify=park")?;
         self.pass()
     }
 
@@ -192,16 +192,16 @@ pub(super) fn abandon(path: &Path) {
     output::tell(format!("{} is not written: a plan takes a calibration to its end", path.display()));
 }
 
-fn once(quantity: Quantity, crew: &mut Crew) -> Result<Measured, BenchError> {
-    let measured = crew.together(1, |start| quantity.task(start))?;
+fn once(quantity: Quantity, testbed: &mut Testbed) -> Result<Measured, BenchError> {
+    let measured = testbed.together(1, |start| quantity.task(start))?;
     Ok(measured.into_iter().next().ok_or("a crew without a client")?)
 }
 
 impl Found {
-    fn add(&mut self, quantity: Quantity, crew: &mut Crew) -> Result<(), BenchError> {
+    fn add(&mut self, quantity: Quantity, testbed: &mut Testbed) -> Result<(), BenchError> {
         let mut least = f64::INFINITY;
         for _ in 0..TRIES {
-            least = least.min(1e9 / once(quantity, crew)?.per_s());
+            least = least.min(1e9 / once(quantity, testbed)?.per_s());
         }
         self.times.entry(quantity).or_default().push(least);
         Ok(())

@@ -36,10 +36,10 @@ const OVERSLEEP: u64 = 100_000;
 pub(crate) fn run() -> io::Result<()> {
     // An interrupt of the keyboard reaches all processes of the group: the running measurement is to finish.
     leave_to_parent()?;
-    let mut crew = Member::default();
+    let mut member = Member::default();
     for line in io::stdin().lock().lines() {
         let answer: Answer = match serde_json::from_str::<Task>(&line?) {
-            Ok(task) => crew.carry_out(&task).map_err(|error| error.to_string()),
+            Ok(task) => member.carry_out(&task).map_err(|error| error.to_string()),
             Err(error) => Err(format!("not an order: {error}")),
         };
         let mut out = io::stdout().lock();

@@ -1,10 +1,10 @@
 //! Operations through the lane, compared with the same library inline, OpenSSL inline, and inline plus moving the
 //! bytes.
 
-use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::series::total_per_s;
 use super::task::Task;
+use super::testbed::{Plan, Testbed};
 use super::{BenchError, Outcome, Settings, openssl_library};
 use crate::baseline::operation;
 use crate::progress::Progress;
@@ -103,13 +103,13 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let most = points.iter().map(|point| point.clients).max().unwrap_or(1);
     // The wake-up call for each completion would be charged to the sidecore: a client with its own core polls.
     let plan = Plan { notify: NotifyConfig::all(Notify::Spin), ..Plan::inline(most) };
-    let mut crew = match &settings.socket {
-        Some(socket) => Crew::beside(socket, most)?,
-        None => Crew::start(&plan)?,
+    let mut testbed = match &settings.socket {
+        Some(socket) => Testbed::beside(socket, most)?,
+        None => Testbed::start(&plan)?,
     };
-    let cases = points.into_iter().map(|point| point.case(settings, &crew)).collect();
-    let outcome = measure_all(&mut crew, cases, settings.pick(3, 5), progress)?;
-    if crew.is_beside() {
+    let cases = points.into_iter().map(|point| point.case(settings, &testbed)).collect();
+    let outcome = measure_all(&mut testbed, cases, settings.pick(3, 5), progress)?;
+    if testbed.is_beside() {
         return Ok(outcome.noted(
             "crypto: the service ran already and waits as it is set; each client keeps 64 requests in flight, copies its payload \
              into the arena and the result out of it. Copying alone would take its core, so there is no inline+move.",
@@ -123,41 +123,41 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 impl Point {
-    fn case(self, settings: &Settings, crew: &Crew) -> Case<'static, Crew> {
+    fn case(self, settings: &Settings, testbed: &Testbed) -> Case<'static, Testbed> {
         let Self { op, size, clients, sized } = self;
         let ns = if sized { settings.pick(20_000_000, 50_000_000) } else { settings.pick(50_000_000, 150_000_000) };
         let mut case = Case::new("crypto")
             .with(Key::Op, op.as_str())
             .with(Key::Size, size)
             .with(Key::Clients, clients)
-            .pinned(&crew.pinning, clients)
+            .pinned(&testbed.pinning, clients)
             .payload(sized);
         let task = Task::Inline { op: op.clone(), size, ns };
-        let inline = move |crew: &mut Crew, _: &Turn<'_>| {
-            let alone = total_per_s(&crew.together(clients, |_| task.clone())?);
+        let inline = move |testbed: &mut Testbed, _: &Turn<'_>| {
+            let alone = total_per_s(&testbed.together(clients, |_| task.clone())?);
             Ok(Run::at(alone / clients as f64))
         };
         case = case.variant(Variant::new("inline", inline).with(Key::Library, "aws-lc"));
         if clients == 1 {
             let task = Task::OpenSsl { op: op.clone(), size, ns };
             let missing = not_in_openssl(&op, size);
-            let openssl = move |crew: &mut Crew, _: &Turn<'_>| match &missing {
+            let openssl = move |testbed: &mut Testbed, _: &Turn<'_>| match &missing {
                 Some(why) => Ok(Run::missing(why)),
-                None => Ok(Run::of(crew.together(1, |_| task.clone())?)),
+                None => Ok(Run::of(testbed.together(1, |_| task.clone())?)),
             };
             case = case.variant(Variant::new("openssl", openssl).with(Key::Library, openssl_library()));
         }
-        if clients == 1 && sized && !crew.pinning.sidecores.is_empty() {
-            let moving = move |crew: &mut Crew, turn: &Turn<'_>| {
-                let moved = crew.beside_sleeping(Exchange::Echo { size }, DEPTH, ns)?.rate();
+        if clients == 1 && sized && !testbed.pinning.sidecores.is_empty() {
+            let moving = move |testbed: &mut Testbed, turn: &Turn<'_>| {
+                let moved = testbed.beside_sleeping(Exchange::Echo { size }, DEPTH, ns)?.rate();
                 let inline = turn.rate("inline").unwrap_or_default();
                 Ok(Run::at(1.0 / (1.0 / inline + 1.0 / moved)))
             };
             case = case.variant(Variant::new("inline+move", moving));
         }
-        let lane = move |crew: &mut Crew, _: &Turn<'_>| crew.closed(clients, (&op, size), DEPTH, ns);
+        let lane = move |testbed: &mut Testbed, _: &Turn<'_>| testbed.closed(clients, (&op, size), DEPTH, ns);
         let lane = Variant::new("sidecore", lane).with(Key::Library, "aws-lc");
-        let lane = if crew.is_beside() { lane } else { lane.with(Key::Notify, "spin") };
+        let lane = if testbed.is_beside() { lane } else { lane.with(Key::Notify, "spin") };
         case.variant(["inline", "openssl", "inline+move"].iter().fold(lane, |lane, name| lane.against(By::Rate, name)))
     }
 }

@@ -1,7 +1,7 @@
 //! Reasons to doubt figures, from a row, the machine and the time of a measurement. Pure; [`super::witness`] reads the
 //! system.
 
-use super::crew::Pinning;
+use super::testbed::Pinning;
 use crate::report::{Doubt, Key, Reason, Row};
 
 /// Largest spread of repeats that is not doubtful, as a share of the median.

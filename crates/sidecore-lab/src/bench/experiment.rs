@@ -3,9 +3,9 @@
 
 mod found;
 
-use super::crew::Pinning;
 use super::doubts::{of_crowd, of_row, of_time};
 use super::series::{quotients, ratio_of};
+use super::testbed::Pinning;
 use super::witness::{Witness, meanwhile};
 use super::{BenchError, Outcome};
 use crate::progress::Progress;
@@ -13,7 +13,7 @@ use crate::report::{Doubt, Key, Row, doubt};
 pub(super) use found::{Better, Counted, Run};
 use serde_json::json;
 
-/// A point on the axes. `L` is the laboratory that measurements use, e.g. a crew.
+/// A point on the axes. `L` is the laboratory that measurements use, e.g. a testbed.
 pub(super) struct Case<'e, L> {
     row: Row,
     payload: bool,

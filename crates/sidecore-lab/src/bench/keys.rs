@@ -7,8 +7,8 @@ mod reach;
 pub(super) mod setup;
 mod waiting;
 
-use super::crew::Crew;
 use super::experiment::{Case, Turn, Variant};
+use super::testbed::Testbed;
 use super::{BenchError, Outcome, Settings, openssl_library};
 use crate::progress::Progress;
 use crate::report::Key;
@@ -37,11 +37,11 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 /// One operation in that many processes.
-fn case<L>(scenario: &str, crew: &Crew, op: &str, processes: usize) -> Case<'static, L> {
-    Case::new(scenario).with(Key::Op, op).with(Key::Clients, processes).pinned(&crew.pinning, processes)
+fn case<L>(scenario: &str, testbed: &Testbed, op: &str, processes: usize) -> Case<'static, L> {
+    Case::new(scenario).with(Key::Op, op).with(Key::Clients, processes).pinned(&testbed.pinning, processes)
 }
 
-fn own(op: &'static str, processes: usize, ns: u64) -> Variant<'static, Crew> {
-    let run = move |crew: &mut Crew, _: &Turn<'_>| crew.own(op, processes, ns);
+fn own(op: &'static str, processes: usize, ns: u64) -> Variant<'static, Testbed> {
+    let run = move |testbed: &mut Testbed, _: &Turn<'_>| testbed.own(op, processes, ns);
     Variant::new(BASELINE, run).with(Key::Library, openssl_library())
 }

@@ -1,8 +1,8 @@
 //! The lane alone: a no-op compared with a bare ping-pong of one word, and pipelined no-ops compared with a bare echo
 //! of slots.
 
-use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
+use super::testbed::{Plan, Testbed};
 use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
@@ -28,26 +28,27 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     if plan.pinning.clients.is_empty() {
         return Ok(Outcome::left_out("lane: both sides must spin, which takes two cores"));
     }
-    let mut crew = Crew::start(&plan)?;
+    let mut testbed = Testbed::start(&plan)?;
     let (repeats, ns) = settings.pick(QUICK_REPEATS, REPEATS);
-    let bare = |exchange, depth| move |crew: &mut Crew, _: &Turn<'_>| crew.beside_sleeping(exchange, depth, ns);
-    let lane = |depth| move |crew: &mut Crew, _: &Turn<'_>| crew.closed(1, ("noop", 0), depth, ns);
-    let beside_idle = move |crew: &mut Crew, _: &Turn<'_>| -> Result<Run, BenchError> {
-        let _idle = crew.idle_lanes(IDLE_LANES)?;
-        crew.closed(1, ("noop", 0), DEPTH, ns)
+    let bare =
+        |exchange, depth| move |testbed: &mut Testbed, _: &Turn<'_>| testbed.beside_sleeping(exchange, depth, ns);
+    let lane = |depth| move |testbed: &mut Testbed, _: &Turn<'_>| testbed.closed(1, ("noop", 0), depth, ns);
+    let beside_idle = move |testbed: &mut Testbed, _: &Turn<'_>| -> Result<Run, BenchError> {
+        let _idle = testbed.idle_lanes(IDLE_LANES)?;
+        testbed.closed(1, ("noop", 0), DEPTH, ns)
     };
-    let spinning = |variant: Variant<'static, Crew>, jobs| variant.with(Key::Notify, "spin").with(Key::Jobs, jobs);
+    let spinning = |variant: Variant<'static, Testbed>, jobs| variant.with(Key::Notify, "spin").with(Key::Jobs, jobs);
     let case = Case::new("lane")
         .with(Key::Op, "noop")
         .with(Key::Clients, 1)
-        .pinned(&crew.pinning, 1)
+        .pinned(&testbed.pinning, 1)
         .variant(Variant::new("ping-pong", bare(Exchange::PingPong, 1)).with(Key::Jobs, 1))
         // For a round trip the ratio is of times: the lane's divided by the bare one's.
         .variant(spinning(Variant::new("round-trip", lane(1)), 1).against(By::Time, "ping-pong"))
         .variant(Variant::new("echo", bare(Exchange::Echo { size: 0 }, DEPTH)).with(Key::Jobs, DEPTH))
         .variant(spinning(Variant::new("pipelined", lane(DEPTH)), DEPTH).against(By::Rate, "echo"))
         .variant(spinning(Variant::new("beside 1000 idle lanes", beside_idle), DEPTH).against(By::Rate, "pipelined"));
-    let outcome = measure_all(&mut crew, vec![case], repeats, progress)?;
+    let outcome = measure_all(&mut testbed, vec![case], repeats, progress)?;
     Ok(outcome.noted(
         "lane: the ratio of round-trip is its time over that of a bare ping-pong of one word; the ratio of pipelined is \
          its rate over that of a bare echo of the same slots.",
@@ -55,15 +56,15 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 fn beside(socket: &Path, settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    let mut crew = Crew::beside(socket, 1)?;
+    let mut testbed = Testbed::beside(socket, 1)?;
     let (repeats, ns) = settings.pick(QUICK_REPEATS, REPEATS);
     let variant = |name, depth| {
-        let run = move |crew: &mut Crew, _: &Turn<'_>| crew.closed(1, ("noop", 0), depth, ns);
+        let run = move |testbed: &mut Testbed, _: &Turn<'_>| testbed.closed(1, ("noop", 0), depth, ns);
         Variant::new(name, run).with(Key::Jobs, depth)
     };
-    let case = Case::new("lane").with(Key::Op, "noop").with(Key::Clients, 1).pinned(&crew.pinning, 1);
+    let case = Case::new("lane").with(Key::Op, "noop").with(Key::Clients, 1).pinned(&testbed.pinning, 1);
     let case = case.variant(variant("round-trip", 1)).variant(variant("pipelined", DEPTH));
-    let outcome = measure_all(&mut crew, vec![case], repeats, progress)?;
+    let outcome = measure_all(&mut testbed, vec![case], repeats, progress)?;
     Ok(outcome.noted(
         "lane: the service ran already and waits as it is set; bare exchanges would take its core, so there is no baseline.",
     ))

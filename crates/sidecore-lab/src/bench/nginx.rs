@@ -1,8 +1,8 @@
 //! Cost of a TLS handshake in nginx, with its key in a file and in the service.
 
-use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::programs::need;
+use super::testbed::{Plan, Testbed};
 use super::web::{BASELINE, Crowd, Identity, Load, Program, WebServer, identity, provided, run};
 use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
@@ -38,8 +38,8 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let ops: Vec<&str> = keys.iter().map(|(op, _)| *op).collect();
     let everywhere = Sidecores { cpus: cpu::allowed(), owned: false };
     let services = Services {
-        same: Crew::with_keys(&Plan { sidecores: everywhere, ..Plan::inline(0) }, &ops)?,
-        other: Crew::with_keys(&Plan::inline(0), &ops)?,
+        same: Testbed::with_keys(&Plan { sidecores: everywhere, ..Plan::inline(0) }, &ops)?,
+        other: Testbed::with_keys(&Plan::inline(0), &ops)?,
     };
     // A service on a web server's machine has no core of its own.
     services.same.set("notify=park")?;
@@ -66,8 +66,8 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 
 /// The sidecore's core: the server's own, or another.
 struct Services {
-    same: Crew,
-    other: Crew,
+    same: Testbed,
+    other: Testbed,
 }
 
 struct Servers([WebServer; 3]);

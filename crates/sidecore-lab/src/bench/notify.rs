@@ -1,8 +1,8 @@
 //! Notify policies under load: latency and CPU time of each.
 
-use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::task::Task;
+use super::testbed::{Plan, Testbed};
 use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::{Key, Row};
@@ -38,7 +38,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 pub(super) fn measure_beside(
     settings: &Settings,
     progress: &Progress,
-    before_case: &mut dyn FnMut(&Crew) -> Result<(), BenchError>,
+    before_case: &mut dyn FnMut(&Testbed) -> Result<(), BenchError>,
 ) -> Result<Outcome, BenchError> {
     let (loads, crowds): (&[f64], &[usize]) = settings.pick((&QUICK_LOADS, &QUICK_CLIENTS), (&LOADS, &CLIENTS));
     let loads: Vec<Arrival> = loads.iter().map(|load| Arrival::Open(*load)).collect();
@@ -50,15 +50,15 @@ pub(super) fn measure_beside(
         if progress.is_stopped() {
             break;
         }
-        let mut crew = Crew::start(&Plan { sample_every: SAMPLE_EVERY, ..Plan::inline(clients) })?;
-        let capacity = capacity(&mut crew, ns)?;
-        let sleeping = crew.park()?;
+        let mut testbed = Testbed::start(&Plan { sample_every: SAMPLE_EVERY, ..Plan::inline(clients) })?;
+        let capacity = capacity(&mut testbed, ns)?;
+        let sleeping = testbed.park()?;
         let mut part = Outcome::default();
         for arrival in arrivals.into_iter().take_while(|_| !progress.is_stopped()) {
-            before_case(&crew)?;
-            let case = arrival.case(&crew, capacity, settings.seed, ns);
+            before_case(&testbed)?;
+            let case = arrival.case(&testbed, capacity, settings.seed, ns);
             let case = case.with(Key::ParkCostNs, sleeping.cost).with(Key::WakeTimeNs, sleeping.wake);
-            part.add(measure_all(&mut crew, vec![case], repeats, progress)?);
+            part.add(measure_all(&mut testbed, vec![case], repeats, progress)?);
         }
         if clients == 1 {
             outcome = outcome
@@ -75,9 +75,9 @@ pub(super) fn measure_beside(
 }
 
 /// Operations a second of one client with many requests in flight.
-fn capacity(crew: &mut Crew, ns: u64) -> Result<f64, BenchError> {
-    crew.set("notify=spin")?;
-    Ok(crew.closed(1, (OP, SIZE), DEPTH, ns)?.rate())
+fn capacity(testbed: &mut Testbed, ns: u64) -> Result<f64, BenchError> {
+    testbed.set("notify=spin")?;
+    Ok(testbed.closed(1, (OP, SIZE), DEPTH, ns)?.rate())
 }
 
 /// A note if the load exceeded the policy's capacity.
@@ -109,7 +109,7 @@ impl Arrival {
         }
     }
 
-    fn case(self, crew: &Crew, capacity: f64, seed: u64, ns: u64) -> Case<'static, Crew> {
+    fn case(self, testbed: &Testbed, capacity: f64, seed: u64, ns: u64) -> Case<'static, Testbed> {
         let (variant, load) = match self {
             Self::Open(load) => ("open", Some(load)),
             Self::Closed(_) => ("closed", None),
@@ -121,14 +121,14 @@ impl Arrival {
             .with(Key::Load, load)
             .with(Key::Seed, load.map(|_| seed))
             .with(Key::OfferedS, load.map(|_| ns as f64 / 1e9))
-            .pinned(&crew.pinning, self.clients());
+            .pinned(&testbed.pinning, self.clients());
         POLICIES.into_iter().fold(case, |case, policy| {
-            let run = move |crew: &mut Crew, turn: &Turn<'_>| {
-                crew.set(&format!("notify={policy}"))?;
+            let run = move |testbed: &mut Testbed, turn: &Turn<'_>| {
+                testbed.set(&format!("notify={policy}"))?;
                 let seed = seed.wrapping_add(turn.repeat as u64);
-                let before = crew.counters()?;
-                let measured = crew.together(self.clients(), |start| self.task(capacity, seed, start, ns))?;
-                let run = Run::of(measured).counted(Counted::of(&crew.counters()?.since(&before)));
+                let before = testbed.counters()?;
+                let measured = testbed.together(self.clients(), |start| self.task(capacity, seed, start, ns))?;
+                let run = Run::of(measured).counted(Counted::of(&testbed.counters()?.since(&before)));
                 Ok(match self {
                     Self::Open(load) => run.begun(load * capacity),
                     Self::Closed(_) => run,

@@ -1,9 +1,9 @@
 //! The table of the OpenBSD Cryptographic Framework's paper on this machine: 3DES, threads × message sizes.
 
-use super::crew::{Crew, Plan};
 use super::doubts::of_crowd;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::task::Task;
+use super::testbed::{Plan, Testbed};
 use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
@@ -18,36 +18,36 @@ const QUICK_SIZES: [u32; 3] = [64, 1024, 16_384];
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let (clients, sizes): (&[usize], &[u32]) = settings.pick((&QUICK_CLIENTS, &QUICK_SIZES), (&CLIENTS, &SIZES));
     let most = clients.iter().copied().max().unwrap_or(1);
-    let mut crew = Crew::start(&Plan { slots: 8, ..Plan::inline(most) })?;
+    let mut testbed = Testbed::start(&Plan { slots: 8, ..Plan::inline(most) })?;
     let points = clients.iter().flat_map(|clients| sizes.iter().map(|size| (*clients, *size)));
-    let cases = points.map(|(clients, size)| case(&crew, clients, size, settings)).collect();
-    let outcome = measure_all(&mut crew, cases, settings.pick(2, 3), progress)?;
+    let cases = points.map(|(clients, size)| case(&testbed, clients, size, settings)).collect();
+    let outcome = measure_all(&mut testbed, cases, settings.pick(2, 3), progress)?;
     Ok(outcome.noted(
         "ocf: each client has one request in flight, as in the paper; inline is the same number of processes on all \
          cores of this machine, the sidecore's too. The sidecore spins; clients spin if each has a core, else they park.",
     ))
 }
 
-fn case(crew: &Crew, clients: usize, size: u32, settings: &Settings) -> Case<'static, Crew> {
+fn case(testbed: &Testbed, clients: usize, size: u32, settings: &Settings) -> Case<'static, Testbed> {
     // Many clients share few cores: the run must be long enough for each to be scheduled.
     let ns = settings.pick(50_000_000, 80_000_000 + 5_000_000 * clients as u64);
-    let policy = crew.pinning.client_policy(clients);
-    let inline = move |crew: &mut Crew, _: &Turn<'_>| {
-        crew.set("notify=park")?;
-        crew.spread(clients, true)?;
-        Ok(Run::of(crew.together(clients, |_| Task::Inline { op: OP.to_owned(), size, ns })?))
+    let policy = testbed.pinning.client_policy(clients);
+    let inline = move |testbed: &mut Testbed, _: &Turn<'_>| {
+        testbed.set("notify=park")?;
+        testbed.spread(clients, true)?;
+        Ok(Run::of(testbed.together(clients, |_| Task::Inline { op: OP.to_owned(), size, ns })?))
     };
-    let lane = move |crew: &mut Crew, _: &Turn<'_>| {
-        crew.spread(clients, false)?;
-        crew.set("notify.service=spin")?;
-        crew.set(&format!("notify.client={policy}"))?;
-        crew.closed(clients, (OP, size), 1, ns)
+    let lane = move |testbed: &mut Testbed, _: &Turn<'_>| {
+        testbed.spread(clients, false)?;
+        testbed.set("notify.service=spin")?;
+        testbed.set(&format!("notify.client={policy}"))?;
+        testbed.closed(clients, (OP, size), 1, ns)
     };
     let lane = Variant::new("sidecore", lane)
         .with(Key::Notify, policy.to_string())
-        .with(Key::Pinned, crew.pinning.describe(clients))
+        .with(Key::Pinned, testbed.pinning.describe(clients))
         .against(By::Rate, "inline");
     let case = Case::new("ocf").with(Key::Op, OP).with(Key::Size, size).with(Key::Clients, clients).payload(true);
-    let case = case.crowded(of_crowd(&crew.pinning, clients));
+    let case = case.crowded(of_crowd(&testbed.pinning, clients));
     case.variant(Variant::new("inline", inline)).variant(lane)
 }

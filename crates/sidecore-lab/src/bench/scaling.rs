@@ -1,8 +1,8 @@
 //! Eight clients on one, two and four sidecores.
 
-use super::crew::{Crew, Plan};
 use super::doubts::of_crowd;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
+use super::testbed::{Plan, Testbed};
 use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
@@ -41,11 +41,11 @@ fn choose(cores: usize) -> Choice {
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let choice = choose(cpu::allowed().len());
     let (repeats, ns) = settings.pick((2, 100_000_000), (5, 300_000_000));
-    let mut crews = choice.counts.iter().map(|count| start(*count)).collect::<Result<Vec<_>, _>>()?;
-    // All crews exist from the beginning, so that they take turns. Crews without a turn sleep.
-    crews.iter_mut().try_for_each(|crew| crew.set("notify=park"))?;
-    let cases = choice.cases.iter().map(|case| one_case(&crews, &choice.counts, *case, ns)).collect();
-    let mut outcome = measure_all(&mut crews, cases, repeats, progress)?;
+    let mut testbeds = choice.counts.iter().map(|count| start(*count)).collect::<Result<Vec<_>, _>>()?;
+    // All testbeds exist from the beginning, so that they take turns. Testbeds without a turn sleep.
+    testbeds.iter_mut().try_for_each(|testbed| testbed.set("notify=park"))?;
+    let cases = choice.cases.iter().map(|case| one_case(&testbeds, &choice.counts, *case, ns)).collect();
+    let mut outcome = measure_all(&mut testbeds, cases, repeats, progress)?;
     outcome.left_out.extend(choice.left_out);
     Ok(outcome.noted(
         "scaling: 8 clients with 32 requests in flight each; they spin if each has a core, else they park. Ratios are \
@@ -53,28 +53,33 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     ))
 }
 
-fn start(sidecores: usize) -> Result<Crew, BenchError> {
+fn start(sidecores: usize) -> Result<Testbed, BenchError> {
     let plan = Plan::on(sidecores, CLIENTS);
     let notify = NotifyConfig { client: plan.pinning.client_policy(CLIENTS), ..NotifyConfig::all(Notify::Spin) };
-    Crew::start(&Plan { notify, ..plan })
+    Testbed::start(&Plan { notify, ..plan })
 }
 
-fn one_case(crews: &[Crew], counts: &[usize], (op, size): (&'static str, u32), ns: u64) -> Case<'static, Vec<Crew>> {
+fn one_case(
+    testbeds: &[Testbed],
+    counts: &[usize],
+    (op, size): (&'static str, u32),
+    ns: u64,
+) -> Case<'static, Vec<Testbed>> {
     let case = Case::new("scaling").with(Key::Op, op).with(Key::Size, size).with(Key::Clients, CLIENTS);
-    let case = case.crowded(crews.first().and_then(|crew| of_crowd(&crew.pinning, CLIENTS)));
-    counts.iter().zip(crews).enumerate().fold(case, |case, (index, (count, crew))| {
-        let policy = crew.pinning.client_policy(CLIENTS);
-        let run = move |crews: &mut Vec<Crew>, _: &Turn<'_>| {
-            crews[index].set("notify=spin")?;
-            crews[index].set(&format!("notify.client={policy}"))?;
-            let run = crews[index].closed(CLIENTS, (op, size), DEPTH, ns)?;
-            crews[index].set("notify=park")?;
+    let case = case.crowded(testbeds.first().and_then(|testbed| of_crowd(&testbed.pinning, CLIENTS)));
+    counts.iter().zip(testbeds).enumerate().fold(case, |case, (index, (count, testbed))| {
+        let policy = testbed.pinning.client_policy(CLIENTS);
+        let run = move |testbeds: &mut Vec<Testbed>, _: &Turn<'_>| {
+            testbeds[index].set("notify=spin")?;
+            testbeds[index].set(&format!("notify.client={policy}"))?;
+            let run = testbeds[index].closed(CLIENTS, (op, size), DEPTH, ns)?;
+            testbeds[index].set("notify=park")?;
             Ok(run)
         };
         let variant = Variant::new("sidecore", run)
             .with(Key::Devices, if *count == 1 { SINGLE.to_owned() } else { format!("{count} sidecores") })
             .with(Key::Notify, policy.to_string())
-            .with(Key::Pinned, crew.pinning.describe(CLIENTS));
+            .with(Key::Pinned, testbed.pinning.describe(CLIENTS));
         case.variant(variant.against(By::Rate, SINGLE))
     })
 }

@@ -6,11 +6,11 @@ mod program;
 mod server;
 
 use super::BenchError;
-use super::crew::Crew;
 use super::experiment::{Better, Counted, Run};
 use super::keys::setup::pem;
 use super::programs::{certify, service_cpu, write_pem};
 use super::task::Measured;
+use super::testbed::Testbed;
 use crate::baseline::private_key;
 pub(super) use crowd::Crowd;
 pub(super) use handshakes::Load;
@@ -30,13 +30,18 @@ pub(super) fn identity(directory: &Path, op: &str) -> Result<(PathBuf, PathBuf),
     Ok((certificate, key))
 }
 
-/// A server with its key in that service, on the core of the crew's first client.
-pub(super) fn provided(crew: &Crew, program: Program, op: &str, certificate: &Path) -> Result<WebServer, BenchError> {
-    let directory = crew.directory();
+/// A server with its key in that service, on the core of the testbed's first client.
+pub(super) fn provided(
+    testbed: &Testbed,
+    program: Program,
+    op: &str,
+    certificate: &Path,
+) -> Result<WebServer, BenchError> {
+    let directory = testbed.directory();
     let (key, configuration) = (directory.join("stored.pem"), directory.join("openssl.cnf"));
     fs::write(&key, pem(op)?.ok_or_else(|| format!("{op} is not stored"))?)?;
     let identity = Identity { certificate, key: &key, openssl: Some(&configuration) };
-    WebServer::start(program, &directory.join("provided"), &identity, crew.pinning.client(0))
+    WebServer::start(program, &directory.join("provided"), &identity, testbed.pinning.client(0))
 }
 
 /// Handshakes, with the CPU time of the server and of all services together. Idle services use none.

@@ -3,9 +3,9 @@
 //!
 //! The pools are those of the simulator's bake-off, at a common speed: all devices are emulated on one core.
 
-use super::super::crew::{Crew, Plan};
 use super::super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::super::task::{Mix, Task};
+use super::super::testbed::{Plan, Testbed};
 use super::super::{BenchError, Outcome, Settings};
 use super::{OP, POLICIES, input_len};
 use crate::progress::Progress;
@@ -75,7 +75,7 @@ impl Pool {
         format!("{}, depth {depth}: {}", self.name, self.parts.iter().map(part).collect::<Vec<_>>().join(", "))
     }
 
-    fn case(&self, load: f64, depth: u32, seed: u64, ns: u64) -> Case<'_, Crew> {
+    fn case(&self, load: f64, depth: u32, seed: u64, ns: u64) -> Case<'_, Testbed> {
         let name = self.in_words(depth);
         let per_s = load * PER_S;
         // The offered rate includes the burst.
@@ -83,12 +83,12 @@ impl Pool {
         let possible = offered.min(per_s * BURST_AFTER + PER_S * (1.0 - BURST_AFTER));
         let case = Case::new("balance").with(Key::Op, OP).with(Key::Clients, 1).with(Key::Load, load);
         POLICIES.into_iter().fold(case.with(Key::Seed, seed), |case, policy| {
-            let run = move |crew: &mut Crew, turn: &Turn<'_>| {
-                crew.set(&format!("balance={policy}"))?;
+            let run = move |testbed: &mut Testbed, turn: &Turn<'_>| {
+                testbed.set(&format!("balance={policy}"))?;
                 let mix = Mix { parts: self.parts.clone(), per_s, burst: BURST };
                 let seed = seed.wrapping_add(turn.repeat as u64);
                 let task = |start| Task::Mixed { op: OP.to_owned(), mix: mix.clone(), seed, start, ns };
-                Ok(Run::of(crew.together(1, task)?).begun(offered))
+                Ok(Run::of(testbed.together(1, task)?).begun(offered))
             };
             let variant = Variant::new(&name, run).with(Key::Balance, policy);
             case.variant(variant.against(By::Bound(possible), "linear program"))
@@ -107,13 +107,13 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
             let plan = Plan::inline(1);
             let notify = NotifyConfig::all(Notify::Spin);
             let plan = Plan { notify, devices, slots: SLOTS, sample_every: SAMPLE_EVERY, ..plan };
-            let mut crew = Crew::start(&plan)?;
+            let mut testbed = Testbed::start(&plan)?;
             let cases = loads.iter().map(|load| {
-                let case = pool.case(*load, *depth, settings.seed, ns).pinned(&crew.pinning, 1);
+                let case = pool.case(*load, *depth, settings.seed, ns).pinned(&testbed.pinning, 1);
                 case.with(Key::Devices, format!("{count} emulated, depth {depth}"))
             });
             let cases = cases.collect();
-            outcome.add(measure_all(&mut crew, cases, repeats, progress)?);
+            outcome.add(measure_all(&mut testbed, cases, repeats, progress)?);
         }
     }
     Ok(outcome.noted(format!(

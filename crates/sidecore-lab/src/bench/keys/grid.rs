@@ -1,8 +1,8 @@
 //! Operations, processes and asynchronous jobs, with the service's default policies.
 
 use super::{BASELINE, case, own};
-use crate::bench::crew::{Crew, Plan};
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
+use crate::bench::testbed::{Plan, Testbed};
 use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
@@ -27,16 +27,16 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     }
     let processes: &[usize] = settings.pick(&QUICK_PROCESSES, &PROCESSES);
     let most = processes.iter().copied().max().unwrap_or(1);
-    let mut crew = match &settings.socket {
-        Some(socket) => Crew::that_imports(socket, most)?,
-        None => Crew::with_keys(&Plan::inline(most), &ops)?,
+    let mut testbed = match &settings.socket {
+        Some(socket) => Testbed::that_imports(socket, most)?,
+        None => Testbed::with_keys(&Plan::inline(most), &ops)?,
     };
     let (repeats, ns) = settings.pick((2, 60_000_000), (5, 200_000_000));
     let jobs: &[u32] = settings.pick(&QUICK_JOBS, &JOBS);
     let points = ops.into_iter().flat_map(|op| processes.iter().map(move |processes| (op, *processes)));
-    let cases = points.map(|(op, processes)| one(&crew, op, processes, jobs, ns)).collect();
-    let mut outcome = measure_all(&mut crew, cases, repeats, progress)?;
-    if crew.is_beside() {
+    let cases = points.map(|(op, processes)| one(&testbed, op, processes, jobs, ns)).collect();
+    let mut outcome = measure_all(&mut testbed, cases, repeats, progress)?;
+    if testbed.is_beside() {
         outcome.note(
             "keys: the service ran already and waits as it is set. No key is stored in it: each client imports the key that it \
              signs with, and ends it with its lane.",
@@ -51,13 +51,13 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 /// The baseline and one variant for each number of jobs.
-fn one(crew: &Crew, op: &'static str, processes: usize, jobs: &[u32], ns: u64) -> Case<'static, Crew> {
-    let baseline = case("keys", crew, op, processes).variant(own(op, processes, ns));
+fn one(testbed: &Testbed, op: &'static str, processes: usize, jobs: &[u32], ns: u64) -> Case<'static, Testbed> {
+    let baseline = case("keys", testbed, op, processes).variant(own(op, processes, ns));
     jobs.iter().fold(baseline, |case, jobs| {
         let jobs = *jobs;
-        let run = move |crew: &mut Crew, _: &Turn<'_>| crew.provided(op, processes, jobs, ns);
+        let run = move |testbed: &mut Testbed, _: &Turn<'_>| testbed.provided(op, processes, jobs, ns);
         let sidecore = Variant::new("sidecore", run).with(Key::Jobs, jobs);
-        let sidecore = if crew.is_beside() { sidecore } else { sidecore.with(Key::Notify, "break-even") };
+        let sidecore = if testbed.is_beside() { sidecore } else { sidecore.with(Key::Notify, "break-even") };
         case.variant(sidecore.against(By::Rate, BASELINE))
     })
 }

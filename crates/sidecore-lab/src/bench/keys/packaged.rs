@@ -2,10 +2,10 @@
 
 use super::case;
 use crate::baseline::private_key;
-use crate::bench::crew::{Crew, HEAD_START, Member, Plan};
 use crate::bench::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use crate::bench::programs::{Server, done, need, on_core, write_pem};
 use crate::bench::task::{Measured, Task};
+use crate::bench::testbed::{HEAD_START, Member, Plan, Testbed};
 use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
@@ -104,7 +104,7 @@ fn make_token(directory: &Path, configuration: &Path) -> Result<(), BenchError> 
 }
 
 struct Pair {
-    crew: Crew,
+    testbed: Testbed,
     remote: Remote,
 }
 
@@ -117,13 +117,13 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         Ok(installed) => installed,
         Err(why) => return Ok(Outcome::left_out(format!("keys-packaged: {why}"))),
     };
-    let crew = Crew::with_keys(&Plan::inline(1), &ops)?;
-    let pinning = &crew.pinning;
+    let testbed = Testbed::with_keys(&Plan::inline(1), &ops)?;
+    let pinning = &testbed.pinning;
     let cpus = (pinning.client(0), pinning.sidecores.first().copied());
-    let remote = Remote::start(installed, crew.directory(), cpus)?;
-    let mut pair = Pair { crew, remote };
+    let remote = Remote::start(installed, testbed.directory(), cpus)?;
+    let mut pair = Pair { testbed, remote };
     let (repeats, ns) = settings.pick((2, 80_000_000), (7, 300_000_000));
-    let cases = ops.into_iter().map(|op| one(&pair.crew, op, ns)).collect();
+    let cases = ops.into_iter().map(|op| one(&pair.testbed, op, ns)).collect();
     let outcome = measure_all(&mut pair, cases, repeats, progress)?;
     Ok(outcome.noted(format!(
         "keys-packaged: {BASELINE} is called through PKCS#11 in two calls for a signature; its server is on the \
@@ -133,15 +133,15 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     )))
 }
 
-fn one(crew: &Crew, op: &'static str, ns: u64) -> Case<'static, Pair> {
+fn one(testbed: &Testbed, op: &'static str, ns: u64) -> Case<'static, Pair> {
     let packaged = move |pair: &mut Pair, _: &Turn<'_>| Ok(Run::of(vec![pair.remote.sign(op, ns)?]));
     let sidecore = |name, jobs| {
-        let run = move |pair: &mut Pair, _: &Turn<'_>| pair.crew.provided(op, 1, jobs, ns);
+        let run = move |pair: &mut Pair, _: &Turn<'_>| pair.testbed.provided(op, 1, jobs, ns);
         Variant::new(name, run).with(Key::Jobs, jobs).with(Key::Notify, "break-even")
     };
     // With one request at a time the time of one is the inverse of the rate.
     let latency = sidecore("sidecore, latency", 1).against(By::Time, BASELINE).with(Key::AtMost, 0.5);
     let signs = sidecore("sidecore, signs", JOBS).against(By::Rate, BASELINE).with(Key::AtLeast, 2.0);
     let packaged = Variant::new(BASELINE, packaged).with(Key::Jobs, 1);
-    case("keys-packaged", crew, op, 1).variant(packaged).variant(latency).variant(signs)
+    case("keys-packaged", testbed, op, 1).variant(packaged).variant(latency).variant(signs)
 }

@@ -1,8 +1,8 @@
 //! Promised ratios of signing through the provider, all in one run.
 
 use super::{BASELINE, case, own};
-use crate::bench::crew::{Crew, Plan};
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
+use crate::bench::testbed::{Plan, Testbed};
 use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
@@ -32,23 +32,23 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     if ops.is_empty() {
         return Ok(Outcome::default());
     }
-    let mut crew = Crew::with_keys(&Plan::inline(1), &ops)?;
+    let mut testbed = Testbed::with_keys(&Plan::inline(1), &ops)?;
     let (repeats, ns) = settings.pick((3, 100_000_000), (9, 300_000_000));
-    let cases = points.into_iter().map(|point| point.case(&crew, ns)).collect();
-    measure_all(&mut crew, cases, repeats, progress)
+    let cases = points.into_iter().map(|point| point.case(&testbed, ns)).collect();
+    measure_all(&mut testbed, cases, repeats, progress)
 }
 
 impl Point {
-    fn case(&'static self, crew: &Crew, ns: u64) -> Case<'static, Crew> {
-        let run = move |crew: &mut Crew, _: &Turn<'_>| {
-            crew.set(&format!("notify={}", self.notify))?;
-            crew.provided(self.op, 1, self.jobs, ns)
+    fn case(&'static self, testbed: &Testbed, ns: u64) -> Case<'static, Testbed> {
+        let run = move |testbed: &mut Testbed, _: &Turn<'_>| {
+            testbed.set(&format!("notify={}", self.notify))?;
+            testbed.provided(self.op, 1, self.jobs, ns)
         };
         let sidecore = Variant::new("sidecore", run)
             .with(Key::Jobs, self.jobs)
             .with(Key::Notify, self.notify)
             .with(Key::AtLeast, self.reach)
             .against(By::Rate, BASELINE);
-        case("keys-reach", crew, self.op, 1).variant(own(self.op, 1, ns)).variant(sidecore)
+        case("keys-reach", testbed, self.op, 1).variant(own(self.op, 1, ns)).variant(sidecore)
     }
 }

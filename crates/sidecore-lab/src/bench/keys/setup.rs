@@ -2,10 +2,10 @@
 
 use crate::baseline::private_key;
 use crate::bench::BenchError;
-use crate::bench::crew::{Crew, Plan};
 use crate::bench::experiment::{Counted, Run};
 use crate::bench::programs::service_cpu;
 use crate::bench::task::{Measured, Signatures, Task};
+use crate::bench::testbed::{Plan, Testbed};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand};
@@ -46,32 +46,32 @@ pub(in crate::bench) fn pem(op: &str) -> Result<Option<String>, BenchError> {
     Ok(if op.starts_with("rsa-1024") { None } else { Some(Uri::new(op)?.to_pem()) })
 }
 
-impl Crew {
+impl Testbed {
     /// A service with a stored key for each operation, except for kinds of keys that the store refuses.
     pub(in crate::bench) fn with_keys(plan: &Plan, ops: &[&str]) -> Result<Self, BenchError> {
         let module = module()?;
-        let mut crew = Self::without_clients(plan)?;
-        let mut admin = crew.admin()?;
+        let mut testbed = Self::without_clients(plan)?;
+        let mut admin = testbed.admin()?;
         for op in ops {
             if pem(op)?.is_some() {
                 let pkcs8 = Secret::new(private_key(op)?);
                 admin.keys(KeyCommand::Import { name: (*op).to_owned(), pkcs8, acl: Acl::default() })?;
             }
         }
-        let configuration = crew.directory().join("openssl.cnf");
-        fs::write(&configuration, openssl_configuration(&module, crew.socket()))?;
-        crew.add_clients(plan.clients, &Task::Provide { configuration })?;
-        Ok(crew)
+        let configuration = testbed.directory().join("openssl.cnf");
+        fs::write(&configuration, openssl_configuration(&module, testbed.socket()))?;
+        testbed.add_clients(plan.clients, &Task::Provide { configuration })?;
+        Ok(testbed)
     }
 
     /// Clients of the service at that socket. They import their keys.
     pub(in crate::bench) fn that_imports(socket: &Path, clients: usize) -> Result<Self, BenchError> {
         let module = module()?;
-        let mut crew = Self::beside_without_clients(socket)?;
-        let configuration = crew.directory().join("openssl.cnf");
+        let mut testbed = Self::beside_without_clients(socket)?;
+        let configuration = testbed.directory().join("openssl.cnf");
         fs::write(&configuration, openssl_configuration(&module, &socket.canonicalize()?))?;
-        crew.add_clients(clients, &Task::Provide { configuration })?;
-        Ok(crew)
+        testbed.add_clients(clients, &Task::Provide { configuration })?;
+        Ok(testbed)
     }
 
     /// Signatures of the first `clients` through the provider, with that number of jobs each.

@@ -5,8 +5,8 @@
 //! next poll. Under a timer the service polls cards and lanes at that interval; otherwise they notify it.
 
 use super::case;
-use crate::bench::crew::{Crew, Plan};
 use crate::bench::experiment::{Case, Turn, Variant, measure_all};
+use crate::bench::testbed::{Plan, Testbed};
 use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::{Key, Row};
@@ -61,11 +61,11 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         return Ok(Outcome::default());
     }
     let cards = (0..CARDS).map(|number| DeviceConfig::emulated(&format!("card{number}"), CARD_NS, 0.0)).collect();
-    let mut crew = Crew::with_keys(&Plan { devices: cards, ..Plan::inline(1) }, &[OP])?;
+    let mut testbed = Testbed::with_keys(&Plan { devices: cards, ..Plan::inline(1) }, &[OP])?;
     let mut outcome = Outcome::default();
     for jobs in JOBS.into_iter().take_while(|_| !progress.is_stopped()) {
-        let cases = vec![one(&crew, jobs, settings)];
-        let part = measure_all(&mut crew, cases, settings.pick(2, 5), progress)?;
+        let cases = vec![one(&testbed, jobs, settings)];
+        let part = measure_all(&mut testbed, cases, settings.pick(2, 5), progress)?;
         let compared = comparisons(settings, jobs, &part.rows);
         outcome.add(part);
         outcome.rows.extend(compared);
@@ -80,18 +80,18 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     )))
 }
 
-fn one(crew: &Crew, jobs: u32, settings: &Settings) -> Case<'static, Crew> {
-    let case = case("keys-waiting", crew, OP, 1).with(Key::Jobs, jobs);
+fn one(testbed: &Testbed, jobs: u32, settings: &Settings) -> Case<'static, Testbed> {
+    let case = case("keys-waiting", testbed, OP, 1).with(Key::Jobs, jobs);
     let case = case.with(Key::Devices, format!("{CARDS} emulated: {} us", CARD_NS / 1000));
     policies(settings, jobs).into_iter().fold(case, |case, policies| {
         let ((service, client), ns) = (policies, duration(settings, policies));
-        let run = move |crew: &mut Crew, _: &Turn<'_>| {
-            crew.set(&format!("notify.client={client}"))?;
-            crew.set(&format!("notify.from_device={service}"))?;
-            crew.set(&format!("notify.service={service}"))?;
-            let run = crew.provided(OP, 1, jobs, ns)?;
+        let run = move |testbed: &mut Testbed, _: &Turn<'_>| {
+            testbed.set(&format!("notify.client={client}"))?;
+            testbed.set(&format!("notify.from_device={service}"))?;
+            testbed.set(&format!("notify.service={service}"))?;
+            let run = testbed.provided(OP, 1, jobs, ns)?;
             // The next order must not wait for a timer.
-            crew.set("notify=park")?;
+            testbed.set("notify=park")?;
             Ok(run)
         };
         case.variant(Variant::new("closed", run).with(Key::Notify, in_words(policies)))

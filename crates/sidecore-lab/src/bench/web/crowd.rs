@@ -1,9 +1,9 @@
 //! A server with many simultaneous handshakes. A batch device computes their private operations side by side.
 
 use super::{BASELINE, Identity, Load, Program, WebServer, counted, identity, provided};
-use crate::bench::crew::{Crew, Plan};
 use crate::bench::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use crate::bench::keys::setup::pem;
+use crate::bench::testbed::{Plan, Testbed};
 use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
@@ -24,7 +24,7 @@ pub(in crate::bench) struct Crowd {
 /// The servers end before the services that they use.
 struct Laboratory {
     servers: [WebServer; 3],
-    services: [Crew; 2],
+    services: [Testbed; 2],
 }
 
 impl Crowd {
@@ -55,11 +55,11 @@ impl Crowd {
         Ok(Laboratory { servers, services })
     }
 
-    fn case(&self, crew: &Crew, seconds: u64) -> Case<'static, Laboratory> {
-        let last = crew.pinning.sidecores.first().copied();
-        let pinned = match (crew.pinning.client(0), last) {
+    fn case(&self, testbed: &Testbed, seconds: u64) -> Case<'static, Laboratory> {
+        let last = testbed.pinning.sidecores.first().copied();
+        let pinned = match (testbed.pinning.client(0), last) {
             (Some(first), Some(last)) => format!("server and sidecore [{first}], device and load [{last}]"),
-            _ => crew.pinning.describe(0),
+            _ => testbed.pinning.describe(0),
         };
         let load = Load { clients: self.clients, seconds, cpu: last };
         let variant = |number: usize, name: &str| {
@@ -101,11 +101,11 @@ impl Laboratory {
 }
 
 /// A service with one device on the last core and the sidecore on the first.
-fn service(op: &str, device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Crew, BenchError> {
+fn service(op: &str, device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Testbed, BenchError> {
     let plan = Plan::inline(0);
     let sidecores = Sidecores { cpus: plan.pinning.clients.first().copied().into_iter().collect(), owned: false };
     let devices = vec![device("device", plan.pinning.sidecores.first().copied(), false)];
-    let crew = Crew::with_keys(&Plan { sidecores, devices, ..plan }, &[op])?;
-    crew.set("notify=park")?;
-    Ok(crew)
+    let testbed = Testbed::with_keys(&Plan { sidecores, devices, ..plan }, &[op])?;
+    testbed.set("notify=park")?;
+    Ok(testbed)
 }

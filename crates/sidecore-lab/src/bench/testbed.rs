@@ -67,7 +67,7 @@ impl Pinning {
 }
 
 /// A service and its clients. The clients end first.
-pub(crate) struct Crew {
+pub(crate) struct Testbed {
     pub(crate) pinning: Pinning,
     members: Vec<Member>,
     bare: Bare,
@@ -113,12 +113,12 @@ impl Plan {
     }
 }
 
-impl Crew {
+impl Testbed {
     pub(crate) fn start(plan: &Plan) -> Result<Self, BenchError> {
-        let mut crew = Self::without_clients(plan)?;
-        let (socket, bare) = (crew.socket().to_owned(), crew.bare.path());
-        crew.add_clients(plan.clients, &Task::Attach { socket, slots: plan.slots, bare })?;
-        Ok(crew)
+        let mut testbed = Self::without_clients(plan)?;
+        let (socket, bare) = (testbed.socket().to_owned(), testbed.bare.path());
+        testbed.add_clients(plan.clients, &Task::Attach { socket, slots: plan.slots, bare })?;
+        Ok(testbed)
     }
 
     pub(super) fn without_clients(plan: &Plan) -> Result<Self, BenchError> {
@@ -130,10 +130,10 @@ impl Crew {
     }
 
     pub(super) fn beside(socket: &Path, clients: usize) -> Result<Self, BenchError> {
-        let mut crew = Self::beside_without_clients(socket)?;
-        let (socket, bare) = (socket.to_owned(), crew.bare.path());
-        crew.add_clients(clients, &Task::Attach { socket, slots: SLOTS, bare })?;
-        Ok(crew)
+        let mut testbed = Self::beside_without_clients(socket)?;
+        let (socket, bare) = (socket.to_owned(), testbed.bare.path());
+        testbed.add_clients(clients, &Task::Attach { socket, slots: SLOTS, bare })?;
+        Ok(testbed)
     }
 
     /// The service at that socket, without clients so far.
@@ -141,10 +141,10 @@ impl Crew {
         let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
         let pinning = Pinning { is_unknown: true, ..Pinning::default() };
         let service = Host::Running(socket.to_owned());
-        let crew = Self { pinning, members: Vec::new(), bare: Bare::create()?, service, directory };
+        let testbed = Self { pinning, members: Vec::new(), bare: Bare::create()?, service, directory };
         // Any defect of the connection is reported here, once.
-        crew.admin().map_err(|why| format!("cannot use the service at {}: {why}", socket.display()))?;
-        Ok(crew)
+        testbed.admin().map_err(|why| format!("cannot use the service at {}: {why}", socket.display()))?;
+        Ok(testbed)
     }
 
     /// Starts client processes on their cores. `first` is their first order.
@@ -160,7 +160,7 @@ impl Crew {
         Ok(())
     }
 
-    /// A temporary directory that lives as long as the crew.
+    /// A temporary directory that lives as long as the testbed.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }
