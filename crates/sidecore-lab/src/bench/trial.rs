@@ -1,7 +1,7 @@
 //! `sidecore try`: the main use in half a minute, without setup or root. A key moves out of an unmodified TLS server
 //! into a service. Real programs show the effects.
 
-mod house;
+mod fixture;
 mod secret;
 
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
@@ -10,7 +10,7 @@ use super::{BenchError, Outcome, Settings, export, lane};
 use crate::args::Try;
 use crate::progress::Progress;
 use crate::report::Key;
-use house::{House, Server};
+use fixture::{Fixture, Server};
 use secret::{Numbers, Seen};
 use sidecore::core::stage::Stage;
 use sidecore::counters::KeyCounter;
@@ -63,31 +63,31 @@ fn only_the_lane(progress: &mut Progress, why: &str) -> Result<Outcome, BenchErr
 fn keys(progress: &mut Progress) -> Result<Outcome, BenchError> {
     progress.scenario("try");
     progress.begin("a key, a certificate, two servers");
-    let mut house = House::build()?;
-    let numbers = Numbers::of(&house.key)?;
-    let own = house.server_with_file()?;
-    let stored = house.server_with_service()?;
+    let mut fixture = Fixture::build()?;
+    let numbers = Numbers::of(&fixture.key)?;
+    let own = fixture.server_with_file()?;
+    let stored = fixture.server_with_service()?;
     progress.advance();
     progress.begin("handshakes, and a search of the servers' memory");
     let mut notes = Vec::new();
     for (name, server) in [(BASELINE, &own), (STORED, &stored)] {
-        house.handshake(server.port())?;
+        fixture.handshake(server.port())?;
         notes.push(searched(name, &numbers.in_process(server.id())?));
     }
     progress.advance();
-    let mut outcome = rates(&mut house, [(BASELINE, own.port()), (STORED, stored.port())], progress)?;
+    let mut outcome = rates(&mut fixture, [(BASELINE, own.port()), (STORED, stored.port())], progress)?;
     progress.begin("the same with nginx");
-    let with_nginx = nginx(&mut house, &numbers, &mut outcome, progress);
+    let with_nginx = nginx(&mut fixture, &numbers, &mut outcome, progress);
     notes.push(with_nginx.unwrap_or_else(|why| format!("try: nginx is left out: {why}")));
     progress.advance();
     progress.begin("a server is killed");
-    notes.push(killed(&mut house, &stored)?);
+    notes.push(killed(&mut fixture, &stored)?);
     progress.advance();
     progress.begin("the service restarts under load");
-    notes.push(restarted(&mut house, &stored)?);
+    notes.push(restarted(&mut fixture, &stored)?);
     notes.push(numbers_again(&numbers, &stored)?);
     progress.advance();
-    notes.extend(stages(&house)?);
+    notes.extend(stages(&fixture)?);
     notes.push(
         "try: both servers are openssl s_server where no other is named, with a P-256 key and TLS 1.3; handshakes are full ones, by one process openssl s_time. \
          To move a server's key yourself: docs/guide/nginx.md."
@@ -115,10 +115,10 @@ fn numbers_again(numbers: &Numbers, server: &Server) -> Result<String, BenchErro
 }
 
 /// Handshakes of both servers in turn; the first is the baseline.
-fn rates(house: &mut House, servers: [(&'static str, u16); 2], progress: &Progress) -> Result<Outcome, BenchError> {
+fn rates(fixture: &mut Fixture, servers: [(&'static str, u16); 2], progress: &Progress) -> Result<Outcome, BenchError> {
     let [own, stored] = servers.map(|(name, port)| {
-        Variant::new(name, move |house: &mut House, _: &Turn<'_>| {
-            Ok(Run::at(house.handshakes(port, SECONDS)?.ended()?.per_s(SECONDS)))
+        Variant::new(name, move |fixture: &mut Fixture, _: &Turn<'_>| {
+            Ok(Run::at(fixture.handshakes(port, SECONDS)?.ended()?.per_s(SECONDS)))
         })
     });
     let case = Case::new("try")
@@ -126,12 +126,12 @@ fn rates(house: &mut House, servers: [(&'static str, u16); 2], progress: &Progre
         .with(Key::Clients, 1)
         .variant(own)
         .variant(stored.against(By::Rate, servers[0].0));
-    measure_all(house, vec![case], TURNS, progress)
+    measure_all(fixture, vec![case], TURNS, progress)
 }
 
 /// Both ways with nginx, if it is installed.
 fn nginx(
-    house: &mut House,
+    fixture: &mut Fixture,
     numbers: &Numbers,
     outcome: &mut Outcome,
     progress: &Progress,
@@ -139,13 +139,13 @@ fn nginx(
     if let Err(why) = need(&["nginx"], "apt-get install nginx-light, to see the same with it") {
         return Ok(format!("try: {why}."));
     }
-    let (own, stored) = (house.nginx(false)?, house.nginx(true)?);
+    let (own, stored) = (fixture.nginx(false)?, fixture.nginx(true)?);
     let mut found = Vec::new();
     for server in [&own, &stored] {
-        house.handshake(server.port)?;
+        fixture.handshake(server.port)?;
         found.push(numbers.in_process(server.worker())?);
     }
-    outcome.add(rates(house, [(NGINX_BASELINE, own.port), (NGINX_STORED, stored.port)], progress)?);
+    outcome.add(rates(fixture, [(NGINX_BASELINE, own.port), (NGINX_STORED, stored.port)], progress)?);
     Ok(format!(
         "try: nginx, one worker each: handshakes were verified; with its key in a file {} of {} pieces of it are in the worker's memory, with \
          its key in sidecore {} of {}.",
@@ -154,27 +154,27 @@ fn nginx(
 }
 
 /// A second server of the service is killed under load; the first must continue.
-fn killed(house: &mut House, other: &Server) -> Result<String, BenchError> {
-    let mut victim = house.server_with_service()?;
-    let load = house.handshakes(victim.port(), SECONDS)?;
+fn killed(fixture: &mut Fixture, other: &Server) -> Result<String, BenchError> {
+    let mut victim = fixture.server_with_service()?;
+    let load = fixture.handshakes(victim.port(), SECONDS)?;
     thread::sleep(Duration::from_millis(300));
-    let before = house.lanes()?;
+    let before = fixture.lanes()?;
     victim.kill()?;
     // The load ends because its server did.
     drop(load.ended());
-    let after = house.wait_for_fewer_lanes(before)?;
-    house.handshake(other.port())?;
+    let after = fixture.wait_for_fewer_lanes(before)?;
+    fixture.handshake(other.port())?;
     Ok(format!(
         "try: a server was killed (SIGKILL) while it signed: the service gave its lane back ({before} lanes before, {after} after), and \
          the other server's handshake was verified."
     ))
 }
 
-fn restarted(house: &mut House, server: &Server) -> Result<String, BenchError> {
-    let load = house.handshakes(server.port(), RESTART_SECONDS)?;
+fn restarted(fixture: &mut Fixture, server: &Server) -> Result<String, BenchError> {
+    let load = fixture.handshakes(server.port(), RESTART_SECONDS)?;
     for _ in 0..RESTARTS {
         thread::sleep(Duration::from_millis(500));
-        house.restart()?;
+        fixture.restart()?;
     }
     let done = load.ended()?;
     let failed = if done.failed { "one failed, and the load ended there" } else { "none failed" };
@@ -186,9 +186,9 @@ fn restarted(house: &mut House, server: &Server) -> Result<String, BenchError> {
 }
 
 /// Stages of a signature by the service's counters since its last start.
-fn stages(house: &House) -> Result<Option<String>, BenchError> {
-    let counters = house.counters()?;
-    let Some(key) = counters.keys.iter().find(|key| key.name == house::NAME) else { return Ok(None) };
+fn stages(fixture: &Fixture) -> Result<Option<String>, BenchError> {
+    let counters = fixture.counters()?;
+    let Some(key) = counters.keys.iter().find(|key| key.name == fixture::NAME) else { return Ok(None) };
     let micros = |stage: Stage| format!("{:.1} us", key.stage(stage).summary().p50 / 1e3);
     Ok(Some(format!(
         "try: of {} signatures since the last restart, in the median: {} from submission to the sidecore, {} for the signature itself.",

@@ -23,9 +23,9 @@ use tempfile::TempDir;
 
 pub(super) const NAME: &str = "www";
 /// Longest wait for the return of a lane, ns.
-const PATIENCE: u64 = 5_000_000_000;
+const MAX_WAIT_NS: u64 = 5_000_000_000;
 
-pub(super) struct House {
+pub(super) struct Fixture {
     directory: TempDir,
     pub(super) key: PathBuf,
     certificate: PathBuf,
@@ -50,7 +50,7 @@ pub(super) struct Made {
     pub(super) failed: bool,
 }
 
-impl House {
+impl Fixture {
     /// Makes the key and certificate, starts the service and imports the key.
     pub(super) fn build() -> Result<Self, BenchError> {
         let directory = tempfile::Builder::new().prefix("sidecore-try-").tempdir()?;
@@ -63,14 +63,14 @@ impl House {
         certify(&key, &certificate)?;
         fs::write(file("passphrase"), "of a service that lasts half a minute\n")?;
         fs::set_permissions(file("passphrase"), Permissions::from_mode(0o600))?;
-        let mut house = Self { directory, key, certificate, stored, configuration, service: None };
-        house.restart()?;
-        let mut admin = house.admin()?;
-        let pkcs8 = read_private_key(&fs::read(&house.key)?, None)?;
+        let mut fixture = Self { directory, key, certificate, stored, configuration, service: None };
+        fixture.restart()?;
+        let mut admin = fixture.admin()?;
+        let pkcs8 = read_private_key(&fs::read(&fixture.key)?, None)?;
         admin.keys(KeyCommand::Import { name: NAME.to_owned(), pkcs8, acl: Acl::default() })?;
         let uri = Uri::new(NAME)?.with_public(admin.key_info(NAME)?.public)?;
-        fs::write(&house.stored, uri.to_pem())?;
-        Ok(house)
+        fs::write(&fixture.stored, uri.to_pem())?;
+        Ok(fixture)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -138,7 +138,7 @@ impl House {
 
     /// Number of lanes once it has fallen below `before`.
     pub(super) fn wait_for_fewer_lanes(&self, before: usize) -> Result<usize, BenchError> {
-        let until = clock::now() + PATIENCE;
+        let until = clock::now() + MAX_WAIT_NS;
         loop {
             let lanes = self.lanes()?;
             if lanes < before {
