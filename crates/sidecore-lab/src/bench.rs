@@ -8,6 +8,7 @@ mod crypto;
 mod doubts;
 mod experiment;
 mod haproxy;
+mod host_monitor;
 mod keys;
 mod lane;
 mod net;
@@ -22,7 +23,6 @@ mod task;
 mod testbed;
 pub(crate) mod trial;
 mod web;
-mod witness;
 
 pub(crate) use series::{histogram, median, ratio, spread};
 
@@ -33,12 +33,12 @@ use crate::report;
 use crate::report::{About, Doubt, Key, Reason, Report, Row};
 use doubts::of_time;
 use experiment::doubted;
+use host_monitor::HostMonitor;
 use sidecore_libcrypto::Context;
 use sidecore_terminal::output;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use witness::Witness;
 
 pub(crate) type BenchError = Box<dyn std::error::Error>;
 
@@ -177,7 +177,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
     let chosen: Vec<&Part> = PARTS.iter().filter(|part| part.is_asked_for(&args.scenarios)).collect();
     check_usage(args, &chosen)?;
     let settings = Settings::of(args);
-    let (interrupt, began) = (Interrupt::or_end()?, Witness::now());
+    let (interrupt, began) = (Interrupt::or_end()?, HostMonitor::now());
     // Each scenario adds its number of steps when it begins.
     let mut progress = Progress::new(0).until(&interrupt);
     let (mut outcome, mut failed) = (Outcome::default(), None);
@@ -236,7 +236,7 @@ fn run_calibrate(args: &Bench) -> Result<u8, BenchError> {
 
 /// Passes of a calibration lie between the cases of the scenario notify, so that both meet the same machine.
 fn run_calibrated(args: &Bench, interrupt: &Interrupt) -> Result<u8, BenchError> {
-    let began = Witness::now();
+    let began = HostMonitor::now();
     let mut calibration = calibrate::Calibration::start()?;
     let settings = Settings::of(args);
     let mut progress = Progress::new(0).until(interrupt);
@@ -258,7 +258,7 @@ fn run_calibrated(args: &Bench, interrupt: &Interrupt) -> Result<u8, BenchError>
 fn finish(
     args: &Bench,
     mut outcome: Outcome,
-    began: Option<&Witness>,
+    began: Option<&HostMonitor>,
     interrupt: &Interrupt,
 ) -> Result<u8, BenchError> {
     let is_stopped = interrupt.came();
@@ -270,8 +270,8 @@ fn finish(
         *row = doubted(std::mem::take(row), &[], 0);
     }
     outcome.doubts.extend(is_stopped.then(|| Doubt::new(Reason::Stopped, "by an interrupt")));
-    outcome.doubts.extend(of_time(witness::meanwhile(began)));
-    outcome.doubts.extend(witness::of_this_machine());
+    outcome.doubts.extend(of_time(host_monitor::host_activity(began)));
+    outcome.doubts.extend(host_monitor::of_this_machine());
     export("sidecore bench", &args.files, outcome)?;
     Ok(if is_stopped { INTERRUPTED } else { 0 })
 }

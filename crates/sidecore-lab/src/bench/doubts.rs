@@ -1,4 +1,4 @@
-//! Reasons to doubt figures, from a row, the machine and the time of a measurement. Pure; [`super::witness`] reads the
+//! Reasons to doubt figures, from a row, the machine and the time of a measurement. Pure; [`super::host_monitor`] reads the
 //! system.
 
 use super::testbed::Pinning;
@@ -15,7 +15,7 @@ const MOST_STOLEN: f64 = 0.01;
 
 /// Use of the machine's processors by others, as shares of their total time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Meanwhile {
+pub(super) struct HostActivity {
     /// Other programs and the kernel.
     pub(super) busy: f64,
     /// The host of this virtual machine.
@@ -36,8 +36,8 @@ fn spread(spread: f64) -> Option<Doubt> {
     above(Reason::Spread, spread, MOST_SPREAD)
 }
 
-pub(super) fn of_time(meanwhile: Option<Meanwhile>) -> Vec<Doubt> {
-    let Some(Meanwhile { busy, stolen }) = meanwhile else { return Vec::new() };
+pub(super) fn of_time(host_activity: Option<HostActivity>) -> Vec<Doubt> {
+    let Some(HostActivity { busy, stolen }) = host_activity else { return Vec::new() };
     [above(Reason::Busy, busy, MOST_BUSY), above(Reason::Stolen, stolen, MOST_STOLEN)].into_iter().flatten().collect()
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn processors_that_others_had_are_doubtful() {
-        let time = |busy, stolen| reasons(&of_time(Some(Meanwhile { busy, stolen })));
+        let time = |busy, stolen| reasons(&of_time(Some(HostActivity { busy, stolen })));
         assert!(time(0.05, 0.01).is_empty());
         assert_eq!(time(0.06, 0.0), [Reason::Busy]);
         assert_eq!(time(0.9, 0.02), [Reason::Busy, Reason::Stolen]);

@@ -4,9 +4,9 @@
 mod found;
 
 use super::doubts::{of_crowd, of_row, of_time};
+use super::host_monitor::{HostMonitor, host_activity};
 use super::series::{quotients, ratio_of};
 use super::testbed::Pinning;
-use super::witness::{Witness, meanwhile};
 use super::{BenchError, Outcome};
 use crate::progress::Progress;
 use crate::report::{Doubt, Key, Row, doubt};
@@ -149,14 +149,14 @@ pub(super) fn measure_all<L>(
     progress.bar.inc_length((cases.len() * repeats) as u64);
     let mut outcome = Outcome::default();
     for mut case in cases {
-        let before = Witness::now();
+        let before = HostMonitor::now();
         for repeat in 0..repeats {
             progress.begin(&in_words(&case.row));
             let Some(runs) = case.turn(laboratory, repeat, progress)? else { break };
             case.variants.iter_mut().zip(runs).for_each(|(variant, run)| variant.found.add(run));
             progress.advance();
         }
-        case.doubts.extend(of_time(meanwhile(before.as_ref())));
+        case.doubts.extend(of_time(host_activity(before.as_ref())));
         outcome.rows.extend(rows(&case).into_iter().map(|row| doubted(row, &case.doubts, repeats)));
         let missing = case.variants.into_iter().filter_map(|variant| variant.found.missing);
         outcome.left_out.extend(missing.map(|why| format!("{}: {why}", case.row.scenario())));

@@ -1,7 +1,7 @@
 //! The kernel's view of the machine during a measurement: use of its processors by others, and its suitability for
 //! measuring. All of it is optional: unreadable information is left out.
 
-use super::doubts::{Meanwhile, of_machine};
+use super::doubts::{HostActivity, of_machine};
 use crate::report::Doubt;
 use procfs::process::all_processes;
 use procfs::{CurrentSI, KernelStats};
@@ -16,7 +16,7 @@ const FEWEST_TICKS: u64 = 20;
 
 /// Processor time until an instant, in the kernel's ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Witness {
+pub(super) struct HostMonitor {
     /// Sum over all processors.
     all: u64,
     busy: u64,
@@ -25,7 +25,7 @@ pub(super) struct Witness {
     own: u64,
 }
 
-impl Witness {
+impl HostMonitor {
     /// `None`: the kernel does not provide it.
     pub(super) fn now() -> Option<Self> {
         let total = KernelStats::current().ok()?.total;
@@ -37,18 +37,18 @@ impl Witness {
     }
 
     /// Use by others since `before`. `None`: the time since then is too short.
-    pub(super) fn since(&self, before: &Self) -> Option<Meanwhile> {
+    pub(super) fn since(&self, before: &Self) -> Option<HostActivity> {
         let all = self.all.saturating_sub(before.all);
         // Counts of single processes are inexact: they must not make the others' share negative.
         let busy = self.busy.saturating_sub(before.busy).saturating_sub(self.own.saturating_sub(before.own));
         let share = |ticks: u64| ticks as f64 / all as f64;
         let stolen = self.stolen.saturating_sub(before.stolen);
-        (all >= FEWEST_TICKS).then(|| Meanwhile { busy: share(busy), stolen: share(stolen) })
+        (all >= FEWEST_TICKS).then(|| HostActivity { busy: share(busy), stolen: share(stolen) })
     }
 }
 
-pub(super) fn meanwhile(before: Option<&Witness>) -> Option<Meanwhile> {
-    Witness::now()?.since(before?)
+pub(super) fn host_activity(before: Option<&HostMonitor>) -> Option<HostActivity> {
+    HostMonitor::now()?.since(before?)
 }
 
 /// Reasons to doubt every measurement on this machine.
@@ -96,14 +96,14 @@ mod tests {
 
     #[test]
     fn what_neither_this_program_nor_nobody_had_others_had() {
-        let before = Witness { all: 1_000, busy: 500, stolen: 10, own: 100 };
-        let after = Witness { all: 2_000, busy: 1_300, stolen: 60, own: 700 };
+        let before = HostMonitor { all: 1_000, busy: 500, stolen: 10, own: 100 };
+        let after = HostMonitor { all: 2_000, busy: 1_300, stolen: 60, own: 700 };
         let found = after.since(&before).unwrap();
         assert!((found.busy - 0.2).abs() < 1e-9 && (found.stolen - 0.05).abs() < 1e-9, "{found:?}");
-        let ahead = Witness { own: 5_000, ..after };
+        let ahead = HostMonitor { own: 5_000, ..after };
         assert_eq!(ahead.since(&before).map(|found| found.busy), Some(0.0));
         assert_eq!(before.since(&before), None);
-        assert_eq!(meanwhile(None), None);
+        assert_eq!(host_activity(None), None);
     }
 
     #[test]
@@ -118,11 +118,11 @@ mod tests {
 
     #[test]
     fn this_process_is_seen_at_work() {
-        let Some(before) = Witness::now() else { return };
+        let Some(before) = HostMonitor::now() else { return };
         let mut now = before;
         // Loops as long as necessary: others may have the processors, and the host's part of a tick counts as stolen.
         while now.own < before.own + 2 || now.all <= before.all || now.busy <= before.busy {
-            now = Witness::now().expect("it could be read before");
+            now = HostMonitor::now().expect("it could be read before");
         }
     }
 }
