@@ -3,9 +3,9 @@
 mod balance;
 mod batch;
 mod calibrate;
+mod caveats;
 pub(crate) mod client;
 mod crypto;
-mod doubts;
 mod experiment;
 mod haproxy;
 mod host_monitor;
@@ -30,9 +30,9 @@ use crate::args::{Bench, Files, Scenario};
 use crate::interrupt::{INTERRUPTED, Interrupt, STOPPED};
 use crate::progress::Progress;
 use crate::report;
-use crate::report::{About, Doubt, Key, Reason, Report, Row};
-use doubts::of_time;
-use experiment::doubted;
+use crate::report::{About, Caveat, Key, Reason, Report, Row};
+use caveats::of_time;
+use experiment::with_caveats;
 use host_monitor::HostMonitor;
 use sidecore_libcrypto::Context;
 use sidecore_terminal::output;
@@ -125,14 +125,14 @@ impl Settings {
 pub(crate) struct Outcome {
     rows: Vec<Row>,
     /// Reasons to doubt all rows.
-    doubts: Vec<Doubt>,
+    caveats: Vec<Caveat>,
     notes: Vec<String>,
     left_out: Vec<String>,
 }
 
 impl Outcome {
     pub(crate) fn new(rows: Vec<Row>, notes: Vec<String>, left_out: Vec<String>) -> Self {
-        Self { rows, doubts: Vec::new(), notes, left_out }
+        Self { rows, caveats: Vec::new(), notes, left_out }
     }
 
     fn left_out(why: impl Into<String>) -> Self {
@@ -163,7 +163,7 @@ impl Outcome {
 
     fn add(&mut self, part: Self) {
         self.rows.extend(part.rows);
-        self.doubts.extend(part.doubts);
+        self.caveats.extend(part.caveats);
         self.notes.extend(part.notes);
         self.left_out.extend(part.left_out);
     }
@@ -254,7 +254,7 @@ fn run_calibrated(args: &Bench, interrupt: &Interrupt) -> Result<u8, BenchError>
     planned.map(|()| code)
 }
 
-/// Writes the outcome with doubts about the time since `began`. Returns the exit code.
+/// Writes the outcome with caveats about the time since `began`. Returns the exit code.
 fn finish(
     args: &Bench,
     mut outcome: Outcome,
@@ -267,11 +267,11 @@ fn finish(
         return Ok(INTERRUPTED);
     }
     for row in outcome.rows.iter_mut().filter(|row| row.get(Key::Doubts).is_none()) {
-        *row = doubted(std::mem::take(row), &[], 0);
+        *row = with_caveats(std::mem::take(row), &[], 0);
     }
-    outcome.doubts.extend(is_stopped.then(|| Doubt::new(Reason::Stopped, "by an interrupt")));
-    outcome.doubts.extend(of_time(host_monitor::host_activity(began)));
-    outcome.doubts.extend(host_monitor::of_this_machine());
+    outcome.caveats.extend(is_stopped.then(|| Caveat::new(Reason::Stopped, "by an interrupt")));
+    outcome.caveats.extend(of_time(host_monitor::host_activity(began)));
+    outcome.caveats.extend(host_monitor::of_this_machine());
     export("sidecore bench", &args.files, outcome)?;
     Ok(if is_stopped { INTERRUPTED } else { 0 })
 }
@@ -296,8 +296,8 @@ impl Part {
 /// # Errors
 /// A file cannot be written.
 pub(crate) fn export(title: &str, files: &Files, outcome: Outcome) -> Result<(), BenchError> {
-    let Outcome { rows, doubts, notes, left_out } = outcome;
-    let report = Report { title: title.to_owned(), about: About::here(), rows, doubts, notes, left_out };
+    let Outcome { rows, caveats, notes, left_out } = outcome;
+    let report = Report { title: title.to_owned(), about: About::here(), rows, caveats, notes, left_out };
     // The rows took long to measure: each output is tried, even after another failed.
     let printed = output::print(&report.to_text(report::width()));
     write_file(files.json.as_deref(), |out| report.write_json(out))?;

@@ -4,8 +4,8 @@
 //! describes each value, [`grid`] chooses the columns for terminal, Markdown and page, [`figures`] the plots.
 
 mod about;
+pub(crate) mod caveat;
 mod column;
-pub(crate) mod doubt;
 mod figures;
 mod format;
 mod grid;
@@ -19,14 +19,14 @@ mod scenario;
 mod text;
 
 pub(crate) use about::About;
+pub(crate) use caveat::{Caveat, Reason};
 pub(crate) use column::Key;
-pub(crate) use doubt::{Doubt, Reason};
 pub(crate) use format::{bytes, count, counted, digits};
 pub(crate) use grid::Grid;
 pub(crate) use row::{Row, Times};
 pub(crate) use text::width;
 
-const DOUBTS: &str = "Doubts";
+const CAVEATS: &str = "Doubts";
 
 /// The rows of a run, with the information needed to judge them.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +36,7 @@ pub(crate) struct Report {
     pub(crate) about: About,
     pub(crate) rows: Vec<Row>,
     /// Reasons to doubt all rows; rows have further reasons of their own.
-    pub(crate) doubts: Vec<Doubt>,
+    pub(crate) caveats: Vec<Caveat>,
     /// Statements about all rows that are not in them.
     pub(crate) notes: Vec<String>,
     /// Cases that were not run, with reasons.
@@ -51,7 +51,7 @@ impl Report {
     }
 
     fn is_stopped(&self) -> bool {
-        self.doubts.iter().any(|doubt| doubt.reason == Reason::Stopped)
+        self.caveats.iter().any(|caveat| caveat.reason == Reason::Stopped)
     }
 
     /// Lists next to the rows, with their headings.

@@ -3,13 +3,13 @@
 
 mod found;
 
-use super::doubts::{of_crowd, of_row, of_time};
+use super::caveats::{of_crowd, of_row, of_time};
 use super::host_monitor::{HostMonitor, host_activity};
 use super::series::{quotients, ratio_of};
 use super::testbed::Pinning;
 use super::{BenchError, Outcome};
 use crate::progress::Progress;
-use crate::report::{Doubt, Key, Row, doubt};
+use crate::report::{Caveat, Key, Row, caveat};
 pub(super) use found::{Better, Counted, Run};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use serde_json::json;
 pub(super) struct Case<'e, L> {
     row: Row,
     payload: bool,
-    doubts: Vec<Doubt>,
+    caveats: Vec<Caveat>,
     variants: Vec<Variant<'e, L>>,
 }
 
@@ -55,7 +55,7 @@ impl<'e, L> Case<'e, L> {
         Self {
             row: Row::default().with(Key::Scenario, scenario),
             payload: false,
-            doubts: Vec::new(),
+            caveats: Vec::new(),
             variants: Vec::new(),
         }
     }
@@ -70,8 +70,8 @@ impl<'e, L> Case<'e, L> {
         self.crowded(of_crowd(pinning, clients)).with(Key::Pinned, pinning.describe(clients))
     }
 
-    pub(super) fn crowded(mut self, doubt: Option<Doubt>) -> Self {
-        self.doubts.extend(doubt);
+    pub(super) fn crowded(mut self, caveat: Option<Caveat>) -> Self {
+        self.caveats.extend(caveat);
         self
     }
 
@@ -156,8 +156,8 @@ pub(super) fn measure_all<L>(
             case.variants.iter_mut().zip(runs).for_each(|(variant, run)| variant.found.add(run));
             progress.advance();
         }
-        case.doubts.extend(of_time(host_activity(before.as_ref())));
-        outcome.rows.extend(rows(&case).into_iter().map(|row| doubted(row, &case.doubts, repeats)));
+        case.caveats.extend(of_time(host_activity(before.as_ref())));
+        outcome.rows.extend(rows(&case).into_iter().map(|row| with_caveats(row, &case.caveats, repeats)));
         let missing = case.variants.into_iter().filter_map(|variant| variant.found.missing);
         outcome.left_out.extend(missing.map(|why| format!("{}: {why}", case.row.scenario())));
     }
@@ -166,9 +166,9 @@ pub(super) fn measure_all<L>(
     Ok(outcome)
 }
 
-pub(super) fn doubted(row: Row, of_case: &[Doubt], repeats: usize) -> Row {
-    let doubts = [of_case, &of_row(&row, repeats)].concat();
-    row.with(Key::Doubts, doubt::to_json(&doubts))
+pub(super) fn with_caveats(row: Row, of_case: &[Caveat], repeats: usize) -> Row {
+    let caveats = [of_case, &of_row(&row, repeats)].concat();
+    row.with(Key::Doubts, caveat::to_json(&caveats))
 }
 
 fn in_words(row: &Row) -> String {

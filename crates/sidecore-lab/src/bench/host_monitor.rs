@@ -1,8 +1,8 @@
 //! The kernel's view of the machine during a measurement: use of its processors by others, and its suitability for
 //! measuring. All of it is optional: unreadable information is left out.
 
-use super::doubts::{HostActivity, of_machine};
-use crate::report::Doubt;
+use super::caveats::{HostActivity, of_machine};
+use crate::report::Caveat;
 use procfs::process::all_processes;
 use procfs::{CurrentSI, KernelStats};
 use sidecore::sys::cpu;
@@ -52,7 +52,7 @@ pub(super) fn host_activity(before: Option<&HostMonitor>) -> Option<HostActivity
 }
 
 /// Reasons to doubt every measurement on this machine.
-pub(super) fn of_this_machine() -> Vec<Doubt> {
+pub(super) fn of_this_machine() -> Vec<Caveat> {
     let allowed = cpu::allowed();
     let read = |path: String| fs::read_to_string(path).ok();
     let governors = allowed.iter().filter_map(|core| read(format!("{CPUS}/cpu{core}/cpufreq/scaling_governor")));

@@ -1,6 +1,6 @@
 //! The table of the OpenBSD Cryptographic Framework's paper on this machine: 3DES, threads × message sizes.
 
-use super::doubts::of_crowd;
+use super::caveats::of_crowd;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::task::Task;
 use super::testbed::{Plan, Testbed};

@@ -1,6 +1,6 @@
 //! Eight clients on one, two and four sidecores.
 
-use super::doubts::of_crowd;
+use super::caveats::of_crowd;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::testbed::{Plan, Testbed};
 use super::{BenchError, Outcome, Settings};

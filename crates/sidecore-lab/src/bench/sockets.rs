@@ -14,7 +14,7 @@ use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::task::{TcpOptions, Traffic};
 use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::{Doubt, Key};
+use crate::report::{Caveat, Key};
 use laboratory::{Laboratory, Load, Way};
 use sidecore::core::policy::notify::Notify;
 use std::fs;
@@ -147,7 +147,7 @@ impl Part {
         })
     }
 
-    fn case(&self, (places, crowded): (&str, Option<Doubt>), load: Load) -> Case<'static, Laboratory> {
+    fn case(&self, (places, crowded): (&str, Option<Caveat>), load: Load) -> Case<'static, Laboratory> {
         let sent = |name, way| {
             let run = move |laboratory: &mut Laboratory, turn: &Turn<'_>| laboratory.run(&load, way, turn);
             Variant::new(name, run)

@@ -2,7 +2,7 @@
 //! direction. All exporters and plots use it, so they agree.
 
 use super::format::{bytes, clean, count, digits, micros, percent, plain, rate, ratio, throughput};
-use super::{Row, doubt};
+use super::{Row, caveat};
 use Better::{Depends, Less, More, Neither};
 use serde_json::Value;
 
@@ -317,7 +317,7 @@ columns! {
     /// Largest less smallest of the repeats, divided by their median.
     Spread = found("spread", "spread", 0, Less, percent);
     /// Reasons to doubt the row: names in tables, more in JSON.
-    Doubts = Column { header: "doubt", form: Form::Made(doubt::cell), ..text("doubts", 0) };
+    Doubts = Column { header: "doubt", form: Form::Made(caveat::cell), ..text("doubts", 0) };
     /// The least and the most of the repeats, by column.
     Ranges = json_only("ranges");
     /// Number of repeats; the row is their median.

@@ -6,7 +6,7 @@ use super::format::clean;
 use super::grid::{Grid, Heading};
 use super::headline::{Headline, headlines};
 use super::plot::colour;
-use super::{DOUBTS, Report, Row, scenario};
+use super::{CAVEATS, Report, Row, scenario};
 
 impl Report {
     pub(crate) fn to_html(&self) -> String {
@@ -20,10 +20,10 @@ impl Report {
             let [value, label, detail] = [value, label, detail].map(|text| escaped(&text));
             format!("<div class=\"tile\"><b>{value}</b><span>{label}</span><small>{detail}</small></div>\n")
         });
-        let doubts = each(self.doubts_in_words(), |doubt| format!("<li>{}</li>\n", escaped(&doubt)));
-        let doubts = match doubts.as_str() {
-            "" => doubts,
-            _ => format!("<section class=\"doubts\">\n<h2>{DOUBTS}</h2>\n<ul>\n{doubts}</ul>\n</section>\n"),
+        let caveats = each(self.caveats_in_words(), |caveat| format!("<li>{}</li>\n", escaped(&caveat)));
+        let caveats = match caveats.as_str() {
+            "" => caveats,
+            _ => format!("<section class=\"doubts\">\n<h2>{CAVEATS}</h2>\n<ul>\n{caveats}</ul>\n</section>\n"),
         };
         let lists = each(self.lists(), |(heading, items)| {
             let items = each(items, |item| format!("<li>{}</li>\n", escaped(item)));
@@ -34,7 +34,7 @@ impl Report {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
              <header>\n<h1>{title}</h1>\n{about}<nav>{links}</nav>\n</header>\n\
-             <main>\n<div class=\"tiles\">\n{tiles}</div>\n{doubts}{sections}{lists}{READING}</main>\n</body>\n</html>\n"
+             <main>\n<div class=\"tiles\">\n{tiles}</div>\n{caveats}{sections}{lists}{READING}</main>\n</body>\n</html>\n"
         )
     }
 }
@@ -123,7 +123,7 @@ mod tests {
     use super::super::column::{COLUMNS, Key};
     use super::super::plot::{GRID, INK};
     use super::super::tests::{full_row, sample};
-    use super::super::{About, Doubt, Reason};
+    use super::super::{About, Caveat, Reason};
     use super::*;
 
     /// Elements without an end tag.
@@ -179,7 +179,7 @@ mod tests {
             let report = Report {
                 title: evil.into(),
                 about: About { command: evil.into(), machine: evil.into(), commit: evil.into(), ..About::default() },
-                doubts: vec![Doubt::new(Reason::Busy, evil)],
+                caveats: vec![Caveat::new(Reason::Busy, evil)],
                 rows: vec![hostile(scenario), hostile(scenario).with(Key::Clients, 77), full_row()],
                 notes: vec![evil.into()],
                 left_out: vec![evil.into()],

@@ -1,7 +1,7 @@
 //! Rows as JSON, one object a line.
 
 use super::column::Key;
-use super::{About, Report, Row, doubt};
+use super::{About, Report, Row, caveat};
 use serde_json::Value;
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ impl Report {
     fn run(&self) -> io::Result<Value> {
         let mut run = serde_json::to_value(&self.about)?;
         run["stopped"] = self.is_stopped().into();
-        run["doubts"] = doubt::to_json(&self.doubts).into();
+        run["doubts"] = caveat::to_json(&self.caveats).into();
         Ok(run)
     }
 }
@@ -31,7 +31,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::super::tests::sample;
-    use super::super::{Doubt, Reason};
+    use super::super::{Caveat, Reason};
     use super::*;
 
     #[test]
@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn each_line_says_what_was_run_and_what_is_doubtful() {
         let about = About { command: "sidecore bench lane".into(), cores: 2, ..About::default() };
-        let doubts = vec![Doubt::new(Reason::Stopped, "in lane")];
-        let report = Report { about, rows: vec![Row::new("lane", "v")], doubts, ..Report::default() };
+        let caveats = vec![Caveat::new(Reason::Stopped, "in lane")];
+        let report = Report { about, rows: vec![Row::new("lane", "v")], caveats, ..Report::default() };
         let mut out = Vec::new();
         report.write_json(&mut out).unwrap();
         let line: Value = serde_json::from_slice(&out).unwrap();

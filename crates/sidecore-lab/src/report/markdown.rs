@@ -2,17 +2,17 @@
 
 use super::format::escaped;
 use super::grid::Grid;
-use super::{DOUBTS, Report, scenario};
+use super::{CAVEATS, Report, scenario};
 
 impl Report {
     /// Includes every column that has data.
     pub(crate) fn to_markdown(&self) -> String {
         let mut lines = vec![format!("# {}", escaped(&self.title)), String::new()];
         lines.extend(self.about.lines().iter().map(|line| format!("- {}", escaped(line))));
-        let doubts = self.doubts_in_words();
-        if !doubts.is_empty() {
-            lines.extend(heading(DOUBTS));
-            lines.extend(doubts.iter().map(|doubt| format!("- {}", escaped(doubt))));
+        let caveats = self.caveats_in_words();
+        if !caveats.is_empty() {
+            lines.extend(heading(CAVEATS));
+            lines.extend(caveats.iter().map(|caveat| format!("- {}", escaped(caveat))));
         }
         for (name, rows) in self.by_scenario() {
             let ((title, reading), grid) = (scenario::words(name), Grid::of(&rows));

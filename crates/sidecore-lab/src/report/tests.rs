@@ -18,7 +18,7 @@ pub(crate) fn sample() -> Report {
             machine: "Some Processor, 2 cores, Linux 6.18".into(),
             commit: "87fbb54".into(),
         },
-        doubts: vec![Doubt::new(Reason::Busy, "12 %, the limit is 5 %")],
+        caveats: vec![Caveat::new(Reason::Busy, "12 %, the limit is 5 %")],
         rows: [lane(), crypto(), ocf(), notify(), balance(), scaling()].concat(),
         notes: vec!["Clients and service share two cores: rows with more than one client are pessimistic.".into()],
         left_out: vec!["ml-dsa-65-sign: OpenSSL 3.0 does not have it.".into()],
@@ -30,7 +30,7 @@ pub(crate) fn full_row() -> Row {
     let missing = |row: &Row, column: &Column| !column.name.is_empty() && row.get(column.key).is_none();
     COLUMNS.iter().fold(Row::new("crypto", "sidecore"), |row, column| match column.takes(&json!(2.5)) {
         _ if !missing(&row, column) => row,
-        _ if column.key == Key::Doubts => row.with(column.key, doubt::to_json(&[Doubt::new(Reason::Spread, "20 %")])),
+        _ if column.key == Key::Doubts => row.with(column.key, caveat::to_json(&[Caveat::new(Reason::Spread, "20 %")])),
         true => row.with(column.key, 2.5),
         false => row.with(column.key, format!("some {}", column.name)),
     })

@@ -2,7 +2,7 @@
 
 use super::format::clean;
 use super::grid::Grid;
-use super::{DOUBTS, Report, scenario};
+use super::{CAVEATS, Report, scenario};
 use rustix::termios::tcgetwinsize;
 use std::io::stdout;
 use std::ops::RangeInclusive;
@@ -24,10 +24,10 @@ impl Report {
         let wrapped = |text: &str| wrapped(text, width);
         let mut lines = vec![clean(&self.title)];
         lines.extend(self.about.lines().iter().map(|line| wrapped(&clean(line))));
-        let doubts = self.doubts_in_words();
-        if !doubts.is_empty() {
-            lines.extend([String::new(), DOUBTS.to_owned()]);
-            lines.extend(doubts.iter().map(|doubt| wrapped(&format!("- {}", clean(doubt)))));
+        let caveats = self.caveats_in_words();
+        if !caveats.is_empty() {
+            lines.extend([String::new(), CAVEATS.to_owned()]);
+            lines.extend(caveats.iter().map(|caveat| wrapped(&format!("- {}", clean(caveat)))));
         }
         for (name, rows) in self.by_scenario() {
             let grid = Grid::of(&rows);
@@ -61,7 +61,7 @@ fn wrapped(text: &str, width: usize) -> String {
 mod tests {
     use super::super::column::Key;
     use super::super::tests::{full_row, sample};
-    use super::super::{Doubt, Reason, Row, Times, doubt};
+    use super::super::{Caveat, Reason, Row, Times, caveat};
     use super::*;
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
             let row = Row::new("lane", variant).with(Key::Op, "aes-256-gcm-decrypt").with(Key::Size, spread);
             let row = row.with_times(Key::TotalMean, Some(times)).with_times(Key::QueueMean, Some(times));
             let row = row.with(Key::OpsPerS, 1e6).with(Key::Ratio, 1.5).with(Key::Baseline, "a long baseline's name");
-            row.with(Key::Spread, spread).with(Key::Doubts, doubt::to_json(&[Doubt::new(Reason::Spread, "20 %")]))
+            row.with(Key::Spread, spread).with(Key::Doubts, caveat::to_json(&[Caveat::new(Reason::Spread, "20 %")]))
         };
         let rows = vec![row("one", 0.2), row("other", 0.4), Row::new("lane", "plain")];
         let text = Report { rows, ..Report::default() }.to_text(80);

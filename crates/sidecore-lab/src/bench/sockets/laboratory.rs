@@ -8,7 +8,7 @@ use crate::bench::BenchError;
 use crate::bench::experiment::{Better, Counted, Run, Turn};
 use crate::bench::task::{Measured, Sending, Task, TcpOptions, Traffic};
 use crate::bench::testbed::{Member, Pinning};
-use crate::report::{Doubt, Reason};
+use crate::report::{Caveat, Reason};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::{clock, cpu};
 use std::io;
@@ -82,10 +82,10 @@ impl Laboratory {
         self.places.describe()
     }
 
-    /// A doubt if one of the three has no core of its own.
-    pub(super) fn crowded(&self) -> Option<Doubt> {
+    /// A caveat if one of the three has no core of its own.
+    pub(super) fn crowded(&self) -> Option<Caveat> {
         let is_crowded = self.places.peer == self.places.service;
-        is_crowded.then(|| Doubt::new(Reason::Crowded, "the peer shares the service's core"))
+        is_crowded.then(|| Caveat::new(Reason::Crowded, "the peer shares the service's core"))
     }
 
     /// One run; all its bytes must arrive. The first run of a ring variant follows a short one with compared bytes.

@@ -2,7 +2,7 @@
 //! system.
 
 use super::testbed::Pinning;
-use crate::report::{Doubt, Key, Reason, Row};
+use crate::report::{Caveat, Key, Reason, Row};
 
 /// Largest spread of repeats that is not doubtful, as a share of the median.
 const MOST_SPREAD: f64 = 0.1;
@@ -22,31 +22,31 @@ pub(super) struct HostActivity {
     pub(super) stolen: f64,
 }
 
-/// Doubts from the row itself; `wanted`: the intended number of repeats.
-pub(super) fn of_row(row: &Row, wanted: usize) -> Vec<Doubt> {
+/// Caveats from the row itself; `wanted`: the intended number of repeats.
+pub(super) fn of_row(row: &Row, wanted: usize) -> Vec<Caveat> {
     let repeats = row.number(Key::Repeats);
     let stopped = repeats.filter(|repeats| *repeats < wanted as f64);
-    let stopped = stopped.map(|repeats| Doubt::new(Reason::Stopped, format!("{repeats} of {wanted} repeats")));
+    let stopped = stopped.map(|repeats| Caveat::new(Reason::Stopped, format!("{repeats} of {wanted} repeats")));
     let few = repeats.filter(|repeats| *repeats < FEWEST_REPEATS);
-    let few = few.map(|repeats| Doubt::new(Reason::Repeats, format!("{repeats}, at least {FEWEST_REPEATS}")));
+    let few = few.map(|repeats| Caveat::new(Reason::Repeats, format!("{repeats}, at least {FEWEST_REPEATS}")));
     [stopped, row.number(Key::Spread).and_then(spread), few].into_iter().flatten().collect()
 }
 
-fn spread(spread: f64) -> Option<Doubt> {
+fn spread(spread: f64) -> Option<Caveat> {
     above(Reason::Spread, spread, MOST_SPREAD)
 }
 
-pub(super) fn of_time(host_activity: Option<HostActivity>) -> Vec<Doubt> {
+pub(super) fn of_time(host_activity: Option<HostActivity>) -> Vec<Caveat> {
     let Some(HostActivity { busy, stolen }) = host_activity else { return Vec::new() };
     [above(Reason::Busy, busy, MOST_BUSY), above(Reason::Stolen, stolen, MOST_STOLEN)].into_iter().flatten().collect()
 }
 
-fn above(reason: Reason, share: f64, limit: f64) -> Option<Doubt> {
-    (share > limit).then(|| Doubt::new(reason, format!("{:.1} %, the limit is {} %", share * 100.0, limit * 100.0)))
+fn above(reason: Reason, share: f64, limit: f64) -> Option<Caveat> {
+    (share > limit).then(|| Caveat::new(reason, format!("{:.1} %, the limit is {} %", share * 100.0, limit * 100.0)))
 }
 
-/// Doubtful if that number of clients exceeds their cores.
-pub(super) fn of_crowd(pinning: &Pinning, clients: usize) -> Option<Doubt> {
+/// A caveat if that number of clients exceeds their cores.
+pub(super) fn of_crowd(pinning: &Pinning, clients: usize) -> Option<Caveat> {
     if pinning.is_unknown {
         return None;
     }
@@ -55,17 +55,17 @@ pub(super) fn of_crowd(pinning: &Pinning, clients: usize) -> Option<Doubt> {
         cores if clients > cores => format!("{clients} clients on {cores} core{}", if cores == 1 { "" } else { "s" }),
         _ => return None,
     };
-    Some(Doubt::new(Reason::Crowded, seen))
+    Some(Caveat::new(Reason::Crowded, seen))
 }
 
-/// Doubts about the whole run, from the kernel's list of isolated cores, the allowed cores and their governors. Missing
-/// information raises no doubt.
-pub(super) fn of_machine(isolated: Option<&str>, allowed: &[usize], governors: &[String]) -> Vec<Doubt> {
+/// Caveats about the whole run, from the kernel's list of isolated cores, the allowed cores and their governors. Missing
+/// information raises no caveat.
+pub(super) fn of_machine(isolated: Option<&str>, allowed: &[usize], governors: &[String]) -> Vec<Caveat> {
     let isolated = isolated.filter(|list| !allowed.iter().any(|core| contains(list, *core)));
-    let shared = isolated.map(|_| Doubt::new(Reason::NotOwned, format!("none of the cores {allowed:?} is isolated")));
+    let shared = isolated.map(|_| Caveat::new(Reason::NotOwned, format!("none of the cores {allowed:?} is isolated")));
     let changing = governors.iter().map(|governor| governor.trim()).find(|governor| *governor != "performance");
-    let changing = changing.map(|governor| Doubt::new(Reason::Frequency, format!("governor {governor}")));
-    let slow = cfg!(debug_assertions).then(|| Doubt::new(Reason::Unoptimised, "a debug build"));
+    let changing = changing.map(|governor| Caveat::new(Reason::Frequency, format!("governor {governor}")));
+    let slow = cfg!(debug_assertions).then(|| Caveat::new(Reason::Unoptimised, "a debug build"));
     [slow, shared, changing].into_iter().flatten().collect()
 }
 
@@ -82,15 +82,15 @@ fn contains(list: &str, core: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn reasons(doubts: &[Doubt]) -> Vec<Reason> {
-        doubts.iter().map(|doubt| doubt.reason).collect()
+    fn reasons(caveats: &[Caveat]) -> Vec<Reason> {
+        caveats.iter().map(|caveat| caveat.reason).collect()
     }
 
     #[test]
     fn repeats_that_differ_or_are_few_are_doubtful() {
         let row = |spread: f64, repeats: u32| Row::default().with(Key::Spread, spread).with(Key::Repeats, repeats);
         assert!(of_row(&row(0.1, 3), 3).is_empty());
-        assert_eq!(of_row(&row(0.41, 3), 3), [Doubt::new(Reason::Spread, "41.0 %, the limit is 10 %")]);
+        assert_eq!(of_row(&row(0.41, 3), 3), [Caveat::new(Reason::Spread, "41.0 %, the limit is 10 %")]);
         assert_eq!(reasons(&of_row(&row(0.0, 2), 2)), [Reason::Repeats]);
         assert_eq!(reasons(&of_row(&row(0.5, 2), 5)), [Reason::Stopped, Reason::Spread, Reason::Repeats]);
         assert!(of_row(&Row::default(), 3).is_empty(), "a row without repeats says nothing of them");
@@ -109,7 +109,7 @@ mod tests {
     fn clients_without_cores_are_a_crowd() {
         let pinning = Pinning { clients: vec![0, 1], sidecores: vec![2], is_unknown: false };
         assert_eq!(of_crowd(&pinning, 2), None);
-        assert_eq!(of_crowd(&pinning, 8), Some(Doubt::new(Reason::Crowded, "8 clients on 2 cores")));
+        assert_eq!(of_crowd(&pinning, 8), Some(Caveat::new(Reason::Crowded, "8 clients on 2 cores")));
         assert!(of_crowd(&Pinning::default(), 1).is_some());
     }
 
@@ -125,7 +125,7 @@ mod tests {
     fn a_governor_that_changes_the_clock_rate_is_doubtful() {
         let of = |governors: &[&str]| {
             let governors: Vec<String> = governors.iter().map(|governor| format!("{governor}\n")).collect();
-            of_machine(None, &[0], &governors).into_iter().find(|doubt| doubt.reason == Reason::Frequency)
+            of_machine(None, &[0], &governors).into_iter().find(|caveat| caveat.reason == Reason::Frequency)
         };
         assert_eq!(of(&["performance", "powersave"]).unwrap().seen, "governor powersave");
         assert_eq!((of(&["performance"]), of(&[])), (None, None));

@@ -88,13 +88,13 @@ impl Reason {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Doubt {
+pub(crate) struct Caveat {
     pub(crate) reason: Reason,
     /// With the limit if there is one.
     pub(crate) seen: String,
 }
 
-impl Doubt {
+impl Caveat {
     pub(crate) fn new(reason: Reason, seen: impl Into<String>) -> Self {
         Self { reason, seen: seen.into() }
     }
@@ -107,8 +107,8 @@ impl Doubt {
 }
 
 /// `None`: there are none.
-pub(crate) fn to_json(doubts: &[Doubt]) -> Option<Vec<Value>> {
-    (!doubts.is_empty()).then(|| doubts.iter().map(Doubt::to_json).collect())
+pub(crate) fn to_json(caveats: &[Caveat]) -> Option<Vec<Value>> {
+    (!caveats.is_empty()).then(|| caveats.iter().map(Caveat::to_json).collect())
 }
 
 /// The names of the row's reasons, for its table. `None`: it has none.
@@ -119,8 +119,8 @@ pub(super) fn cell(row: &Row) -> Option<String> {
 
 /// Names and evidence of the row's reasons.
 fn seen(row: &Row) -> impl Iterator<Item = (&str, &str)> {
-    let doubts = row.get(Key::Doubts).and_then(Value::as_array);
-    doubts.into_iter().flatten().filter_map(|doubt| Some((doubt["reason"].as_str()?, doubt["seen"].as_str()?)))
+    let caveats = row.get(Key::Doubts).and_then(Value::as_array);
+    caveats.into_iter().flatten().filter_map(|caveat| Some((caveat["reason"].as_str()?, caveat["seen"].as_str()?)))
 }
 
 /// Most different texts of rows to list.
@@ -128,12 +128,12 @@ const FEW: usize = 3;
 
 impl Report {
     /// All reasons of the run and of rows, in a sentence with a remedy each.
-    pub(super) fn doubts_in_words(&self) -> Vec<String> {
+    pub(super) fn caveats_in_words(&self) -> Vec<String> {
         ALL.into_iter().filter_map(|reason| self.in_words(reason)).collect()
     }
 
     fn in_words(&self, reason: Reason) -> Option<String> {
-        let own = self.doubts.iter().filter(|doubt| doubt.reason == reason).map(|doubt| doubt.seen.clone());
+        let own = self.caveats.iter().filter(|caveat| caveat.reason == reason).map(|caveat| caveat.seen.clone());
         let mut said: Vec<String> = own.collect();
         let rows: Vec<&str> = self.rows.iter().filter_map(|row| of(row, reason)).collect();
         if !rows.is_empty() {
@@ -159,14 +159,14 @@ fn examples(mut seen: Vec<&str>) -> String {
 mod tests {
     use super::*;
 
-    fn doubtful(seen: &str) -> Row {
-        let doubts = [Doubt::new(Reason::Spread, seen), Doubt::new(Reason::Repeats, "2")];
-        Row::new("lane", "v").with(Key::Doubts, to_json(&doubts))
+    fn uncertain(seen: &str) -> Row {
+        let caveats = [Caveat::new(Reason::Spread, seen), Caveat::new(Reason::Repeats, "2")];
+        Row::new("lane", "v").with(Key::Doubts, to_json(&caveats))
     }
 
     #[test]
     fn a_row_says_which_reasons_it_has() {
-        let row = doubtful("40 %");
+        let row = uncertain("40 %");
         assert_eq!(cell(&row).as_deref(), Some("spread, repeats"));
         assert_eq!(row.get(Key::Doubts).unwrap()[0]["remedy"], Reason::Spread.remedy());
         assert_eq!(cell(&Row::new("lane", "v").with(Key::Doubts, to_json(&[]))), None);
@@ -174,14 +174,14 @@ mod tests {
 
     #[test]
     fn each_reason_is_said_once_with_what_to_do() {
-        let rows = vec![doubtful("40 %"), doubtful("20 %"), Row::new("lane", "v")];
-        let doubts = vec![Doubt::new(Reason::Busy, "half"), Doubt::new(Reason::Stopped, "in lane")];
-        let said = Report { rows, doubts, ..Report::default() }.doubts_in_words();
+        let rows = vec![uncertain("40 %"), uncertain("20 %"), Row::new("lane", "v")];
+        let caveats = vec![Caveat::new(Reason::Busy, "half"), Caveat::new(Reason::Stopped, "in lane")];
+        let said = Report { rows, caveats, ..Report::default() }.caveats_in_words();
         let names: Vec<&str> = said.iter().filter_map(|line| line.split(':').next()).collect();
         assert_eq!(names, ["stopped", "busy", "spread", "repeats"]);
         assert!(said[2].contains("(2 of 3 rows: 20 %, 40 %). What to do: let the machine rest"), "{said:?}");
         assert!(said[1].contains("(half). What to do: end other programs"), "{said:?}");
-        assert!(Report::default().doubts_in_words().is_empty());
+        assert!(Report::default().caveats_in_words().is_empty());
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         for reason in ALL {
             assert_eq!(ALL.iter().filter(|other| other.name() == reason.name()).count(), 1);
         }
-        let doubts = ALL.map(|reason| Doubt::new(reason, "x")).into();
-        assert_eq!(Report { doubts, ..Report::default() }.doubts_in_words().len(), ALL.len());
+        let caveats = ALL.map(|reason| Caveat::new(reason, "x")).into();
+        assert_eq!(Report { caveats, ..Report::default() }.caveats_in_words().len(), ALL.len());
     }
 }
