@@ -164,12 +164,12 @@ impl Laboratory {
         let port = Port(PORT + 1 + self.served % PORTS);
         let server = self.pair.far.ask(&Order::Run { tool, arguments: tool.server(load, port) })?;
         let met = port.wait_for(tool, server, tool.meets_by_tcp(load));
-        let said = met.and_then(|()| tool.run(&tool.client(load, port, self.time), self.time, server));
+        let answer = met.and_then(|()| tool.run(&tool.client(load, port, self.time), self.time, server));
         self.pair.far.order(&Order::End)?;
-        let said = said?;
-        let found = tool.read(&said.output, load)?;
+        let answer = answer?;
+        let found = tool.read(&answer.output, load)?;
         // What it said comes first: it may be why it was so short.
-        let spent = said.cpu.ok_or_else(|| format!("{} ended before its time", tool.name()))?;
+        let spent = answer.cpu.ok_or_else(|| format!("{} ended before its time", tool.name()))?;
         let ends =
             if load.direction == Direction::Receive { [found.rate, found.sent] } else { [found.sent, found.rate] };
         Ok(Found { cpu: Some([0, 1].map(|end| spent[end] * 1e6 / ends[end])), ..found })

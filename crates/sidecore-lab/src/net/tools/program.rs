@@ -32,7 +32,7 @@ pub(in crate::net) enum Tool {
 
 /// What a client said, and what it cost while it measured.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct ToolOutput {
     pub(super) output: String,
     /// CPU time of the client, and of the server, in a second of its measurement, seconds. `None`: it was too short.
     pub(super) cpu: Option<[f64; 2]>,
@@ -68,7 +68,7 @@ impl Tool {
     ///
     /// # Errors
     /// It cannot be started, does not end in time, or is ended by somebody else.
-    pub(super) fn run(self, arguments: &[String], time: Duration, server: u32) -> Result<Said, String> {
+    pub(super) fn run(self, arguments: &[String], time: Duration, server: u32) -> Result<ToolOutput, String> {
         let wrong = |error: std::io::Error| format!("{}: {error}", self.name());
         let mut output = tempfile::tempfile().map_err(wrong)?;
         let copy = || output.try_clone().map(Stdio::from).map_err(wrong);
@@ -77,7 +77,7 @@ impl Tool {
         let mut child = start(self.name(), arguments, copy()?, errors)?;
         let samples =
             attend(&mut child, server, time + PATIENCE).map_err(|error| format!("{}: {error}", self.name()))?;
-        Ok(Said { output: all(&mut output).map_err(wrong)?, cpu: steady(&samples, time) })
+        Ok(ToolOutput { output: all(&mut output).map_err(wrong)?, cpu: steady(&samples, time) })
     }
 }
 
