@@ -1,7 +1,7 @@
 //! The socket that receives the measured program's messages.
 
 use super::ffi::backlog;
-use super::peer::{Heard, Peer};
+use super::peer::{Peer, PeerReport};
 use super::receiver;
 use crate::bench::task::{Sending, Traffic};
 use std::io;
@@ -38,7 +38,7 @@ impl Door {
     }
 
     /// Receives until the program ends. Datagrams: until the bytes of `sent` arrived, once it is known.
-    pub(super) fn hear(&self, sending: &Sending, sent: &AtomicU64) -> io::Result<Heard> {
+    pub(super) fn hear(&self, sending: &Sending, sent: &AtomicU64) -> io::Result<PeerReport> {
         match self {
             Self::Connections(listener) => Peer::accept(listener, sending)?.run(),
             Self::Datagrams(socket) => receiver::receive(socket, sending, sent),

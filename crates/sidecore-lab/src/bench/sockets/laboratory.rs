@@ -1,7 +1,7 @@
 //! One measurement: a program that sends, started for it, its peer in this process, and the service for rings.
 
 use super::door::Door;
-use super::peer::Heard;
+use super::peer::PeerReport;
 use super::receiver::UNKNOWN;
 use super::ring::{self, Ring};
 use crate::bench::BenchError;
@@ -115,8 +115,8 @@ impl Laboratory {
         let door = Door::open(traffic)?;
         let sending = Sending { to: door.address()?, connections, size, traffic, options, checked, warm_up, ns };
         let (process, own) = (clock::process_cpu(), clock::thread_cpu());
-        let (measured, heard, by_ring) = self.exchange(&door, &sending, ring)?;
-        let service = (clock::process_cpu() - process).saturating_sub(clock::thread_cpu() - own + heard.cpu_ns);
+        let (measured, report, by_ring) = self.exchange(&door, &sending, ring)?;
+        let service = (clock::process_cpu() - process).saturating_sub(clock::thread_cpu() - own + report.cpu_ns);
         let counted = match by_ring {
             // Its threads ran from the first message to the last. Only the share of counted messages is charged.
             Some([messages, sends]) => {
@@ -129,14 +129,14 @@ impl Laboratory {
         match traffic {
             Traffic::Datagrams => {
                 let (all, begun) = (measured.bytes / size as u64, measured.per_s());
-                let counted = counted.lost(all.saturating_sub(heard.bytes / size as u64), all);
-                Ok(found(&sending, measured, &heard)?.counted(counted).begun(begun))
+                let counted = counted.lost(all.saturating_sub(report.bytes / size as u64), all);
+                Ok(found(&sending, measured, &report)?.counted(counted).begun(begun))
             }
             Traffic::Paced(_) => {
                 let cpu_us = (measured.cpu_ns + counted.cpu_ns()) as f64 / 1000.0 / measured.ops.max(1) as f64;
-                Ok(found(&sending, measured, &heard)?.counted(counted).compared_by(CPU, Better::Less, cpu_us))
+                Ok(found(&sending, measured, &report)?.counted(counted).compared_by(CPU, Better::Less, cpu_us))
             }
-            _ => Ok(found(&sending, measured, &heard)?.counted(counted)),
+            _ => Ok(found(&sending, measured, &report)?.counted(counted)),
         }
     }
 
@@ -174,9 +174,9 @@ impl Laboratory {
             drop(program);
             // A receiver of datagrams cannot detect the end by itself.
             sent.store(measured.as_ref().map_or(0, |measured| measured.bytes), Ordering::Release);
-            let heard = peer.join().map_err(|_| "the program's peer panicked")?;
-            match (measured, heard) {
-                (Ok(measured), Ok(heard)) => Ok((measured, heard, by_ring?)),
+            let report = peer.join().map_err(|_| "the program's peer panicked")?;
+            match (measured, report) {
+                (Ok(measured), Ok(report)) => Ok((measured, report, by_ring?)),
                 // Both failed: one of them ended the other's connections.
                 (Err(program), Err(peer)) => Err(format!("the program: {program}; its peer: {peer}").into()),
                 (Err(program), Ok(_)) => Err(program),
@@ -187,9 +187,9 @@ impl Laboratory {
 }
 
 /// The program's result, the peer's result, and messages through rings with the system calls that moved them.
-type Exchanged = (Measured, Heard, Option<[u64; 2]>);
+type Exchanged = (Measured, PeerReport, Option<[u64; 2]>);
 
-fn hear(door: &Door, sending: &Sending, sent: &AtomicU64, place: Option<usize>) -> io::Result<Heard> {
+fn hear(door: &Door, sending: &Sending, sent: &AtomicU64, place: Option<usize>) -> io::Result<PeerReport> {
     if let Some(cpu) = place {
         cpu::pin(cpu)?;
     }
@@ -198,17 +198,17 @@ fn hear(door: &Door, sending: &Sending, sent: &AtomicU64, place: Option<usize>) 
 
 /// Result of a run. Its rate counts bytes that arrived in the measured time, so bytes in flight at its beginning and
 /// end do not count.
-fn found(sending: &Sending, mut measured: Measured, heard: &Heard) -> Result<Run, BenchError> {
-    let may_be_lost = sending.traffic == Traffic::Datagrams && heard.bytes < measured.bytes;
-    if heard.bytes != measured.bytes && !may_be_lost {
-        return Err(format!("{} bytes were sent, and {} came", measured.bytes, heard.bytes).into());
+fn found(sending: &Sending, mut measured: Measured, report: &PeerReport) -> Result<Run, BenchError> {
+    let may_be_lost = sending.traffic == Traffic::Datagrams && report.bytes < measured.bytes;
+    if report.bytes != measured.bytes && !may_be_lost {
+        return Err(format!("{} bytes were sent, and {} came", measured.bytes, report.bytes).into());
     }
     if !matches!(sending.traffic, Traffic::Answers(_)) {
-        let came = heard.between(measured.began, measured.began + measured.ns) / sending.size as f64;
+        let came = report.between(measured.began, measured.began + measured.ns) / sending.size as f64;
         // Time until the number of sent messages arrived.
         measured.ns = (measured.ns as f64 * measured.ops as f64 / came.max(1.0)) as u64;
     }
-    measured.total = heard.latencies();
+    measured.total = report.latencies();
     Ok(Run::of(vec![measured]))
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Peer {
     open: usize,
     /// Messages with the time in them count from this time on, ns.
     timed_from: Option<u64>,
-    heard: Heard,
+    report: PeerReport,
 }
 
 struct Link {
@@ -44,7 +44,7 @@ struct Link {
     asked: u64,
 }
 
-pub(super) struct Heard {
+pub(super) struct PeerReport {
     /// Bytes on all connections.
     pub(super) bytes: u64,
     /// CPU time of the peer's threads, ns.
@@ -55,7 +55,7 @@ pub(super) struct Heard {
     log: Vec<(u64, u64)>,
 }
 
-impl Heard {
+impl PeerReport {
     pub(super) fn new() -> Self {
         Self { bytes: 0, cpu_ns: 0, latencies: histogram(), counted: 0, log: vec![(clock::now(), 0)] }
     }
@@ -107,11 +107,20 @@ impl Peer {
         poll.remove(listener)?;
         let content = Content::new(MOST_BYTES, sending.checked);
         let (open, buffer) = (links.len(), vec![0; MOST_BYTES]);
-        Ok(Self { links, poll, content, sending: sending.clone(), buffer, open, timed_from: None, heard: Heard::new() })
+        Ok(Self {
+            links,
+            poll,
+            content,
+            sending: sending.clone(),
+            buffer,
+            open,
+            timed_from: None,
+            report: PeerReport::new(),
+        })
     }
 
     /// Receives until the program ends, or acts as its clients.
-    pub(super) fn run(mut self) -> io::Result<Heard> {
+    pub(super) fn run(mut self) -> io::Result<PeerReport> {
         match self.sending.traffic {
             Traffic::Answers(each) => self.ask(each)?,
             Traffic::Flood | Traffic::Paced(_) => self.take_all(0, |_| Ok(()))?,
@@ -124,8 +133,8 @@ impl Peer {
             Traffic::Quiet => self.take_beside_quiet()?,
             Traffic::Datagrams | Traffic::Silence => return Err(failed("no traffic of connections that are read")),
         }
-        self.heard.cpu_ns += clock::thread_cpu();
-        Ok(self.heard)
+        self.report.cpu_ns += clock::thread_cpu();
+        Ok(self.report)
     }
 
     /// Reads all connections from `first` on until they end.
@@ -139,7 +148,7 @@ impl Peer {
             for number in &ready {
                 let is_timed = matches!(self.sending.traffic, Traffic::Paced(_));
                 let count = if is_timed { self.take_timed(*number)? } else { self.take(*number, MOST_BYTES)? };
-                self.heard.counted += count as u64;
+                self.report.counted += count as u64;
                 if count == 0 {
                     self.open -= 1;
                     self.poll.remove(&self.links[*number].socket)?;
@@ -147,19 +156,19 @@ impl Peer {
             }
             between(self)?;
             heard_at = self.patient(heard_at, !ready.is_empty())?;
-            self.heard.count(heard_at, 0);
+            self.report.count(heard_at, 0);
         }
-        self.heard.ended(clock::now());
+        self.report.ended(clock::now());
         Ok(())
     }
 
     /// Fails after a long silence.
-    fn patient(&self, heard_at: u64, heard: bool) -> io::Result<u64> {
+    fn patient(&self, heard_at: u64, report: bool) -> io::Result<u64> {
         let now = clock::now();
         if now > heard_at + PATIENCE {
             return Err(failed(format!("nothing came for ten seconds, and {} connections are open", self.open)));
         }
-        Ok(if heard { now } else { heard_at })
+        Ok(if report { now } else { heard_at })
     }
 
     /// Reads up to `most` bytes of the connection. Returns their number; 0: it has ended.
@@ -176,7 +185,7 @@ impl Peer {
             discard(&link.socket, most)?
         };
         link.received += count as u64;
-        self.heard.bytes += count as u64;
+        self.report.bytes += count as u64;
         Ok(count)
     }
 
@@ -190,7 +199,7 @@ impl Peer {
             let within = place % size;
             let (part, behind) = rest.split_at(rest.len().min((size - within) as usize));
             if let Some(sent) = part.first_chunk().filter(|_| within == 0 && now >= timed_from) {
-                self.heard.latencies.saturating_record(now.saturating_sub(u64::from_le_bytes(*sent)).max(1));
+                self.report.latencies.saturating_record(now.saturating_sub(u64::from_le_bytes(*sent)).max(1));
             }
             let time = size_of::<u64>().saturating_sub(within as usize).min(part.len());
             if self.sending.checked && part[time..] != *self.content.at(place + time as u64, part.len() - time) {
@@ -198,7 +207,7 @@ impl Peer {
             }
             (rest, place) = (behind, place + part.len() as u64);
         }
-        (link.received, self.heard.bytes) = (place, self.heard.bytes + count as u64);
+        (link.received, self.report.bytes) = (place, self.report.bytes + count as u64);
         Ok(count)
     }
 
@@ -238,9 +247,9 @@ impl Peer {
             let taken = self.take_all(1, |_| Ok(()));
             let (bytes, latencies, cpu_ns) =
                 listens.join().map_err(|_| failed("the thread of the quiet connection panicked"))??;
-            self.heard.bytes += bytes;
-            self.heard.cpu_ns += cpu_ns;
-            self.heard.latencies = latencies;
+            self.report.bytes += bytes;
+            self.report.cpu_ns += cpu_ns;
+            self.report.latencies = latencies;
             taken
         })
     }
@@ -266,9 +275,9 @@ impl Peer {
                     // The program's own time began before its first answer.
                     let start = *start.get_or_insert(now + self.sending.warm_up);
                     if link.asked >= start {
-                        self.heard.latencies.saturating_record(now - link.asked);
+                        self.report.latencies.saturating_record(now - link.asked);
                     }
-                    if now < start + self.sending.ns || self.heard.latencies.len() < LEAST_ANSWERS {
+                    if now < start + self.sending.ns || self.report.latencies.len() < LEAST_ANSWERS {
                         link.ask(&question)?;
                     } else {
                         link.socket.shutdown(Shutdown::Write)?;
@@ -342,7 +351,7 @@ mod tests {
         let sending =
             Sending { traffic: Traffic::Quiet, checked: true, ..Sending::example("127.0.0.1:0".parse().unwrap()) };
         let content = Content::new(64, true);
-        let heard = |places: &[u64]| {
+        let report = |places: &[u64]| {
             let listener = TcpListener::bind(sending.to).unwrap();
             let mut here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             for place in places {
@@ -351,9 +360,9 @@ mod tests {
             drop(here);
             listen(&listener.accept().unwrap().0, &sending).map(|(bytes, ..)| bytes)
         };
-        assert_eq!(heard(&[0, 64, 128]).unwrap(), 192);
+        assert_eq!(report(&[0, 64, 128]).unwrap(), 192);
         for wrong in [&[64][..], &[0, 0], &[0, 128, 64]] {
-            assert!(heard(wrong).unwrap_err().to_string().contains("other bytes"));
+            assert!(report(wrong).unwrap_err().to_string().contains("other bytes"));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::content::Content;
 use super::ffi::{Batch, receive_buffer};
-use super::peer::{Heard, failed};
+use super::peer::{PeerReport, failed};
 use crate::bench::task::Sending;
 use sidecore::sys::clock;
 use std::io::{self, ErrorKind};
@@ -25,8 +25,8 @@ pub(super) fn prepare(socket: &UdpSocket) -> io::Result<()> {
 }
 
 /// Receives until the bytes of `sent` arrived, once it is known, or until silence.
-pub(super) fn receive(socket: &UdpSocket, sending: &Sending, sent: &AtomicU64) -> io::Result<Heard> {
-    let mut heard = Heard::new();
+pub(super) fn receive(socket: &UdpSocket, sending: &Sending, sent: &AtomicU64) -> io::Result<PeerReport> {
+    let mut report = PeerReport::new();
     let mut batch = Batch::new(sending.size);
     let mut order = Order { content: Content::new(sending.size, sending.checked), next: 0 };
     let mut heard_at = clock::now();
@@ -44,15 +44,15 @@ pub(super) fn receive(socket: &UdpSocket, sending: &Sending, sent: &AtomicU64) -
             }
         }
         let now = clock::now();
-        heard.came(now, (count * sending.size) as u64);
+        report.came(now, (count * sending.size) as u64);
         if count > 0 {
             heard_at = now;
         }
         let sent = sent.load(Ordering::Acquire);
-        if sent != UNKNOWN && (heard.bytes >= sent || now > heard_at + SILENCE) {
-            heard.ended(now);
-            heard.cpu_ns = clock::thread_cpu();
-            return Ok(heard);
+        if sent != UNKNOWN && (report.bytes >= sent || now > heard_at + SILENCE) {
+            report.ended(now);
+            report.cpu_ns = clock::thread_cpu();
+            return Ok(report);
         }
     }
 }
@@ -112,8 +112,8 @@ mod tests {
         program.send_to(&[0; 64], to).unwrap();
         program.send_to(&[1; 64], to).unwrap();
         let sending = Sending::example(to);
-        let heard = receive(&socket, &sending, &AtomicU64::new(3 * 64)).unwrap();
-        assert_eq!(heard.bytes, 128);
+        let report = receive(&socket, &sending, &AtomicU64::new(3 * 64)).unwrap();
+        assert_eq!(report.bytes, 128);
         program.send_to(&[0; 65], to).unwrap();
         assert!(receive(&socket, &sending, &AtomicU64::new(UNKNOWN)).is_err());
     }
