@@ -23,7 +23,7 @@ use crate::bench::{self, Outcome, median};
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::progress::Progress;
 use crate::report::Row;
-use apply::State;
+use apply::SettingsStore;
 use estimate::{Estimate, deviation};
 pub(crate) use goal::Goal;
 use identity::Fate;
@@ -83,7 +83,7 @@ pub(super) fn run(args: &NetTune) -> Result<(), String> {
 fn revert(args: &NetTune, interface: &str) -> Result<(), String> {
     let mut here = Here::of_any(interface)?;
     let interface = here.interface().to_owned();
-    let (count, fate) = State::kept_in(&args.state, &interface)?.revert(&mut here)?;
+    let (count, fate) = SettingsStore::saved_in(&args.state, &interface)?.revert(&mut here)?;
     output::tell(match fate {
         Fate::Same => format!("{interface}: {count} settings are as they were before"),
         Fate::Gone => format!(
@@ -159,7 +159,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     let mut ends = Ends { near: Here::of(interface)?, far: None, _link: None };
     let interface = ends.near.interface().to_owned();
     // The lock: no other process changes the values read from here on.
-    let state = (args.tries || args.apply).then(|| State::new(&args.state, &interface)).transpose()?;
+    let state = (args.tries || args.apply).then(|| SettingsStore::new(&args.state, &interface)).transpose()?;
     let (would, left_out) = ends.discover(&args.setting, false)?;
     if would.is_empty() && !left_out.is_empty() {
         return Err(format!("nothing of {interface} can be set here: {}", left_out.join("; ")));
@@ -175,7 +175,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     state.keep(&mut ends.near, &names)?;
     let done = try_and_apply(args, (path, ends), &mut state, peer, &interrupt);
     // In every case, only applied settings may stay.
-    if !matches!(done, Ok((_, true))) && state.is_kept() {
+    if !matches!(done, Ok((_, true))) && state.is_saved() {
         state.revert(&mut Here::of_any(&interface)?)?;
     }
     let mut outcome = done?.0;
@@ -187,7 +187,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
 fn try_and_apply(
     args: &NetTune,
     (path, mut ends): (Path, Ends),
-    state: &mut State,
+    state: &mut SettingsStore,
     peer: &str,
     interrupt: &Interrupt,
 ) -> Result<(Outcome, bool), String> {

@@ -27,7 +27,7 @@ const TRIES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct SavedSettings {
     interface: String,
     identity: Identity,
     /// Names and values, in the order of the changes.
@@ -49,7 +49,7 @@ pub(super) trait Settings {
     ///
     /// # Errors
     /// This is another interface; names a remedy.
-    fn fate(&self, kept: &Identity) -> Result<Fate, String>;
+    fn fate(&self, saved: &Identity) -> Result<Fate, String>;
 }
 
 impl Settings for Here {
@@ -65,23 +65,23 @@ impl Settings for Here {
         Self::identity(self)
     }
 
-    fn fate(&self, kept: &Identity) -> Result<Fate, String> {
-        Self::fate(self, kept)
+    fn fate(&self, saved: &Identity) -> Result<Fate, String> {
+        Self::fate(self, saved)
     }
 }
 
 /// The directory of old settings, locked. No other process changes settings until drop.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct SettingsStore {
     directory: PathBuf,
     interface: String,
     /// Values that this process has saved and not reverted.
-    kept: Option<Kept>,
+    saved: Option<SavedSettings>,
     /// The system releases the lock at every kind of end of the process.
     _lock: File,
 }
 
-impl State {
+impl SettingsStore {
     /// Creates the directory if necessary.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl State {
     ///
     /// # Errors
     /// Another process changes settings, or nothing is saved.
-    pub(super) fn kept_in(directory: &Path, interface: &str) -> Result<Self, String> {
+    pub(super) fn saved_in(directory: &Path, interface: &str) -> Result<Self, String> {
         if directory.exists() { Self::locked(directory, interface) } else { Err(nothing(directory)) }
     }
 
@@ -105,15 +105,15 @@ impl State {
             return Err(format!("no interface is called {interface}"));
         }
         let lock = lock(&directory.join(LOCK))?;
-        Ok(Self { directory: directory.to_owned(), interface: interface.to_owned(), kept: None, _lock: lock })
+        Ok(Self { directory: directory.to_owned(), interface: interface.to_owned(), saved: None, _lock: lock })
     }
 
     fn file(&self) -> PathBuf {
         self.directory.join(format!("{}.json", self.interface))
     }
 
-    pub(super) fn is_kept(&self) -> bool {
-        self.kept.is_some()
+    pub(super) fn is_saved(&self) -> bool {
+        self.saved.is_some()
     }
 
     /// Saves the current values of these settings. Afterwards each may be changed.
@@ -125,8 +125,8 @@ impl State {
         self.are_free(&identity, names)?;
         let values = names.iter().map(|name| Ok(((*name).to_owned(), settings.read(name)?)));
         let values = values.collect::<Result<Vec<_>, String>>()?;
-        let kept = Kept { interface: self.interface.clone(), identity, values };
-        let put = self.write(&kept).and_then(|new| Ok(new.persist_noclobber(self.file())?)).and_then(|_| self.sync());
+        let saved = SavedSettings { interface: self.interface.clone(), identity, values };
+        let put = self.write(&saved).and_then(|new| Ok(new.persist_noclobber(self.file())?)).and_then(|_| self.sync());
         put.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => format!(
                 "settings that were changed before are kept in {}: take them back with --revert, or remove the file to keep \
@@ -135,7 +135,7 @@ impl State {
             ),
             _ => format!("cannot keep the old settings in {}: {error}; nothing is changed", self.file().display()),
         })?;
-        self.kept = Some(kept);
+        self.saved = Some(saved);
         Ok(())
     }
 
@@ -185,12 +185,12 @@ impl State {
 
     /// Frees unchanged shared settings for other interfaces.
     fn forget_others(&mut self, settings: &mut impl Settings) -> Result<(), String> {
-        let Some(mut kept) = self.kept.take() else { return Ok(()) };
-        let all = kept.clone();
-        kept.values.retain(|(name, value)| !is_shared(name) || settings.read(name).as_ref() != Ok(value));
-        let put = self.write(&kept).and_then(|new| Ok(new.persist(self.file())?)).and_then(|_| self.sync());
+        let Some(mut saved) = self.saved.take() else { return Ok(()) };
+        let all = saved.clone();
+        saved.values.retain(|(name, value)| !is_shared(name) || settings.read(name).as_ref() != Ok(value));
+        let put = self.write(&saved).and_then(|new| Ok(new.persist(self.file())?)).and_then(|_| self.sync());
         // Until the new file is on disk, a revert must restore all.
-        self.kept = Some(if put.is_ok() { kept } else { all });
+        self.saved = Some(if put.is_ok() { saved } else { all });
         put.map_err(|error| format!("cannot keep the old settings in {}: {error}", self.file().display()))
     }
 
@@ -201,24 +201,24 @@ impl State {
     pub(super) fn revert(&mut self, settings: &mut impl Settings) -> Result<(usize, Fate), String> {
         let file = self.file();
         let name = file.display();
-        let kept = match &self.kept {
-            Some(kept) => kept.clone(),
+        let saved = match &self.saved {
+            Some(saved) => saved.clone(),
             None if file.exists() => read(&file)?,
             None => return Err(nothing(&file)),
         };
-        if kept.interface != self.interface {
-            return Err(format!("{name} is of the interface {}", kept.interface));
+        if saved.interface != self.interface {
+            return Err(format!("{name} is of the interface {}", saved.interface));
         }
-        let fate = settings.fate(&kept.identity);
+        let fate = settings.fate(&saved.identity);
         let fate = fate.map_err(|why| format!("{why}; then try again with --revert, or remove {name}"))?;
-        let mut values: Vec<_> = kept.values.into_iter().rev().collect();
+        let mut values: Vec<_> = saved.values.into_iter().rev().collect();
         values.retain(|(name, _)| match fate {
             Fate::Same => true,
             Fate::Gone => is_shared(name),
             Fate::Restarted => false,
         });
         set_all(settings, &values).map_err(|why| format!("not all was set back: {why}; try again with --revert"))?;
-        self.kept = None;
+        self.saved = None;
         let removed = fs::remove_file(&file).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(()),
             _ => Err(error),
@@ -229,9 +229,9 @@ impl State {
     }
 
     /// Writes the complete content to disk before the file has a name.
-    fn write(&self, kept: &Kept) -> io::Result<tempfile::NamedTempFile> {
+    fn write(&self, saved: &SavedSettings) -> io::Result<tempfile::NamedTempFile> {
         let mut new = tempfile::NamedTempFile::new_in(&self.directory)?;
-        serde_json::to_writer(&mut new, kept)?;
+        serde_json::to_writer(&mut new, saved)?;
         new.flush()?;
         new.as_file().sync_all()?;
         Ok(new)
@@ -261,7 +261,7 @@ fn lock(path: &Path) -> Result<File, String> {
     ))
 }
 
-fn read(file: &Path) -> Result<Kept, String> {
+fn read(file: &Path) -> Result<SavedSettings, String> {
     let name = file.display();
     let text = fs::read_to_string(file).map_err(|error| format!("cannot read {name}: {error}"))?;
     serde_json::from_str(&text).map_err(|error| format!("{name} is damaged: {error}"))

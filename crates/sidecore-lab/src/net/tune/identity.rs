@@ -118,7 +118,7 @@ mod tests {
         let links = Links::here().unwrap();
         links.add_veth("near", "far").unwrap();
         let own = Identity::of(&links, "near").unwrap();
-        let fate = |kept: &Identity| kept.fate(&links, "near");
+        let fate = |saved: &Identity| saved.fate(&links, "near");
         assert_eq!(fate(&own), Ok(Fate::Same));
         assert_eq!(fate(&Identity { boot: "another".to_owned(), index: 99, ..own.clone() }), Ok(Fate::Restarted));
         let elsewhere = fate(&Identity { namespace: 1, ..own.clone() }).unwrap_err();

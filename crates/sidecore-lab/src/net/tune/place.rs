@@ -58,8 +58,8 @@ impl Here {
     ///
     /// # Errors
     /// Its settings cannot be reverted from here; names a remedy.
-    pub(super) fn fate(&self, kept: &Identity) -> Result<Fate, String> {
-        kept.fate(&self.links, &self.interface)
+    pub(super) fn fate(&self, saved: &Identity) -> Result<Fate, String> {
+        saved.fate(&self.links, &self.interface)
     }
 
     pub(super) fn is_present(&self) -> bool {

@@ -49,8 +49,8 @@ impl Settings for Fake {
         Ok(IDENTITY)
     }
 
-    fn fate(&self, kept: &Identity) -> Result<Fate, String> {
-        assert_eq!(*kept, IDENTITY);
+    fn fate(&self, saved: &Identity) -> Result<Fate, String> {
+        assert_eq!(*saved, IDENTITY);
         self.fate.clone().unwrap_or(Ok(Fate::Same))
     }
 }
@@ -59,9 +59,9 @@ fn values(of: &[(&str, &str)]) -> Vec<(String, String)> {
     of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-fn start() -> (TempDir, State, Fake) {
+fn start() -> (TempDir, SettingsStore, Fake) {
     let directory = tempfile::tempdir().unwrap();
-    let state = State::new(&directory.path().join("net"), "eth7").unwrap();
+    let state = SettingsStore::new(&directory.path().join("net"), "eth7").unwrap();
     let fake = Fake {
         values: values(&[("mtu", "1500"), ("gro", "off")]).into_iter().collect(),
         file: state.file(),
@@ -128,7 +128,7 @@ fn a_run_that_was_killed_in_the_middle_is_taken_back_later() {
     assert!(refused.contains("--revert"), "what was kept is not lost: {refused}");
     let directory = state.directory.clone();
     drop(state);
-    assert_eq!(State::new(&directory, "eth7").unwrap().revert(&mut fake), Ok((2, Fate::Same)));
+    assert_eq!(SettingsStore::new(&directory, "eth7").unwrap().revert(&mut fake), Ok((2, Fate::Same)));
     assert_eq!(fake.values, before);
 }
 
@@ -170,16 +170,16 @@ fn what_another_setting_undoes_on_the_way_back_is_set_again() {
 fn one_process_at_a_time_changes_settings_or_takes_them_back() {
     let (_directory, state, mut fake) = start();
     for other in ["eth7", "eth8"] {
-        let refused = State::new(&state.directory, other).unwrap_err();
+        let refused = SettingsStore::new(&state.directory, other).unwrap_err();
         assert!(refused.contains("another net tune changes settings"), "{refused}");
     }
-    assert!(State::kept_in(&state.directory, "eth7").is_err());
+    assert!(SettingsStore::saved_in(&state.directory, "eth7").is_err());
     let directory = state.directory.clone();
     drop(state);
-    let nothing = State::kept_in(&directory, "eth7").unwrap().revert(&mut fake).unwrap_err();
+    let nothing = SettingsStore::saved_in(&directory, "eth7").unwrap().revert(&mut fake).unwrap_err();
     assert!(nothing.contains("nothing to take back"), "{nothing}");
-    assert!(State::kept_in(&directory.join("none"), "eth7").unwrap_err().contains("nothing to take back"));
-    assert!(State::new(&directory, "../eth7").is_err());
+    assert!(SettingsStore::saved_in(&directory.join("none"), "eth7").unwrap_err().contains("nothing to take back"));
+    assert!(SettingsStore::new(&directory, "../eth7").is_err());
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn what_was_kept_is_set_back_also_where_the_file_was_removed_meanwhile() {
     };
     let why = state.apply(&mut fake, &changes(), lost).unwrap_err();
     assert!(why.contains("as it was before"), "{why}");
-    assert!(fake.values == before && !state.is_kept());
+    assert!(fake.values == before && !state.is_saved());
 }
 
 #[test]
@@ -206,21 +206,21 @@ fn what_interfaces_share_is_kept_with_one_of_them_only() {
     state.apply(&mut fake, &values(&[("rmem", "2")]), || Ok(())).unwrap();
     let directory = state.directory.clone();
     drop(state);
-    let mut other = State::new(&directory, "eth8").unwrap();
+    let mut other = SettingsStore::new(&directory, "eth8").unwrap();
     let refused = other.keep(&mut fake, &names).unwrap_err();
     assert!(refused.contains("rmem") && refused.contains("--revert --interface eth7"), "{refused}");
-    assert!(!other.is_kept() && !other.file().exists());
+    assert!(!other.is_saved() && !other.file().exists());
     other.keep(&mut fake, &["mtu"]).unwrap();
     other.revert(&mut fake).unwrap();
     drop(other);
     // A saved setting that was not changed is free.
-    let mut state = State::kept_in(&directory, "eth7").unwrap();
+    let mut state = SettingsStore::saved_in(&directory, "eth7").unwrap();
     assert_eq!(state.revert(&mut fake), Ok((2, Fate::Same)));
     assert_eq!(fake.values["rmem"], "1");
     state.keep(&mut fake, &names).unwrap();
     state.apply(&mut fake, &values(&[("mtu", "9000")]), || Ok(())).unwrap();
     drop(state);
-    State::new(&directory, "eth8").unwrap().keep(&mut fake, &names).unwrap();
+    SettingsStore::new(&directory, "eth8").unwrap().keep(&mut fake, &names).unwrap();
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
     links.up("near").unwrap();
     links.up("far").unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let (mut state, mut here) = (State::new(directory.path(), "near").unwrap(), Here::of("near").unwrap());
+    let (mut state, mut here) = (SettingsStore::new(directory.path(), "near").unwrap(), Here::of("near").unwrap());
     let free: Vec<_> = KNOWN.iter().filter(|setting| here.read(setting).is_ok()).collect();
     let read = |here: &mut Here| free.iter().map(|setting| here.read(setting).unwrap()).collect::<Vec<_>>();
     let before = read(&mut here);
@@ -269,7 +269,7 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
     assert!(changed.contains("gro-flush-timeout") && changed.contains("rmem"), "{changed:?}");
     assert!(kinds.len() >= 4 && read(&mut here) != before, "{changed:?}");
     let mut another = Here::of("near").unwrap();
-    let mut state = State::new(directory.path(), "near").unwrap();
+    let mut state = SettingsStore::new(directory.path(), "near").unwrap();
     assert_eq!(state.revert(&mut another), Ok((free.len(), Fate::Same)));
     assert_eq!(read(&mut another), before);
     // For an interface that was removed meanwhile, the machine's settings are reverted.
