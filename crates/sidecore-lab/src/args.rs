@@ -397,7 +397,7 @@ pub(crate) struct NetTune {
     pub(crate) check: bool,
     /// Put this problem into the pair before; with --check only this one
     #[arg(long, value_name = "NAME", value_enum, requires = "pair")]
-    pub(crate) plant: Option<crate::net::Plant>,
+    pub(crate) plant: Option<crate::net::InjectedProblem>,
     /// Also try every combination of the settings named, or of those that matter for the problem that is put in, and
     /// compare what was found with the best
     #[arg(long, requires = "pair")]

@@ -28,7 +28,7 @@ pub(crate) use protocol::PORT;
 use sidecore_terminal::output;
 use std::net::TcpListener;
 pub(crate) use tools::{PATHS as COMPARED_PATHS, measure as compare_tools};
-pub(crate) use tune::{Goal, Plant};
+pub(crate) use tune::{Goal, InjectedProblem};
 
 /// Runs the command. Returns the exit code.
 ///

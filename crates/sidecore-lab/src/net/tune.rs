@@ -3,17 +3,17 @@
 mod apply;
 mod check;
 mod confirm;
+mod cpu_load;
 pub(super) mod estimate;
 mod ethtool;
 mod goal;
 mod identity;
+mod injected_problem;
 mod place;
-mod plant;
-mod rig;
 mod rows;
 mod search;
 mod setting;
-mod storm;
+mod tuned_path;
 
 use super::link::{Link, Settings};
 use super::measure::find_peer;
@@ -27,13 +27,13 @@ use apply::SettingsStore;
 use estimate::{Estimate, deviation};
 pub(crate) use goal::Goal;
 use identity::Fate;
+pub(crate) use injected_problem::InjectedProblem;
 pub(super) use place::Here;
-pub(crate) use plant::Plant;
-use rig::{Ends, Manner, Rig, Tuned};
 use search::{Change, Found, Limits, exhaust, point, search};
 pub(super) use setting::by_name;
 use sidecore_terminal::output;
 use std::time::{Duration, Instant};
+use tuned_path::{Ends, Manner, Tuned, TunedPath};
 
 const NEAR: &str = "near";
 const OTHER: &str = "far";
@@ -57,7 +57,7 @@ const ROUNDS_OF_ALL: usize = 6;
 const ROUNDS_OF_DATAGRAMS: usize = 6;
 
 struct Tried {
-    rig: Rig,
+    tuned_path: TunedPath,
     found: Found,
     took: Duration,
     /// The best of all combinations, and the gain of the recommended one against it; 0: equally good.
@@ -96,8 +96,12 @@ fn revert(args: &NetTune, interface: &str) -> Result<(), String> {
 }
 
 /// Tunes both ends of a path made here, with the planted problem.
-fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Result<(Outcome, Tried), String> {
-    if let Some(why) = plant.and_then(|plant| plant.lacks(args.by)) {
+fn tune_pair(
+    args: &NetTune,
+    injected: Option<InjectedProblem>,
+    interrupt: &Interrupt,
+) -> Result<(Outcome, Tried), String> {
+    if let Some(why) = injected.and_then(|injected| injected.lacks(args.by)) {
         return Err(why.to_owned());
     }
     // NAPI, as in a driver's interface, so that more settings exist.
@@ -106,18 +110,18 @@ fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Res
     let (mut pair, link) = Link::or_veth(settings.as_ref())?;
     let path = pair.path()?;
     let mut ends = Ends { near: Here::of(NEAR)?, far: Some((pair.far, OTHER.to_owned())), _link: link };
-    let _storm = plant.map(|plant| plant.into(&mut ends, args.by)).transpose()?;
+    let _cpu_load = injected.map(|injected| injected.into(&mut ends, args.by)).transpose()?;
     let (mut tuned, left_out) = ends.discover(&args.setting, true)?;
-    tuned.retain(|tuned| !plant.is_some_and(|plant| plant.holds(tuned.setting.name, args.by)));
-    let mut rig = Rig::new(path, ends, tuned, goal(args, plant), manner(args));
+    tuned.retain(|tuned| !injected.is_some_and(|injected| injected.holds(tuned.setting.name, args.by)));
+    let mut tuned_path = TunedPath::new(path, ends, tuned, goal(args, injected), manner(args));
     let began = Instant::now();
-    let (mut outcome, found, ended) = tune(args, &mut rig, interrupt);
-    let mut tried = Tried { took: began.elapsed(), rig, found, best: None, ended: ended.into_iter().collect() };
+    let (mut outcome, found, ended) = tune(args, &mut tuned_path, interrupt);
+    let mut tried = Tried { took: began.elapsed(), tuned_path, found, best: None, ended: ended.into_iter().collect() };
     if (args.exhaustive || args.check) && tried.ended.is_empty() {
-        let matters = plant.filter(|_| args.setting.is_empty()).map(Plant::matters);
+        let matters = injected.filter(|_| args.setting.is_empty()).map(InjectedProblem::matters);
         // The search's result is kept if the comparison fails.
-        match compare(args, &mut tried.rig, (&tried.found.best, matters), interrupt) {
-            Ok(best) => outcome.add_rows([rows::best_of_all(&tried.rig, tried.best.insert(best))]),
+        match compare(args, &mut tried.tuned_path, (&tried.found.best, matters), interrupt) {
+            Ok(best) => outcome.add_rows([rows::best_of_all(&tried.tuned_path, tried.best.insert(best))]),
             Err(why) => tried.ended.push(why),
         }
     }
@@ -128,16 +132,16 @@ fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Res
 /// Searches for each known problem in a path of its own, and checks the result.
 fn check(args: &NetTune) -> Result<Outcome, String> {
     let interrupt = Interrupt::new()?;
-    let plants = args.plant.map_or_else(|| Plant::ALL.to_vec(), |plant| vec![plant]);
+    let problems = args.plant.map_or_else(|| InjectedProblem::ALL.to_vec(), |injected| vec![injected]);
     let mut outcome = Outcome::default();
-    for plant in plants {
-        match tune_pair(args, Some(plant), &interrupt) {
+    for injected in problems {
+        match tune_pair(args, Some(injected), &interrupt) {
             Ok((_, tried)) => {
-                outcome.add_rows(check::rows(plant, &tried));
-                outcome.lacks_all(check::missed(plant, &tried));
-                outcome.lacks_all(tried.ended.iter().map(|why| format!("{}: {why}", plant.name())));
+                outcome.add_rows(check::rows(injected, &tried));
+                outcome.lacks_all(check::missed(injected, &tried));
+                outcome.lacks_all(tried.ended.iter().map(|why| format!("{}: {why}", injected.name())));
             }
-            Err(why) => outcome.lacks(format!("{}: {why}", plant.name())),
+            Err(why) => outcome.lacks(format!("{}: {why}", injected.name())),
         }
         if interrupt.came() {
             break;
@@ -146,8 +150,8 @@ fn check(args: &NetTune) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-fn goal(args: &NetTune, plant: Option<Plant>) -> Goal {
-    args.goal.clone().unwrap_or_else(|| plant.map_or_else(Goal::throughput, Plant::goal))
+fn goal(args: &NetTune, injected: Option<InjectedProblem>) -> Goal {
+    args.goal.clone().unwrap_or_else(|| injected.map_or_else(Goal::throughput, InjectedProblem::goal))
 }
 
 /// Tunes the local end of a path to another machine. Settings change only by request, and after the old ones are saved.
@@ -196,20 +200,20 @@ fn try_and_apply(
         let why = refused.join("; ");
         return Err(format!("nothing can be set: it takes root, or CAP_NET_ADMIN, and a driver that lets one: {why}"));
     }
-    let mut rig = Rig::new(path, ends, tuned, goal(args, None), manner(args));
-    let (mut outcome, found, ended) = tune(args, &mut rig, interrupt);
+    let mut tuned_path = TunedPath::new(path, ends, tuned, goal(args, None), manner(args));
+    let (mut outcome, found, ended) = tune(args, &mut tuned_path, interrupt);
     outcome.lacks_all(ended.into_iter().chain(refused));
     if !args.apply || found.best.is_empty() {
         return Ok((outcome, false));
     }
-    let changes: Vec<_> = found.best.iter().map(|change| value_of(&rig.tuned, *change)).collect();
-    let applied = state.apply(rig.near(), &changes, || {
+    let changes: Vec<_> = found.best.iter().map(|change| value_of(&tuned_path.tuned, *change)).collect();
+    let applied = state.apply(tuned_path.near(), &changes, || {
         confirm::reaches(peer)?;
         if args.yes { Ok(()) } else { confirm::asks(interrupt) }
     });
     // The search's result is kept if the settings cannot be applied.
     match &applied {
-        Ok(()) => outcome.note(format!("Applied; --revert --interface {} takes it back.", rig.interface)),
+        Ok(()) => outcome.note(format!("Applied; --revert --interface {} takes it back.", tuned_path.interface)),
         Err(why) => outcome.lacks(format!("not applied: {why}")),
     }
     Ok((outcome, applied.is_ok()))
@@ -225,26 +229,26 @@ fn manner(args: &NetTune) -> Manner {
 }
 
 /// Searches, then restores all settings. The last value is the reason for an early end.
-fn tune(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt) -> (Outcome, Found, Option<String>) {
-    let levels = rig.levels();
+fn tune(args: &NetTune, tuned_path: &mut TunedPath, interrupt: &Interrupt) -> (Outcome, Found, Option<String>) {
+    let levels = tuned_path.levels();
     let mut progress = Progress::new(0);
     progress.scenario("net-tune");
     let mut outcome = Outcome::default();
-    let runs = runs(args, rig, interrupt, &progress).unwrap_or_else(|why| {
+    let runs = runs(args, tuned_path, interrupt, &progress).unwrap_or_else(|why| {
         outcome.lacks(why);
         0
     });
     progress.bar.inc_length(runs as u64);
     let limits = Limits { runs, error: ERROR, seed: args.link.seed };
-    let mut run = |levels: &[usize]| step(rig, levels, interrupt, &progress);
+    let mut run = |levels: &[usize]| step(tuned_path, levels, interrupt, &progress);
     let (found, ended) = search(&levels, limits, &mut run);
     drop(progress);
-    let asks = ended.is_none() && rig.wants_streams() && !args.check;
-    let asked = if asks { datagrams(rig, &found.best, interrupt) } else { Ok(Vec::new()) };
-    if let Err(why) = rig.set(&vec![0; levels.len()]) {
+    let asks = ended.is_none() && tuned_path.wants_streams() && !args.check;
+    let asked = if asks { datagrams(tuned_path, &found.best, interrupt) } else { Ok(Vec::new()) };
+    if let Err(why) = tuned_path.set(&vec![0; levels.len()]) {
         outcome.lacks(format!("not all is as it was: {why}"));
     }
-    rows::add(&mut outcome, rig, &found);
+    rows::add(&mut outcome, tuned_path, &found);
     match asked {
         Ok(rows) => outcome.add_rows(rows),
         Err(why) => outcome.lacks(format!("datagrams were not compared with streams: {why}")),
@@ -254,30 +258,35 @@ fn tune(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt) -> (Outcome, Found
 
 /// Compares datagrams with streams, with the original and with the recommended settings. The choice belongs to
 /// programs; no setting makes it.
-fn datagrams(rig: &mut Rig, best: &[Change], interrupt: &Interrupt) -> Result<Vec<Row>, String> {
+fn datagrams(tuned_path: &mut TunedPath, best: &[Change], interrupt: &Interrupt) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for changes in [&[][..], best].iter().take(1 + usize::from(!best.is_empty())) {
-        let levels = point(rig.tuned.len(), changes);
+        let levels = point(tuned_path.tuned.len(), changes);
         let mut gains = Vec::new();
         for _ in 0..ROUNDS_OF_DATAGRAMS {
             if interrupt.came() {
                 return Err(STOPPED.to_owned());
             }
-            gains.extend(rig.datagrams(&levels)?);
+            gains.extend(tuned_path.datagrams(&levels)?);
         }
-        rows.push(rows::of_datagrams(rig, changes, &Estimate::of(&gains, ERROR)));
+        rows.push(rows::of_datagrams(tuned_path, changes, &Estimate::of(&gains, ERROR)));
     }
     Ok(rows)
 }
 
 /// The number of runs within the time, estimated from the first ones.
-fn runs(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt, progress: &Progress) -> Result<usize, String> {
+fn runs(
+    args: &NetTune,
+    tuned_path: &mut TunedPath,
+    interrupt: &Interrupt,
+    progress: &Progress,
+) -> Result<usize, String> {
     progress.bar.inc_length(FIRST as u64);
-    let start = vec![0; rig.levels().len()];
+    let start = vec![0; tuned_path.levels().len()];
     let (mut costs, mut times) = (Vec::new(), Vec::new());
     for _ in 0..FIRST {
         let began = Instant::now();
-        costs.push(step(rig, &start, interrupt, progress)?);
+        costs.push(step(tuned_path, &start, interrupt, progress)?);
         times.push(began.elapsed().as_secs_f64());
     }
     // The median, because one delayed run says little.
@@ -285,18 +294,23 @@ fn runs(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt, progress: &Progres
     if args.ms.is_none() {
         let longer = WINDOW.mul_f64((deviation(&costs) / QUIET).powi(2).clamp(1.0, LONGER));
         each += longer.saturating_sub(WINDOW).as_secs_f64();
-        rig.measure_for(longer);
+        tuned_path.measure_for(longer);
     }
     let most = args.runs.unwrap_or(if args.quick { QUICK_RUNS } else { RUNS });
     Ok(most.min((TIME.as_secs_f64() / each) as usize))
 }
 
-fn step(rig: &mut Rig, levels: &[usize], interrupt: &Interrupt, progress: &Progress) -> Result<f64, String> {
+fn step(
+    tuned_path: &mut TunedPath,
+    levels: &[usize],
+    interrupt: &Interrupt,
+    progress: &Progress,
+) -> Result<f64, String> {
     if interrupt.came() {
         return Err(STOPPED.to_owned());
     }
-    progress.begin(&rig.words(levels));
-    let cost = rig.cost(levels);
+    progress.begin(&tuned_path.words(levels));
+    let cost = tuned_path.cost(levels);
     progress.advance();
     cost
 }
@@ -305,12 +319,13 @@ fn step(rig: &mut Rig, levels: &[usize], interrupt: &Interrupt, progress: &Progr
 /// best one, and the gain of `found` against it.
 fn compare(
     args: &NetTune,
-    rig: &mut Rig,
+    tuned_path: &mut TunedPath,
     (found, matters): (&[Change], Option<&[&str]>),
     interrupt: &Interrupt,
 ) -> Result<(Vec<Change>, Estimate), String> {
     let is_free = |tuned: &Tuned| matters.is_none_or(|matters| matters.contains(&tuned.setting.name));
-    let levels: Vec<_> = rig.tuned.iter().map(|tuned| if is_free(tuned) { tuned.others.len() } else { 0 }).collect();
+    let levels: Vec<_> =
+        tuned_path.tuned.iter().map(|tuned| if is_free(tuned) { tuned.others.len() } else { 0 }).collect();
     let points = levels.iter().try_fold(1_usize, |points, others| points.checked_mul(others + 1));
     let Some(points) = points.filter(|points| *points <= MOST_POINTS) else {
         return Err(format!("there are more than {MOST_POINTS} combinations: name fewer settings with --setting"));
@@ -319,6 +334,6 @@ fn compare(
     progress.scenario("all");
     progress.bar.inc_length((points * ROUNDS_OF_ALL) as u64);
     let limits = Limits { runs: usize::MAX, error: ERROR, seed: args.link.seed };
-    let mut run = |levels: &[usize]| step(rig, levels, interrupt, &progress);
+    let mut run = |levels: &[usize]| step(tuned_path, levels, interrupt, &progress);
     exhaust(&levels, found, limits, &mut run)
 }

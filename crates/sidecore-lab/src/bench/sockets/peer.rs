@@ -163,12 +163,12 @@ impl Peer {
     }
 
     /// Fails after a long silence.
-    fn patient(&self, heard_at: u64, report: bool) -> io::Result<u64> {
+    fn patient(&self, heard_at: u64, is_heard: bool) -> io::Result<u64> {
         let now = clock::now();
         if now > heard_at + PATIENCE {
             return Err(failed(format!("nothing came for ten seconds, and {} connections are open", self.open)));
         }
-        Ok(if report { now } else { heard_at })
+        Ok(if is_heard { now } else { heard_at })
     }
 
     /// Reads up to `most` bytes of the connection. Returns their number; 0: it has ended.
@@ -351,7 +351,7 @@ mod tests {
         let sending =
             Sending { traffic: Traffic::Quiet, checked: true, ..Sending::example("127.0.0.1:0".parse().unwrap()) };
         let content = Content::new(64, true);
-        let report = |places: &[u64]| {
+        let received = |places: &[u64]| {
             let listener = TcpListener::bind(sending.to).unwrap();
             let mut here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             for place in places {
@@ -360,9 +360,9 @@ mod tests {
             drop(here);
             listen(&listener.accept().unwrap().0, &sending).map(|(bytes, ..)| bytes)
         };
-        assert_eq!(report(&[0, 64, 128]).unwrap(), 192);
+        assert_eq!(received(&[0, 64, 128]).unwrap(), 192);
         for wrong in [&[64][..], &[0, 0], &[0, 128, 64]] {
-            assert!(report(wrong).unwrap_err().to_string().contains("other bytes"));
+            assert!(received(wrong).unwrap_err().to_string().contains("other bytes"));
         }
     }
 

@@ -129,14 +129,14 @@ impl Side {
         interrupt: &Interrupt,
         lacking: Option<&mut Vec<String>>,
     ) -> Result<(Run, [Counters; 2]), String> {
-        let mut rig = Rig::start(&self.link)?;
+        let mut link_path = PeerLink::start(&self.link)?;
         let mut instruments = Instruments::default().until(interrupt);
         if let Some(lacking) = lacking {
-            instruments = instruments.with_breakdown(Some(rig.far.id()), false, lacking);
+            instruments = instruments.with_breakdown(Some(link_path.far.id()), false, lacking);
         }
-        let run = Run::of(&mut rig.path, &self.case.load, window, &mut instruments)?;
-        let counted = rig.link.counters();
-        rig.link.stop().map(|()| (run, counted))
+        let run = Run::of(&mut link_path.path, &self.case.load, window, &mut instruments)?;
+        let counted = link_path.link.counters();
+        link_path.link.stop().map(|()| (run, counted))
     }
 
     /// With or without CPU times.
@@ -228,13 +228,13 @@ impl Found<'_> {
 }
 
 /// A link with a listening peer. Fields drop in this order.
-struct Rig {
+struct PeerLink {
     path: Path,
     far: End,
     link: Link,
 }
 
-impl Rig {
+impl PeerLink {
     fn start(settings: &Settings) -> Result<Self, String> {
         let (mut pair, link) = Link::start(settings)?;
         Ok(Self { path: pair.path()?, far: pair.far, link })

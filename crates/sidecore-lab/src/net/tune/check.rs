@@ -1,20 +1,20 @@
 //! Whether problems that were planted are found: what is said of each.
 
 use super::Tried;
-use super::plant::Plant;
+use super::injected_problem::InjectedProblem;
 use super::rows::{LEAST, START, noise, with_figures, with_ratio};
 use super::search::point;
 use crate::report::{Key, Row};
 
 /// What was recommended, and how good that is.
-pub(super) fn rows(plant: Plant, tried: &Tried) -> Vec<Row> {
-    let Tried { rig, found, took, best, .. } = tried;
-    let words = |changes: &[_]| rig.words(&point(rig.tuned.len(), changes));
-    let row = |kind: &str| Row::new("net-tune-check", plant.name()).with(Key::Op, kind);
-    let problem = with_figures(row("problem"), rig, &[]);
+pub(super) fn rows(injected: InjectedProblem, tried: &Tried) -> Vec<Row> {
+    let Tried { tuned_path, found, took, best, .. } = tried;
+    let words = |changes: &[_]| tuned_path.words(&point(tuned_path.tuned.len(), changes));
+    let row = |kind: &str| Row::new("net-tune-check", injected.name()).with(Key::Op, kind);
+    let problem = with_figures(row("problem"), tuned_path, &[]);
     let cure = found.gain.as_ref().map(|gain| {
         let cure = with_ratio(row(&words(&found.best)), gain).with(Key::Baseline, START);
-        with_figures(cure, rig, &found.best).with(Key::TookSeconds, took.as_secs_f64())
+        with_figures(cure, tuned_path, &found.best).with(Key::TookSeconds, took.as_secs_f64())
     });
     let against = best.as_ref().map(|(best, gain)| {
         with_ratio(row("of the best of all"), gain).with(Key::Baseline, words(best)).with(Key::AtLeast, LEAST)
@@ -23,8 +23,9 @@ pub(super) fn rows(plant: Plant, tried: &Tried) -> Vec<Row> {
 }
 
 /// What to say where no cure was found.
-pub(super) fn missed(plant: Plant, tried: &Tried) -> Option<String> {
-    let Tried { rig, found, .. } = tried;
-    let is_cured = found.best.iter().any(|(setting, _)| plant.cures().contains(&rig.tuned[*setting].setting.name));
-    (!is_cured).then(|| format!("{}: no cure was found in {} runs. {}", plant.name(), found.runs, noise(rig)))
+pub(super) fn missed(injected: InjectedProblem, tried: &Tried) -> Option<String> {
+    let Tried { tuned_path, found, .. } = tried;
+    let is_cured =
+        found.best.iter().any(|(setting, _)| injected.cures().contains(&tuned_path.tuned[*setting].setting.name));
+    (!is_cured).then(|| format!("{}: no cure was found in {} runs. {}", injected.name(), found.runs, noise(tuned_path)))
 }

@@ -2,9 +2,9 @@
 
 use super::estimate::Estimate;
 use super::goal::Figures;
-use super::rig::{DATAGRAM, Rig, Tuned};
 use super::search::{Change, Effect, Found, point};
 use super::setting::Kind;
+use super::tuned_path::{DATAGRAM, Tuned, TunedPath};
 use crate::bench::Outcome;
 use crate::report::{Key, Row};
 
@@ -16,50 +16,53 @@ pub(super) const LEAST: f64 = 0.97;
 const NOISY: f64 = 0.2;
 pub(super) const START: &str = "as it was";
 
-pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
-    let start = with_figures(Row::new("net-tune", START).with(Key::Op, "start"), rig, &[]);
+pub(super) fn add(outcome: &mut Outcome, tuned_path: &TunedPath, found: &Found) {
+    let start = with_figures(Row::new("net-tune", START).with(Key::Op, "start"), tuned_path, &[]);
     let mut rows = vec![start];
     if let Some(gain) = &found.gain {
-        rows.push(with_figures(compared(rig, "recommended", &found.best, gain), rig, &found.best));
+        rows.push(with_figures(compared(tuned_path, "recommended", &found.best, gain), tuned_path, &found.best));
     }
-    rows.extend(found.taken_back.iter().map(|effect| row(rig, "taken back", effect)));
-    rows.extend(found.beyond.iter().map(|effect| row(rig, "more than their sum", effect)));
+    rows.extend(found.taken_back.iter().map(|effect| row(tuned_path, "taken back", effect)));
+    rows.extend(found.beyond.iter().map(|effect| row(tuned_path, "more than their sum", effect)));
     let mut alone: Vec<_> = found.alone.iter().collect();
     alone.sort_by(|one, other| other.gain.mean.total_cmp(&one.gain.mean));
-    rows.extend(alone.into_iter().map(|effect| with_figures(row(rig, "alone", effect), rig, &effect.changes)));
-    rows.extend(frontier(rig).iter().map(|changes| {
-        let words = rig.words(&point(rig.tuned.len(), changes));
-        let row = Row::new("net-tune", &short(rig, changes)).with(Key::Op, "frontier").with(Key::Settings, words);
-        with_figures(row, rig, changes)
+    rows.extend(
+        alone.into_iter().map(|effect| with_figures(row(tuned_path, "alone", effect), tuned_path, &effect.changes)),
+    );
+    rows.extend(frontier(tuned_path).iter().map(|changes| {
+        let words = tuned_path.words(&point(tuned_path.tuned.len(), changes));
+        let row =
+            Row::new("net-tune", &short(tuned_path, changes)).with(Key::Op, "frontier").with(Key::Settings, words);
+        with_figures(row, tuned_path, changes)
     }));
     outcome.add_rows(rows);
     match found.gain {
         Some(_) => {
-            for line in lines(rig, &found.best) {
+            for line in lines(tuned_path, &found.best) {
                 outcome.note(line);
             }
         }
         None => outcome.note(format!("In {} runs nothing was found that helps beyond the noise.", found.runs)),
     }
-    if rig.noise() > NOISY {
-        outcome.note(format!("{}; begun with nice -n -10 it gives way less to other programs.", noise(rig)));
+    if tuned_path.noise() > NOISY {
+        outcome.note(format!("{}; begun with nice -n -10 it gives way less to other programs.", noise(tuned_path)));
     }
 }
 
-pub(super) fn noise(rig: &Rig) -> String {
-    format!("Runs of one and the same thing differ by {:.0} %", 100.0 * rig.noise().exp_m1())
+pub(super) fn noise(tuned_path: &TunedPath) -> String {
+    format!("Runs of one and the same thing differ by {:.0} %", 100.0 * tuned_path.noise().exp_m1())
 }
 
 /// Description of the first changes, and the number of others.
-fn short(rig: &Rig, changes: &[Change]) -> String {
-    let words = rig.words(&point(rig.tuned.len(), &changes[..changes.len().min(2)]));
+fn short(tuned_path: &TunedPath, changes: &[Change]) -> String {
+    let words = tuned_path.words(&point(tuned_path.tuned.len(), &changes[..changes.len().min(2)]));
     if changes.len() > 2 { format!("{words} and {} more", changes.len() - 2) } else { words }
 }
 
 /// Of all points with enough runs, those that no other point beats in all figures, ordered by throughput.
-fn frontier(rig: &Rig) -> Vec<Vec<Change>> {
-    let seen = rig.seen.iter().filter(|(_, runs)| runs.len() >= FEWEST);
-    let seen: Vec<_> = seen.map(|(levels, _)| (levels, rig.figures(levels))).collect();
+fn frontier(tuned_path: &TunedPath) -> Vec<Vec<Change>> {
+    let seen = tuned_path.seen.iter().filter(|(_, runs)| runs.len() >= FEWEST);
+    let seen: Vec<_> = seen.map(|(levels, _)| (levels, tuned_path.figures(levels))).collect();
     let is_beaten = |own: &Figures| seen.iter().any(|(_, other)| other.beats(own));
     let mut best: Vec<_> = seen.iter().filter(|(_, own)| !is_beaten(own)).collect();
     best.sort_by(|(_, one), (_, other)| one.mbit_per_s.unwrap_or(0.0).total_cmp(&other.mbit_per_s.unwrap_or(0.0)));
@@ -68,10 +71,10 @@ fn frontier(rig: &Rig) -> Vec<Vec<Change>> {
 }
 
 /// Lines for configuration files that make the settings permanent.
-fn lines(rig: &Rig, best: &[Change]) -> Vec<String> {
+fn lines(tuned_path: &TunedPath, best: &[Change]) -> Vec<String> {
     let line = |(setting, level): &Change| {
-        let tuned = &rig.tuned[*setting];
-        tuned.setting.lines(&rig.interface, &tuned.values(*level)[0])
+        let tuned = &tuned_path.tuned[*setting];
+        tuned.setting.lines(&tuned_path.interface, &tuned.values(*level)[0])
     };
     let lines: Vec<_> = best.iter().map(line).collect();
     let of =
@@ -98,8 +101,8 @@ pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
 }
 
 /// The recommended settings compared with the best of all combinations.
-pub(super) fn best_of_all(rig: &Rig, (best, gain): &(Vec<Change>, Estimate)) -> Row {
-    let words = rig.words(&point(rig.tuned.len(), best));
+pub(super) fn best_of_all(tuned_path: &TunedPath, (best, gain): &(Vec<Change>, Estimate)) -> Row {
+    let words = tuned_path.words(&point(tuned_path.tuned.len(), best));
     with_ratio(Row::new("net-tune", "recommended"), gain)
         .with(Key::Op, "against the best of all")
         .with(Key::Baseline, words)
@@ -107,21 +110,21 @@ pub(super) fn best_of_all(rig: &Rig, (best, gain): &(Vec<Change>, Estimate)) -> 
 }
 
 /// The payload by datagrams compared with streams, with those changes.
-pub(super) fn of_datagrams(rig: &Rig, changes: &[Change], gain: &Estimate) -> Row {
-    let row = Row::new("net-tune", &rig.words(&point(rig.tuned.len(), changes)));
+pub(super) fn of_datagrams(tuned_path: &TunedPath, changes: &[Change], gain: &Estimate) -> Row {
+    let row = Row::new("net-tune", &tuned_path.words(&point(tuned_path.tuned.len(), changes)));
     with_ratio(row, gain)
         .with(Key::Op, "UDP instead of TCP")
         .with(Key::Size, DATAGRAM)
         .with(Key::Baseline, "TCP with the same settings")
 }
 
-fn row(rig: &Rig, kind: &str, effect: &Effect) -> Row {
-    compared(rig, kind, &effect.changes, &effect.gain)
+fn row(tuned_path: &TunedPath, kind: &str, effect: &Effect) -> Row {
+    compared(tuned_path, kind, &effect.changes, &effect.gain)
 }
 
-fn compared(rig: &Rig, kind: &str, changes: &[Change], gain: &Estimate) -> Row {
-    let point = point(rig.tuned.len(), changes);
-    with_ratio(Row::new("net-tune", &rig.words(&point)), gain).with(Key::Op, kind).with(Key::Baseline, START)
+fn compared(tuned_path: &TunedPath, kind: &str, changes: &[Change], gain: &Estimate) -> Row {
+    let point = point(tuned_path.tuned.len(), changes);
+    with_ratio(Row::new("net-tune", &tuned_path.words(&point)), gain).with(Key::Op, kind).with(Key::Baseline, START)
 }
 
 pub(super) fn with_ratio(row: Row, gain: &Estimate) -> Row {
@@ -134,8 +137,8 @@ pub(super) fn with_ratio(row: Row, gain: &Estimate) -> Row {
         .with(Key::Repeats, gain.pairs)
 }
 
-pub(super) fn with_figures(row: Row, rig: &Rig, changes: &[Change]) -> Row {
-    let figures = rig.figures(&point(rig.tuned.len(), changes));
+pub(super) fn with_figures(row: Row, tuned_path: &TunedPath, changes: &[Change]) -> Row {
+    let figures = tuned_path.figures(&point(tuned_path.tuned.len(), changes));
     row.with(Key::MbitPerS, figures.mbit_per_s)
         .with(Key::TotalP50, figures.latency_us)
         .with(Key::CpuPerByte, figures.cpu_ns_per_byte)

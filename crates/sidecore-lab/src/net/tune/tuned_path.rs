@@ -49,7 +49,7 @@ pub(super) struct Manner {
     pub(super) rate: f64,
 }
 
-pub(super) struct Rig {
+pub(super) struct TunedPath {
     /// Name of the local end's interface.
     pub(super) interface: String,
     path: Path,
@@ -170,7 +170,7 @@ impl Tuned {
     }
 }
 
-impl Rig {
+impl TunedPath {
     pub(super) fn new(path: Path, ends: Ends, tuned: Vec<Tuned>, goal: Goal, manner: Manner) -> Self {
         let now = vec![0; tuned.len()];
         Self {

@@ -40,14 +40,14 @@ static IS_CALM: LazyLock<Result<Arc<AtomicBool>, String>> = LazyLock::new(|| {
 });
 
 /// It lasts until it is dropped. A process has one at a time.
-pub(super) struct Storm {
+pub(super) struct CpuLoad {
     links: Links,
     /// Ends the thread that pauses it.
     stops: Handle,
     pauses: Option<JoinHandle<()>>,
 }
 
-impl Storm {
+impl CpuLoad {
     /// In the namespace that this thread is in.
     ///
     /// # Errors
@@ -55,11 +55,11 @@ impl Storm {
     pub(super) fn begin() -> Result<Self, String> {
         let is_calm = IS_CALM.clone()?;
         let signals = Signals::new([SIGTSTP]).map_err(|error| format!("cannot handle signals: {error}"))?;
-        let mut storm = Self { links: Links::here()?, stops: signals.handle(), pauses: None };
+        let mut cpu_load = Self { links: Links::here()?, stops: signals.handle(), pauses: None };
         let own = Links::here()?;
-        storm.pauses = Some(thread::spawn(move || pause_when_stopped(&own, signals)));
+        cpu_load.pauses = Some(thread::spawn(move || pause_when_stopped(&own, signals)));
         is_calm.store(false, Ordering::SeqCst);
-        let links = &storm.links;
+        let links = &cpu_load.links;
         // What the kernel says of its own accord about addresses would go round as well, on any processor.
         let quiet = |name: &str| fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
         for bridge in BRIDGES {
@@ -84,11 +84,11 @@ impl Storm {
         links.up(BRIDGES[1])?;
         links.take(BRIDGES[0], OWN, BITS)?;
         send_from_first()?;
-        Ok(storm)
+        Ok(cpu_load)
     }
 }
 
-impl Drop for Storm {
+impl Drop for CpuLoad {
     fn drop(&mut self) {
         self.stops.close();
         if let Some(pauses) = self.pauses.take() {

@@ -1,15 +1,15 @@
 //! Problems that the laboratory puts into a path, to see that they are found.
 
+use super::cpu_load::CpuLoad;
 use super::goal::Goal;
-use super::rig::Ends;
 use super::setting::by_name;
-use super::storm::Storm;
+use super::tuned_path::Ends;
 use crate::args::NetJoint;
 use clap::ValueEnum;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Plant {
+pub(crate) enum InjectedProblem {
     /// Packets of 576 bytes
     Mtu,
     /// No segmentation by the interface, nor just before it
@@ -24,7 +24,7 @@ pub(crate) enum Plant {
     Gro,
 }
 
-impl Plant {
+impl InjectedProblem {
     /// All of them.
     pub(super) const ALL: [Self; 6] =
         [Self::Mtu, Self::Offload, Self::Moderation, Self::BusyCore, Self::Buffers, Self::Gro];
@@ -113,14 +113,14 @@ impl Plant {
     ///
     /// # Errors
     /// It cannot be set here.
-    pub(super) fn into(self, ends: &mut Ends, by: NetJoint) -> Result<Option<Storm>, String> {
+    pub(super) fn into(self, ends: &mut Ends, by: NetJoint) -> Result<Option<CpuLoad>, String> {
         // Whatever this machine's default is: its effect would hide the problem's.
         let first = ("congestion-control", "cubic");
         for (name, value) in [first].iter().chain(self.values(by)) {
             let set = ends.write(by_name(name)?, &[(*value).to_owned()]);
             set.map_err(|why| format!("cannot plant {name} {value}: {why}"))?;
         }
-        let storm = (self == Self::BusyCore).then(Storm::begin).transpose();
-        storm.map_err(|why| format!("cannot plant {}: {why}", self.name()))
+        let cpu_load = (self == Self::BusyCore).then(CpuLoad::begin).transpose();
+        cpu_load.map_err(|why| format!("cannot plant {}: {why}", self.name()))
     }
 }
