@@ -155,12 +155,12 @@ impl FromStr for Cpus {
 
     fn from_str(text: &str) -> Result<Self, String> {
         /// No machine has more.
-        const MOST: usize = 8192;
+        const MAX_CPUS: usize = 8192;
         let wrong = || format!("{text:?} is no list of CPUs, as 0,2-3 is");
         let mut cpus = Vec::new();
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let number = |text: &str| text.parse::<usize>().ok().filter(|cpu| *cpu < MOST).ok_or_else(wrong);
+            let number = |text: &str| text.parse::<usize>().ok().filter(|cpu| *cpu < MAX_CPUS).ok_or_else(wrong);
             cpus.extend(number(first)?..=number(last)?);
         }
         cpus.sort_unstable();
@@ -242,11 +242,11 @@ pub(crate) struct NetMeasure {
 }
 
 /// Most bytes of a message, for every kind of traffic.
-const LONGEST_MESSAGE: usize = 1 << 20;
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 fn bytes(text: &str) -> Result<usize, String> {
-    let fits = |bytes: &usize| (1..=LONGEST_MESSAGE).contains(bytes);
-    text.parse().ok().filter(fits).ok_or_else(|| format!("write 1 to {LONGEST_MESSAGE} bytes"))
+    let fits = |bytes: &usize| (1..=MAX_MESSAGE_BYTES).contains(bytes);
+    text.parse().ok().filter(fits).ok_or_else(|| format!("write 1 to {MAX_MESSAGE_BYTES} bytes"))
 }
 
 fn some(text: &str) -> Result<usize, String> {

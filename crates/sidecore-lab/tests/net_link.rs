@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const NEAR: &str = "198.18.0.1:7000";
 const FAR: &str = "198.18.0.2:7000";
 /// Far longer than any step: only a failing test waits for this time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval of checks and repeated questions.
 const MOMENT: Duration = Duration::from_millis(200);
 
@@ -106,7 +106,7 @@ fn inside<T: Send + 'static>(namespace: &File, does: impl FnOnce() -> T + Send +
 
 fn bound(address: &str) -> UdpSocket {
     let socket = UdpSocket::bind(address).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     socket
 }
 
@@ -131,7 +131,7 @@ fn echo(socket: &UdpSocket, enough: &AtomicBool) -> u64 {
 fn ask(socket: &UdpSocket, question: &[u8]) {
     let mut buffer = [0; 2048];
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < TEST_TIMEOUT {
         socket.send(question).unwrap();
         while let Ok(length) = socket.recv(&mut buffer) {
             if &buffer[..length] == question {
@@ -185,7 +185,7 @@ fn stream(link: &Running, bytes: usize) {
         let listener = TcpListener::bind(FAR).unwrap();
         ready.send(()).unwrap();
         let (mut connection, _) = listener.accept().unwrap();
-        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         let (mut expected, mut came) = (content(5), vec![0; 1 << 16]);
         for part in 0..bytes >> 16 {
             connection.read_exact(&mut came).unwrap();
@@ -297,7 +297,7 @@ fn a_link_that_is_killed_leaves_no_interface() {
     assert!(!link.far(interfaces).join().unwrap().contains("far:"));
     let begun = Instant::now();
     while Path::new(&format!("/proc/{}", link.far_process)).exists() {
-        assert!(begun.elapsed() < PATIENCE, "the far end goes on");
+        assert!(begun.elapsed() < TEST_TIMEOUT, "the far end goes on");
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -12,7 +12,7 @@ use crate::table::Progress;
 use std::collections::HashSet;
 
 /// Limit of combinations.
-pub const MOST: usize = 2_000;
+pub const MAX_COMBINATIONS: usize = 2_000;
 /// A completion rate below this fraction of the load is overload: the rest would queue forever.
 const CARRIED: f64 = 0.98;
 /// A tail above this multiple of the bound in the first run ends the case.
@@ -137,8 +137,8 @@ fn combinations(plan: &Plan, question: &Question) -> Result<(Vec<Combination>, u
     let variants = std::iter::once(None).chain(plan.variants.iter().map(Some));
     let mut all = vec![Changes::new()];
     for (name, values) in &question.choice.over {
-        if all.len() * values.len() * (plan.variants.len() + 1) > MOST {
-            return Err(wrong(format!("more than {MOST} combinations: give fewer values with --over")));
+        if all.len() * values.len() * (plan.variants.len() + 1) > MAX_COMBINATIONS {
+            return Err(wrong(format!("more than {MAX_COMBINATIONS} combinations: give fewer values with --over")));
         }
         let with = |known: &Changes, value: &String| [&known[..], &[(name.clone(), value.clone())]].concat();
         all = all.iter().flat_map(|known| values.iter().map(move |value| with(known, value))).collect();

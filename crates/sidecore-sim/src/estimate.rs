@@ -9,9 +9,9 @@ use crate::system::Outcome;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Least number of runs before a case can be sure: with fewer, an interval is too often too narrow.
-const LEAST: u32 = 6;
+const MIN_RUNS: u32 = 6;
 /// Limit of runs of a case.
-pub const MOST: u32 = 1_000;
+pub const MAX_RUNS: u32 = 1_000;
 /// Probability that the interval contains the mean.
 pub const CONFIDENCE: f64 = 0.95;
 /// Two groups of values are two regimes if their distance is this multiple of the wider one's width, and this fraction
@@ -26,7 +26,7 @@ const FEWEST: usize = 2;
 pub struct Effort {
     /// Seed of the first run; the others use the following seeds.
     pub seed: u64,
-    /// Limit of runs of a case, 1 to [`MOST`].
+    /// Limit of runs of a case, 1 to [`MAX_RUNS`].
     pub runs: u32,
     /// Sufficient half-width of the interval, as a fraction of the mean.
     pub precision: f64,
@@ -117,7 +117,7 @@ pub(crate) fn estimate(run: impl Fn(u64) -> Outcome, wanted: &[usize], effort: &
     let of = |outcomes: &[Outcome], metric: usize| Estimate::of(outcomes.iter().map(|outcome| outcome.values[metric]));
     while (outcomes.len() as u32) < effort.runs {
         let is_sure = |metric: &usize| of(&outcomes, *metric).relative() <= effort.precision;
-        if outcomes.len() as u32 >= LEAST && wanted.iter().all(is_sure) {
+        if outcomes.len() as u32 >= MIN_RUNS && wanted.iter().all(is_sure) {
             break;
         }
         outcomes.push(run(effort.seed.wrapping_add(outcomes.len() as u64)));
@@ -177,8 +177,8 @@ mod tests {
             assert_eq!((outcome.limit.as_str(), estimates[0].runs), ("3", done.get()));
             done.get()
         };
-        assert_eq!([count(0.0, 50, 0.01), count(5.0, 1, 0.01)], [LEAST, 1]);
-        assert!(count(5.0, 500, 0.01) > LEAST && count(5.0, 500, 0.01) < 500);
+        assert_eq!([count(0.0, 50, 0.01), count(5.0, 1, 0.01)], [MIN_RUNS, 1]);
+        assert!(count(5.0, 500, 0.01) > MIN_RUNS && count(5.0, 500, 0.01) < 500);
         assert_eq!(count(50.0, 20, 0.001), 20);
     }
 }

@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 /// Whole numbers below this are counts, such as cores: they are not changed by factors.
 const COUNTED: f64 = 50.0;
 /// Limit of a fit: evaluations of all cells per parameter.
-const PATIENCE: usize = 12;
+const EVALUATIONS_PER_PARAMETER: usize = 12;
 /// A smaller relative change of the sum or of the parameters ends a fit: runs are not exact.
 const TOLERANCE: f64 = 1e-3;
 /// A parameter whose interval extends further than this factor up and down is not determined by the tables.
@@ -148,7 +148,7 @@ pub fn fit(targets: &[Target<'_>], free: Vec<Free>, effort: &Effort, progress: P
     let problem = Problem::new(targets, free, effort, progress)?;
     let before = problem.first()?;
     problem.check(before.len())?;
-    let method = LevenbergMarquardt::new().with_patience(PATIENCE).with_tol(TOLERANCE);
+    let method = LevenbergMarquardt::new().with_patience(EVALUATIONS_PER_PARAMETER).with_tol(TOLERANCE);
     let (problem, _) = method.minimize(problem);
     Ok(problem.found(before, |_| true))
 }

@@ -4,7 +4,7 @@ use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
 
 /// Longest time to the next event of a timer, ns.
-const LONGEST: Nanos = 100_000;
+const MAX_DELAY_NS: Nanos = 100_000;
 
 struct Timers {
     left: u64,
@@ -16,7 +16,7 @@ impl World for Timers {
     fn handle(&mut self, engine: &mut Engine<u32>, timer: u32) {
         self.left = self.left.saturating_sub(1);
         if self.left > 0 {
-            let delay = engine.random().below(LONGEST);
+            let delay = engine.random().below(MAX_DELAY_NS);
             engine.after(delay, timer);
         }
     }

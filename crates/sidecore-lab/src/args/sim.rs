@@ -1,7 +1,7 @@
 //! Arguments of `sidecore sim`.
 
 use clap::{Args, Subcommand};
-use sidecore_sim::estimate::{Effort, MOST};
+use sidecore_sim::estimate::{Effort, MAX_RUNS};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ pub(crate) struct Sureness {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Most runs of each case, with a seed each; with one, figures have no interval
-    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
+    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_RUNS)))]
     seeds: u32,
     /// Half of a figure's 95 % interval at which its case was run often enough, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = PERCENT, value_parser = percent)]

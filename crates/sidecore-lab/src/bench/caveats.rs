@@ -5,13 +5,13 @@ use super::testbed::Pinning;
 use crate::report::{Caveat, Key, Reason, Row};
 
 /// Largest spread of repeats that is not doubtful, as a share of the median.
-const MOST_SPREAD: f64 = 0.1;
+const MAX_SPREAD: f64 = 0.1;
 /// Fewest repeats for a statement on the spread.
 const FEWEST_REPEATS: f64 = 3.0;
 /// Largest share of the machine's processor time for other programs.
-const MOST_BUSY: f64 = 0.05;
+const MAX_BUSY: f64 = 0.05;
 /// Largest share of it for the host.
-const MOST_STOLEN: f64 = 0.01;
+const MAX_STOLEN: f64 = 0.01;
 
 /// Use of the machine's processors by others, as shares of their total time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,12 +33,12 @@ pub(super) fn of_row(row: &Row, wanted: usize) -> Vec<Caveat> {
 }
 
 fn spread(spread: f64) -> Option<Caveat> {
-    above(Reason::Spread, spread, MOST_SPREAD)
+    above(Reason::Spread, spread, MAX_SPREAD)
 }
 
 pub(super) fn of_time(host_activity: Option<HostActivity>) -> Vec<Caveat> {
     let Some(HostActivity { busy, stolen }) = host_activity else { return Vec::new() };
-    [above(Reason::Busy, busy, MOST_BUSY), above(Reason::Stolen, stolen, MOST_STOLEN)].into_iter().flatten().collect()
+    [above(Reason::Busy, busy, MAX_BUSY), above(Reason::Stolen, stolen, MAX_STOLEN)].into_iter().flatten().collect()
 }
 
 fn above(reason: Reason, share: f64, limit: f64) -> Option<Caveat> {

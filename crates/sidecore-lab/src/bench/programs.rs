@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Prefix of the names of the service's threads.
 const SERVICE_THREADS: &str = "sidecore";
 /// Longest wait for a program to be ready, and to end, ns.
-const PATIENCE: u64 = 5_000_000_000;
+const MAX_WAIT_NS: u64 = 5_000_000_000;
 
 /// A command pinned to a core, if one is given.
 pub(super) fn on_core(cpu: Option<usize>, program: &str) -> Command {
@@ -60,7 +60,7 @@ impl Server {
         &mut self,
         mut is_true: impl FnMut() -> Result<bool, BenchError>,
     ) -> Result<bool, BenchError> {
-        let until = clock::now() + PATIENCE;
+        let until = clock::now() + MAX_WAIT_NS;
         while !is_true()? {
             if self.0.try_wait()?.is_some() || clock::now() > until {
                 return Ok(false);

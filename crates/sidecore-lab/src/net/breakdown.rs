@@ -20,13 +20,13 @@ const SECONDS: u64 = 10;
 /// Interval of checks for the command's end.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most functions without a rule to name.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 /// Accepted ratio of the components' sum to the CPU time that the kernel accounts.
 const AGREEMENT: (f64, f64) = (0.97, 1.03);
 /// Share of missing samples above which a note is added.
-const MOST_MISSING: f64 = 0.02;
+const MAX_MISSING: f64 = 0.02;
 /// Share of unplaced time above which a note is added.
-const MOST_UNPLACED: f64 = 0.05;
+const MAX_UNPLACED: f64 = 0.05;
 
 /// Measures and shows the result.
 ///
@@ -182,15 +182,15 @@ fn notes(watched: &Watched, breakdown: &Breakdown) -> Vec<String> {
     if watched.profile.lost > 0 {
         notes.push(format!("{} samples were lost: the components are without them", watched.profile.lost));
     }
-    if let Some(missing) = watched.profile.missing().filter(|missing| *missing > MOST_MISSING) {
+    if let Some(missing) = watched.profile.missing().filter(|missing| *missing > MAX_MISSING) {
         let percent = digits(100.0 * missing);
         notes.push(format!("{percent} % of the samples did not come, as happens on idle CPUs of virtual machines: --awake keeps them from idling"));
     }
     if breakdown.unplaced > 0 && watched.profile.knows_kernel {
         let share = |samples: u64| digits(100.0 * samples as f64 / breakdown.of_path().max(1) as f64);
-        let named = breakdown.unplaced_functions.iter().take(MOST_NAMED);
+        let named = breakdown.unplaced_functions.iter().take(MAX_NAMED);
         let named: Vec<_> = named.map(|(name, samples)| format!("{name} {} %", share(*samples))).collect();
-        let verdict = if breakdown.unplaced as f64 > MOST_UNPLACED * breakdown.of_path() as f64 {
+        let verdict = if breakdown.unplaced as f64 > MAX_UNPLACED * breakdown.of_path() as f64 {
             " That is more than it should be: --rules takes a table of your own"
         } else {
             ""

@@ -20,7 +20,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Longest wait of a call before it checks for the load's end.
-const LOOK: Duration = Duration::from_millis(100);
+const MAX_CALL_WAIT: Duration = Duration::from_millis(100);
 /// Latencies, ns.
 pub(super) type Latencies = Histogram<u64>;
 
@@ -136,13 +136,13 @@ impl Flow {
             match (connection, load.serving) {
                 (Connection::Tcp(stream), Serving::OnePolls) => polled.push((worker, stream)),
                 (Connection::Tcp(stream), Serving::EachWaits { read }) => {
-                    stream.set_read_timeout(Some(LOOK))?;
-                    stream.set_write_timeout(Some(LOOK))?;
+                    stream.set_read_timeout(Some(MAX_CALL_WAIT))?;
+                    stream.set_write_timeout(Some(MAX_CALL_WAIT))?;
                     flow.spawn(move || tcp::run(worker, stream, role, read))?;
                 }
                 (Connection::Udp(socket, token), _) => {
-                    socket.set_read_timeout(Some(LOOK))?;
-                    socket.set_write_timeout(Some(LOOK))?;
+                    socket.set_read_timeout(Some(MAX_CALL_WAIT))?;
+                    socket.set_write_timeout(Some(MAX_CALL_WAIT))?;
                     flow.spawn(move || udp::run(worker, &socket, role, token))?;
                 }
             }

@@ -22,7 +22,7 @@ use std::{fs, path as file};
 /// Rates of paced round trips a second, for each connection. A gap is not a simple fraction of a kernel's tick of 1, 4
 /// or 10 ms: kernels that account CPU time by ticks would otherwise always sample the same part of a trip.
 const PACED: f64 = 1_973.0;
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 const HOW: &str = "driver to other: CPU time by component for each packet of the near end, from samples; with --pair that of both ends, and of the \
      threads of a link as its driver. Where samples come from a timer, no CPU sleeps meanwhile: a sleeping one would miss samples, and \
      wakes later, so round trips are not those of a run without --where. Interrupts count those of the sampling.";
@@ -96,7 +96,7 @@ fn notes(cases: &[Case]) -> Vec<String> {
     let Some(mut all) = parts.next() else { return Vec::new() };
     parts.for_each(|more| all.add(&more));
     let mut notes = vec![HOW.to_owned()];
-    let unplaced: Vec<_> = all.unplaced_functions().iter().take(MOST_NAMED).map(|(name, _)| name.as_str()).collect();
+    let unplaced: Vec<_> = all.unplaced_functions().iter().take(MAX_NAMED).map(|(name, _)| name.as_str()).collect();
     if !unplaced.is_empty() {
         notes.push(format!("No rule places {}", unplaced.join(", ")));
     }

@@ -24,9 +24,9 @@ struct Space {
 type Interfaces = BTreeMap<String, (u64, u64)>;
 
 /// Most processes to visit, and most namespaces to keep.
-const MOST_PROCESSES: usize = 256;
-const MOST_SPACES: usize = 64;
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_PROCESSES: usize = 256;
+const MAX_SPACES: usize = 64;
+const MAX_BYTES: u64 = 1 << 20;
 /// The interface that receives everything it sends.
 const LOOP: &str = "lo";
 /// Fields of a line with packets, after its name: received, sent.
@@ -47,7 +47,7 @@ impl Packets {
         while let Some(process) = next.pop() {
             self.watch(process);
             for child in children(process) {
-                if seen.len() < MOST_PROCESSES && seen.insert(child) {
+                if seen.len() < MAX_PROCESSES && seen.insert(child) {
                     next.push(child);
                 }
             }
@@ -68,7 +68,7 @@ impl Packets {
         let folder = Path::new("/proc").join(process.to_string());
         // The process may end meanwhile.
         let Ok(space) = fs::read_link(folder.join("ns/net")) else { return };
-        if self.spaces.len() < MOST_SPACES && !self.spaces.contains_key(&space) {
+        if self.spaces.len() < MAX_SPACES && !self.spaces.contains_key(&space) {
             let Ok(mut file) = File::open(folder.join("net/dev")) else { return };
             if let Some(began) = read(&mut file) {
                 self.spaces.insert(space, Space { file, last: began.clone(), began });
@@ -87,7 +87,7 @@ fn children(process: u32) -> Vec<u32> {
 fn read(file: &mut File) -> Option<Interfaces> {
     file.rewind().ok()?;
     let mut text = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
     Some(parse(&String::from_utf8_lossy(&text)))
 }
 

@@ -27,7 +27,7 @@ const REPEATS: [usize; 2] = [12, 6];
 
 const SEED: u64 = 1;
 /// A load is not tried again after this number of failures.
-const MOST_WRONG: usize = 2;
+const MAX_WRONG: usize = 2;
 
 /// The repeated part of a paper.
 struct Study {
@@ -83,7 +83,7 @@ fn rounds(studies: &mut [Study], args: &NetPapers) -> Result<BTreeSet<String>, S
                 return Ok(lacking);
             }
             progress.begin(&contrast.words());
-            if contrast.wrong.len() < MOST_WRONG {
+            if contrast.wrong.len() < MAX_WRONG {
                 match contrast.run(window, repeat % 2 == 1, &interrupt) {
                     Ok(more) => lacking.extend(more),
                     Err(_) if interrupt.came() => continue,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for the listening socket of a new peer.
 const ARRIVAL: Duration = Duration::from_secs(5);
 /// Most characters of a peer's message to show.
@@ -49,7 +49,7 @@ impl Path {
     pub(super) fn to(peer: SocketAddr) -> Result<Self, String> {
         let until = Instant::now() + ARRIVAL;
         let connection = loop {
-            match TcpStream::connect_timeout(&peer, PATIENCE) {
+            match TcpStream::connect_timeout(&peer, REPLY_TIMEOUT) {
                 Ok(connection) => break connection,
                 Err(error) if Instant::now() < until && error.kind() == io::ErrorKind::ConnectionRefused => {
                     thread::sleep(Duration::from_millis(20));
@@ -57,7 +57,8 @@ impl Path {
                 Err(error) => return Err(format!("no peer at {peer}: {error}; start `sidecore net peer` there")),
             }
         };
-        let control = Control::new(connection, PATIENCE, MAX_ANSWER).map_err(|error| lost(&error, PATIENCE))?;
+        let control =
+            Control::new(connection, REPLY_TIMEOUT, MAX_ANSWER).map_err(|error| lost(&error, REPLY_TIMEOUT))?;
         Ok(Self { control, far: peer.ip(), cpus: None, lost: false })
     }
 
@@ -148,11 +149,11 @@ impl Path {
     fn say(&mut self, ask: &Ask) -> Result<(), String> {
         let said = self.control.say(ask);
         self.lost |= said.is_err();
-        said.map_err(|error| lost(&error, PATIENCE))
+        said.map_err(|error| lost(&error, REPLY_TIMEOUT))
     }
 
     fn hear(&mut self) -> Result<Answer, String> {
-        self.hear_within(PATIENCE)
+        self.hear_within(REPLY_TIMEOUT)
     }
 
     fn hear_within(&mut self, patience: Duration) -> Result<Answer, String> {
@@ -198,7 +199,7 @@ impl Running<'_> {
         self.path.say(&Ask::Count)?;
         let rest = self.ends.saturating_duration_since(Instant::now());
         // TCP's back-off doubles: a line displaced by the traffic may take the same time once more.
-        let answer = self.path.hear_within(rest + self.time + PATIENCE)?;
+        let answer = self.path.hear_within(rest + self.time + REPLY_TIMEOUT)?;
         let Answer::Window(counted) = answer else { return Err(unexpected(answer)) };
         let [before, after] = *counted;
         Ok((after.since(&before), latencies))
@@ -226,7 +227,7 @@ impl Both {
 }
 
 fn open_tcp(to: SocketAddr, token: u64) -> io::Result<TcpStream> {
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+    let mut stream = TcpStream::connect_timeout(&to, REPLY_TIMEOUT)?;
     stream.set_nodelay(true)?;
     stream.write_all(&token.to_le_bytes())?;
     Ok(stream)
@@ -363,7 +364,7 @@ mod tests {
         let asked = "{\"Begin\":{\"version\":1,\"load\":{\"transport\":\"Tcp\",\"direction\":\"Send\",\
                      \"size\":64,\"connections\":1}}}\n";
         connection.write_all(asked.as_bytes()).unwrap();
-        let answer: Option<Answer> = Control::new(connection, PATIENCE, MAX_ANSWER).unwrap().hear().unwrap();
+        let answer: Option<Answer> = Control::new(connection, REPLY_TIMEOUT, MAX_ANSWER).unwrap().hear().unwrap();
         assert!(
             matches!(&answer, Some(Answer::Refused(why)) if why.contains("install the same sidecore")),
             "{answer:?}"
@@ -417,7 +418,7 @@ mod tests {
         let Answer::Ready { ports, token } = answer else { panic!("{answer:?}") };
         let to = SocketAddr::new(path.far, ports[0]);
         let mut stranger = open_tcp(to, !token).unwrap();
-        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        stranger.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
         assert!(matches!(io::Read::read(&mut stranger, &mut [0]), Ok(0) | Err(_)), "it is hung up on");
         let mut known = open_tcp(to, token).unwrap();
         assert_eq!(path.hear(), Ok(Answer::Begun));
@@ -437,7 +438,7 @@ mod tests {
 
     /// A load of one connection without traffic so far.
     fn begin_from(from: Ipv4Addr, at: SocketAddr) -> (Control, TcpStream) {
-        let mut control = Control::new(connect_from(from, at), PATIENCE, MAX_ANSWER).unwrap();
+        let mut control = Control::new(connect_from(from, at), REPLY_TIMEOUT, MAX_ANSWER).unwrap();
         let one = Load { connections: 1, ..load(Transport::Tcp, Direction::RoundTrip) };
         control.say(&Ask::Begin { version: VERSION, load: one, cpus: None, window: None }).unwrap();
         let answer = control.hear().unwrap();
@@ -464,7 +465,7 @@ mod tests {
             assert!(matches!(control.hear().unwrap(), Some(Answer::Counted(_))));
         }
         let fifth = connect_from(Ipv4Addr::new(127, 0, 0, 3), at);
-        let answer = Control::new(fifth, PATIENCE, MAX_ANSWER).unwrap().hear().unwrap();
+        let answer = Control::new(fifth, REPLY_TIMEOUT, MAX_ANSWER).unwrap().hear().unwrap();
         assert!(matches!(&answer, Some(Answer::Refused(why)) if why.contains("busy")), "{answer:?}");
     }
 
@@ -501,7 +502,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let control = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
-        let control = Control::new(control, PATIENCE, MAX_ANSWER).unwrap();
+        let control = Control::new(control, REPLY_TIMEOUT, MAX_ANSWER).unwrap();
         let mut path = Path { control, far: Ipv4Addr::LOCALHOST.into(), cpus: None, lost: false };
         let flow = Flow::begin(&load(Transport::Tcp, Direction::Send), Side::Near, &[], Vec::new()).unwrap();
         let mut running = Running { path: &mut path, flow, time: Duration::ZERO, ends: Instant::now() };

@@ -9,7 +9,7 @@ mod places;
 use super::flow::{Connection, Flow, Side, choose_cpus};
 use super::protocol::{Answer, Ask, Control, Direction, Load, MAX_ASK, Transport, VERSION, Window, not_understood};
 use log::Log;
-use places::Places;
+use places::ClientSlots;
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -20,9 +20,9 @@ const LINES: u32 = 5;
 /// Pause after the system had no room for another client.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Longest silence of a client. Its load ends then.
-const SILENCE: Duration = Duration::from_secs(60);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest load that the client ends. A load with a window ends by itself.
-const LONGEST: Duration = Duration::from_secs(600);
+const MAX_LOAD_TIME: Duration = Duration::from_secs(600);
 /// Longest wait for the connections of a load: a path that loses packets needs time.
 const ARRIVAL: Duration = Duration::from_secs(6);
 /// Longest wait for the token of a new connection: TCP's third try.
@@ -31,7 +31,7 @@ const SHOW: Duration = Duration::from_secs(2);
 /// traffic may delay the request.
 const LINGER: Duration = Duration::from_secs(2);
 /// Interval of checks for the client's connection.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 const TOKEN: usize = size_of::<u64>();
 
 /// Serves forever.
@@ -39,7 +39,7 @@ const TOKEN: usize = size_of::<u64>();
 /// # Errors
 /// The socket does not listen.
 pub(super) fn serve(listener: &TcpListener) -> io::Result<()> {
-    let (places, log, own_log) = (Places::default(), Log::new(LINES), Log::new(1));
+    let (places, log, own_log) = (ClientSlots::default(), Log::new(LINES), Log::new(1));
     loop {
         let begun = listener.accept().and_then(|(connection, from)| begin(connection, from, &places, &log));
         match begun {
@@ -57,7 +57,7 @@ pub(super) fn serve(listener: &TcpListener) -> io::Result<()> {
 }
 
 /// Serves a new client in its own thread, unless all places are taken.
-fn begin(connection: TcpStream, from: SocketAddr, places: &Places, log: &Log) -> io::Result<()> {
+fn begin(connection: TcpStream, from: SocketAddr, places: &ClientSlots, log: &Log) -> io::Result<()> {
     let place = match places.take(from.ip()) {
         Ok(place) => place,
         Err(why) => return refuse_at_once(&connection, why),
@@ -87,7 +87,7 @@ fn refuse(control: &mut Control, why: &str) -> io::Result<()> {
 
 /// Serves one client, load after load, until it closes the connection.
 fn session(connection: TcpStream) -> io::Result<()> {
-    let control = &mut Control::new(connection, SILENCE, MAX_ASK)?;
+    let control = &mut Control::new(connection, CLIENT_TIMEOUT, MAX_ASK)?;
     while let Some(asked) = control.hear::<Value>()? {
         // The rest of another version's request may be unknown to this version.
         if let Some(version) = asked["Begin"]["version"].as_u64().filter(|version| *version != u64::from(VERSION)) {
@@ -146,7 +146,7 @@ fn run(control: &mut Control, load: &Load, cpus: &[usize], window: Option<Window
     };
     match window {
         Some(window) => count_window(control, flow, window),
-        None => count(control, flow, Instant::now() + LONGEST),
+        None => count(control, flow, Instant::now() + MAX_LOAD_TIME),
     }
 }
 
@@ -156,7 +156,7 @@ fn count(control: &mut Control, flow: Flow, until: Instant) -> io::Result<()> {
         let asked = control.hear()?;
         if Instant::now() >= until {
             drop(flow);
-            return refuse(control, &format!("a load lasts {} s at most", LONGEST.as_secs()));
+            return refuse(control, &format!("a load lasts {} s at most", MAX_LOAD_TIME.as_secs()));
         }
         match asked {
             Some(Ask::Count) => control.say(&Answer::Counted(Box::new(flow.count())))?,
@@ -193,7 +193,7 @@ fn count_window(control: &mut Control, flow: Flow, window: Window) -> io::Result
     let after = flow.count();
     let lingers = Instant::now() + LINGER;
     while near == Near::Counts && control.is_quiet() && Instant::now() < lingers {
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_INTERVAL);
     }
     drop(flow);
     if near == Near::Counts {
@@ -208,7 +208,7 @@ fn wait(control: &mut Control, mut near: Near, until: Instant) -> io::Result<Nea
         if near == Near::Gone {
             break;
         }
-        thread::sleep(rest.min(LOOK));
+        thread::sleep(rest.min(CHECK_INTERVAL));
         if !control.is_quiet() {
             // A client asks once. Its window may end before this one.
             near = if near == Near::Counts { heard(control)? } else { Near::Gone };
@@ -327,8 +327,8 @@ mod tests {
     #[test]
     fn a_load_ends_though_its_near_end_goes_on() {
         let (near, far) = pair();
-        let mut near = Control::new(near, SILENCE, MAX_ASK).unwrap();
-        let mut far = Control::new(far, SILENCE, MAX_ASK).unwrap();
+        let mut near = Control::new(near, CLIENT_TIMEOUT, MAX_ASK).unwrap();
+        let mut far = Control::new(far, CLIENT_TIMEOUT, MAX_ASK).unwrap();
         near.say(&Ask::Count).unwrap();
         let (_connection, flow) = flow();
         count(&mut far, flow, Instant::now()).unwrap();
@@ -343,7 +343,7 @@ mod tests {
             let (mut near, far) = pair();
             near.write_all(said.as_bytes()).unwrap();
             let near = (!said.is_empty()).then_some(near);
-            let mut far = Control::new(far, SILENCE, MAX_ASK).unwrap();
+            let mut far = Control::new(far, CLIENT_TIMEOUT, MAX_ASK).unwrap();
             assert_eq!(wait(&mut far, Near::Counts, far_away()).unwrap(), Near::Gone, "{said}");
             drop(near);
         }
@@ -352,15 +352,15 @@ mod tests {
         far.write_all(b"unread").unwrap();
         while near.peek(&mut [0]).unwrap() == 0 {}
         drop(near);
-        let mut far = Control::new(far, SILENCE, MAX_ASK).unwrap();
+        let mut far = Control::new(far, CLIENT_TIMEOUT, MAX_ASK).unwrap();
         assert_eq!(wait(&mut far, Near::Counts, far_away()).unwrap(), Near::Gone);
     }
 
     /// A client, a connection of the load with one message, and the peer's thread, which counts for 1 ms.
     fn counting() -> (Control, TcpStream, thread::JoinHandle<io::Result<()>>) {
         let (near, far) = pair();
-        let near = Control::new(near, SILENCE, super::super::protocol::MAX_ANSWER).unwrap();
-        let mut far = Control::new(far, SILENCE, MAX_ASK).unwrap();
+        let near = Control::new(near, CLIENT_TIMEOUT, super::super::protocol::MAX_ANSWER).unwrap();
+        let mut far = Control::new(far, CLIENT_TIMEOUT, MAX_ASK).unwrap();
         let (mut connection, flow) = flow();
         connection.write_all(&[0]).unwrap();
         let window = Window { warm_up_ms: 0, counted_ms: 1 };
@@ -400,7 +400,7 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let serves = thread::spawn(move || serve(&listener));
         thread::sleep(PAUSE);
-        let mut near = Control::new(TcpStream::connect(at).unwrap(), SILENCE, MAX_ASK).unwrap();
+        let mut near = Control::new(TcpStream::connect(at).unwrap(), CLIENT_TIMEOUT, MAX_ASK).unwrap();
         near.say(&Ask::Count).unwrap();
         assert!(matches!(near.hear().unwrap(), Some(Answer::Refused(_))));
         assert!(!serves.is_finished());

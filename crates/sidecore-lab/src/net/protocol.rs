@@ -23,7 +23,7 @@ pub(super) const MAX_ASK: usize = 4 << 10;
 /// Longest line from a peer, bytes: two accounts of a machine with more than 1,000 processors.
 pub(super) const MAX_ANSWER: usize = 512 << 10;
 /// Interval of checks for an interrupt while an end waits for the other.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Transport {
@@ -115,7 +115,7 @@ pub(super) struct Window {
 
 impl Window {
     /// Longest parts, ms.
-    const MOST: u64 = 60_000;
+    const MAX_MS: u64 = 60_000;
 
     /// From the first message to the window's end.
     pub(super) fn time(self) -> Duration {
@@ -127,8 +127,8 @@ impl Window {
     /// # Errors
     /// The value out of bounds.
     pub(super) fn check(self) -> Result<(), String> {
-        if self.warm_up_ms > Self::MOST || !(1..=Self::MOST).contains(&self.counted_ms) {
-            return Err(format!("a load warms up and is counted for {} s at most each", Self::MOST / 1000));
+        if self.warm_up_ms > Self::MAX_MS || !(1..=Self::MAX_MS).contains(&self.counted_ms) {
+            return Err(format!("a load warms up and is counted for {} s at most each", Self::MAX_MS / 1000));
         }
         Ok(())
     }
@@ -254,7 +254,7 @@ impl Control {
             return Err(io::Error::new(io::ErrorKind::Interrupted, STOPPED));
         }
         let rest = until.saturating_duration_since(Instant::now());
-        if rest.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(rest.min(LOOK)) }
+        if rest.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(rest.min(CHECK_INTERVAL)) }
     }
 }
 

@@ -50,7 +50,7 @@ const LONGER: f64 = 3.0;
 const RUNS: usize = 600;
 const QUICK_RUNS: usize = 200;
 /// Most combinations that `--exhaustive` tries.
-const MOST_POINTS: usize = 128;
+const MAX_POINTS: usize = 128;
 /// Approximate number of runs for each of them.
 const ROUNDS_OF_ALL: usize = 6;
 /// Repeats of the comparison of datagrams with streams.
@@ -327,8 +327,8 @@ fn compare(
     let levels: Vec<_> =
         tuned_path.tuned.iter().map(|tuned| if is_free(tuned) { tuned.others.len() } else { 0 }).collect();
     let points = levels.iter().try_fold(1_usize, |points, others| points.checked_mul(others + 1));
-    let Some(points) = points.filter(|points| *points <= MOST_POINTS) else {
-        return Err(format!("there are more than {MOST_POINTS} combinations: name fewer settings with --setting"));
+    let Some(points) = points.filter(|points| *points <= MAX_POINTS) else {
+        return Err(format!("there are more than {MAX_POINTS} combinations: name fewer settings with --setting"));
     };
     let mut progress = Progress::new(0);
     progress.scenario("all");

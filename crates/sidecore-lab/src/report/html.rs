@@ -40,7 +40,7 @@ impl Report {
 }
 
 /// Tables of more rows than this are folded.
-const MOST_OPEN_ROWS: usize = 30;
+const MAX_OPEN_ROWS: usize = 30;
 
 const READING: &str = "\
 <section>
@@ -92,7 +92,7 @@ fn group(Group { legend, figures }: Group) -> String {
 
 fn table(grid: &Grid) -> String {
     let Grid { headings, rows, .. } = grid;
-    let open = if rows.len() > MOST_OPEN_ROWS { "" } else { " open" };
+    let open = if rows.len() > MAX_OPEN_ROWS { "" } else { " open" };
     let shared = grid.shared_in_words(|value| format!("<b>{}</b>", escaped(value)));
     let shared = shared.map_or_else(String::new, |shared| format!("<p>{shared}</p>\n"));
     let header = each(headings, |heading| cell("th", heading, &heading.text));

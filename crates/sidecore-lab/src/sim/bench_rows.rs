@@ -20,7 +20,7 @@ const RATE_WITHIN: f64 = 0.05;
 const MEDIAN_WITHIN: f64 = 0.15;
 
 /// Fewest requests that a plan is run with.
-const LEAST: f64 = 100.0;
+const MIN_REQUESTS: f64 = 100.0;
 
 /// Latencies of a closed load are compared if the mean time of a request is less than this, s.
 const SETTLED: f64 = 0.01;
@@ -122,7 +122,7 @@ fn case(plan: &Plan, row: &Row) -> Option<Case> {
     let of = |key: Key| row.number(key).filter(|_| load > 0.0).unwrap_or(0.0);
     // The number of requests that the bench offered in one repeat, and its arrival times.
     let requests = (offered * of(Key::OfferedS)).round();
-    let requests = (requests > 0.0).then(|| ("client.requests", requests.max(LEAST).to_string()));
+    let requests = (requests > 0.0).then(|| ("client.requests", requests.max(MIN_REQUESTS).to_string()));
     let arrivals = [
         ("client.arrivals_seed", of(Key::Seed).to_string()),
         ("client.arrivals_repeats", (of(Key::Repeats) * f64::from(row.number(Key::Seed).is_some())).to_string()),

@@ -69,7 +69,7 @@ impl<'a> Problem<'a> {
             errors.extend(found.iter().map(|cell| (cell.predicted / cell.published).ln()));
         }
         let done = self.evaluations.fetch_add(1, Relaxed) + 1;
-        if (self.progress)(done, (super::PATIENCE + 1) * (self.free.len() + 1)).is_break() {
+        if (self.progress)(done, (super::EVALUATIONS_PER_PARAMETER + 1) * (self.free.len() + 1)).is_break() {
             self.stopped.store(true, Relaxed);
         }
         let sum = errors.iter().map(|error| counted(*error).powi(2)).sum();

@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// A number in this unit, between these limits, inclusive. Limits are in ns for times, in Mbit/s for rates and in
 /// hundredths for other numbers with fractions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Quantity<U: Unit, const LEAST: u64, const MOST: u64>(U::Value);
+pub(crate) struct Quantity<U: Unit, const MIN: u64, const MAX: u64>(U::Value);
 
 pub(crate) trait Unit {
     type Value: Copy + Debug + Display + PartialOrd + FromStr;
@@ -40,7 +40,7 @@ macro_rules! units {
             }
         }
 
-        pub(crate) type $alias<const LEAST: u64, const MOST: u64> = Quantity<$unit, LEAST, MOST>;
+        pub(crate) type $alias<const MIN: u64, const MAX: u64> = Quantity<$unit, MIN, MAX>;
     )*};
 }
 
@@ -60,13 +60,13 @@ units! {
     GigabitPerSecond Gbit "Gbit/s" "number" f64 1e3;
 }
 
-impl<U: Unit, const LEAST: u64, const MOST: u64> Quantity<U, LEAST, MOST> {
+impl<U: Unit, const MIN: u64, const MAX: u64> Quantity<U, MIN, MAX> {
     pub(crate) fn get(self) -> U::Value {
         self.0
     }
 }
 
-impl<const LEAST: u64, const MOST: u64> Us<LEAST, MOST> {
+impl<const MIN: u64, const MAX: u64> Us<MIN, MAX> {
     /// In ns, with a fraction.
     pub(crate) fn ns(self) -> f64 {
         self.0 * 1e3
@@ -78,16 +78,16 @@ impl<const LEAST: u64, const MOST: u64> Us<LEAST, MOST> {
     }
 }
 
-impl<const LEAST: u64, const MOST: u64> Ms<LEAST, MOST> {
+impl<const MIN: u64, const MAX: u64> Ms<MIN, MAX> {
     /// In whole ns.
     pub(crate) fn nanos(self) -> Nanos {
         (self.0 * 1e6).round() as Nanos
     }
 }
 
-impl<'de, U: Unit, const LEAST: u64, const MOST: u64> Deserialize<'de> for Quantity<U, LEAST, MOST> {
+impl<'de, U: Unit, const MIN: u64, const MAX: u64> Deserialize<'de> for Quantity<U, MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (least, most) = (U::limit(LEAST), U::limit(MOST));
+        let (least, most) = (U::limit(MIN), U::limit(MAX));
         let read = |text: &str| {
             let number = text.parse().ok().filter(|number| (least..=most).contains(number));
             // A number without a unit has the unit 1.

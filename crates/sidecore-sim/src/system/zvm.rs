@@ -20,8 +20,8 @@ use totals::Totals;
 use world::Zone;
 
 /// Number of blocks in a run: at least, at most, and the number of events that ends it in between.
-const LEAST_BLOCKS: u64 = 30;
-const MOST_BLOCKS: u64 = 1_000;
+const MIN_BLOCKS: u64 = 30;
+const MAX_BLOCKS: u64 = 1_000;
 const ENOUGH_EVENTS: u64 = 2_000_000;
 /// Least number of blocks and sufficient events for open load, whose blocks are longer.
 const OPEN: (u64, u64) = (4, 500_000);
@@ -43,10 +43,10 @@ impl Model for Zvm {
     fn run(&self, seed: u64) -> Outcome {
         let span = self.span();
         let is_open = self.gap().is_some();
-        let (least, enough) = if is_open { OPEN } else { (LEAST_BLOCKS, ENOUGH_EVENTS) };
+        let (least, enough) = if is_open { OPEN } else { (MIN_BLOCKS, ENOUGH_EVENTS) };
         let (mut totals, mut times) = (Totals::default(), Vec::new());
         let (mut events, mut trace, mut blocks, mut intervals) = (0, 0_u64, 0, [0; 2]);
-        while blocks < least || (events < enough && blocks < MOST_BLOCKS) {
+        while blocks < least || (events < enough && blocks < MAX_BLOCKS) {
             let mut engine = Engine::new(seed.wrapping_mul(BLOCK_SEEDS).wrapping_add(blocks));
             let mut zone = Zone::new(&mut engine, self, blocks, intervals);
             engine.run(&mut zone, span);

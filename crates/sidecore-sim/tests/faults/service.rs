@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 
 const MAX_LANES: u32 = 64;
 /// Requests that are kept back for a full device under `priced`: fewer than this.
-const MOST_KEPT: u32 = 8;
+const MAX_KEPT: u32 = 8;
 
 /// Commands of the control thread to the sidecore.
 #[derive(Clone, Copy, Debug)]
@@ -322,7 +322,7 @@ fn sidecore(plan: &Scenario, sabotage: Option<Sabotage>, tape: Option<usize>, no
             clients: MAX_LANES,
             in_flight: plan.in_flight,
             quantum: plan.quantum,
-            kept: plan.in_flight % MOST_KEPT,
+            kept: plan.in_flight % MAX_KEPT,
         },
         balance: plan.balance,
         notify: plan.hops,

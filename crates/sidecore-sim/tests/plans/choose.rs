@@ -1,7 +1,7 @@
 //! Choices on hardware with known limits.
 
 use super::plan_of;
-use sidecore_sim::choose::{Answer, MOST, Question, Verdict, choose};
+use sidecore_sim::choose::{Answer, MAX_COMBINATIONS, Question, Verdict, choose};
 use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::Plan;
 use std::ops::ControlFlow;
@@ -89,5 +89,5 @@ fn it_can_be_stopped_and_has_its_limits() {
     let mut many = question(&plan, 2_000.0, 1_500.0);
     many.choice.over.push(("client.size".to_owned(), (1..=300).map(|size| (size * 8).to_string()).collect()));
     let said = choose(&plan, &many, &mut |_, _| ControlFlow::Continue(())).unwrap_err().to_string();
-    assert!(said.contains(&format!("more than {MOST} combinations")), "{said}");
+    assert!(said.contains(&format!("more than {MAX_COMBINATIONS} combinations")), "{said}");
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Most completions between two readings of the clock.
 const BATCH: u64 = 256;
 /// Completions are counted in larger batches until one batch lasts this long, ns.
-const LOOK: u64 = 20_000;
+const MIN_BATCH_NS: u64 = 20_000;
 /// Requests for each notification of the doorbell.
 const RING_EVERY: usize = 32;
 /// A run with fewer requests continues until one of them carried stage times: otherwise it measured nothing.
@@ -23,7 +23,7 @@ const FEW: u64 = 64;
 const TAKE: usize = 8;
 
 /// One request's place in the arena. The result overwrites the payload if it fits.
-struct Place {
+struct RequestSlot {
     buffer: Buffer,
     input: Extent,
     output: Extent,
@@ -47,7 +47,7 @@ pub(super) struct Load<'c> {
     /// Other samples with their probabilities.
     others: Vec<(f64, Sample)>,
     output: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<RequestSlot>,
     free: Vec<u32>,
     stages: Stages,
     failed: u64,
@@ -102,7 +102,7 @@ impl<'c> Load<'c> {
                 ops += self.exchange()?;
             }
             let took = clock::now() - begun.at;
-            if took - looked < LOOK {
+            if took - looked < MIN_BATCH_NS {
                 batch = (batch * 2).min(BATCH);
             }
             looked = took;
@@ -315,15 +315,15 @@ fn room(sample: &Sample) -> u32 {
     (sample.input.len() + sample.output_len + 16) as u32
 }
 
-fn place(client: &mut Client, sample: &Sample) -> Result<Place, Error> {
+fn place(client: &mut Client, sample: &Sample) -> Result<RequestSlot, Error> {
     let buffer = client.alloc(room(sample))?;
     let nothing = Extent::new(buffer.extent().offset, 0);
-    let mut place = Place { buffer, input: nothing, output: nothing, due: 0 };
+    let mut place = RequestSlot { buffer, input: nothing, output: nothing, due: 0 };
     place.fit(sample);
     Ok(place)
 }
 
-impl Place {
+impl RequestSlot {
     /// Adapts the place to a sample that fits. The output begins at the payload if both have about the same length,
     /// otherwise behind the input.
     fn fit(&mut self, sample: &Sample) {

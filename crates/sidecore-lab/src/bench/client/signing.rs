@@ -18,7 +18,7 @@ const OURS: &str = "provider=sidecore";
 /// Input of each signature: a digest, or for Ed25519 a message of the same length.
 pub(super) const INPUT: [u8; 32] = [0x5c; 32];
 /// Longest wait for a job, ms. A longer wait means a lost job.
-const PATIENCE: i32 = 10_000;
+const MAX_WAIT_MS: i32 = 10_000;
 
 pub(super) struct Provided {
     library: Context,
@@ -129,7 +129,7 @@ fn asynchronous(mut jobs: Vec<Job<Signing>>, task: &Signatures) -> Result<(Measu
                 awake.push(index);
             }
         }
-        let patience = if awake.is_empty() { PATIENCE } else { 0 };
+        let patience = if awake.is_empty() { MAX_WAIT_MS } else { 0 };
         ready.wait_for_any(&jobs, patience)?;
         ready.indices.extend(&awake);
         if ready.indices.is_empty() {
@@ -153,7 +153,7 @@ fn run_down(jobs: &mut [Job<Signing>], ready: &mut Ready) -> Result<(), BenchErr
         if !jobs.iter().any(Job::is_paused) {
             return Ok(());
         }
-        ready.wait_for_any(jobs, PATIENCE)?;
+        ready.wait_for_any(jobs, MAX_WAIT_MS)?;
         if ready.indices.is_empty() {
             return Err(lost());
         }
@@ -161,7 +161,7 @@ fn run_down(jobs: &mut [Job<Signing>], ready: &mut Ready) -> Result<(), BenchErr
 }
 
 fn lost() -> BenchError {
-    format!("no signature came back within {} s", PATIENCE / 1000).into()
+    format!("no signature came back within {} s", MAX_WAIT_MS / 1000).into()
 }
 
 struct Timing {

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 
 /// Connections that may wait to be accepted, because other load may delay this process: more than any program opens
 /// simultaneously.
-const MOST_WAITING: i32 = 16_384;
+const MAX_WAITING: i32 = 16_384;
 
 pub(super) enum Door {
     Connections(TcpListener),
@@ -26,7 +26,7 @@ impl Door {
             return Ok(Self::Datagrams(socket));
         }
         let listener = TcpListener::bind(here)?;
-        backlog(&listener, MOST_WAITING)?;
+        backlog(&listener, MAX_WAITING)?;
         Ok(Self::Connections(listener))
     }
 

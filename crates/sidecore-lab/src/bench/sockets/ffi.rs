@@ -6,8 +6,8 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-const MOST_READY: u8 = 255;
-const MOST_DATAGRAMS: usize = 64;
+const MAX_READY: u8 = 255;
+const MAX_DATAGRAMS: usize = 64;
 /// Room for one control message with a time stamp.
 const CONTROL_WORDS: usize = 8;
 
@@ -48,9 +48,9 @@ impl Poll {
 
     /// Waits at most `ms`, and replaces the content of `ready` with the numbers of ready sockets.
     pub(in crate::bench) fn wait(&self, ready: &mut Vec<usize>, ms: i32) -> io::Result<()> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST_READY as usize];
-        // SAFETY: the call writes at most `MOST_READY` events, which is the length of the array.
-        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), i32::from(MOST_READY), ms) };
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_READY as usize];
+        // SAFETY: the call writes at most `MAX_READY` events, which is the length of the array.
+        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), i32::from(MAX_READY), ms) };
         let count = done(count).or_else(|error| match error.kind() {
             io::ErrorKind::Interrupted => Ok(0),
             _ => Err(error),
@@ -73,26 +73,26 @@ pub(in crate::bench) struct Batch {
     bytes: Vec<u8>,
     /// Bytes of each place: one more than a datagram's size, so that a longer datagram is detected.
     stride: usize,
-    lens: [usize; MOST_DATAGRAMS],
+    lens: [usize; MAX_DATAGRAMS],
 }
 
 impl Batch {
     pub(in crate::bench) fn new(size: usize) -> Self {
-        Self { bytes: vec![0; (size + 1) * MOST_DATAGRAMS], stride: size + 1, lens: [0; MOST_DATAGRAMS] }
+        Self { bytes: vec![0; (size + 1) * MAX_DATAGRAMS], stride: size + 1, lens: [0; MAX_DATAGRAMS] }
     }
 
     /// Waits for one datagram up to the socket's time-out, and takes all available ones. Returns their number.
     pub(in crate::bench) fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
-        let mut pieces: [libc::iovec; MOST_DATAGRAMS] = std::array::from_fn(|place| {
+        let mut pieces: [libc::iovec; MAX_DATAGRAMS] = std::array::from_fn(|place| {
             let bytes = &mut self.bytes[place * self.stride..(place + 1) * self.stride];
             libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
         });
         // SAFETY: all-zero bytes are valid headers without addresses, data and control messages.
-        let mut headers: [libc::mmsghdr; MOST_DATAGRAMS] = unsafe { std::mem::zeroed() };
+        let mut headers: [libc::mmsghdr; MAX_DATAGRAMS] = unsafe { std::mem::zeroed() };
         for (header, piece) in headers.iter_mut().zip(&mut pieces) {
             (header.msg_hdr.msg_iov, header.msg_hdr.msg_iovlen) = (ptr::from_mut(piece), 1);
         }
-        let (socket, most) = (socket.as_fd().as_raw_fd(), MOST_DATAGRAMS as u32);
+        let (socket, most) = (socket.as_fd().as_raw_fd(), MAX_DATAGRAMS as u32);
         // SAFETY: headers, pieces and their bytes are writable during the call.
         let count =
             unsafe { libc::recvmmsg(socket, headers.as_mut_ptr(), most, libc::MSG_WAITFORONE, ptr::null_mut()) };

@@ -27,7 +27,7 @@ const SIZE: usize = 64;
 /// Descriptors of a process reserved for other things than connections.
 const SPARE: u64 = 200;
 /// Longest wait until all connections are in rings, ns.
-const PATIENCE: u64 = 20_000_000_000;
+const MAX_WAIT_NS: u64 = 20_000_000_000;
 /// Time to process everything sent before the silence.
 const REST: Duration = Duration::from_millis(500);
 /// Prefixes of the thread names of a socket service.
@@ -129,7 +129,7 @@ impl Silence {
 
     /// Number of connections in rings, once it is complete or no longer grows.
     fn until_silent(self, ring: &Ring<'_>) -> Result<usize, BenchError> {
-        let until = clock::now() + PATIENCE;
+        let until = clock::now() + MAX_WAIT_NS;
         loop {
             let silent = ring.silent()?;
             if silent >= self.connections || clock::now() > until {

@@ -11,14 +11,14 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
-const MOST_BYTES: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 /// Bytes of one read by the slow peer, and the pause between two reads, ns: a megabyte a second.
 const SLOW_BYTES: usize = 10_000;
 const SLOW_GAP: u64 = 10_000_000;
 /// Longest silence while a connection is open, ns.
-const PATIENCE: u64 = 10_000_000_000;
+const MAX_SILENCE_NS: u64 = 10_000_000_000;
 /// Least number of answers after the warm-up. The program's measurement has begun by the second answer.
-const LEAST_ANSWERS: u64 = 2;
+const MIN_ANSWERS: u64 = 2;
 /// Interval of the log of received bytes, ns.
 const LOG_EVERY: u64 = 500_000;
 /// Longest wait of one call, ms.
@@ -92,21 +92,21 @@ impl Peer {
         let (poll, mut ready, mut links) = (Poll::new()?, Vec::new(), Vec::new());
         listener.set_nonblocking(true)?;
         poll.add(listener, 0, Interest::Readable)?;
-        let mut until = clock::now() + PATIENCE;
+        let mut until = clock::now() + MAX_SILENCE_NS;
         while links.len() < sending.connections {
             poll.wait(&mut ready, WAIT_MS)?;
             match listener.accept() {
                 Ok((socket, _)) => {
                     links.push(Link { socket, received: 0, asked: 0 });
-                    until = clock::now() + PATIENCE;
+                    until = clock::now() + MAX_SILENCE_NS;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock && clock::now() < until => {}
                 Err(error) => return Err(failed(format!("connection {}: {error}", links.len()))),
             }
         }
         poll.remove(listener)?;
-        let content = Content::new(MOST_BYTES, sending.checked);
-        let (open, buffer) = (links.len(), vec![0; MOST_BYTES]);
+        let content = Content::new(MAX_BYTES, sending.checked);
+        let (open, buffer) = (links.len(), vec![0; MAX_BYTES]);
         Ok(Self {
             links,
             poll,
@@ -147,7 +147,7 @@ impl Peer {
             self.poll.wait(&mut ready, WAIT_MS)?;
             for number in &ready {
                 let is_timed = matches!(self.sending.traffic, Traffic::Paced(_));
-                let count = if is_timed { self.take_timed(*number)? } else { self.take(*number, MOST_BYTES)? };
+                let count = if is_timed { self.take_timed(*number)? } else { self.take(*number, MAX_BYTES)? };
                 self.report.counted += count as u64;
                 if count == 0 {
                     self.open -= 1;
@@ -165,7 +165,7 @@ impl Peer {
     /// Fails after a long silence.
     fn patient(&self, heard_at: u64, is_heard: bool) -> io::Result<u64> {
         let now = clock::now();
-        if now > heard_at + PATIENCE {
+        if now > heard_at + MAX_SILENCE_NS {
             return Err(failed(format!("nothing came for ten seconds, and {} connections are open", self.open)));
         }
         Ok(if is_heard { now } else { heard_at })
@@ -230,7 +230,7 @@ impl Peer {
         let mut heard_at = clock::now();
         loop {
             self.poll.wait(&mut ready, WAIT_MS)?;
-            if !ready.is_empty() && self.take(number, MOST_BYTES)? == 0 {
+            if !ready.is_empty() && self.take(number, MAX_BYTES)? == 0 {
                 return Ok(());
             }
             heard_at = self.patient(heard_at, !ready.is_empty())?;
@@ -267,7 +267,7 @@ impl Peer {
         while self.open > 0 {
             self.poll.wait(&mut ready, WAIT_MS)?;
             for number in &ready {
-                if self.take(*number, MOST_BYTES)? == 0 {
+                if self.take(*number, MAX_BYTES)? == 0 {
                     return Err(failed("the program ended a connection"));
                 }
                 let (link, now) = (&mut self.links[*number], clock::now());
@@ -277,7 +277,7 @@ impl Peer {
                     if link.asked >= start {
                         self.report.latencies.saturating_record(now - link.asked);
                     }
-                    if now < start + self.sending.ns || self.report.latencies.len() < LEAST_ANSWERS {
+                    if now < start + self.sending.ns || self.report.latencies.len() < MIN_ANSWERS {
                         link.ask(&question)?;
                     } else {
                         link.socket.shutdown(Shutdown::Write)?;

@@ -15,7 +15,7 @@ use std::time::Duration;
 const ROOM: usize = 128 << 20;
 const WAIT: Duration = Duration::from_millis(10);
 /// Missing datagrams count as lost after a silence of this length since the program's end, ns.
-const SILENCE: u64 = 100_000_000;
+const LOSS_TIMEOUT_NS: u64 = 100_000_000;
 /// Value of `sent` until the program has ended.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
@@ -49,7 +49,7 @@ pub(super) fn receive(socket: &UdpSocket, sending: &Sending, sent: &AtomicU64) -
             heard_at = now;
         }
         let sent = sent.load(Ordering::Acquire);
-        if sent != UNKNOWN && (report.bytes >= sent || now > heard_at + SILENCE) {
+        if sent != UNKNOWN && (report.bytes >= sent || now > heard_at + LOSS_TIMEOUT_NS) {
             report.ended(now);
             report.cpu_ns = clock::thread_cpu();
             return Ok(report);

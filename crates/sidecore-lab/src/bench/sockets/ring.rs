@@ -24,8 +24,8 @@ pub(super) fn library() -> Result<PathBuf, String> {
 }
 
 /// Limits above any measurement's need: connections, and MiB of memory for their rings.
-const MOST: u32 = 20_000;
-const MOST_MIB: u32 = 1024;
+const MAX_SOCKETS: u32 = 20_000;
+const MAX_MIB: u32 = 1024;
 
 pub(super) struct Ring<'l> {
     service: Sockets,
@@ -40,7 +40,7 @@ impl<'l> Ring<'l> {
             socket: directory.path().join("sockets"),
             sidecores: Sidecores { cpus: cpu.into_iter().collect(), owned: waits == Notify::Spin },
             notify: NotifyConfig::all(waits),
-            sockets: Some(SocketsConfig { max_sockets: MOST, max_mib: MOST_MIB, ..SocketsConfig::default() }),
+            sockets: Some(SocketsConfig { max_sockets: MAX_SOCKETS, max_mib: MAX_MIB, ..SocketsConfig::default() }),
             ..Config::default()
         };
         Ok(Self { service: Sockets::start(&config)?, library, _directory: directory })

@@ -13,7 +13,7 @@ const PIECE: usize = 16;
 /// Bytes of one read.
 const STEP: usize = 1 << 20;
 /// Most bytes of one process to search.
-const MOST: u64 = 1 << 32;
+const MAX_BYTES: u64 = 1 << 32;
 
 /// Pieces of a key's private number, each in both byte orders: as in files, and as big numbers are stored in memory.
 pub(super) struct Numbers(Vec<[Finder<'static>; 2]>);
@@ -49,8 +49,8 @@ impl Numbers {
         let mut bytes = 0;
         for (from, to) in maps.lines().filter_map(readable) {
             bytes += self.in_mapping(&memory, from, to, &mut found)?;
-            if bytes > MOST {
-                return Err(format!("process {pid} has more than {MOST} bytes of memory").into());
+            if bytes > MAX_BYTES {
+                return Err(format!("process {pid} has more than {MAX_BYTES} bytes of memory").into());
             }
         }
         Ok(Seen { found: found.iter().filter(|found| **found).count(), of: found.len(), bytes })

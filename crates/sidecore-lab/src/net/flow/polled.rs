@@ -1,7 +1,7 @@
 //! All streams of a load in one thread that never waits for a single stream: it polls for ready streams and serves each
 //! once.
 
-use super::{LOOK, Latencies, Role, Worker, is_only_a_look, latencies};
+use super::{Latencies, MAX_CALL_WAIT, Role, Worker, is_only_a_look, latencies};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, Read, Write};
@@ -68,7 +68,7 @@ fn serve_all(all: &mut [Served], streams: &[TcpStream], role: Role) -> io::Resul
 
 fn look(watched: &mut [PollFd<'_>], ready: &mut Vec<usize>) -> io::Result<()> {
     ready.clear();
-    match poll(watched, PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::MAX)) {
+    match poll(watched, PollTimeout::try_from(MAX_CALL_WAIT).unwrap_or(PollTimeout::MAX)) {
         Ok(_) => {}
         Err(Errno::EINTR) => return Ok(()),
         Err(error) => return Err(error.into()),

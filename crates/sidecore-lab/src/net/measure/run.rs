@@ -21,7 +21,7 @@ const AFTER: Duration = Duration::from_millis(50);
 /// Longest wait for the first message.
 const ARRIVAL: Duration = Duration::from_secs(8);
 /// Interval of checks for an interrupt.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Run {
     pub(crate) both: Both,
@@ -87,7 +87,7 @@ impl Instruments {
                 return Err(STOPPED.to_owned());
             }
             running.check()?;
-            thread::sleep(rest.min(LOOK));
+            thread::sleep(rest.min(CHECK_INTERVAL));
         }
         Ok(())
     }

@@ -3,34 +3,34 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-const MOST: usize = 4;
+const MAX_CLIENTS: usize = 4;
 /// Most clients from one address: one to measure, and one to check the path.
-const MOST_OF_ONE: usize = 2;
+const MAX_CLIENTS_OF_ADDRESS: usize = 2;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places(Arc<Mutex<Vec<IpAddr>>>);
+pub(super) struct ClientSlots(Arc<Mutex<Vec<IpAddr>>>);
 
 /// A place, free again on drop.
 #[derive(Debug)]
-pub(super) struct Place {
-    all: Places,
+pub(super) struct ClientSlot {
+    all: ClientSlots,
     whose: IpAddr,
 }
 
-impl Places {
+impl ClientSlots {
     /// # Errors
     /// All places are taken.
-    pub(super) fn take(&self, whose: IpAddr) -> Result<Place, &'static str> {
+    pub(super) fn take(&self, whose: IpAddr) -> Result<ClientSlot, &'static str> {
         let whose = network(whose);
         self.with(|taken| {
-            if taken.len() >= MOST {
+            if taken.len() >= MAX_CLIENTS {
                 return Err("this peer is busy: it takes four near ends at a time");
             }
-            if taken.iter().filter(|other| **other == whose).count() >= MOST_OF_ONE {
+            if taken.iter().filter(|other| **other == whose).count() >= MAX_CLIENTS_OF_ADDRESS {
                 return Err("this peer is busy with two near ends of this address");
             }
             taken.push(whose);
-            Ok(Place { all: self.clone(), whose })
+            Ok(ClientSlot { all: self.clone(), whose })
         })
     }
 
@@ -39,7 +39,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         self.all.with(|taken| {
             if let Some(at) = taken.iter().position(|other| *other == self.whose) {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn no_address_takes_all_places_and_each_is_free_again() {
-        let places = Places::default();
+        let places = ClientSlots::default();
         let take = |address: &str| places.take(address.parse().unwrap());
         let first = take("192.0.2.1").unwrap();
         let _second = take("::ffff:192.0.2.1").unwrap();

@@ -33,8 +33,8 @@ pub(super) struct Collected {
 /// Interval of readings: buffers hold several times as much.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Most different stacks and processes to keep; further ones count as lost.
-const MOST_STACKS: usize = 200_000;
-const MOST_PROCESSES: usize = 100_000;
+const MAX_STACKS: usize = 200_000;
+const MAX_PROCESSES: usize = 100_000;
 /// Mask of a record's CPU mode, and its value for the kernel.
 const MODE: u16 = 7;
 const MODE_KERNEL: u16 = 1;
@@ -113,7 +113,7 @@ impl Taken {
         let functions: Vec<Id> = addresses.enumerate().map(of_call).collect();
         let stack = Stack { process, functions };
         self.processes.seen(process);
-        let is_full = self.counts.len() >= MOST_STACKS;
+        let is_full = self.counts.len() >= MAX_STACKS;
         match self.counts.entry(stack) {
             Entry::Occupied(known) => *known.into_mut() += 1,
             Entry::Vacant(new) if !is_full => *new.insert(0) += 1,
@@ -128,7 +128,7 @@ pub(super) fn this_thread() -> Option<u32> {
 
 impl Processes {
     fn started(&mut self, process: u32, by: u32) {
-        if self.parents.len() < MOST_PROCESSES {
+        if self.parents.len() < MAX_PROCESSES {
             self.parents.insert(process, by);
             // Buffers of several CPUs are read one after the other, so a later name of the new process may have been
             // read already.
@@ -139,7 +139,7 @@ impl Processes {
     }
 
     fn called(&mut self, process: u32, name: &str) {
-        if self.names.len() < MOST_PROCESSES {
+        if self.names.len() < MAX_PROCESSES {
             self.names.insert(process, name.to_owned());
         }
     }

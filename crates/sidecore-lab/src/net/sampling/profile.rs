@@ -80,7 +80,7 @@ pub(crate) enum Whose<'p> {
 }
 
 /// Longest chain of parents to follow: numbers are reused, so it may be circular.
-const MOST_GENERATIONS: usize = 64;
+const MAX_GENERATIONS: usize = 64;
 
 impl Profile {
     /// Samples of that work by component.
@@ -231,7 +231,7 @@ impl Processes {
         // The idle process belongs to every selection, because wake-ups for others run in it. Idling itself has no
         // component.
         process == 0
-            || std::iter::successors(Some(process), parent).take(MOST_GENERATIONS).any(|one| roots.contains(&one))
+            || std::iter::successors(Some(process), parent).take(MAX_GENERATIONS).any(|one| roots.contains(&one))
     }
 }
 

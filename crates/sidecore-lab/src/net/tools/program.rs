@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 /// How long a server may take to listen.
 const ARRIVAL: Duration = Duration::from_secs(5);
 /// How often a program's CPU time is read while it runs.
-const LOOK: Duration = Duration::from_millis(50);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 /// The longest run of a client, beside the time that it was told to take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The kernel has no larger number of a process.
-const MOST_PROCESSES: u32 = 1 << 22;
+const MAX_PROCESSES: u32 = 1 << 22;
 /// Most of what a client says that is read, bytes.
-const MOST: u64 = 1 << 20;
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// What an end runs when it is told to, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ impl Tool {
         let errors = if self == Self::Iperf3 { Stdio::null() } else { copy()? };
         let mut child = start(self.name(), arguments, copy()?, errors)?;
         let samples =
-            attend(&mut child, server, time + PATIENCE).map_err(|error| format!("{}: {error}", self.name()))?;
+            attend(&mut child, server, time + EXIT_TIMEOUT).map_err(|error| format!("{}: {error}", self.name()))?;
         Ok(ToolOutput { output: all(&mut output).map_err(wrong)?, cpu: steady(&samples, time) })
     }
 }
@@ -94,7 +94,7 @@ fn start(program: &str, arguments: &[String], output: Stdio, errors: Stdio) -> R
 fn all(file: &mut File) -> std::io::Result<String> {
     file.rewind()?;
     let mut bytes = Vec::new();
-    file.take(MOST).read_to_end(&mut bytes)?;
+    file.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -117,14 +117,14 @@ fn attend(child: &mut Child, server: u32, patience: Duration) -> Result<Vec<Samp
             return Err(format!("it did not end in {patience:?}"));
         }
         samples.extend(cpu.map(|cpu| (now.as_secs_f64(), cpu)));
-        thread::sleep(LOOK);
+        thread::sleep(SAMPLE_INTERVAL);
     }
 }
 
 /// CPU time of a process, s, with that of its threads that have ended. `None`: it is gone.
 fn cpu(process: u32) -> Option<f64> {
     // The clock's number has only so many bits for it: that of a larger one is another process's.
-    let process = Some(process).filter(|process| *process < MOST_PROCESSES)?;
+    let process = Some(process).filter(|process| *process < MAX_PROCESSES)?;
     let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(process.cast_signed())).ok()?;
     Some(Duration::from(clock.now().ok()?).as_secs_f64())
 }
@@ -218,9 +218,9 @@ mod tests {
         let own = std::process::id();
         let mut killed =
             start("sh", &["-c".to_owned(), "kill -9 $$".to_owned()], Stdio::null(), Stdio::null()).unwrap();
-        assert_eq!(attend(&mut killed, own, PATIENCE), Err("signal 9 ended it".to_owned()));
+        assert_eq!(attend(&mut killed, own, EXIT_TIMEOUT), Err("signal 9 ended it".to_owned()));
         let mut slow = start("sleep", &["60".to_owned()], Stdio::null(), Stdio::null()).unwrap();
-        assert!(attend(&mut slow, own, LOOK).is_err_and(|why| why.contains("did not end")));
+        assert!(attend(&mut slow, own, SAMPLE_INTERVAL).is_err_and(|why| why.contains("did not end")));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::Tried;
 use super::injected_problem::InjectedProblem;
-use super::rows::{LEAST, START, noise, with_figures, with_ratio};
+use super::rows::{MIN_RATIO, START, noise, with_figures, with_ratio};
 use super::search::point;
 use crate::report::{Key, Row};
 
@@ -17,7 +17,7 @@ pub(super) fn rows(injected: InjectedProblem, tried: &Tried) -> Vec<Row> {
         with_figures(cure, tuned_path, &found.best).with(Key::TookSeconds, took.as_secs_f64())
     });
     let against = best.as_ref().map(|(best, gain)| {
-        with_ratio(row("of the best of all"), gain).with(Key::Baseline, words(best)).with(Key::AtLeast, LEAST)
+        with_ratio(row("of the best of all"), gain).with(Key::Baseline, words(best)).with(Key::AtLeast, MIN_RATIO)
     });
     [Some(problem), cure, against].into_iter().flatten().collect()
 }

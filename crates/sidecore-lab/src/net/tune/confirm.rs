@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const REACH: Duration = Duration::from_secs(10);
 const CONFIRMATION: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Opens a new connection to the peer and exchanges traffic.
 ///
@@ -44,7 +44,7 @@ fn round_trips(peer: &str) -> Result<(), String> {
         if Instant::now() > until {
             return Err("no answer came from the peer".to_owned());
         }
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_INTERVAL);
     }
     running.end().map(drop)
 }
@@ -82,7 +82,7 @@ pub(super) fn asks(interrupt: &Interrupt) -> Result<(), String> {
     });
     let until = Instant::now() + CONFIRMATION;
     while Instant::now() < until && !interrupt.came() {
-        match hear.recv_timeout(LOOK) {
+        match hear.recv_timeout(CHECK_INTERVAL) {
             Ok(true) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {}
             Ok(false) | Err(RecvTimeoutError::Disconnected) => break,

@@ -11,7 +11,7 @@ use crate::report::{Key, Row};
 /// Fewer runs are not shown.
 const FEWEST: usize = 4;
 /// Least ratio of the recommended settings to the best combination.
-pub(super) const LEAST: f64 = 0.97;
+pub(super) const MIN_RATIO: f64 = 0.97;
 /// Noise above which a note is added, a logarithm.
 const NOISY: f64 = 0.2;
 pub(super) const START: &str = "as it was";
@@ -106,7 +106,7 @@ pub(super) fn best_of_all(tuned_path: &TunedPath, (best, gain): &(Vec<Change>, E
     with_ratio(Row::new("net-tune", "recommended"), gain)
         .with(Key::Op, "against the best of all")
         .with(Key::Baseline, words)
-        .with(Key::AtLeast, LEAST)
+        .with(Key::AtLeast, MIN_RATIO)
 }
 
 /// The payload by datagrams compared with streams, with those changes.

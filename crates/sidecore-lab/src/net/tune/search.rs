@@ -23,7 +23,7 @@ const FEW: usize = 300;
 /// Candidates that share the runs of the baseline before and after them.
 const BLOCK: usize = 3;
 /// Most changes to combine because each helped alone.
-const MOST_TOGETHER: usize = 6;
+const MAX_TOGETHER: usize = 6;
 /// Random halves of all changes to try.
 const HALVES: usize = 32;
 /// Changes that lose more than this alone are left out of the halves, a logarithm.
@@ -43,7 +43,7 @@ const ROUNDS_OF_PAIRS: usize = 6;
 /// Rounds that compare the recommendation with the best of all combinations.
 const ROUNDS_OF_BEST: usize = 24;
 /// Most pairs to test for that.
-const MOST_PAIRS: usize = 3;
+const MAX_PAIRS: usize = 3;
 
 /// Limits of a search.
 #[derive(Clone, Copy, Debug)]
@@ -175,7 +175,7 @@ impl<E> Search<'_, E> {
         let mut arms = Vec::new();
         for effect in promising {
             let change = effect.changes[0];
-            if changes.len() < MOST_TOGETHER && changes.iter().all(|(setting, _)| *setting != change.0) {
+            if changes.len() < MAX_TOGETHER && changes.iter().all(|(setting, _)| *setting != change.0) {
                 changes.push(change);
                 arms.push(Arm::of(changes.clone()));
             }
@@ -331,12 +331,12 @@ impl<E> Search<'_, E> {
     /// Tests for pairs whether their gain exceeds the sum of their single gains.
     fn more_than_sums(&mut self, best: &[Change]) -> Result<(), End<E>> {
         let pairs = (0..best.len()).flat_map(|at| (at + 1..best.len()).map(move |other| [best[at], best[other]]));
-        for pair in pairs.take(MOST_PAIRS) {
+        for pair in pairs.take(MAX_PAIRS) {
             let mut arms = [Arm::of(pair.to_vec()), Arm::of(vec![pair[0]]), Arm::of(vec![pair[1]])];
             self.rounds_until(&[], &mut arms, ROUNDS_OF_PAIRS)?;
             let rounds = 0..ROUNDS_OF_PAIRS;
             let beyond: Vec<_> = rounds.map(|at| arms[0].gains[at] - arms[1].gains[at] - arms[2].gains[at]).collect();
-            let gain = Estimate::of(&beyond, self.limits.error / MOST_PAIRS as f64);
+            let gain = Estimate::of(&beyond, self.limits.error / MAX_PAIRS as f64);
             self.found.beyond.push(Effect { changes: pair.to_vec(), gain });
         }
         Ok(())

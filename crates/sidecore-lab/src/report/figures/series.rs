@@ -9,7 +9,7 @@ use super::super::plot::{Axis, Bar, Line, Range, Scale, Size, bars, lines};
 pub(super) type Along = (&'static str, Scale, Key);
 
 /// Most bars of a chart: above this number a table is more useful.
-const MOST_BARS: usize = 40;
+const MAX_BARS: usize = 40;
 
 /// The columns that can distinguish the series of a scenario, the most important first.
 const TELLING: [Key; 10] = [
@@ -145,7 +145,7 @@ fn axis((name, scale, key): Along) -> Axis {
 
 /// Draws bars; empty if there are none or too many.
 pub(super) fn bar_chart(width: u32, along: Along, drawn: &[Bar], reference: Option<f64>) -> String {
-    if (1..=MOST_BARS).contains(&drawn.len()) { bars(width, &axis(along), drawn, reference) } else { String::new() }
+    if (1..=MAX_BARS).contains(&drawn.len()) { bars(width, &axis(along), drawn, reference) } else { String::new() }
 }
 
 #[cfg(test)]

@@ -107,11 +107,11 @@ mod tests {
     use super::*;
     use plotters::coord::ranged1d::BoldPoints;
 
-    const MOST_TICKS: usize = 7;
+    const MAX_TICKS: usize = 7;
 
     fn labels(scale: Scale, values: &[f64]) -> Vec<String> {
         let axis = Axis::new("a", scale, |value| format!("{value:.0}"));
-        let marks = axis.span(values.iter().copied()).key_points(BoldPoints(MOST_TICKS));
+        let marks = axis.span(values.iter().copied()).key_points(BoldPoints(MAX_TICKS));
         marks.into_iter().map(|mark| axis.label(mark)).collect()
     }
 

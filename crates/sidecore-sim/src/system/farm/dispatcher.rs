@@ -15,7 +15,7 @@ const KIND: Class = Class::NOOP;
 /// Hops from the dispatcher over the server to a node.
 const HOPS: u32 = 2;
 /// Longest interval between checks for silent nodes, ns.
-const LOOK: Nanos = 1_000_000;
+const MAX_CHECK_INTERVAL_NS: Nanos = 1_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     Answer(Parcel, Answer),
@@ -216,7 +216,7 @@ impl Dispatcher {
         }
         self.go_on(engine, field);
         let due = self.farm.due().unwrap_or(now);
-        engine.schedule(due.max(now + LOOK), Event::Looks);
+        engine.schedule(due.max(now + MAX_CHECK_INTERVAL_NS), Event::Looks);
     }
 
     fn member(&self, node: usize, life: u32) -> Option<Member> {

@@ -27,8 +27,8 @@ const MOMENT: Duration = Duration::from_millis(40);
 /// Receive buffer, bytes by the kernel's accounting.
 const ROOM: usize = 32 << 20;
 /// Longer than any datagram's way.
-const SILENCE: Duration = Duration::from_millis(500);
-const MOST_LOST: f64 = 0.01;
+const ARRIVAL_TIMEOUT: Duration = Duration::from_millis(500);
+const MAX_LOST: f64 = 0.01;
 /// Largest accepted adjustment of the stamping clock during the run, ns.
 const STEADY: u128 = 100_000;
 
@@ -77,7 +77,7 @@ impl Sending {
             .iter()
             .filter_map(|(number, at)| Some((*at as f64 - *sent.get(usize::try_from(*number).ok()?)? as f64) / 1e3))
             .collect();
-        if (latencies.len() as f64) < f64::from(self.count) * (1.0 - MOST_LOST) {
+        if (latencies.len() as f64) < f64::from(self.count) * (1.0 - MAX_LOST) {
             return Err(format!(
                 "of {} datagrams {} arrived: the machine has no time for the link",
                 self.count,
@@ -156,7 +156,7 @@ fn receive(namespace: File, heard: &Sender<()>) -> Result<Vec<(u64, u128)>, Stri
         if number == HELLO {
             // The receiver of this channel waits only for the first one.
             let _ = heard.send(());
-            patience(SILENCE)?;
+            patience(ARRIVAL_TIMEOUT)?;
         } else {
             arrived.extend(stamp.map(|at| (number, at)));
         }
