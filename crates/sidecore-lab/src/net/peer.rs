@@ -3,13 +3,13 @@
 //! Strangers may connect as well. So requests are limited in number, size and time, and traffic goes only to the
 //! requesting address.
 
+mod client_slots;
 mod log;
-mod places;
 
 use super::flow::{Connection, Flow, Side, choose_cpus};
 use super::protocol::{Answer, Ask, Control, Direction, Load, MAX_ASK, Transport, VERSION, Window, not_understood};
+use client_slots::ClientSlots;
 use log::Log;
-use places::ClientSlots;
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -39,9 +39,9 @@ const TOKEN: usize = size_of::<u64>();
 /// # Errors
 /// The socket does not listen.
 pub(super) fn serve(listener: &TcpListener) -> io::Result<()> {
-    let (places, log, own_log) = (ClientSlots::default(), Log::new(LINES), Log::new(1));
+    let (slots, log, own_log) = (ClientSlots::default(), Log::new(LINES), Log::new(1));
     loop {
-        let begun = listener.accept().and_then(|(connection, from)| begin(connection, from, &places, &log));
+        let begun = listener.accept().and_then(|(connection, from)| begin(connection, from, &slots, &log));
         match begun {
             Ok(()) => {}
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBADF | libc::EINVAL | libc::ENOTSOCK)) => {
@@ -56,15 +56,15 @@ pub(super) fn serve(listener: &TcpListener) -> io::Result<()> {
     }
 }
 
-/// Serves a new client in its own thread, unless all places are taken.
-fn begin(connection: TcpStream, from: SocketAddr, places: &ClientSlots, log: &Log) -> io::Result<()> {
-    let place = match places.take(from.ip()) {
-        Ok(place) => place,
+/// Serves a new client in its own thread, unless all slots are taken.
+fn begin(connection: TcpStream, from: SocketAddr, slots: &ClientSlots, log: &Log) -> io::Result<()> {
+    let slot = match slots.take(from.ip()) {
+        Ok(slot) => slot,
         Err(why) => return refuse_at_once(&connection, why),
     };
     let log = log.clone();
     let serves = move || {
-        let _place = place;
+        let _slot = slot;
         if let Err(error) = session(connection) {
             log.say(format!("{from}: {error}"));
         }

@@ -6,7 +6,7 @@
 //! settings at a time.
 
 use super::identity::{Fate, Identity};
-use super::place::Here;
+use super::location::Here;
 use super::setting::{Setting, by_name};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

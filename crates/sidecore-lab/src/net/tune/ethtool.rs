@@ -238,7 +238,7 @@ fn text(kind: u16, text: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::setting::{Place, by_name};
+    use super::super::setting::{Location, by_name};
     use super::*;
 
     /// The attribute that names the interface `near`.
@@ -258,7 +258,7 @@ mod tests {
         ];
         assert_eq!(addressed("near"), NEAR);
         for (name, value, command, sent) in recorded {
-            let Place::Driver(of, place) = by_name(name).unwrap().place else { panic!("{name}") };
+            let Location::Driver(of, place) = by_name(name).unwrap().location else { panic!("{name}") };
             assert_eq!((of.set(), &*valued(place, value)), (command, sent), "{name}");
         }
         let gro = b"\x1c\0\x03\x80\x18\0\x03\x80\x14\0\x01\x80\x0b\0\x02\0rx-gro\0\0\x04\0\x03\0";

@@ -3,7 +3,7 @@
 use super::ethtool::Numbers;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// Largest packet of the interface, bytes; through rtnetlink.
     Mtu,
     /// A feature of the interface. It consists of kernel features that are switched together.
@@ -26,8 +26,8 @@ pub(super) enum Place {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Setting {
     pub(super) name: &'static str,
-    pub(super) place: Place,
-    /// In the form of the place; `ALL`, `REST`, `TURN` and `EACH` are replaced.
+    pub(super) location: Location,
+    /// In the form of the location; `ALL`, `REST`, `TURN` and `EACH` are replaced.
     tries: &'static [&'static str],
 }
 
@@ -40,8 +40,8 @@ const TURN: &str = "turn";
 /// Stands for the number of processors.
 const EACH: &str = "each";
 
-const fn setting(name: &'static str, place: Place, tries: &'static [&'static str]) -> Setting {
-    Setting { name, place, tries }
+const fn setting(name: &'static str, location: Location, tries: &'static [&'static str]) -> Setting {
+    Setting { name, location, tries }
 }
 
 const TSO: &[&str] =
@@ -66,35 +66,35 @@ pub(super) const CONGESTION: &str = "ipv4/tcp_congestion_control";
 
 /// All settings. Those that replace queues come before settings of each queue.
 pub(super) const KNOWN: [Setting; 29] = [
-    setting("mtu", Place::Mtu, &["1500", "9000"]),
-    setting("channels", Place::Driver(Numbers::Channels, CHANNELS), &["1", EACH]),
-    setting("rx-channels", Place::Driver(Numbers::Channels, RX_CHANNELS), &["1", EACH]),
-    setting("tx-channels", Place::Driver(Numbers::Channels, TX_CHANNELS), &["1", EACH]),
-    setting("tso", Place::Feature(TSO), ON_OFF),
-    setting("gso", Place::Feature(&["tx-generic-segmentation"]), ON_OFF),
-    setting("gro", Place::Feature(&["rx-gro"]), ON_OFF),
-    setting("lro", Place::Feature(&["rx-lro"]), ON_OFF),
-    setting("tx-checksum", Place::Feature(TX_CHECKSUM), ON_OFF),
-    setting("rx-checksum", Place::Feature(&["rx-checksum"]), ON_OFF),
-    setting("coalesce-rx-usecs", Place::Driver(Numbers::Coalesce, RX_USECS), &["0", "8", "50", "200"]),
-    setting("coalesce-rx-frames", Place::Driver(Numbers::Coalesce, RX_FRAMES), &["0", "1", "32", "64"]),
-    setting("coalesce-tx-usecs", Place::Driver(Numbers::Coalesce, TX_USECS), &["0", "50", "200"]),
-    setting("coalesce-tx-frames", Place::Driver(Numbers::Coalesce, TX_FRAMES), &["1", "64"]),
-    setting("coalesce-adaptive-rx", Place::Driver(Numbers::Coalesce, ADAPTIVE_RX), &["0", "1"]),
-    setting("coalesce-adaptive-tx", Place::Driver(Numbers::Coalesce, ADAPTIVE_TX), &["0", "1"]),
-    setting("rx-ring", Place::Driver(Numbers::Rings, RX_RING), &["512", "4096"]),
-    setting("tx-ring", Place::Driver(Numbers::Rings, TX_RING), &["512", "4096"]),
-    setting("rps", Place::Queues("rx-", "rps_cpus"), &["0", ALL, REST]),
-    setting("xps", Place::Queues("tx-", "xps_cpus"), &["0", ALL]),
-    setting("rfs", Place::Flows, &["0 0", "32768 4096"]),
-    setting("interrupts", Place::Interrupts, &[ALL, REST, TURN]),
-    setting("threaded-napi", Place::Interface("threaded"), &["0", "1"]),
-    setting("napi-defer-hard-irqs", Place::Interface("napi_defer_hard_irqs"), &["0", "2"]),
-    setting("gro-flush-timeout", Place::Interface("gro_flush_timeout"), &["0", "20000"]),
-    setting("rmem", Place::Sysctl("ipv4/tcp_rmem"), &["4096 131072 6291456", "4096 131072 33554432"]),
-    setting("wmem", Place::Sysctl("ipv4/tcp_wmem"), &["4096 16384 4194304", "4096 16384 33554432"]),
-    setting("congestion-control", Place::Sysctl(CONGESTION), &["cubic", "reno", "bbr"]),
-    setting("busy-poll", Place::Sysctl("core/busy_read"), &["0", "50"]),
+    setting("mtu", Location::Mtu, &["1500", "9000"]),
+    setting("channels", Location::Driver(Numbers::Channels, CHANNELS), &["1", EACH]),
+    setting("rx-channels", Location::Driver(Numbers::Channels, RX_CHANNELS), &["1", EACH]),
+    setting("tx-channels", Location::Driver(Numbers::Channels, TX_CHANNELS), &["1", EACH]),
+    setting("tso", Location::Feature(TSO), ON_OFF),
+    setting("gso", Location::Feature(&["tx-generic-segmentation"]), ON_OFF),
+    setting("gro", Location::Feature(&["rx-gro"]), ON_OFF),
+    setting("lro", Location::Feature(&["rx-lro"]), ON_OFF),
+    setting("tx-checksum", Location::Feature(TX_CHECKSUM), ON_OFF),
+    setting("rx-checksum", Location::Feature(&["rx-checksum"]), ON_OFF),
+    setting("coalesce-rx-usecs", Location::Driver(Numbers::Coalesce, RX_USECS), &["0", "8", "50", "200"]),
+    setting("coalesce-rx-frames", Location::Driver(Numbers::Coalesce, RX_FRAMES), &["0", "1", "32", "64"]),
+    setting("coalesce-tx-usecs", Location::Driver(Numbers::Coalesce, TX_USECS), &["0", "50", "200"]),
+    setting("coalesce-tx-frames", Location::Driver(Numbers::Coalesce, TX_FRAMES), &["1", "64"]),
+    setting("coalesce-adaptive-rx", Location::Driver(Numbers::Coalesce, ADAPTIVE_RX), &["0", "1"]),
+    setting("coalesce-adaptive-tx", Location::Driver(Numbers::Coalesce, ADAPTIVE_TX), &["0", "1"]),
+    setting("rx-ring", Location::Driver(Numbers::Rings, RX_RING), &["512", "4096"]),
+    setting("tx-ring", Location::Driver(Numbers::Rings, TX_RING), &["512", "4096"]),
+    setting("rps", Location::Queues("rx-", "rps_cpus"), &["0", ALL, REST]),
+    setting("xps", Location::Queues("tx-", "xps_cpus"), &["0", ALL]),
+    setting("rfs", Location::Flows, &["0 0", "32768 4096"]),
+    setting("interrupts", Location::Interrupts, &[ALL, REST, TURN]),
+    setting("threaded-napi", Location::Interface("threaded"), &["0", "1"]),
+    setting("napi-defer-hard-irqs", Location::Interface("napi_defer_hard_irqs"), &["0", "2"]),
+    setting("gro-flush-timeout", Location::Interface("gro_flush_timeout"), &["0", "20000"]),
+    setting("rmem", Location::Sysctl("ipv4/tcp_rmem"), &["4096 131072 6291456", "4096 131072 33554432"]),
+    setting("wmem", Location::Sysctl("ipv4/tcp_wmem"), &["4096 16384 4194304", "4096 16384 33554432"]),
+    setting("congestion-control", Location::Sysctl(CONGESTION), &["cubic", "reno", "bbr"]),
+    setting("busy-poll", Location::Sysctl("core/busy_read"), &["0", "50"]),
 ];
 
 /// # Errors
@@ -121,24 +121,24 @@ impl Setting {
 
     /// Whether a change replaces the queues.
     pub(super) fn makes_queues(&self) -> bool {
-        matches!(self.place, Place::Driver(Numbers::Channels, _))
+        matches!(self.location, Location::Driver(Numbers::Channels, _))
     }
 
     /// Whether each queue has its own value.
     pub(super) fn is_of_queues(&self) -> bool {
-        matches!(self.place, Place::Queues(..) | Place::Flows | Place::Interrupts)
+        matches!(self.location, Location::Queues(..) | Location::Flows | Location::Interrupts)
     }
 
     /// Whether other interfaces of the namespace or the machine share it.
     pub(super) fn is_shared(&self) -> bool {
-        matches!(self.place, Place::Sysctl(_) | Place::Flows)
+        matches!(self.location, Location::Sysctl(_) | Location::Flows)
     }
 
     /// Whether all network namespaces of the machine share it.
     pub(super) fn is_of_machine(&self) -> bool {
-        match self.place {
-            Place::Flows | Place::Interrupts => true,
-            Place::Sysctl(file) => file.starts_with("core/"),
+        match self.location {
+            Location::Flows | Location::Interrupts => true,
+            Location::Sysctl(file) => file.starts_with("core/"),
             _ => false,
         }
     }
@@ -146,35 +146,37 @@ impl Setting {
     /// The kind of configuration file that makes it permanent, and its lines.
     pub(super) fn lines(&self, interface: &str, value: &str) -> (Kind, String) {
         let on = value == "on" || value == "1";
-        match (self.place, self.name) {
-            (Place::Mtu, _) => (Kind::Link, format!("MTUBytes={value}")),
-            (Place::Feature(_), "tso") => (Kind::Link, format!("TCPSegmentationOffload={}", yes(on))),
-            (Place::Feature(_), "gso") => (Kind::Link, format!("GenericSegmentationOffload={}", yes(on))),
-            (Place::Feature(_), "gro") => (Kind::Link, format!("GenericReceiveOffload={}", yes(on))),
-            (Place::Feature(_), "lro") => (Kind::Link, format!("LargeReceiveOffload={}", yes(on))),
-            (Place::Feature(_), "tx-checksum") => (Kind::Link, format!("TransmitChecksumOffload={}", yes(on))),
-            (Place::Feature(_), "rx-checksum") => (Kind::Link, format!("ReceiveChecksumOffload={}", yes(on))),
-            (Place::Feature(names), _) => (Kind::Command, format!("ethtool -K {interface} {} {value}", names[0])),
-            (Place::Driver(..), name) => driver(name, interface, value),
-            (Place::Queues(front, file), _) => {
+        match (self.location, self.name) {
+            (Location::Mtu, _) => (Kind::Link, format!("MTUBytes={value}")),
+            (Location::Feature(_), "tso") => (Kind::Link, format!("TCPSegmentationOffload={}", yes(on))),
+            (Location::Feature(_), "gso") => (Kind::Link, format!("GenericSegmentationOffload={}", yes(on))),
+            (Location::Feature(_), "gro") => (Kind::Link, format!("GenericReceiveOffload={}", yes(on))),
+            (Location::Feature(_), "lro") => (Kind::Link, format!("LargeReceiveOffload={}", yes(on))),
+            (Location::Feature(_), "tx-checksum") => (Kind::Link, format!("TransmitChecksumOffload={}", yes(on))),
+            (Location::Feature(_), "rx-checksum") => (Kind::Link, format!("ReceiveChecksumOffload={}", yes(on))),
+            (Location::Feature(names), _) => (Kind::Command, format!("ethtool -K {interface} {} {value}", names[0])),
+            (Location::Driver(..), name) => driver(name, interface, value),
+            (Location::Queues(front, file), _) => {
                 let each = format!("/sys/class/net/{interface}/queues/{front}*/{file}");
                 (Kind::Command, format!("for queue in {each}; do echo {value} > $queue; done"))
             }
-            (Place::Flows, _) => (Kind::Command, flows(interface, value)),
-            (Place::Interrupts, _) => {
+            (Location::Flows, _) => (Kind::Command, flows(interface, value)),
+            (Location::Interrupts, _) => {
                 let device = format!("/sys/class/net/{interface}/device");
                 let part = format!("$(readlink {device}/subsystem | grep -q '/virtio$' && echo /..)");
                 let all = format!("ls {device}{part}/msi_irqs");
                 let each = "echo $1 > /proc/irq/$irq/smp_affinity; set -- $* $1; shift";
                 (Kind::Command, format!("set -- {value}; for irq in $({all}); do {each}; done"))
             }
-            (Place::Interface(file), _) => (Kind::Command, format!("echo {value} > /sys/class/net/{interface}/{file}")),
-            (Place::Sysctl(file), _) => (Kind::Sysctl, format!("net.{} = {value}", file.replace('/', "."))),
+            (Location::Interface(file), _) => {
+                (Kind::Command, format!("echo {value} > /sys/class/net/{interface}/{file}"))
+            }
+            (Location::Sysctl(file), _) => (Kind::Sysctl, format!("net.{} = {value}", file.replace('/', "."))),
         }
     }
 }
 
-/// The place of a permanent setting.
+/// The location of a permanent setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The section `[Link]` of a `.link` file of systemd.

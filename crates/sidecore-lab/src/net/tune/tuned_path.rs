@@ -2,7 +2,7 @@
 
 use super::estimate::deviation;
 use super::goal::{Figures, Goal};
-use super::place::Here;
+use super::location::Here;
 use super::setting::{self, KNOWN, Setting};
 use crate::bench::median;
 use crate::net::account::Account;

@@ -258,7 +258,7 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
     for (setting, value) in free.iter().zip(&before) {
         if setting.others(value, 2).iter().any(|other| here.write(setting, other).is_ok()) {
             changed.insert(setting.name);
-            kinds.push(discriminant(&setting.place));
+            kinds.push(discriminant(&setting.location));
         }
     }
     kinds.dedup();

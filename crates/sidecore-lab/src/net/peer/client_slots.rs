@@ -10,7 +10,7 @@ const MAX_CLIENTS_OF_ADDRESS: usize = 2;
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClientSlots(Arc<Mutex<Vec<IpAddr>>>);
 
-/// A place, free again on drop.
+/// A slot, free again on drop.
 #[derive(Debug)]
 pub(super) struct ClientSlot {
     all: ClientSlots,
@@ -19,7 +19,7 @@ pub(super) struct ClientSlot {
 
 impl ClientSlots {
     /// # Errors
-    /// All places are taken.
+    /// All slots are taken.
     pub(super) fn take(&self, whose: IpAddr) -> Result<ClientSlot, &'static str> {
         let whose = network(whose);
         self.with(|taken| {
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn no_address_takes_all_places_and_each_is_free_again() {
-        let places = ClientSlots::default();
-        let take = |address: &str| places.take(address.parse().unwrap());
+        let slots = ClientSlots::default();
+        let take = |address: &str| slots.take(address.parse().unwrap());
         let first = take("192.0.2.1").unwrap();
         let _second = take("::ffff:192.0.2.1").unwrap();
         assert!(take("192.0.2.1").unwrap_err().contains("two near ends of this address"));

@@ -2,7 +2,7 @@
 
 use super::ethtool::Ethtool;
 use super::identity::{Fate, Identity, named};
-use super::setting::{CONGESTION, Place, Setting};
+use super::setting::{CONGESTION, Location, Setting};
 use crate::net::links::Links;
 use rtnetlink::packet_route::link::LinkAttribute;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -76,27 +76,27 @@ impl Here {
     /// # Errors
     /// It cannot be set on this machine, with the reason.
     pub(crate) fn read(&mut self, setting: &Setting) -> Result<String, String> {
-        match setting.place {
-            Place::Mtu => self.mtu(),
-            Place::Feature(names) => {
+        match setting.location {
+            Location::Mtu => self.mtu(),
+            Location::Feature(names) => {
                 let free = self.free(names)?;
                 Ok(if free.iter().any(|(_, is_on)| *is_on) { "on" } else { "off" }.to_owned())
             }
-            Place::Driver(of, (kind, _)) => {
+            Location::Driver(of, (kind, _)) => {
                 let number = self.drivers.number(&self.interface, of, kind);
                 number.map(|number| number.to_string()).ok_or_else(|| "the driver has none".to_owned())
             }
-            Place::Queues(front, file) => read_each(&self.queues(front, file)?),
-            Place::Flows => read_flows(Path::new(FLOW_TABLE), &self.flow_queues()?),
-            Place::Interrupts => read_each(&self.interrupts()?),
-            Place::Interface(file) => text(&self.directory()?.join(file)),
-            Place::Sysctl(file) => text(&Path::new("/proc/sys/net").join(file)),
+            Location::Queues(front, file) => read_each(&self.queues(front, file)?),
+            Location::Flows => read_flows(Path::new(FLOW_TABLE), &self.flow_queues()?),
+            Location::Interrupts => read_each(&self.interrupts()?),
+            Location::Interface(file) => text(&self.directory()?.join(file)),
+            Location::Sysctl(file) => text(&Path::new("/proc/sys/net").join(file)),
         }
     }
 
     /// Reason not to try that value. `None`: it may be tried.
     pub(super) fn lacks(setting: &Setting, value: &str) -> Option<String> {
-        if setting.place != Place::Sysctl(CONGESTION) {
+        if setting.location != Location::Sysctl(CONGESTION) {
             return None;
         }
         // The kernel would load a module for it, for the whole machine and until the next restart.
@@ -114,19 +114,19 @@ impl Here {
             return Err(why);
         }
         let mut wanted = value.to_owned();
-        match setting.place {
-            Place::Mtu => self.links.set_mtu(&self.interface, number(value)?)?,
-            Place::Feature(names) => {
+        match setting.location {
+            Location::Mtu => self.links.set_mtu(&self.interface, number(value)?)?,
+            Location::Feature(names) => {
                 for (name, _) in self.free(names)? {
                     self.drivers.set_feature(&self.interface, name, value == "on")?;
                 }
             }
-            Place::Driver(of, kind) => self.drivers.set_number(&self.interface, of, kind, number(value)?)?,
-            Place::Queues(front, file) => wanted = write_each(&self.queues(front, file)?, value)?,
-            Place::Flows => wanted = write_flows(Path::new(FLOW_TABLE), &self.flow_queues()?, value)?,
-            Place::Interrupts => wanted = write_each(&self.interrupts()?, value)?,
-            Place::Interface(file) => put(&self.directory()?.join(file), value)?,
-            Place::Sysctl(file) => put(&Path::new("/proc/sys/net").join(file), value)?,
+            Location::Driver(of, kind) => self.drivers.set_number(&self.interface, of, kind, number(value)?)?,
+            Location::Queues(front, file) => wanted = write_each(&self.queues(front, file)?, value)?,
+            Location::Flows => wanted = write_flows(Path::new(FLOW_TABLE), &self.flow_queues()?, value)?,
+            Location::Interrupts => wanted = write_each(&self.interrupts()?, value)?,
+            Location::Interface(file) => put(&self.directory()?.join(file), value)?,
+            Location::Sysctl(file) => put(&Path::new("/proc/sys/net").join(file), value)?,
         }
         let now = self.read(setting)?;
         if now == wanted { Ok(()) } else { Err(format!("it stays at {now}")) }
