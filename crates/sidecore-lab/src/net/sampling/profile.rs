@@ -1,6 +1,6 @@
 //! Samples of running functions by process, and the CPU time by component derived from them.
 
-use super::rules::{COMPONENTS, Component, Place, Rules};
+use super::rules::{COMPONENTS, Component, Placement, Rules};
 use super::symbols::{Id, Symbols, UNKNOWN};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -92,12 +92,12 @@ impl Profile {
             let functions = self.functions(stack);
             let is_own = *own.entry(stack.process).or_insert_with(|| self.processes.is_of(stack.process, whose));
             match place(stack, &functions, rules) {
-                Some(Place::Idle) => found.idle += count,
-                Some(Place::In(Component::Program)) if stack.process == AWAKE => found.spare += count,
-                Some(Place::In(component)) if is_own || is_for_others(component, &functions, rules) => {
+                Some(Placement::Idle) => found.idle += count,
+                Some(Placement::In(Component::Program)) if stack.process == AWAKE => found.spare += count,
+                Some(Placement::In(component)) if is_own || is_for_others(component, &functions, rules) => {
                     *found.counts.entry(component).or_default() += count;
                 }
-                None | Some(Place::Caller) if is_own => {
+                None | Some(Placement::Caller) if is_own => {
                     found.unplaced += count;
                     *unplaced.entry(functions[0]).or_default() += count;
                 }
@@ -236,11 +236,11 @@ impl Processes {
 }
 
 /// The component of a stack. A device's work belongs to its driver until it hands packets to the protocols.
-fn place(stack: &Stack, functions: &[&str], rules: &Rules) -> Option<Place> {
+fn place(stack: &Stack, functions: &[&str], rules: &Rules) -> Option<Placement> {
     if stack.process == DEVICE && !rules.is_for_packets(functions) {
-        Some(Place::In(Component::Driver))
+        Some(Placement::In(Component::Driver))
     } else if functions.is_empty() {
-        Some(Place::In(Component::Program))
+        Some(Placement::In(Component::Program))
     } else {
         rules.place(functions)
     }

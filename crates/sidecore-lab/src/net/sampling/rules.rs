@@ -70,7 +70,7 @@ const UNDER: &str = " under ";
 const WHOLE: &str = " whole";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Placement {
     In(Component),
     /// The CPU was idle.
     Idle,
@@ -98,14 +98,14 @@ pub(crate) struct Rules {
 #[derive(Debug, Clone)]
 struct Rule {
     under: Option<Pattern>,
-    place: Place,
+    place: Placement,
     is_whole: bool,
 }
 
 /// Meaning of the lines below a heading.
 #[derive(Debug, Clone, Copy)]
 enum Section {
-    Place(Place),
+    Place(Placement),
     Interrupt,
     Packets,
 }
@@ -172,11 +172,11 @@ impl Rules {
     }
 
     /// The assignment of a sample of these functions, each called by the next. `None`: there is no rule.
-    pub(crate) fn place(&self, functions: &[&str]) -> Option<Place> {
+    pub(crate) fn place(&self, functions: &[&str]) -> Option<Placement> {
         let mut nearest = None;
         for (at, function) in functions.iter().enumerate() {
             match self.of_one(function, &functions[at + 1..]) {
-                Some(Rule { place: Place::Caller, .. }) | None => {}
+                Some(Rule { place: Placement::Caller, .. }) | None => {}
                 Some(Rule { place, is_whole: true, .. }) => return Some(*place),
                 Some(rule) => nearest = nearest.or(Some(rule.place)),
             }
@@ -236,9 +236,9 @@ impl Section {
         let name = name.strip_suffix(']').ok_or("a [ without its ]")?;
         let component = COMPONENTS.into_iter().find(|component| component.name() == name);
         match (component, name) {
-            (Some(component), _) => Ok(Self::Place(Place::In(component))),
-            (None, CALLER) => Ok(Self::Place(Place::Caller)),
-            (None, IDLE) => Ok(Self::Place(Place::Idle)),
+            (Some(component), _) => Ok(Self::Place(Placement::In(component))),
+            (None, CALLER) => Ok(Self::Place(Placement::Caller)),
+            (None, IDLE) => Ok(Self::Place(Placement::Idle)),
             (None, INTERRUPT) => Ok(Self::Interrupt),
             (None, PACKETS) => Ok(Self::Packets),
             _ => {
@@ -254,15 +254,15 @@ impl Section {
 mod tests {
     use super::*;
 
-    fn placed(rules: &str, functions: &[&str]) -> Option<Place> {
+    fn placed(rules: &str, functions: &[&str]) -> Option<Placement> {
         Rules::parse(rules).unwrap().place(functions)
     }
 
     #[test]
     fn the_innermost_function_with_a_rule_decides() {
         let rules = "[copy]\n_copy_*\n[protocol]\ntcp_*\n[caller]\ntcp_lock # a lock\n";
-        let copy = Some(Place::In(Component::Copy));
-        let protocol = Some(Place::In(Component::Protocol));
+        let copy = Some(Placement::In(Component::Copy));
+        let protocol = Some(Placement::In(Component::Protocol));
         assert_eq!(placed(rules, &["memcpy", "_copy_to_iter", "tcp_recvmsg"]), copy);
         assert_eq!(placed(rules, &["tcp_lock", "_copy_to_iter"]), copy);
         assert_eq!(placed(rules, &["memcpy", "tcp_recvmsg", "_copy_to_iter"]), protocol);
@@ -276,20 +276,20 @@ mod tests {
         let rules =
             "[protocol]\ntcp_*\nkfree\n[buffers]\ntcp_skb_*\ntcp_skb\nkfree under tun_*\n[socket]\ntcp_skb_sock\n";
         let component = |functions: &[&str]| placed(rules, functions);
-        assert_eq!(component(&["tcp_ack"]), Some(Place::In(Component::Protocol)));
-        assert_eq!(component(&["tcp_skb_free"]), Some(Place::In(Component::Buffers)));
-        assert_eq!(component(&["tcp_skb"]), Some(Place::In(Component::Buffers)));
-        assert_eq!(component(&["tcp_skb_sock"]), Some(Place::In(Component::Socket)));
-        assert_eq!(component(&["kfree", "skb_free", "tun_get_user"]), Some(Place::In(Component::Buffers)));
-        assert_eq!(component(&["kfree", "skb_free"]), Some(Place::In(Component::Protocol)));
+        assert_eq!(component(&["tcp_ack"]), Some(Placement::In(Component::Protocol)));
+        assert_eq!(component(&["tcp_skb_free"]), Some(Placement::In(Component::Buffers)));
+        assert_eq!(component(&["tcp_skb"]), Some(Placement::In(Component::Buffers)));
+        assert_eq!(component(&["tcp_skb_sock"]), Some(Placement::In(Component::Socket)));
+        assert_eq!(component(&["kfree", "skb_free", "tun_get_user"]), Some(Placement::In(Component::Buffers)));
+        assert_eq!(component(&["kfree", "skb_free"]), Some(Placement::In(Component::Protocol)));
     }
 
     #[test]
     fn a_whole_takes_what_it_calls_but_no_interrupt() {
         let rules = "[other]\nfault whole\n[buffers]\nalloc\n[driver]\nirq\npoll\n[interrupt]\nirq\n";
-        assert_eq!(placed(rules, &["lock", "alloc", "fault"]), Some(Place::In(Component::Other)));
-        assert_eq!(placed(rules, &["alloc", "poll", "irq", "fault"]), Some(Place::In(Component::Buffers)));
-        assert_eq!(placed(rules, &["lock", "irq", "fault"]), Some(Place::In(Component::Driver)));
+        assert_eq!(placed(rules, &["lock", "alloc", "fault"]), Some(Placement::In(Component::Other)));
+        assert_eq!(placed(rules, &["alloc", "poll", "irq", "fault"]), Some(Placement::In(Component::Buffers)));
+        assert_eq!(placed(rules, &["lock", "irq", "fault"]), Some(Placement::In(Component::Driver)));
     }
 
     #[test]

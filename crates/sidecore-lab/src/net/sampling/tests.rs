@@ -1,7 +1,7 @@
 //! The rules on recorded stacks, and the sampler on work of the test.
 
 use super::events::{Clock, Events, Reach};
-use super::rules::Place;
+use super::rules::Placement;
 use super::*;
 use sidecore::sys::clock;
 use sidecore_testing::skipped;
@@ -18,11 +18,11 @@ fn functions(stack: &str) -> Vec<&str> {
     stack.split(';').rev().collect()
 }
 
-fn name(place: Option<Place>) -> &'static str {
+fn name(place: Option<Placement>) -> &'static str {
     match place {
-        Some(Place::In(component)) => component.name(),
-        Some(Place::Idle) => "idle",
-        Some(Place::Caller) | None => "unplaced",
+        Some(Placement::In(component)) => component.name(),
+        Some(Placement::Idle) => "idle",
+        Some(Placement::Caller) | None => "unplaced",
     }
 }
 
