@@ -82,7 +82,7 @@ pub fn table(units: &[Unit], seed: u64) -> Vec<Line> {
 }
 
 #[derive(Clone, Copy)]
-enum Event {
+enum DeviceEvent {
     Arrival,
     /// The longest wait for another request is over.
     Due,
@@ -99,23 +99,23 @@ struct Alone {
 }
 
 impl World for Alone {
-    type Event = Event;
+    type Event = DeviceEvent;
 
-    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+    fn handle(&mut self, engine: &mut Engine<DeviceEvent>, event: DeviceEvent) {
         let now = engine.now();
         match event {
-            Event::Arrival => {
+            DeviceEvent::Arrival => {
                 self.left -= 1;
                 if self.left > 0 {
                     let gap = engine.random().exponential(self.gap);
-                    engine.after(gap.round() as Nanos, Event::Arrival);
+                    engine.after(gap.round() as Nanos, DeviceEvent::Arrival);
                 }
                 self.device.submit(now);
             }
-            Event::Due => self.device.due(),
-            Event::Done => self.took.extend(self.device.done(now).map(|arrived| now - arrived)),
+            DeviceEvent::Due => self.device.due(),
+            DeviceEvent::Done => self.took.extend(self.device.done(now).map(|arrived| now - arrived)),
         }
-        self.device.look(engine, Event::Due, Event::Done);
+        self.device.look(engine, DeviceEvent::Due, DeviceEvent::Done);
     }
 }
 
@@ -125,7 +125,7 @@ fn run(unit: &Unit, load: f64, seed: u64) -> Line {
     let device = Device::new(gather);
     let mut alone = Alone { device, gap: 1e9 / per_s, left: REQUESTS, took: Vec::with_capacity(REQUESTS) };
     let mut engine = Engine::new(seed);
-    engine.schedule(0, Event::Arrival);
+    engine.schedule(0, DeviceEvent::Arrival);
     engine.run(&mut alone, Nanos::MAX);
     let Alone { mut took, device: Device { batches, held, .. }, .. } = alone;
     took.sort_unstable();

@@ -63,32 +63,32 @@ struct Queue {
 }
 
 #[derive(Clone, Copy)]
-enum Event {
+enum QueueEvent {
     Arrival,
     Departure,
 }
 
 impl Queue {
-    fn start(&mut self, engine: &mut Engine<Event>, arrived: Nanos, batch: usize) {
+    fn start(&mut self, engine: &mut Engine<QueueEvent>, arrived: Nanos, batch: usize) {
         let time = self.service.draw(engine.random());
         let [_, served, waited] = &mut self.batches[batch];
         (*served, *waited) = (*served + time, *waited + (engine.now() - arrived) as f64);
-        engine.after(time.round() as Nanos, Event::Departure);
+        engine.after(time.round() as Nanos, QueueEvent::Departure);
     }
 }
 
 impl World for Queue {
-    type Event = Event;
+    type Event = QueueEvent;
 
-    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+    fn handle(&mut self, engine: &mut Engine<QueueEvent>, event: QueueEvent) {
         match event {
-            Event::Arrival => {
+            QueueEvent::Arrival => {
                 let batch = self.arrived * BATCHES / self.requests;
                 self.arrived += 1;
                 if self.arrived < self.requests {
                     let gap = engine.random().exponential(self.gap);
                     self.batches[self.arrived * BATCHES / self.requests][0] += gap;
-                    engine.after(gap.round() as Nanos, Event::Arrival);
+                    engine.after(gap.round() as Nanos, QueueEvent::Arrival);
                 }
                 if self.free == 0 {
                     self.waiting.push_back((engine.now(), batch));
@@ -97,7 +97,7 @@ impl World for Queue {
                     self.start(engine, engine.now(), batch);
                 }
             }
-            Event::Departure => match self.waiting.pop_front() {
+            QueueEvent::Departure => match self.waiting.pop_front() {
                 Some((arrived, batch)) => self.start(engine, arrived, batch),
                 None => self.free += 1,
             },
@@ -111,7 +111,7 @@ fn waiting(service: Service, servers: u32, load: f64, requests: usize) -> f64 {
     let batches = vec![[0.0; 3]; BATCHES];
     let mut queue = Queue { service, gap, free: servers, waiting: VecDeque::new(), arrived: 0, requests, batches };
     let mut engine = Engine::new(1);
-    engine.schedule(0, Event::Arrival);
+    engine.schedule(0, QueueEvent::Arrival);
     engine.run(&mut queue, Nanos::MAX - 1);
     let each = (requests / BATCHES) as f64;
     let samples: Vec<[f64; 3]> = queue

@@ -168,15 +168,15 @@ impl Run {
         let mut engine = Engine::new(seed);
         let mut pool = Pool::new(self, capacity);
         let first = if let Traffic::Closed(clients) = self.traffic { clients } else { 1 };
-        (0..first).for_each(|_| _ = engine.schedule(0, Event::Arrival));
-        engine.schedule(REPRICE, Event::Reprice);
+        (0..first).for_each(|_| _ = engine.schedule(0, PoolEvent::Arrival));
+        engine.schedule(REPRICE, PoolEvent::Reprice);
         while !pool.over && engine.step(&mut pool, Nanos::MAX) {}
         pool.result(engine.now(), capacity)
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum PoolEvent {
     Arrival,
     /// The device has finished the request in service.
     Served(usize),
@@ -260,7 +260,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    fn arrive(&mut self, engine: &mut Engine<Event>) {
+    fn arrive(&mut self, engine: &mut Engine<PoolEvent>) {
         let part = f64::from(self.arrivals) / f64::from(self.run.requests);
         self.thirds[((part * 3.0) as usize).min(2)] += u64::from(self.in_system);
         self.arrivals += 1;
@@ -273,7 +273,7 @@ impl<'a> Pool<'a> {
         }
         if let Traffic::Open(_) = self.run.traffic {
             let gap = engine.random().exponential(self.gap);
-            engine.after(gap.round() as Nanos, Event::Arrival);
+            engine.after(gap.round() as Nanos, PoolEvent::Arrival);
         }
         self.enter(engine);
         if self.arrivals == self.warm_up {
@@ -285,7 +285,7 @@ impl<'a> Pool<'a> {
     }
 
     /// A new request of random size. As in a lane, it waits behind earlier ones.
-    fn enter(&mut self, engine: &mut Engine<Event>) {
+    fn enter(&mut self, engine: &mut Engine<PoolEvent>) {
         let size = self.run.sizes.draw(engine.random());
         if !self.waiting.is_empty() || !self.place(engine, engine.now(), size) {
             self.waiting.push_back((engine.now(), size));
@@ -293,7 +293,7 @@ impl<'a> Pool<'a> {
     }
 
     /// `false`: no device accepts it now.
-    fn place(&mut self, engine: &mut Engine<Event>, arrived: Nanos, size: u32) -> bool {
+    fn place(&mut self, engine: &mut Engine<PoolEvent>, arrived: Nanos, size: u32) -> bool {
         let work =
             Work { lane: LANE, tag: 0, class: Class::NOOP, size, urgent: false, reach: Reach::HERE, submitted: None };
         let Placed::Given(Given { device, ticket, begins, .. }) = self.dispatch.place(engine.now(), work) else {
@@ -306,23 +306,24 @@ impl<'a> Pool<'a> {
         true
     }
 
-    fn hand(&mut self, engine: &mut Engine<Event>, device: usize, ticket: Ticket) {
+    fn hand(&mut self, engine: &mut Engine<PoolEvent>, device: usize, ticket: Ticket) {
+        let schedule = self.dispatch.schedule(ticket).unwrap_or(Schedule::FIFO);
         let size = self.requests[ticket.index()].1;
         self.servers[device].queue.push_back(Task { ticket, size, spent: 0.0 });
         self.serve(engine, device);
     }
 
     /// Starts the next piece on a device, unless it is serving one.
-    fn serve(&mut self, engine: &mut Engine<Event>, device: usize) {
+    fn serve(&mut self, engine: &mut Engine<PoolEvent>, device: usize) {
         let server = &mut self.servers[device];
         if server.serving.is_none()
             && let Some(time) = server.begin()
         {
-            engine.after(time.round() as Nanos, Event::Served(device));
+            engine.after(time.round() as Nanos, PoolEvent::Served(device));
         }
     }
 
-    fn complete(&mut self, engine: &mut Engine<Event>, device: usize, task: &Task) {
+    fn complete(&mut self, engine: &mut Engine<PoolEvent>, device: usize, task: &Task) {
         let took = self.servers[device].card.reported(task.spent);
         self.dispatch.complete(task.ticket, Some(took));
         self.dispatch.announce(engine.now(), LANE);
@@ -341,7 +342,7 @@ impl<'a> Pool<'a> {
             self.waiting.pop_front();
         }
         if let Traffic::Closed(_) = self.run.traffic {
-            engine.after(0, Event::Arrival);
+            engine.after(0, PoolEvent::Arrival);
         }
     }
 
@@ -360,20 +361,20 @@ impl<'a> Pool<'a> {
 }
 
 impl World for Pool<'_> {
-    type Event = Event;
+    type Event = PoolEvent;
 
-    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+    fn handle(&mut self, engine: &mut Engine<PoolEvent>, event: PoolEvent) {
         match event {
-            Event::Arrival => self.arrive(engine),
-            Event::Served(device) => {
-                if let Some(task) = self.servers[device].serving.take() {
+            PoolEvent::Arrival => self.arrive(engine),
+            PoolEvent::Served(device) => {
+                if let Some(task) = self.servers[device].end() {
                     self.complete(engine, device, &task);
                 }
                 self.serve(engine, device);
             }
-            Event::Reprice => {
+            PoolEvent::Reprice => {
                 self.dispatch.reprice(engine.now());
-                engine.after(REPRICE, Event::Reprice);
+                engine.after(REPRICE, PoolEvent::Reprice);
             }
         }
     }

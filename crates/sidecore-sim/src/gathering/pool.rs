@@ -108,7 +108,7 @@ pub fn table(units: &[Unit], seed: u64) -> Vec<PoolLine> {
 }
 
 #[derive(Clone, Copy)]
-enum Event {
+enum PoolEvent {
     Arrival,
     Due(usize),
     Done(usize),
@@ -134,20 +134,20 @@ struct Pool {
 }
 
 impl World for Pool {
-    type Event = Event;
+    type Event = PoolEvent;
 
-    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+    fn handle(&mut self, engine: &mut Engine<PoolEvent>, event: PoolEvent) {
         match event {
-            Event::Arrival => self.arrive(engine),
-            Event::Due(device) => {
+            PoolEvent::Arrival => self.arrive(engine),
+            PoolEvent::Due(device) => {
                 self.devices[device].due();
                 self.look(engine, device);
             }
-            Event::Done(device) => self.done(engine, device),
-            Event::Reprice => {
+            PoolEvent::Done(device) => self.done(engine, device),
+            PoolEvent::Reprice => {
                 self.dispatch.reprice(engine.now());
                 if self.left > 0 {
-                    engine.after(REPRICE, Event::Reprice);
+                    engine.after(REPRICE, PoolEvent::Reprice);
                 }
             }
         }
@@ -188,7 +188,7 @@ impl Pool {
         }
     }
 
-    fn arrive(&mut self, engine: &mut Engine<Event>) {
+    fn arrive(&mut self, engine: &mut Engine<PoolEvent>) {
         let at_once = if let Requests::Open(_, at_once) = self.requests { at_once as usize } else { 1 };
         let come = at_once.min(self.left);
         self.left -= come;
@@ -196,7 +196,7 @@ impl Pool {
             && self.left > 0
         {
             let gap = engine.random().exponential(self.gap);
-            engine.after(gap.round() as Nanos, Event::Arrival);
+            engine.after(gap.round() as Nanos, PoolEvent::Arrival);
         }
         for _ in 0..come {
             self.waiting.push_back(engine.now());
@@ -205,7 +205,7 @@ impl Pool {
     }
 
     /// As in a lane, a request waits behind earlier ones.
-    fn place(&mut self, engine: &mut Engine<Event>) {
+    fn place(&mut self, engine: &mut Engine<PoolEvent>) {
         while let Some(arrived) = self.waiting.front().copied()
             && let Some(Given { device, ticket, begins, .. }) = self.choose(engine.now())
         {
@@ -231,11 +231,11 @@ impl Pool {
         self.dispatch.place_on(now, first, work)
     }
 
-    fn look(&mut self, engine: &mut Engine<Event>, device: usize) {
-        self.devices[device].look(engine, Event::Due(device), Event::Done(device));
+    fn look(&mut self, engine: &mut Engine<PoolEvent>, device: usize) {
+        self.devices[device].look(engine, PoolEvent::Due(device), PoolEvent::Done(device));
     }
 
-    fn done(&mut self, engine: &mut Engine<Event>, number: usize) {
+    fn done(&mut self, engine: &mut Engine<PoolEvent>, number: usize) {
         let device = &mut self.devices[number];
         let done: Vec<Ticket> = device.done(engine.now()).collect();
         let (fill, took) = (done.len(), device.gather.time(done.len()));
@@ -246,7 +246,7 @@ impl Pool {
             self.dispatch.announce(engine.now(), LANE);
             self.took.push(engine.now() - self.arrived[ticket.index()]);
             if let Requests::Clients(_) = self.requests {
-                engine.after(0, Event::Arrival);
+                engine.after(0, PoolEvent::Arrival);
             }
         }
         self.ended = engine.now();
@@ -268,8 +268,8 @@ fn run(unit: &Unit, requests: Requests, rule: Rule, seed: u64) -> PoolLine {
     let mut pool = Pool::new(unit, requests, rule);
     let mut engine = Engine::new(seed);
     let clients = if let Requests::Clients(clients) = requests { clients } else { 1 };
-    (0..clients).for_each(|_| _ = engine.schedule(0, Event::Arrival));
-    engine.schedule(REPRICE, Event::Reprice);
+    (0..clients).for_each(|_| _ = engine.schedule(0, PoolEvent::Arrival));
+    engine.schedule(REPRICE, PoolEvent::Reprice);
     while engine.step(&mut pool, Nanos::MAX) {}
     let per_s = COUNT as f64 * 1e9 / pool.ended as f64;
     let mut took = pool.took.split_off(WARM_UP);

@@ -234,26 +234,26 @@ mod tests {
     use crate::engine::World;
 
     struct Machine {
-        cpu: Cpu<Event>,
+        cpu: Cpu<CpuEvent>,
         done: Vec<(Nanos, u32)>,
     }
 
     #[derive(Clone, Copy)]
-    enum Event {
+    enum CpuEvent {
         Done(u32),
         Arrive(Section),
     }
 
     impl World for Machine {
-        type Event = Event;
+        type Event = CpuEvent;
 
-        fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+        fn handle(&mut self, engine: &mut Engine<CpuEvent>, event: CpuEvent) {
             match event {
-                Event::Done(processor) => {
+                CpuEvent::Done(processor) => {
                     let owner = self.cpu.finish(engine, processor, None, &[]).owner;
                     self.done.push((engine.now(), owner));
                 }
-                Event::Arrive(section) => self.cpu.run(engine, section),
+                CpuEvent::Arrive(section) => self.cpu.run(engine, section),
             }
         }
     }
@@ -265,9 +265,9 @@ mod tests {
     fn run(shape: Shape, arrivals: &[(Nanos, u32, Level, Nanos)]) -> Machine {
         let mut engine = Engine::new(1);
         for &(at, owner, level, time) in arrivals {
-            engine.schedule(at, Event::Arrive(Section { owner, level, account: level as usize, time }));
+            engine.schedule(at, CpuEvent::Arrive(Section { owner, level, account: level as usize, time }));
         }
-        let mut machine = Machine { cpu: Cpu::new(shape, Event::Done), done: Vec::new() };
+        let mut machine = Machine { cpu: Cpu::new(shape, CpuEvent::Done), done: Vec::new() };
         engine.run(&mut machine, 1_000_000);
         machine
     }
@@ -317,18 +317,18 @@ mod tests {
 
     /// Each section after the first follows the previous one; the first one causes 9.
     struct Chain {
-        cpu: Cpu<Event>,
+        cpu: Cpu<CpuEvent>,
         follows: u32,
         done: Vec<(Nanos, u32)>,
     }
 
     impl World for Chain {
-        type Event = Event;
+        type Event = CpuEvent;
 
-        fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+        fn handle(&mut self, engine: &mut Engine<CpuEvent>, event: CpuEvent) {
             match event {
-                Event::Arrive(section) => self.cpu.run(engine, section),
-                Event::Done(processor) => {
+                CpuEvent::Arrive(section) => self.cpu.run(engine, section),
+                CpuEvent::Done(processor) => {
                     let ended = self.cpu.current(processor);
                     self.done.push((engine.now(), ended.owner));
                     let follow = (ended.owner == 1 && self.follows > 0).then_some(ended);
@@ -345,9 +345,9 @@ mod tests {
         let mut engine = Engine::new(1);
         for owner in [1, 2] {
             let section = Section { owner, level: Level::User, account: 0, time: 100 };
-            engine.schedule(0, Event::Arrive(section));
+            engine.schedule(0, CpuEvent::Arrive(section));
         }
-        let mut chain = Chain { cpu: Cpu::new(shape(), Event::Done), follows, done: Vec::new() };
+        let mut chain = Chain { cpu: Cpu::new(shape(), CpuEvent::Done), follows, done: Vec::new() };
         engine.run(&mut chain, 1_000_000);
         (chain.done, chain.cpu.switches)
     }

@@ -74,7 +74,7 @@ pub fn again(traffic: &Traffic, pool: &Pool) -> Option<Again> {
     let mut engine = Engine::new(0);
     let mut world = Devices::new(traffic, pool, first);
     if !traffic.requests.is_empty() {
-        engine.schedule(0, Event::Arrival);
+        engine.schedule(0, ReplayEvent::Arrival);
     }
     while world.left > 0 && engine.step(&mut world, Nanos::MAX) {}
     let Devices { mut times, busy, refused, .. } = world;
@@ -83,7 +83,7 @@ pub fn again(traffic: &Traffic, pool: &Pool) -> Option<Again> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum ReplayEvent {
     Arrival,
     Done(usize),
 }
@@ -149,11 +149,11 @@ impl<'a> Devices<'a> {
         if like == own { took } else { (took as f64 * takes(like) / takes(own)).round() as Nanos }
     }
 
-    fn arrive(&mut self, engine: &mut Engine<Event>) {
+    fn arrive(&mut self, engine: &mut Engine<ReplayEvent>) {
         let request = self.next;
         self.next += 1;
         if self.next < self.traffic.requests.len() {
-            engine.schedule(self.came(self.next), Event::Arrival);
+            engine.schedule(self.came(self.next), ReplayEvent::Arrival);
         }
         if !self.waiting.is_empty() || !self.place(engine, request) {
             self.waiting.push_back(request);
@@ -161,7 +161,7 @@ impl<'a> Devices<'a> {
     }
 
     /// `false`: every device is full.
-    fn place(&mut self, engine: &mut Engine<Event>, request: usize) -> bool {
+    fn place(&mut self, engine: &mut Engine<ReplayEvent>, request: usize) -> bool {
         let Work { class, size, urgent, .. } = self.traffic.requests[request].work;
         let work = Work { lane: LANE, tag: 0, class, size, urgent, reach: Reach::HERE, submitted: None };
         match self.dispatch.place(engine.now(), work) {
@@ -180,23 +180,23 @@ impl<'a> Devices<'a> {
         true
     }
 
-    fn hand(&mut self, engine: &mut Engine<Event>, device: usize, ticket: Ticket) {
+    fn hand(&mut self, engine: &mut Engine<ReplayEvent>, device: usize, ticket: Ticket) {
         self.queues[device].push_back(ticket);
         self.work(engine, device);
     }
 
-    /// The device takes up its next request, if it works on none.
-    fn work(&mut self, engine: &mut Engine<Event>, device: usize) {
+    /// Begins the request of the lowest rank, the first among equals, unless the device is working.
+    fn work(&mut self, engine: &mut Engine<ReplayEvent>, device: usize) {
         if self.working[device].is_some() {
             return;
         }
         let Some(ticket) = self.queues[device].pop_front() else { return };
         let time = self.time(device, self.requests[ticket.index()]);
         self.working[device] = Some((ticket, time));
-        engine.after(time, Event::Done(device));
+        engine.after(time, ReplayEvent::Done(device));
     }
 
-    fn done(&mut self, engine: &mut Engine<Event>, device: usize) {
+    fn done(&mut self, engine: &mut Engine<ReplayEvent>, device: usize) {
         let Some((ticket, took)) = self.working[device].take() else { return };
         self.busy[device] = self.busy[device].saturating_add(took);
         self.left -= 1;
@@ -217,14 +217,14 @@ impl<'a> Devices<'a> {
 }
 
 impl World for Devices<'_> {
-    type Event = Event;
+    type Event = ReplayEvent;
 
-    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+    fn handle(&mut self, engine: &mut Engine<ReplayEvent>, event: ReplayEvent) {
         // As in the service: called often, mostly without an effect.
         self.dispatch.reprice(engine.now());
         match event {
-            Event::Arrival => self.arrive(engine),
-            Event::Done(device) => self.done(engine, device),
+            ReplayEvent::Arrival => self.arrive(engine),
+            ReplayEvent::Done(device) => self.done(engine, device),
         }
     }
 }

@@ -49,7 +49,7 @@ impl Model for Queue {
             served: 0.0,
         };
         let mut engine = Engine::new(seed);
-        engine.schedule(0, Event::Arrival);
+        engine.schedule(0, QueueEvent::Arrival);
         engine.run(&mut world, Nanos::MAX - 1);
         let mean = |sum: f64| sum / f64::from(count) / 1e3;
         let utilisation = world.served / (world.gap * f64::from(count) * servers);
@@ -60,7 +60,7 @@ impl Model for Queue {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum QueueEvent {
     Arrival,
     Departure,
 }
@@ -76,7 +76,7 @@ struct Servers {
 }
 
 impl Servers {
-    fn start(&mut self, engine: &mut Engine<Event>, arrived: Nanos) {
+    fn start(&mut self, engine: &mut Engine<QueueEvent>, arrived: Nanos) {
         let (random, mean) = (engine.random(), self.service.time_us.ns());
         let time = match self.service.distribution {
             Distribution::Exponential => random.exponential(mean),
@@ -86,20 +86,20 @@ impl Servers {
         };
         self.waited += (engine.now() - arrived) as f64;
         self.served += time;
-        engine.after(time.round() as Nanos, Event::Departure);
+        engine.after(time.round() as Nanos, QueueEvent::Departure);
     }
 }
 
 impl World for Servers {
-    type Event = Event;
+    type Event = QueueEvent;
 
-    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+    fn handle(&mut self, engine: &mut Engine<QueueEvent>, event: QueueEvent) {
         match event {
-            Event::Arrival => {
+            QueueEvent::Arrival => {
                 self.left -= 1;
                 if self.left > 0 {
                     let gap = engine.random().exponential(self.gap);
-                    engine.after(gap.round() as Nanos, Event::Arrival);
+                    engine.after(gap.round() as Nanos, QueueEvent::Arrival);
                 }
                 if self.free == 0 {
                     self.waiting.push_back(engine.now());
@@ -108,7 +108,7 @@ impl World for Servers {
                     self.start(engine, engine.now());
                 }
             }
-            Event::Departure => match self.waiting.pop_front() {
+            QueueEvent::Departure => match self.waiting.pop_front() {
                 Some(arrived) => self.start(engine, arrived),
                 None => self.free += 1,
             },

@@ -4,7 +4,7 @@ use super::hop::{Hop, Thread};
 use super::sabotage::Sabotage;
 use super::scenario::{Hostile, LanePlan, Load, SESSIONS, class_of};
 use super::service::Command;
-use super::world::{Clock, Event, Who, World};
+use super::world::{Clock, SimEvent, Who, World};
 use super::{Invariant, result};
 use sidecore_core::policy::notify::{Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::session::{Op, Refusal};
@@ -370,7 +370,7 @@ impl World<'_> {
     pub(super) fn hang_up_client(&mut self, clock: &mut Clock, index: u32, end: End) {
         self.end_link(clock, index, end);
         let delay = clock.random().below(5_000);
-        clock.after(delay, Event::Closed(index));
+        clock.after(delay, SimEvent::Closed(index));
     }
 
     /// The connection is no more. Whoever lives was told of each of its requests once.
@@ -429,6 +429,6 @@ impl World<'_> {
         }
         self.end(clock, Who::Client(index));
         let delay = clock.random().below(60_000);
-        clock.after(delay, Event::Closed(index));
+        clock.after(delay, SimEvent::Closed(index));
     }
 }

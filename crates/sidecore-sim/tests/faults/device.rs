@@ -5,7 +5,7 @@ use super::hop::{Hop, Thread};
 use super::sabotage::Sabotage;
 use super::scenario::{DevicePlan, Kind};
 use super::service::{Command, Request};
-use super::world::{Clock, Event, Who, World};
+use super::world::{Clock, SimEvent, Who, World};
 use super::{Invariant, result};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Moderator, Ring, Wait, WaitLoop, Waiter};
@@ -303,7 +303,7 @@ impl World<'_> {
     fn answer_later(&mut self, clock: &mut Clock, index: u32, reply: Reply) {
         self.devices[index as usize].late = Some(reply);
         let delay = clock.random().below(20_000);
-        clock.after(delay, Event::Late(index));
+        clock.after(delay, SimEvent::Late(index));
     }
 
     /// An answer to a request that was given to others long ago.

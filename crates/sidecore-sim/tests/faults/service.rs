@@ -11,7 +11,7 @@ use super::device::Device;
 use super::hop::Thread;
 use super::sabotage::Sabotage;
 use super::scenario::{DEVICE_TIMEOUT, DevicePlan, Fault, Kind, Scenario};
-use super::world::{Clock, Event, Watch, Who, World, pick};
+use super::world::{Clock, SimEvent, Watch, Who, World, pick};
 use hands::Hands;
 use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits, Work};
 use sidecore_core::inflight::Ticket;
@@ -99,23 +99,23 @@ pub(super) struct Run<'a> {
 }
 
 impl engine::World for Run<'_> {
-    type Event = Event;
+    type Event = SimEvent;
 
-    fn handle(&mut self, clock: &mut Clock, event: Event) {
+    fn handle(&mut self, clock: &mut Clock, event: SimEvent) {
         let world = &mut self.world;
         world.now = clock.now();
         match event {
-            Event::Step(who) if !world.begin_step(who) => {}
-            Event::Step(Who::Service) => self.step(clock),
-            Event::Step(Who::Client(link)) => world.step_client(clock, link),
-            Event::Step(Who::Device(device)) => world.step_device(clock, device),
-            Event::Wake(who, incarnation) => world.arrive(clock, who, incarnation),
-            Event::Fault(number) => world.strike(clock, usize::from(number)),
-            Event::HangUp(link) => world.hang_up(clock, link),
-            Event::Closed(link) => world.connection_closed(clock, link),
-            Event::Late(device) => world.answer_late(clock, device),
-            Event::Hang(device) => world.devices[device as usize].stall(clock.now(), None),
-            Event::Restart => self.restart(clock),
+            SimEvent::Step(who) if !world.begin_step(who) => {}
+            SimEvent::Step(Who::Service) => self.step(clock),
+            SimEvent::Step(Who::Client(link)) => world.step_client(clock, link),
+            SimEvent::Step(Who::Device(device)) => world.step_device(clock, device),
+            SimEvent::Wake(who, incarnation) => world.arrive(clock, who, incarnation),
+            SimEvent::Fault(number) => world.strike(clock, usize::from(number)),
+            SimEvent::HangUp(link) => world.hang_up(clock, link),
+            SimEvent::Closed(link) => world.connection_closed(clock, link),
+            SimEvent::Late(device) => world.answer_late(clock, device),
+            SimEvent::Hang(device) => world.devices[device as usize].stall(clock.now(), None),
+            SimEvent::Restart => self.restart(clock),
         }
         self.world.check(&self.sidecore);
     }
@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
         let mut run =
             Self { sidecore: sidecore(plan, sabotage, watch.tape, 0), world: World::new(plan, sabotage, watch) };
         for (number, (at, _)) in plan.faults.iter().enumerate() {
-            clock.schedule(*at, Event::Fault(number as u16));
+            clock.schedule(*at, SimEvent::Fault(number as u16));
         }
         run.start(clock);
         for (tenant, client) in plan.clients.iter().enumerate() {
@@ -356,10 +356,10 @@ impl World<'_> {
         for link in 0..self.links.len() {
             if self.links[link].ended.is_none() && self.links[link].service == incarnation {
                 let delay = clock.random().below(5_000);
-                clock.after(delay, Event::HangUp(link as u32));
+                clock.after(delay, SimEvent::HangUp(link as u32));
             }
         }
-        clock.after(down, Event::Restart);
+        clock.after(down, SimEvent::Restart);
     }
 
     /// The control thread tells the sidecore something, and rings.

@@ -4,7 +4,7 @@ use super::client::{End, Link};
 use super::device::Device;
 use super::scenario::{Fault, FaultKind, Kind};
 use super::service::Command;
-use super::world::{Clock, Event, Who, World, pick};
+use super::world::{Clock, SimEvent, Who, World, pick};
 use sidecore_core::time::Nanos;
 
 impl World<'_> {
@@ -38,7 +38,7 @@ impl World<'_> {
             Fault::IdleThenHang { device, idle } => {
                 let device = self.alive(device)?;
                 self.links.iter_mut().for_each(|link| link.rest(now + idle));
-                clock.after(idle, Event::Hang(device));
+                clock.after(idle, SimEvent::Hang(device));
             }
             Fault::ClientDeath { lane, returns } => {
                 let link = self.living(lane)?;

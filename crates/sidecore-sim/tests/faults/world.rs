@@ -16,7 +16,7 @@ use strum::Display;
 /// Last events that a trace shows.
 const TRACE: usize = 60;
 
-pub(super) type Clock = Engine<Event>;
+pub(super) type Clock = Engine<SimEvent>;
 
 /// The party that acts.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) enum Who {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum SimEvent {
     Step(Who),
     /// A wake-up call arrives at the thread of that incarnation.
     Wake(Who, u32),
@@ -141,7 +141,7 @@ impl<'a> World<'a> {
     }
 
     pub(super) fn go_on_after(&mut self, clock: &mut Clock, who: Who, delay: Nanos) {
-        let timer = clock.after(delay, Event::Step(who));
+        let timer = clock.after(delay, SimEvent::Step(who));
         self.thread(who).timer = Some(timer);
     }
 
@@ -158,7 +158,7 @@ impl<'a> World<'a> {
         }
         // Whoever sleeps to an instant is late by what the timer takes.
         let late = 1 + clock.random().below(2_000);
-        let timer = until.map(|until| clock.schedule(until.saturating_add(late), Event::Step(who)));
+        let timer = until.map(|until| clock.schedule(until.saturating_add(late), SimEvent::Step(who)));
         let thread = self.thread(who);
         (thread.asleep, thread.timer, thread.until) = (true, timer, until);
     }
@@ -172,7 +172,7 @@ impl<'a> World<'a> {
         thread.flying += 1;
         let incarnation = thread.incarnation;
         let delay = 100 + clock.random().below(4_000);
-        clock.after(delay, Event::Wake(who, incarnation));
+        clock.after(delay, SimEvent::Wake(who, incarnation));
     }
 
     pub(super) fn arrive(&mut self, clock: &mut Clock, who: Who, incarnation: u32) {

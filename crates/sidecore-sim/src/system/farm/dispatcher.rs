@@ -3,7 +3,7 @@
 use super::field::Field;
 use super::node::{Answer, Parcel};
 use super::parameters;
-use super::world::Event;
+use super::world::FarmEvent;
 use crate::engine::Engine;
 use sidecore_core::farm::{Failed, Farm, Heard, MAX_NODES, Member, Moved, Placed, Settings};
 use sidecore_core::inflight::Ticket;
@@ -79,19 +79,19 @@ impl Dispatcher {
         }
     }
 
-    pub(super) fn comes(&mut self, engine: &mut Engine<Event>, field: &mut Field, message: Message) {
+    pub(super) fn comes(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, message: Message) {
         self.inbox.push_back(message);
         self.begin(engine, field);
     }
 
     /// An event waits, or there may be room for one.
-    pub(super) fn hand_out(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+    pub(super) fn hand_out(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         field.refill(engine);
         self.begin(engine, field);
     }
 
     /// Begins the next message, or the next event if there is none.
-    fn begin(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+    fn begin(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         let message = self.inbox.front();
         if self.works || (message.is_none() && (self.blocked || field.held.is_empty())) {
             return;
@@ -101,11 +101,11 @@ impl Dispatcher {
         let own = if let Some(Message::Beat { .. } | Message::Joins { .. }) = message { 0.0 } else { 1.0 };
         let time = own * field.set.dispatcher.event_us.ns() + std::mem::take(&mut self.debt);
         field.tally.busy += time;
-        engine.after(time.round() as Nanos, Event::Turns);
+        engine.after(time.round() as Nanos, FarmEvent::Turns);
     }
 
     /// Ends a step. Returns the node that must join again, if any.
-    pub(super) fn turns(&mut self, engine: &mut Engine<Event>, field: &mut Field) -> Option<usize> {
+    pub(super) fn turns(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) -> Option<usize> {
         let mut stranger = None;
         match self.inbox.pop_front() {
             Some(Message::Answer(parcel, answer)) => self.answered(engine, field, parcel, answer),
@@ -123,7 +123,7 @@ impl Dispatcher {
     }
 
     /// Sends the event at the head of the queue to a node, or marks it as waiting.
-    fn place(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+    fn place(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         let Some(&number) = field.held.front() else { return };
         let job = field.jobs[number as usize];
         let size = job.units * field.set.event.unit_bytes.get();
@@ -147,7 +147,7 @@ impl Dispatcher {
         }
     }
 
-    fn send(&mut self, engine: &mut Engine<Event>, field: &mut Field, tag: u32, member: Member, ticket: Ticket) {
+    fn send(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, tag: u32, member: Member, ticket: Ticket) {
         let (node, job) = (self.nodes[member.number()], self.jobs[tag as usize]);
         let life = self.members[node].map_or(0, |(life, _)| life);
         let work = field.jobs[job as usize].work;
@@ -155,7 +155,7 @@ impl Dispatcher {
         field.send(engine, HOPS, parcel);
     }
 
-    fn answered(&mut self, engine: &mut Engine<Event>, field: &mut Field, parcel: Parcel, answer: Answer) {
+    fn answered(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, parcel: Parcel, answer: Answer) {
         let now = engine.now();
         let Some(member) = self.member(parcel.node, parcel.life) else { return };
         let ticket = Ticket::from_word(parcel.attempt);
@@ -179,7 +179,7 @@ impl Dispatcher {
     /// Handles a node's beat. Returns whether it belongs to the farm.
     fn heard(
         &mut self,
-        engine: &mut Engine<Event>,
+        engine: &mut Engine<FarmEvent>,
         field: &mut Field,
         (node, life): (usize, u32),
         [received, answered]: [u64; 2],
@@ -193,7 +193,7 @@ impl Dispatcher {
     }
 
     /// A node joins, and replaces its previous life.
-    fn joins(&mut self, engine: &mut Engine<Event>, field: &mut Field, node: usize, life: u32) {
+    fn joins(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, node: usize, life: u32) {
         if !field.nodes[node].is(life) {
             return;
         }
@@ -201,7 +201,7 @@ impl Dispatcher {
         let slots = field.set.node.slots.get() as u16;
         let beat = field.set.death.beat_ms.nanos();
         let Some(member) = self.farm.join(engine.now(), slots, Classes::all(), beat) else {
-            engine.after(AGAIN, Event::Came(Message::Joins { node, life }));
+            engine.after(AGAIN, FarmEvent::Came(Message::Joins { node, life }));
             return;
         };
         self.members[node] = Some((life, member));
@@ -209,21 +209,21 @@ impl Dispatcher {
         self.go_on(engine, field);
     }
 
-    pub(super) fn looks(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+    pub(super) fn looks(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         let now = engine.now();
         while let Some(member) = self.farm.silent(now) {
             self.lose(engine, field, self.nodes[member.number()]);
         }
         self.go_on(engine, field);
         let due = self.farm.due().unwrap_or(now);
-        engine.schedule(due.max(now + MAX_CHECK_INTERVAL_NS), Event::Looks);
+        engine.schedule(due.max(now + MAX_CHECK_INTERVAL_NS), FarmEvent::Looks);
     }
 
     fn member(&self, node: usize, life: u32) -> Option<Member> {
         self.members[node].filter(|(known, _)| *known == life).map(|(_, member)| member)
     }
 
-    fn lose(&mut self, engine: &mut Engine<Event>, field: &mut Field, node: usize) {
+    fn lose(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, node: usize) {
         if let Some((_, member)) = self.members[node].take() {
             self.farm.lose(engine.now(), member);
             field.forget(node);
@@ -232,7 +232,7 @@ impl Dispatcher {
     }
 
     /// Reassigns the events of lost nodes, and continues with waiting events.
-    fn go_on(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+    fn go_on(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         while let Some(moved) = self.farm.next_moved(engine.now()) {
             match moved {
                 Moved::Given { tag, member, ticket } => {

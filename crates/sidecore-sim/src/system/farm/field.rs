@@ -5,7 +5,7 @@ use super::node::{Node, Parcel};
 use super::parameters::Farm;
 use super::pull::Pull;
 use super::tally::Tally;
-use super::world::Event;
+use super::world::FarmEvent;
 use crate::engine::Engine;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
@@ -73,7 +73,7 @@ impl Field {
         }
     }
 
-    pub(super) fn add(&mut self, engine: &mut Engine<Event>) -> u32 {
+    pub(super) fn add(&mut self, engine: &mut Engine<FarmEvent>) -> u32 {
         let (least, most) = (self.set.event.least_units.get(), self.set.event.most_units.get());
         let units = least + engine.random().below(u64::from(most - least) + 1) as u32;
         let came = engine.now();
@@ -85,7 +85,7 @@ impl Field {
     }
 
     /// Under saturation, refills the queue.
-    pub(super) fn refill(&mut self, engine: &mut Engine<Event>) {
+    pub(super) fn refill(&mut self, engine: &mut Engine<FarmEvent>) {
         while self.set.is_saturated() && !self.ended && self.held.len() < ENOUGH {
             let job = self.add(engine);
             self.held.push_back(job);
@@ -93,14 +93,14 @@ impl Field {
     }
 
     /// Time from a program to the server or back, ns.
-    pub(super) fn hop(&self, engine: &mut Engine<Event>) -> Nanos {
+    pub(super) fn hop(&self, engine: &mut Engine<FarmEvent>) -> Nanos {
         let spread = self.set.network.spread_us.ns();
         let more = if spread > 0.0 { engine.random().exponential(spread) } else { 0.0 };
         (self.set.network.hop_us.ns() + more).round() as Nanos
     }
 
     /// Time of arrival at the dispatcher of a message that the node sends now: after its earlier messages.
-    pub(super) fn back(&mut self, engine: &mut Engine<Event>, node: usize) -> Nanos {
+    pub(super) fn back(&mut self, engine: &mut Engine<FarmEvent>, node: usize) -> Nanos {
         let at = engine.now() + self.hop(engine) + self.hop(engine);
         let last = &mut self.nodes[node].back;
         *last = at.max(*last);
@@ -108,7 +108,7 @@ impl Field {
     }
 
     /// Sends an event to a node, over this number of hops.
-    pub(super) fn send(&mut self, engine: &mut Engine<Event>, hops: u32, parcel: Parcel) {
+    pub(super) fn send(&mut self, engine: &mut Engine<FarmEvent>, hops: u32, parcel: Parcel) {
         let at = engine.now();
         let job = &mut self.jobs[parcel.job as usize];
         job.handed += 1;
@@ -118,7 +118,7 @@ impl Field {
         let way: Nanos = (0..hops).map(|_| self.hop(engine)).sum();
         let there = &mut self.nodes[parcel.node].there;
         *there = (at + way).max(*there);
-        engine.schedule(*there, Event::Reached(parcel));
+        engine.schedule(*there, FarmEvent::Reached(parcel));
     }
 
     pub(super) fn take_from(&mut self, node: usize, job: u32) {
@@ -142,13 +142,13 @@ impl Field {
     }
 
     /// Stores a result. Returns the time of storing.
-    pub(super) fn store(&mut self, engine: &mut Engine<Event>, job: u32) -> Nanos {
+    pub(super) fn store(&mut self, engine: &mut Engine<FarmEvent>, job: u32) -> Nanos {
         let at = engine.now() + self.hop(engine) + self.set.network.store_us.nanos();
-        engine.schedule(at, Event::Stored(job));
+        engine.schedule(at, FarmEvent::Stored(job));
         at
     }
 
-    pub(super) fn stored(&mut self, engine: &mut Engine<Event>, number: u32) {
+    pub(super) fn stored(&mut self, engine: &mut Engine<FarmEvent>, number: u32) {
         let job = &mut self.jobs[number as usize];
         job.stored += 1;
         // The server refuses a second result.
@@ -164,17 +164,17 @@ impl Field {
     }
 
     /// A node beats, if it still has this life.
-    pub(super) fn beats(&mut self, engine: &mut Engine<Event>, number: usize, life: u32) {
+    pub(super) fn beats(&mut self, engine: &mut Engine<FarmEvent>, number: usize, life: u32) {
         let node = &self.nodes[number];
         if node.is(life) {
             let (received, answered) = (node.received, node.answered);
             let at = self.back(engine, number);
-            engine.schedule(at, Event::Came(Message::Beat { node: number, life, received, answered }));
-            engine.after(self.set.death.beat_ms.nanos(), Event::Beats(number, life));
+            engine.schedule(at, FarmEvent::Came(Message::Beat { node: number, life, received, answered }));
+            engine.after(self.set.death.beat_ms.nanos(), FarmEvent::Beats(number, life));
         }
     }
 
-    pub(super) fn kill(&mut self, engine: &mut Engine<Event>) -> Option<usize> {
+    pub(super) fn kill(&mut self, engine: &mut Engine<FarmEvent>) -> Option<usize> {
         let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].lives).collect();
         let node = *living.get(engine.random().below(living.len() as u64) as usize)?;
         self.nodes[node].lives = false;
@@ -187,9 +187,9 @@ impl Field {
     }
 
     /// Schedules the next death, at half to one and a half times the mean interval.
-    pub(super) fn next_death(&self, engine: &mut Engine<Event>) {
+    pub(super) fn next_death(&self, engine: &mut Engine<FarmEvent>) {
         let every = self.set.death.every_ms.nanos();
         let after = every / 2 + engine.random().below(every);
-        engine.after(after, Event::Dies);
+        engine.after(after, FarmEvent::Dies);
     }
 }

@@ -1,7 +1,7 @@
 //! A node: its events, its work, and its counts.
 
 use super::parameters::Farm;
-use super::world::Event;
+use super::world::FarmEvent;
 use crate::engine::Engine;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
@@ -60,20 +60,20 @@ impl Node {
         *self = Self { life: self.life + 1, there, back, ..Self::new(self.number, set) };
     }
 
-    pub(super) fn take(&mut self, engine: &mut Engine<Event>, set: &Farm, parcel: Parcel) {
+    pub(super) fn take(&mut self, engine: &mut Engine<FarmEvent>, set: &Farm, parcel: Parcel) {
         self.received += 1;
         self.queue.push_back((parcel, engine.now()));
         self.work(engine, set);
     }
 
     /// A worker becomes free.
-    pub(super) fn worked(&mut self, engine: &mut Engine<Event>, set: &Farm) {
+    pub(super) fn worked(&mut self, engine: &mut Engine<FarmEvent>, set: &Farm) {
         self.free += 1;
         self.answered += 1;
         self.work(engine, set);
     }
 
-    fn work(&mut self, engine: &mut Engine<Event>, set: &Farm) {
+    fn work(&mut self, engine: &mut Engine<FarmEvent>, set: &Farm) {
         while self.free > 0
             && let Some((parcel, came)) = self.queue.pop_front()
         {
@@ -83,7 +83,7 @@ impl Node {
             let failed = engine.random().uniform() * 100.0 < set.event.failing_percent.get();
             let held = engine.now() + time - came;
             let answer = Answer { held, work: work.round() as Nanos, failed };
-            engine.after(time, Event::Worked(parcel, answer));
+            engine.after(time, FarmEvent::Worked(parcel, answer));
         }
     }
 }

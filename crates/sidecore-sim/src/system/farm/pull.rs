@@ -3,7 +3,7 @@
 
 use super::field::{Field, Job};
 use super::node::{Answer, Parcel};
-use super::world::Event;
+use super::world::FarmEvent;
 use crate::engine::Engine;
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub(super) struct Pull {
 
 impl Pull {
     /// Serves waiting requests.
-    pub(super) fn hand_out(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+    pub(super) fn hand_out(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         field.refill(engine);
         while !field.held.is_empty()
             && let Some((node, life)) = self.asking.pop_front()
@@ -28,38 +28,38 @@ impl Pull {
             let Job { handed, work, .. } = field.jobs[job as usize];
             let attempt = u64::from(handed) + 1;
             field.send(engine, 1, Parcel { node, life, job, attempt, work });
-            engine.after(field.set.death.ack_wait_ms.nanos(), Event::Expires(job, attempt));
+            engine.after(field.set.death.ack_wait_ms.nanos(), FarmEvent::Expires(job, attempt));
             field.refill(engine);
         }
     }
 
     /// A node has an empty place.
-    pub(super) fn asks(&mut self, engine: &mut Engine<Event>, field: &mut Field, node: usize, life: u32) {
+    pub(super) fn asks(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, node: usize, life: u32) {
         self.asking.push_back((node, life));
         self.hand_out(engine, field);
     }
 
     /// A node has done an event: it stores the result, is notified of that, acknowledges, and requests another event.
-    pub(super) fn worked(engine: &mut Engine<Event>, field: &mut Field, parcel: Parcel, answer: Answer) {
+    pub(super) fn worked(engine: &mut Engine<FarmEvent>, field: &mut Field, parcel: Parcel, answer: Answer) {
         let Parcel { node, life, job, attempt, .. } = parcel;
         field.take_from(node, job);
         if answer.failed {
             let hop = field.hop(engine);
-            engine.after(hop, Event::Asks(node, life));
+            engine.after(hop, FarmEvent::Asks(node, life));
             if attempt >= u64::from(field.set.hand.tries.get()) {
                 return field.give_up(job);
             }
             // The node reports the failure.
-            engine.after(hop, Event::Expires(job, attempt));
+            engine.after(hop, FarmEvent::Expires(job, attempt));
             return;
         }
         let stored = field.store(engine, job);
         let asked = stored + field.hop(engine) + field.hop(engine);
-        engine.schedule(asked, Event::Asks(node, life));
+        engine.schedule(asked, FarmEvent::Asks(node, life));
     }
 
     /// An attempt was not acknowledged: another node gets the event.
-    pub(super) fn expires(&mut self, engine: &mut Engine<Event>, field: &mut Field, job: u32, attempt: u64) {
+    pub(super) fn expires(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, job: u32, attempt: u64) {
         let Job { stored, handed, given_up, .. } = field.jobs[job as usize];
         if stored == 0 && !given_up && u64::from(handed) == attempt {
             field.held.push_front(job);

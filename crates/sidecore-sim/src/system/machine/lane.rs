@@ -16,7 +16,7 @@ pub(super) enum Arrival {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum LaneEvent {
     /// A side looks for work.
     Look(Who, u64),
     /// A submission arrives at the sidecore; with its due time.
@@ -65,7 +65,13 @@ pub(super) struct Lane {
 }
 
 /// Runs a lane until all requests are answered.
-pub(super) fn lane(set: &Machine, arrival: Arrival, policy: Notify, requests: u64, seed: u64) -> (Lane, Engine<Event>) {
+pub(super) fn lane(
+    set: &Machine,
+    arrival: Arrival,
+    policy: Notify,
+    requests: u64,
+    seed: u64,
+) -> (Lane, Engine<LaneEvent>) {
     let size = f64::from(set.client.size.get());
     // An operation without work moves no payload.
     let of = |curve: &Curve| set.op().map_or(0.0, |_| curve.at(size));
@@ -94,8 +100,8 @@ pub(super) fn lane(set: &Machine, arrival: Arrival, policy: Notify, requests: u6
         ended: 0,
     };
     let mut engine = Engine::new(seed);
-    engine.schedule(0, Event::Look(Who::Client, 0));
-    engine.schedule(0, Event::Look(Who::Sidecore, 0));
+    engine.schedule(0, LaneEvent::Look(Who::Client, 0));
+    engine.schedule(0, LaneEvent::Look(Who::Sidecore, 0));
     while lane.times.len() < requests as usize && engine.step(&mut lane, Nanos::MAX - 1) {}
     (lane, engine)
 }
@@ -109,23 +115,23 @@ fn arrivals_seed(set: &Machine, seed: u64) -> u64 {
 }
 
 impl World for Lane {
-    type Event = Event;
+    type Event = LaneEvent;
 
-    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+    fn handle(&mut self, engine: &mut Engine<LaneEvent>, event: LaneEvent) {
         match event {
-            Event::Look(Who::Client, turn) if self.client.turn == turn => self.client_looks(engine),
-            Event::Look(Who::Sidecore, turn) if self.sidecore.turn == turn => self.sidecore_looks(engine),
-            Event::Look(..) => {}
-            Event::Submission(due) => {
+            LaneEvent::Look(Who::Client, turn) if self.client.turn == turn => self.client_looks(engine),
+            LaneEvent::Look(Who::Sidecore, turn) if self.sidecore.turn == turn => self.sidecore_looks(engine),
+            LaneEvent::Look(..) => {}
+            LaneEvent::Submission(due) => {
                 self.submissions.push_back(due);
                 self.sidecore.rung(engine);
             }
-            Event::Completions(count) => {
+            LaneEvent::Completions(count) => {
                 self.completions.extend(self.written.drain(..count as usize));
                 let ring = self.moderator.completed(engine.now(), count, false);
                 self.announce(engine, ring);
             }
-            Event::Announce => {
+            LaneEvent::Announce => {
                 let ring = self.moderator.due(engine.now());
                 self.announce(engine, ring);
             }
@@ -140,7 +146,7 @@ impl Lane {
     }
 
     /// Wakes the client now, later or not at all.
-    fn announce(&mut self, engine: &mut Engine<Event>, ring: Ring) {
+    fn announce(&mut self, engine: &mut Engine<LaneEvent>, ring: Ring) {
         match ring {
             Ring::Now => {
                 self.moderator.rung();
@@ -150,13 +156,13 @@ impl Lane {
             Ring::At(at) => {
                 let asleep = matches!(self.sidecore.state, State::Napping(_) | State::Parked(_));
                 let late = if asleep { self.set.overshoot.draw(engine.random()) as Nanos } else { 0 };
-                engine.schedule(at + late, Event::Announce);
+                engine.schedule(at + late, LaneEvent::Announce);
             }
             Ring::Nothing => {}
         }
     }
 
-    fn client_looks(&mut self, engine: &mut Engine<Event>) {
+    fn client_looks(&mut self, engine: &mut Engine<LaneEvent>) {
         self.client.wakes(engine);
         let now = engine.now();
         let slots = u64::from(self.set.client.slots.get());
@@ -187,7 +193,7 @@ impl Lane {
         }
     }
 
-    fn receive(&mut self, engine: &mut Engine<Event>, submitted: Nanos, open: bool) {
+    fn receive(&mut self, engine: &mut Engine<LaneEvent>, submitted: Nanos, open: bool) {
         let now = engine.now();
         let waited = self.client.found(now);
         self.times.push(now - submitted);
@@ -198,7 +204,7 @@ impl Lane {
         self.client.works(engine, self.handle + transfer);
     }
 
-    fn submit(&mut self, engine: &mut Engine<Event>, due: Nanos) {
+    fn submit(&mut self, engine: &mut Engine<LaneEvent>, due: Nanos) {
         self.client.found(engine.now());
         self.to_submit -= 1;
         self.in_flight += 1;
@@ -208,11 +214,11 @@ impl Lane {
         let ring = self.sidecore.cost_to_ring(engine);
         let written = self.client.works(engine, self.handle);
         let hop = self.set.hop.draw(engine.random()) as Nanos;
-        engine.schedule(written + hop, Event::Submission(due));
+        engine.schedule(written + hop, LaneEvent::Submission(due));
         self.client.rings(engine, written, ring);
     }
 
-    fn sidecore_looks(&mut self, engine: &mut Engine<Event>) {
+    fn sidecore_looks(&mut self, engine: &mut Engine<LaneEvent>) {
         self.sidecore.wakes(engine);
         let Some(due) = self.submissions.pop_front() else { return self.sidecore.waits(engine, None) };
         let waited = self.sidecore.found(engine.now());
@@ -227,7 +233,7 @@ impl Lane {
             let hop = self.set.hop.draw(engine.random()) as Nanos;
             // Earlier completions become visible earlier.
             self.last_seen = self.last_seen.max(written + hop);
-            engine.schedule(self.last_seen, Event::Completions(done.len() as u32));
+            engine.schedule(self.last_seen, LaneEvent::Completions(done.len() as u32));
             self.written.extend(done);
             self.sidecore.rings(engine, written, ring);
         }
@@ -288,18 +294,18 @@ impl Side {
     }
 
     /// Schedules its next look at this time.
-    fn looks_at(&mut self, engine: &mut Engine<Event>, at: Nanos) {
+    fn looks_at(&mut self, engine: &mut Engine<LaneEvent>, at: Nanos) {
         self.turn += 1;
-        engine.schedule(at, Event::Look(self.who, self.turn));
+        engine.schedule(at, LaneEvent::Look(self.who, self.turn));
     }
 
     /// The other side's cost of waking it, if it can be rung, ns.
-    fn cost_to_ring(&self, engine: &mut Engine<Event>) -> f64 {
+    fn cost_to_ring(&self, engine: &mut Engine<LaneEvent>) -> f64 {
         if matches!(self.state, State::Parked(_)) { self.ring.draw(engine.random()) } else { 0.0 }
     }
 
     /// Works for this time, and looks afterwards. Returns the end.
-    fn works(&mut self, engine: &mut Engine<Event>, time: f64) -> Nanos {
+    fn works(&mut self, engine: &mut Engine<LaneEvent>, time: f64) -> Nanos {
         self.cpu += time;
         self.worked += time;
         let now = engine.now();
@@ -309,7 +315,7 @@ impl Side {
     }
 
     /// Rings the other side from this time on, at this cost, and looks afterwards.
-    fn rings(&mut self, engine: &mut Engine<Event>, from: Nanos, time: f64) {
+    fn rings(&mut self, engine: &mut Engine<LaneEvent>, from: Nanos, time: f64) {
         if time > 0.0 {
             self.cpu += time;
             self.worked += time;
@@ -327,7 +333,7 @@ impl Side {
     }
 
     /// Begins or continues a wait. It looks again at this time at the latest.
-    fn waits(&mut self, engine: &mut Engine<Event>, deadline: Option<Nanos>) {
+    fn waits(&mut self, engine: &mut Engine<LaneEvent>, deadline: Option<Nanos>) {
         let now = engine.now();
         self.waiter.begin(now);
         let at = match self.waiter.step(now) {
@@ -350,7 +356,7 @@ impl Side {
     }
 
     /// The other side rings: it runs soon if it sleeps and can be rung.
-    fn rung(&mut self, engine: &mut Engine<Event>) {
+    fn rung(&mut self, engine: &mut Engine<LaneEvent>) {
         let State::Parked(since) = self.state else { return };
         let is_long = (engine.now() - since) as f64 >= self.wake.deep_after_ns.get();
         let latency = self.latency[usize::from(is_long)].draw(engine.random());
@@ -359,12 +365,12 @@ impl Side {
     }
 
     /// Draws the delay of its own wake-up, ns.
-    fn late(&self, engine: &mut Engine<Event>) -> Nanos {
+    fn late(&self, engine: &mut Engine<LaneEvent>) -> Nanos {
         self.overshoot.draw(engine.random()) as Nanos
     }
 
     /// Looks; ends its sleep.
-    fn wakes(&mut self, engine: &mut Engine<Event>) {
+    fn wakes(&mut self, engine: &mut Engine<LaneEvent>) {
         let state = std::mem::replace(&mut self.state, State::Awake);
         if let State::Napping(since) | State::Parked(since) | State::Waking(since) = state {
             self.waiter.parked(since, engine.now());

@@ -4,7 +4,7 @@
 //! while the rest streams in and results stream out, and writes out the rest of its buffer. The cards share the bus,
 //! and their results share the memory's write bandwidth with write-backs of the processor's caches.
 
-use super::machine::Event;
+use super::machine::OcfEvent;
 use crate::engine::Engine;
 use crate::part::pipe::Pipe;
 use sidecore_core::time::Nanos;
@@ -76,8 +76,8 @@ struct Card {
 
 pub(super) struct Cards {
     each: Vec<Card>,
-    bus: Pipe<Event>,
-    memory: Pipe<Event>,
+    bus: Pipe<OcfEvent>,
+    memory: Pipe<OcfEvent>,
     /// Completions that wait for the software.
     pub(super) done: Vec<Finished>,
     hardware: Hardware,
@@ -87,14 +87,14 @@ impl Cards {
     pub(super) fn new(hardware: Hardware) -> Self {
         Self {
             each: (0..hardware.cards).map(|_| Card::default()).collect(),
-            bus: Pipe::new(hardware.bus, Event::Bus),
-            memory: Pipe::new(hardware.memory, Event::Memory),
+            bus: Pipe::new(hardware.bus, OcfEvent::Bus),
+            memory: Pipe::new(hardware.memory, OcfEvent::Memory),
             done: Vec::new(),
             hardware,
         }
     }
 
-    pub(super) fn submit(&mut self, engine: &mut Engine<Event>, card: u32, request: Request) {
+    pub(super) fn submit(&mut self, engine: &mut Engine<OcfEvent>, card: u32, request: Request) {
         let taken = &mut self.each[card as usize];
         taken.waiting.push_back((request, engine.now()));
         if taken.record.is_empty() {
@@ -104,28 +104,28 @@ impl Cards {
     }
 
     /// Writes back bytes from the processor's caches; nothing waits for the end.
-    pub(super) fn write_back(&mut self, engine: &mut Engine<Event>, bytes: f64) {
+    pub(super) fn write_back(&mut self, engine: &mut Engine<OcfEvent>, bytes: f64) {
         if bytes > 0.0 {
             self.memory.start(engine, WRITE_BACK, bytes, f64::INFINITY);
         }
     }
 
     /// Handles an event of the bus, the memory or a card. Returns whether it completed requests.
-    pub(super) fn handle(&mut self, engine: &mut Engine<Event>, event: Event) -> bool {
+    pub(super) fn handle(&mut self, engine: &mut Engine<OcfEvent>, event: OcfEvent) -> bool {
         let before = self.done.len();
         match event {
-            Event::Bus => {
+            OcfEvent::Bus => {
                 while let Some(card) = self.bus.finish(engine) {
                     self.ended(engine, card);
                 }
             }
-            Event::Memory => {
+            OcfEvent::Memory => {
                 while let Some(card) = self.memory.finish(engine) {
                     self.ended(engine, card);
                 }
             }
-            Event::Engine(card) => self.ended(engine, card),
-            Event::Cpu(_) | Event::Arrival(_) | Event::Due(_) => {}
+            OcfEvent::Engine(card) => self.ended(engine, card),
+            OcfEvent::Cpu(_) | OcfEvent::Arrival(_) | OcfEvent::Due(_) => {}
         }
         self.done.len() > before
     }
@@ -143,7 +143,7 @@ impl Cards {
         [self.bus.carried, self.memory.carried, busy.sum::<Nanos>() as f64]
     }
 
-    fn next_record(&mut self, engine: &mut Engine<Event>, number: u32) {
+    fn next_record(&mut self, engine: &mut Engine<OcfEvent>, number: u32) {
         let card = &mut self.each[number as usize];
         let count = card.waiting.len().min(self.hardware.record);
         card.record.extend(card.waiting.drain(..count));
@@ -154,7 +154,7 @@ impl Cards {
         }
     }
 
-    fn begin(&mut self, engine: &mut Engine<Event>, number: u32, stage: Stage) {
+    fn begin(&mut self, engine: &mut Engine<OcfEvent>, number: u32, stage: Stage) {
         let Hardware { fixed, variation, .. } = self.hardware;
         // The bridge's response time varies; otherwise cards would stay in step forever.
         let fixed = if stage == Stage::Fetch { engine.random().around(fixed, variation) } else { 0.0 };
@@ -176,7 +176,7 @@ impl Cards {
         // The beginning counts as one more, which ends immediately.
         card.under_way = 1 + [time, bus.0, memory.0].map(|work| u8::from(work > 0.0)).iter().sum::<u8>();
         if time > 0.0 {
-            engine.after(time.round() as Nanos, Event::Engine(number));
+            engine.after(time.round() as Nanos, OcfEvent::Engine(number));
         }
         if bus.0 > 0.0 {
             self.bus.start(engine, number, bus.0, bus.1);
@@ -188,7 +188,7 @@ impl Cards {
     }
 
     /// Ends a part of the card's present stage, or a transfer without a card.
-    fn ended(&mut self, engine: &mut Engine<Event>, number: u32) {
+    fn ended(&mut self, engine: &mut Engine<OcfEvent>, number: u32) {
         let Some(card) = self.each.get_mut(number as usize) else { return };
         card.under_way -= 1;
         match card.stage {
@@ -200,7 +200,7 @@ impl Cards {
         }
     }
 
-    fn complete(&mut self, engine: &mut Engine<Event>, number: u32) {
+    fn complete(&mut self, engine: &mut Engine<OcfEvent>, number: u32) {
         let card = &mut self.each[number as usize];
         if let Some((request, given)) = card.record.pop_front() {
             card.ended.push(Finished { id: request.id, card: number, given, at: engine.now() });

@@ -1,7 +1,7 @@
 //! The OpenBSD Cryptographic Framework: requests through `ioctl`, sessions bound to a card.
 
 use super::cards::{Finished, Request};
-use super::machine::{Event, Machine, Software, Step};
+use super::machine::{Machine, OcfEvent, Software, Step};
 use super::parameters::Ocf;
 use crate::engine::Engine;
 use crate::part::cpu::{Level, Section};
@@ -51,7 +51,7 @@ impl Kernel {
     }
 
     /// The kernel's thread has given a request to its session's card, and continues while there are more.
-    fn dispatched(&mut self, machine: &mut Machine, engine: &mut Engine<Event>) -> Option<Section> {
+    fn dispatched(&mut self, machine: &mut Machine, engine: &mut Engine<OcfEvent>) -> Option<Section> {
         if let Some(client) = self.queue.pop_front() {
             let request = Request { id: client, size: machine.set.client.size.get() };
             machine.cards.submit(engine, client % machine.set.card.count.get(), request);
@@ -88,7 +88,7 @@ impl Software for Kernel {
         }
     }
 
-    fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
+    fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<OcfEvent>, section: Section) -> Option<Section> {
         let (client, bytes, host) = (section.owner, machine.set.bytes(), machine.set.host);
         match Step::of(section) {
             Step::User => {

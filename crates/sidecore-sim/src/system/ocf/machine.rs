@@ -9,7 +9,7 @@ use crate::system::percentile;
 use sidecore_core::time::Nanos;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum OcfEvent {
     Cpu(u32),
     Bus,
     Memory,
@@ -62,7 +62,7 @@ pub(super) trait Software {
     fn arrived(&mut self, machine: &mut Machine, now: Nanos, client: u32);
 
     /// A section ended; its owner continues immediately with the returned one.
-    fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section>;
+    fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<OcfEvent>, section: Section) -> Option<Section>;
 
     /// Whether cards raise interrupts at completions.
     fn is_interrupted(&self) -> bool {
@@ -76,7 +76,7 @@ pub(super) trait Software {
 pub(super) struct Machine {
     pub(super) set: Ocf,
     pub(super) cards: Cards,
-    cpu: Cpu<Event>,
+    cpu: Cpu<OcfEvent>,
     /// Sections that became ready during this event.
     pub(super) ready: Vec<Section>,
     /// An interrupt of the cards is in progress.
@@ -112,7 +112,7 @@ impl Machine {
 
     /// Varies a section's time, as caches, refresh and clock ticks do. Otherwise closed loops would lock into phases
     /// that no real machine keeps.
-    fn varied(&self, engine: &mut Engine<Event>, section: Section) -> Section {
+    fn varied(&self, engine: &mut Engine<OcfEvent>, section: Section) -> Section {
         let time = engine.random().around(section.time as f64, self.set.host.variation.get());
         Section { time: time.round() as Nanos, ..section }
     }
@@ -138,11 +138,11 @@ pub(super) struct Running<S> {
 }
 
 impl<S: Software> World for Running<S> {
-    type Event = Event;
+    type Event = OcfEvent;
 
-    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+    fn handle(&mut self, engine: &mut Engine<OcfEvent>, event: OcfEvent) {
         let (machine, software) = (&mut self.machine, &mut self.software);
-        if let Event::Cpu(processor) = event {
+        if let OcfEvent::Cpu(processor) = event {
             let ended = machine.cpu.current(processor);
             let follow = software.ended(machine, engine, ended);
             let follow = follow.map(|section| machine.varied(engine, section));
@@ -153,14 +153,14 @@ impl<S: Software> World for Running<S> {
             return machine.ready.clear();
         }
         match event {
-            Event::Arrival(client) => {
+            OcfEvent::Arrival(client) => {
                 if let Some(gap) = machine.set.gap() {
                     let gap = engine.random().exponential(gap).round() as Nanos;
                     engine.after(gap, event);
                 }
                 software.arrived(machine, engine.now(), client);
             }
-            Event::Due(lane) => software.due(machine, lane),
+            OcfEvent::Due(lane) => software.due(machine, lane),
             _ => {
                 let interrupts = machine.cards.handle(engine, event) && software.is_interrupted();
                 if interrupts && !std::mem::replace(&mut machine.line_busy, true) {
@@ -192,7 +192,7 @@ pub(super) fn run<S: Software>(set: &Ocf, software: S, seed: u64) -> (Counters, 
     let mut engine = Engine::new(seed);
     for client in 0..set.clients() {
         let at = engine.random().below(set.gap().map_or(STARTS, |gap| (2.0 * gap) as Nanos));
-        engine.schedule(at, Event::Arrival(client));
+        engine.schedule(at, OcfEvent::Arrival(client));
     }
     let warm = WARM_UP_LEAST + WARM_UP * u64::from(set.clients() * set.client.in_flight.get());
     let shape =
@@ -200,7 +200,7 @@ pub(super) fn run<S: Software>(set: &Ocf, software: S, seed: u64) -> (Counters, 
     let machine = Machine {
         cards: Cards::new(set.hardware()),
         set: *set,
-        cpu: Cpu::new(shape, Event::Cpu),
+        cpu: Cpu::new(shape, OcfEvent::Cpu),
         ready: Vec::new(),
         line_busy: false,
         interrupts: 0,

@@ -5,7 +5,7 @@
 //! the cards while it is awake, so that cards interrupt only a sleeping sidecore.
 
 use super::cards::{Finished, Request};
-use super::machine::{Event, Machine, Software, Step};
+use super::machine::{Machine, OcfEvent, Software, Step};
 use super::parameters::Ocf;
 use crate::engine::Engine;
 use crate::part::cpu::Section;
@@ -141,7 +141,7 @@ impl Service {
     }
 
     /// Decides the next round. Its effects take place at its end.
-    fn round(&mut self, machine: &mut Machine, engine: &Engine<Event>) -> Section {
+    fn round(&mut self, machine: &mut Machine, engine: &Engine<OcfEvent>) -> Section {
         let Ocf { host, service, .. } = machine.set;
         if !self.has_work(machine) {
             return Self::own(machine, Step::Sleep, host.sleep_us.ns());
@@ -197,7 +197,7 @@ impl Service {
     }
 
     /// Ends the round: cards get their requests, lanes their completions, and the moderators decide.
-    fn served(&mut self, machine: &mut Machine, engine: &mut Engine<Event>) -> Section {
+    fn served(&mut self, machine: &mut Machine, engine: &mut Engine<OcfEvent>) -> Section {
         for (card, request) in self.handed.drain(..) {
             machine.cards.submit(engine, card as u32, request);
         }
@@ -220,7 +220,7 @@ impl Service {
     }
 
     /// Carries out a moderator's decision. A client that is awake sees its completions before it sleeps.
-    fn ring(&mut self, engine: &mut Engine<Event>, lane: u32, ring: Ring) {
+    fn ring(&mut self, engine: &mut Engine<OcfEvent>, lane: u32, ring: Ring) {
         let client = &mut self.clients[lane as usize];
         match ring {
             Ring::Now if client.asleep => {
@@ -229,13 +229,18 @@ impl Service {
             }
             Ring::At(at) if client.asleep && !client.timed => {
                 client.timed = true;
-                engine.schedule(at, Event::Due(lane));
+                engine.schedule(at, OcfEvent::Due(lane));
             }
             _ => {}
         }
     }
 
-    fn client_ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
+    fn client_ended(
+        &mut self,
+        machine: &mut Machine,
+        engine: &mut Engine<OcfEvent>,
+        section: Section,
+    ) -> Option<Section> {
         let (number, set) = (section.owner, machine.set);
         match Step::of(section) {
             Step::User => {
@@ -282,7 +287,7 @@ impl Software for Service {
         }
     }
 
-    fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
+    fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<OcfEvent>, section: Section) -> Option<Section> {
         if section.owner < machine.set.clients() {
             return self.client_ended(machine, engine, section);
         }

@@ -1,7 +1,7 @@
 //! One of the two computers: its processor, its bus, its interface, and the program's socket.
 
 use super::parameters::{Pair, Traffic};
-use super::world::Event;
+use super::world::LhcbEvent;
 use crate::engine::{Engine, Timer};
 use crate::part::cpu::{Cpu, Level, Section, Shape};
 use crate::part::pipe::Pipe;
@@ -34,8 +34,8 @@ pub(super) enum Task {
 }
 
 pub(super) struct End {
-    pub(super) cpu: Cpu<Event>,
-    pub(super) bus: Pipe<Event>,
+    pub(super) cpu: Cpu<LhcbEvent>,
+    pub(super) bus: Pipe<LhcbEvent>,
     /// Packets waiting for the bus, by direction; the first is crossing.
     pub(super) crossing: [VecDeque<Packet>; 2],
     /// End of the link's present transfer, ns.
@@ -65,10 +65,11 @@ impl End {
     /// An idle computer. `number` is 0 or 1.
     pub(super) fn new(set: &Pair, number: usize) -> Self {
         let shape = Shape { cores: 1, threads: 1, shared_speed: 1.0, switch: 0, accounts: 2 };
-        let done: fn(u32) -> Event = if number == 0 { |_| Event::Section(0) } else { |_| Event::Section(1) };
+        let done: fn(u32) -> LhcbEvent =
+            if number == 0 { |_| LhcbEvent::Section(0) } else { |_| LhcbEvent::Section(1) };
         Self {
             cpu: Cpu::new(shape, done),
-            bus: Pipe::new(set.bus_bytes_per_ns(), Event::Bus(number)),
+            bus: Pipe::new(set.bus_bytes_per_ns(), LhcbEvent::Bus(number)),
             crossing: Default::default(),
             link_free: 0.0,
             moderator: Moderator::new(set.policy()),
@@ -88,7 +89,7 @@ impl End {
     }
 
     /// The program works on this task for this time, plus or minus a tenth.
-    pub(super) fn work(&mut self, engine: &mut Engine<Event>, task: Task, time: f64) {
+    pub(super) fn work(&mut self, engine: &mut Engine<LhcbEvent>, task: Task, time: f64) {
         self.task = task;
         let time = time * (0.9 + 0.2 * engine.random().uniform());
         let section = Section { owner: PROGRAM, level: Level::User, account: PROGRAM as usize, time: time as Nanos };
@@ -96,7 +97,7 @@ impl End {
     }
 
     /// Queues a packet for the bus, after those in the same direction.
-    pub(super) fn cross(&mut self, engine: &mut Engine<Event>, way: u32, packet: Packet, traffic: Traffic) {
+    pub(super) fn cross(&mut self, engine: &mut Engine<LhcbEvent>, way: u32, packet: Packet, traffic: Traffic) {
         let waiting = &mut self.crossing[way as usize];
         waiting.push_back(packet);
         if waiting.len() == 1 {
@@ -104,13 +105,13 @@ impl End {
         }
     }
 
-    fn carry(&mut self, engine: &mut Engine<Event>, way: u32, packet: Packet, traffic: Traffic) {
+    fn carry(&mut self, engine: &mut Engine<LhcbEvent>, way: u32, packet: Packet, traffic: Traffic) {
         let bytes = packet.frame(traffic) as f64;
         self.bus.start(engine, way, bytes, f64::MAX);
     }
 
     /// A packet has crossed the bus; the next one begins.
-    pub(super) fn crossed(&mut self, engine: &mut Engine<Event>, way: u32, traffic: Traffic) -> Packet {
+    pub(super) fn crossed(&mut self, engine: &mut Engine<LhcbEvent>, way: u32, traffic: Traffic) -> Packet {
         let waiting = &mut self.crossing[way as usize];
         let packet = waiting.pop_front().expect("it was under way");
         if let Some(next) = waiting.front().copied() {
@@ -120,7 +121,7 @@ impl End {
     }
 
     /// A frame arrived over the link. Returns whether there was a buffer for it.
-    pub(super) fn arrived(&mut self, engine: &mut Engine<Event>, packet: Packet, traffic: Traffic) -> bool {
+    pub(super) fn arrived(&mut self, engine: &mut Engine<LhcbEvent>, packet: Packet, traffic: Traffic) -> bool {
         let room = self.posted > 0;
         if room {
             self.posted -= 1;
@@ -130,35 +131,35 @@ impl End {
     }
 
     /// A packet is in memory.
-    pub(super) fn land(&mut self, engine: &mut Engine<Event>, packet: Packet, number: usize, set: &Pair) {
+    pub(super) fn land(&mut self, engine: &mut Engine<LhcbEvent>, packet: Packet, number: usize, set: &Pair) {
         self.landed.push(packet);
         let ring = self.moderator.completed(engine.now(), 1, false);
         self.ring(engine, ring, number, set);
     }
 
     /// A packet is on the link, and its buffer is free again.
-    pub(super) fn went(&mut self, engine: &mut Engine<Event>, packet: Packet, number: usize, set: &Pair) {
+    pub(super) fn went(&mut self, engine: &mut Engine<LhcbEvent>, packet: Packet, number: usize, set: &Pair) {
         self.gone.push(if let Packet::Data(bytes) = packet { bytes } else { 0 });
         let ring = self.moderator.completed(engine.now(), 1, false);
         self.ring(engine, ring, number, set);
     }
 
-    pub(super) fn timer(&mut self, engine: &mut Engine<Event>, number: usize, set: &Pair) {
+    pub(super) fn timer(&mut self, engine: &mut Engine<LhcbEvent>, number: usize, set: &Pair) {
         self.timer = None;
         let ring = self.moderator.due(engine.now());
         self.ring(engine, ring, number, set);
     }
 
-    fn ring(&mut self, engine: &mut Engine<Event>, ring: Ring, number: usize, set: &Pair) {
+    fn ring(&mut self, engine: &mut Engine<LhcbEvent>, ring: Ring, number: usize, set: &Pair) {
         match ring {
             Ring::Now if self.armed => self.interrupt(engine, set),
-            Ring::At(at) if self.timer.is_none() => self.timer = Some(engine.schedule(at, Event::Timer(number))),
+            Ring::At(at) if self.timer.is_none() => self.timer = Some(engine.schedule(at, LhcbEvent::Timer(number))),
             Ring::Now | Ring::At(_) | Ring::Nothing => {}
         }
     }
 
     /// The interrupt takes all received and sent packets.
-    fn interrupt(&mut self, engine: &mut Engine<Event>, set: &Pair) {
+    fn interrupt(&mut self, engine: &mut Engine<LhcbEvent>, set: &Pair) {
         _ = self.timer.take().and_then(|timer| engine.cancel(timer));
         self.armed = false;
         self.moderator.rung();
@@ -182,7 +183,7 @@ impl End {
     }
 
     /// Ends the interrupt; the next one may occur.
-    pub(super) fn rearm(&mut self, engine: &mut Engine<Event>, number: usize, set: &Pair) {
+    pub(super) fn rearm(&mut self, engine: &mut Engine<LhcbEvent>, number: usize, set: &Pair) {
         self.armed = true;
         let ring = self.moderator.due(engine.now());
         self.ring(engine, ring, number, set);

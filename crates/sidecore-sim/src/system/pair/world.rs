@@ -6,7 +6,7 @@ use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum LhcbEvent {
     Bus(usize),
     /// The packet left this end and is at the other.
     Carried(usize, Packet),
@@ -84,7 +84,7 @@ impl Net {
         }
     }
 
-    pub(super) fn start(&mut self, engine: &mut Engine<Event>) {
+    pub(super) fn start(&mut self, engine: &mut Engine<LhcbEvent>) {
         self.go_on(engine, 0, 0.0);
     }
 
@@ -113,7 +113,7 @@ impl Net {
     }
 
     /// The program at this end takes received data, or sends, or sleeps. `wake`: time to switch it in, ns.
-    fn go_on(&mut self, engine: &mut Engine<Event>, number: usize, wake: f64) {
+    fn go_on(&mut self, engine: &mut Engine<LhcbEvent>, number: usize, wake: f64) {
         let (set, traffic) = (&self.set, self.traffic);
         let may_send = self.may_send(number);
         let end = &mut self.ends[number];
@@ -135,13 +135,13 @@ impl Net {
     }
 
     /// Switches in a sleeping program that has work.
-    fn wake(&mut self, engine: &mut Engine<Event>, number: usize) {
+    fn wake(&mut self, engine: &mut Engine<LhcbEvent>, number: usize) {
         if self.ends[number].task == Task::Asleep && (!self.ends[number].socket.is_empty() || self.may_send(number)) {
             self.go_on(engine, number, self.set.kernel.wake_ns.get());
         }
     }
 
-    fn worked(&mut self, engine: &mut Engine<Event>, number: usize) {
+    fn worked(&mut self, engine: &mut Engine<LhcbEvent>, number: usize) {
         let (payload, traffic) = (self.payload, self.traffic);
         let end = &mut self.ends[number];
         match end.task {
@@ -175,7 +175,7 @@ impl Net {
     }
 
     /// The interrupt passes packets to the socket, and frees room for the program.
-    fn handled(&mut self, engine: &mut Engine<Event>, number: usize) {
+    fn handled(&mut self, engine: &mut Engine<LhcbEvent>, number: usize) {
         let (came, gone) = self.ends[number].handled();
         let room = u64::from(self.set.socket.receive_bytes.get());
         let end = &mut self.ends[number];
@@ -203,7 +203,7 @@ impl Net {
     }
 
     /// Transfers over this bus have ended.
-    fn crossed(&mut self, engine: &mut Engine<Event>, number: usize) {
+    fn crossed(&mut self, engine: &mut Engine<LhcbEvent>, number: usize) {
         while let Some(way) = self.ends[number].bus.finish(engine) {
             let end = &mut self.ends[number];
             let packet = end.crossed(engine, way, self.traffic);
@@ -211,7 +211,7 @@ impl Net {
                 let time = self.set.wire_time(packet.frame(self.traffic));
                 end.link_free = end.link_free.max(engine.now() as f64) + time;
                 let at = end.link_free + self.set.link.latency_us.ns();
-                engine.schedule(at.ceil() as Nanos, Event::Carried(number, packet));
+                engine.schedule(at.ceil() as Nanos, LhcbEvent::Carried(number, packet));
             } else {
                 end.land(engine, packet, number, &self.set);
             }
@@ -220,12 +220,12 @@ impl Net {
 }
 
 impl World for Net {
-    type Event = Event;
+    type Event = LhcbEvent;
 
-    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+    fn handle(&mut self, engine: &mut Engine<LhcbEvent>, event: LhcbEvent) {
         match event {
-            Event::Bus(number) => self.crossed(engine, number),
-            Event::Carried(from, packet) => {
+            LhcbEvent::Bus(number) => self.crossed(engine, number),
+            LhcbEvent::Carried(from, packet) => {
                 self.ends[from].went(engine, packet, from, &self.set);
                 if let (false, Packet::Data(bytes)) =
                     (self.ends[1 - from].arrived(engine, packet, self.traffic), packet)
@@ -233,8 +233,8 @@ impl World for Net {
                     self.sums.dropped += bytes as f64;
                 }
             }
-            Event::Timer(number) => self.ends[number].timer(engine, number, &self.set),
-            Event::Section(number) => {
+            LhcbEvent::Timer(number) => self.ends[number].timer(engine, number, &self.set),
+            LhcbEvent::Section(number) => {
                 let done = self.ends[number].cpu.finish(engine, 0, None, &[]);
                 if done.owner == INTERRUPT {
                     self.handled(engine, number);

@@ -27,7 +27,7 @@ const SIZE: u32 = 128;
 const QUANTUM: Nanos = 1_000_000;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum ZvmEvent {
     Done(u32),
     /// The timer of a guest ticks, or its programs begin.
     Tick(u32),
@@ -63,7 +63,7 @@ struct Pending {
 
 pub(super) struct Zone {
     set: Zvm,
-    cpu: Cpu<Event>,
+    cpu: Cpu<ZvmEvent>,
     guests: Vec<Guest>,
     pickup: Vec<Pending>,
     tasks: [Task; 2],
@@ -82,7 +82,7 @@ pub(super) struct Zone {
 impl Zone {
     /// Guests begin at random times within their timer's first tick, and every other one signs. The tasks' timers
     /// begin with these intervals.
-    pub(super) fn new(engine: &mut Engine<Event>, set: &Zvm, block: u64, intervals: [Nanos; 2]) -> Self {
+    pub(super) fn new(engine: &mut Engine<ZvmEvent>, set: &Zvm, block: u64, intervals: [Nanos; 2]) -> Self {
         let class = |op| Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP);
         let (sign, verify) = (set.adapter.sign_us.nanos(), set.adapter.verify_us.nanos());
         let kinds = [(class(Op::Sign), sign), (class(Op::Verify), verify)];
@@ -96,12 +96,12 @@ impl Zone {
             // A guest does not own its CPU and never spins.
             let waiter = look.map(|policy| Waiter::new(policy, cost, false));
             pickup.push(Pending { asks, offset, ticking: false, waiter, armed: None });
-            let first = set.gap().map_or(Event::Tick(guest), |_| Event::Request(guest));
+            let first = set.gap().map_or(ZvmEvent::Tick(guest), |_| ZvmEvent::Request(guest));
             engine.schedule(offset, first);
         }
         for task in [ENQUEUE, DEQUEUE] {
             let at = engine.random().below(poll.least);
-            engine.schedule(at, Event::Poll(task));
+            engine.schedule(at, ZvmEvent::Poll(task));
         }
         let (depth, in_flight) = (set.adapter.depth.get(), set.adapter.count.get() * set.adapter.depth.get());
         // All adapters are equal: a request waits for any of them.
@@ -116,7 +116,7 @@ impl Zone {
         };
         let adapters = (0..set.adapter.count.get()).map(|_| adapter());
         Self {
-            cpu: Cpu::new(set.cpu(), Event::Done),
+            cpu: Cpu::new(set.cpu(), ZvmEvent::Done),
             guests: (0..guests)
                 .map(|_| Guest::new(set.guest.queue_depth.get(), set.guest.threads.get(), set.gap().is_some()))
                 .collect(),
@@ -152,7 +152,7 @@ impl Zone {
         (found, self.times, self.tasks.map(|task| task.interval))
     }
 
-    fn step(&mut self, engine: &mut Engine<Event>, guest: u32, step: Step) {
+    fn step(&mut self, engine: &mut Engine<ZvmEvent>, guest: u32, step: Step) {
         let Zvm { guest: own, host, .. } = &self.set;
         let (account, time) = match step {
             Step::Idle => return self.guest_sleeps(engine, guest),
@@ -164,7 +164,7 @@ impl Zone {
         self.cpu.run(engine, Section { owner: guest, level: Level::User, account, time });
     }
 
-    fn guest_done(&mut self, engine: &mut Engine<Event>, guest: u32) {
+    fn guest_done(&mut self, engine: &mut Engine<ZvmEvent>, guest: u32) {
         let (effect, next) = self.guests[guest as usize].finish(engine.now());
         match effect {
             Effect::None => {}
@@ -185,7 +185,7 @@ impl Zone {
     }
 
     /// The guest becomes idle: decides how it learns of replies.
-    fn guest_sleeps(&mut self, engine: &mut Engine<Event>, guest: u32) {
+    fn guest_sleeps(&mut self, engine: &mut Engine<ZvmEvent>, guest: u32) {
         let index = guest as usize;
         if self.guests[index].in_flight == 0 {
             return;
@@ -199,9 +199,9 @@ impl Zone {
             None => {
                 let tick = self.set.tick();
                 let at = pickup.offset + ((now - pickup.offset) / tick + 1) * tick;
-                engine.schedule(at, Event::Tick(guest));
+                engine.schedule(at, ZvmEvent::Tick(guest));
             }
-            Some(Waiting::Nap { until }) => _ = engine.schedule(until, Event::Tick(guest)),
+            Some(Waiting::Nap { until }) => _ = engine.schedule(until, ZvmEvent::Tick(guest)),
             Some(Waiting::Park | Waiting::Spin) if !self.guests[index].replies.is_empty() => {
                 let look = self.guests[index].receive();
                 self.step(engine, guest, look);
@@ -210,22 +210,22 @@ impl Zone {
         }
     }
 
-    fn tell(&mut self, engine: &mut Engine<Event>, guest: u32) {
+    fn tell(&mut self, engine: &mut Engine<ZvmEvent>, guest: u32) {
         let step = self.guests[guest as usize].tell();
         if step != Step::Idle {
             self.step(engine, guest, step);
         }
     }
 
-    fn ring(&mut self, engine: &mut Engine<Event>, task: usize) {
+    fn ring(&mut self, engine: &mut Engine<ZvmEvent>, task: usize) {
         match self.tasks[task].ring(engine.now()) {
             Ring::Now => self.wake(engine, task),
-            Ring::At(at) => _ = engine.schedule(at, Event::Due(task)),
+            Ring::At(at) => _ = engine.schedule(at, ZvmEvent::Due(task)),
             Ring::Nothing => {}
         }
     }
 
-    fn wake(&mut self, engine: &mut Engine<Event>, task: usize) {
+    fn wake(&mut self, engine: &mut Engine<ZvmEvent>, task: usize) {
         if self.tasks[task].doing != Doing::Parked {
             return;
         }
@@ -241,14 +241,14 @@ impl Zone {
     }
 
     /// Begins a section of a task's work.
-    fn work(&mut self, engine: &mut Engine<Event>, task: usize, doing: Doing, level: Level, time: Nanos) {
+    fn work(&mut self, engine: &mut Engine<ZvmEvent>, task: usize, doing: Doing, level: Level, time: Nanos) {
         self.tasks[task].doing = doing;
         self.found.tasks[task] += time as f64;
         let owner = self.guests.len() as u32 + task as u32;
         self.cpu.run(engine, Section { owner, level, account: CP, time });
     }
 
-    fn task_goes_on(&mut self, engine: &mut Engine<Event>, task: usize) {
+    fn task_goes_on(&mut self, engine: &mut Engine<ZvmEvent>, task: usize) {
         let host = &self.set.host;
         let (there, time) = match task {
             ENQUEUE => {
@@ -269,7 +269,7 @@ impl Zone {
         }
         match self.tasks[task].rest(engine.now()) {
             Waiting::Spin => self.work(engine, task, Doing::Looking, Level::Kernel, host.poll_cost_us.nanos().max(1)),
-            Waiting::Nap { until } => self.tasks[task].timer = Some(engine.schedule(until, Event::Poll(task))),
+            Waiting::Nap { until } => self.tasks[task].timer = Some(engine.schedule(until, ZvmEvent::Poll(task))),
             Waiting::Park => {}
         }
         // The adapters are full: the dequeue task looks before its timer ends.
@@ -283,13 +283,13 @@ impl Zone {
         }
     }
 
-    fn poll(&mut self, engine: &mut Engine<Event>, task: usize) {
+    fn poll(&mut self, engine: &mut Engine<ZvmEvent>, task: usize) {
         self.tasks[task].timer = None;
         self.work(engine, task, Doing::Looking, Level::Kernel, self.set.host.poll_cost_us.nanos());
     }
 
     /// The enqueue task gives a request to an adapter.
-    fn hand_over(&mut self, engine: &mut Engine<Event>) {
+    fn hand_over(&mut self, engine: &mut Engine<ZvmEvent>) {
         let now = engine.now();
         let Some(request @ Request { guest, came, sent }) = self.submitted.pop_front() else { return };
         let (class, service) = self.pickup[guest as usize].asks;
@@ -309,11 +309,11 @@ impl Zone {
         self.found.waited += (now - sent) as f64;
         self.found.engines += service as f64;
         let done = host::begin(&mut self.adapters[device], now, service);
-        engine.schedule(done, Event::Reply(ticket, done - now));
+        engine.schedule(done, ZvmEvent::Reply(ticket, done - now));
     }
 
     /// The dequeue task puts a reply into its guest's virtual queue.
-    fn take_back(&mut self, engine: &mut Engine<Event>) {
+    fn take_back(&mut self, engine: &mut Engine<ZvmEvent>) {
         let now = engine.now();
         let Some((ticket, took)) = self.replied.pop_front() else { return };
         let Some(done) = self.dispatch.complete(ticket, Some(took)) else { return };
@@ -331,7 +331,7 @@ impl Zone {
         }
     }
 
-    fn announce(&mut self, engine: &mut Engine<Event>, guest: u32, ring: Ring) {
+    fn announce(&mut self, engine: &mut Engine<ZvmEvent>, guest: u32, ring: Ring) {
         let pickup = &mut self.pickup[guest as usize];
         match ring {
             Ring::Now => {
@@ -340,18 +340,18 @@ impl Zone {
                     self.to_tell.push_back(guest);
                 }
             }
-            Ring::At(at) => _ = engine.schedule(at, Event::Announce(guest)),
+            Ring::At(at) => _ = engine.schedule(at, ZvmEvent::Announce(guest)),
             Ring::Nothing => {}
         }
     }
 }
 
 impl World for Zone {
-    type Event = Event;
+    type Event = ZvmEvent;
 
-    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+    fn handle(&mut self, engine: &mut Engine<ZvmEvent>, event: ZvmEvent) {
         match event {
-            Event::Done(processor) => {
+            ZvmEvent::Done(processor) => {
                 let owner = self.cpu.finish(engine, processor, None, &[]).owner;
                 match owner.checked_sub(self.guests.len() as u32) {
                     Some(INTERRUPT) => self.ring(engine, DEQUEUE),
@@ -368,11 +368,11 @@ impl World for Zone {
                     None => self.guest_done(engine, owner),
                 }
             }
-            Event::Tick(guest) => {
+            ZvmEvent::Tick(guest) => {
                 self.pickup[guest as usize].ticking = false;
                 self.tell(engine, guest);
             }
-            Event::Request(guest) => {
+            ZvmEvent::Request(guest) => {
                 if let Some(gap) = self.set.gap() {
                     let gap = engine.random().exponential(gap).round() as Nanos;
                     engine.after(gap, event);
@@ -382,20 +382,20 @@ impl World for Zone {
                     self.step(engine, guest, step);
                 }
             }
-            Event::Announce(guest) => {
+            ZvmEvent::Announce(guest) => {
                 let ring = self.dispatch.due(engine.now(), LaneId(guest));
                 self.announce(engine, guest, ring);
                 if self.tasks[DEQUEUE].doing == Doing::Parked && !self.to_tell.is_empty() {
                     self.task_goes_on(engine, DEQUEUE);
                 }
             }
-            Event::Poll(task) => self.poll(engine, task),
-            Event::Due(task) => {
+            ZvmEvent::Poll(task) => self.poll(engine, task),
+            ZvmEvent::Due(task) => {
                 if self.tasks[task].due(engine.now()) == Ring::Now {
                     self.wake(engine, task);
                 }
             }
-            Event::Reply(ticket, took) => {
+            ZvmEvent::Reply(ticket, took) => {
                 self.replied.push_back((ticket, took));
                 if self.tasks[DEQUEUE].is_told {
                     let (owner, time) = (self.guests.len() as u32 + INTERRUPT, self.set.host.interrupt_us.nanos());

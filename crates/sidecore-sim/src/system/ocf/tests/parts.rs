@@ -1,7 +1,7 @@
 //! Cards, bus and memory by themselves.
 
 use super::super::cards::{Cards, Hardware, Request};
-use super::super::machine::Event;
+use super::super::machine::OcfEvent;
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
 
@@ -14,10 +14,10 @@ struct Bench {
 }
 
 impl World for Bench {
-    type Event = Event;
+    type Event = OcfEvent;
 
-    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
-        if let Event::Arrival(index) = event {
+    fn handle(&mut self, engine: &mut Engine<OcfEvent>, event: OcfEvent) {
+        if let OcfEvent::Arrival(index) = event {
             let (card, request) = self.requests[index as usize];
             self.cards.submit(engine, card, request);
         } else if self.cards.handle(engine, event) {
@@ -46,7 +46,7 @@ fn run(hardware: Hardware, requests: &[(u32, u32)]) -> Bench {
     let requests: Vec<_> = (0..).zip(requests).map(|(id, (card, size))| (*card, Request { id, size: *size })).collect();
     let mut engine = Engine::new(1);
     (0..requests.len() as u32).for_each(|index| {
-        engine.schedule(0, Event::Arrival(index));
+        engine.schedule(0, OcfEvent::Arrival(index));
     });
     let mut bench = Bench { cards: Cards::new(hardware), requests, done: Vec::new(), slowest: 0.0 };
     engine.run(&mut bench, 10_000_000);
