@@ -1,16 +1,16 @@
 //! Systems: parts put together, with their software.
 
 mod farm;
-mod machine;
+mod lane;
+mod lhcb;
 mod ocf;
-mod pair;
 mod queue;
 mod zvm;
 
 use crate::estimate::{Effort, Estimate, estimate};
 use crate::names;
 use crate::settings::{Parameter, Settings};
-pub use machine::PARTS;
+pub use lane::PARTS;
 use serde::de::DeserializeOwned;
 use serde::de::value::Error;
 use sidecore_core::time::Nanos;
@@ -138,10 +138,10 @@ fn fullest<'a>(parts: &[(&'a str, f64)]) -> (&'a str, f64) {
 /// All systems.
 pub static ALL: [System; 6] = [
     System::new::<queue::Queue>("queue", queue::METRICS),
-    System::new::<machine::Machine>("machine", machine::METRICS),
+    System::new::<lane::LaneModel>("machine", lane::METRICS),
     System::new::<ocf::Ocf>("ocf", ocf::METRICS),
     System::new::<zvm::Zvm>("zvm", zvm::METRICS),
-    System::new::<pair::Pair>("pair", pair::METRICS),
+    System::new::<lhcb::Lhcb>("pair", lhcb::METRICS),
     System::new::<farm::Farm>("farm", farm::METRICS),
 ];
 

@@ -1,7 +1,7 @@
 //! The plans of this project, compared with published measurements and with invariants.
 
 mod choose;
-mod pair;
+mod lhcb;
 mod zvm;
 
 use sidecore_sim::plan::Plan;

@@ -1,7 +1,7 @@
 //! A lane in simulated time: the work of both sides, and its cost.
 
 use super::host::Host;
-use super::{Curve, Machine, Spread, Wake};
+use super::{Curve, LaneModel, Spread, Wake};
 use crate::engine::{Engine, Random, World};
 use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
 use sidecore_core::time::Nanos;
@@ -18,7 +18,7 @@ pub(super) enum Arrival {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LaneEvent {
     /// A side looks for work.
-    Look(Who, u64),
+    Look(Role, u64),
     /// A submission arrives at the sidecore; with its due time.
     Submission(Nanos),
     /// This number of completions arrives at the client together.
@@ -28,14 +28,14 @@ pub(super) enum LaneEvent {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum Role {
     Client,
     Sidecore,
 }
 
 /// One lane with its two sides. Costs are in ns.
 pub(super) struct Lane {
-    set: Machine,
+    set: LaneModel,
     /// The sidecore's cost of a request, including the operation.
     serve: f64,
     /// The client's cost of a submission, and of a reception.
@@ -66,7 +66,7 @@ pub(super) struct Lane {
 
 /// Runs a lane until all requests are answered.
 pub(super) fn lane(
-    set: &Machine,
+    set: &LaneModel,
     arrival: Arrival,
     policy: Notify,
     requests: u64,
@@ -85,8 +85,8 @@ pub(super) fn lane(
         transfer: of(&set.transfer),
         arrival,
         arrivals: Random::new(arrivals_seed(set, seed)),
-        client: Side::new(Who::Client, policy, set, set.client_overshoot),
-        sidecore: Side::new(Who::Sidecore, policy, set, set.overshoot),
+        client: Side::new(Role::Client, policy, set, set.client_overshoot),
+        sidecore: Side::new(Role::Sidecore, policy, set, set.overshoot),
         submissions: VecDeque::new(),
         completions: VecDeque::new(),
         written: VecDeque::new(),
@@ -100,14 +100,14 @@ pub(super) fn lane(
         ended: 0,
     };
     let mut engine = Engine::new(seed);
-    engine.schedule(0, LaneEvent::Look(Who::Client, 0));
-    engine.schedule(0, LaneEvent::Look(Who::Sidecore, 0));
+    engine.schedule(0, LaneEvent::Look(Role::Client, 0));
+    engine.schedule(0, LaneEvent::Look(Role::Sidecore, 0));
     while lane.times.len() < requests as usize && engine.step(&mut lane, Nanos::MAX - 1) {}
     (lane, engine)
 }
 
 /// A bench's own seed, in turn with its repeats, or one derived from the run's.
-fn arrivals_seed(set: &Machine, seed: u64) -> u64 {
+fn arrivals_seed(set: &LaneModel, seed: u64) -> u64 {
     match u64::from(set.client.arrivals_repeats.get()) {
         0 => !seed,
         repeats => u64::from(set.client.arrivals_seed.get()).wrapping_add(seed % repeats),
@@ -119,8 +119,8 @@ impl World for Lane {
 
     fn handle(&mut self, engine: &mut Engine<LaneEvent>, event: LaneEvent) {
         match event {
-            LaneEvent::Look(Who::Client, turn) if self.client.turn == turn => self.client_looks(engine),
-            LaneEvent::Look(Who::Sidecore, turn) if self.sidecore.turn == turn => self.sidecore_looks(engine),
+            LaneEvent::Look(Role::Client, turn) if self.client.turn == turn => self.client_looks(engine),
+            LaneEvent::Look(Role::Sidecore, turn) if self.sidecore.turn == turn => self.sidecore_looks(engine),
             LaneEvent::Look(..) => {}
             LaneEvent::Submission(due) => {
                 self.submissions.push_back(due);
@@ -154,7 +154,7 @@ impl Lane {
             }
             // A sidecore that sleeps until then wakes late.
             Ring::At(at) => {
-                let asleep = matches!(self.sidecore.state, State::Napping(_) | State::Parked(_));
+                let asleep = matches!(self.sidecore.state, SideState::Napping(_) | SideState::Parked(_));
                 let late = if asleep { self.set.overshoot.draw(engine.random()) as Nanos } else { 0 };
                 engine.schedule(at + late, LaneEvent::Announce);
             }
@@ -250,7 +250,7 @@ const POLL: Nanos = 100;
 const NEVER: Nanos = 1 << 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SideState {
     Awake,
     /// Asleep until its timer; cannot be rung.
     Napping(Nanos),
@@ -262,7 +262,7 @@ enum State {
 
 /// One side of a lane: a thread on a core of its own that works, and waits by its policy.
 pub(super) struct Side {
-    who: Who,
+    role: Role,
     wake: Wake,
     /// Cost of ringing it.
     ring: Spread,
@@ -272,7 +272,7 @@ pub(super) struct Side {
     /// Delay of its own wake-up.
     overshoot: Spread,
     waiter: Waiter,
-    state: State,
+    state: SideState,
     /// Looks scheduled before this turn are void.
     turn: u64,
     /// Time since which the present spinning is charged.
@@ -284,24 +284,24 @@ pub(super) struct Side {
 }
 
 impl Side {
-    fn new(who: Who, policy: Notify, set: &Machine, overshoot: Spread) -> Self {
-        let Machine { wake, noise, interruption, ring, wake_after_short, wake_after_long, .. } = *set;
+    fn new(role: Role, policy: Notify, set: &LaneModel, overshoot: Spread) -> Self {
+        let LaneModel { wake, noise, interruption, ring, wake_after_short, wake_after_long, .. } = *set;
         let (latency, host) = ([wake_after_short, wake_after_long], Host::new(noise.every_ns.get(), interruption));
         let mut waiter = Waiter::new(policy, wake.park_cost_ns.get() as Nanos, true);
         waiter.set_wake_time(wake.time_ns.get() as Nanos);
-        let (state, turn, spun_since) = (State::Awake, 0, None);
-        Self { who, wake, ring, latency, host, overshoot, waiter, state, turn, spun_since, cpu: 0.0, worked: 0.0 }
+        let (state, turn, spun_since) = (SideState::Awake, 0, None);
+        Self { role, wake, ring, latency, host, overshoot, waiter, state, turn, spun_since, cpu: 0.0, worked: 0.0 }
     }
 
     /// Schedules its next look at this time.
     fn looks_at(&mut self, engine: &mut Engine<LaneEvent>, at: Nanos) {
         self.turn += 1;
-        engine.schedule(at, LaneEvent::Look(self.who, self.turn));
+        engine.schedule(at, LaneEvent::Look(self.role, self.turn));
     }
 
     /// The other side's cost of waking it, if it can be rung, ns.
     fn cost_to_ring(&self, engine: &mut Engine<LaneEvent>) -> f64 {
-        if matches!(self.state, State::Parked(_)) { self.ring.draw(engine.random()) } else { 0.0 }
+        if matches!(self.state, SideState::Parked(_)) { self.ring.draw(engine.random()) } else { 0.0 }
     }
 
     /// Works for this time, and looks afterwards. Returns the end.
@@ -343,11 +343,11 @@ impl Side {
                 return self.looks_at(engine, at);
             }
             Step::Nap { until } => {
-                self.state = State::Napping(now);
+                self.state = SideState::Napping(now);
                 until.min(deadline.unwrap_or(Nanos::MAX)) + self.late(engine)
             }
             Step::Park => {
-                self.state = State::Parked(now);
+                self.state = SideState::Parked(now);
                 deadline.map_or(now.saturating_add(NEVER), |deadline| deadline + self.late(engine))
             }
         };
@@ -357,10 +357,10 @@ impl Side {
 
     /// The other side rings: it runs soon if it sleeps and can be rung.
     fn rung(&mut self, engine: &mut Engine<LaneEvent>) {
-        let State::Parked(since) = self.state else { return };
+        let SideState::Parked(since) = self.state else { return };
         let is_long = (engine.now() - since) as f64 >= self.wake.deep_after_ns.get();
         let latency = self.latency[usize::from(is_long)].draw(engine.random());
-        self.state = State::Waking(since);
+        self.state = SideState::Waking(since);
         self.looks_at(engine, engine.now() + latency.round() as Nanos);
     }
 
@@ -371,8 +371,8 @@ impl Side {
 
     /// Looks; ends its sleep.
     fn wakes(&mut self, engine: &mut Engine<LaneEvent>) {
-        let state = std::mem::replace(&mut self.state, State::Awake);
-        if let State::Napping(since) | State::Parked(since) | State::Waking(since) = state {
+        let state = std::mem::replace(&mut self.state, SideState::Awake);
+        if let SideState::Napping(since) | SideState::Parked(since) | SideState::Waking(since) = state {
             self.waiter.parked(since, engine.now());
             self.host.slept(engine.now());
             self.cpu += self.wake.sleep_ns.get();
@@ -396,7 +396,7 @@ mod tests {
         }
     }
 
-    fn machine() -> Machine {
+    fn machine() -> LaneModel {
         settings().read().unwrap()
     }
 
@@ -457,7 +457,7 @@ mod tests {
         let mut settings = settings();
         spread(&mut settings, "interruption", ["1000", "2000", "3000", "10000", "20000", "50000", "100000", "1000000"]);
         settings.set("noise.every_ns", "1e6", Source::Plan).unwrap();
-        let machine: Machine = settings.read().unwrap();
+        let machine: LaneModel = settings.read().unwrap();
         let mut random = Random::new(1);
         let mut drawn: Vec<f64> = (0..100_000).map(|_| machine.interruption.draw(&mut random)).collect();
         drawn.sort_by(f64::total_cmp);

@@ -27,7 +27,7 @@ pub(super) enum Traffic {
 
 settings! {
     /// The system `pair`.
-    Pair {
+    Lhcb {
         nic: Interface {
             ring: Count<2, 65_536>,
             moderation_count: Count<1, 4096>,
@@ -68,7 +68,7 @@ settings! {
     }
 }
 
-impl Pair {
+impl Lhcb {
     /// Payload of a packet, bytes.
     pub(super) fn payload(&self, traffic: Traffic) -> u64 {
         let mtu = u64::from(self.link.mtu_bytes.get());

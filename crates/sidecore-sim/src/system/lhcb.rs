@@ -11,7 +11,7 @@ mod world;
 
 use super::{Metric, Model, Outcome, Rule, fullest, metric};
 use crate::engine::Engine;
-pub(super) use parameters::Pair;
+pub(super) use parameters::Lhcb;
 use parameters::Traffic;
 use sidecore_core::time::Nanos;
 use world::{Net, Sums};
@@ -34,7 +34,7 @@ pub(super) const METRICS: &[Metric] = &[
     metric("packets_per_interrupt", "1", "packets received for each interrupt, by UDP"),
 ];
 
-impl Model for Pair {
+impl Model for Lhcb {
     fn rules(&self) -> Vec<Rule> {
         let ring = self.nic.ring.get();
         let window = 2 * self.payload(Traffic::Tcp);
@@ -90,7 +90,7 @@ impl Model for Pair {
 }
 
 /// The sums over the measured time, and the hash of the run.
-fn measure(set: &Pair, traffic: Traffic, seed: u64) -> (Sums, u64) {
+fn measure(set: &Lhcb, traffic: Traffic, seed: u64) -> (Sums, u64) {
     let mut engine = Engine::new(seed);
     let mut world = Net::new(set, traffic);
     world.start(&mut engine);

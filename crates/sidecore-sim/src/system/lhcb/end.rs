@@ -1,6 +1,6 @@
 //! One of the two computers: its processor, its bus, its interface, and the program's socket.
 
-use super::parameters::{Pair, Traffic};
+use super::parameters::{Lhcb, Traffic};
 use super::world::LhcbEvent;
 use crate::engine::{Engine, Timer};
 use crate::part::cpu::{Cpu, Level, Section, Shape};
@@ -63,7 +63,7 @@ pub(super) struct End {
 
 impl End {
     /// An idle computer. `number` is 0 or 1.
-    pub(super) fn new(set: &Pair, number: usize) -> Self {
+    pub(super) fn new(set: &Lhcb, number: usize) -> Self {
         let shape = Shape { cores: 1, threads: 1, shared_speed: 1.0, switch: 0, accounts: 2 };
         let done: fn(u32) -> LhcbEvent =
             if number == 0 { |_| LhcbEvent::Section(0) } else { |_| LhcbEvent::Section(1) };
@@ -131,26 +131,26 @@ impl End {
     }
 
     /// A packet is in memory.
-    pub(super) fn land(&mut self, engine: &mut Engine<LhcbEvent>, packet: Packet, number: usize, set: &Pair) {
+    pub(super) fn land(&mut self, engine: &mut Engine<LhcbEvent>, packet: Packet, number: usize, set: &Lhcb) {
         self.landed.push(packet);
         let ring = self.moderator.completed(engine.now(), 1, false);
         self.ring(engine, ring, number, set);
     }
 
     /// A packet is on the link, and its buffer is free again.
-    pub(super) fn went(&mut self, engine: &mut Engine<LhcbEvent>, packet: Packet, number: usize, set: &Pair) {
+    pub(super) fn went(&mut self, engine: &mut Engine<LhcbEvent>, packet: Packet, number: usize, set: &Lhcb) {
         self.gone.push(if let Packet::Data(bytes) = packet { bytes } else { 0 });
         let ring = self.moderator.completed(engine.now(), 1, false);
         self.ring(engine, ring, number, set);
     }
 
-    pub(super) fn timer(&mut self, engine: &mut Engine<LhcbEvent>, number: usize, set: &Pair) {
+    pub(super) fn timer(&mut self, engine: &mut Engine<LhcbEvent>, number: usize, set: &Lhcb) {
         self.timer = None;
         let ring = self.moderator.due(engine.now());
         self.ring(engine, ring, number, set);
     }
 
-    fn ring(&mut self, engine: &mut Engine<LhcbEvent>, ring: Ring, number: usize, set: &Pair) {
+    fn ring(&mut self, engine: &mut Engine<LhcbEvent>, ring: Ring, number: usize, set: &Lhcb) {
         match ring {
             Ring::Now if self.armed => self.interrupt(engine, set),
             Ring::At(at) if self.timer.is_none() => self.timer = Some(engine.schedule(at, LhcbEvent::Timer(number))),
@@ -159,7 +159,7 @@ impl End {
     }
 
     /// The interrupt takes all received and sent packets.
-    fn interrupt(&mut self, engine: &mut Engine<LhcbEvent>, set: &Pair) {
+    fn interrupt(&mut self, engine: &mut Engine<LhcbEvent>, set: &Lhcb) {
         _ = self.timer.take().and_then(|timer| engine.cancel(timer));
         self.armed = false;
         self.moderator.rung();
@@ -183,7 +183,7 @@ impl End {
     }
 
     /// Ends the interrupt; the next one may occur.
-    pub(super) fn rearm(&mut self, engine: &mut Engine<LhcbEvent>, number: usize, set: &Pair) {
+    pub(super) fn rearm(&mut self, engine: &mut Engine<LhcbEvent>, number: usize, set: &Lhcb) {
         self.armed = true;
         let ring = self.moderator.due(engine.now());
         self.ring(engine, ring, number, set);
@@ -193,6 +193,6 @@ impl End {
 impl Packet {
     /// Its frame in memory, bytes.
     pub(super) fn frame(self, traffic: Traffic) -> u64 {
-        Pair::frame(traffic, if let Self::Data(bytes) = self { bytes } else { 0 })
+        Lhcb::frame(traffic, if let Self::Data(bytes) = self { bytes } else { 0 })
     }
 }

@@ -1,7 +1,7 @@
 //! The world's events and their effects. End 0 sends, end 1 receives; in a ping-pong both do both.
 
 use super::end::{End, INTERRUPT, OUT, Packet, Task};
-use super::parameters::{Pair, Traffic};
+use super::parameters::{Lhcb, Traffic};
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
 
@@ -61,7 +61,7 @@ impl Sums {
 }
 
 pub(super) struct Net {
-    set: Pair,
+    set: Lhcb,
     traffic: Traffic,
     payload: u64,
     ends: [End; 2],
@@ -72,7 +72,7 @@ pub(super) struct Net {
 }
 
 impl Net {
-    pub(super) fn new(set: &Pair, traffic: Traffic) -> Self {
+    pub(super) fn new(set: &Lhcb, traffic: Traffic) -> Self {
         Self {
             set: *set,
             traffic,

@@ -5,19 +5,19 @@
 //! drawn from their measured distributions.
 
 mod host;
-mod lane;
+mod world;
 
 use super::{Metric, Model, Outcome, Rule, metric, percentile};
 use crate::engine::Random;
 use crate::settings::{Bytes, Count, Ns, Rate, Ratio, notify, settings};
-use lane::{Arrival, lane};
 use sidecore_core::policy::notify::Notify;
+use world::{Arrival, lane};
 
 type Time = Ns<0, 10_000_000_000>;
 
 settings! {
     /// The system `machine`.
-    Machine {
+    LaneModel {
         client: Client {
             op: Op,
             size: Bytes<0, 1_048_576>,
@@ -161,7 +161,7 @@ pub const PARTS: [f64; 8] = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
 const CAPACITY_DEPTH: u64 = 32;
 const CAPACITY_REQUESTS: u64 = 20_000;
 
-impl Machine {
+impl LaneModel {
     /// Times of the operation; `None` for an operation without work.
     fn op(&self) -> Option<&Curve> {
         Some(match self.client.op {
@@ -178,7 +178,7 @@ impl Machine {
     }
 }
 
-impl Model for Machine {
+impl Model for LaneModel {
     fn rules(&self) -> Vec<Rule> {
         let spreads = [
             ("hop.p0_ns", &self.hop),
