@@ -1,10 +1,10 @@
 //! Clients: submit, ring, look, wait as their policy says, and find out that the service died.
 
 use super::hop::{Hop, Thread};
-use super::sabotage::Sabotage;
+use super::mutation::Mutation;
 use super::scenario::{Hostile, LanePlan, Load, SESSIONS, class_of};
 use super::service::Command;
-use super::world::{Clock, SimEvent, Who, World};
+use super::world::{Actor, Clock, SimEvent, World};
 use super::{Invariant, result};
 use sidecore_core::policy::notify::{Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::session::{Op, Refusal};
@@ -115,7 +115,7 @@ impl World<'_> {
     pub(super) fn connect(&mut self, clock: &mut Clock, tenant: u32, lane: u32, left: u32) {
         let client = &self.plan.clients[tenant as usize];
         let plan = client.lanes[lane as usize];
-        let owned = client.owned || self.sabotage == Some(Sabotage::SpinUnowned);
+        let owned = client.owned || self.mutation == Some(Mutation::SpinUnowned);
         let advice = self.service.hops.client;
         let link = self.links.len() as u32;
         self.links.push(Link {
@@ -141,7 +141,7 @@ impl World<'_> {
         });
         self.say(|| format!("client {tenant} connects as link {link} for {left} requests"));
         self.tell(clock, Command::AddLane(link));
-        self.go_on(clock, Who::Client(link));
+        self.go_on(clock, Actor::Client(link));
     }
 
     pub(super) fn step_client(&mut self, clock: &mut Clock, index: u32) {
@@ -156,7 +156,7 @@ impl World<'_> {
                 if link.submission.must_wake() {
                     self.ring_service(clock, index);
                 }
-                self.go_on(clock, Who::Client(index));
+                self.go_on(clock, Actor::Client(index));
             }
             Pc::Poll => self.poll(clock, index),
             Pc::Wait => self.wait(clock, index),
@@ -164,7 +164,7 @@ impl World<'_> {
     }
 
     fn ring_service(&mut self, clock: &mut Clock, index: u32) {
-        if self.sabotaged(clock, Sabotage::DropClientRing, 4) {
+        if self.mutated(clock, Mutation::DropClientRing, 4) {
             return self.say(|| format!("link {index} must ring the service and does not"));
         }
         self.say(|| format!("link {index} rings the service"));
@@ -183,11 +183,11 @@ impl World<'_> {
         }
         if link.submission.unrung {
             link.pc = Pc::Ring;
-            return self.go_on(clock, Who::Client(index));
+            return self.go_on(clock, Actor::Client(index));
         }
         if let (Some(until), false) = (link.deaf, link.gone) {
             let until = link.deadline().map_or(until, |at| until.min(at));
-            return self.sleep(clock, Who::Client(index), Some(until).filter(|until| *until < Nanos::MAX));
+            return self.sleep(clock, Actor::Client(index), Some(until).filter(|until| *until < Nanos::MAX));
         }
         link.pc = Pc::Poll;
         self.poll(clock, index);
@@ -208,7 +208,7 @@ impl World<'_> {
         // It rings after one submission or after several.
         link.pc = if clock.random().below(2) == 0 { Pc::Ring } else { Pc::Act };
         self.say(|| format!("link {index} submits tag {tag}"));
-        self.go_on(clock, Who::Client(index));
+        self.go_on(clock, Actor::Client(index));
     }
 
     /// A request that is still without its extent, and how it is to end.
@@ -253,7 +253,7 @@ impl World<'_> {
             link.waits.waiter.end(clock.now());
             link.pc = Pc::Act;
             self.receive(clock, index, completion);
-            return self.go_on(clock, Who::Client(index));
+            return self.go_on(clock, Actor::Client(index));
         }
         if link.gone {
             return self.report_lost(clock, index);
@@ -265,10 +265,10 @@ impl World<'_> {
             link.waits.waiter.end(clock.now());
             link.pc = Pc::Act;
             let until = Some(link.next_at);
-            return self.sleep(clock, Who::Client(index), until);
+            return self.sleep(clock, Actor::Client(index), until);
         }
         link.pc = if link.submission.unrung { Pc::Ring } else { Pc::Wait };
-        self.go_on(clock, Who::Client(index));
+        self.go_on(clock, Actor::Client(index));
     }
 
     /// A completion came.
@@ -311,18 +311,23 @@ impl World<'_> {
         if link.advice != waiter.policy() {
             waiter.set_policy(link.advice);
         }
-        let found = link.completion.ready() && self.sabotage != Some(Sabotage::ArmAfterLook);
+        if link.advice == Notify::Predict
+            && let Some(oldest) = link.requests.iter().find(|request| request.answers == 0)
+        {
+            waiter.expect(Forecast { at: oldest.submitted + link.latency, sigma: link.latency / 16 });
+        }
+        let found = link.completion.ready() && self.mutation != Some(Mutation::ArmAfterLook);
         match link.waits.next(now, found) {
             Wait::Spin => {
                 link.pc = if link.may_submit(now) { Pc::Act } else { Pc::Poll };
                 let owned = self.plan.clients[link.tenant as usize].owned;
-                return self.spin(clock, Who::Client(index), owned);
+                return self.spin(clock, Actor::Client(index), owned);
             }
             // The socket is readable: nobody sleeps on it.
             Wait::Sleep { .. } if link.gone => {}
             Wait::Sleep { until, .. } => {
                 let until = until.into_iter().chain(link.deadline()).min();
-                return self.doze(clock, Who::Client(index), until);
+                return self.doze(clock, Actor::Client(index), until);
             }
             Wait::Arm => link.completion.arm(),
             Wait::Disarm => {
@@ -331,7 +336,7 @@ impl World<'_> {
             }
             Wait::Look => link.pc = Pc::Poll,
         }
-        self.go_on(clock, Who::Client(index));
+        self.go_on(clock, Actor::Client(index));
     }
 
     /// The connection tells that the service died.
@@ -342,14 +347,14 @@ impl World<'_> {
         }
         link.gone = true;
         self.say(|| format!("link {index} learns that the service died"));
-        self.wake(clock, Who::Client(index));
+        self.wake(clock, Actor::Client(index));
     }
 
     /// What was not answered is lost, and the caller is told so; then it connects again.
     fn report_lost(&mut self, clock: &mut Clock, index: u32) {
         let link = &mut self.links[index as usize];
         for request in link.requests.iter_mut().filter(|request| request.answers == 0) {
-            request.answers = u32::from(self.sabotage != Some(Sabotage::ForgetLost));
+            request.answers = u32::from(self.mutation != Some(Mutation::ForgetLost));
             link.in_flight = link.in_flight.saturating_sub(1);
         }
         self.say(|| format!("link {index} reports what was lost"));
@@ -375,7 +380,7 @@ impl World<'_> {
 
     /// The connection is no more. Whoever lives was told of each of its requests once.
     pub(super) fn end_link(&mut self, clock: &mut Clock, index: u32, end: End) {
-        self.end(clock, Who::Client(index));
+        self.end(clock, Actor::Client(index));
         let link = &mut self.links[index as usize];
         link.ended = Some(end);
         let told = matches!(end, End::Done | End::ServiceGone) && link.hostile.is_none();
@@ -427,7 +432,7 @@ impl World<'_> {
         if must_wake {
             self.ring(clock, index);
         }
-        self.end(clock, Who::Client(index));
+        self.end(clock, Actor::Client(index));
         let delay = clock.random().below(60_000);
         clock.after(delay, SimEvent::Closed(index));
     }

@@ -2,10 +2,10 @@
 
 use super::client::PARK_COST;
 use super::hop::{Hop, Thread};
-use super::sabotage::Sabotage;
+use super::mutation::Mutation;
 use super::scenario::{DevicePlan, Kind};
 use super::service::{Command, Request};
-use super::world::{Clock, SimEvent, Who, World};
+use super::world::{Actor, Clock, SimEvent, World};
 use super::{Invariant, result};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Moderator, Ring, Wait, WaitLoop, Waiter};
@@ -168,7 +168,7 @@ impl World<'_> {
     }
 
     fn reply(&mut self, device: u32, handed: &Handed, took: Nanos) -> Reply {
-        let mixed_up = self.sabotage == Some(Sabotage::MixUpResults);
+        let mixed_up = self.mutation == Some(Mutation::MixUpResults);
         let state = &mut self.devices[device as usize];
         let Request { link, tag, size, .. } = handed.request;
         let right = result(link, tag, size);
@@ -180,12 +180,12 @@ impl World<'_> {
 
     pub(super) fn step_device(&mut self, clock: &mut Clock, index: u32) {
         let now = clock.now();
-        let who = Who::Device(index);
+        let actor = Actor::Device(index);
         let device = &mut self.devices[index as usize];
         if now < device.stalled_until {
             if device.stalled_until < Nanos::MAX {
                 let rest = device.stalled_until - now;
-                self.go_on_after(clock, who, rest);
+                self.go_on_after(clock, actor, rest);
             }
             return;
         }
@@ -196,17 +196,17 @@ impl World<'_> {
                 let reply = self.reply(index, &handed, now - since);
                 self.devices[index as usize].pc = Pc::Write(handed, reply);
                 let delay = 100 + clock.random().below(2_000);
-                self.go_on_after(clock, who, delay);
+                self.go_on_after(clock, actor, delay);
             }
             Pc::Write(handed, reply) => {
                 self.write(index, &handed, &reply);
-                self.go_on(clock, who);
+                self.go_on(clock, actor);
             }
             Pc::Announce(urgent) => {
                 let ring = device.moderator.completed(now, 1, urgent);
                 device.pc = Pc::Take;
                 self.announce_reply(clock, index, ring);
-                self.go_on(clock, who);
+                self.go_on(clock, actor);
             }
             Pc::Wait => self.wait_device(clock, index),
         }
@@ -221,7 +221,7 @@ impl World<'_> {
         device.pc = Pc::Work(handed, now);
         let time = device.time(now, handed.request.size);
         self.say(|| format!("device {index} begins tag {} of link {}", handed.request.tag, handed.request.link));
-        self.go_on_after(clock, Who::Device(index), time);
+        self.go_on_after(clock, Actor::Device(index), time);
     }
 
     /// The result and the reply are written in one go.
@@ -241,7 +241,7 @@ impl World<'_> {
             Ring::Now => {
                 device.moderator.rung();
                 if device.replies.must_wake() {
-                    self.wake(clock, Who::Service);
+                    self.wake(clock, Actor::Service);
                 }
             }
             Ring::At(at) => device.ring_at = Some(at),
@@ -264,19 +264,19 @@ impl World<'_> {
     }
 
     fn wait_device(&mut self, clock: &mut Clock, index: u32) {
-        let (now, who) = (clock.now(), Who::Device(index));
-        let blind = self.sabotage == Some(Sabotage::ArmAfterLook);
+        let (now, actor) = (clock.now(), Actor::Device(index));
+        let blind = self.mutation == Some(Mutation::ArmAfterLook);
         let device = &mut self.devices[index as usize];
         let found = (device.handed.ready() && !blind) || device.killed;
         match device.waits.next(now, found) {
             Wait::Spin => {
                 device.pc = Pc::Take;
                 let owned = device.plan.owned;
-                return self.spin(clock, who, owned);
+                return self.spin(clock, actor, owned);
             }
             Wait::Sleep { until, .. } => {
                 let until = until.into_iter().chain(device.ring_at).min();
-                return self.doze(clock, who, until);
+                return self.doze(clock, actor, until);
             }
             Wait::Arm => device.handed.arm(),
             Wait::Disarm => {
@@ -285,7 +285,7 @@ impl World<'_> {
             }
             Wait::Look => device.pc = Pc::Take,
         }
-        self.go_on(clock, who);
+        self.go_on(clock, actor);
     }
 
     /// The worker's thread ends. One that was at work when it was taken away answers all the same, as hardware would.
@@ -297,7 +297,7 @@ impl World<'_> {
             self.answer_later(clock, index, reply);
         }
         self.devices[index as usize].pc = Pc::Take;
-        self.end(clock, Who::Device(index));
+        self.end(clock, Actor::Device(index));
     }
 
     fn answer_later(&mut self, clock: &mut Clock, index: u32, reply: Reply) {
@@ -327,7 +327,7 @@ impl World<'_> {
         (device.killed, device.ring_at) = (true, None);
         device.queue.clear();
         device.pc = Pc::Take;
-        self.end(clock, Who::Device(index));
+        self.end(clock, Actor::Device(index));
     }
 
     /// The service takes it away: from now on it writes to no lane.
@@ -350,7 +350,7 @@ impl World<'_> {
         {
             self.end_device(clock, index);
         } else {
-            self.wake(clock, Who::Device(index));
+            self.wake(clock, Actor::Device(index));
         }
         match self.devices[index as usize].health {
             Health::Alive | Health::Dead => Health::Dead,

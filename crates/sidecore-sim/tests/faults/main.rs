@@ -3,7 +3,7 @@
 //! A small world runs core's real structures and decisions: rings, doorbells and the words of requests, `Dispatch`,
 //! waiters and moderators on all four hops. Clients, the service's loop and devices take steps with random delays
 //! between them, so that rare interleavings come up; faults of the seed's plan strike in between. After each event the
-//! [`Invariant`]s are checked. A [`Sabotage`] is a deliberate defect that must be found.
+//! [`Invariant`]s are checked. A [`Mutation`] is a deliberate defect that must be found.
 //!
 //! Steps of different parties follow each other. Weak memory orders between them are left to the loom models.
 //!
@@ -13,8 +13,8 @@ mod check;
 mod client;
 mod device;
 mod hop;
+mod mutation;
 mod replay;
-mod sabotage;
 mod scenario;
 mod service;
 mod shrink;
@@ -23,7 +23,7 @@ mod tests;
 mod world;
 
 use client::Link;
-use sabotage::Sabotage;
+use mutation::Mutation;
 use scenario::{FAULTS, Scenario};
 use service::Run;
 use sidecore_core::time::Nanos;
@@ -117,12 +117,12 @@ struct Failure {
 }
 
 /// Runs that number of seeds from the first one on, until an invariant is broken.
-fn run(first_seed: u64, seeds: u64, sabotage: Option<Sabotage>) -> Report {
+fn run(first_seed: u64, seeds: u64, mutation: Option<Mutation>) -> Report {
     let faults = [0; FAULTS.len()];
     let mut report = Report { seeds: 0, events: 0, requests: 0, rested: 0, faults, broken: None, trace: 0 };
     for seed in (first_seed..).take(usize::try_from(seeds).unwrap_or(usize::MAX)) {
         let scenario = Scenario::new(seed);
-        let (clock, run) = run_one(&scenario, sabotage, Watch::default());
+        let (clock, run) = run_one(&scenario, mutation, Watch::default());
         let world = run.world;
         report.seeds += 1;
         report.events += clock.events();
@@ -131,7 +131,7 @@ fn run(first_seed: u64, seeds: u64, sabotage: Option<Sabotage>) -> Report {
         report.faults.iter_mut().zip(world.struck).for_each(|(sum, struck)| *sum += struck);
         report.trace = report.trace.rotate_left(7) ^ clock.trace();
         if let Some(broken) = world.broken {
-            report.broken = Some(shrink::explain(&scenario, sabotage, broken));
+            report.broken = Some(shrink::explain(&scenario, mutation, broken));
             break;
         }
     }
@@ -148,9 +148,9 @@ fn record(seed: u64, words: usize) -> Vec<u8> {
 }
 
 /// The run of a scenario, to its end or to the first invariant that does not hold.
-fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> (Clock, Run<'_>) {
+fn run_one(scenario: &Scenario, mutation: Option<Mutation>, watch: Watch) -> (Clock, Run<'_>) {
     let mut clock = Engine::new(scenario.seed);
-    let mut run = Run::new(scenario, sabotage, watch, &mut clock);
+    let mut run = Run::new(scenario, mutation, watch, &mut clock);
     let mut shares = if scenario.backlogged { Shares::Before } else { Shares::Done };
     while run.world.broken.is_none() && clock.events() < MAX_EVENTS && !run.is_finished() {
         if !clock.step(&mut run, HORIZON) {

@@ -3,16 +3,16 @@
 //! Between two steps somebody else may act: after an answer was taken, a request placed, the completions of a turn written,
 //! a client told, a doorbell armed, a ring looked at.
 
-mod hands;
+mod host;
 
 use super::Invariant;
 use super::client::{End, Link, PARK_COST};
 use super::device::Device;
 use super::hop::Thread;
-use super::sabotage::Sabotage;
+use super::mutation::Mutation;
 use super::scenario::{DEVICE_TIMEOUT, DevicePlan, Fault, Kind, Scenario};
-use super::world::{Clock, SimEvent, Watch, Who, World, pick};
-use hands::Hands;
+use super::world::{Actor, Clock, SimEvent, Watch, World, pick};
+use host::SimHost;
 use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
@@ -105,11 +105,11 @@ impl engine::World for Run<'_> {
         let world = &mut self.world;
         world.now = clock.now();
         match event {
-            SimEvent::Step(who) if !world.begin_step(who) => {}
-            SimEvent::Step(Who::Service) => self.step(clock),
-            SimEvent::Step(Who::Client(link)) => world.step_client(clock, link),
-            SimEvent::Step(Who::Device(device)) => world.step_device(clock, device),
-            SimEvent::Wake(who, incarnation) => world.arrive(clock, who, incarnation),
+            SimEvent::Step(actor) if !world.begin_step(actor) => {}
+            SimEvent::Step(Actor::Service) => self.step(clock),
+            SimEvent::Step(Actor::Client(link)) => world.step_client(clock, link),
+            SimEvent::Step(Actor::Device(device)) => world.step_device(clock, device),
+            SimEvent::Wake(actor, incarnation) => world.arrive(clock, actor, incarnation),
             SimEvent::Fault(number) => world.strike(clock, usize::from(number)),
             SimEvent::HangUp(link) => world.hang_up(clock, link),
             SimEvent::Closed(link) => world.connection_closed(clock, link),
@@ -122,9 +122,9 @@ impl engine::World for Run<'_> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(plan: &'a Scenario, sabotage: Option<Sabotage>, watch: Watch, clock: &mut Clock) -> Self {
+    pub(super) fn new(plan: &'a Scenario, mutation: Option<Mutation>, watch: Watch, clock: &mut Clock) -> Self {
         let mut run =
-            Self { sidecore: sidecore(plan, sabotage, watch.tape, 0), world: World::new(plan, sabotage, watch) };
+            Self { sidecore: sidecore(plan, mutation, watch.tape, 0), world: World::new(plan, mutation, watch) };
         for (number, (at, _)) in plan.faults.iter().enumerate() {
             clock.schedule(*at, SimEvent::Fault(number as u16));
         }
@@ -142,12 +142,12 @@ impl<'a> Run<'a> {
         for plan in &self.world.plan.devices {
             self.add_device(clock, *plan);
         }
-        self.world.go_on(clock, Who::Service);
+        self.world.go_on(clock, Actor::Service);
     }
 
     fn restart(&mut self, clock: &mut Clock) {
-        let World { plan, sabotage, tape, .. } = self.world;
-        self.sidecore = sidecore(plan, sabotage, tape, clock.now());
+        let World { plan, mutation, tape, .. } = self.world;
+        self.sidecore = sidecore(plan, mutation, tape, clock.now());
         self.world.service = Service::new(plan, self.world.service.thread.incarnation + 1);
         self.world.say(|| "the service starts again".to_owned());
         self.start(clock);
@@ -160,27 +160,27 @@ impl<'a> Run<'a> {
         if std::mem::take(&mut self.world.service.listens) {
             self.hear(clock);
         }
-        let next = self.sidecore.step(&mut Hands { world: &mut self.world, clock });
+        let next = self.sidecore.step(&mut SimHost { world: &mut self.world, clock });
         let worked = std::mem::take(&mut self.world.service.worked);
         match next {
-            Next::Step if worked > 0 => return self.world.go_on_after(clock, Who::Service, worked),
+            Next::Step if worked > 0 => return self.world.go_on_after(clock, Actor::Service, worked),
             Next::Step => {}
             Next::Obey => self.obey(clock),
             Next::Listen => self.hear(clock),
-            Next::Spin => return self.world.spin(clock, Who::Service, self.world.plan.owned),
+            Next::Spin => return self.world.spin(clock, Actor::Service, self.world.plan.owned),
             Next::Sleep { until } => {
                 self.world.service.listens = true;
-                return self.world.doze(clock, Who::Service, until);
+                return self.world.doze(clock, Actor::Service, until);
             }
         }
-        self.world.go_on(clock, Who::Service);
+        self.world.go_on(clock, Actor::Service);
     }
 
     /// Tells which lanes rang.
     fn hear(&mut self, clock: &mut Clock) {
         for link in std::mem::take(&mut self.world.service.rung) {
             if let Some(id) = self.lane_of(link) {
-                self.sidecore.rang(&mut Hands { world: &mut self.world, clock }, id);
+                self.sidecore.rang(&mut SimHost { world: &mut self.world, clock }, id);
             }
         }
     }
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
                 Command::Set(fault) => self.set(clock, fault),
                 Command::Late(device, reply) => {
                     self.world.say(|| format!("device {device}, which is gone, answers"));
-                    self.sidecore.finish(&mut Hands { world: &mut self.world, clock }, &reply);
+                    self.sidecore.finish(&mut SimHost { world: &mut self.world, clock }, &reply);
                 }
             }
         }
@@ -213,6 +213,7 @@ impl<'a> Run<'a> {
         match fault {
             Fault::SetNotify(hops) => self.set_notify(clock, hops),
             Fault::SetBalance(balance) => self.sidecore.set_balance(balance),
+            Fault::SetOrder(order) => self.sidecore.set_order(&mut SimHost { world: &mut self.world, clock }, order),
             Fault::DeviceJoin(plan) => self.add_device(clock, plan),
             Fault::DeviceDrain(number) => {
                 if let Some(device) = self.picked(number) {
@@ -223,13 +224,13 @@ impl<'a> Run<'a> {
             Fault::DeviceRemove(number) => {
                 if let Some(device) = self.picked(number) {
                     self.world.device_mut(device).leaving = true;
-                    self.sidecore.remove(&mut Hands { world: &mut self.world, clock }, device);
+                    self.sidecore.remove(&mut SimHost { world: &mut self.world, clock }, device);
                 }
             }
             Fault::DeviceDeath { device, .. } => {
                 let remote = |device: &usize| self.world.device(*device).plan.kind != Kind::Inline;
                 if let Some(device) = self.picked(device).filter(remote) {
-                    self.sidecore.kill(&mut Hands { world: &mut self.world, clock }, device);
+                    self.sidecore.kill(&mut SimHost { world: &mut self.world, clock }, device);
                 }
             }
             // They strike without being told.
@@ -261,12 +262,12 @@ impl<'a> Run<'a> {
         self.world.service.hops = hops;
         for device in self.world.service.devices.clone() {
             self.world.devices[device as usize].hops = hops;
-            self.world.wake(clock, Who::Device(device));
+            self.world.wake(clock, Actor::Device(device));
         }
         for (_, link) in self.sidecore.lanes() {
             self.world.links[*link as usize].advice = hops.client;
         }
-        self.sidecore.set_notify(&mut Hands { world: &mut self.world, clock }, hops);
+        self.sidecore.set_notify(&mut SimHost { world: &mut self.world, clock }, hops);
     }
 
     fn add_device(&mut self, clock: &mut Clock, plan: DevicePlan) {
@@ -277,13 +278,13 @@ impl<'a> Run<'a> {
             }
         }
         let world = &mut self.world;
-        let depth = if world.sabotage == Some(Sabotage::Overcommit) { plan.depth * 2 } else { plan.depth };
+        let depth = if world.mutation == Some(Mutation::Overcommit) { plan.depth * 2 } else { plan.depth };
         let immediate = plan.kind == Kind::Inline;
         let capability =
             Capability { classes: plan.classes(), immediate, elsewhere: false, depth, weight: plan.weight, rates };
         let Some(number) = self.sidecore.add_device(capability) else { return };
         let index = world.devices.len() as u32;
-        let may_spin = plan.owned || world.sabotage == Some(Sabotage::SpinUnowned);
+        let may_spin = plan.owned || world.mutation == Some(Mutation::SpinUnowned);
         let incarnation = world.service.thread.incarnation;
         world.devices.push(Device::new(plan, incarnation, world.service.hops, may_spin));
         if number == world.service.devices.len() {
@@ -295,7 +296,7 @@ impl<'a> Run<'a> {
             world.fail(Invariant::Accounting, what);
         }
         if plan.kind == Kind::Worker {
-            world.go_on(clock, Who::Device(index));
+            world.go_on(clock, Actor::Device(index));
         }
         world.say(|| format!("device {index} joins: {plan}"));
     }
@@ -315,7 +316,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn sidecore(plan: &Scenario, sabotage: Option<Sabotage>, tape: Option<usize>, now: Nanos) -> Sidecore<u32, Request> {
+fn sidecore(plan: &Scenario, mutation: Option<Mutation>, tape: Option<usize>, now: Nanos) -> Sidecore<u32, Request> {
     let settings = Settings {
         limits: Limits {
             lanes: MAX_LANES,
@@ -328,7 +329,7 @@ fn sidecore(plan: &Scenario, sabotage: Option<Sabotage>, tape: Option<usize>, no
         notify: plan.hops,
         park_cost: PARK_COST,
         wake_time: PARK_COST,
-        may_spin: plan.owned || sabotage == Some(Sabotage::SpinUnowned),
+        may_spin: plan.owned || mutation == Some(Mutation::SpinUnowned),
         device_timeout: DEVICE_TIMEOUT,
         pace: Pace {
             turn: 16,
@@ -346,11 +347,11 @@ impl World<'_> {
     /// The service's process dies, with its workers; each connection hangs up.
     pub(super) fn kill_service(&mut self, clock: &mut Clock, down: Nanos) {
         self.say(|| "the service dies".to_owned());
-        self.end(clock, Who::Service);
+        self.end(clock, Actor::Service);
         let incarnation = self.service.thread.incarnation;
         for device in 0..self.devices.len() {
             if self.devices[device].service == incarnation {
-                self.end(clock, Who::Device(device as u32));
+                self.end(clock, Actor::Device(device as u32));
             }
         }
         for link in 0..self.links.len() {
@@ -366,7 +367,7 @@ impl World<'_> {
     pub(super) fn tell(&mut self, clock: &mut Clock, command: Command) {
         if !self.service.thread.ended {
             self.service.mailbox.push_back(command);
-            self.wake(clock, Who::Service);
+            self.wake(clock, Actor::Service);
         }
     }
 
@@ -374,7 +375,7 @@ impl World<'_> {
     pub(super) fn ring(&mut self, clock: &mut Clock, link: u32) {
         if !self.service.thread.ended {
             self.service.rung.push(link);
-            self.wake(clock, Who::Service);
+            self.wake(clock, Actor::Service);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Makes a failing run smaller, as long as it breaks the same invariant.
 
-use super::sabotage::Sabotage;
+use super::mutation::Mutation;
 use super::scenario::Scenario;
 use super::world::Watch;
 use super::{Broken, Failure, Invariant, run_one};
@@ -9,17 +9,17 @@ use super::{Broken, Failure, Invariant, run_one};
 const TRIES: u32 = 400;
 
 /// Makes the run smaller for as long as the same invariant breaks, and tells its last events in words.
-pub(super) fn explain(scenario: &Scenario, sabotage: Option<Sabotage>, broken: Broken) -> Failure {
-    let mut search = Search { sabotage, invariant: broken.invariant, left: TRIES };
+pub(super) fn explain(scenario: &Scenario, mutation: Option<Mutation>, broken: Broken) -> Failure {
+    let mut search = Search { mutation, invariant: broken.invariant, left: TRIES };
     let smallest = search.smallest(scenario.clone());
-    let (_, mut run) = run_one(&smallest, sabotage, Watch { words: true, tape: None });
+    let (_, mut run) = run_one(&smallest, mutation, Watch { words: true, tape: None });
     let what = run.world.broken.take().map_or(broken.what, |broken| broken.what);
     let (seed, invariant) = (scenario.seed, broken.invariant);
     Failure { seed, invariant, what, scenario: smallest.to_string(), trace: run.world.into_words() }
 }
 
 struct Search {
-    sabotage: Option<Sabotage>,
+    mutation: Option<Mutation>,
     invariant: Invariant,
     left: u32,
 }
@@ -47,7 +47,7 @@ impl Search {
             return false;
         }
         self.left -= 1;
-        let (_, run) = run_one(&candidate, self.sabotage, Watch::default());
+        let (_, run) = run_one(&candidate, self.mutation, Watch::default());
         let breaks = run.world.broken.is_some_and(|broken| broken.invariant == self.invariant);
         if breaks {
             *scenario = candidate;

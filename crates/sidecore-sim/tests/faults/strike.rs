@@ -4,7 +4,7 @@ use super::client::{End, Link};
 use super::device::Device;
 use super::scenario::{Fault, FaultKind, Kind};
 use super::service::Command;
-use super::world::{Clock, SimEvent, Who, World, pick};
+use super::world::{Actor, Clock, SimEvent, World, pick};
 use sidecore_core::time::Nanos;
 
 impl World<'_> {
@@ -49,12 +49,12 @@ impl World<'_> {
                 let until = time.map_or(Nanos::MAX, |time| now + time);
                 self.links[link as usize].deaf = Some(until);
                 // Whoever sleeps is not woken by what it will not read.
-                self.wake(clock, Who::Client(link));
+                self.wake(clock, Actor::Client(link));
             }
             Fault::ClientHostile { lane, how } => {
                 let link = self.living(lane)?;
                 self.links[link as usize].hostile = Some(how);
-                self.wake(clock, Who::Client(link));
+                self.wake(clock, Actor::Client(link));
             }
             Fault::ServiceDeath { down } => self.kill_service(clock, down),
             Fault::DeviceDeath { told: true, .. }

@@ -42,11 +42,11 @@ fn nothing_is_broken() {
 
 #[test]
 fn each_deliberate_defect_is_found() {
-    for sabotage in Sabotage::ALL.iter().copied() {
-        let report = run(0, 250, Some(sabotage));
-        let failure = report.broken.unwrap_or_else(|| panic!("{sabotage} is not found in {} runs", report.seeds));
-        println!("{sabotage}: run {}: {}", report.seeds, failure.what);
-        assert_eq!(failure.invariant, sabotage.breaks(), "{sabotage}: {}", told(&failure));
+    for mutation in Mutation::ALL.iter().copied() {
+        let report = run(0, 250, Some(mutation));
+        let failure = report.broken.unwrap_or_else(|| panic!("{mutation} is not found in {} runs", report.seeds));
+        println!("{mutation}: run {}: {}", report.seeds, failure.what);
+        assert_eq!(failure.invariant, mutation.breaks(), "{mutation}: {}", told(&failure));
         let last = failure.trace.last().unwrap();
         assert!(last.ends_with(&format!("broken: {}", failure.what)), "{last}");
     }
@@ -57,14 +57,14 @@ fn a_seed_is_a_run() {
     let of = |report: &Report| (report.trace, report.events, report.requests, report.faults);
     assert_eq!(of(&run(70, 20, None)), of(&run(70, 20, None)));
     assert_ne!(run(70, 20, None).trace, run(71, 20, None).trace);
-    let again = |_| run(10, 100, Some(Sabotage::ArmAfterLook)).broken.unwrap();
+    let again = |_| run(10, 100, Some(Mutation::ArmAfterLook)).broken.unwrap();
     let [first, second] = [0, 1].map(again);
     assert_eq!(told(&first), told(&second));
 }
 
 #[test]
 fn a_failing_run_is_made_smaller() {
-    let failure = run(300, 200, Some(Sabotage::ForgetOrphans)).broken.unwrap();
+    let failure = run(300, 200, Some(Mutation::ForgetOrphans)).broken.unwrap();
     let parts = |scenario: &str| scenario.lines().filter(|line| !line.starts_with("  ")).count();
     assert!(parts(&failure.scenario) < parts(&Scenario::new(failure.seed).to_string()), "{}", failure.scenario);
     assert_eq!(failure.scenario.matches("\nat ").count(), 1, "one fault is left: {}", failure.scenario);

@@ -3,7 +3,7 @@
 use super::client::Link;
 use super::device::Device;
 use super::hop::Thread;
-use super::sabotage::Sabotage;
+use super::mutation::Mutation;
 use super::scenario::{FAULTS, Scenario};
 use super::service::Service;
 use super::{Broken, Invariant};
@@ -20,7 +20,7 @@ pub(super) type Clock = Engine<SimEvent>;
 
 /// The party that acts.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum Actor {
     #[strum(to_string = "the service")]
     Service,
     #[strum(to_string = "link {0}")]
@@ -31,9 +31,9 @@ pub(super) enum Who {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SimEvent {
-    Step(Who),
+    Step(Actor),
     /// A wake-up call arrives at the thread of that incarnation.
-    Wake(Who, u32),
+    Wake(Actor, u32),
     /// The fault of that number strikes.
     Fault(u16),
     /// A client's connection tells it that the service died.
@@ -62,7 +62,7 @@ pub(super) struct World<'a> {
     /// Of the event under way, ns.
     pub(super) now: Nanos,
     pub(super) plan: &'a Scenario,
-    pub(super) sabotage: Option<Sabotage>,
+    pub(super) mutation: Option<Mutation>,
     pub(super) service: Service,
     /// Every connection that was ever made. Each is one lane with one thread.
     pub(super) links: Vec<Link>,
@@ -85,11 +85,11 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(plan: &'a Scenario, sabotage: Option<Sabotage>, watch: Watch) -> Self {
+    pub(super) fn new(plan: &'a Scenario, mutation: Option<Mutation>, watch: Watch) -> Self {
         World {
             now: 0,
             plan,
-            sabotage,
+            mutation,
             service: Service::new(plan, 0),
             tape: watch.tape,
             links: Vec::new(),
@@ -105,78 +105,78 @@ impl<'a> World<'a> {
     }
 
     /// The thread runs from now on. `false`: it has ended.
-    pub(super) fn begin_step(&mut self, who: Who) -> bool {
-        let thread = self.thread(who);
+    pub(super) fn begin_step(&mut self, actor: Actor) -> bool {
+        let thread = self.thread(actor);
         (thread.asleep, thread.timer, thread.until) = (false, None, None);
         !thread.ended
     }
 
-    pub(super) fn thread(&mut self, who: Who) -> &mut Thread {
-        match who {
-            Who::Service => &mut self.service.thread,
-            Who::Client(link) => &mut self.links[link as usize].thread,
-            Who::Device(device) => &mut self.devices[device as usize].thread,
+    pub(super) fn thread(&mut self, actor: Actor) -> &mut Thread {
+        match actor {
+            Actor::Service => &mut self.service.thread,
+            Actor::Client(link) => &mut self.links[link as usize].thread,
+            Actor::Device(device) => &mut self.devices[device as usize].thread,
         }
     }
 
     /// The thread's next step, after the time that a step takes: mostly little, sometimes a cache miss or an interrupt,
     /// seldom its time slice is over.
-    pub(super) fn go_on(&mut self, clock: &mut Clock, who: Who) {
+    pub(super) fn go_on(&mut self, clock: &mut Clock, actor: Actor) {
         let random = clock.random();
         let delay = match random.below(1024) {
             0 => random.below(60_000),
             1..=20 => random.below(5_000),
             _ => 20 + random.below(280),
         };
-        self.go_on_after(clock, who, delay);
+        self.go_on_after(clock, actor, delay);
     }
 
     /// It looks again and again, which is permitted on its own core only.
-    pub(super) fn spin(&mut self, clock: &mut Clock, who: Who, owned: bool) {
+    pub(super) fn spin(&mut self, clock: &mut Clock, actor: Actor, owned: bool) {
         let delay = 100 + clock.random().below(900);
-        self.go_on_after(clock, who, delay);
+        self.go_on_after(clock, actor, delay);
         if !owned {
-            self.fail(Invariant::Spin, format!("{who} spins on a shared core"));
+            self.fail(Invariant::Spin, format!("{actor} spins on a shared core"));
         }
     }
 
-    pub(super) fn go_on_after(&mut self, clock: &mut Clock, who: Who, delay: Nanos) {
-        let timer = clock.after(delay, SimEvent::Step(who));
-        self.thread(who).timer = Some(timer);
+    pub(super) fn go_on_after(&mut self, clock: &mut Clock, actor: Actor, delay: Nanos) {
+        let timer = clock.after(delay, SimEvent::Step(actor));
+        self.thread(actor).timer = Some(timer);
     }
 
     /// It sleeps as its policy says.
-    pub(super) fn doze(&mut self, clock: &mut Clock, who: Who, until: Option<Nanos>) {
-        self.say(|| format!("{who} sleeps"));
-        self.sleep(clock, who, until);
+    pub(super) fn doze(&mut self, clock: &mut Clock, actor: Actor, until: Option<Nanos>) {
+        self.say(|| format!("{actor} sleeps"));
+        self.sleep(clock, actor, until);
     }
 
     /// It sleeps until woken, or until that instant.
-    pub(super) fn sleep(&mut self, clock: &mut Clock, who: Who, until: Option<Nanos>) {
-        if std::mem::take(&mut self.thread(who).token) {
-            return self.go_on(clock, who);
+    pub(super) fn sleep(&mut self, clock: &mut Clock, actor: Actor, until: Option<Nanos>) {
+        if std::mem::take(&mut self.thread(actor).token) {
+            return self.go_on(clock, actor);
         }
         // Whoever sleeps to an instant is late by what the timer takes.
         let late = 1 + clock.random().below(2_000);
-        let timer = until.map(|until| clock.schedule(until.saturating_add(late), SimEvent::Step(who)));
-        let thread = self.thread(who);
+        let timer = until.map(|until| clock.schedule(until.saturating_add(late), SimEvent::Step(actor)));
+        let thread = self.thread(actor);
         (thread.asleep, thread.timer, thread.until) = (true, timer, until);
     }
 
     /// A wake-up call is on its way.
-    pub(super) fn wake(&mut self, clock: &mut Clock, who: Who) {
-        let thread = self.thread(who);
+    pub(super) fn wake(&mut self, clock: &mut Clock, actor: Actor) {
+        let thread = self.thread(actor);
         if thread.ended {
             return;
         }
         thread.flying += 1;
         let incarnation = thread.incarnation;
         let delay = 100 + clock.random().below(4_000);
-        clock.after(delay, SimEvent::Wake(who, incarnation));
+        clock.after(delay, SimEvent::Wake(actor, incarnation));
     }
 
-    pub(super) fn arrive(&mut self, clock: &mut Clock, who: Who, incarnation: u32) {
-        let thread = self.thread(who);
+    pub(super) fn arrive(&mut self, clock: &mut Clock, actor: Actor, incarnation: u32) {
+        let thread = self.thread(actor);
         if thread.incarnation != incarnation || thread.ended {
             return;
         }
@@ -189,12 +189,12 @@ impl<'a> World<'a> {
         if let Some(timer) = thread.timer.take() {
             clock.cancel(timer);
         }
-        self.go_on(clock, who);
+        self.go_on(clock, actor);
     }
 
     /// The thread runs no more.
-    pub(super) fn end(&mut self, clock: &mut Clock, who: Who) {
-        let thread = self.thread(who);
+    pub(super) fn end(&mut self, clock: &mut Clock, actor: Actor) {
+        let thread = self.thread(actor);
         (thread.ended, thread.asleep) = (true, false);
         if let Some(timer) = thread.timer.take() {
             clock.cancel(timer);
@@ -202,8 +202,8 @@ impl<'a> World<'a> {
     }
 
     /// Whether the defect is put in and strikes now, once in `n` times.
-    pub(super) fn sabotaged(&self, clock: &mut Clock, sabotage: Sabotage, n: u64) -> bool {
-        self.sabotage == Some(sabotage) && clock.random().below(n) == 0
+    pub(super) fn mutated(&self, clock: &mut Clock, mutation: Mutation, n: u64) -> bool {
+        self.mutation == Some(mutation) && clock.random().below(n) == 0
     }
 
     /// An invariant does not hold. The first one counts.

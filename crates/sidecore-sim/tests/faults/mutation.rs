@@ -7,7 +7,7 @@ use strum::{Display, VariantArray};
 /// One deliberate defect of the simulated runtime. Failures name it as `drop-client-ring`.
 #[derive(Clone, Copy, Debug, Display, VariantArray, PartialEq, Eq)]
 #[strum(serialize_all = "kebab-case")]
-pub(super) enum Sabotage {
+pub(super) enum Mutation {
     /// A client that must ring the service sometimes does not.
     DropClientRing,
     /// The service does not always ring a client that it must wake.
@@ -50,7 +50,7 @@ pub(super) enum Sabotage {
     RestBlindly,
 }
 
-impl Sabotage {
+impl Mutation {
     pub(super) const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The invariant that it breaks.

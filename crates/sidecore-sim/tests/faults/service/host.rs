@@ -3,9 +3,9 @@
 use super::{InFlight, Request};
 use crate::client::{ARENA, End, MAX_REQUEST};
 use crate::device::Handed;
-use crate::sabotage::Sabotage;
+use crate::mutation::Mutation;
 use crate::scenario::class_of;
-use crate::world::{Clock, Who, World};
+use crate::world::{Actor, Clock, World};
 use crate::{Invariant, result};
 use sidecore_core::dispatch::{Done, Given, LaneId, MAX_LOSSES, Reach, Replaced, Work};
 use sidecore_core::inflight::Ticket;
@@ -17,12 +17,12 @@ use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Fault, Status, Submission};
 
 /// The world during one step of the service.
-pub(super) struct Hands<'h, 'a> {
+pub(super) struct SimHost<'h, 'a> {
     pub(super) world: &'h mut World<'a>,
     pub(super) clock: &'h mut Clock,
 }
 
-impl Hands<'_, '_> {
+impl SimHost<'_, '_> {
     /// The world's name of a device.
     fn index(&self, device: usize) -> u32 {
         self.world.service.devices[device]
@@ -37,7 +37,7 @@ impl Hands<'_, '_> {
     }
 }
 
-impl Host for Hands<'_, '_> {
+impl Host for SimHost<'_, '_> {
     type Lane = u32;
     type Request = Request;
 
@@ -50,11 +50,11 @@ impl Host for Hands<'_, '_> {
     }
 
     fn has(&mut self, defect: Defect) -> bool {
-        match self.world.sabotage {
-            Some(sabotage @ (Sabotage::LoseCompletion | Sabotage::DuplicateCompletion)) => {
-                sabotage.defect() == Some(defect) && self.clock.random().below(16) == 0
+        match self.world.mutation {
+            Some(mutation @ (Mutation::LoseCompletion | Mutation::DuplicateCompletion)) => {
+                mutation.defect() == Some(defect) && self.clock.random().below(16) == 0
             }
-            Some(sabotage) => sabotage.defect() == Some(defect),
+            Some(mutation) => mutation.defect() == Some(defect),
             None => false,
         }
     }
@@ -89,9 +89,9 @@ impl Host for Hands<'_, '_> {
         let hop = &mut self.world.links[link as usize].completion;
         if ring != Ring::Now {
             hop.unrung = false;
-        } else if hop.must_wake() && !self.world.sabotaged(self.clock, Sabotage::DropServiceRing, 4) {
+        } else if hop.must_wake() && !self.world.mutated(self.clock, Mutation::DropServiceRing, 4) {
             self.world.say(|| format!("the service rings link {link}"));
-            self.world.wake(self.clock, Who::Client(link));
+            self.world.wake(self.clock, Actor::Client(link));
         }
     }
 
@@ -170,7 +170,7 @@ impl Host for Hands<'_, '_> {
             self.world.fail(Invariant::Bystander, format!("link {link} loses its lane and did nothing: {fault:?}"));
         }
         self.world.links[link as usize].ended.get_or_insert(End::Fault);
-        self.world.end(self.clock, Who::Client(link));
+        self.world.end(self.clock, Actor::Client(link));
     }
 
     fn submit(&mut self, device: usize, ticket: Ticket, request: &Request) {
@@ -201,7 +201,7 @@ impl Host for Hands<'_, '_> {
     fn ring_device(&mut self, device: usize) {
         let index = self.index(device);
         if self.world.devices[index as usize].handed.must_wake() {
-            self.world.wake(self.clock, Who::Device(index));
+            self.world.wake(self.clock, Actor::Device(index));
         }
     }
 
