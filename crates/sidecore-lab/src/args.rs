@@ -40,7 +40,7 @@ pub(crate) enum Command {
     /// Write the pages of the manual
     #[command(hide = true)]
     Manuals(Manuals),
-    /// What `sidecore` itself does
+    /// The command of `sidecore` itself
     #[command(external_subcommand)]
     Other(Vec<OsString>),
 }
@@ -53,7 +53,7 @@ pub(crate) struct Try {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// What to measure; all if none is named
+    /// Scenarios to run; all by default
     #[arg(value_enum)]
     pub(crate) scenarios: Vec<Scenario>,
     /// Fewer cases and shorter runs: under 30 seconds
@@ -65,24 +65,24 @@ pub(crate) struct Bench {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Only these operations in the scenarios crypto, keys, nginx, haproxy and batch, e.g. aes-256-gcm or rsa-2048-sign; only this traffic in
-    /// sockets, e.g. fan-out; only this path in net, veth or line; a name that no chosen scenario has is refused with the list of those that they have
+    /// sockets, e.g. fan-out; only this path in net, veth or line; a name unknown to all chosen scenarios is refused with a list of the known ones
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
-    /// In the scenario sockets, compare each byte that arrives, in all measurements
+    /// In the scenario sockets, compare each received byte, in all measurements
     #[arg(long)]
     pub(crate) check: bool,
     /// In the scenario balance, requests of several sizes at random times on devices that fill, with a burst
     #[arg(long)]
     pub(crate) mix: bool,
-    /// Measure with the service that runs at this socket, as any program may use it: lane, crypto and keys
+    /// Measure with the running service at this socket, as an ordinary client: lane, crypto and keys
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// Where calibrate writes its plan
+    /// File for the plan that calibrate writes
     #[arg(long, value_name = "FILE", default_value = "machine.toml")]
     pub(crate) plan: PathBuf,
 }
 
-/// Where rows are written beside standard output.
+/// Files for rows, in addition to standard output.
 #[derive(Debug, Args)]
 pub(crate) struct Files {
     /// Write rows as JSON, one object a line
@@ -105,13 +105,13 @@ pub(crate) struct Net {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NetCommand {
-    /// Measure the path to a peer, or between two ends that are made here
+    /// Measure the path to a peer, or a path made on this machine
     Measure(NetMeasure),
-    /// Make two network namespaces on this machine, joined by a link with such properties
+    /// Make two network namespaces on this machine, joined by a link with the given properties
     Link(NetLink),
-    /// Be the far end of a path: do what `net measure` on another machine asks for
+    /// Be the far end of a path: obey `net measure` on another machine
     Peer(NetPeer),
-    /// Where CPU time goes, component by component, while a command runs or on the whole machine
+    /// CPU time by component, while a command runs or on the whole machine
     Where(Box<NetWhere>),
     /// Find the settings that make a path good
     Tune(NetTune),
@@ -121,7 +121,7 @@ pub(crate) enum NetCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct NetWhere {
-    /// Sample so many seconds at most; without a command 10
+    /// Longest sampling, in seconds; without a command 10
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) seconds: Option<u64>,
     /// Only these CPUs, as in 0,2-3
@@ -136,17 +136,17 @@ pub(crate) struct NetWhere {
     /// Write stacks as tools for flame graphs read them
     #[arg(long, value_name = "FILE")]
     pub(crate) folded: Option<PathBuf>,
-    /// A table of your own: which function belongs to which component
+    /// Your own table of functions and their components
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) files: Files,
-    /// What to run meanwhile: only its work counts, and that of what it starts
+    /// Command to run; only its work and that of its descendants counts
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
 
-/// CPUs as they are listed, e.g. `0,2-3`.
+/// A list of CPUs, e.g. `0,2-3`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cpus(pub(crate) Vec<usize>);
 
@@ -171,7 +171,7 @@ impl FromStr for Cpus {
 
 #[derive(Debug, Args)]
 pub(crate) struct NetPeer {
-    /// Where to wait for near ends
+    /// Address for connections of near ends
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([0; 16], crate::net::PORT)))]
     pub(crate) listen: SocketAddr,
 }
@@ -202,10 +202,10 @@ pub(crate) struct NetMeasure {
     /// Make two network namespaces on this machine, with a link between them, and measure that
     #[arg(long, required_unless_present = "peer", conflicts_with = "peer")]
     pub(crate) pair: bool,
-    /// What joins the two ends of a pair
+    /// Connection between the two ends of a pair
     #[arg(long, value_enum, default_value = "veth", conflicts_with = "peer")]
     pub(crate) by: NetJoint,
-    /// Where `sidecore net peer` waits
+    /// Address of `sidecore net peer`
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) peer: Option<String>,
     /// Fewer cases and shorter runs
@@ -214,22 +214,22 @@ pub(crate) struct NetMeasure {
     /// Only these kinds of traffic
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) traffic: Vec<NetTraffic>,
-    /// Only messages of so many bytes
+    /// Only messages of this size, in bytes
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = bytes)]
     pub(crate) size: Vec<usize>,
-    /// Only with so many connections
+    /// Only with this number of connections
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = some)]
     pub(crate) connections: Vec<usize>,
-    /// The programs of each end on so many CPUs, and again on so many; without it on all
+    /// Numbers of CPUs for the programs of each end, one measurement for each; all CPUs by default
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = some)]
     pub(crate) cpus: Vec<usize>,
-    /// How long each run counts, ms
+    /// Measured time of a run, ms
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub(crate) ms: Option<u64>,
-    /// How often each is measured, in turn with the others
+    /// Measurements of each, in turn with the others
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(crate) repeats: Option<u16>,
-    /// Sample as well where the CPU time of a packet goes, component by component
+    /// Also sample the CPU time of a packet by component
     #[arg(long = "where")]
     pub(crate) takes_apart: bool,
     /// Write the stacks of all loads as tools for flame graphs read them
@@ -241,7 +241,7 @@ pub(crate) struct NetMeasure {
     pub(crate) link: LinkProperties,
 }
 
-/// Most bytes of a message, for every kind of traffic.
+/// Limit of a message, for every kind of traffic.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 fn bytes(text: &str) -> Result<usize, String> {
@@ -261,10 +261,10 @@ pub(crate) struct NetPapers {
     /// Fewer cases and shorter runs
     #[arg(long)]
     pub(crate) quick: bool,
-    /// How long each run counts, ms
+    /// Measured time of a run, ms
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub(crate) ms: Option<u64>,
-    /// How often each is measured, in turn with the others; an interval takes six
+    /// Measurements of each, in turn with the others; an interval takes six
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(crate) repeats: Option<u16>,
     /// Folder of lhcb.toml, the plan that simulates lhcb
@@ -286,7 +286,7 @@ pub(crate) enum Paper {
 pub(crate) struct NetLink {
     #[command(flatten)]
     pub(crate) properties: LinkProperties,
-    /// Write what was counted as JSON, one object for each direction
+    /// Write the counts as JSON, one object for each direction
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Run this in the near end, and end with it; `SIDECORE_FAR_PID` is the process whose namespace is the far end
@@ -306,13 +306,13 @@ pub(crate) struct LinkProperties {
     /// Largest IP packet, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1500)]
     pub(crate) mtu: u32,
-    /// Bytes of frames that may wait beside the one that is being sent; more are dropped
+    /// Queue of waiting frames, in bytes, without the frame in transmission; frames above it are dropped
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub(crate) queue: u64,
     /// Part of the frames that is lost; with offload a frame has up to 64 KiB
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     pub(crate) loss_percent: f64,
-    /// Frames that interrupt the receiver at once; without moderation each does
+    /// Number of frames that interrupts the receiver immediately; without moderation each frame does
     #[arg(long, value_name = "N", requires = "moderate_us")]
     pub(crate) moderate_count: Option<u32>,
     /// Longest that a frame waits for its interrupt
@@ -324,7 +324,7 @@ pub(crate) struct LinkProperties {
     /// The interfaces take frames in by NAPI, as those of a driver: with GRO and its settings
     #[arg(long)]
     pub(crate) napi: bool,
-    /// What each access to a register costs: one for each batch taken from the sender, two for each interrupt, and one for
+    /// Cost of an access to a register: one for each batch taken from the sender, two for each interrupt, and one for
     /// each frame that is handed over
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     pub(crate) register_us: f64,
@@ -343,34 +343,34 @@ pub(crate) struct NetTune {
     /// Make two network namespaces on this machine, with a link between them, and tune both ends of that
     #[arg(long, required_unless_present = "interface", conflicts_with_all = ["peer", "interface"])]
     pub(crate) pair: bool,
-    /// What joins the two
+    /// Connection between the two
     #[arg(long, value_enum, default_value = "veth", conflicts_with = "peer")]
     pub(crate) by: NetJoint,
-    /// Where `sidecore net peer` waits
+    /// Address of `sidecore net peer`
     #[arg(long, value_name = "HOST[:PORT]", required_unless_present_any = ["pair", "revert"], requires = "interface")]
     pub(crate) peer: Option<String>,
     /// This machine's interface on the way to the peer: what is tuned
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
-    /// What is to become good: throughput, latency, cpu (for each byte), or as in mix:throughput=2,cpu=1,latency<200 weights,
-    /// and bounds in Mbit/s, us and ns for each byte. Without it throughput, or what a problem that is put in hurts
+    /// Goal: throughput, latency, cpu (for each byte), or weights and bounds as in mix:throughput=2,cpu=1,latency<200,
+    /// in Mbit/s, us and ns for each byte. By default throughput, or the figure that an injected problem hurts
     #[arg(long, value_name = "GOAL")]
     pub(crate) goal: Option<crate::net::Goal>,
     /// Change the interface's settings for the time of the run and put them back; without it, or --apply, nothing of the
     /// interface is changed, and what would be tried is listed
     #[arg(long = "try", requires = "interface")]
     pub(crate) tries: bool,
-    /// Try, and then set what was found; it is taken back unless the peer still answers within 10 s and Enter is typed within
+    /// Try, then apply the best settings; they are reverted unless the peer still answers within 10 s and Enter is typed within
     /// a minute
     #[arg(long, requires = "interface")]
     pub(crate) apply: bool,
     /// Do not ask for Enter
     #[arg(long, requires = "apply")]
     pub(crate) yes: bool,
-    /// Take back what --apply set, or what a run that was killed left
+    /// Revert the settings of --apply, or of a killed run
     #[arg(long, requires = "interface", conflicts_with_all = ["peer", "tries", "apply"])]
     pub(crate) revert: bool,
-    /// Where settings are kept as they were before
+    /// Folder for the settings from before the change
     #[arg(long, value_name = "DIR", default_value = "/var/lib/sidecore/net")]
     pub(crate) state: PathBuf,
     /// Fewer runs
@@ -385,21 +385,21 @@ pub(crate) struct NetTune {
     /// Round trips a second of each connection, where latency is measured
     #[arg(long, value_name = "N", default_value_t = 1_000.0, value_parser = sim::above_0)]
     pub(crate) trips: f64,
-    /// How long each run counts, ms; without it 150, and up to 450 where the first runs differ much
+    /// Measured time of a run, ms; 150 by default, and up to 450 if the first runs differ much
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub(crate) ms: Option<u64>,
     /// Most runs
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<usize>,
-    /// Put six known problems into such a pair, one after the other, and see whether each is found, and whether what is
-    /// found is as good as the best of all combinations
+    /// Inject six known problems into such a pair, one after the other; check whether each is found, and the found
+    /// settings are as good as the best of all combinations
     #[arg(long, requires = "pair")]
     pub(crate) check: bool,
-    /// Put this problem into the pair before; with --check only this one
+    /// Inject this problem into the pair first; with --check only this one
     #[arg(long, value_name = "NAME", value_enum, requires = "pair")]
     pub(crate) plant: Option<crate::net::InjectedProblem>,
-    /// Also try every combination of the settings named, or of those that matter for the problem that is put in, and
-    /// compare what was found with the best
+    /// Also try every combination of the named settings, or of the settings that matter for the injected problem, and
+    /// compare the found settings with the best
     #[arg(long, requires = "pair")]
     pub(crate) exhaustive: bool,
     #[command(flatten)]
@@ -435,7 +435,7 @@ pub(crate) enum Scenario {
     Sockets,
     /// The network laboratory against iperf3 and sockperf on the same path; not among all
     Net,
-    /// What a link of `sidecore net link` carries, and its moderation against the policy simulated; not among all
+    /// Throughput of `sidecore net link`, and its moderation against the simulated policy; not among all
     Link,
     /// This machine as a plan for `sidecore sim`, alone, or with notify and between its cases; not among all
     Calibrate,

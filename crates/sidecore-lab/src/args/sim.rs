@@ -28,7 +28,7 @@ pub(crate) struct Plans {
     /// List the parameters with value, unit, origin and meaning, and run nothing
     #[arg(long)]
     pub(crate) parameters: bool,
-    /// Move each parameter by a tenth: which of them matter, and with --compare which the table fixes
+    /// Move each parameter by a tenth; show which of them matter, and with --compare which the table determines
     #[arg(long, conflicts_with = "parameters")]
     pub(crate) sensitivity: bool,
     /// Title of the Markdown page
@@ -44,7 +44,7 @@ pub(crate) struct Plans {
 const RUNS: u32 = 12;
 const PERCENT: f64 = 1.0;
 
-/// How sure the figures of a simulation are to be.
+/// The wanted precision of simulated figures.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Sureness {
     /// Seed of everything random; further runs of a case have the seeds behind it
@@ -53,7 +53,7 @@ pub(crate) struct Sureness {
     /// Most runs of each case, with a seed each; with one, figures have no interval
     #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_RUNS)))]
     seeds: u32,
-    /// Half of a figure's 95 % interval at which its case was run often enough, in percent
+    /// Wanted precision, in percent: half of a figure's 95 % interval, after which its case is not run again
     #[arg(long, value_name = "PERCENT", default_value_t = PERCENT, value_parser = percent)]
     precision: f64,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Output {
     /// Write rows as JSON, one object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write tables as Markdown, with plots as SVG files beside it
+    /// Write tables as Markdown, with plots as SVG files in the same folder
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 }
@@ -97,13 +97,13 @@ pub(crate) struct Output {
 pub(crate) enum SimCommand {
     /// Balance policies on random pools of devices, against the best of them
     Bakeoff {
-        /// How many random pools
+        /// Number of random pools
         #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
         seeds: u64,
         /// Most requests that a device holds at a time; several, with commas between; without it any number
         #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
         depth: Vec<u32>,
-        /// So many requests come at once after a fifth of each run
+        /// Number of simultaneous additional requests after a fifth of each run
         #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=5000))]
         burst: u32,
         #[command(flatten)]
@@ -112,7 +112,7 @@ pub(crate) enum SimCommand {
     /// An earlier command, refused with the name of the test in its place
     #[command(hide = true, disable_help_flag = true)]
     Waiting(Removed),
-    /// How batches fill and how long requests take in them, on devices that are known or on one of these times
+    /// Fill of batches and times of requests in them, on known devices or on a device with these times
     Gather(Gathering),
     /// An earlier command, refused with the name of the test in its place
     #[command(hide = true, disable_help_flag = true)]
@@ -122,9 +122,9 @@ pub(crate) enum SimCommand {
     Replay(Replay),
     /// Find the cheapest hardware and policies that keep the 99th percentile under a bound at a load
     Choose(Choose),
-    /// Find parameters so that plans come near to published tables, and how well the tables fix them
+    /// Find parameters that bring plans close to published tables, and how well the tables determine them
     Fit(Fit),
-    /// How fast the simulator is here: events a second
+    /// Speed of the simulator on this machine: events a second
     Speed,
 }
 
@@ -136,20 +136,23 @@ pub(crate) struct Removed {
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// What a service with `record = "FILE"` wrote
+    /// A record that a service with `record = "FILE"` wrote
     pub(crate) file: PathBuf,
-    /// So many devices instead of the recorded ones
+    /// Number of devices instead of the recorded ones
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) devices: Option<u32>,
-    /// Each like the recorded device of this number; without it like the one that did most
+    /// All devices like the recorded device of this number; by default like the busiest one
     #[arg(long, value_name = "NUMBER")]
     pub(crate) like: Option<usize>,
     /// Most requests that a device holds at a time; without it as recorded
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) depth: Option<u32>,
-    /// How devices are chosen, e.g. priced; without it as recorded
+    /// Balance policy, e.g. priced; as recorded by default
     #[arg(long, value_name = "POLICY")]
     pub(crate) balance: Option<String>,
+    /// Order of service of a device, fifo or shortest; as recorded by default
+    #[arg(long, value_name = "ORDER")]
+    pub(crate) order: Option<String>,
     /// Write the figures as JSON, one object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -157,7 +160,7 @@ pub(crate) struct Replay {
 
 #[derive(Debug, Args)]
 pub(crate) struct Choose {
-    /// The plan, whose [choose] section says what may be chosen, and whose variants are tried too
+    /// The plan; its [choose] section names the choices, and its variants are tried too
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
     /// Requests a second
@@ -166,10 +169,10 @@ pub(crate) struct Choose {
     /// The bound on the 99th percentile of a request's time, us
     #[arg(long, value_name = "US", value_parser = above_0)]
     pub(crate) p99: f64,
-    /// Price of one of a parameter or metric, as in card.count=300; in place of the plan's; may be repeated
+    /// Price of one unit of a parameter or metric, as in card.count=300; replaces the plan's; may be repeated
     #[arg(long, value_name = "NAME=PRICE")]
     pub(crate) cost: Vec<String>,
-    /// Values that a parameter may have, with commas outside of brackets between, as in card.count=1,2,4; beside the plan's; may be repeated
+    /// Allowed values of a parameter, separated by commas outside of brackets, as in card.count=1,2,4; in addition to the plan's; may be repeated
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) over: Vec<String>,
     /// Set a parameter, as in threads=4
@@ -189,13 +192,13 @@ pub(crate) struct Fit {
     /// Published tables: all of the one plan, or one for each plan in their order
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     pub(crate) to: Vec<PathBuf>,
-    /// The parameters to find, with commas between; without it those whose origin is "fitted"
+    /// The parameters to find, separated by commas; by default all of origin "fitted"
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) vary: Vec<String>,
     /// Set a parameter, as in threads=4
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Write what was found as a parameter file, which a plan includes behind its others
+    /// Write the found values as a parameter file; a plan includes it after its other files
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) write: Option<PathBuf>,
     /// Seed of everything random
