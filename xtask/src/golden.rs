@@ -44,7 +44,7 @@ const FARM: &str = "plans/farm.toml";
 const COMPARED: [(&str, &str); 2] = [("wrong_inputs", ""), ("openssl", "cases::each_case_has_the_result")];
 const WRITES: &str = "SIDECORE_WRITE_PAGES";
 
-/// Makes every page of the simulator again. With `write`, the committed ones are replaced, and also those that tests
+/// Makes every page of the simulator again. With `write`, the committed pages are replaced, and also the pages that tests
 /// compare. Otherwise each one that differs is named.
 pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
     let built = built::everything(root)?;

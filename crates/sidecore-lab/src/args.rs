@@ -391,7 +391,7 @@ pub(crate) struct NetTune {
     /// Most runs
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<usize>,
-    /// Inject six known problems into such a pair, one after the other; check whether each is found, and the found
+    /// Inject six known problems into such a pair, one after the other; check whether each is found, and whether the found
     /// settings are as good as the best of all combinations
     #[arg(long, requires = "pair")]
     pub(crate) check: bool,

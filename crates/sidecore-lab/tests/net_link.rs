@@ -166,7 +166,7 @@ fn with_echo(link: &Running, does: impl FnOnce(&UdpSocket) + Send + 'static) -> 
     came
 }
 
-/// Sends datagrams of that length together. Returns after those that pass have arrived, with their number.
+/// Sends datagrams of that length together. Waits for the passing ones, and returns their number.
 fn burst(link: &Running, datagrams: usize, length: usize) -> u64 {
     with_echo(link, move |socket| {
         (0..datagrams).for_each(|_| assert_eq!(socket.send(&vec![7; length]).unwrap(), length));

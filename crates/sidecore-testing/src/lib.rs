@@ -1,4 +1,4 @@
-//! Helpers that the tests of several crates share.
+//! Helpers for tests of several crates.
 
 pub mod scraped;
 mod skipped;

@@ -1,16 +1,15 @@
-//! Parts of tests that were skipped on this machine, as the tests report them in a file, and the skips that CI
-//! accepts.
+//! Skipped parts of tests on this machine, as reported by the tests in a file, and the skips that CI accepts.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::Result;
 
-/// The variable with the path of the file: a line `test: why` for each.
+/// The variable with the path of the file. Each skip is a line `test: why`.
 pub(super) const VARIABLE: &str = "SIDECORE_SKIPPED";
 
-/// Tests that CI may skip in part, each with the feature that a runner may lack and no package provides. Every
-/// other skip fails there.
+/// Tests that CI may skip in part, each with the feature that a runner may lack. No package provides these features.
+/// Every other skip fails in CI.
 const ACCEPTED: [(&str, &str); 2] = [
     ("no_memory_becomes_code_and_the_kernels_wide_doors_are_shut", "many kernels have io_uring switched off for all"),
     ("a_crash_leaves_no_core", "whether an ordinary process dumps core is the machine's own setting"),

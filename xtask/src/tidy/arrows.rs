@@ -51,7 +51,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
 /// Tests of all crates may use it.
 const TESTING: &str = "sidecore-testing";
 
-/// What tests may use besides: faces are tried against a service, and as programs call them.
+/// Additional crates for tests only: interfaces are tested against a service, and as programs call them.
 const FOR_TESTS: [(&str, &str); 4] = [
     ("sidecore-openssl", "sidecore"),
     ("sidecore-openssl", "sidecore-libcrypto"),

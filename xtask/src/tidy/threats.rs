@@ -81,7 +81,7 @@ fn exists(tree: &Tree, sources: &[Source<'_>], name: &str) -> bool {
     sources.iter().any(|source| is_place(place, source.path) && is_test(source))
 }
 
-/// Whether a test in that file may be listed at that place: the file itself, or a module of its crate.
+/// Whether `place` names this file: as the file itself, or as a module of its crate.
 fn is_place(place: &str, path: &str) -> bool {
     if is_kind(place, "rs") {
         return path == place || path.ends_with(&format!("/{place}"));

@@ -68,7 +68,7 @@ enum Quantity {
 use Quantity::{Alone, Inline, Open, Sampled, Through};
 
 impl Quantity {
-    /// All quantities of a plan except those that the second service measures.
+    /// All quantities of a plan except the quantities of the second service.
     fn all() -> Vec<Self> {
         let inline = SIZED.into_iter().flat_map(|op| SIZES.map(|size| Inline(op, size)));
         let signing = FIXED.into_iter().map(|op| Inline(op, MESSAGE));

@@ -100,7 +100,7 @@ fn rounds(studies: &mut [Study], args: &NetPapers) -> Result<BTreeSet<String>, S
 }
 
 impl Study {
-    /// Its rows, and its effects beside the published ones and those of its plan in that folder.
+    /// Rows, and effects next to the published effects and to those of the paper's plan in this folder.
     fn add_to(&self, outcome: &mut Outcome, plans: &Path) {
         let wrong = |contrast: &Contrast| format!("{}: {}", contrast.words(), contrast.wrong.join("; "));
         outcome.lacks_all(self.contrasts.iter().filter(|contrast| !contrast.wrong.is_empty()).map(wrong));

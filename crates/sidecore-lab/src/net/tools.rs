@@ -1,4 +1,4 @@
-//! The laboratory's own figures against those of other tools, on the same path: the same load by each of them, in turn.
+//! The laboratory against other tools: the same load on the same path, in turn.
 
 mod case;
 mod dialogue;
@@ -24,31 +24,32 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-/// What a load of our own has before it counts, as others have theirs.
+/// Warm-up of the laboratory's own loads. Other tools have one too.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Ports that servers take in turn: none waits for connections of the server before.
+/// Servers use that number of ports in turn: connections of an earlier server do not block a port.
 const PORTS: u16 = 1_000;
 
-/// What a line sends, bits a second, and how far it is one way, ns.
+/// Rate of a line, bit/s.
 const RATE: u64 = 500_000_000;
+/// Latency of a line, one way, ns.
 const DELAY: u64 = 500_000;
 
-/// The path, and who else is on it.
+/// A path with its two ends.
 struct Laboratory {
     pair: Pair,
     _line: Option<Link>,
     path: Path,
-    /// How many servers there were.
+    /// Number of started servers.
     served: u16,
     time: Duration,
 }
 
-/// The paths by name.
+/// Names of the paths.
 pub(crate) const PATHS: [&str; 2] = [Way::ALL[0].name(), Way::ALL[1].name()];
 
-/// Measures all that can be, on the paths of those names that are wanted.
+/// Measures with all installed tools, on the paths that `wants` accepts by name.
 ///
-/// The calling thread is in a network namespace of its own afterwards, and on one core.
+/// Afterwards the calling thread is in its own network namespace, and on one core.
 pub(crate) fn measure(
     quick: bool,
     wants: &(dyn Fn(&str) -> bool + Sync),
@@ -100,7 +101,7 @@ pub(crate) fn measure(
     ))
 }
 
-/// Runs each case of that path so often, until an interrupt comes.
+/// Runs each case of the path `repeats` times, or until an interrupt.
 fn rounds(
     cases: &mut [Case],
     way: Way,
@@ -114,7 +115,7 @@ fn rounds(
                 return;
             }
             bar.set_message(case.words());
-            // What was measured until then is not lost.
+            // Earlier measurements of the case stay valid.
             case.wrong = case.run(laboratory, round % 2 == 0).err();
             bar.inc(1);
         }
@@ -122,12 +123,12 @@ fn rounds(
 }
 
 impl Laboratory {
-    /// And where its ends are, in words.
+    /// Also returns the cores of both ends in words.
     fn new(way: Way, time: Duration) -> Result<(Self, String), String> {
         let allowed = cpu::allowed();
         let (first, last) = allowed.first().zip(allowed.last()).ok_or("no core may be used")?;
         let pin = |core: &usize| cpu::pin(*core).map_err(|error| format!("cannot go to core {core}: {error}"));
-        // The far end inherits its core, as all that either end starts.
+        // The far end inherits its core, as do all processes of either end.
         pin(last)?;
         let line = Settings { rate_bits_per_s: Some(RATE), delay: DELAY, ..Settings::default() };
         let (mut pair, line) = Link::or_veth((way == Way::Line).then_some(&line))?;
@@ -137,7 +138,7 @@ impl Laboratory {
         Ok((Self { pair, _line: line, path, served: 0, time }, places))
     }
 
-    /// The load once by the laboratory itself.
+    /// Runs the load once with the laboratory.
     fn own(&mut self, load: &Load) -> Result<Found, String> {
         let mut running = self.path.begin(load)?;
         thread::sleep(WARM_UP);
@@ -158,7 +159,7 @@ impl Laboratory {
         })
     }
 
-    /// The load once by that tool, with a server of its own.
+    /// Runs the load once with the tool and a new server.
     fn other(&mut self, load: &Load, tool: Tool) -> Result<Found, String> {
         self.served += 1;
         let port = Port(PORT + 1 + self.served % PORTS);
@@ -168,7 +169,7 @@ impl Laboratory {
         self.pair.far.order(&Order::End)?;
         let answer = answer?;
         let found = tool.read(&answer.output, load)?;
-        // What it said comes first: it may be why it was so short.
+        // An error in the output comes first: it may explain a short run.
         let spent = answer.cpu.ok_or_else(|| format!("{} ended before its time", tool.name()))?;
         let ends =
             if load.direction == Direction::Receive { [found.rate, found.sent] } else { [found.sent, found.rate] };
@@ -187,13 +188,13 @@ fn times(latencies: &Latencies) -> Times {
 
 impl Drop for Laboratory {
     fn drop(&mut self) {
-        // A far end that is gone has taken its servers with it.
+        // The servers end together with the far end.
         let _ = self.pair.far.order(&Order::End);
     }
 }
 
 impl Case {
-    /// Once by each; all or none count.
+    /// Runs once with each. If one fails, none counts.
     fn run(&mut self, laboratory: &mut Laboratory, own_first: bool) -> Result<(), String> {
         let early = if own_first { Some(laboratory.own(&self.load)?) } else { None };
         let other = laboratory.other(&self.load, self.tool)?;

@@ -32,7 +32,7 @@ struct Case {
     measured: Vec<(&'static str, f64)>,
 }
 
-/// Reads the rows, predicts those that the plan can run and shows both.
+/// Reads the rows, predicts the rows that the plan can run, and shows both.
 pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
     if let Some(scenario) = paper_rows::scenario(plan) {
         return paper_rows::compare(plan, (path, scenario), &read(path)?, args);

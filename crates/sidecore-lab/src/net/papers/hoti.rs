@@ -13,7 +13,7 @@ use sidecore::core::policy::notify::Notify;
 const VARIANTS: [&str; 2] = ["integrated", "discrete"];
 /// Cost of an access to a register of each, ns.
 const REGISTERS: [u64; 2] = [0, 1_000];
-/// As the paper's interfaces: 32 packets, or 8 clocks of 25 us, to which the driver nxge of illumos sets the timer.
+/// As the paper's interfaces: 32 packets, or 8 clocks of 25 us, the timer of the driver nxge of illumos.
 const MODERATION: Notify = Notify::Coalesce { count: 32, delay: 200_000 };
 const CONNECTIONS: usize = 32;
 const LARGE: usize = 65_536;

@@ -30,7 +30,7 @@ pub(super) struct Collected {
     pub(super) account: Result<Account, String>,
 }
 
-/// Interval of readings: buffers hold several times as much.
+/// Interval of readings. Buffers hold the samples of several intervals.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Most different stacks and processes to keep; further ones count as lost.
 const MAX_STACKS: usize = 200_000;

@@ -67,7 +67,7 @@ impl<'t> Symbol<'t> {
     }
 
     /// Functions before other symbols, and before marks of a section's start; global ones before others; plain names
-    /// before those that begin with underscores.
+    /// before names that begin with underscores.
     fn rank(&self) -> (bool, bool, bool, usize) {
         let name = self.name.unwrap_or_default();
         let is_mark = ["_start", "_end", "_text"].iter().any(|end| name.ends_with(end));

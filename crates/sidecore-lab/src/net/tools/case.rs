@@ -1,4 +1,4 @@
-//! One load, which the laboratory and another tool carry in turn; and what came of it, as rows.
+//! One load, carried in turn by the laboratory and by another tool, and its rows.
 
 use super::program::Tool;
 use crate::bench::{median, spread};
@@ -9,26 +9,26 @@ use Direction::{Receive, RoundTrip, Send};
 use Transport::{Tcp, Udp};
 
 const OWN: &str = "sidecore";
-/// How far goodput and times may be apart.
+/// Largest accepted difference of goodput and of times.
 const REACH: f64 = 0.03;
-/// The interval of a ratio misses it so often.
+/// Probability that the interval of a ratio misses the true ratio.
 const ERROR: f64 = 0.05;
-/// Of fewer pairs no interval is shown.
+/// Fewest pairs for an interval.
 const FEWEST: usize = 3;
 
 /// The path that a load takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// A pair of virtual interfaces: the programs are the limit, and what is compared is they.
+    /// A pair of virtual interfaces. The programs are the limit: it compares their speed.
     Veth,
-    /// A line that is slower than all programs, and farther than they are late: what is compared is what they count.
+    /// A line with less throughput than all programs, and more latency. It compares their counts.
     Line,
 }
 
 impl Way {
     pub(super) const ALL: [Self; 2] = [Self::Veth, Self::Line];
 
-    /// As it is chosen by.
+    /// Name on the command line.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Veth => "veth",
@@ -44,36 +44,37 @@ impl Way {
     }
 }
 
-/// One load, again and again, by both.
+/// Repeated runs of one load by both programs.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) way: Way,
     pub(super) load: Load,
     pub(super) tool: Tool,
     pub(super) own: Vec<Found>,
-    /// Served as the laboratory serves its loads itself, where the tool does it in another way.
+    /// Runs with the laboratory's own way to serve a load, if the tool has another way.
     pub(super) plain: Option<Vec<Found>>,
     pub(super) other: Vec<Found>,
-    /// Why it goes no further.
+    /// The reason for its early end.
     pub(super) wrong: Option<String>,
 }
 
-/// What one run of a load came to.
+/// Result of one run of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
-    /// Messages a second that came through, and that were sent.
+    /// Received messages per second.
     pub(super) rate: f64,
+    /// Sent messages per second.
     pub(super) sent: f64,
-    /// Of round trips, us. Medians are compared.
+    /// Times of round trips, us. Medians are compared.
     pub(super) trip: Option<Times>,
-    /// CPU time of a message at the near end, and at the far end, us. `None`: it is not known yet.
+    /// CPU time of a message at the near end and at the far end, us. `None`: unknown so far.
     pub(super) cpu: Option<[f64; 2]>,
 }
 
-/// What is compared: a tool for a kind of traffic, with sizes of messages and numbers of connections.
+/// A comparison: a tool for a kind of traffic, with sizes of messages and numbers of connections.
 type Kind = (Tool, Transport, Direction, &'static [usize], &'static [usize]);
 
-/// Of a whole run.
+/// Comparisons of a full run.
 const ALL: [Kind; 8] = [
     (Tool::Iperf3, Tcp, Send, &[1_448], &[1]),
     (Tool::Iperf3, Tcp, Send, &[65_536], &[1, 4]),
@@ -85,7 +86,7 @@ const ALL: [Kind; 8] = [
     (Tool::Sockperf, Udp, RoundTrip, &[64, 1_024], &[1]),
 ];
 
-/// On a line.
+/// Comparisons of a full run, on a line.
 const LINE: [Kind; 5] = [
     (Tool::Iperf3, Tcp, Send, &[65_536], &[1, 4]),
     (Tool::Iperf3, Tcp, Receive, &[65_536], &[1]),
@@ -94,11 +95,11 @@ const LINE: [Kind; 5] = [
     (Tool::Sockperf, Udp, RoundTrip, &[64], &[1]),
 ];
 
-/// On a line, of a short run.
+/// Comparisons of a short run, on a line.
 const QUICK_LINE: [Kind; 2] =
     [(Tool::Iperf3, Tcp, Send, &[65_536], &[1]), (Tool::Sockperf, Tcp, RoundTrip, &[64], &[1])];
 
-/// Of a short one.
+/// Comparisons of a short run.
 const QUICK: [Kind; 5] = [
     (Tool::Iperf3, Tcp, Send, &[65_536], &[1]),
     (Tool::Iperf3, Tcp, Receive, &[65_536], &[4]),
@@ -107,7 +108,6 @@ const QUICK: [Kind; 5] = [
     (Tool::Sockperf, Udp, RoundTrip, &[64], &[1]),
 ];
 
-/// All that is compared over that path.
 pub(super) fn cases(way: Way, quick: bool) -> Vec<Case> {
     let kinds: &[Kind] = match (way, quick) {
         (Way::Veth, true) => &QUICK,
@@ -141,7 +141,7 @@ impl Case {
     fn new(way: Way, tool: Tool, mut load: Load) -> Self {
         let plain = load.serving;
         if load.transport == Tcp && load.direction != RoundTrip {
-            // iperf3 has one thread that selects, and reads no more at a time than it writes, as its system calls show.
+            // iperf3 has one thread that selects. It reads and writes pieces of the same size, according to its system calls.
             load.serving = Serving::OnePolls;
         }
         let plain = (way == Way::Veth && load.serving != plain).then(Vec::new);
@@ -163,18 +163,18 @@ impl Case {
         format!("{} by {}, {} B, {} connections", self.op(), self.tool.name(), self.load.size, self.load.connections)
     }
 
-    /// The other tool's, ours against it, the same of CPU time, and ours when it serves the load in its own way.
+    /// Rows of the other tool, of the laboratory against it, of their CPU time, and of the laboratory's own way to serve.
     pub(super) fn rows(&self, places: &str) -> Vec<Row> {
         if self.own.is_empty() {
             return Vec::new();
         }
         let name = self.tool.name();
         let figure = |found: &Found| Some(found.trip.map_or(found.rate, |trip| trip.p50));
-        // The threads of a line are this program's, and their work is the line's.
+        // The threads of a line belong to this program: their CPU time is not the load's.
         let both_ends = |found: &Found| found.cpu.filter(|_| self.way == Way::Veth).map(|[near, far]| near + far);
         let ratio =
             |own: &[Found], of: &dyn Fn(&Found) -> Option<f64>| Ratio::of(&figures(own, of), &figures(&self.other, of));
-        // Of goodput, or of the times of round trips.
+        // More goodput is better, and less time of a round trip.
         let better = if self.own.iter().any(|found| found.trip.is_some()) { "less" } else { "more" };
         let mut rows = vec![self.row(name, &self.other)];
         if let Some(ratio) = ratio(&self.own, &figure) {
@@ -220,11 +220,11 @@ impl Case {
     }
 }
 
-/// Of figures that were taken in pairs.
+/// A ratio of figures from paired runs.
 struct Ratio(Estimate);
 
 impl Ratio {
-    /// `None`: there are none.
+    /// `None` without pairs.
     fn of(own: &[f64], other: &[f64]) -> Option<Self> {
         let quotients: Vec<f64> = own.iter().zip(other).map(|(own, other)| own / other).collect();
         (!quotients.is_empty()).then(|| Self(Estimate::of_ratios(&quotients, ERROR)))
@@ -247,7 +247,7 @@ fn figures(found: &[Found], of: &dyn Fn(&Found) -> Option<f64>) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// Those of a case with these figures by pair.
+    /// Rows of a case with these figures, paired.
     fn rows(own: &[f64], other: &[f64]) -> Vec<Row> {
         let found = |rates: &[f64]| {
             let found =

@@ -1,4 +1,4 @@
-//! What each tool is told for a load, and what it says of it.
+//! Arguments of each tool for a load, and the meaning of its output.
 
 use super::case::Found;
 use super::program::{Port, Tool};
@@ -7,7 +7,7 @@ use crate::net::protocol::{Load, Transport};
 use std::time::Duration;
 
 impl Tool {
-    /// What its server is told.
+    /// Arguments of the server.
     pub(super) fn server(self, load: &Load, port: Port) -> Vec<String> {
         words(&match self {
             Self::Iperf3 => iperf::server(port),
@@ -15,7 +15,7 @@ impl Tool {
         })
     }
 
-    /// What its client is told, which is to measure for so long.
+    /// Arguments of a client that measures for `time`.
     pub(super) fn client(self, load: &Load, port: Port, time: Duration) -> Vec<String> {
         words(&match self {
             Self::Iperf3 => iperf::client(load, port, time),
@@ -23,15 +23,15 @@ impl Tool {
         })
     }
 
-    /// Whether clients come to its server by TCP, to talk about a load if not for the load itself.
+    /// Whether clients connect to the server by TCP, for control if not for the load itself.
     pub(super) fn meets_by_tcp(self, load: &Load) -> bool {
         self != Self::Sockperf || load.transport == Transport::Tcp
     }
 
-    /// Reads what its client said.
+    /// Reads the output of a client.
     ///
     /// # Errors
-    /// What it says is wrong, or that this is not what it is known to say.
+    /// The error in the output, or an unknown format.
     pub(super) fn read(self, said: &str, load: &Load) -> Result<Found, String> {
         match self {
             Self::Iperf3 => iperf::found(said, load),

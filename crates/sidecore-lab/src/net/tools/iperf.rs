@@ -1,4 +1,4 @@
-//! What iperf3 says with `-J`.
+//! The JSON output of iperf3 (`-J`).
 
 use super::case::Found;
 use super::program::Port;
@@ -26,19 +26,18 @@ struct Sum {
     seconds: f64,
 }
 
-/// Bytes a second that were sent, and that were received.
+/// Bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rates {
     sent: f64,
     received: f64,
 }
 
-/// What a server is told.
 pub(super) fn server(Port(port): Port) -> String {
     format!("-s -p {port}")
 }
 
-/// What a client is told: no delay, as our own connections have none; datagrams without a rate.
+/// Without delay, as for connections of the laboratory; datagrams without a rate.
 pub(super) fn client(load: &Load, Port(port): Port, time: Duration) -> String {
     let Load { transport, direction, size, connections, .. } = load;
     let transport = if *transport == Transport::Tcp { "-N" } else { "-u -b 0" };
@@ -47,20 +46,16 @@ pub(super) fn client(load: &Load, Port(port): Port, time: Duration) -> String {
     format!("-c {FAR} -p {port} -J -i 0 -t {seconds} -l {size} -P {connections} {transport} {reverse}")
 }
 
-/// What a client found.
-///
 /// # Errors
-/// The same as of [`read`].
+/// As for [`read`].
 pub(super) fn found(report: &str, load: &Load) -> Result<Found, String> {
     let Rates { sent, received } = read(report)?;
     let messages = |bytes: f64| bytes / load.size as f64;
     Ok(Found { rate: messages(received), sent: messages(sent), trip: None, cpu: None })
 }
 
-/// Reads the report of a client.
-///
 /// # Errors
-/// What iperf3 says is wrong, or that this is no such report.
+/// The error that iperf3 reports, or an invalid report.
 fn read(report: &str) -> Result<Rates, String> {
     let Report { end, error } =
         serde_json::from_str(report).map_err(|error| format!("iperf3 said what is no report: {error}"))?;

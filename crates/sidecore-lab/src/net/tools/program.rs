@@ -1,4 +1,4 @@
-//! Other programs that measure a network: one end runs here, one in the far end.
+//! Other programs that measure a network. The client runs here, the server at the far end.
 
 use super::super::pair::FAR;
 use nix::time::ClockId;
@@ -12,37 +12,37 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a server may take to listen.
+/// Longest time until a server listens.
 const ARRIVAL: Duration = Duration::from_secs(5);
-/// How often a program's CPU time is read while it runs.
+/// Interval of readings of a running program's CPU time.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
-/// The longest run of a client, beside the time that it was told to take.
+/// Longest run of a client beyond its measurement.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
-/// The kernel has no larger number of a process.
+/// Linux assigns process numbers below this one.
 const MAX_PROCESSES: u32 = 1 << 22;
-/// Most of what a client says that is read, bytes.
+/// Limit of the output that is read; the rest is ignored.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// What an end runs when it is told to, and nothing else.
+/// The only programs that an end runs on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::net) enum Tool {
     Iperf3,
     Sockperf,
 }
 
-/// What a client said, and what it cost while it measured.
+/// Output of a client, and the cost of its measurement.
 #[derive(Debug)]
 pub(super) struct ToolOutput {
     pub(super) output: String,
-    /// CPU time of the client, and of the server, in a second of its measurement, seconds. `None`: it was too short.
+    /// CPU time of client and server in a second of the measurement, s. `None`: it was too short.
     pub(super) cpu: Option<[f64; 2]>,
 }
 
-/// When, and the CPU time of both programs until then, s.
+/// An instant, and the CPU time of both programs until then, s.
 type Sample = (f64, [f64; 2]);
 
 impl Tool {
-    /// Its name, which is that of its program at both ends and of its package.
+    /// Name of the tool, of its program at both ends, and of its package.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Iperf3 => "iperf3",
@@ -50,29 +50,27 @@ impl Tool {
         }
     }
 
-    /// Whether its program is in a directory of PATH.
+    /// Whether the program is installed in a directory of PATH.
     pub(super) fn is_there(self) -> bool {
         std::env::var_os("PATH")
             .is_some_and(|all| std::env::split_paths(&all).any(|own| own.join(self.name()).is_file()))
     }
 
-    /// Starts its server.
-    ///
     /// # Errors
-    /// It is not there.
+    /// The program is not installed.
     pub(in crate::net) fn serve(self, arguments: &[String]) -> Result<Child, String> {
         start(self.name(), arguments, Stdio::null(), Stdio::null())
     }
 
-    /// Runs a client that was told to measure for so long, beside its server, which is that process.
+    /// Runs a client for the given time, and samples the CPU time of the client and of the process `server`.
     ///
     /// # Errors
-    /// It cannot be started, does not end in time, or is ended by somebody else.
+    /// The client cannot be started, does not end in time, or is killed.
     pub(super) fn run(self, arguments: &[String], time: Duration, server: u32) -> Result<ToolOutput, String> {
         let wrong = |error: std::io::Error| format!("{}: {error}", self.name());
         let mut output = tempfile::tempfile().map_err(wrong)?;
         let copy = || output.try_clone().map(Stdio::from).map_err(wrong);
-        // iperf3 says what is wrong in its report: other words would spoil that.
+        // iperf3 reports errors in its JSON. Other text would make the JSON invalid.
         let errors = if self == Self::Iperf3 { Stdio::null() } else { copy()? };
         let mut child = start(self.name(), arguments, copy()?, errors)?;
         let samples =
@@ -81,16 +79,15 @@ impl Tool {
     }
 }
 
-/// Starts a program. It ends when the thread that started it does, at the latest.
+/// Starts a program. It is killed at the end of the starting thread.
 fn start(program: &str, arguments: &[String], output: Stdio, errors: Stdio) -> Result<Child, String> {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--", program]).args(arguments);
-    // An interrupt from the keyboard is for whoever started it.
+    // An interrupt from the keyboard must not reach the program.
     command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
     command.spawn().map_err(|error| format!("cannot start {program} by setpriv (package util-linux): {error}"))
 }
 
-/// What was written to that file.
 fn all(file: &mut File) -> std::io::Result<String> {
     file.rewind()?;
     let mut bytes = Vec::new();
@@ -98,7 +95,7 @@ fn all(file: &mut File) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Waits for a client, and looks at it and its server meanwhile.
+/// Waits for the end of a client. Samples its CPU time and that of the server.
 fn attend(child: &mut Child, server: u32, patience: Duration) -> Result<Vec<Sample>, String> {
     let began = Instant::now();
     let mut samples = Vec::new();
@@ -111,7 +108,7 @@ fn attend(child: &mut Child, server: u32, patience: Duration) -> Result<Vec<Samp
             return by_signal.map_or(Ok(samples), Err);
         }
         if now > patience {
-            // It is ours: nobody has waited for it yet.
+            // The number is still valid: the process was not waited for yet.
             let _ = child.kill();
             let _ = child.wait();
             return Err(format!("it did not end in {patience:?}"));
@@ -121,16 +118,16 @@ fn attend(child: &mut Child, server: u32, patience: Duration) -> Result<Vec<Samp
     }
 }
 
-/// CPU time of a process, s, with that of its threads that have ended. `None`: it is gone.
+/// CPU time of a process with its ended threads, s. `None`: the process has ended.
 fn cpu(process: u32) -> Option<f64> {
-    // The clock's number has only so many bits for it: that of a larger one is another process's.
+    // The bits of a clock's number are limited: a larger number would be the clock of another process.
     let process = Some(process).filter(|process| *process < MAX_PROCESSES)?;
     let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(process.cast_signed())).ok()?;
     Some(Duration::from(clock.now().ok()?).as_secs_f64())
 }
 
-/// CPU time in each second of a measurement of that length, which ended with the last sample or up to a fifth of its length
-/// before: what a program does to get ready, or waits for after it, is not its measurement.
+/// CPU time of a second of a measurement of this length, s. The measurement ended with the last sample, or up to a fifth of
+/// its length earlier. Preparation and clean-up of a program do not count.
 fn steady(samples: &[Sample], time: Duration) -> Option<[f64; 2]> {
     let (end, _) = samples.last()?;
     let time = time.as_secs_f64();
@@ -139,7 +136,7 @@ fn steady(samples: &[Sample], time: Duration) -> Option<[f64; 2]> {
     Some([0, 1].map(|end| (after[end] - before[end]) / (time * 0.6)))
 }
 
-/// CPU time of both until then, on the line between the two looks around it.
+/// CPU time of both until then, interpolated between two samples.
 fn spent(samples: &[Sample], at: f64) -> Option<[f64; 2]> {
     let pair = samples.windows(2).find(|pair| (pair[0].0..=pair[1].0).contains(&at))?;
     let ((began, before), (ended, after)) = (pair[0], pair[1]);
@@ -147,18 +144,18 @@ fn spent(samples: &[Sample], at: f64) -> Option<[f64; 2]> {
     Some([0, 1].map(|end| before[end] + (after[end] - before[end]) * part))
 }
 
-/// A port of the far end that a server takes.
+/// A port of a server at the far end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Port(pub(super) u16);
 
 impl Port {
-    /// Waits until that process, or another one of its namespace, has it.
+    /// Waits until a process in the namespace of `server` listens at the port.
     ///
     /// # Errors
-    /// It takes too long, or ends.
+    /// This takes too long, or the process ends.
     pub(super) fn wait_for(self, tool: Tool, server: u32, is_tcp: bool) -> Result<(), String> {
         let until = Instant::now() + ARRIVAL;
-        // Of a process that has ended nothing can be read.
+        // The files of an ended process are not readable.
         while !self.is_taken(server, is_tcp).map_err(|_| format!("the server of {} ended at once", tool.name()))? {
             if Instant::now() > until {
                 return Err(format!("no server of {} came to {FAR}:{}", tool.name(), self.0));
@@ -200,7 +197,7 @@ mod tests {
         let mut gone = start("true", &[], Stdio::null(), Stdio::null()).unwrap();
         gone.wait().unwrap();
         assert_eq!(cpu(gone.id()), None);
-        // No kernel has so many.
+        // Above the limit of every kernel.
         assert_eq!(cpu(1 << 23), None);
     }
 

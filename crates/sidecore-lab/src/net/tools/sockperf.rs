@@ -1,4 +1,4 @@
-//! What `sockperf ping-pong --full-rtt` says: text for people, with colours.
+//! The output of `sockperf ping-pong --full-rtt`: coloured text.
 
 use super::case::Found;
 use super::program::Port;
@@ -12,20 +12,18 @@ fn both(load: &Load, Port(port): Port) -> String {
     format!("{tcp} -i {FAR} -p {port}")
 }
 
-/// What a server is told.
 pub(super) fn server(load: &Load, port: Port) -> String {
     format!("server {}", both(load, port))
 }
 
-/// What a client is told.
 pub(super) fn client(load: &Load, port: Port, time: Duration) -> String {
     format!("ping-pong {} -t {} -m {} --full-rtt", both(load, port), time.as_secs(), load.size)
 }
 
-/// Reads what a client said.
+/// Reads the output of a client.
 ///
 /// # Errors
-/// What sockperf says is wrong, or what it did not say.
+/// The error that sockperf reports, or the missing figure.
 pub(super) fn read(said: &str) -> Result<Found, String> {
     if let Some((_, error)) = said.split_once("ERROR: ") {
         return Err(format!("sockperf: {}", error.lines().next().unwrap_or_default()));
@@ -34,7 +32,7 @@ pub(super) fn read(said: &str) -> Result<Found, String> {
         let found = text.split_once(name).and_then(|(_, rest)| first_number(rest)).filter(|number| *number > 0.0);
         found.ok_or_else(|| format!("sockperf did not say {name}"))
     };
-    // The run as a whole has a line like this one before it.
+    // An earlier line of the same form covers the whole run, with warm-up.
     let valid = said.split_once("[Valid Duration]").map_or("", |(_, rest)| rest);
     let rate = after(valid, "ReceivedMessages=")? / after(valid, "RunTime=")?;
     let times = Times {
@@ -45,7 +43,7 @@ pub(super) fn read(said: &str) -> Result<Found, String> {
     Ok(Found { rate, sent: rate, trip: Some(times), cpu: None })
 }
 
-/// The number that a text begins with, after spaces. `None`: the text may have been cut off in it.
+/// The number at the beginning of a text, after spaces. `None`: the text may end within the number.
 fn first_number(text: &str) -> Option<f64> {
     let text = text.trim_start();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|end| *end > 0)?;

@@ -1,4 +1,4 @@
-//! Whether problems that were planted are found: what is said of each.
+//! Rows and messages about injected problems, and whether a cure was found.
 
 use super::Tried;
 use super::injected_problem::InjectedProblem;
@@ -6,7 +6,7 @@ use super::rows::{MIN_RATIO, START, noise, with_figures, with_ratio};
 use super::search::point;
 use crate::report::{Key, Row};
 
-/// What was recommended, and how good that is.
+/// The recommended settings against the start, and against the best combination.
 pub(super) fn rows(injected: InjectedProblem, tried: &Tried) -> Vec<Row> {
     let Tried { tuned_path, found, took, best, .. } = tried;
     let words = |changes: &[_]| tuned_path.words(&point(tuned_path.tuned.len(), changes));
@@ -22,7 +22,7 @@ pub(super) fn rows(injected: InjectedProblem, tried: &Tried) -> Vec<Row> {
     [Some(problem), cure, against].into_iter().flatten().collect()
 }
 
-/// What to say where no cure was found.
+/// The message for a problem without a cure.
 pub(super) fn missed(injected: InjectedProblem, tried: &Tried) -> Option<String> {
     let Tried { tuned_path, found, .. } = tried;
     let is_cured =

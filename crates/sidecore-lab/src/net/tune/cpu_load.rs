@@ -1,10 +1,8 @@
-//! Work without end for the first processor, of the kind that packets have to wait behind: other packets.
+//! Permanent load of the first processor with packets: a program would give way to received packets, packets do not.
 //!
-//! Two bridges are joined by two links, so that a broadcast goes round for ever, as in a network whose cables were put in
-//! wrongly. Each hop is a soft interrupt of the processor that sent it first, and shares that processor's queue with all other
-//! packets that are to be taken in there. A program would give way to them. It ends with its interfaces, and these with
-//! the network namespace. It also pauses while somebody has stopped the process from the keyboard (`SIGTSTP`): it would go on
-//! for as long as that lasts. Nobody is told of a `SIGSTOP`.
+//! Two bridges are joined by two links, so that broadcasts circulate forever, as in a network with wrong cabling. Each hop
+//! is a soft interrupt of the sending processor, and shares its queue with all other received packets. The load ends with its interfaces, and these end with the network namespace. It pauses while the process is
+//! stopped from the keyboard (`SIGTSTP`), because a stopped process could not end it. A `SIGSTOP` cannot be handled.
 
 use crate::net::links::Links;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -20,35 +18,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
 
-/// The bridges, and of each link the end at either.
+/// The bridges, and the ports of each link at both bridges.
 const BRIDGES: [&str; 2] = ["loop", "pool"];
 const PORTS: [[&str; 2]; 2] = [["loop1", "pool1"], ["loop2", "pool2"]];
-/// Of the network for measurements, beside the addresses of the path.
+/// From the network reserved for measurements, different from the addresses of the path.
 const OWN: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
 const ALL: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 255);
 const BITS: u8 = 24;
-/// A port at which nobody listens.
+/// A port without a listener.
 const DISCARD: u16 = 9;
-/// Broadcasts that go round, each both ways: with room left in a processor's queue, which takes 1000.
+/// Circulating broadcasts, each in both directions. A processor's queue of 1000 packets keeps room.
 const BROADCASTS: usize = 150;
 
-/// Whether there is no storm: being stopped is as it always is then. A handler cannot be taken away again, so it looks here.
+/// Whether no load runs: then the handler stops the process as by default. Handlers cannot be removed.
 static IS_CALM: LazyLock<Result<Arc<AtomicBool>, String>> = LazyLock::new(|| {
     let is_calm = Arc::new(AtomicBool::new(true));
     let registered = flag::register_conditional_default(SIGTSTP, is_calm.clone());
     registered.map(|_| is_calm).map_err(|error| format!("cannot handle signals: {error}"))
 });
 
-/// It lasts until it is dropped. A process has one at a time.
+/// Ends on drop. A process has at most one.
 pub(super) struct CpuLoad {
     links: Links,
-    /// Ends the thread that pauses it.
+    /// Ends the thread that pauses the load.
     stops: Handle,
     pauses: Option<JoinHandle<()>>,
 }
 
 impl CpuLoad {
-    /// In the namespace that this thread is in.
+    /// Begins in the namespace of this thread.
     ///
     /// # Errors
     /// The kernel has no bridges, or this process may not run on the first processor.
@@ -60,7 +58,7 @@ impl CpuLoad {
         cpu_load.pauses = Some(thread::spawn(move || pause_when_stopped(&own, signals)));
         is_calm.store(false, Ordering::SeqCst);
         let links = &cpu_load.links;
-        // What the kernel says of its own accord about addresses would go round as well, on any processor.
+        // The kernel's own packets about IPv6 addresses would circulate too, on any processor.
         let quiet = |name: &str| fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
         for bridge in BRIDGES {
             links.add_bridge(bridge)?;
@@ -69,7 +67,7 @@ impl CpuLoad {
             links.add_veth(ends[0], ends[1])?;
         }
         for name in BRIDGES.into_iter().chain(PORTS.into_iter().flatten()) {
-            // Without such a file there is no IPv6 to be silenced.
+            // Without this file the kernel has no IPv6.
             let silenced = quiet(name).or_else(|error| match error.kind() {
                 io::ErrorKind::NotFound => Ok(()),
                 _ => Err(error),
@@ -92,11 +90,11 @@ impl Drop for CpuLoad {
     fn drop(&mut self) {
         self.stops.close();
         if let Some(pauses) = self.pauses.take() {
-            // It ends, or has panicked.
+            // The thread ends, or has panicked.
             let _ = pauses.join();
         }
         for name in BRIDGES.into_iter().chain(PORTS.map(|ends| ends[0])) {
-            // One that was never made cannot be removed; all are gone with the namespace.
+            // Interfaces that were not made cannot be removed. All end with the namespace.
             let _ = self.links.remove(name);
         }
         if let Ok(is_calm) = &*IS_CALM {
@@ -105,21 +103,21 @@ impl Drop for CpuLoad {
     }
 }
 
-/// Until the storm is over: at each signal it is calm, then the process is stopped, and once that goes on so does the storm.
+/// At each signal, pauses the load, stops the process, and resumes the load after the process continues.
 fn pause_when_stopped(links: &Links, mut signals: Signals) {
     for signal in &mut signals {
-        // Where there is none yet, or none any more, there is nothing to pause.
+        // Fails before the bridge is made and after it is removed: then no load runs.
         let paused = links.down(BRIDGES[1]);
-        // It is a signal whose default is known.
+        // SIGTSTP has a known default.
         let _ = emulate_default_handler(signal);
         if paused.is_ok() {
-            // Nobody is here to be told. Without it the problem does not hurt, and no cure is found.
+            // An error has no receiver here. Without the load the problem does not hurt, and no cure is found.
             let _ = links.up(BRIDGES[1]).and_then(|()| send_from_first());
         }
     }
 }
 
-/// Who sends a broadcast decides on which processor it goes round.
+/// A broadcast circulates on the processor of its sender.
 fn send_from_first() -> Result<(), String> {
     let broadcast = || -> io::Result<()> {
         let mut first = CpuSet::new();

@@ -1,4 +1,4 @@
-//! Problems that the laboratory puts into a path, to see that they are found.
+//! Problems that the laboratory injects into a path. Tuning must find them.
 
 use super::cpu_load::CpuLoad;
 use super::goal::Goal;
@@ -7,7 +7,6 @@ use super::tuned_path::Ends;
 use crate::args::NetJoint;
 use clap::ValueEnum;
 
-/// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InjectedProblem {
     /// Packets of 576 bytes
@@ -25,11 +24,10 @@ pub(crate) enum InjectedProblem {
 }
 
 impl InjectedProblem {
-    /// All of them.
     pub(super) const ALL: [Self; 6] =
         [Self::Mtu, Self::Offload, Self::Moderation, Self::BusyCore, Self::Buffers, Self::Gro];
 
-    /// What it is called.
+    /// Name in rows and messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Mtu => "packets of 576 B",
@@ -41,14 +39,14 @@ impl InjectedProblem {
         }
     }
 
-    /// Why it cannot be put into that kind of path. `None`: it can.
+    /// Why such a path cannot have the problem. `None`: it can.
     pub(super) fn lacks(self, by: NetJoint) -> Option<&'static str> {
         let is_lacking = (self, by) == (Self::Moderation, NetJoint::Link);
         is_lacking
             .then_some("the moderation of a link is the link's own, and no setting of its interfaces (--moderate-us)")
     }
 
-    /// The goal under which it hurts.
+    /// The goal that suffers from the problem.
     pub(super) fn goal(self) -> Goal {
         match self {
             Self::Moderation | Self::BusyCore => Goal::latency(),
@@ -56,7 +54,7 @@ impl InjectedProblem {
         }
     }
 
-    /// Settings of which one cures it.
+    /// Settings; any one of them cures the problem.
     pub(super) fn cures(self) -> &'static [&'static str] {
         match self {
             Self::Mtu => &["mtu"],
@@ -68,7 +66,7 @@ impl InjectedProblem {
         }
     }
 
-    /// Settings of which all combinations are tried where nobody named others.
+    /// Default settings for the search over all combinations.
     pub(super) fn matters(self) -> &'static [&'static str] {
         match self {
             Self::Mtu => &["mtu", "gro", "wmem"],
@@ -80,7 +78,7 @@ impl InjectedProblem {
         }
     }
 
-    /// What it sets at both ends.
+    /// Values of settings at both ends.
     fn values(self, by: NetJoint) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Mtu => &[("mtu", "576"), ("tso", "off"), ("gso", "off")],
@@ -90,7 +88,7 @@ impl InjectedProblem {
             }
             Self::BusyCore => &[("rps", "1")],
             Self::Buffers => &[("rmem", "4096 8192 8192"), ("wmem", "4096 8192 8192")],
-            // A link hands over one frame after the other: only a thread finds several that it could put together.
+            // A link hands over single frames: only a threaded receiver finds several frames to merge.
             Self::Gro if by == NetJoint::Link => {
                 &[("gro", "off"), ("tso", "off"), ("gso", "on"), ("threaded-napi", "1")]
             }
@@ -98,8 +96,8 @@ impl InjectedProblem {
         }
     }
 
-    /// What cannot be changed then: a pair of virtual interfaces never cuts large packets of its own, so that neither their
-    /// size nor putting them together would matter, and packets wait there only where it does not cut any.
+    /// Whether the problem fixes this setting. A pair of virtual interfaces does not cut large packets by itself. With such
+    /// packets neither their size nor merging would matter, and packets would not wait.
     pub(super) fn holds(self, name: &str, by: NetJoint) -> bool {
         match self {
             Self::Gro if by == NetJoint::Link && name == "threaded-napi" => true,
@@ -109,12 +107,12 @@ impl InjectedProblem {
         }
     }
 
-    /// Sets it. What it keeps going until it is dropped.
+    /// Injects the problem. A returned load belongs to it, and lasts until drop.
     ///
     /// # Errors
-    /// It cannot be set here.
+    /// A setting cannot be changed on this machine.
     pub(super) fn into(self, ends: &mut Ends, by: NetJoint) -> Result<Option<CpuLoad>, String> {
-        // Whatever this machine's default is: its effect would hide the problem's.
+        // Independent of this machine's default: its effect would hide the problem's.
         let first = ("congestion-control", "cubic");
         for (name, value) in [first].iter().chain(self.values(by)) {
             let set = ends.write(by_name(name)?, &[(*value).to_owned()]);

@@ -59,7 +59,7 @@ fn short(tuned_path: &TunedPath, changes: &[Change]) -> String {
     if changes.len() > 2 { format!("{words} and {} more", changes.len() - 2) } else { words }
 }
 
-/// Of all points with enough runs, those that no other point beats in all figures, ordered by throughput.
+/// Points with enough runs that no other point beats in all figures, ordered by throughput.
 fn frontier(tuned_path: &TunedPath) -> Vec<Vec<Change>> {
     let seen = tuned_path.seen.iter().filter(|(_, runs)| runs.len() >= FEWEST);
     let seen: Vec<_> = seen.map(|(levels, _)| (levels, tuned_path.figures(levels))).collect();

@@ -50,7 +50,7 @@ pub(super) struct Series<'r> {
 }
 
 impl<'r> Series<'r> {
-    /// Names the rows by all differing columns, except by those that the plot shows itself.
+    /// Names the rows by all differing columns that the plot does not show itself.
     pub(super) fn of(rows: &[&'r Row], except: &[Key]) -> Self {
         let differs = |key: &Key| rows.iter().any(|row| words(row, *key) != words(rows[0], *key));
         let telling = TELLING.into_iter().filter(|key| !except.contains(key) && differs(key)).collect();
