@@ -75,7 +75,7 @@ pub struct Margin {
     pub limit: String,
     /// Its tail at the load plus the plan's worst error, us, and its verdict, if the plan states an error.
     pub at_error: Option<(f64, Verdict)>,
-    /// Index of the cheapest candidate that also meets the bound at that load.
+    /// Index of the cheapest candidate that also meets the bound at this load.
     pub safe: Option<usize>,
 }
 
@@ -275,7 +275,7 @@ impl<'a> Trial<'a> {
 }
 
 impl Answer {
-    /// Indices of the candidates that carry the load and that no other candidate beats in both cost and tail; by cost.
+    /// Indices of the candidates that carry the load, without those beaten by another one in both cost and tail; by cost.
     pub fn frontier(&self) -> Vec<usize> {
         let mut least = f64::INFINITY;
         let mut all = Vec::new();

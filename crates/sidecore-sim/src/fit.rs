@@ -51,7 +51,7 @@ pub struct Free {
     pub unit: &'static str,
     /// Its meaning, in words.
     pub meaning: String,
-    /// Indices of the targets whose plans have it: those that take it from the same file.
+    /// Indices of the targets whose plans take it from the same file.
     targets: Vec<usize>,
     is_whole: bool,
     is_fitted: bool,
@@ -153,8 +153,8 @@ pub fn fit(targets: &[Target<'_>], free: Vec<Free>, effort: &Effort, progress: P
     Ok(problem.found(before, |_| true))
 }
 
-/// The effect of each of these parameters on each cell, and how well the tables determine those that were fitted, if
-/// the others are right. No parameter changes.
+/// The effect of each of these parameters on each cell, and how well the tables determine the fitted ones, if the
+/// others are right. No parameter changes.
 ///
 /// # Errors
 ///

@@ -25,7 +25,7 @@ const MEASURED: [u32; 3] = [64, 1_024, 16_384];
 /// Weight of a device for `sed`: this over its time for the largest measured size, as in the service.
 const WEIGHT: Nanos = 1_000_000;
 
-/// The time that a device takes, and the time that it reports.
+/// The real time of a device, and its reported time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Card {
     /// Fixed time, ns.

@@ -139,8 +139,8 @@ impl<E: Copy> Cpu<E> {
         done
     }
 
-    /// Chooses an idle thread: the one that ran this owner last (warm caches, even with a busy sibling), else one of
-    /// an idle core, else any.
+    /// Chooses an idle thread: the last one of this owner (warm caches, even with a busy sibling), else one of an idle
+    /// core, else any.
     fn free_processor(&self, section: &Section) -> Option<usize> {
         let idle = |index: &usize| self.processors[*index].running.is_none();
         let rank = |index: &usize| {

@@ -140,7 +140,7 @@ impl World<'_> {
         Some(format!("device {index} shows no progress since {since}, and still has work"))
     }
 
-    /// At the end of a run that came to none, or of one in which shares can be measured.
+    /// Checks the end of an unfinished run, or of a run with measurable shares.
     pub(super) fn check_end(&mut self, finished: bool) {
         if self.broken.is_none() && !finished {
             let waiting = self.links.iter().filter(|link| !link.is_settled()).count();

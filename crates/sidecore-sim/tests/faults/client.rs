@@ -81,7 +81,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Nothing more will come of it: it ended, or it will never read what is there.
+    /// It ended, or it will never read its completions.
     pub(super) fn is_settled(&self) -> bool {
         let deaf = self.deaf == Some(Nanos::MAX) && self.completion.waiting() == u64::from(self.in_flight);
         self.ended.is_some() || (deaf && (self.left == 0 || self.in_flight >= self.most()))
@@ -111,7 +111,7 @@ impl Link {
 }
 
 impl World<'_> {
-    /// A new connection of that client for what is left to do.
+    /// Connects this client again for its remaining requests.
     pub(super) fn connect(&mut self, clock: &mut Clock, tenant: u32, lane: u32, left: u32) {
         let client = &self.plan.clients[tenant as usize];
         let plan = client.lanes[lane as usize];
@@ -350,7 +350,7 @@ impl World<'_> {
         self.wake(clock, Actor::Client(index));
     }
 
-    /// What was not answered is lost, and the caller is told so; then it connects again.
+    /// Reports unanswered requests to the caller as lost, and connects again.
     fn report_lost(&mut self, clock: &mut Clock, index: u32) {
         let link = &mut self.links[index as usize];
         for request in link.requests.iter_mut().filter(|request| request.answers == 0) {
@@ -362,7 +362,7 @@ impl World<'_> {
         self.come_back(clock, index);
     }
 
-    /// Connects again for what is left to do, at once or when the service is back.
+    /// Connects again for the remaining requests, immediately or after a restart of the service.
     fn come_back(&mut self, clock: &mut Clock, index: u32) {
         let Link { tenant, lane, left, .. } = self.links[index as usize];
         if left > 0 && self.service.thread.ended {
@@ -378,7 +378,7 @@ impl World<'_> {
         clock.after(delay, SimEvent::Closed(index));
     }
 
-    /// The connection is no more. Whoever lives was told of each of its requests once.
+    /// Ends the connection. A living client has one answer for each of its requests.
     pub(super) fn end_link(&mut self, clock: &mut Clock, index: u32, end: End) {
         self.end(clock, Actor::Client(index));
         let link = &mut self.links[index as usize];

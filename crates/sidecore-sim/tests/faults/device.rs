@@ -59,7 +59,7 @@ pub(super) struct Device {
     pub(super) health: Health,
     /// An announcement that a worker has put off.
     pub(super) ring_at: Option<Nanos>,
-    /// Requests on an emulated one, each with the instant at which it is due.
+    /// Requests on an emulated device, each with its due time.
     queue: VecDeque<(Handed, Nanos)>,
     free_at: Nanos,
     /// It does nothing before this instant.
@@ -316,7 +316,7 @@ impl World<'_> {
         self.tell(clock, Command::Late(index, reply));
     }
 
-    /// It dies by itself, in the middle of whatever it does.
+    /// The device dies, possibly within an operation.
     pub(super) fn crash(&mut self, clock: &mut Clock, index: u32) {
         let device = &mut self.devices[index as usize];
         device.health = match device.pc {

@@ -295,7 +295,7 @@ fn fault(random: &mut Random) -> Fault {
     }
 }
 
-/// Clients that differ in weight only, in front of one device that is the bottleneck.
+/// Clients that differ only in weight, with one device as the bottleneck.
 fn backlogged(seed: u64, random: &mut Random) -> Scenario {
     let clients = (0..from(random, 2, 3)).map(|_| {
         let weight = from(random, 1, 4) as u32;

@@ -1,7 +1,7 @@
 //! The service: core's own `Sidecore`, one step after the other in simulated time.
 //!
-//! Between two steps somebody else may act: after an answer was taken, a request placed, the completions of a turn written,
-//! a client told, a doorbell armed, a ring looked at.
+//! Between two steps another actor may run: after taking an answer, placing a request, writing the completions of a turn,
+//! notifying a client, arming a doorbell, checking a ring.
 
 mod host;
 
@@ -22,15 +22,15 @@ use sidecore_sim::engine;
 use std::collections::VecDeque;
 
 const MAX_LANES: u32 = 64;
-/// Requests that are kept back for a full device under `priced`: fewer than this.
-const MAX_KEPT: u32 = 8;
+/// Limit, exclusive, of requests deferred for a full device under `priced`.
+const MAX_DEFERRED: u32 = 8;
 
 /// Commands of the control thread to the sidecore.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Command {
     AddLane(u32),
     CloseLane(u32),
-    /// What somebody set.
+    /// A changed setting.
     Set(Fault),
     /// An answer of a device that is gone already.
     Late(u32, Reply),
@@ -70,7 +70,7 @@ pub(super) struct Service {
     pub(super) mailbox: VecDeque<Command>,
     /// Links that rang and were not heard yet.
     pub(super) rung: Vec<u32>,
-    /// It sleeps, or was woken: rings are heard at its next step.
+    /// It sleeps, or was woken: its next step reads notifications.
     listens: bool,
     /// Time of an immediate device in this step, ns.
     worked: Nanos,
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Does what a fault has the control thread say.
+    /// Carries out a fault that is a command of the control thread.
     fn set(&mut self, clock: &mut Clock, fault: Fault) {
         match fault {
             Fault::SetNotify(hops) => self.set_notify(clock, hops),
@@ -323,7 +323,7 @@ fn sidecore(plan: &Scenario, mutation: Option<Mutation>, tape: Option<usize>, no
             clients: MAX_LANES,
             in_flight: plan.in_flight,
             quantum: plan.quantum,
-            kept: plan.in_flight % MAX_KEPT,
+            kept: plan.in_flight % MAX_DEFERRED,
         },
         balance: plan.balance,
         notify: plan.hops,

@@ -33,7 +33,7 @@ settings! {
             slow_count: Count<0, { MAX_NODES as u64 }>,
             slower: Ratio<1, 100_000>,
             unit_us: Us<1_000, 10_000_000_000>,
-            /// A node's time around an event, besides work.
+            /// A node's time around an event, without the work.
             overhead_us: Time,
             /// Delay of the end of work: a sleeper wakes late.
             overshoot_us: Time,

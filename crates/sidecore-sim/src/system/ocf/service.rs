@@ -34,7 +34,7 @@ pub(super) struct Service {
     asleep: bool,
     /// Tickets of requests on cards, by their places in the table.
     tickets: Vec<Option<Ticket>>,
-    /// Requests that the present round completes, and those that it hands to cards.
+    /// Requests that the present round completes, and requests for cards.
     completed: Vec<Work>,
     handed: Vec<(usize, Request)>,
     /// Lanes with a due announcement.

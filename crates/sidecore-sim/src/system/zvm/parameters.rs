@@ -114,8 +114,7 @@ impl Zvm {
         (rate > 0.0).then(|| 1e9 * f64::from(self.guest.count.get()) / rate)
     }
 
-    /// Time before measurement, and of measurement: whole ticks, so that a guest that is served once per tick is
-    /// counted correctly.
+    /// Time before measurement, and of measurement. Whole ticks count a guest correctly that is served once per tick.
     pub(super) fn span(&self) -> Nanos {
         let shortest = if self.gap().is_some() { SHORTEST_OPEN } else { SHORTEST };
         shortest.div_ceil(self.tick()).max(2) * self.tick()
