@@ -240,38 +240,38 @@ fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
     panic!("not within a minute: {what}");
 }
 
-/// Packets received by the storm's interface in the namespace of that process.
-fn in_storm(process: &Child) -> Option<u64> {
+/// Packets received by the load's interface in the namespace of that process.
+fn in_cpu_load(process: &Child) -> Option<u64> {
     let interfaces = fs::read_to_string(format!("/proc/{}/net/dev", process.id())).unwrap();
     let counts = interfaces.lines().find_map(|line| line.trim_start().strip_prefix("loop1:"))?;
     counts.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-fn pause_a_storm(process: &Child) {
-    let is_more_than = |before: u64| in_storm(process).is_some_and(|now| now > before);
+fn pause_a_cpu_load(process: &Child) {
+    let is_more_than = |before: u64| in_cpu_load(process).is_some_and(|now| now > before);
     let send = |signal| kill(Pid::from_raw(process.id().cast_signed()), signal).unwrap();
-    wait_for("the storm", || is_more_than(100_000));
+    wait_for("the load", || is_more_than(100_000));
     send(Signal::SIGTSTP);
     wait_for("the process is stopped", || {
         let state = fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
         state.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
     });
-    let before = in_storm(process).expect("interfaces are there");
+    let before = in_cpu_load(process).expect("interfaces are there");
     thread::sleep(Duration::from_millis(300));
-    assert_eq!(in_storm(process), Some(before), "it goes on while the process is stopped");
+    assert_eq!(in_cpu_load(process), Some(before), "it goes on while the process is stopped");
     send(Signal::SIGCONT);
-    wait_for("the storm goes on", || is_more_than(before + 100_000));
+    wait_for("the load goes on", || is_more_than(before + 100_000));
 }
 
 #[test]
-fn a_storm_pauses_while_its_process_is_stopped() {
+fn a_cpu_load_pauses_while_its_process_is_stopped() {
     if !Uid::effective().is_root() {
         return skipped("only root looks into the namespace of another process");
     }
     let mut command = Command::new(LAB);
     command.args(["net", "tune", "--pair", "--plant", "busy-core", "--setting", "gro", "--ms", "200"]);
     let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let paused = catch_unwind(AssertUnwindSafe(|| pause_a_storm(&process)));
+    let paused = catch_unwind(AssertUnwindSafe(|| pause_a_cpu_load(&process)));
     process.kill().unwrap();
     process.wait().unwrap();
     paused.unwrap();

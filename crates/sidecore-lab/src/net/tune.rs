@@ -95,7 +95,7 @@ fn revert(args: &NetTune, interface: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Tunes both ends of a path made here, with the planted problem.
+/// Tunes both ends of a path made here, with the injected problem.
 fn tune_pair(
     args: &NetTune,
     injected: Option<InjectedProblem>,
