@@ -3,14 +3,14 @@
 //! | Module | What |
 //! |---|---|
 //! | `keys/gateway` | `sidecore farm gateway`: the process of the service that needs keys |
-//! | `keys/desk` | its decisions: the choice of a machine, and the requests of a lost one |
+//! | `keys/router` | its decisions: the choice of a machine, and the requests of a lost one |
 //! | `keys/server` | `sidecore farm key-server`: the process of a service that holds keys |
 //! | `keys/notes` | lines of the log, at a bounded rate |
 //! | `keys/subjects`, `keys/wire` | subjects and messages between the two over NATS |
 
-mod desk;
 pub(crate) mod gateway;
 mod notes;
+mod router;
 pub(crate) mod server;
 mod subjects;
 mod wire;

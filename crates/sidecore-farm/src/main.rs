@@ -7,7 +7,7 @@
 //! |`dispatch`|the dispatcher: `queue`, `commits` (each result once), `lead` (one is active), `known` (after reconnects)|
 //! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
 //! |`feed`, `results`, `dead`, `streams`|into the queue and out of it; dead letters; the streams|
-//! |`keys`|remote keys: `gateway` and its decisions (`desk`), `server`, `subjects`|
+//! |`keys`|remote keys: `gateway` and its decisions (`router`), `server`, `subjects`|
 //! |`connect`, `ids`, `quiet`|connections to NATS; ids of events; log lines without repetition|
 //! |`signals`, `sys`|signals and system calls|
 //! |`status`, `heard`, `top`, `export`, `measures`|state of a dispatcher for users and Prometheus|

@@ -1,7 +1,7 @@
 //! `sidecore farm gateway`: connects a remote device of the service on this machine with key servers on others.
 
-use super::desk::{Desk, Settings};
 use super::notes::Reason;
+use super::router::{KeyRouter, Settings};
 use super::subjects::{Subjects, asked, token};
 use super::{BEAT, HEADROOM, denial, fresh, own_name, wire};
 use crate::args;
@@ -31,7 +31,7 @@ const SEND: Duration = Duration::from_millis(20);
 /// Errors of NATS servers.
 type Denials = UnboundedReceiver<String>;
 /// Most messages taken together.
-const AT_ONCE: usize = 256;
+const BATCH_LIMIT: usize = 256;
 /// Part of the service's time limit that a request may take, percent.
 const OF_TIMEOUT: u64 = 75;
 
@@ -108,12 +108,12 @@ async fn serve(
     };
     let gateway = watch_gateway(gateway).map_err(|error| format!("cannot wait for the service: {error}"))?;
     let outbox = Outbox { client, subjects, name, beat: Vec::new() };
-    let (desk, silence) = (Desk::new(settings), Duration::from_millis(args.silence));
-    Ok(Session { desk, gateway, ups, denials, outbox, heard: clock::now(), blocked: false, silence }.run().await)
+    let (router, silence) = (KeyRouter::new(settings), Duration::from_millis(args.silence));
+    Ok(Session { router, gateway, ups, denials, outbox, heard: clock::now(), blocked: false, silence }.run().await)
 }
 
 struct Session<'a> {
-    desk: Desk,
+    router: KeyRouter,
     gateway: AsyncFd<Gateway>,
     ups: Subscriber,
     denials: &'a mut Denials,
@@ -151,18 +151,18 @@ impl Session<'_> {
             if let Err(error) = done {
                 return gone(&error);
             }
-            self.outbox.send(&mut self.desk).await;
+            self.outbox.send(&mut self.router).await;
         }
     }
 
     fn hear(&mut self, room: &mut [u8]) -> io::Result<()> {
         let now = clock::now();
-        for _ in 0..AT_ONCE {
-            let desk = &mut self.desk;
+        for _ in 0..BATCH_LIMIT {
+            let router = &mut self.router;
             let heard = self.gateway.try_io(Interest::READABLE, |gateway| {
                 match gateway.hear(room)? {
-                    Ask::Request(request) => desk.asked(now, &request),
-                    Ask::Wrong(ticket) => desk.wrong(now, ticket),
+                    Ask::Request(request) => router.asked(now, &request),
+                    Ask::Wrong(ticket) => router.wrong(now, ticket),
                     Ask::Beat => {}
                 }
                 Ok(())
@@ -179,7 +179,7 @@ impl Session<'_> {
     /// Sends messages to the service.
     fn say(&mut self) -> io::Result<()> {
         self.blocked = false;
-        while let Some(said) = self.desk.said().front() {
+        while let Some(said) = self.router.service_messages().front() {
             match self.gateway.try_io(Interest::WRITABLE, |gateway| gateway.tell(&said.tell())) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.blocked = true;
@@ -187,20 +187,20 @@ impl Session<'_> {
                 }
                 other => other?,
             }
-            self.desk.said().pop_front();
+            self.router.service_messages().pop_front();
         }
         Ok(())
     }
 
     fn take(&mut self, up: &Message) {
-        if let (Some(server), Some(letter)) = (token(&up.subject, 4), wire::letter(&up.payload)) {
-            self.desk.heard(clock::now(), server, &letter);
+        if let (Some(server), Some(message)) = (token(&up.subject, 4), wire::server_message(&up.payload)) {
+            self.router.heard(clock::now(), server, &message);
         }
     }
 
     /// Takes further messages that are available.
     fn take_all(&mut self) {
-        for _ in 0..AT_ONCE {
+        for _ in 0..BATCH_LIMIT {
             let Some(Some(up)) = self.ups.next().now_or_never() else { break };
             self.take(&up);
         }
@@ -210,9 +210,9 @@ impl Session<'_> {
     fn denied(&mut self, said: &str) {
         let subject = said.split('"').nth(1).filter(|_| said.to_lowercase().contains("permissions violation"));
         let Some(subject) = subject else { return };
-        self.desk.notes().note(clock::now(), "", Reason::Denied, denial(said));
+        self.router.notes().note(clock::now(), "", Reason::Denied, denial(said));
         if let Some((_, key)) = asked(subject) {
-            self.desk.denied(clock::now(), key);
+            self.router.denied(clock::now(), key);
         }
     }
 
@@ -222,13 +222,13 @@ impl Session<'_> {
         let late = due.elapsed();
         if late > self.silence / 2 {
             let away = late.as_nanos() as Nanos;
-            self.desk.was_away(now, away);
+            self.router.was_away(now, away);
             self.heard = now.min(self.heard.saturating_add(away));
         }
         self.take_all();
-        self.desk.tick(now);
-        self.outbox.beat = wire::encode(&self.desk.presence());
-        if now.saturating_sub(self.heard) > PEER_TIMEOUT {
+        self.router.tick(now);
+        self.outbox.beat = wire::encode(&self.router.presence());
+        if now.saturating_sub(self.heard) > SILENCE {
             return Err(ErrorKind::TimedOut.into());
         }
         if self.blocked {
@@ -260,10 +260,10 @@ struct Outbox<'a> {
 }
 
 impl Outbox<'_> {
-    async fn send(&mut self, desk: &mut Desk) {
-        desk.notes().take(clock::now()).into_iter().for_each(tell);
+    async fn send(&mut self, router: &mut KeyRouter) {
+        router.notes().take(clock::now()).into_iter().for_each(tell);
         let mut messages: VecDeque<(String, Vec<u8>)> = VecDeque::new();
-        for ask in desk.outgoing(self.client.max_payload()) {
+        for ask in router.outgoing(self.client.max_payload()) {
             messages.push_back((self.subjects.ask(&self.name, &ask.server, &ask.key), ask.body));
         }
         if !self.beat.is_empty() {

@@ -9,7 +9,7 @@ use sidecore_core::time::Nanos;
 const PACE: Pace = Pace { burst: 5, every: 60_000_000_000, origins: 256, of_group: REASONS, reserved: 0 };
 const REASONS: usize = 5;
 /// Most lines that wait for the log.
-const MOST: usize = 256;
+const MAX_WAITING_LINES: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
@@ -89,7 +89,7 @@ impl Notes {
 
     /// Adds a line, if the rate allows. `peer`: name of the peer; empty for a NATS server.
     pub(super) fn note(&mut self, now: Nanos, peer: &str, reason: Reason, line: String) {
-        if self.lines.len() >= MOST {
+        if self.lines.len() >= MAX_WAITING_LINES {
             return;
         }
         match self.limit.tell(now, Source(Peer::new(peer), reason)) {

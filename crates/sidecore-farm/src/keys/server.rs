@@ -30,11 +30,11 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use workers::{Job, Workers};
 
 /// Time limit of a request at the service.
-const PATIENCE: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit of open requests after the signal to end.
 const LAST: Duration = Duration::from_secs(2);
 /// Most messages taken together.
-const AT_ONCE: usize = 256;
+const BATCH_LIMIT: usize = 256;
 
 /// Serves until a signal ends this process. Returns the exit code.
 pub(crate) async fn run(args: &args::KeyServer) -> Result<u8, String> {
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &args::KeyServer) -> Result<u8, String> {
     let options = Options {
         socket: args.socket.clone(),
         name: "sidecore-key-server".to_owned(),
-        timeout: PATIENCE,
+        patience: REQUEST_TIMEOUT,
         // Other machines have the key too: gateways ask them while this machine's service is away.
         restart_wait: Duration::ZERO,
         ..Options::default()
@@ -124,7 +124,7 @@ impl Server {
                 ask = self.asks.next() => {
                     let Some(ask) = ask else { return "the connection to NATS ended".to_owned() };
                     self.take(&ask);
-                    for _ in 0..AT_ONCE {
+                    for _ in 0..BATCH_LIMIT {
                         let Some(Some(ask)) = self.asks.next().now_or_never() else { break };
                         self.take(&ask);
                     }

@@ -10,7 +10,7 @@ use sidecore_core::time::Nanos;
 /// First byte of each message.
 const VERSION: u8 = 1;
 /// Most requests or answers in one message.
-pub(super) const MOST: usize = 1024;
+pub(super) const MAX_LIST: usize = 1024;
 
 /// A gateway's beat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub(super) struct Presence {
 
 /// Requests for one key of one key server.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Asks<'a> {
+pub(super) struct RequestBatch<'a> {
     pub(super) gateway: u64,
     pub(super) incarnation: u64,
     #[serde(borrow)]
@@ -31,15 +31,15 @@ pub(super) struct Asks<'a> {
 
 /// A message of a key server to a gateway.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Letter<'a> {
+pub(super) struct ServerMessage<'a> {
     pub(super) gateway: u64,
     pub(super) incarnation: u64,
     #[serde(borrow)]
-    pub(super) up: Up<'a>,
+    pub(super) body: MessageBody<'a>,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Up<'a> {
+pub(super) enum MessageBody<'a> {
     /// It does `slots` requests at a time, with these keys.
     Join {
         slots: u16,
@@ -78,22 +78,22 @@ pub(super) fn presence(bytes: &[u8]) -> Option<Presence> {
 
 /// Requests that came on the subject of this key. `None`: these bytes are no such message of this version, exceed the
 /// limits, or ask for another key: NATS has only checked the subject's permission.
-pub(super) fn asks<'a>(bytes: &'a [u8], key: &str) -> Option<Asks<'a>> {
-    let asks: Asks<'_> = decode(bytes)?;
+pub(super) fn request_batch<'a>(bytes: &'a [u8], key: &str) -> Option<RequestBatch<'a>> {
+    let batch: RequestBatch<'_> = decode(bytes)?;
     let good = |request: &Request<'_>| request.key == key && request.input.len() <= MAX_INPUT;
-    (asks.list.len() <= MOST && asks.list.iter().all(good)).then_some(asks)
+    (batch.list.len() <= MAX_LIST && batch.list.iter().all(good)).then_some(batch)
 }
 
 /// `None`: these bytes are no such message of this version, or exceed the limits.
-pub(super) fn letter(bytes: &[u8]) -> Option<Letter<'_>> {
-    let letter: Letter<'_> = decode(bytes)?;
+pub(super) fn server_message(bytes: &[u8]) -> Option<ServerMessage<'_>> {
+    let message: ServerMessage<'_> = decode(bytes)?;
     let bounded = |answer: &Answer<'_>| !matches!(answer.outcome, Outcome::Done(result) if result.len() > MAX_RESULT);
-    let good = match &letter.up {
-        Up::Join { offers, .. } => offers.len() <= MAX_OFFERS && offers.iter().all(Offer::is_bounded),
-        Up::Answers(list) => list.len() <= MOST && list.iter().all(bounded),
-        Up::Beat { .. } | Up::Leave => true,
+    let good = match &message.body {
+        MessageBody::Join { offers, .. } => offers.len() <= MAX_OFFERS && offers.iter().all(Offer::is_bounded),
+        MessageBody::Answers(list) => list.len() <= MAX_LIST && list.iter().all(bounded),
+        MessageBody::Beat { .. } | MessageBody::Leave => true,
     };
-    good.then_some(letter)
+    good.then_some(message)
 }
 
 fn decode<'a, M: Deserialize<'a>>(bytes: &'a [u8]) -> Option<M> {
@@ -114,17 +114,22 @@ mod tests {
     fn messages_survive_the_way_and_nothing_else_is_one() {
         let request =
             Request { ticket: 7, key: "www", scheme: Scheme::Ed25519, operation: Operation::Sign, input: &[1; 40] };
-        let asked = Asks { gateway: 1, incarnation: 2, list: vec![request] };
+        let asked = RequestBatch { gateway: 1, incarnation: 2, list: vec![request] };
         let bytes = encode(&asked);
-        assert_eq!(asks(&bytes, "www").as_ref(), Some(&asked));
-        let join = Up::Join { slots: 3, offers: vec![Offer { key: "www", public: &[9; 60] }] };
+        assert_eq!(request_batch(&bytes, "www").as_ref(), Some(&asked));
+        let join = MessageBody::Join { slots: 3, offers: vec![Offer { key: "www", public: &[9; 60] }] };
         let answer = Answer { ticket: 7, held_ns: 5, work_ns: 4, outcome: Outcome::Done(&[8; 64]) };
-        for up in [join, Up::Beat { received: 2, answered: 1 }, Up::Answers(vec![answer]), Up::Leave] {
-            let said = Letter { gateway: 1, incarnation: u64::MAX, up };
+        for body in [
+            join,
+            MessageBody::Beat { received: 2, answered: 1 },
+            MessageBody::Answers(vec![answer]),
+            MessageBody::Leave,
+        ] {
+            let said = ServerMessage { gateway: 1, incarnation: u64::MAX, body };
             let bytes = encode(&said);
-            assert_eq!(letter(&bytes).as_ref(), Some(&said));
+            assert_eq!(server_message(&bytes).as_ref(), Some(&said));
             for cut in 0..bytes.len() {
-                assert_eq!(letter(&bytes[..cut]), None);
+                assert_eq!(server_message(&bytes[..cut]), None);
             }
         }
         let there = Presence { gateway: 1, members: vec![2, 3] };
@@ -137,17 +142,27 @@ mod tests {
     #[test]
     fn a_request_for_another_key_than_the_subjects_is_none() {
         let request = |key| Request { ticket: 7, key, scheme: Scheme::Ed25519, operation: Operation::Sign, input: &[] };
-        let bytes = encode(&Asks { gateway: 1, incarnation: 2, list: vec![request("www"), request("secret")] });
-        assert_eq!((asks(&bytes, "www"), asks(&bytes, "secret")), (None, None));
+        let bytes = encode(&RequestBatch { gateway: 1, incarnation: 2, list: vec![request("www"), request("secret")] });
+        assert_eq!((request_batch(&bytes, "www"), request_batch(&bytes, "secret")), (None, None));
     }
 
     #[test]
     fn what_is_beyond_a_limit_is_refused() {
         let answer = || Answer { ticket: 7, held_ns: 5, work_ns: 4, outcome: Outcome::Elsewhere };
-        let list = (0..=MOST).map(|_| answer()).collect();
-        assert_eq!(letter(&encode(&Letter { gateway: 1, incarnation: 2, up: Up::Answers(list) })), None);
+        let list = (0..=MAX_LIST).map(|_| answer()).collect();
+        assert_eq!(
+            server_message(&encode(&ServerMessage { gateway: 1, incarnation: 2, body: MessageBody::Answers(list) })),
+            None
+        );
         let result = vec![0; MAX_RESULT + 1];
         let large = Answer { outcome: Outcome::Done(&result), ..answer() };
-        assert_eq!(letter(&encode(&Letter { gateway: 1, incarnation: 2, up: Up::Answers(vec![large]) })), None);
+        assert_eq!(
+            server_message(&encode(&ServerMessage {
+                gateway: 1,
+                incarnation: 2,
+                body: MessageBody::Answers(vec![large])
+            })),
+            None
+        );
     }
 }

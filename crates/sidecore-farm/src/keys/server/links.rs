@@ -6,7 +6,7 @@
 
 use super::offered::Offered;
 use super::workers::{Answered, Done};
-use crate::keys::wire::{self, Answer, Letter, Presence, Up};
+use crate::keys::wire::{self, Answer, MessageBody, Presence, ServerMessage};
 use crate::keys::{BEAT, DEPTH, HEADROOM, fresh};
 use sidecore_client::gateway::{MAX_RESULT, Request};
 use sidecore_core::time::Nanos;
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most gateways of one key server.
-const MOST: usize = 64;
+const MAX_GATEWAYS: usize = 64;
 /// A gateway that is silent for this time is forgotten, ns.
-const SILENCE: Nanos = 2_000_000_000;
+const GATEWAY_TIMEOUT: Nanos = 2_000_000_000;
 /// A gateway that sent a malformed message is ignored for this time, ns: reading them takes time from others.
 const MUTE: Nanos = 1_000_000_000;
 /// Time between two attempts to join, ns.
-const PATIENCE: Nanos = 10 * BEAT;
+const JOIN_INTERVAL: Nanos = 10 * BEAT;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
@@ -43,18 +43,18 @@ pub(super) struct Links {
 struct Link {
     number: u64,
     incarnation: u64,
-    state: State,
+    state: LinkState,
     heard: Nanos,
     /// Its requests are dropped unread until then.
     mute_until: Nanos,
     received: u64,
     answered: u64,
-    answers: Vec<Said>,
+    answers: Vec<QueuedReply>,
     beat: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LinkState {
     /// The next message asks the gateway to take this key server.
     New,
     /// The request to join was sent then.
@@ -65,7 +65,7 @@ enum State {
     Left,
 }
 
-struct Said {
+struct QueuedReply {
     ticket: u64,
     held_ns: Nanos,
     work_ns: Nanos,
@@ -78,14 +78,14 @@ impl Links {
     }
 
     pub(super) fn meet(&mut self, now: Nanos, gateway: &str, presence: &Presence) {
-        if !self.by_name.contains_key(gateway) && (self.leaving || self.by_name.len() >= MOST) {
+        if !self.by_name.contains_key(gateway) && (self.leaving || self.by_name.len() >= MAX_GATEWAYS) {
             return;
         }
         let new = || Link::new(presence.gateway, now);
         let (link, renewed) = (self.by_name.entry(gateway.into()).or_insert_with(new), &mut self.renewed);
         // Of two gateways with one name the known one stays until it is silent.
         if link.number != presence.gateway {
-            if now.saturating_sub(link.heard) < PATIENCE || self.leaving {
+            if now.saturating_sub(link.heard) < JOIN_INTERVAL || self.leaving {
                 return;
             }
             link.renew(presence.gateway, now);
@@ -94,9 +94,9 @@ impl Links {
         link.heard = now;
         let known = presence.members.contains(&link.incarnation);
         match link.state {
-            State::Asked(_) if known => link.state = State::Joined,
-            State::Asked(at) if now.saturating_sub(at) > PATIENCE => link.state = State::New,
-            State::Joined | State::Left if !known => {
+            LinkState::Asked(_) if known => link.state = LinkState::Joined,
+            LinkState::Asked(at) if now.saturating_sub(at) > JOIN_INTERVAL => link.state = LinkState::New,
+            LinkState::Joined | LinkState::Left if !known => {
                 link.renew(presence.gateway, now);
                 renewed.push(gateway.into());
             }
@@ -119,36 +119,36 @@ impl Links {
         if now < link.mute_until {
             return None;
         }
-        let Some(asks) = wire::asks(payload, key) else {
+        let Some(batch) = wire::request_batch(payload, key) else {
             link.mute_until = now.saturating_add(MUTE);
             return None;
         };
-        let count = asks.list.len() as u64;
-        if link.number != asks.gateway || link.incarnation != asks.incarnation || count > room {
+        let count = batch.list.len() as u64;
+        if link.number != batch.gateway || link.incarnation != batch.incarnation || count > room {
             return None;
         }
         link.received += count;
-        Some((Origin { gateway: name, incarnation: link.incarnation }, asks.list))
+        Some((Origin { gateway: name, incarnation: link.incarnation }, batch.list))
     }
 
     pub(super) fn elsewhere(&mut self, origin: &Origin, ticket: u64) {
         if let Some(link) = self.link(origin) {
-            link.answers.push(Said { ticket, held_ns: 0, work_ns: 0, done: Done::Elsewhere });
+            link.answers.push(QueuedReply { ticket, held_ns: 0, work_ns: 0, done: Done::Elsewhere });
         }
     }
 
     pub(super) fn answered(&mut self, now: Nanos, answered: Answered) {
         let Answered { origin, ticket, arrived, work_ns, done } = answered;
         if let Some(link) = self.link(&origin) {
-            link.answers.push(Said { ticket, held_ns: now.saturating_sub(arrived), work_ns, done });
+            link.answers.push(QueuedReply { ticket, held_ns: now.saturating_sub(arrived), work_ns, done });
         }
     }
 
     /// Forgets silent gateways, and schedules a beat for the others.
     pub(super) fn beat(&mut self, now: Nanos) {
-        self.by_name.retain(|_, link| now.saturating_sub(link.heard) < SILENCE);
+        self.by_name.retain(|_, link| now.saturating_sub(link.heard) < GATEWAY_TIMEOUT);
         for link in self.by_name.values_mut() {
-            link.beat = matches!(link.state, State::Asked(_) | State::Joined | State::Left);
+            link.beat = matches!(link.state, LinkState::Asked(_) | LinkState::Joined | LinkState::Left);
         }
     }
 
@@ -157,7 +157,7 @@ impl Links {
     pub(super) fn keys_changed(&mut self, any: bool) {
         for (gateway, link) in self.by_name.iter_mut().filter(|_| !self.leaving) {
             match link.state {
-                State::Asked(_) | State::Joined if !any => link.state = State::Leaving,
+                LinkState::Asked(_) | LinkState::Joined if !any => link.state = LinkState::Leaving,
                 _ if any => {
                     link.renew(link.number, link.heard);
                     self.renewed.push(gateway.clone());
@@ -176,37 +176,37 @@ impl Links {
     pub(super) fn leave(&mut self) {
         self.leaving = true;
         for link in self.by_name.values_mut() {
-            link.state = State::Leaving;
+            link.state = LinkState::Leaving;
         }
     }
 
     /// Messages to gateways, of at most `max_payload` bytes.
     pub(super) fn posts(&mut self, now: Nanos, offered: &Offered, max_payload: usize) -> Vec<Post> {
         let slots = self.slots;
-        let most = (max_payload.saturating_sub(HEADROOM) / (MAX_RESULT + 64)).clamp(1, wire::MOST);
+        let most = (max_payload.saturating_sub(HEADROOM) / (MAX_RESULT + 64)).clamp(1, wire::MAX_LIST);
         let mut posts = Vec::new();
         for (gateway, link) in &mut self.by_name {
-            let mut post = |link: &Link, up| {
-                let letter = Letter { gateway: link.number, incarnation: link.incarnation, up };
-                posts.push(Post { gateway: gateway.clone(), body: wire::encode(&letter) });
+            let mut post = |link: &Link, body| {
+                let message = ServerMessage { gateway: link.number, incarnation: link.incarnation, body };
+                posts.push(Post { gateway: gateway.clone(), body: wire::encode(&message) });
             };
-            let is_new = link.state == State::New;
+            let is_new = link.state == LinkState::New;
             let offers = if is_new { offered.offers(gateway) } else { Vec::new() };
             if !offers.is_empty() {
-                link.state = State::Asked(now);
-                post(link, Up::Join { slots, offers });
+                link.state = LinkState::Asked(now);
+                post(link, MessageBody::Join { slots, offers });
             }
-            if link.state == State::Leaving {
-                link.state = State::Left;
-                post(link, Up::Leave);
+            if link.state == LinkState::Leaving {
+                link.state = LinkState::Left;
+                post(link, MessageBody::Leave);
             }
             let answers = std::mem::take(&mut link.answers);
             for list in answers.chunks(most) {
                 link.answered += list.len() as u64;
-                post(link, Up::Answers(list.iter().map(Said::answer).collect()));
+                post(link, MessageBody::Answers(list.iter().map(QueuedReply::answer).collect()));
             }
             if std::mem::take(&mut link.beat) {
-                post(link, Up::Beat { received: link.received, answered: link.answered });
+                post(link, MessageBody::Beat { received: link.received, answered: link.answered });
             }
         }
         posts
@@ -221,7 +221,7 @@ impl Link {
     fn new(number: u64, now: Nanos) -> Self {
         // Without random bytes the clock must do: other gateways ignore this number.
         let incarnation = fresh().unwrap_or(now);
-        let (answers, state) = (Vec::new(), State::New);
+        let (answers, state) = (Vec::new(), LinkState::New);
         Self { number, incarnation, state, heard: now, mute_until: 0, received: 0, answered: 0, answers, beat: false }
     }
 
@@ -231,7 +231,7 @@ impl Link {
     }
 }
 
-impl Said {
+impl QueuedReply {
     fn answer(&self) -> Answer<'_> {
         let (ticket, held_ns, work_ns) = (self.ticket, self.held_ns, self.work_ns);
         Answer { ticket, held_ns, work_ns, outcome: self.done.outcome() }
@@ -241,7 +241,7 @@ impl Said {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::wire::Asks;
+    use crate::keys::wire::RequestBatch;
     use sidecore_client::gateway::Operation;
     use sidecore_client::spec::Scheme;
 
@@ -250,7 +250,7 @@ mod tests {
         let (scheme, operation, input) = (Scheme::Ed25519, Operation::Sign, &[7; 32]);
         let request = |ticket| Request { ticket, key: "www", scheme: scheme.clone(), operation, input };
         let incarnation = links.by_name[gateway].incarnation;
-        wire::encode(&Asks { gateway: 1, incarnation, list: (0..count).map(request).collect() })
+        wire::encode(&RequestBatch { gateway: 1, incarnation, list: (0..count).map(request).collect() })
     }
 
     fn links(gateways: &[&str]) -> Links {

@@ -19,18 +19,18 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Pause after a failed attempt to reach the service.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most keys offered: a gateway takes no more.
-const MOST: usize = Class::COUNT;
+const MAX_KEYS: usize = Class::COUNT;
 
 /// Keys by name, and the gateways that may use them.
 #[derive(Default)]
 pub(super) struct Offered {
-    keys: BTreeMap<String, Held>,
+    keys: BTreeMap<String, OfferedKey>,
     /// Empty: all gateways may use all keys.
     permits: Arc<[Permit]>,
 }
 
 #[derive(Clone)]
-struct Held {
+struct OfferedKey {
     /// In the service's encoding.
     public: Vec<u8>,
     key: Arc<Key>,
@@ -57,7 +57,9 @@ impl Offered {
     }
 
     fn is(&self, other: &Self) -> bool {
-        let same = |one: (&String, &Held), other: (&String, &Held)| one.0 == other.0 && one.1.public == other.1.public;
+        let same = |one: (&String, &OfferedKey), other: (&String, &OfferedKey)| {
+            one.0 == other.0 && one.1.public == other.1.public
+        };
         self.keys.len() == other.keys.len() && self.keys.iter().zip(&other.keys).all(|(one, other)| same(one, other))
     }
 }
@@ -139,8 +141,8 @@ impl Look {
         let names = if self.allow.is_empty() { list(&mut admin)?.into_iter().collect() } else { allowed() };
         let mut offered = Offered { permits: self.allow.clone(), ..Offered::default() };
         for name in names {
-            if offered.keys.len() == MOST {
-                self.tell(format!("offers the first {MOST} keys of the service only: choose with --allow"));
+            if offered.keys.len() == MAX_KEYS {
+                self.tell(format!("offers the first {MAX_KEYS} keys of the service only: choose with --allow"));
                 break;
             }
             match held(&mut admin, &name, before) {
@@ -154,7 +156,7 @@ impl Look {
     }
 
     fn tell(&mut self, what: String) {
-        if self.told.len() < 4 * MOST && self.told.insert(what.clone()) {
+        if self.told.len() < 4 * MAX_KEYS && self.told.insert(what.clone()) {
             tell(what);
         }
     }
@@ -167,7 +169,7 @@ enum Trouble {
     Service(String),
 }
 
-fn held(admin: &mut Admin, name: &str, before: &Offered) -> Result<Held, Trouble> {
+fn held(admin: &mut Admin, name: &str, before: &Offered) -> Result<OfferedKey, Trouble> {
     let info = admin.key_info(name).map_err(|error| match error {
         Error::Service(refused) => Trouble::Key(refused.text),
         other => Trouble::Service(other.to_string()),
@@ -180,7 +182,7 @@ fn held(admin: &mut Admin, name: &str, before: &Offered) -> Result<Held, Trouble
         return Err(Trouble::Key("its name or its public part does not fit into messages of the farm".to_owned()));
     }
     let key = Arc::new(Key::new(public, Private::Stored(name.to_owned())));
-    Ok(Held { public: info.public, key })
+    Ok(OfferedKey { public: info.public, key })
 }
 
 fn list(admin: &mut Admin) -> Result<Vec<String>, String> {
@@ -191,7 +193,7 @@ fn list(admin: &mut Admin) -> Result<Vec<String>, String> {
             Error::Service(why) => format!("{why}; or name the keys with --allow"),
             other => other.to_string(),
         })?;
-        if entries.is_empty() || names.len() > MOST {
+        if entries.is_empty() || names.len() > MAX_KEYS {
             return Ok(names);
         }
         names.extend(entries.into_iter().map(|entry| entry.name));
@@ -209,7 +211,7 @@ mod tests {
         let held = |name: &&str| {
             let public = Public::from_spki(SPKI).unwrap();
             let key = Arc::new(Key::new(public, Private::Stored((*name).to_owned())));
-            ((*name).to_owned(), Held { public: SPKI.to_vec(), key })
+            ((*name).to_owned(), OfferedKey { public: SPKI.to_vec(), key })
         };
         let permit = |(gateway, key): &(Option<&str>, &str)| Permit {
             gateway: gateway.map(str::to_owned),

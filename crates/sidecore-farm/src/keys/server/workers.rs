@@ -19,7 +19,7 @@ use std::thread;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Most requests of all gateways that wait for a thread. Beyond that the gateway with most of them loses its last.
-const MOST: usize = 8192;
+const MAX_WAITING_JOBS: usize = 8192;
 /// Bytes of a shared secret.
 const SECRET: usize = 32;
 
@@ -144,7 +144,7 @@ impl Queue {
     fn give(&mut self, job: Job) -> Option<Job> {
         let gateway = job.origin.gateway.clone();
         self.jobs.push(&gateway, job);
-        if self.jobs.len() > MOST { self.jobs.shed() } else { None }
+        if self.jobs.len() > MAX_WAITING_JOBS { self.jobs.shed() } else { None }
     }
 }
 
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn a_flood_takes_its_own_places_and_its_own_turns() {
         let mut queue = Queue::default();
-        let shed = (0..2 * MOST).filter_map(|_| queue.give(job("bad"))).count();
-        assert_eq!((shed, queue.jobs.len()), (MOST, MOST));
+        let shed = (0..2 * MAX_WAITING_JOBS).filter_map(|_| queue.give(job("bad"))).count();
+        assert_eq!((shed, queue.jobs.len()), (MAX_WAITING_JOBS, MAX_WAITING_JOBS));
         for _ in 0..100 {
             let shed = queue.give(job("good"));
             assert_eq!(shed.map(|job| job.origin.gateway).as_deref(), Some("bad"));

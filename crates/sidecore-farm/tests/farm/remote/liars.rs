@@ -2,7 +2,7 @@
 
 use super::losses::{Load, MESSAGE, RSA};
 use super::site::{Site, User, pkcs1};
-use super::wire::{self, Answer, Letter, Presence, Up};
+use super::wire::{self, Answer, MessageBody, Presence, ServerMessage};
 use crate::server::Server;
 use futures_util::StreamExt;
 use sidecore::core::session::Op;
@@ -49,32 +49,32 @@ async fn lie(url: &str, public: &[u8], lies: &AtomicUsize, stop: &AtomicBool) {
     let mut asks = client.subscribe("farm.keys.ask.near.liar.>").await.unwrap();
     let (mut incarnation, mut received, mut gateway) = (0, 0, 0);
     while !stop.load(Ordering::Relaxed) {
-        let up = tokio::select! {
+        let body = tokio::select! {
             presence = gateways.next() => {
                 let Some(Presence { gateway: number, members }) = wire::presence(&presence.unwrap().payload) else { continue };
                 gateway = number;
                 if members.contains(&incarnation) {
-                    Up::Beat { received, answered: received }
+                    MessageBody::Beat { received, answered: received }
                 } else {
                     (incarnation, received) = (incarnation + 1, 0);
-                    Up::Join { slots: 4, offers: vec![Offer { key: "www", public }] }
+                    MessageBody::Join { slots: 4, offers: vec![Offer { key: "www", public }] }
                 }
             }
             ask = asks.next() => {
                 let ask = ask.unwrap();
-                let Some(asks) = wire::asks(&ask.payload, "www") else { continue };
-                if asks.incarnation != incarnation {
+                let Some(batch) = wire::request_batch(&ask.payload, "www") else { continue };
+                if batch.incarnation != incarnation {
                     continue;
                 }
-                received += asks.list.len() as u64;
-                lies.fetch_add(asks.list.len(), Ordering::Relaxed);
+                received += batch.list.len() as u64;
+                lies.fetch_add(batch.list.len(), Ordering::Relaxed);
                 let outcome = Outcome::Done(&[7; 256]);
                 let answer = |ticket| Answer { ticket, held_ns: 1, work_ns: 1, outcome };
-                Up::Answers(asks.list.iter().map(|request| answer(request.ticket)).collect())
+                MessageBody::Answers(batch.list.iter().map(|request| answer(request.ticket)).collect())
             }
         };
-        let letter = wire::encode(&Letter { gateway, incarnation, up });
-        client.publish("farm.keys.up.near.liar", letter.into()).await.unwrap();
+        let message = wire::encode(&ServerMessage { gateway, incarnation, body });
+        client.publish("farm.keys.up.near.liar", message.into()).await.unwrap();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::losses::{Load, MESSAGE};
 use super::site::{PATIENCE, Site, User, pkcs1};
-use super::wire::{self, Asks, Letter, Presence, Up};
+use super::wire::{self, MessageBody, Presence, RequestBatch, ServerMessage};
 use crate::server::Server;
 use futures_util::StreamExt;
 use sidecore::core::session::Op;
@@ -20,7 +20,7 @@ const NUMBER: u64 = 7;
 /// Its flood: time between bursts, messages of a burst, requests of a message.
 const PACE: Duration = Duration::from_millis(1);
 const MESSAGES: usize = 4;
-const REQUESTS: usize = wire::MOST;
+const REQUESTS: usize = wire::MAX_LIST;
 /// Signatures of both that are counted.
 const COUNTED: usize = 400;
 
@@ -62,9 +62,9 @@ async fn flood(url: &str, done: &AtomicUsize, stop: &AtomicBool) {
     let (mut joined, mut ticket) = (None, 0);
     while !stop.load(Ordering::Relaxed) {
         tokio::select! {
-            up = ups.next() => match wire::letter(&up.unwrap().payload) {
-                Some(Letter { incarnation, up: Up::Join { .. }, .. }) => joined = Some(incarnation),
-                Some(Letter { up: Up::Answers(list), .. }) => {
+            up = ups.next() => match wire::server_message(&up.unwrap().payload) {
+                Some(ServerMessage { incarnation, body: MessageBody::Join { .. }, .. }) => joined = Some(incarnation),
+                Some(ServerMessage { body: MessageBody::Answers(list), .. }) => {
                     let good = list.iter().filter(|answer| matches!(answer.outcome, Outcome::Done(_))).count();
                     done.fetch_add(good, Ordering::Relaxed);
                 }
@@ -86,7 +86,7 @@ async fn flood(url: &str, done: &AtomicUsize, stop: &AtomicBool) {
 fn asks(incarnation: u64, ticket: u64) -> Vec<u8> {
     let (scheme, operation, input) = (pkcs1(), Operation::SignDigest, &[7; 32]);
     let request = |more| Request { ticket: ticket + more, key: "www", scheme: scheme.clone(), operation, input };
-    wire::encode(&Asks { gateway: NUMBER, incarnation, list: (0..REQUESTS as u64).map(request).collect() })
+    wire::encode(&RequestBatch { gateway: NUMBER, incarnation, list: (0..REQUESTS as u64).map(request).collect() })
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::rc::Rc;
 const LINGER: Nanos = 60_000_000;
 
 #[derive(Debug)]
-pub(super) struct Kinds(Vec<Option<Kind>>);
+pub(super) struct KeyCatalog(Vec<Option<Kind>>);
 
 #[derive(Debug)]
 struct Kind {
@@ -24,26 +24,26 @@ struct Kind {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(super) enum OfferRefusal {
     /// Others offer another key of this name.
     Another,
     /// The gateway has no number left.
     TooMany,
 }
 
-impl Kinds {
+impl KeyCatalog {
     pub(super) fn new() -> Self {
         Self((0..Class::COUNT).map(|_| None).collect())
     }
 
     /// Adds a key server's offer. The flag: it is the first one.
-    pub(super) fn offer(&mut self, offer: &Offer<'_>) -> Result<(Class, bool), Unfit> {
+    pub(super) fn offer(&mut self, offer: &Offer<'_>) -> Result<(Class, bool), OfferRefusal> {
         let known = self.place(|kind| kind.as_ref().is_some_and(|kind| *kind.key == *offer.key));
         let (class, kind) = match known {
             Some((class, Some(kind))) if *kind.public == *offer.public || kind.is_free() => (class, kind),
-            Some(_) => return Err(Unfit::Another),
+            Some(_) => return Err(OfferRefusal::Another),
             None => {
-                let (class, free) = self.place(Option::is_none).ok_or(Unfit::TooMany)?;
+                let (class, free) = self.place(Option::is_none).ok_or(OfferRefusal::TooMany)?;
                 let public = offer.public.into();
                 (class, free.insert(Kind { key: offer.key.into(), public, servers: 0, requests: 0, until: None }))
             }

@@ -5,14 +5,14 @@
 //! key has had no offer for a moment, if it failed at [`TRIES`] key servers, or if its time is over. The caller passes
 //! messages and the time.
 
-mod kinds;
+mod catalog;
 #[cfg(test)]
 mod tests;
 
 use super::notes::{Notes, Reason};
-use super::wire::{self, Answer, Asks, Letter, Presence, Up};
+use super::wire::{self, Answer, MessageBody, Presence, RequestBatch, ServerMessage};
 use super::{DEPTH, HEADROOM, subjects};
-use kinds::{Kinds, Unfit};
+use catalog::{KeyCatalog, OfferRefusal};
 use sidecore_client::gateway::{self, MAX_INPUT, Offer, Operation, Outcome, Request, Tell};
 use sidecore_client::spec::Scheme;
 use sidecore_core::farm::{Failed, Farm, Heard, Member, Moved, Placed};
@@ -30,7 +30,7 @@ const STALL: Nanos = 2_000_000_000;
 /// Time after which a message under way to a key server counts as lost, ns.
 const GRACE: Nanos = 200_000_000;
 /// Most pairs of an expelled key server and its key.
-const MOST_EXPELLED: usize = 4096;
+const MAX_EXPELLED: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
@@ -46,7 +46,7 @@ pub(super) struct Settings {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum ServiceMessage {
     Offer { key: Rc<str>, public: Rc<[u8]> },
     Withdraw(Rc<str>),
     Answer { ticket: u64, ended: Ended },
@@ -62,7 +62,7 @@ pub(super) enum Ended {
 /// For requests on a key that NATS does not let this gateway ask for.
 const DENIED: Ended = Ended::Refused(Refusal::KeyDenied as u8);
 
-impl Said {
+impl ServiceMessage {
     pub(super) fn tell(&self) -> Tell<'_> {
         match self {
             Self::Offer { key, public } => Tell::Offer(Offer { key, public }),
@@ -111,11 +111,11 @@ struct Server {
 
 /// The state machine: one for each connection to the service.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct KeyRouter {
     settings: Settings,
     farm: Farm,
     servers: Vec<Server>,
-    kinds: Kinds,
+    catalog: KeyCatalog,
     /// By tag.
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
@@ -123,7 +123,7 @@ pub(super) struct Desk {
     waiting: Vec<VecDeque<u32>>,
     /// Deadlines: time, tag and the service's ticket.
     due: VecDeque<(Nanos, u32, u64)>,
-    said: VecDeque<Said>,
+    service_messages: VecDeque<ServiceMessage>,
     /// Attempts to publish.
     asks: Vec<(u32, Member, Ticket)>,
     notes: Notes,
@@ -136,7 +136,7 @@ pub(super) struct Desk {
     expelled: BTreeSet<(Rc<str>, Rc<str>)>,
 }
 
-impl Desk {
+impl KeyRouter {
     pub(super) fn new(settings: Settings) -> Self {
         // A request past its deadline keeps its place until its key server answers or is lost.
         let in_flight = settings.depth.saturating_mul(2).clamp(2, 1 << 16);
@@ -153,12 +153,12 @@ impl Desk {
             settings,
             farm: Farm::new(farm),
             servers: Vec::new(),
-            kinds: Kinds::new(),
+            catalog: KeyCatalog::new(),
             entries: (0..in_flight).map(|_| None).collect(),
             free: (0..in_flight).rev().collect(),
             waiting: (0..Class::COUNT).map(|_| VecDeque::new()).collect(),
             due: VecDeque::new(),
-            said: VecDeque::new(),
+            service_messages: VecDeque::new(),
             asks: Vec::new(),
             notes: Notes::new(),
             denied: BTreeSet::new(),
@@ -170,11 +170,11 @@ impl Desk {
     pub(super) fn asked(&mut self, now: Nanos, request: &Request<'_>) {
         let ticket = request.ticket;
         if self.denied.contains(request.key) {
-            return self.said.push_back(Said::Answer { ticket, ended: DENIED });
+            return self.service_messages.push_back(ServiceMessage::Answer { ticket, ended: DENIED });
         }
         let room = self.free.last().is_some();
-        let Some(class) = room.then(|| self.kinds.request(request.key)).flatten() else {
-            return self.said.push_back(Said::Answer { ticket, ended: Ended::Elsewhere });
+        let Some(class) = room.then(|| self.catalog.request(request.key)).flatten() else {
+            return self.service_messages.push_back(ServiceMessage::Answer { ticket, ended: Ended::Elsewhere });
         };
         let Some(tag) = self.free.pop() else { return };
         let (scheme, input) = (request.scheme.clone(), request.input.to_vec());
@@ -187,24 +187,24 @@ impl Desk {
     }
 
     /// Handles a message of a key server.
-    pub(super) fn heard(&mut self, now: Nanos, name: &str, letter: &Letter<'_>) {
-        if letter.gateway != self.settings.number || crate::args::name(name).is_err() {
+    pub(super) fn heard(&mut self, now: Nanos, name: &str, message: &ServerMessage<'_>) {
+        if message.gateway != self.settings.number || crate::args::name(name).is_err() {
             return;
         }
-        if let Up::Join { slots, offers } = &letter.up {
-            return self.joined(now, name, letter.incarnation, *slots, offers);
+        if let MessageBody::Join { slots, offers } = &message.body {
+            return self.joined(now, name, message.incarnation, *slots, offers);
         }
-        let is_it = |server: &&Server| *server.name == *name && server.incarnation == letter.incarnation;
+        let is_it = |server: &&Server| *server.name == *name && server.incarnation == message.incarnation;
         let Some(member) = self.servers.iter().find(is_it).map(|server| server.member) else { return };
-        match &letter.up {
-            Up::Beat { received, answered } => match self.farm.beat(now, member, *received, *answered) {
+        match &message.body {
+            MessageBody::Beat { received, answered } => match self.farm.beat(now, member, *received, *answered) {
                 Heard::Fine => {}
                 Heard::Unknown => self.lose(now, member, "is not known any more"),
                 Heard::Lossy => self.lose(now, member, "lost messages"),
             },
-            Up::Answers(list) => list.iter().for_each(|answer| self.answered(now, member, answer)),
-            Up::Leave => self.leaves(now, member),
-            Up::Join { .. } => {}
+            MessageBody::Answers(list) => list.iter().for_each(|answer| self.answered(now, member, answer)),
+            MessageBody::Leave => self.leaves(now, member),
+            MessageBody::Join { .. } => {}
         }
         self.settle(now);
     }
@@ -213,7 +213,7 @@ impl Desk {
     pub(super) fn denied(&mut self, now: Nanos, key: &str) {
         self.denied.insert(key.to_owned());
         let has = |server: &&Server| {
-            server.offers.iter().any(|class| self.kinds.key(*class).is_some_and(|(name, _)| *name == *key))
+            server.offers.iter().any(|class| self.catalog.key(*class).is_some_and(|(name, _)| *name == *key))
         };
         // The key servers join again immediately, without this key. A new incarnation also avoids counting the denied
         // request as lost.
@@ -221,12 +221,12 @@ impl Desk {
         for member in members {
             self.lose(now, member, "joins again, without a key that NATS does not let this gateway ask for");
         }
-        self.kinds.expire(key);
+        self.catalog.expire(key);
         // Requests under way, and requests that wait.
         for tag in 0..self.entries.len() as u32 {
             let entry = self.entries[tag as usize].as_ref();
             let Some(class) = entry.map(|entry| entry.class) else { continue };
-            if self.kinds.key(class).is_some_and(|(name, _)| *name == *key) {
+            if self.catalog.key(class).is_some_and(|(name, _)| *name == *key) {
                 self.give_up(tag, DENIED);
             }
         }
@@ -236,7 +236,7 @@ impl Desk {
     pub(super) fn wrong(&mut self, now: Nanos, ticket: u64) {
         let Some(at) = self.done.iter().position(|(done, ..)| *done == ticket) else { return };
         let Some((_, server, key)) = self.done.remove(at) else { return };
-        let is_full = self.expelled.len() >= MOST_EXPELLED;
+        let is_full = self.expelled.len() >= MAX_EXPELLED;
         if is_full || !self.expelled.insert((server.clone(), key.clone())) {
             return;
         }
@@ -260,9 +260,9 @@ impl Desk {
             self.due.pop_front();
             self.too_late(tag, ticket);
         }
-        while let Some((_, key)) = self.kinds.next_gone(now) {
+        while let Some((_, key)) = self.catalog.next_gone(now) {
             if !self.denied.contains(&*key) {
-                self.said.push_back(Said::Withdraw(key));
+                self.service_messages.push_back(ServiceMessage::Withdraw(key));
             }
         }
         self.farm.reprice(now);
@@ -274,8 +274,8 @@ impl Desk {
         self.farm.was_away(now, away);
     }
 
-    pub(super) fn said(&mut self) -> &mut VecDeque<Said> {
-        &mut self.said
+    pub(super) fn service_messages(&mut self) -> &mut VecDeque<ServiceMessage> {
+        &mut self.service_messages
     }
 
     pub(super) fn notes(&mut self) -> &mut Notes {
@@ -298,22 +298,22 @@ impl Desk {
         let class = |tag: u32| self.entries[tag as usize].as_ref().map(|entry| entry.class.index());
         asks.sort_by_key(|(tag, member, _)| (member.number(), class(*tag)));
         let together = asks.chunk_by(|one, other| one.1 == other.1 && class(one.0) == class(other.0));
-        let most = (max_payload.saturating_sub(HEADROOM) / (MAX_INPUT + HEADROOM)).clamp(1, wire::MOST);
+        let most = (max_payload.saturating_sub(HEADROOM) / (MAX_INPUT + HEADROOM)).clamp(1, wire::MAX_LIST);
         together.flat_map(|list| list.chunks(most)).filter_map(|list| self.message(list)).collect()
     }
 
     fn message(&self, list: &[(u32, Member, Ticket)]) -> Option<Outgoing> {
         let (tag, member, _) = *list.first()?;
         let server = self.servers.iter().find(|server| server.member == member)?;
-        let (key, _) = self.kinds.key(self.entries[tag as usize].as_ref()?.class)?;
+        let (key, _) = self.catalog.key(self.entries[tag as usize].as_ref()?.class)?;
         let request = |(tag, _, ticket): &(u32, Member, Ticket)| {
             let entry = self.entries[*tag as usize].as_ref()?;
             let (scheme, operation, input) = (entry.scheme.clone(), entry.operation, entry.input.as_slice());
             Some(Request { ticket: ticket.to_word(), key: &key, scheme, operation, input })
         };
         let list = list.iter().filter_map(request).collect();
-        let asks = Asks { gateway: self.settings.number, incarnation: server.incarnation, list };
-        let body = wire::encode(&asks);
+        let batch = RequestBatch { gateway: self.settings.number, incarnation: server.incarnation, list };
+        let body = wire::encode(&batch);
         Some(Outgoing { server: server.name.clone(), key: key.clone(), body })
     }
 
@@ -353,19 +353,19 @@ impl Desk {
             self.note(now, server, Reason::Offer, &what);
             return None;
         }
-        match self.kinds.offer(offer) {
+        match self.catalog.offer(offer) {
             Ok((class, first)) => {
-                if let Some((key, public)) = self.kinds.key(class).filter(|_| first) {
-                    self.said.push_back(Said::Offer { key, public });
+                if let Some((key, public)) = self.catalog.key(class).filter(|_| first) {
+                    self.service_messages.push_back(ServiceMessage::Offer { key, public });
                 }
                 Some(class)
             }
-            Err(Unfit::Another) => {
+            Err(OfferRefusal::Another) => {
                 let what = format!("offers {key} with another public part than others: it is not asked for it");
                 self.note(now, server, Reason::Offer, &what);
                 None
             }
-            Err(Unfit::TooMany) => {
+            Err(OfferRefusal::TooMany) => {
                 let most = Class::COUNT;
                 let what = format!("offers {key}, but a gateway takes at most {most} keys: use --allow there");
                 self.note(now, server, Reason::Offer, &what);
@@ -383,7 +383,7 @@ impl Desk {
 
     fn withdraw(&mut self, now: Nanos, classes: &[Class]) {
         for class in classes {
-            self.kinds.withdraw(now, *class);
+            self.catalog.withdraw(now, *class);
         }
     }
 
@@ -427,7 +427,7 @@ impl Desk {
     fn remember(&mut self, tag: u32, member: Member) {
         let server = self.servers.iter().find(|server| server.member == member).map(|server| server.name.clone());
         let entry = self.entries[tag as usize].as_ref();
-        let key = entry.and_then(|entry| self.kinds.key(entry.class)).map(|(key, _)| key);
+        let key = entry.and_then(|entry| self.catalog.key(entry.class)).map(|(key, _)| key);
         let ticket = entry.map(|entry| entry.ticket);
         if let (Some(ticket), Some(server), Some(key)) = (ticket, server, key) {
             if self.done.len() >= self.entries.len() {
@@ -483,7 +483,7 @@ impl Desk {
         let size = u32::try_from(entry.input.len()).unwrap_or(u32::MAX);
         match self.farm.place(now, tag, entry.class, size) {
             Placed::Given { member, ticket } => self.give(tag, member, ticket),
-            Placed::Nobody if !self.kinds.lingers(entry.class) => self.end(tag, Ended::Elsewhere),
+            Placed::Nobody if !self.catalog.lingers(entry.class) => self.end(tag, Ended::Elsewhere),
             Placed::Nobody | Placed::Avoided | Placed::Full => return false,
         }
         true
@@ -508,7 +508,7 @@ impl Desk {
         let Some(entry) = self.entries[tag as usize].as_mut().filter(|entry| entry.open) else { return };
         if entry.with.is_some() {
             entry.open = false;
-            return self.said.push_back(Said::Answer { ticket: entry.ticket, ended });
+            return self.service_messages.push_back(ServiceMessage::Answer { ticket: entry.ticket, ended });
         }
         self.waiting[entry.class.index()].retain(|waits| *waits != tag);
         self.end(tag, ended);
@@ -516,14 +516,14 @@ impl Desk {
 
     fn end(&mut self, tag: u32, ended: Ended) {
         if let Some(entry) = self.entries[tag as usize].as_ref().filter(|entry| entry.open) {
-            self.said.push_back(Said::Answer { ticket: entry.ticket, ended });
+            self.service_messages.push_back(ServiceMessage::Answer { ticket: entry.ticket, ended });
         }
         self.close(tag);
     }
 
     fn close(&mut self, tag: u32) {
         let Some(entry) = self.entries[tag as usize].take() else { return };
-        self.kinds.done(entry.class);
+        self.catalog.done(entry.class);
         self.farm.forget(tag);
         self.free.push(tag);
     }
